@@ -29,6 +29,7 @@ export {
   INBOX_STATES,
   type Inbox,
   type InboxCount,
+  type InboxFilter,
   type InboxOperations,
   type InboxRecord,
   type InboxState,

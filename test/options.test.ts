@@ -327,6 +327,7 @@ const optional: readonly {
       'maxBodyBytes',
       'bodyTimeoutMs',
       'secretTimeoutMs',
+      'inboxTimeoutMs',
       'leaseMs',
       'handlerTimeoutMs',
       'maxAttempts',

@@ -1,5 +1,5 @@
 import type { AsyncDisposal } from '../core/disposal.js';
-import { ConfigError, orUnavailable } from '../core/errors.js';
+import { ConfigError } from '../core/errors.js';
 import { createdAtMs, isEventType, isKnownEvent } from '../core/events.js';
 import { log, notify } from '../core/log.js';
 import { boolean, date, func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
@@ -375,7 +375,7 @@ async function pollUnderLease(
   const settledAt = startedAt - settings.lagMs;
   // Only a first poll that looks back could take for whole what has lost events before any poll saw it. If the inbox fails,
   // the poll ends: no later one looks.
-  if (first && watermark < settledAt) oldest ??= await oldestReceived(settings.receiver.inbox, settledAt);
+  if (first && watermark < settledAt) oldest ??= await oldestReceived(settings, settledAt);
   const target = triesGaps(state, { ...settings, startedAt, isFirst }) ? oldestGap(state) : undefined;
   const survey = await runSurvey(list, {
     ...settings,
@@ -454,14 +454,11 @@ const FIRST_RECORDS = 500;
  * @throws {StablehooksError} `ERR_INBOX_FAILED`.
  */
 async function oldestReceived(
-  inbox: Inbox<unknown> & Partial<Pick<InboxOperations, 'list'>>,
+  { receiver, parts }: OpenSettings,
   settledAt: number,
 ): Promise<OldestListed | null> {
-  if (typeof inbox.list !== 'function') return null;
-  const { list } = inbox;
-  const records = await orUnavailable('ERR_INBOX_FAILED', () =>
-    list.call(inbox, { state: 'done', limit: FIRST_RECORDS }),
-  );
+  const inbox: Inbox<unknown> & Partial<Pick<InboxOperations, 'list'>> = receiver.inbox;
+  const records = await parts.ask(() => inbox.list?.({ state: 'done', limit: FIRST_RECORDS }) ?? []);
   const at = records
     .filter(({ type }) => isEventType(type))
     .map(({ event, receivedAt }) => (event === null ? receivedAt : createdAtMs(event)))
@@ -644,18 +641,18 @@ interface PollLease {
  * @throws {StablehooksError} `ERR_INBOX_FAILED`, also from `release`.
  */
 async function acquireLease(
-  { receiver, leaseMs, runtime }: OpenSettings,
+  { receiver, parts, leaseMs, runtime }: OpenSettings,
   holder: string,
 ): Promise<PollLease | null> {
   const inbox: Inbox<unknown> = receiver.inbox;
-  const state = await orUnavailable('ERR_INBOX_FAILED', () => inbox.acquirePoll({ holder, leaseMs }));
+  const state = await parts.ask(() => inbox.acquirePoll({ holder, leaseMs }));
   if (state === null) return null;
 
   const lost = new AbortController();
   let renewal = Promise.resolve();
   const renew = async () => {
     try {
-      if (!(await inbox.savePoll(state, { holder, leaseMs }))) lost.abort();
+      if (!(await parts.ask(() => inbox.savePoll(state, { holder, leaseMs })))) lost.abort();
     } catch {
       // Two more renewals fit into the lease. If they fail too, saving the state at the end fails and is reported.
     }
@@ -676,7 +673,7 @@ async function acquireLease(
     release: async (next) => {
       drop();
       await renewal;
-      return orUnavailable('ERR_INBOX_FAILED', () => inbox.savePoll(next, { holder, leaseMs: 0 }));
+      return parts.ask(() => inbox.savePoll(next, { holder, leaseMs: 0 }));
     },
   };
 }

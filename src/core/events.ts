@@ -63,7 +63,8 @@ export const MAX_NAME_BYTES = 512;
  */
 export const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
 
-function isName(value: unknown): boolean {
+/** Whether a value can be the id or type of an event. */
+export function isName(value: unknown): boolean {
   // A UTF-16 unit is at most three bytes.
   return (
     typeof value === 'string' && (value.length * 3 <= MAX_NAME_BYTES || isShort(value)) && NAME.test(value)

@@ -246,12 +246,16 @@ export interface Inbox<Tx = undefined> {
    * dispatches. All of them become `received`, so that they can be claimed; their attempts stay. Ordering keys do not
    * matter here: the claim decides about them.
    *
-   * Atomic. The events it took are not due for `visibilityTimeoutMs`, so that two callers never take the same one.
+   * Atomic. The events it took are not due for `visibilityTimeoutMs`, so that two callers never take the same one. An
+   * event whose stored text cannot be read is taken like the others and left out of the answer: it keeps no other event
+   * from running. `onDamaged` is called with its id.
    */
   takeDue(options: {
     readonly limit: number;
     readonly visibilityTimeoutMs: number;
     readonly types: readonly string[];
+    /** @default damaged events are left out silently */
+    readonly onDamaged?: ((id: string) => void) | undefined;
   }): Awaitable<readonly StoredEvent[]>;
 
   /**
@@ -272,25 +276,29 @@ export interface Inbox<Tx = undefined> {
 
 /** One attempt at an event. Times are epoch ms by the inbox's clock. */
 export interface InboxAttempt {
-  /** Which attempt it was, from 1. */
+  /** Which attempt it was, from 1; 0 for an event that was discarded before its first. */
   readonly attempt: number;
   readonly startedAt: number;
   readonly endedAt: number;
-  /** `lapsed`: its lease ended before it was completed or failed. */
-  readonly result: 'done' | 'failed' | 'dead' | 'lapsed';
+  /** `lapsed`: its lease ended before it was completed or failed. `discarded`: a person ended the event. */
+  readonly result: 'done' | 'failed' | 'dead' | 'lapsed' | 'discarded';
   /** Why it failed, or `null`. */
   readonly error: string | null;
+  /** Who discarded the event. Only where `result` is `discarded`, as `reason`. */
+  readonly by?: string | undefined;
+  readonly reason?: string | undefined;
 }
 
 /** An event as the inbox has it. Times are epoch ms by the inbox's clock. */
 export interface InboxRecord {
   readonly id: string;
+  /** Empty for an id that was imported. */
   readonly type: string;
   readonly state: InboxState;
   /** How often it was claimed since it was received or requeued. */
   readonly attempts: number;
-  /** Where it first came from. */
-  readonly origin: Origin;
+  /** Where it first came from; `import` for an id that {@link InboxOperations.importDone} brought in. */
+  readonly origin: Origin | 'import';
   /** The ordering key that it was stored or last claimed with, or `null`. */
   readonly key: string | null;
   /** The trace context that it was first recorded with, or `null`; kept when it is pruned. */
@@ -303,8 +311,34 @@ export interface InboxRecord {
   readonly lastError: string | null;
   /** The last 10 attempts that have ended, oldest first; empty once it is pruned. */
   readonly history: readonly InboxAttempt[];
-  /** The event; `null` once it is pruned. */
+  /** The event; `null` once it is pruned, if it was imported, and if its stored text is damaged. */
   readonly event: UnknownEvent | null;
+  /**
+   * `true` if the stored text is not the JSON of an event, as after a failed disk or an edit by hand. Such an event runs
+   * only when it is delivered again. Absent otherwise.
+   */
+  readonly damaged?: true | undefined;
+}
+
+/** Which events an operation is about: those that meet every condition that is given. Times are epoch ms by the inbox's clock. */
+export interface InboxFilter {
+  readonly ids?: readonly string[] | undefined;
+  readonly state?: InboxState | undefined;
+  readonly type?: string | undefined;
+  /** The ordering key. */
+  readonly key?: string | undefined;
+  /** Received at this time or later. */
+  readonly receivedSince?: number | undefined;
+  /** Received before this time. */
+  readonly receivedUntil?: number | undefined;
+  /** Last changed at this time or later: a dead event has been dead since then. */
+  readonly updatedSince?: number | undefined;
+  /** Last changed before this time. */
+  readonly updatedUntil?: number | undefined;
+  /** A part of the last error; upper and lower case differ. */
+  readonly error?: string | undefined;
+  /** Only events that are {@link InboxRecord.damaged} and not done. */
+  readonly damaged?: true | undefined;
 }
 
 /** How many events are in a state, and since when the oldest of them is. */
@@ -315,41 +349,73 @@ export interface InboxCount {
   readonly oldest: number | null;
 }
 
-/** What operators call; the receiver and the poller do not. */
+/**
+ * What operators call; the receiver and the poller do not.
+ *
+ * Methods with options reject with a `ConfigError` (`ERR_CONFIG_INVALID`), before anything is read or changed, when an
+ * option is missing, unknown or makes no sense.
+ */
 export interface InboxOperations {
   /** One event's record, or `undefined`. */
   find(id: string): Promise<InboxRecord | undefined>;
   /**
-   * Records of one state, by `receivedAt`, then id: `limit` of them, and fewer only if there are no more. `after` is the
-   * id of the last record seen; it may have left the state.
+   * Records by `receivedAt`, then id: `limit` of them, and fewer only if there are no more. `after` is the id of the last
+   * record seen; it need not meet the filter any more. Without `state`, the events of every state.
    *
-   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense, and when the inbox
-   * does not have the event `after`, or not any more, as an inbox that is not durable: start again without it.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when the inbox does not have the event `after`, or not any more, as an
+   * inbox that is not durable: start again without it.
    */
-  list(options: {
-    readonly state: InboxState;
-    readonly limit: number;
-    readonly after?: string | undefined;
-    /** @default 'oldest' */
-    readonly order?: 'oldest' | 'newest' | undefined;
-  }): Promise<readonly InboxRecord[]>;
-  /** One entry per state, in the order of {@link INBOX_STATES}. */
-  count(): Promise<readonly InboxCount[]>;
+  list(
+    options: InboxFilter & {
+      readonly limit: number;
+      readonly after?: string | undefined;
+      /** @default 'oldest' */
+      readonly order?: 'oldest' | 'newest' | undefined;
+    },
+  ): Promise<readonly InboxRecord[]>;
+  /** One entry per state, in the order of {@link INBOX_STATES}. Without a filter it takes the shortest time. */
+  count(filter?: InboxFilter): Promise<readonly InboxCount[]>;
   /** What the poller saved last, without its lease; {@link EMPTY_POLL_STATE} before the first poll. */
   pollState(): Promise<PollState>;
   /** The `holder` that acquired the lease to poll last, also if it has it no longer; `null` before the first. */
   lastPoller(): Promise<string | null>;
   /**
-   * Makes a `dead` or `failed` event `received` and due now, with its attempts counted from 0; `false` when it is
-   * neither.
+   * Makes `dead` and `failed` events `received` and due now, with their attempts counted from 0. Events in other states
+   * do not change. Resolves to how many it requeued: with an id 1 or 0; with a filter at most `limit`, those that were
+   * received first.
    */
-  requeue(id: string): Promise<boolean>;
+  requeue(
+    which:
+      | string
+      | (InboxFilter & {
+          /** At most 10,000. @default 1_000 */
+          readonly limit?: number | undefined;
+        }),
+  ): Promise<number>;
+  /**
+   * Ends events that must not run: `received`, `failed`, `dead` and `parked` ones become `done`, and their history says
+   * who discarded them and why, until it is pruned. Later deliveries are duplicates. A leased event does not change,
+   * because its handler may be running. Resolves to how many it discarded: at most `limit`, those that were received
+   * first. At least one condition of the filter must be given.
+   */
+  discard(
+    options: InboxFilter & {
+      /** Who discards them; truncated to 1,000 characters, as the reason. */
+      readonly by: string;
+      readonly reason: string;
+      /** At most 10,000. @default 1_000 */
+      readonly limit?: number | undefined;
+    },
+  ): Promise<number>;
+  /**
+   * Records ids as `done` without their events, such as the ids that an older handler has processed: their deliveries
+   * are duplicates. Ids that the inbox has do not change. Resolves to how many were new. A call that failed can be
+   * repeated.
+   */
+  importDone(ids: readonly string[]): Promise<number>;
   /**
    * Removes the JSON and the history of events that have been `done` for `olderThanMs`, and keeps their ids, so that
    * a replay is still a duplicate. Resolves to how many it pruned.
-   *
-   * @throws {ConfigError} `ERR_CONFIG_INVALID` when `olderThanMs` is missing, negative or no integer, or an option is
-   * unknown.
    */
   prune(options: { readonly olderThanMs: number }): Promise<number>;
 }

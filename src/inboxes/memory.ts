@@ -1,7 +1,6 @@
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import { integer, readOptions, withMethods } from '../core/options.js';
 import {
-  type ClaimOptions,
   EMPTY_POLL_STATE,
   INBOX_STATES,
   type Inbox,
@@ -11,14 +10,23 @@ import {
   type InboxState,
   type Lease,
   type Logger,
-  type Origin,
   type PollState,
   type RecordResult,
-  type StoredEvent,
   type StoreOptions,
 } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
+import {
+  readCountOptions,
+  readDiscardOptions,
+  readImportedIds,
+  readListOptions,
+  readPruneOptions,
+  readRequeueOptions,
+  type Selection,
+  unknownAfter,
+} from './operation-options.js';
+import { readStored, toStored } from './rows.js';
+import { byAge, isSelected } from './selection.js';
 
 /** Options of {@link memoryInbox}. */
 export interface MemoryInboxOptions {
@@ -94,6 +102,20 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
     store.change(next, next.state, now());
   }
 
+  function select(selection: Selection): Entry[] {
+    const { ids } = selection;
+    const entries =
+      ids === undefined
+        ? [...store.open.values(), ...store.done.values()]
+        : [...new Set(ids)].flatMap((id) => store.get(id) ?? []);
+    return entries.filter((entry) => isSelected(selection.damaged ? toRecord(entry) : entry, selection));
+  }
+
+  /** The selected events that were received first. */
+  function selectFirst({ selection, limit }: { readonly selection: Selection; readonly limit: number }) {
+    return select(selection).sort(byAge).slice(0, limit);
+  }
+
   /** Stores the new events of a page, and answers for each. */
   function storePage(
     events: readonly UnknownEvent[],
@@ -157,12 +179,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
     complete(lease) {
       const entry = findLeased(lease);
       if (entry === undefined) return false;
-      store.close(entry);
-      entry.state = 'done';
-      entry.dueAt = null;
-      entry.lastError = null;
-      entry.updatedAt = now();
-      store.done.set(entry.id, entry);
+      store.finish(entry);
       if (lease.key !== undefined) release(lease.key);
       return true;
     },
@@ -189,20 +206,19 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
 
     ignore: (events, options) => storePage(events, options, { state: 'done', dueAt: null }),
 
-    takeDue({ limit, visibilityTimeoutMs, types }) {
+    takeDue({ limit, visibilityTimeoutMs, types, onDamaged }) {
       const at = now();
-      const taken: StoredEvent[] = [];
-      if (limit < 1) return taken;
+      const taken: Entry[] = [];
+      if (limit < 1) return [];
       for (const entry of store.takeDue({ at, types })) {
         if (entry.state === 'leased') store.endAttempt(entry, 'lapsed', null);
         entry.token = undefined;
         entry.isWaiting = false;
         store.change(entry, 'received', at + visibilityTimeoutMs);
-        const { json } = entry;
-        if (json !== null) taken.push({ event: JSON.parse(json), json });
+        taken.push(entry);
         if (taken.length >= limit) break;
       }
-      return taken;
+      return toStored(taken, onDamaged);
     },
 
     acquirePoll({ holder, leaseMs }) {
@@ -231,19 +247,19 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
     },
 
     async list(options) {
-      const { state, limit, after, order } = readListOptions(options);
+      const { selection, limit, after, order } = readListOptions(options);
       const last = after === undefined ? undefined : store.get(after);
       if (after !== undefined && last === undefined) throw unknownAfter(after);
       const compare: typeof byAge = order === 'oldest' ? byAge : (one, other) => byAge(other, one);
-      return [...(state === 'done' ? store.done : store.open).values()]
-        .filter((entry) => entry.state === state && (last === undefined || compare(entry, last) > 0))
+      return select(selection)
+        .filter((entry) => last === undefined || compare(entry, last) > 0)
         .sort(compare)
         .slice(0, limit)
         .map(toRecord);
     },
 
-    async count() {
-      const entries = [...store.open.values(), ...store.done.values()];
+    async count(filter = {}) {
+      const entries = select(readCountOptions(filter));
       return INBOX_STATES.map((state) => {
         const times = entries.filter((entry) => entry.state === state).map(({ updatedAt }) => updatedAt);
         const oldest = times.length === 0 ? null : times.reduce((a, b) => Math.min(a, b));
@@ -251,13 +267,34 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       });
     },
 
-    async requeue(id) {
-      const entry = store.open.get(id);
-      if (entry?.state !== 'dead' && entry?.state !== 'failed') return false;
-      entry.isWaiting = false;
-      entry.attempts = 0;
-      store.change(entry, 'received', now());
-      return true;
+    async requeue(which) {
+      const requeued = selectFirst(readRequeueOptions(which));
+      for (const entry of requeued) {
+        entry.attempts = 0;
+        store.change(entry, 'received', now());
+      }
+      return requeued.length;
+    },
+
+    async discard(options) {
+      const { by, reason, ...which } = readDiscardOptions(options);
+      const discarded = selectFirst(which);
+      for (const entry of discarded) {
+        const at = now();
+        const attempt = { attempt: entry.attempts, startedAt: at, endedAt: at, result: 'discarded' } as const;
+        entry.history = withAttempt(entry.history, { ...attempt, error: null, by, reason });
+        store.finish(entry);
+      }
+      return discarded.length;
+    },
+
+    async importDone(ids) {
+      const added = readImportedIds(ids)
+        .flat()
+        .filter((id) => store.get(id) === undefined);
+      const imported = { state: 'done', origin: 'import', dueAt: null, json: null } as const;
+      for (const id of added) store.add({ id, type: '', created_at: '', payload: {} }, imported);
+      return added.length;
     },
 
     async prune(options) {
@@ -282,7 +319,7 @@ const NO_ATTEMPTS: readonly InboxAttempt[] = Object.freeze([]);
 interface Entry {
   readonly id: string;
   readonly type: string;
-  readonly origin: Origin;
+  readonly origin: InboxRecord['origin'];
   readonly traceparent: string | null;
   readonly receivedAt: number;
   state: InboxState;
@@ -313,24 +350,19 @@ function toRecord(entry: Entry): InboxRecord {
   return {
     ...{ id, type, state, attempts, origin, key, traceparent, receivedAt, updatedAt, dueAt, lastError },
     history: historyOf(entry),
-    event: entry.json === null ? null : JSON.parse(entry.json),
+    ...readStored(entry),
   };
 }
 
 function historyOf({ state, attempts, startedAt, updatedAt, history, json }: Entry): readonly InboxAttempt[] {
   if (json === null) return NO_ATTEMPTS;
-  if (state !== 'done' || attempts === 0) return history;
+  if (state !== 'done' || attempts === 0 || history.at(-1)?.result === 'discarded') return history;
   const endedAt = Math.max(startedAt, updatedAt);
   return withAttempt(history, { attempt: attempts, startedAt, endedAt, result: 'done', error: null });
 }
 
 function withAttempt(history: readonly InboxAttempt[], attempt: InboxAttempt): readonly InboxAttempt[] {
   return [...(history.length < HISTORY_LENGTH ? history : history.slice(1)), attempt];
-}
-
-function byAge(a: Entry, b: Entry): number {
-  if (a.receivedAt !== b.receivedAt) return a.receivedAt - b.receivedAt;
-  return a.id === b.id ? 0 : a.id < b.id ? -1 : 1;
 }
 
 /** The order of the events of one key. */
@@ -422,10 +454,10 @@ class EventStore {
       dueAt,
       json = encodeEvent(event),
       traceparent = null,
-    }: Pick<InboxRecord, 'state' | 'origin' | 'dueAt'> &
-      Pick<ClaimOptions, 'json'> & {
-        readonly traceparent?: string | null | undefined;
-      },
+    }: Pick<Entry, 'state' | 'origin' | 'dueAt'> & {
+      readonly json?: string | null | undefined;
+      readonly traceparent?: string | null | undefined;
+    },
   ): Entry {
     if (this.open.size + this.done.size >= this.#capacity) this.#evict();
     const at = this.#now();
@@ -472,6 +504,16 @@ class EventStore {
     // The clock can go on between the start and the end of a short lease, and can be set back.
     const endedAt = Math.max(startedAt, lapsedAt ?? this.#now());
     entry.history = withAttempt(entry.history, { attempt, startedAt, endedAt, result, error });
+  }
+
+  /** Makes an open event done. */
+  finish(entry: Entry): void {
+    this.close(entry);
+    entry.state = 'done';
+    entry.dueAt = null;
+    entry.lastError = null;
+    entry.updatedAt = this.#now();
+    this.done.set(entry.id, entry);
   }
 
   /** Removes an event from the open ones. */

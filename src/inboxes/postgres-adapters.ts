@@ -4,7 +4,13 @@
  */
 import { ConfigError, StablehooksError } from '../core/errors.js';
 import { withMethods } from '../core/options.js';
-import { isClient, type PgLike, type PgTransactionsLike, sentLate } from './postgres-client.js';
+import {
+  isClient,
+  type PgLike,
+  type PgPoolLike,
+  type PgTransactionsLike,
+  sentLate,
+} from './postgres-client.js';
 import { endedByHandler } from './postgres-errors.js';
 
 /** The parts that differ between data layers. */
@@ -29,7 +35,9 @@ function adapt<Tx, Queries>({
   const toClient = (over: Queries): PgLike => ({
     async query(text, values = []) {
       try {
-        return { rows: await send(over, text, values) };
+        const rows = await send(over, text, values);
+        // After a lost connection, postgres.js leaves a hole before the rows of the next result.
+        return { rows: rows.filter((row) => row !== undefined) };
       } catch (error) {
         throw toDriverError(error);
       }
@@ -102,9 +110,41 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): PgTransactionsLike<Tx> {
       const result = await queries.execute(query as never);
       return (Array.isArray(result) ? result : (result as Rows).rows) as readonly unknown[];
     },
-    begin: (work) => db.transaction(work, { isolationLevel: 'read committed', accessMode: 'read write' }),
+    begin: (work) => beginDrizzle(db, work),
     unwrap: (error) => error.cause,
   });
+}
+
+/** What a Drizzle database over a pool of `pg` or Neon is made of. */
+interface DrizzleOverPool {
+  readonly $client?: { readonly connect?: unknown };
+  readonly session?: { readonly client?: unknown };
+}
+
+/**
+ * Over a pool, the transaction runs on a connection that is taken here: Drizzle keeps the one that it takes itself when its
+ * BEGIN fails, and the pool becomes empty.
+ */
+async function beginDrizzle<Tx, Value>(
+  db: DrizzleLike<Tx>,
+  work: (tx: Tx) => Promise<Value>,
+): Promise<Value> {
+  const { $client: pool, session }: DrizzleOverPool = db as object;
+  const config = { isolationLevel: 'read committed', accessMode: 'read write' } as const;
+  if (session === undefined || session.client !== pool || typeof pool?.connect !== 'function')
+    return db.transaction(work, config);
+  const client = await (pool as PgPoolLike).connect();
+  const onClient = Object.create(session, { client: { value: client } });
+  const over: DrizzleLike<Tx> = Object.create(db, { session: { value: onClient } });
+  let failure: Error | undefined = new Error('BEGIN failed.');
+  try {
+    return await over.transaction((tx) => {
+      failure = undefined;
+      return work(tx);
+    }, config);
+  } finally {
+    client.release(failure);
+  }
 }
 
 /** The methods of a Kysely database that the inbox uses. */
@@ -190,7 +230,15 @@ export function fromKnex<Tx>(knex: KnexLike<Tx>): PgTransactionsLike<Tx> {
       });
       return ((await queries.raw(raw, bindings as never)) as Rows).rows;
     },
-    begin: (work) => knex.transaction(work, { isolationLevel: 'read committed' }),
+    begin: (work) =>
+      knex.transaction(
+        async (tx) => {
+          // Knex calls this even if BEGIN failed, and then rejects with the error of BEGIN.
+          if ((tx as KnexLike<Tx>).isCompleted?.()) throw new Error('BEGIN failed.');
+          return work(tx);
+        },
+        { isolationLevel: 'read committed' },
+      ),
     unwrap: unwrapKnex,
   });
 }

@@ -15,6 +15,16 @@ export function isConflict(error: unknown): boolean {
   return ['40001', '40P01', '23505'].includes(sqlState(error) ?? '');
 }
 
+/** Whether a table, a schema or a function of the inbox does not exist. */
+export function isNotMigrated(error: unknown): boolean {
+  return ['42P01', '3F000', '42883'].includes(sqlState(error) ?? '');
+}
+
+/** Whether a server may have refused to write: it has become a standby, or was set to read-only. */
+export function isReadOnly(error: unknown): boolean {
+  return [READ_ONLY, '0A000'].includes(sqlState(error) ?? '');
+}
+
 /** Whether a statement was refused because one before it in the transaction failed. */
 function isAborted(error: unknown): boolean {
   return sqlState(error) === '25P02';
@@ -28,7 +38,7 @@ export function isNoSavepoint(error: unknown): boolean {
 /** Classes that say nothing about the handler: connection, transaction state, resources, operator, system, internal. */
 const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
 
-/** The handler made the transaction read-only. */
+/** The transaction is read-only. */
 const READ_ONLY = '25006';
 
 /** The error of a transaction that its handler ended, after which its library sends nothing more. */

@@ -1,4 +1,5 @@
 import { readOptions, rule } from '../core/options.js';
+import type { readListOptions, Selection } from './operation-options.js';
 import { type PgLike, QUERIES_RULE } from './postgres-client.js';
 import {
   CLOCK,
@@ -17,6 +18,7 @@ import {
   type Tables,
 } from './postgres-expressions.js';
 import { writeKeyFunctions } from './postgres-keys.js';
+import { type ConditionSql, type SqlPart, toWhere, writeList } from './selection.js';
 
 /** Options of everything that needs to know where the tables are. */
 export interface PostgresSchemaOptions {
@@ -90,6 +92,16 @@ BEGIN
 END $claim$;
 `;
 
+/** The id that a stored text has; NULL if the text is not the JSON of an event. Only the id is decoded: a payload can have \u0000. */
+const writeStoredId = ({ schema }: Tables) => `
+  CREATE OR REPLACE FUNCTION ${schema}.stored_id(event_json text) RETURNS text
+  LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $stored$
+BEGIN
+  RETURN (event_json::json -> 'id') #>> '{}';
+EXCEPTION WHEN data_exception THEN
+  RETURN NULL;
+END $stored$;`;
+
 /** The SQLSTATE of a COMMIT that the server refused, because the event of the transaction was not marked done. */
 const COMMIT_REFUSED = 'SH001';
 
@@ -121,7 +133,14 @@ END $refuse$;
 function writeMigrations(tables: Tables): readonly string[] {
   const { schema, events, poll, fences } = tables;
   return [
-    `CREATE SCHEMA IF NOT EXISTS ${schema}`,
+    // CREATE SCHEMA IF NOT EXISTS needs the right to create one even where the schema exists.
+    `DO $schema$ BEGIN
+IF getdatabaseencoding() NOT IN ('UTF8', 'SQL_ASCII') THEN
+  RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+    MESSAGE = 'The encoding of this database is ' || getdatabaseencoding() || ', which cannot store every event. Use a database with the encoding UTF8.';
+END IF;
+IF to_regnamespace('${schema}') IS NULL THEN CREATE SCHEMA ${schema}; END IF;
+END $schema$`,
     `DO $version1$ BEGIN
 IF to_regclass('${fences}') IS NULL THEN
   CREATE TABLE ${events} (
@@ -160,7 +179,7 @@ IF to_regclass('${fences}') IS NULL THEN
     oldest text
   );
 ${writeKeyFunctions(tables)}
-${writeClaim(tables)}${writeFences(tables)}
+${writeClaim(tables)}${writeStoredId(tables)}${writeFences(tables)}
 END IF;
 END $version1$`,
   ];
@@ -170,8 +189,11 @@ END $version1$`,
  * Creates the tables or migrates them to this release. Every process can call it at each start: an advisory
  * lock serializes the calls, and each is one transaction and one round trip.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is wrong. Rejects with the error of the
- * driver, for example if the role is not allowed to create a schema.
+ * The role needs the right to create a schema, or, where the schema exists, to create tables in it; where the tables
+ * exist, none. The encoding of the database must be UTF8.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is wrong. Rejects with the error of the driver, for
+ * example if the role lacks a right.
  *
  * @example
  * ```ts
@@ -189,28 +211,49 @@ ${writeMigrations(tables).join(';\n')};
 END $migration$`);
 }
 
+interface Limited {
+  readonly selection: Selection;
+  readonly limit: number;
+}
+
+/** The part as a statement of Postgres, with `$1` for its first value. */
+function numbered({ text, values }: SqlPart): SqlPart {
+  let count = 0;
+  return { text: text.replaceAll('?', () => `$${++count}`), values };
+}
+
 /** Returns every statement of the inbox for a checked schema; each is atomic at READ COMMITTED and uses the server's clock. */
 export function writeStatements(name: string) {
   const tables = quoteTables(name);
   const { schema, events, poll, fences } = tables;
   // Returned columns have names of one word: data layers can be told to rename others, as to camel case.
-  const record = `id, type, state, attempts, source, key, traceparent, last_error AS error, event,
+  const record = `id, type, state, attempts, source, key, traceparent, last_error AS error, event AS json,
   history::text AS history,
   ${ms('received_at')} AS received, ${ms('updated_at')} AS updated, ${ms('due_at')} AS due`;
   const pollState = `since::double precision AS since, watermark::double precision AS watermark, gaps,
   list_limit AS "limit", oldest`;
-  // With a condition that also allows no id, or the row as one subquery, the planner reads every row before it.
-  const list = (isAfter: '>' | '<', direction: 'ASC' | 'DESC') => {
-    const write = (rest: string) =>
-      `${rest} ORDER BY received_at ${direction}, id ${direction} LIMIT $2::int`;
-    const first = `SELECT ${record} FROM ${events} WHERE state = $1::text`;
-    return {
-      first: write(first),
-      after: write(`WITH last AS MATERIALIZED (
-  SELECT received_at, id FROM ${events} WHERE id = $3::text
-)
-${first} AND (received_at, id) ${isAfter} ((SELECT received_at FROM last), (SELECT id FROM last))`),
-    };
+  const conditions: ConditionSql = {
+    ids: 'id = ANY (?::text[])',
+    type: 'type = ?::text',
+    key: 'key = ?::text',
+    receivedSince: `received_at >= ${fromMs('?')}`,
+    receivedUntil: `received_at < ${fromMs('?')}`,
+    updatedSince: `updated_at >= ${fromMs('?')}`,
+    updatedUntil: `updated_at < ${fromMs('?')}`,
+    error: 'position(?::text IN last_error) > 0',
+    damaged: `state <> 'done' AND ${schema}.stored_id(event) IS DISTINCT FROM id`,
+  };
+  /** Changes the selected events that were received first, and returns how many. */
+  const update = (set: string, { selection, limit }: Limited, first: readonly string[] = []): SqlPart => {
+    const { text, values } = toWhere(selection, conditions);
+    return numbered({
+      text: `WITH changed AS (
+  UPDATE ${events} AS e SET ${set} WHERE id = ANY (ARRAY (
+    SELECT id FROM ${events} WHERE ${text} ORDER BY received_at, id LIMIT ${limit} FOR UPDATE))
+  RETURNING id, ${DURABLY}
+) SELECT count(*)::double precision AS count FROM changed`,
+      values: [...first, ...values],
+    });
   };
   /** A value of the done events that are not pruned, and of those that are: each is read from an index of its own. */
   const doneRows = (value: string) =>
@@ -221,6 +264,11 @@ ${first} AND (received_at, id) ${isAfter} ((SELECT received_at FROM last), (SELE
   const due = `FROM ${events} AS e
     WHERE e.type = of_type.type COLLATE "C" AND ${isOpen('e')} AND ${dueOf('e')} <= now()
     ORDER BY ${dueOf('e')}, e.received_at`;
+
+  // Not booleans: an app can have told its driver to leave them as text.
+  const claimState = "CASE WHEN won THEN 'claimed' ELSE state END AS state";
+  const fencedEnd = (isDone: string) =>
+    `SELECT CASE WHEN NOT EXISTS (SELECT FROM fenced) THEN 'no fence' WHEN ${isDone} THEN 'done' ELSE 'lease lost' END AS ending, ${DURABLY}`;
 
   const markDone = `UPDATE ${events} AS e SET state = 'done', due_at = NULL, token = NULL, last_error = NULL,
   updated_at = ${CLOCK}, history = ${history("'done'", CLOCK, 'NULL::text')}
@@ -235,11 +283,11 @@ WHERE e.id = $1::text AND e.token = $2::uuid`;
      * id, type, source, leaseMs, token, event, early, traceparent or null. A function, which keeps its plan: planning
      * this as one statement takes longer than running it. A claim that does not win writes nothing.
      */
-    claim: `SELECT state, attempts, won, left_ms AS wait, traceparent, ${DURABLY}
+    claim: `SELECT ${claimState}, attempts, left_ms AS wait, traceparent, ${DURABLY}
 FROM ${schema}.claim($1, $2, $3, $4, $5, $6, $7, $8)`,
 
     /** The same up to early, then the key, when the event was created in epoch ms, and traceparent or null. */
-    claimKeyed: `SELECT state, attempts, won, left_ms AS wait, traceparent, ${DURABLY}
+    claimKeyed: `SELECT ${claimState}, attempts, left_ms AS wait, traceparent, ${DURABLY}
 FROM ${schema}.claim_keyed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 
     /**
@@ -291,14 +339,13 @@ FROM leased CROSS JOIN configured`,
 ), done AS (
   ${markDone} AND EXISTS (SELECT FROM fenced) RETURNING e.id
 )
-SELECT EXISTS (SELECT FROM fenced) AS fenced, EXISTS (SELECT FROM done) AS settled, ${DURABLY}`,
+${fencedEnd('EXISTS (SELECT FROM done)')}`,
 
     /** id, token, key */
     completeFencedKeyed: `WITH fenced AS (
   DELETE FROM ${fences} WHERE token = $2::uuid RETURNING token
 )
-SELECT EXISTS (SELECT FROM fenced) AS fenced,
-  (SELECT ${schema}.end_keyed($1, $2, $3, 'done', NULL, NULL) FROM fenced) IS TRUE AS settled, ${DURABLY}`,
+${fencedEnd(`(SELECT ${schema}.end_keyed($1, $2, $3, 'done', NULL, NULL) FROM fenced)`)}`,
 
     /**
      * ids, types, events, the state of new events, dueInMs or null, source; keys ('' for none) and when the events were
@@ -341,7 +388,7 @@ SELECT id, state FROM ${events} WHERE id = ANY ($1::text[])`,
     updated_at = ${CLOCK}, history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
   WHERE e.id = ANY (ARRAY (SELECT id FROM found)) RETURNING e.id, e.event, ${DURABLY}
 )
-SELECT taken.id, taken.event FROM found JOIN taken ON found.id = taken.id ORDER BY found.at, found.received_at`,
+SELECT taken.id, taken.event AS json FROM found JOIN taken ON found.id = taken.id ORDER BY found.at, found.received_at`,
 
     /** holder, leaseMs */
     acquirePoll: `INSERT INTO ${poll} AS p (holder, lease_until)
@@ -365,8 +412,17 @@ WHERE holder = $1::text RETURNING holder, ${DURABLY}`,
     /** id */
     has: `SELECT id FROM ${events} WHERE id = $1::text`,
 
-    /** state, limit; `after` also the id to continue after */
-    list: { oldest: list('>', 'ASC'), newest: list('<', 'DESC') },
+    list: (options: ReturnType<typeof readListOptions>) =>
+      numbered(writeList(options, { columns: record, events, sql: conditions })),
+
+    countSelected(selection: Selection) {
+      const { text, values } = toWhere(selection, conditions);
+      return numbered({
+        text: `SELECT state, count(*)::double precision AS count, ${ms('min(updated_at)')} AS oldest
+FROM ${events} WHERE ${text} GROUP BY state`,
+        values,
+      });
+    },
 
     // Most events are done. To count the entries of a small index, and to look up its least, takes a part of the time
     // that grouping all rows takes.
@@ -377,9 +433,24 @@ WHERE holder = $1::text RETURNING holder, ${DURABLY}`,
     least(${doneRows('min(updated_at)')})
 ) AS counted`,
 
-    /** id */
-    requeue: `UPDATE ${events} SET state = 'received', attempts = 0, due_at = ${CLOCK}, updated_at = ${CLOCK}
-WHERE id = $1::text AND state = ANY ('{dead,failed}') RETURNING id, ${DURABLY}`,
+    requeue: (which: Limited) =>
+      update(`state = 'received', attempts = 0, due_at = ${CLOCK}, updated_at = ${CLOCK}`, which),
+
+    discard: (which: Limited, by: string, reason: string) =>
+      update(
+        `state = 'done', due_at = NULL, last_error = NULL, waiting = NULL, updated_at = ${CLOCK},
+    history = (coalesce(e.history, '[]') - (-10)) || jsonb_build_object('attempt', e.attempts, 'startedAt', ${ms(CLOCK)},
+      'endedAt', ${ms(CLOCK)}, 'result', 'discarded', 'error', NULL, 'by', ?::text, 'reason', ?::text)`,
+        which,
+        [by, reason],
+      ),
+
+    /** ids */
+    importDone: `WITH added AS (
+  INSERT INTO ${events} (id, type, source, state)
+  SELECT id, '', 'import', 'done' FROM unnest($1::text[]) AS imported (id) ORDER BY id COLLATE "C"
+  ON CONFLICT (id) DO NOTHING RETURNING id, ${DURABLY}
+) SELECT count(*)::double precision AS count FROM added`,
 
     /** olderThanMs, limit */
     prune: `WITH pruned AS (

@@ -1,4 +1,4 @@
-import { hasCode } from '../core/errors.js';
+import { ConfigError, hasCode } from '../core/errors.js';
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import { boolean, readOptions } from '../core/options.js';
 import {
@@ -11,7 +11,15 @@ import {
   type RecordResult,
 } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
+import {
+  readCountOptions,
+  readDiscardOptions,
+  readImportedIds,
+  readListOptions,
+  readPruneOptions,
+  readRequeueOptions,
+  unknownAfter,
+} from './operation-options.js';
 import {
   FENCE_SAVEPOINT,
   type PgClientLike,
@@ -28,11 +36,14 @@ import {
   endedBeforeDone,
   isConflict,
   isNoSavepoint,
+  isNotMigrated,
+  isReadOnly,
   rethrowCommitError,
   rolledBackAtCommit,
 } from './postgres-errors.js';
 import { type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
-import { type EventRow, type PollRow, toCounts, toPollState, toRecord } from './rows.js';
+import { type EventRow, type PollRow, toCounts, toPollState, toRecord, toStored } from './rows.js';
+import type { SqlPart } from './selection.js';
 
 export * from './postgres-adapters.js';
 export type {
@@ -115,12 +126,24 @@ export function postgresInbox(
       try {
         return await queryRows<Row>(pool, text, sent);
       } catch (error) {
+        if (isNotMigrated(error)) throw notMigrated(schema, error);
+        if (isReadOnly(error)) await closeReadOnly();
         if (!isConflict(error) || tries >= CONFLICT_TRIES) throw error;
         const waitMs = runtime.random() * Math.min(2 ** tries, CONFLICT_WAIT_MS);
         await new Promise<void>((resolve) => runtime.setTimeout(resolve, waitMs));
       }
     }
   }
+
+  /**
+   * Closes a connection if its server became read-only: the next one reaches the new primary. The server closes it, because
+   * data layers have no method for that.
+   */
+  async function closeReadOnly(): Promise<void> {
+    await pool.query(CLOSE_READ_ONLY).catch(() => undefined);
+  }
+
+  const sendPart = <Row>({ text, values }: SqlPart) => send<Row>(text, [...values]);
 
   async function transaction(
     { id, token, key }: Lease,
@@ -145,13 +168,14 @@ export function postgresInbox(
           if (await hasEnded(open.queries)) throw endedBeforeDone({ cause });
           throw cause;
         }
-        if (!row?.fenced) throw endedBeforeDone();
-        if (!row.settled) throw leaseLost;
+        if (row?.ending === 'lease lost') throw leaseLost;
+        if (row?.ending !== 'done') throw endedBeforeDone();
       });
       if (!hasCommitted && (await send(statements.isDone, [id])).length === 0) throw rolledBackAtCommit();
       return true;
     } catch (error) {
       if (error === leaseLost) return false;
+      if (isReadOnly(error)) await closeReadOnly();
       const isFault = hasCode(error, 'ERR_HANDLER_FAILED', 'ERR_HANDLER_PERMANENT');
       return hasReturned && !isFault ? rethrowCommitError(error) : Promise.reject(error);
     }
@@ -208,13 +232,15 @@ export function postgresInbox(
       const [row] = await (key === undefined
         ? send<ClaimRow>(statements.claim, [...values, traceparent])
         : send<ClaimRow>(statements.claimKeyed, [...values, key, createdAtMs(event), traceparent]));
-      const { state, attempts, won, wait } = row as ClaimRow;
-      if (won) {
-        const lease = { id, token, attempt: attempts, key, traceparent: row?.traceparent ?? undefined };
-        return { state: 'claimed', lease };
+      const { state, attempts, wait, traceparent: stored } = row as ClaimRow;
+      if (state === 'claimed') {
+        return {
+          state,
+          lease: { id, token, attempt: Number(attempts), key, traceparent: stored ?? undefined },
+        };
       }
       if (state === 'done' || state === 'dead') return { state };
-      return { state, retryAfterMs: Math.max(1, wait ?? 0) };
+      return { state, retryAfterMs: Math.max(1, Number(wait ?? 0)) };
     },
 
     async complete({ id, token, key }) {
@@ -227,9 +253,7 @@ export function postgresInbox(
     ...(transactional && { transaction }),
 
     async fail({ id, token, key }, { retryAfterMs, error }) {
-      // A Postgres text cannot hold U+0000.
-      const message = error.slice(0, 1_000).replaceAll('\0', '\ufffd');
-      const values = [id, token, retryAfterMs, message];
+      const values = [id, token, retryAfterMs, storable(error.slice(0, 1_000))];
       const rows = await (key === undefined
         ? send(statements.fail, values)
         : send(statements.failKeyed, [...values, key]));
@@ -244,9 +268,9 @@ export function postgresInbox(
       return store(events, { ...options, state: 'done', dueInMs: null });
     },
 
-    async takeDue({ limit, visibilityTimeoutMs, types }) {
+    async takeDue({ limit, visibilityTimeoutMs, types, onDamaged }) {
       const rows = await send<DueRow>(statements.takeDue, [limit, visibilityTimeoutMs, types]);
-      return rows.map(({ event: json }) => ({ event: JSON.parse(json) as UnknownEvent, json }));
+      return toStored(rows, onDamaged);
     },
 
     async acquirePoll({ holder, leaseMs }) {
@@ -283,23 +307,32 @@ export function postgresInbox(
     },
 
     async list(options) {
-      const { state, limit, after, order } = readListOptions(options);
-      const { first, after: next } = statements.list[order];
-      const rows = await (after === undefined
-        ? send<EventRow>(first, [state, limit])
-        : send<EventRow>(next, [state, limit, after]));
-      // There is none after an event that is not there.
+      const query = readListOptions(options);
+      const { after } = query;
+      const rows = await sendPart<EventRow>(statements.list(query));
       if (after !== undefined && rows.length === 0 && (await send(statements.has, [after])).length === 0)
         throw unknownAfter(after);
       return rows.map(toRecord);
     },
 
-    async count() {
-      return toCounts(await send<InboxCount>(statements.count));
+    async count(filter) {
+      if (filter === undefined) return toCounts(await send<InboxCount>(statements.count));
+      return toCounts(await sendPart<InboxCount>(statements.countSelected(readCountOptions(filter))));
     },
 
-    async requeue(id) {
-      return (await send(statements.requeue, [id])).length > 0;
+    async requeue(which) {
+      return countOf(await sendPart(statements.requeue(readRequeueOptions(which))));
+    },
+
+    async discard(options) {
+      const { by, reason, ...which } = readDiscardOptions(options);
+      return countOf(await sendPart(statements.discard(which, storable(by), storable(reason))));
+    },
+
+    async importDone(ids) {
+      let added = 0;
+      for (const page of readImportedIds(ids)) added += countOf(await send(statements.importDone, [page]));
+      return added;
     },
 
     async prune(options) {
@@ -308,12 +341,28 @@ export function postgresInbox(
       for (let pruned = PRUNE_BATCH; pruned === PRUNE_BATCH; total += pruned) {
         const values = [olderThanMs, PRUNE_BATCH];
         const [row] = await send<{ readonly pruned: number }>(statements.prune, values);
-        pruned = row?.pruned ?? 0;
+        pruned = Number(row?.pruned ?? 0);
       }
       return total;
     },
   };
 }
+
+const CLOSE_READ_ONLY = `SELECT pg_terminate_backend(pg_backend_pid())
+WHERE pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'`;
+
+function notMigrated(schema: string, cause: unknown): ConfigError {
+  return new ConfigError(
+    `postgresInbox: the tables or functions of the schema ${schema} are missing; see the cause. Call migratePostgres(pool) at start, or run the statements of postgresMigrations(), with the same \`schema\`.`,
+    { cause },
+  );
+}
+
+/** A Postgres text cannot hold U+0000. */
+const storable = (text: string) => text.replaceAll('\0', '\ufffd');
+
+/** The answer of a statement that counts what it changed. */
+const countOf = ([row]: readonly unknown[]) => Number((row as { readonly count: number }).count);
 
 /** An array of strings as Postgres writes it: postgres.js with `fetch_types: false` sends no arrays. */
 function toArrayText(items: readonly string[]): string {
@@ -331,16 +380,13 @@ async function hasEnded(queries: PgLike): Promise<boolean> {
 }
 
 interface FencedRow {
-  /** Whether it was still the transaction of the event. */
-  readonly fenced: boolean;
-  /** Whether the event was still leased. */
-  readonly settled: boolean;
+  /** `no fence`: it was no longer the transaction of the event. */
+  readonly ending: 'done' | 'lease lost' | 'no fence';
 }
 
 interface ClaimRow {
-  readonly state: Exclude<Claim['state'], 'claimed'>;
+  readonly state: Claim['state'];
   readonly attempts: number;
-  readonly won: boolean;
   /** How long until the event can be claimed, in ms, if that is known. */
   readonly wait: number | null;
   /** The trace context that is stored with the event. */
@@ -349,5 +395,5 @@ interface ClaimRow {
 
 interface DueRow {
   readonly id: string;
-  readonly event: string;
+  readonly json: string | null;
 }

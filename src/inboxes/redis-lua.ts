@@ -82,9 +82,11 @@ local function move(event, to, due, ...)
 end
 
 -- Adds the attempt of a leased event to its history. While it is leased, updatedAt is the time of its claim.
-local function ended(event, at, result, err)
-  local attempt = cjson.encode({ attempt = tonumber(event.attempts), startedAt = tonumber(event.updatedAt),
-    endedAt = tonumber(at), result = result, error = err or cjson.null })
+local function ended(event, at, result, err, more)
+  local attempt = more or {}
+  attempt.attempt, attempt.startedAt, attempt.endedAt = tonumber(event.attempts), tonumber(event.updatedAt), tonumber(at)
+  attempt.result, attempt.error = result, err or cjson.null
+  attempt = cjson.encode(attempt)
   local length = redis.call('RPUSH', historyKey(event.id), attempt)
   if length > 10 then redis.call('LTRIM', historyKey(event.id), -10, -1) end
 end
@@ -157,7 +159,7 @@ local function read(id)
   return { id = id, type = found[1], state = found[2], attempts = tonumber(found[3]), source = found[4],
     received = tonumber(found[5]), updated = tonumber(found[6]), due = tonumber(found[7]) or cjson.null,
     error = found[8] or cjson.null, key = found[9] or cjson.null, traceparent = found[10] or cjson.null,
-    event = redis.call('GET', jsonKey(id)) or cjson.null,
+    json = redis.call('GET', jsonKey(id)) or cjson.null,
     history = '[' .. table.concat(redis.call('LRANGE', historyKey(id), 0, -1), ',') .. ']' }
 end
 `;
@@ -232,7 +234,7 @@ for index = 5, #ARGV, 5 do
 end
 return answer(answers)`,
 
-  /** limit, visibilityTimeoutMs, then the types → the JSON of the events */
+  /** limit, visibilityTimeoutMs, then the types → ids and texts of the events */
   takeDue: `
 local limit, visibleAt = ARGV[1], now + tonumber(ARGV[2])
 -- The events of each type that are due the longest: of all of them, those that are taken are among these.
@@ -250,7 +252,7 @@ for index = 1, math.min(#due, tonumber(limit)) do
   local event = load(due[index].id)
   if event.state == 'leased' then ended(event, text(event.due), 'lapsed') end
   move(event, 'received', visibleAt)
-  events[#events + 1] = redis.call('GET', jsonKey(event.id))
+  events[#events + 1] = { id = event.id, json = redis.call('GET', jsonKey(event.id)) or cjson.null }
 end
 return answer(events)`,
 
@@ -274,10 +276,13 @@ return '["1"]'`,
 local found = redis.call('HMGET', base .. ':poll', 'state', 'holder')
 return answer({ found[1] or '', found[2] or '' })`,
 
-  /** id → one record or none */
+  /** ids → the records of those that are there */
   find: `${READ}
-if not load(ARGV[1]) then return '[]' end
-return answer({ read(ARGV[1]) })`,
+local records = {}
+for _, id in ipairs(ARGV) do
+  if load(id) then records[#records + 1] = read(id) end
+end
+return answer(records)`,
 
   /** state, limit, id to continue after or '', 'oldest' or 'newest' → records, or that the id is unknown */
   list: `${READ}
@@ -311,12 +316,46 @@ for _, state in ipairs(ARGV) do
 end
 return answer(answers)`,
 
-  /** id → whether it was requeued */
+  /** pairs of an id and when it was last changed → how many have not changed since, and are requeued */
   requeue: `
-local event = load(ARGV[1])
-if not event or (event.state ~= 'dead' and event.state ~= 'failed') then return '[]' end
-move(event, 'received', now, 'attempts', '0')
-return '["1"]'`,
+local count = 0
+for index = 1, #ARGV, 2 do
+  local event = load(ARGV[index])
+  if event and (event.state == 'dead' or event.state == 'failed') and event.updatedAt == ARGV[index + 1] then
+    move(event, 'received', now, 'attempts', '0')
+    count = count + 1
+  end
+end
+return answer({ text(count) })`,
+
+  /** by and reason, then as requeue → how many were discarded */
+  discard: `
+local count = 0
+for index = 3, #ARGV, 2 do
+  local event = load(ARGV[index])
+  local isOpen = event and event.state ~= 'leased' and event.state ~= 'done'
+  if isOpen and event.updatedAt == ARGV[index + 1] then
+    event.updatedAt = NOW
+    ended(event, NOW, 'discarded', nil, { by = ARGV[1], reason = ARGV[2] })
+    move(event, 'done')
+    count = count + 1
+  end
+end
+return answer({ text(count) })`,
+
+  /** ids → how many were new */
+  importDone: `
+local count = 0
+for _, id in ipairs(ARGV) do
+  if not load(id) then
+    redis.call('HSET', eventKey(id), 'type', '', 'source', 'import', 'attempts', '0', 'receivedAt', NOW)
+    move({ id = id, type = '', receivedAt = NOW }, 'done')
+    -- It has nothing to prune.
+    redis.call('ZREM', base .. ':whole', id)
+    count = count + 1
+  end
+end
+return answer({ text(count) })`,
 
   /** olderThanMs, limit → how many events it pruned */
   prune: `

@@ -9,14 +9,25 @@ import {
   type Inbox,
   type InboxCount,
   type InboxOperations,
+  type InboxRecord,
   type PollState,
   type RecordResult,
 } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
+import {
+  readCountOptions,
+  readDiscardOptions,
+  readImportedIds,
+  readListOptions,
+  readPruneOptions,
+  readRequeueOptions,
+  type Selection,
+  unknownAfter,
+} from './operation-options.js';
 import { REDIS_SCRIPTS, type RedisScript } from './redis-lua.js';
-import { type EventRow, toRecord } from './rows.js';
+import { type EventRow, toRecord, toStored } from './rows.js';
+import { byAge, isSelected } from './selection.js';
 
 /**
  * Runs scripts. A client of `@upstash/redis` needs no adapter; adapt ioredis with {@link fromIoredis} and
@@ -25,18 +36,23 @@ import { type EventRow, toRecord } from './rows.js';
 export interface RedisLike {
   eval(script: string, keys: string[], values: string[]): Promise<unknown>;
   evalsha(sha1: string, keys: string[], values: string[]): Promise<unknown>;
+  /** Ends the connection and connects again: its server became read-only, as after a failover. @default nothing */
+  reconnect?(): unknown;
 }
 
 /** The methods of an ioredis client or cluster that the inbox uses. */
 export interface IoredisLike {
   eval(script: string, keyCount: number, ...keysAndValues: string[]): Promise<unknown>;
   evalsha(sha1: string, keyCount: number, ...keysAndValues: string[]): Promise<unknown>;
+  disconnect?(reconnect: boolean): unknown;
 }
 
 /** The methods of a node-redis client, pool or cluster that the inbox uses. */
 export interface NodeRedisLike {
   eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   evalSha(sha1: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
+  /** A cluster has one with other parameters. */
+  sendCommand?(...args: never[]): Promise<unknown>;
 }
 
 /**
@@ -58,6 +74,7 @@ export function fromIoredis(client: IoredisLike): RedisLike {
   return {
     eval: (script, keys, values) => client.eval(script, keys.length, ...keys, ...values),
     evalsha: (sha1, keys, values) => client.evalsha(sha1, keys.length, ...keys, ...values),
+    reconnect: () => client.disconnect?.(true),
   };
 }
 
@@ -84,6 +101,8 @@ export function fromNodeRedis(client: NodeRedisLike): RedisLike {
   return {
     eval: (script, keys, values) => client.eval(script, { keys, arguments: values }),
     evalsha: (sha1, keys, values) => client.evalSha(sha1, { keys, arguments: values }),
+    // The server closes the connection, and the client connects again.
+    reconnect: () => client.sendCommand?.(...([['QUIT']] as never[])),
   };
 }
 
@@ -116,7 +135,15 @@ const REDIS_RULE = rule(
 
 type StoreSettings = Parameters<Inbox['record']>[1] & { readonly state: 'received' | 'parked' | 'done' };
 
-/** How many events one script prunes: Redis runs nothing else meanwhile. */
+/** Which records to read. */
+interface Query extends Partial<ReturnType<typeof readListOptions>> {
+  readonly selection: Selection;
+  readonly limit: number;
+}
+
+/** How many events one script reads, changes or prunes: Redis runs nothing else meanwhile. */
+const MAX_PAGE = 500;
+const CHANGE_BATCH = 1_000;
 const PRUNE_BATCH = 1_000;
 
 /**
@@ -169,6 +196,55 @@ export function redisInbox(
     return reply as readonly RecordResult[];
   }
 
+  /** Pages of selected records: at most `limit` of each state. Redis runs nothing else during a script, so each is short. */
+  async function* readPages({ selection, limit, after, order = 'oldest' }: Query) {
+    if (selection.ids !== undefined) {
+      const [last] = after === undefined ? [] : await find([after]);
+      if (after !== undefined && last === undefined) throw unknownAfter(after);
+      const sign = order === 'newest' ? -1 : 1;
+      const isAfter = (record: InboxRecord) => last === undefined || sign * byAge(record, last) > 0;
+      const found = await find([...new Set(selection.ids)]);
+      yield found.filter((record) => isSelected(record, selection) && isAfter(record));
+      return;
+    }
+    for (const state of selection.states) {
+      let room = limit;
+      // Pages become larger, because a filter can find few.
+      for (let last = after, size = Math.min(limit, MAX_PAGE); ; size = Math.min(size * 2, MAX_PAGE)) {
+        const reply = await scripts.list([state, size, last ?? '', order]);
+        if (last !== undefined && reply[0] === 'unknown') throw unknownAfter(last);
+        const page = (reply as readonly EventRow[]).map(toRecord);
+        const found = page.filter((record) => isSelected(record, selection));
+        yield found;
+        room -= found.length;
+        last = page.at(-1)?.id;
+        if (room <= 0 || page.length < size) break;
+      }
+    }
+  }
+
+  /** The selected records, in their order. */
+  async function select(query: Query): Promise<readonly InboxRecord[]> {
+    const found: InboxRecord[] = [];
+    for await (const page of readPages(query)) found.push(...page);
+    const sign = query.order === 'newest' ? -1 : 1;
+    return found.sort((one, other) => sign * byAge(one, other)).slice(0, query.limit);
+  }
+
+  async function find(ids: readonly string[]): Promise<readonly InboxRecord[]> {
+    return ((await scripts.find(ids)) as readonly EventRow[]).map(toRecord);
+  }
+
+  /** Changes records that have not changed since they were read, and returns how many. */
+  async function change(records: readonly InboxRecord[], run: RunScript): Promise<number> {
+    let changed = 0;
+    for (let at = 0; at < records.length; at += CHANGE_BATCH) {
+      const page = records.slice(at, at + CHANGE_BATCH);
+      changed += Number((await run(page.flatMap(({ id, updatedAt }) => [id, updatedAt])))[0]);
+    }
+    return changed;
+  }
+
   return {
     durable: true,
 
@@ -197,9 +273,9 @@ export function redisInbox(
 
     ignore: (events, options) => store(events, { ...options, state: 'done', dueInMs: null }),
 
-    async takeDue({ limit, visibilityTimeoutMs, types }) {
-      const events = (await scripts.takeDue([limit, visibilityTimeoutMs, ...types])) as readonly string[];
-      return events.map((json) => ({ event: JSON.parse(json) as UnknownEvent, json }));
+    async takeDue({ limit, visibilityTimeoutMs, types, onDamaged }) {
+      const rows = await scripts.takeDue([limit, visibilityTimeoutMs, ...types]);
+      return toStored(rows as readonly EventRow[], onDamaged);
     },
 
     async acquirePoll({ holder, leaseMs }) {
@@ -221,22 +297,40 @@ export function redisInbox(
     },
 
     async find(id) {
-      const [row] = (await scripts.find([id])) as readonly EventRow[];
-      return row && toRecord(row);
+      return (await find([id]))[0];
     },
 
     async list(options) {
-      const { state, limit, after = '', order } = readListOptions(options);
-      const reply = await scripts.list([state, limit, after, order]);
-      if (reply[0] === 'unknown') throw unknownAfter(after);
-      return (reply as readonly EventRow[]).map(toRecord);
+      return select(readListOptions(options));
     },
 
-    async count() {
-      return (await scripts.count(INBOX_STATES)) as readonly InboxCount[];
+    async count(filter) {
+      if (filter === undefined) return (await scripts.count(INBOX_STATES)) as readonly InboxCount[];
+      const times = new Map(INBOX_STATES.map((state) => [state, [] as number[]]));
+      const query = { selection: readCountOptions(filter), limit: Number.MAX_SAFE_INTEGER };
+      for await (const page of readPages(query)) {
+        for (const { state, updatedAt } of page) times.get(state)?.push(updatedAt);
+      }
+      return Array.from(times, ([state, found]) => {
+        const oldest = found.reduce((least: number | null, at) => Math.min(least ?? at, at), null);
+        return { state, count: found.length, oldest };
+      });
     },
 
-    requeue: (id) => succeeded(scripts.requeue([id])),
+    async requeue(which) {
+      return change(await select(readRequeueOptions(which)), scripts.requeue);
+    },
+
+    async discard(options) {
+      const { by, reason, ...which } = readDiscardOptions(options);
+      return change(await select(which), (values) => scripts.discard([by, reason, ...values]));
+    },
+
+    async importDone(ids) {
+      let added = 0;
+      for (const page of readImportedIds(ids)) added += Number((await scripts.importDone(page))[0]);
+      return added;
+    },
 
     async prune(options) {
       const { olderThanMs } = readPruneOptions(options);
@@ -278,14 +372,27 @@ function bindScript(
   { lua, key }: { readonly lua: string; readonly key: string },
 ): RunScript {
   let sha1: Promise<string> | undefined;
+  // Two keys that never exist. While a cluster moves their slot, it refuses a command with several keys of which one is
+  // missing (TRYAGAIN): with one key, or with keys that exist, a script would run where a part of the events is missing.
+  const keys = [key, `${key}:absent`];
 
   async function run(values: string[]): Promise<unknown> {
     sha1 ??= digestHex(lua);
     try {
-      return await redis.evalsha(await sha1, [key], values);
+      return await redis.evalsha(await sha1, keys, values);
     } catch (error) {
-      if (!(error instanceof Error && error.message.includes('NOSCRIPT'))) throw error;
-      return await redis.eval(lua, [key], values);
+      if (!(error instanceof Error)) throw error;
+      if (error.message.includes('READONLY')) await reconnect();
+      if (!error.message.includes('NOSCRIPT')) throw error;
+      return await redis.eval(lua, keys, values);
+    }
+  }
+
+  async function reconnect(): Promise<void> {
+    try {
+      await redis.reconnect?.();
+    } catch {
+      // The next step fails as well, and tries again.
     }
   }
 

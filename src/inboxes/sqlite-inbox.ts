@@ -9,8 +9,16 @@ import {
   type RecordResult,
 } from '../core/ports.js';
 import type { Runtime } from '../core/runtime.js';
-import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
-import { type EventRow, toCounts, toPollState, toRecord } from './rows.js';
+import {
+  readCountOptions,
+  readDiscardOptions,
+  readImportedIds,
+  readListOptions,
+  readPruneOptions,
+  readRequeueOptions,
+  unknownAfter,
+} from './operation-options.js';
+import { type EventRow, parseJson, toCounts, toPollState, toRecord, toStored } from './rows.js';
 import { prepareStatements } from './sqlite-sql.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
@@ -131,7 +139,7 @@ export function createSqliteInbox({
       return store(events, { ...options, state: 'done', dueInMs: null });
     },
 
-    async takeDue({ limit, visibilityTimeoutMs, types }) {
+    async takeDue({ limit, visibilityTimeoutMs, types, onDamaged }) {
       if (limit < 1) return [];
       const taken = await step((at) => {
         sql.moveBack(at, at, at);
@@ -139,7 +147,7 @@ export function createSqliteInbox({
         const due = sql.due(JSON.stringify(types), at, limit, limit);
         return due.flatMap(({ rowid }) => sql.take(visibleAt, at, rowid));
       });
-      return taken.map(({ event: json }) => ({ event: JSON.parse(json) as UnknownEvent, json }));
+      return toStored(taken, onDamaged);
     },
 
     async acquirePoll({ holder, leaseMs }) {
@@ -172,22 +180,33 @@ export function createSqliteInbox({
     },
 
     async list(options) {
-      const { state, limit, after: last, order } = readListOptions(options);
-      const [from] = last === undefined ? [] : sql.find(last);
-      if (last !== undefined && from === undefined) throw unknownAfter(last);
-      if (order === 'newest') {
-        const { received, id } = from ?? { received: Number.MAX_SAFE_INTEGER, id: '' };
-        return sql.listNewest(state, received, id, limit).map(decode);
+      const query = readListOptions(options);
+      const rows = sql.list(query);
+      const { after } = query;
+      if (after !== undefined && rows.length === 0 && sql.own(after).length === 0) throw unknownAfter(after);
+      return rows.map(decode);
+    },
+
+    async count(filter) {
+      return toCounts(filter === undefined ? sql.count() : sql.countSelected(readCountOptions(filter)));
+    },
+
+    async requeue(which) {
+      const options = readRequeueOptions(which);
+      return step((at) => sql.requeue(options, at));
+    },
+
+    async discard(options) {
+      const { by, reason, ...which } = readDiscardOptions(options);
+      return step((at) => sql.discard(which, at, JSON.stringify({ by, reason })));
+    },
+
+    async importDone(ids) {
+      let added = 0;
+      for (const page of readImportedIds(ids)) {
+        added += await step((at) => sql.importDone(at, at, JSON.stringify(page)).length);
       }
-      return sql.list(state, from?.received ?? 0, from?.id ?? '', limit).map(decode);
-    },
-
-    async count() {
-      return toCounts(sql.count());
-    },
-
-    async requeue(id) {
-      return step((at) => sql.requeue(at, at, id).length === 1);
+      return added;
     },
 
     async prune(options) {
@@ -203,7 +222,7 @@ export function createSqliteInbox({
 
 /** `last_error` is JSON: drivers cut strings at NUL and replace lone surrogates. */
 const decode = (row: EventRow) =>
-  toRecord({ ...row, error: row.error === null ? null : (JSON.parse(row.error) as string) });
+  toRecord({ ...row, error: row.error && String(parseJson(row.error) ?? row.error) });
 
 /** What `sql.own` has for an event that is not there. */
 const NEW = { state: 'received', due_at: null } as const;

@@ -1,5 +1,7 @@
 import { INBOX_STATES, type InboxCount, type InboxState } from '../core/ports.js';
+import type { readListOptions, Selection } from './operation-options.js';
 import type { PollRow, EventRow as RecordRow } from './rows.js';
+import { type ConditionSql, type SqlPart, toWhere, writeList } from './selection.js';
 import { DUE, OPEN, type SqliteLike } from './sqlite-tables.js';
 
 /** Some columns of `stablehooks_events`. */
@@ -15,7 +17,7 @@ interface EventRow {
 }
 
 /** The columns of a record; `error` is a JSON string. */
-const RECORD = `id, type, state, attempts, source, key, traceparent, last_error AS error, event, history,
+const RECORD = `id, type, state, attempts, source, key, traceparent, last_error AS error, event AS json, history,
   received_at AS received, updated_at AS updated, due_at AS due`;
 
 /** The columns of the state of the poller. */
@@ -26,14 +28,16 @@ interface ContenderRow extends Pick<EventRow, 'rowid' | 'state' | 'due_at'> {
   readonly role: 'own' | 'holder';
 }
 
+/** Room for one more attempt in the history. A damaged one is replaced: it must keep no event from running. */
+const LAST_9 = `CASE WHEN json_valid(history) IS NOT 1 THEN '[]'
+      WHEN json_array_length(history) >= 10 THEN json_remove(history, '$[0]') ELSE history END`;
+
 /**
  * The SQL of the history with one more attempt, and of that at most the last 10. While an event is leased,
  * `updated_at` is the time of its claim, or later than now if the clock was set back; `due_at` is the end of its lease.
  */
 const historyWith = (endedAt: string, result: string, error: string) =>
-  `json_insert(
-    CASE WHEN json_array_length(history) >= 10 THEN json_remove(history, '$[0]') ELSE coalesce(history, '[]') END,
-    '$[#]', json_object('attempt', attempts, 'startedAt', min(updated_at, CAST(${endedAt} AS INTEGER)),
+  `json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', min(updated_at, CAST(${endedAt} AS INTEGER)),
       'endedAt', CAST(${endedAt} AS INTEGER), 'result', ${result}, 'error', json(${error})))`;
 
 /** The end of a lease that has lapsed. */
@@ -41,6 +45,23 @@ const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at
 
 /** Ends the lease of an event, if it has one. */
 const RECEIVED = `state = 'received', token = NULL, history = ${HISTORY_WITH_LAPSED}`;
+
+interface Limited {
+  readonly selection: Selection;
+  readonly limit: number;
+}
+
+const CONDITIONS: ConditionSql = {
+  ids: 'id IN (SELECT value FROM json_each(?))',
+  type: 'type = ?',
+  key: 'key = ?',
+  receivedSince: 'received_at >= ?',
+  receivedUntil: 'received_at < ?',
+  updatedSince: 'updated_at >= ?',
+  updatedUntil: 'updated_at < ?',
+  error: "instr(CASE WHEN json_valid(last_error) THEN json_extract(last_error, '$') END, ?) > 0",
+  damaged: "state <> 'done' AND CASE WHEN json_valid(event) THEN json_extract(event, '$.id') END IS NOT id",
+};
 
 /** The event of an id. */
 const OWN = "SELECT 'own' AS role, rowid, state, due_at FROM stablehooks_events WHERE id = ?";
@@ -55,6 +76,18 @@ export function prepareStatements(db: SqliteLike) {
   function rows<Row>(sql: string) {
     const statement = db.prepare(sql);
     return (...values: (string | number | null)[]) => statement.all(...values) as readonly Row[];
+  }
+  /** Sends a statement that depends on a selection. */
+  function selected<Row>({ text, values }: SqlPart, ...first: (string | number)[]) {
+    const bound = values.map((value) => (typeof value === 'object' ? JSON.stringify(value) : value));
+    return db.prepare(text).all(...first, ...bound) as readonly Row[];
+  }
+  /** Changes the selected events that were received first, and returns how many. */
+  function update(set: string, { selection, limit }: Limited, ...first: (string | number)[]): number {
+    const { text: where, values } = toWhere(selection, CONDITIONS);
+    const text = `UPDATE stablehooks_events SET ${set} WHERE rowid IN (
+      SELECT rowid FROM stablehooks_events WHERE ${where} ORDER BY received_at, id LIMIT ${limit}) RETURNING id`;
+    return selected({ text, values }, ...first).length;
   }
   return {
     own: rows<ContenderRow>(OWN),
@@ -115,8 +148,8 @@ export function prepareStatements(db: SqliteLike) {
       `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = 1, ${RECEIVED} WHERE rowid = ? RETURNING id`,
     ),
     // Only done events are pruned, so an open one has its JSON.
-    take: rows<{ readonly event: string }>(
-      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = 0, ${RECEIVED} WHERE rowid = ? RETURNING event`,
+    take: rows<{ readonly id: string; readonly json: string | null }>(
+      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = 0, ${RECEIVED} WHERE rowid = ? RETURNING id, event AS json`,
     ),
     acquirePoll: rows<PollRow>(
       `INSERT INTO stablehooks_poll (one, holder, lease_until, renewed_at) VALUES (1, ?, ?, ?)
@@ -149,14 +182,6 @@ export function prepareStatements(db: SqliteLike) {
       WHERE renewed_at > ? RETURNING one`,
     ),
     find: rows<RecordRow>(`SELECT ${RECORD} FROM stablehooks_events WHERE id = ?`),
-    list: rows<RecordRow>(
-      `SELECT ${RECORD} FROM stablehooks_events WHERE state = ? AND (received_at, id) > (?, ?)
-      ORDER BY received_at, id LIMIT ?`,
-    ),
-    listNewest: rows<RecordRow>(
-      `SELECT ${RECORD} FROM stablehooks_events WHERE state = ? AND (received_at, id) < (?, ?)
-      ORDER BY received_at DESC, id DESC LIMIT ?`,
-    ),
     // Most events are done. To count all rows, and to look up the least of an index, takes a fraction of the time that
     // reading the done ones takes.
     count: rows<InboxCount>(
@@ -171,9 +196,31 @@ export function prepareStatements(db: SqliteLike) {
           SELECT min(updated_at) FROM stablehooks_events INDEXED BY stablehooks_pruned
           WHERE state = 'done' AND event IS NULL))`,
     ),
-    requeue: rows<Pick<EventRow, 'id'>>(
-      `UPDATE stablehooks_events SET state = 'received', attempts = 0, due_at = ?, updated_at = ?
-      WHERE id = ? AND state IN ('dead', 'failed') RETURNING id`,
+    list: (options: ReturnType<typeof readListOptions>) =>
+      selected<RecordRow>(
+        writeList(options, { columns: RECORD, events: 'stablehooks_events', sql: CONDITIONS }),
+      ),
+    countSelected(selection: Selection) {
+      const { text: where, values } = toWhere(selection, CONDITIONS);
+      const text = `SELECT state, count(*) AS count, min(updated_at) AS oldest FROM stablehooks_events
+        WHERE ${where} GROUP BY state`;
+      return selected<InboxCount>({ text, values });
+    },
+    requeue: (which: Limited, at: number) =>
+      update("state = 'received', attempts = 0, due_at = ?, updated_at = ?", which, at, at),
+    /** @param who - `by` and `reason` as JSON: drivers cut strings at NUL. */
+    discard: (which: Limited, at: number, who: string) =>
+      update(
+        `history = json_insert(${LAST_9}, '$[#]', json_patch(json_object('attempt', attempts, 'startedAt', CAST(? AS INTEGER),
+          'endedAt', CAST(? AS INTEGER), 'result', 'discarded', 'error', NULL), ?)),
+        updated_at = ?, state = 'done', due_at = NULL, last_error = NULL, waiting = 0`,
+        which,
+        ...[at, at, who, at],
+      ),
+    importDone: rows<Pick<EventRow, 'id'>>(
+      `INSERT INTO stablehooks_events (id, type, source, received_at, updated_at, state, attempts)
+      SELECT value, '', 'import', ?, ?, 'done', 0 FROM json_each(?) WHERE true
+      ON CONFLICT (id) DO NOTHING RETURNING id`,
     ),
     // Without the index's name SQLite reads all done rows.
     prune: rows<Pick<EventRow, 'id'>>(

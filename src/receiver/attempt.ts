@@ -57,12 +57,15 @@ export class Attempt {
     parts: AttemptParts,
     work: Work & { readonly event: WebhookEvent },
     lease: Lease,
-    askedAt: number,
+    askedAt: { readonly elapsed: number; readonly now: number },
   ) {
     this.#parts = parts;
     this.#work = work;
     this.#lease = lease;
-    this.#leftMs = parts.leaseMs - (parts.runtime.elapsed() - askedAt);
+    const { runtime, leaseMs } = parts;
+    // The first clock stands still while a machine is suspended; the second one can be set back.
+    const tookMs = Math.max(runtime.elapsed() - askedAt.elapsed, runtime.now() - askedAt.now);
+    this.#leftMs = leaseMs - tookMs;
     this.#limitMs = Math.min(parts.handlerTimeoutMs, this.#leftMs);
   }
 

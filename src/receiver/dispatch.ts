@@ -24,7 +24,7 @@ export function createDispatch(parts: DispatchParts): Dispatch {
     if (!isKnownEvent(event)) return { result: await park(work) };
     const isHandled = hasHandler(event);
     if (!isHandled && work.origin !== 'queue') return { result: await ignore(work) };
-    const askedAt = runtime.elapsed();
+    const askedAt = { elapsed: runtime.elapsed(), now: runtime.now() };
     const answer = store.claim(work);
     const claim = isPromise(answer) ? await answer : answer;
     if (claim.state !== 'claimed') return { result: toResult(event, claim) };

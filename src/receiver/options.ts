@@ -82,6 +82,13 @@ export interface ReceiverOptions<Tx = undefined> {
   readonly bodyTimeoutMs?: number | undefined;
   /** How long to wait for the function given as `secret`, in ms. @default 10_000 */
   readonly secretTimeoutMs?: number | undefined;
+  /**
+   * How long to wait for each step of the inbox, in ms, and in a transaction for its begin and its commit; after that the
+   * step has failed (`ERR_INBOX_FAILED`). Drivers wait for a server that is silent until TCP gives up, which takes minutes.
+   *
+   * @default 10_000
+   */
+  readonly inboxTimeoutMs?: number | undefined;
   /** How long a claim is valid, in ms; more than `handlerTimeoutMs`. @default 60_000 */
   readonly leaseMs?: number | undefined;
   /**
@@ -126,6 +133,7 @@ export interface ReceiverSettings {
   readonly use: readonly Layer[];
   readonly maxBodyBytes: number;
   readonly bodyTimeoutMs: number;
+  readonly inboxTimeoutMs: number;
   readonly leaseMs: number;
   readonly handlerTimeoutMs: number;
   readonly maxAttempts: number;
@@ -157,6 +165,7 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>): ReceiverS
     maxBodyBytes: integer({ default: 1_048_576 }),
     bodyTimeoutMs: integer({ default: 10_000 }),
     secretTimeoutMs: integer({ default: 10_000 }),
+    inboxTimeoutMs: integer({ default: 10_000 }),
     leaseMs: integer({ default: 60_000 }),
     handlerTimeoutMs: integer({ default: 10_000 }),
     maxAttempts: integer({ default: 25 }),

@@ -1,5 +1,6 @@
 /** The receiver: its parts, put together, and its public methods. */
 import { Deadlines } from '#deadlines';
+import type { Awaitable } from '../core/awaitable.js';
 import type { AsyncDisposal } from '../core/disposal.js';
 import { ConfigError } from '../core/errors.js';
 import {
@@ -94,6 +95,8 @@ export interface RedriveOptions {
 export interface ReceiverParts {
   /** Records events without running them. @throws {StablehooksError} `ERR_INBOX_FAILED` */
   record(events: readonly UnknownEvent[], options: RecordOptions): Promise<readonly RecordResult[]>;
+  /** Asks the inbox in time. @throws {StablehooksError} `ERR_INBOX_FAILED` */
+  ask<Value>(step: () => Awaitable<Value>): Awaitable<Value>;
   /** Whether this process runs or enqueues events of the type. */
   dispatches(event: UnknownEvent): boolean;
   readonly maxConcurrency: number | undefined;
@@ -147,8 +150,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   const given = settings.inbox;
   const keyed = orderingKey === undefined ? given : keyedInbox(given, orderingKey);
   const inbox = wrap(use, 'inbox', keyed);
-  const { onUnknown } = settings;
-  const store = new Store({ given, inbox, leaseMs, onUnknown, logger, dispatched });
+  const store = new Store({ ...settings, given, inbox, logger, dispatched });
 
   const call: CallHandler = (event, _lease, context) => handlers[event.type]?.(event, context);
   const callHandler = wrap(use, 'handler', orderingKey === undefined ? call : checkKey(orderingKey)(call));
@@ -291,6 +293,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   for (const layer of use) layer.opened?.(given);
   const internal: ReceiverParts = {
     record: (events, recordOptions) => store.record(events, recordOptions),
+    ask: (step) => store.ask(step),
     dispatches: (event) => isKnownEvent(event) && dispatched.includes(event.type),
     maxConcurrency: settings.maxConcurrency,
     poll: (run) => runInside(use, 'poll', run),

@@ -1,9 +1,11 @@
-/** The receiver's only caller of the inbox: its failures become `ERR_INBOX_FAILED`. */
-import type { Awaitable } from '../core/awaitable.js';
-import { orUnavailable } from '../core/errors.js';
+/** The receiver's only caller of the inbox: its failures and its silence become `ERR_INBOX_FAILED`. */
+import { Deadlines } from '#deadlines';
+import { type Awaitable, isPromise } from '../core/awaitable.js';
+import { orUnavailable, StablehooksError } from '../core/errors.js';
 import { isKnownEvent, type UnknownEvent } from '../core/events.js';
 import { log, notify } from '../core/log.js';
 import type { Claim, Inbox, Lease, Logger, Origin, RecordResult, StoredEvent } from '../core/ports.js';
+import type { Runtime } from '../core/runtime.js';
 import type { Work } from './work.js';
 
 /** How a page of events is recorded. */
@@ -21,6 +23,8 @@ interface StoreSettings {
   /** The inbox with its layers. */
   readonly inbox: Inbox<unknown>;
   readonly leaseMs: number;
+  readonly inboxTimeoutMs: number;
+  readonly runtime: Runtime;
   readonly onUnknown: ((event: UnknownEvent) => unknown) | undefined;
   readonly logger: Logger;
   /** The types that this process runs or enqueues. */
@@ -32,13 +36,18 @@ export class Store {
   readonly hasTransactions: boolean;
   readonly #settings: StoreSettings;
   readonly #inbox: Inbox<unknown>;
+  /** The time limits of its steps, each of `inboxTimeoutMs`. */
+  readonly #deadlines: Deadlines;
   /** An inbox that is not durable leaves retries to the sender, so a failed event can run before its retry time. */
   readonly #early: boolean;
+  /** The damaged events that were named. */
+  readonly #damaged = new Set<string>();
   #isChecked = false;
 
   constructor(settings: StoreSettings) {
     this.#settings = settings;
     this.#inbox = settings.inbox;
+    this.#deadlines = new Deadlines(settings.inboxTimeoutMs, settings.runtime);
     this.durable = settings.inbox.durable;
     this.hasTransactions = settings.inbox.transaction !== undefined;
     this.#early = !this.durable;
@@ -47,29 +56,104 @@ export class Store {
   claim({ event, origin, json }: Work): Awaitable<Claim> {
     if (!this.#isChecked) this.#checkDurability();
     const options = { leaseMs: this.#settings.leaseMs, origin, json, early: this.#early };
-    return orUnavailable(INBOX, () => this.#inbox.claim(event, options));
+    return this.ask(() => this.#inbox.claim(event, options));
   }
 
   complete(lease: Lease): Awaitable<boolean> {
-    return orUnavailable(INBOX, () => this.#inbox.complete(lease));
+    return this.ask(() => this.#inbox.complete(lease));
   }
 
   fail(
     lease: Lease,
     failure: { readonly retryAfterMs: number | null; readonly error: string },
   ): Awaitable<boolean> {
-    return orUnavailable(INBOX, () => this.#inbox.fail(lease, failure));
+    return this.ask(() => this.#inbox.fail(lease, failure));
   }
 
-  transaction(lease: Lease, effect: (tx: unknown) => Promise<void>): Awaitable<boolean> {
-    return orUnavailable(INBOX, () => this.#inbox.transaction?.(lease, effect) ?? false);
+  /** The time of the effect is not limited here, only that of the begin and of the commit. */
+  async transaction(lease: Lease, effect: (tx: unknown) => Promise<void>): Promise<boolean> {
+    let onTimeUp = () => {};
+    const silence = new Promise<never>((_, reject) => {
+      onTimeUp = () => {
+        isTimeUp = true;
+        reject(this.#silent());
+      };
+    });
+    let isTimeUp = false;
+    let wait = this.#deadlines.begin(onTimeUp);
+    const run = async (tx: unknown) => {
+      // The delivery is answered, so the event must not take effect in this attempt.
+      if (isTimeUp) throw this.#silent();
+      this.#deadlines.end(wait);
+      await effect(tx).finally(() => {
+        wait = this.#deadlines.begin(onTimeUp);
+      });
+    };
+    try {
+      const committed = orUnavailable(INBOX, () => this.#inbox.transaction?.(lease, run) ?? false);
+      return await Promise.race([committed, silence]);
+    } finally {
+      this.#deadlines.end(wait);
+    }
   }
 
+  /**
+   * Asks the inbox. An immediate answer stays immediate; later ones are ignored after `inboxTimeoutMs`.
+   *
+   * @throws {StablehooksError} `ERR_INBOX_FAILED`.
+   */
+  ask<Value>(step: () => Awaitable<Value>): Awaitable<Value> {
+    const answer = orUnavailable(INBOX, step);
+    return isPromise(answer) ? this.#inTime(answer) : answer;
+  }
+
+  #inTime<Value>(answer: PromiseLike<Value>): Promise<Value> {
+    return new Promise((resolve, reject) => {
+      const wait = this.#deadlines.begin(() => reject(this.#silent()));
+      answer.then(
+        (value) => {
+          this.#deadlines.end(wait);
+          resolve(value);
+        },
+        (error: unknown) => {
+          this.#deadlines.end(wait);
+          reject(error);
+        },
+      );
+    });
+  }
+
+  #silent(): StablehooksError<typeof INBOX> {
+    return new StablehooksError(
+      INBOX,
+      `The inbox did not answer within ${this.#settings.inboxTimeoutMs} ms. Check that it can be reached. If it is only slow, raise inboxTimeoutMs.`,
+    );
+  }
+
+  /** Takes due events; none if nothing is due. */
   takeDue(limit: number): Awaitable<readonly StoredEvent[]> {
     const { leaseMs, dispatched } = this.#settings;
-    return orUnavailable(INBOX, () =>
-      this.#inbox.takeDue({ limit, visibilityTimeoutMs: leaseMs, types: dispatched }),
+    let damaged = 0;
+    const onDamaged = (id: string) => {
+      damaged += 1;
+      this.#nameDamaged(id);
+    };
+    // Damaged events can be all that was taken, and others can be due.
+    const orMore = (taken: readonly StoredEvent[]) =>
+      taken.length === 0 && damaged > 0 ? this.takeDue(limit) : taken;
+    const answer = this.ask(() =>
+      this.#inbox.takeDue({ limit, visibilityTimeoutMs: leaseMs, types: dispatched, onDamaged }),
     );
+    return isPromise(answer) ? answer.then(orMore) : orMore(answer);
+  }
+
+  /** Says once that an event cannot run. */
+  #nameDamaged(id: string): void {
+    if (this.#damaged.has(id) || this.#damaged.size >= MAX_NAMED) return;
+    this.#damaged.add(id);
+    const fix =
+      'It runs when it is delivered again. Restore its row, or end it with inbox.discard() once its effect is booked.';
+    log(this.#settings.logger, 'error', `${id} cannot run: its stored text is damaged. ${fix}`);
   }
 
   /** Records an event without running it; it is due in `dueInMs`. */
@@ -82,7 +166,7 @@ export class Store {
   /** Records an event that this process has no handler for. */
   async ignoreOne({ event, origin, json }: Work): Promise<RecordResult | undefined> {
     const texts = json === undefined ? undefined : [json];
-    const [result] = await orUnavailable(INBOX, () => this.#inbox.ignore([event], { origin, json: texts }));
+    const [result] = await this.ask(() => this.#inbox.ignore([event], { origin, json: texts }));
     return result;
   }
 
@@ -105,7 +189,7 @@ export class Store {
       if (indexes.length === 0) continue;
       const page = indexes.map((index) => at(events, index));
       const options = { origin, json: json && indexes.map((index) => at(json, index)) };
-      const answers = await orUnavailable(INBOX, () =>
+      const answers = await this.ask(() =>
         step === 'ignore'
           ? this.#inbox.ignore(page, options)
           : this.#inbox.record(page, { ...options, dueInMs: step === 'park' ? null : dueInMs }),
@@ -125,6 +209,9 @@ export class Store {
     if (isProduction()) warnNotDurable(given, { where: 'NODE_ENV is production', logger });
   }
 }
+
+/** How many damaged events one process names: after a failed disk there can be many. */
+const MAX_NAMED = 1_000;
 
 /** The element of a list that has one there. */
 function at<Value>(list: readonly Value[], index: number): Value {

@@ -306,7 +306,7 @@ describe('memory inbox', () => {
     test('a requeued event is received, and the ends of others of its key do not change when it is due', async () => {
       const { clock, inbox } = clocked();
       await inbox.fail(await claimed(inbox, { id: 'a' }), { retryAfterMs: null, error: 'no' });
-      expect(await inbox.requeue('a')).toBe(true);
+      expect(await inbox.requeue('a')).toBe(1);
       const dueAt = clock.now;
       expect(await inbox.find('a')).toMatchObject({ state: 'received', dueAt, attempts: 0 });
       clock.now += 1_000;

@@ -86,11 +86,14 @@ describe.each(Object.entries(DATA_LAYERS))('transactions over %s', (layer, open)
       const inbox = postgresInbox(opened.pool, { schema: 'missing' });
       const event = { ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` };
       await expect(inbox.claim(event, { leaseMs: 1_000, origin: 'push' })).rejects.toMatchObject({
-        code: '3F000',
-        message: expect.toSatisfy(
-          (message: string) =>
-            message.startsWith('schema "missing" does not exist') && !message.includes(event.id),
-        ),
+        message: expect.stringContaining('Call migratePostgres(pool)'),
+        cause: {
+          code: '3F000',
+          message: expect.toSatisfy(
+            (message: string) =>
+              message.startsWith('schema "missing" does not exist') && !message.includes(event.id),
+          ),
+        },
       });
     } finally {
       await opened.close();

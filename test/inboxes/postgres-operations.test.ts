@@ -324,8 +324,12 @@ test('each statement of the Postgres inbox finds its rows by an index among 80,0
     listNewestAfter: await used(() =>
       inbox.list({ state: 'done', limit: 50, order: 'newest', after: 'evt_done_40000' }),
     ),
+    listAll: await used(() => inbox.list({ limit: 50, after: 'evt_done_40000' })),
     count: await used(() => inbox.count()),
+    countDead: await used(() => inbox.count({ state: 'dead', error: '503' })),
     requeue: await used(() => inbox.requeue('evt_dead_1')),
+    discard: await used(() => inbox.discard({ state: 'dead', error: '503', by: 'ana', reason: 'test' })),
+    importDone: await used(() => inbox.importDone(['evt_dead_1'])),
     prune: await used(() => inbox.prune({ olderThanMs: 0 })),
   };
   console.log(plans);
@@ -340,8 +344,12 @@ test('each statement of the Postgres inbox finds its rows by an index among 80,0
     listAfter: ['events_pkey', 'events_state'],
     listNewest: ['events_state'],
     listNewestAfter: ['events_pkey', 'events_state'],
+    listAll: ['events_pkey', 'events_state'],
     count: ['events_pruned', 'events_state', 'events_whole'],
+    countDead: ['events_state'],
     requeue: ['events_pkey'],
+    discard: ['events_pkey', 'events_state'],
+    importDone: ['events_pkey'],
     prune: ['events_pkey', 'events_whole'],
   });
 });
@@ -363,7 +371,7 @@ async function fill(schema: string, counts: Readonly<Record<string, number>>) {
     await pool.query(
       `INSERT INTO ${schema}.events (id, received_at, updated_at, due_at, state, source, type, event)
 SELECT 'evt_' || $1 || '_' || n, at, at, CASE WHEN $1 IN ('received', 'failed') THEN at END, $1, 'push',
-  CASE WHEN $1 = 'parked' THEN 'mint.completed' ELSE 'transfer.settled' END, '{"payload":{"text":"' || repeat('x', 400) || '"}}'
+  CASE WHEN $1 = 'parked' THEN 'mint.completed' ELSE 'transfer.settled' END, '{"id":"evt_' || $1 || '_' || n || '","payload":{"text":"' || repeat('x', 400) || '"}}'
 FROM generate_series(1, $2::int) AS n, LATERAL (SELECT now() - interval '1 hour' + n * interval '1 ms' AS at) AS t`,
       [state, count],
     );

@@ -126,11 +126,11 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
     await inbox.complete(leases.done);
     await inbox.fail(await claimed(inbox, dead), { retryAfterMs: null, error: 'no' });
     await inbox.fail(await claimed(inbox, failed), { retryAfterMs: HOUR_MS, error: 'no' });
-    expect(await inbox.requeue(failed.id)).toBe(true);
+    expect(await inbox.requeue(failed.id)).toBe(1);
     for (const event of [failed, waiting, taken, parked]) await inbox.complete(await claimed(inbox, event));
     expect(await ofKeys()).toEqual([]);
 
-    expect(await inbox.requeue(dead.id)).toBe(true);
+    expect(await inbox.requeue(dead.id)).toBe(1);
     expect(idsOf(await inbox.takeDue(TAKE))).toEqual([dead.id]);
     await inbox.complete(await claimed(inbox, dead));
     expect(await inbox.prune({ olderThanMs: 0 })).toBe(6);

@@ -176,7 +176,7 @@ describe('an event that no longer waits for its key gives its turn to the next o
     await inbox.fail(await lease('requeued'), { retryAfterMs: null, error: 'no' });
     await inbox.complete(await lease('lapsed'));
     const holder = await lease('holder');
-    expect(await inbox.requeue('requeued')).toBe(true);
+    expect(await inbox.requeue('requeued')).toBe(1);
     expect((await claim('next')).state).toBe('waiting');
     clock.ms += MINUTE_MS;
     await inbox.complete(holder);

@@ -404,3 +404,19 @@ describe('the SQLite inbox in use', () => {
     expect(await inbox.prune({ olderThanMs: 0 })).toBe(0);
   });
 });
+
+test('a damaged history or error of a row keeps neither that event nor others from running', async () => {
+  const path = freshPath();
+  const db = connect(path);
+  const inbox = sqliteInbox(db);
+  for (const id of ['a', 'b']) {
+    const claim = await inbox.claim(event(id), { ...LEASE, leaseMs: 0 });
+    if (claim.state !== 'claimed') throw new Error(claim.state);
+  }
+  db.exec(`UPDATE stablehooks_events SET history = '[{', last_error = 'not "JSON' WHERE id = 'a'`);
+  expect(await inbox.list({ limit: 10, error: 'x' })).toEqual([]);
+  expect(await inbox.find('a')).toMatchObject({ lastError: 'not "JSON', history: [], event: event('a') });
+  const taken = await inbox.takeDue({ limit: 10, visibilityTimeoutMs: 1_000, types: ['transfer.settled'] });
+  expect(taken.map((stored) => stored.event.id).sort()).toEqual(['a', 'b']);
+  expect((await inbox.find('a'))?.history).toMatchObject([{ attempt: 1, result: 'lapsed' }]);
+});

@@ -48,6 +48,21 @@ describe('redrive', () => {
     expect(await receiver.redrive()).toMatchObject({ handled: 0, duplicate: 0 });
   });
 
+  test('runs every other due event when more events than it takes at a time are damaged, and names each once', async () => {
+    const { receiver, inbox, handled, lines } = setUp(undefined, { inbox: durable() });
+    const damaged = someEvents(40);
+    await inbox.record(damaged, { ...due, dueInMs: -HOUR_MS, json: damaged.map(() => '{"id":') });
+    await inbox.record(someEvents(3), due);
+    await receiver.redrive();
+    expect(handled()).toBe(3);
+    const named = damaged.map(({ id }) => lines.filter((line) => line.includes(id)));
+    expect(named).toEqual(
+      damaged.map(({ id }) => [expect.stringContaining(`${id} cannot run: its stored text is damaged`)]),
+    );
+    await receiver.redrive();
+    expect(lines).toHaveLength(40);
+  });
+
   test('runs nothing that is not due', async () => {
     const { receiver } = setUp(down, { inbox: durable() });
     await receiver.accept(anEvent(), 'pull');
@@ -136,7 +151,8 @@ describe('redrive', () => {
     await inbox.record([anEvent()], due);
     expect(await receiver.redrive({ signal })).toMatchObject({ handled: 1 });
     await receiver.close();
-    expect([pending(), getEventListeners(signal, 'abort')]).toEqual([[], []]);
+    // The one timer that all steps of the inbox share; it keeps no process alive.
+    expect([pending(), getEventListeners(signal, 'abort')]).toEqual([[10_000], []]);
   });
 
   test('is waited for by close, and events that it was taking run', async () => {

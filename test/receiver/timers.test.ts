@@ -178,7 +178,8 @@ describe('close leaves no timer of its own', () => {
     const { receiver, pending, deliver } = setUp(handler, { ...options, bodyTimeoutMs: 1 });
     await deliver();
     await receiver.close();
-    expect(pending()).toEqual([1]);
+    // All bodies share one timer, and all steps of the inbox another; they keep no process alive.
+    expect(pending().filter((ms) => ms !== 10_000)).toEqual([1]);
   });
 
   test('after deliveries that were rejected before and after their signature was verified', async () => {
@@ -216,7 +217,7 @@ test('close waits for leaseMs and not longer for an inbox that has stopped answe
   });
   void receiver.handle(anEvent(), 'push');
   const closed = receiver.close();
-  expect(pending()).toEqual([45_000]);
+  expect(pending()).toEqual([10_000, 45_000]);
   fire(45_000);
   await closed;
 });

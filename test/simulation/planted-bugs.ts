@@ -51,9 +51,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'the mark that an event is done gets lost',
     breaks: ['what is done or dead is never claimed', 'what is done or dead is not redriven'],
     file: MEMORY,
-    find: "store.close(entry);\n      entry.state = 'done';",
-    replace:
-      "store.change(entry, 'received', now());\n      if (entry.id !== '') return true;\n      entry.state = 'done';",
+    find: 'store.finish(entry);\n      if (lease.key !== undefined)',
+    replace: "store.change(entry, 'received', now());\n      if (lease.key !== undefined)",
   },
   {
     name: 'complete refuses a valid lease',
@@ -244,7 +243,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'an error of the receiver itself becomes an outcome',
     breaks: ['no outcome is an unexpected error'],
     file: DISPATCH,
-    find: "return busy(new StablehooksError('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim));",
+    find: "return busy(\n          new StablehooksError('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim),\n        );",
     replace: "throw new TypeError('Planted.');",
   },
   {

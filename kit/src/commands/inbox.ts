@@ -215,7 +215,7 @@ function describeRequeued(count: number): string {
 
 /** Requeues an event. Answers `false`, and says so, when another process changed it after it was listed. */
 async function requeueOrNote(id: string, inbox: InboxOperations, printer: Printer): Promise<boolean> {
-  const requeued = await inbox.requeue(id);
+  const requeued = (await inbox.requeue(id)) > 0;
   if (!requeued) {
     printer.note(
       `${toPlain(id)} is no longer dead or failed: another process has changed it. It is skipped.`,

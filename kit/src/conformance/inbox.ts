@@ -1,5 +1,6 @@
 import type { ContractCase } from './contract.js';
 import { raceCases, textCases, timeCases } from './inbox/bulk.js';
+import { filterCases } from './inbox/filters.js';
 import type { InboxUnderTest } from './inbox/given.js';
 import { keyCases } from './inbox/keys.js';
 import { operationCases } from './inbox/operations.js';
@@ -31,6 +32,7 @@ export const inboxContract: readonly ContractCase<InboxUnderTest>[] = [
   ...traceCases,
   ...pollCases,
   ...operationCases,
+  ...filterCases,
 ];
 
 /**

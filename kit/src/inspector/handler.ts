@@ -245,7 +245,7 @@ function createActions(
     ...(inbox && {
       requeue: async (input) => {
         const wanted = parse(z.object({ id }), input).id;
-        if (await ask(inbox.operations.requeue(wanted))) return {};
+        if ((await ask(inbox.operations.requeue(wanted))) > 0) return {};
         const { state } = await findRecord(inbox.operations, wanted);
         const why = `it is ${state}, and only dead and failed events can be requeued`;
         throw new RequestRefused(409, `The event was not requeued: ${why}.`);
@@ -291,7 +291,8 @@ function runOf({ operations }: InboxPart, run: NonNullable<InboxPart['run']>) {
     // After its lease has ended, nothing runs it, so it can be run again.
     if (state === 'leased' && (dueAt ?? 0) > Date.now()) throw new RequestRefused(409, 'The event runs now.');
     if (event === null) throw new RequestRefused(409, 'The event is pruned, so it cannot run.');
-    const isRequeued = (state === 'dead' || state === 'failed') && (await ask(operations.requeue(record.id)));
+    const isRequeued =
+      (state === 'dead' || state === 'failed') && (await ask(operations.requeue(record.id))) > 0;
     try {
       return { outcome: await run(event) };
     } catch (error) {

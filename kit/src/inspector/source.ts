@@ -46,7 +46,7 @@ export interface DeliveriesPart {
 }
 
 /** The methods of an inbox that the page calls. Every inbox of `stablehooks` has them. */
-export type InspectedInbox = Omit<InboxOperations, 'lastPoller'> &
+export type InspectedInbox = Omit<InboxOperations, 'lastPoller' | 'discard' | 'importDone'> &
   Pick<Inbox<unknown>, 'acquirePoll' | 'savePoll'>;
 
 /** The report of the last poll, and its time in epoch ms. */

@@ -2,7 +2,7 @@
  * The owner of an inbox. `catch-up` and `listen` mark the inbox that they poll with, by the name under which they acquire the
  * lease to poll; the poller of an app replaces that name. Every other inbox counts as an app's.
  */
-import { INBOX_STATES, type Inbox, type InboxOperations, type Origin } from 'stablehooks';
+import { INBOX_STATES, type Inbox, type InboxOperations, type InboxRecord } from 'stablehooks';
 
 /** The start of each holder's name of this tool. */
 const MARK = 'stablehooks-kit ';
@@ -16,7 +16,7 @@ const SAMPLE_SIZE = 100;
  */
 export async function findReceiverOrigin(
   inbox: Pick<InboxOperations, 'list'>,
-): Promise<Exclude<Origin, 'pull'> | undefined> {
+): Promise<Exclude<InboxRecord['origin'], 'pull'> | undefined> {
   for (const state of INBOX_STATES) {
     const records = await inbox.list({ state, limit: SAMPLE_SIZE, order: 'newest' });
     for (const { origin } of records) if (origin !== 'pull') return origin;

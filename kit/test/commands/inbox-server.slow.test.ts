@@ -297,7 +297,7 @@ test('every error of Postgres is exit 3 with its message and code, and a refused
     const requeue = ['inbox', 'requeue', id];
     const withOption = (option: string) => `${postgres.url}?options=${encodeURIComponent(`-c ${option}`)}`;
     expect(await runFailing(withOption('default_transaction_read_only=on'), requeue)).toEqual([
-      failed(3, /The inbox failed: cannot execute UPDATE in a read-only transaction \(25006\)\./),
+      failed(3, /The inbox failed: cannot execute SELECT FOR UPDATE in a read-only transaction \(25006\)\./),
     ]);
 
     const client = await pool.connect();

@@ -11,7 +11,7 @@ const list = (inbox: TestedInbox, state: InboxState, options: Partial<ListOption
 const INVALID = { code: 'ERR_CONFIG_INVALID' };
 const DONE = { state: 'done', limit: 10 };
 const WRONG_LISTS: readonly object[] = [
-  ...[{ state: 'done' }, { limit: 10 }, { ...DONE, state: 'donne' }, { ...DONE, order: 'newst' }],
+  ...[{ state: 'done' }, { ...DONE, state: 'donne' }, { ...DONE, order: 'newst' }],
   ...[{ ...DONE, afetr: 'evt' }, ...[-1, 0.5, Number.NaN, '10'].map((limit) => ({ ...DONE, limit }))],
 ];
 const WRONG_PRUNES: readonly object[] = [

@@ -104,7 +104,7 @@ export async function play(inbox: TestedInbox, scenario: Scenario): Promise<void
     fail: (step) => fail(step, 0),
     delay: (step) => fail(step, HOUR_MS),
     kill: (step) => fail(step, null),
-    requeue: ({ event }) => inbox.port.requeue(event.id),
+    requeue: async ({ event }) => (await inbox.port.requeue(event.id)) > 0,
     prune: ({ options: { olderThanMs = 0 } }) => inbox.port.prune({ olderThanMs }),
     transact: ({ lease }) => transact(lease(), async () => undefined),
     rollback: ({ lease }) =>

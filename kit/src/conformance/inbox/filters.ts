@@ -1,0 +1,289 @@
+/** Operations on the events that a filter finds, and events that are damaged. */
+import assert from 'node:assert/strict';
+import type { InboxFilter, UnknownEvent } from 'stablehooks';
+import { someEvent } from '../contract.js';
+import { HOUR_MS, someEvents, sortedIds, type TestedInbox, test, until } from './given.js';
+
+const WHO = { by: 'ana@example.com', reason: 'booked by hand "#12"\nwith \u{1f600}' };
+
+/** One event in each state, and some in which one thing differs. */
+async function fill(inbox: TestedInbox) {
+  const fail = async (event: UnknownEvent, retryAfterMs: number | null, error: string, key?: string) => {
+    await inbox.port.fail(await inbox.claimed(event, { key }), { retryAfterMs, error });
+  };
+  const [received, leased, failed, done, dead, keyed, quoted] = someEvents(7);
+  const parked = someEvent({ type: 'mint.completed' });
+  assert.ok(received && leased && failed && done && dead && keyed && quoted);
+  await inbox.record([received]);
+  await inbox.claimed(leased, { leaseMs: 0 });
+  await fail(failed, HOUR_MS, 'The bank answered 503');
+  await inbox.port.complete(await inbox.claimed(done));
+  await fail(dead, null, 'The account is closed');
+  await fail(keyed, null, 'the bank answered 100%', 'wallet 1');
+  await fail(quoted, null, 'a line\nanother');
+  await inbox.record([parked], { dueInMs: null });
+  return { received, leased, failed, done, dead, keyed, quoted, parked };
+}
+
+type Named = Awaited<ReturnType<typeof fill>>;
+type Name = keyof Named;
+
+const FILTERS: readonly (readonly [InboxFilter, readonly Name[]])[] = [
+  [{}, ['received', 'leased', 'failed', 'done', 'dead', 'keyed', 'quoted', 'parked']],
+  [{ state: 'dead' }, ['dead', 'keyed', 'quoted']],
+  [{ state: 'leased' }, ['leased']],
+  [{ type: 'mint.completed' }, ['parked']],
+  [{ type: 'mint' }, []],
+  [{ key: 'wallet 1' }, ['keyed']],
+  [{ error: 'bank answered' }, ['failed', 'keyed']],
+  [{ error: 'The bank' }, ['failed']],
+  [{ error: '0%' }, ['keyed']],
+  [{ error: 'answered_' }, []],
+  [{ error: 'line\nanother' }, ['quoted']],
+  // As JSON the text would be found.
+  [{ error: 'nanother' }, []],
+  [{ error: 'bank answered', state: 'dead', type: 'transfer.settled' }, ['keyed']],
+  [{ damaged: true }, []],
+  [{ ids: [] }, []],
+];
+
+/** The states of the events, by name. */
+async function statesOf(inbox: TestedInbox, events: Named) {
+  const entries = Object.entries(events).map(async ([name, event]) => [
+    name,
+    (await inbox.find(event)).state,
+  ]);
+  return Object.fromEntries(await Promise.all(entries));
+}
+
+const WRONG_FILTERS: readonly object[] = [
+  ...[
+    { state: 'deed' },
+    { types: 'x' },
+    { type: 1 },
+    { key: '' },
+    { error: '' },
+    { ids: 'evt' },
+    { ids: [1] },
+  ],
+  ...[{ receivedSince: '2026-01-02' }, { updatedUntil: -1 }, { damaged: false }],
+];
+const INVALID = { code: 'ERR_CONFIG_INVALID' };
+
+export const filterCases = [
+  test('list and count return exactly the events that meet every condition of a filter', async (inbox) => {
+    const events = await fill(inbox);
+    for (const [filter, names] of FILTERS) {
+      const what = JSON.stringify(filter);
+      const expected = names.map((name) => events[name]);
+      const listed = await inbox.port.list({ ...filter, limit: 100 });
+      assert.deepEqual(sortedIds(listed), sortedIds(expected), `list(${what})`);
+      const newest = await inbox.port.list({ ...filter, limit: 100, order: 'newest' });
+      assert.deepEqual(newest, listed.toReversed(), `list(${what}) with the newest first`);
+      const counts = await inbox.port.count(filter);
+      for (const { state, count, oldest } of counts) {
+        const since = listed.filter((record) => record.state === state).map(({ updatedAt }) => updatedAt);
+        const counted = since.length === 0 ? null : Math.min(...since);
+        assert.deepEqual([count, oldest], [since.length, counted], `count(${what}) of ${state} events`);
+      }
+    }
+    const { dead, done } = events;
+    const both = { ids: [dead.id, done.id, dead.id, 'evt_unknown'], limit: 10 };
+    assert.deepEqual(sortedIds(await inbox.port.list(both)), sortedIds([dead, done]));
+    assert.deepEqual(sortedIds(await inbox.port.list({ ...both, state: 'done' })), [done.id]);
+  }),
+  test('pages of a list of every state, and of a filter, continue after the given id', async (inbox) => {
+    await fill(inbox);
+    for (const filter of [
+      {},
+      { error: 'bank' },
+      { ids: (await inbox.port.list({ limit: 5 })).map(({ id }) => id) },
+    ]) {
+      for (const order of ['oldest', 'newest'] as const) {
+        const all = await inbox.port.list({ ...filter, order, limit: 100 });
+        const seen = [];
+        for (let after: string | undefined; ; after = seen.at(-1)?.id) {
+          const page = await inbox.port.list({ ...filter, order, limit: 1, after });
+          if (page.length === 0) break;
+          seen.push(...page);
+        }
+        assert.deepEqual(seen, all);
+      }
+    }
+  }),
+  test('times of a filter include their start and exclude their end', async (inbox) => {
+    const event = someEvent();
+    await inbox.record([event]);
+    await until('The clock of the inbox stands still.', async () => {
+      await inbox.port.fail(await inbox.claimed(event), { retryAfterMs: 0, error: 'no' });
+      const { receivedAt, updatedAt } = await inbox.find(event);
+      return updatedAt > receivedAt || undefined;
+    });
+    const { receivedAt, updatedAt } = await inbox.find(event);
+    const finds = async (filter: InboxFilter) =>
+      (await inbox.port.list({ ...filter, limit: 1 })).length === 1;
+    assert.ok(await finds({ receivedSince: receivedAt, receivedUntil: receivedAt + 1 }));
+    assert.ok(await finds({ updatedSince: updatedAt, updatedUntil: updatedAt + 1 }));
+    assert.ok(
+      !(await finds({ receivedSince: receivedAt + 1 })) && !(await finds({ receivedUntil: receivedAt })),
+    );
+    assert.ok(!(await finds({ updatedSince: updatedAt + 1 })) && !(await finds({ updatedUntil: updatedAt })));
+  }),
+  test('a requeue by a filter makes dead and failed events due, starts again at attempt 1, and changes no other event', async (inbox) => {
+    const events = await fill(inbox);
+    const before = await statesOf(inbox, events);
+    assert.equal(await inbox.port.requeue({ error: 'bank' }), 2);
+    assert.deepEqual(await statesOf(inbox, events), { ...before, failed: 'received', keyed: 'received' });
+    assert.equal((await inbox.claimed(events.failed)).attempt, 1);
+    for (const state of ['received', 'leased', 'done', 'parked'] as const) {
+      assert.equal(await inbox.port.requeue({ state }), 0);
+      assert.equal(await inbox.port.requeue(events[state].id), 0);
+    }
+    assert.equal(await inbox.port.requeue({}), 2);
+    const requeued = ['received', 'keyed', 'quoted', 'dead', 'leased', 'parked'] as const;
+    const due = await inbox.takeDue({ types: ['transfer.settled', 'mint.completed'] });
+    assert.deepEqual(sortedIds(due), sortedIds(requeued.map((name) => events[name])));
+  }),
+  test('a requeue and a discard change at most `limit` events, those that were received first', async (inbox) => {
+    const events = someEvents(5);
+    for (const event of events) {
+      await inbox.port.fail(await inbox.claimed(event), { retryAfterMs: null, error: 'no' });
+    }
+    const order = (await inbox.port.list({ limit: 10 })).map(({ id }) => id);
+    assert.equal(await inbox.port.requeue({ state: 'dead', limit: 2 }), 2);
+    assert.equal(await inbox.port.discard({ ...WHO, state: 'dead', limit: 1 }), 1);
+    const states = new Map((await inbox.port.list({ limit: 10 })).map(({ id, state }) => [id, state]));
+    const expected = ['received', 'received', 'done', 'dead', 'dead'];
+    assert.deepEqual(
+      order.map((id) => states.get(id)),
+      expected,
+    );
+  }),
+  test('discarded events are done and never run: received, failed, dead and parked ones, never a leased one', async (inbox) => {
+    const events = await fill(inbox);
+    const { leased, done, failed, dead } = events;
+    const ids = Object.values(events).map(({ id }) => id);
+    assert.equal(await inbox.port.discard({ ...WHO, ids }), 6);
+    const all = await statesOf(inbox, events);
+    assert.deepEqual(new Set(Object.values({ ...all, leased: 'done' })), new Set(['done']));
+    assert.equal(all.leased, 'leased');
+    assert.equal((await inbox.find(done)).history.at(-1)?.result, 'done');
+    for (const [name, event] of Object.entries(events)) {
+      if (name === 'leased') continue;
+      assert.equal((await inbox.claim(event, { early: true })).state, 'done');
+      assert.deepEqual(await inbox.record([event]), ['done']);
+    }
+    assert.deepEqual(await inbox.takeDue({ types: ['transfer.settled', 'mint.completed'] }), [leased]);
+    for (const event of [failed, dead]) {
+      const { history, dueAt, lastError } = await inbox.find(event);
+      const [attempt, { startedAt, endedAt, ...discarded } = { startedAt: 0, endedAt: 0 }] = history;
+      assert.equal(attempt?.error, event === failed ? 'The bank answered 503' : 'The account is closed');
+      assert.deepEqual(discarded, { attempt: 1, result: 'discarded', error: null, ...WHO });
+      assert.ok(startedAt >= (attempt?.endedAt ?? Infinity) && endedAt >= startedAt);
+      assert.deepEqual([history.length, dueAt, lastError], [2, null, null]);
+    }
+    assert.equal((await inbox.find(events.received)).history[0]?.attempt, 0);
+    assert.equal(await inbox.port.requeue({ ids }), 0);
+    assert.equal(await inbox.port.discard({ ...WHO, ids }), 1, 'takeDue has made the leased event received.');
+  }),
+  test('a discarded event keeps no other event of its key from running', async (inbox) => {
+    const [first, second] = someEvents(2);
+    assert.ok(first && second);
+    await inbox.record([first, second], { keys: ['k', 'k'] });
+    assert.equal(await inbox.port.discard({ ...WHO, ids: [first.id] }), 1);
+    assert.deepEqual(await inbox.takeDue(), [second]);
+    await inbox.port.complete(await inbox.claimed(second, { key: 'k' }));
+  }),
+  test('an imported id is done without an event: its deliveries are duplicates, and ids that are there do not change', async (inbox) => {
+    const events = await fill(inbox);
+    const before = await statesOf(inbox, events);
+    const old = someEvent();
+    const ids = [...Object.values(events), old, old].map(({ id }) => id);
+    assert.equal(await inbox.port.importDone(ids), 1);
+    assert.equal(await inbox.port.importDone(ids), 0);
+    assert.deepEqual(await statesOf(inbox, events), before);
+    const { receivedAt, updatedAt, ...rest } = await inbox.find(old);
+    assert.deepEqual(rest, {
+      ...{ id: old.id, type: '', state: 'done', attempts: 0, origin: 'import', key: null, traceparent: null },
+      ...{ dueAt: null, lastError: null, history: [], event: null },
+    });
+    assert.ok(Math.abs(receivedAt - Date.now()) < HOUR_MS && updatedAt >= receivedAt);
+    assert.equal((await inbox.claim(old)).state, 'done');
+    assert.deepEqual([await inbox.record([old]), await inbox.ignore([old])], [['done'], ['done']]);
+    assert.equal(await inbox.port.prune({ olderThanMs: 0 }), 1);
+  }),
+  test('importDone takes 2,500 ids in one call', async (inbox) => {
+    const ids = someEvents(2_500).map(({ id }) => id);
+    assert.equal(await inbox.port.importDone(ids), 2_500);
+    const done = (await inbox.port.count()).find(({ state }) => state === 'done');
+    assert.equal(done?.count, 2_500);
+  }),
+  test('an event whose stored text is damaged keeps no other event from running, and is named', async (inbox) => {
+    const [first, ...rest] = someEvents(5);
+    const other = someEvent();
+    assert.ok(first);
+    // Not JSON, the JSON of something else, and the JSON of another event.
+    const texts = ['{"id":', 'null', '{}', '"text"', JSON.stringify(other)];
+    await inbox.record([first, ...rest], { json: texts, dueInMs: -1_000 });
+    await inbox.record([other]);
+    const named: string[] = [];
+    const due = await inbox.takeDue({ onDamaged: (id) => void named.push(id) });
+    assert.deepEqual([due, named.toSorted()], [[other], sortedIds([first, ...rest])]);
+    assert.deepEqual(await inbox.takeDue({ onDamaged: (id) => assert.fail(`${id} is due again.`) }), []);
+
+    const { damaged, event, state } = await inbox.find(first);
+    assert.deepEqual([damaged, event, state], [true, null, 'received']);
+    const listed = await inbox.port.list({ damaged: true, limit: 10 });
+    assert.deepEqual(sortedIds(listed), sortedIds([first, ...rest]));
+    assert.ok(listed.every((record) => record.damaged && record.event === null));
+    assert.ok(!('damaged' in (await inbox.find(other))));
+    const counts = await inbox.port.count({ damaged: true });
+    assert.equal(counts.find((counted) => counted.state === 'received')?.count, 5);
+  }),
+  test('a damaged event runs when it is delivered again, and can be discarded', async (inbox) => {
+    const [delivered, discarded] = someEvents(2);
+    assert.ok(delivered && discarded);
+    await inbox.record([delivered, discarded], { json: ['{"id":', '{"id":'] });
+    await inbox.port.complete(await inbox.claimed(delivered));
+    assert.equal(await inbox.port.discard({ ...WHO, damaged: true }), 1);
+    assert.equal((await inbox.find(discarded)).state, 'done');
+    assert.deepEqual(await inbox.port.list({ damaged: true, limit: 10 }), []);
+    assert.equal(await inbox.port.prune({ olderThanMs: 0 }), 2);
+    assert.ok(!('damaged' in (await inbox.find(delivered))), 'It was pruned.');
+  }),
+  test('wrong filters, and a discard without a condition, reject with ERR_CONFIG_INVALID and change nothing', async (inbox) => {
+    const events = await fill(inbox);
+    const before = await statesOf(inbox, events);
+    for (const wrong of [...WRONG_FILTERS, { limit: 0 }, { limit: 10_001 }]) {
+      const what = JSON.stringify(wrong);
+      const filter = wrong as InboxFilter;
+      await assert.rejects(async () => inbox.port.requeue(filter), INVALID, `requeue(${what})`);
+      await assert.rejects(
+        async () => inbox.port.discard({ ...WHO, ...filter }),
+        INVALID,
+        `discard(${what})`,
+      );
+      if ('limit' in filter) continue;
+      await assert.rejects(async () => inbox.port.count(filter), INVALID, `count(${what})`);
+      await assert.rejects(async () => inbox.port.list({ limit: 10, ...filter }), INVALID, `list(${what})`);
+    }
+    const { dead } = events;
+    for (const wrong of [
+      WHO,
+      { ...WHO, ids: undefined },
+      { ids: [dead.id], by: 'ana', reason: '' },
+      { ids: [dead.id] },
+    ]) {
+      await assert.rejects(
+        async () => inbox.port.discard(wrong as typeof WHO),
+        INVALID,
+        JSON.stringify(wrong),
+      );
+    }
+    for (const wrong of ['evt', [''], [dead.id, 1]]) {
+      const ids = wrong as readonly string[];
+      await assert.rejects(async () => inbox.port.importDone(ids), INVALID, JSON.stringify(wrong));
+    }
+    assert.deepEqual(await statesOf(inbox, events), before);
+  }),
+];

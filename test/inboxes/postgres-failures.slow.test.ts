@@ -1,0 +1,84 @@
+/** Connections that fail under each data layer: the store is at fault, and never its events. */
+import { randomUUID } from 'node:crypto';
+import pg from 'pg';
+import { createReceiver } from 'stablehooks';
+import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { exampleEvent } from 'stablehooks/testing';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { startPostgres } from '../services/postgres.js';
+import { startProxy } from '../services/proxy.js';
+import type { Service } from '../services/service.js';
+import { DATA_LAYERS } from './orm/data-layers.js';
+
+let server: Service;
+let admin: pg.Pool;
+beforeAll(async () => {
+  server = await startPostgres();
+  admin = new pg.Pool({ connectionString: server.url });
+  await migratePostgres(admin);
+});
+afterAll(async () => {
+  await admin.end();
+  await server.stop();
+});
+
+const CONNECTIONS = 5;
+const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
+
+describe.each(Object.entries(DATA_LAYERS))('%s', (layer, open) => {
+  async function openInbox(url: string) {
+    const opened = await open({ url, connections: CONNECTIONS, connectTimeoutMs: 1_000 });
+    onTestFinished(async () => void (await opened.close()));
+    return postgresInbox(opened.pool as pg.Pool, { transactional: true });
+  }
+
+  test('connections to a server that became read-only are closed, and the next ones reach the new primary', async () => {
+    const role = `role_${layer.replaceAll(/\W/g, '_').toLowerCase()}`;
+    await admin.query(`CREATE ROLE ${role} SUPERUSER LOGIN PASSWORD 'p'`);
+    await admin.query(`ALTER ROLE ${role} SET default_transaction_read_only = on`);
+    const url = new URL(server.url);
+    url.username = role;
+    url.password = 'p';
+    const inbox = await openInbox(url.href);
+    await Promise.all(Array.from({ length: CONNECTIONS }, () => inbox.count()));
+    // Connections that are open keep what they began with, as those to an old primary do.
+    await admin.query(`ALTER ROLE ${role} RESET default_transaction_read_only`);
+    const claim = () => inbox.claim(someEvent(), { leaseMs: 60_000, origin: 'push' });
+    const isWritable = async () => {
+      const answers = await Promise.allSettled(Array.from({ length: 4 * CONNECTIONS }, claim));
+      return answers.every((answer) => answer.status === 'fulfilled' && answer.value.state === 'claimed');
+    };
+    let rounds = 0;
+    while (!(await isWritable())) {
+      rounds += 1;
+      expect(rounds, 'rounds of claims that fail').toBeLessThan(10);
+    }
+    expect(rounds).toBeGreaterThan(0);
+  });
+
+  test('transactions that cannot begin are unavailable, leave no connection behind and count against no event', async () => {
+    const proxy = await startProxy(server.port);
+    const url = new URL(server.url);
+    url.port = String(proxy.port);
+    const inbox = await openInbox(url.href);
+    const receiver = createReceiver({
+      ...{ secret: 'x', inbox, maxAttempts: 2, logger: { warn() {}, error() {} } },
+      handlers: { 'transfer.settled': () => undefined },
+    });
+    proxy.breaks = (sent) => /begin|start transaction/i.test(sent);
+    const events = Array.from({ length: 2 * CONNECTIONS }, someEvent);
+    for (const event of events) {
+      const { kind, error } = await receiver.handle(event, 'push');
+      expect([kind, error?.code]).toEqual(['unavailable', 'ERR_INBOX_FAILED']);
+    }
+    proxy.breaks = () => false;
+    const records = await Promise.all(events.map(({ id }) => inbox.find(id)));
+    expect(new Set(records.map((record) => record?.state))).toEqual(new Set(['leased']));
+    await vi.waitFor(async () => {
+      const after = await Promise.all(
+        Array.from({ length: CONNECTIONS }, () => receiver.handle(someEvent(), 'push')),
+      );
+      expect(after.map(({ kind }) => kind)).toEqual(Array(CONNECTIONS).fill('handled'));
+    });
+  });
+});

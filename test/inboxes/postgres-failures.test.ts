@@ -1,0 +1,180 @@
+/** How the Postgres inbox fails, and that it recovers without a restart. */
+import { randomUUID } from 'node:crypto';
+import createKnex from 'knex';
+import pg from 'pg';
+import postgres from 'postgres';
+import { createReceiver, EMPTY_POLL_STATE, type Inbox, type InboxOperations } from 'stablehooks';
+import { createPoller } from 'stablehooks/catch-up';
+import { fromKnex, fromPostgresJs, migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { exampleEvent } from 'stablehooks/testing';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { startPostgres } from '../services/postgres.js';
+import { startProxy } from '../services/proxy.js';
+import type { Service } from '../services/service.js';
+
+let server: Service;
+let admin: pg.Pool;
+beforeAll(async () => {
+  server = await startPostgres();
+  admin = new pg.Pool({ connectionString: server.url });
+  await migratePostgres(admin);
+});
+afterAll(async () => {
+  await admin.end();
+  await server.stop();
+});
+
+const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
+
+/** A pool of `pg` that the test ends. */
+function openPool(config: pg.PoolConfig): pg.Pool {
+  const pool = new pg.Pool(config).on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
+  // A silent connection never ends by itself.
+  onTestFinished(() => void pool.end());
+  return pool;
+}
+
+test.each([false, true])(
+  'after a server that was silent, deliveries, start() and the poller go on (transactional: %s)',
+  async (transactional) => {
+    const proxy = await startProxy(server.port);
+    const url = new URL(server.url);
+    url.port = String(proxy.port);
+    // As docs/inboxes.md says: without it, silent connections keep their places in the pool.
+    const pool = openPool({ connectionString: url.href, max: 8, query_timeout: 500 });
+    const lines: string[] = [];
+    const log = (line: string) => void lines.push(line);
+    const inbox = transactional ? postgresInbox(pool, { transactional }) : postgresInbox(pool);
+    const ran: string[] = [];
+    const receiver = createReceiver({
+      secret: 'x',
+      inbox: inbox as ReturnType<typeof postgresInbox>,
+      inboxTimeoutMs: 200,
+      handlers: { 'transfer.settled': ({ id }) => void ran.push(id) },
+      logger: { warn: log, error: log },
+    });
+    onTestFinished(() => receiver.close());
+    const list = async () => ({ events: [], problems: [], size: 0 });
+    const client = { events: { listWithProblems: list } };
+    const poller = createPoller({ client, receiver, intervalMs: 20, logger: { warn: log, error: log } });
+    onTestFinished(() => poller.stop());
+    receiver.start({ intervalMs: 20 });
+    poller.start();
+    const first = someEvent();
+    expect((await receiver.handle(first, 'push')).kind).toBe('handled');
+
+    // So that every loop has a silent connection.
+    await Promise.all(Array.from({ length: 8 }, () => pool.query('SELECT pg_sleep(0.01)')));
+    proxy.silence();
+    const says = (pattern: RegExp) =>
+      vi.waitFor(() => expect(lines.join('\n')).toMatch(pattern), { timeout: 20_000 });
+    await says(/due events cannot be read[^\n]*did not answer within 200 ms/);
+    await says(/the poll failed. ERR_INBOX_FAILED/);
+    await says(/due events can be read from the inbox again/);
+    await says(/polls succeed again/);
+    await vi.waitFor(async () => expect((await receiver.handle(someEvent(), 'push')).kind).toBe('handled'));
+    const after = someEvent();
+    await inbox.record([after], { dueInMs: 0, origin: 'pull' });
+    await vi.waitFor(() => expect(ran).toContain(after.id), { timeout: 20_000 });
+  },
+);
+
+/** A role, and a pool of it on a database. */
+async function openAs(role: string, database = 'postgres') {
+  await admin.query(`CREATE ROLE ${role} LOGIN PASSWORD 'p'`);
+  const url = new URL(server.url);
+  Object.assign(url, { username: role, password: 'p', pathname: database });
+  return openPool({ connectionString: url.href });
+}
+
+test('migratePostgres needs no right to create a schema where one exists, and none at all once it has run', async () => {
+  const [schema, role] = ['made_by_a_dba', 'app_role'];
+  const pool = await openAs(role);
+  await expect(migratePostgres(pool, { schema })).rejects.toThrow('permission denied for database');
+  await admin.query(`CREATE SCHEMA ${schema}; GRANT USAGE, CREATE ON SCHEMA ${schema} TO ${role}`);
+  await migratePostgres(pool, { schema });
+  await admin.query(`REVOKE CREATE ON SCHEMA ${schema} FROM ${role}`);
+  await migratePostgres(pool, { schema });
+  const claim = await postgresInbox(pool, { schema }).claim(someEvent(), { leaseMs: 1_000, origin: 'push' });
+  expect(claim.state).toBe('claimed');
+});
+
+test('an inbox whose migration was forgotten says which function to call, in an outcome that is retried', async () => {
+  const pool = openPool({ connectionString: server.url });
+  await admin.query('CREATE SCHEMA empty_schema');
+  for (const schema of ['no_schema', 'empty_schema']) {
+    const lines: string[] = [];
+    const receiver = createReceiver({
+      ...{ secret: 'x', inbox: postgresInbox(pool, { schema }) },
+      handlers: { 'transfer.settled': () => undefined },
+      logger: { warn: (line) => lines.push(line), error: (line) => lines.push(line) },
+    });
+    const outcome = await receiver.handle(someEvent(), 'push');
+    expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_CONFIG_INVALID' } });
+    expect(lines.join()).toContain('Call migratePostgres(pool) at start');
+  }
+});
+
+test('a database whose encoding cannot store every event is refused by the migration', async () => {
+  await admin.query("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0");
+  const url = new URL(server.url);
+  url.pathname = 'latin';
+  const pool = openPool({ connectionString: url.href });
+  await expect(migratePostgres(pool)).rejects.toThrow(/LATIN1, which cannot store every event.*UTF8/);
+});
+
+test('what an app does to the values that its driver reads does not change what the inbox decides', async () => {
+  const schema = 'believed';
+  await migratePostgres(admin, { schema });
+  const sql = postgres(server.url, {
+    max: 2,
+    // Both are in the docs of postgres.js: NULL becomes undefined, booleans stay the text of Postgres.
+    transform: { value: { from: (value: unknown) => (value === null ? undefined : value) } },
+    types: { bool: { to: 16, from: [16], serialize: String, parse: (text: string) => text } },
+  });
+  onTestFinished(() => sql.end({ timeout: 0 }));
+  await expectUnchanged(postgresInbox(fromPostgresJs(sql), { schema, transactional: true }));
+  const knex = createKnex({
+    ...{ client: 'pg', connection: server.url },
+    postProcessResponse: (result: { rows?: Record<string, unknown>[] }) => {
+      for (const row of result.rows ?? []) {
+        for (const [name, value] of Object.entries(row)) {
+          if (value === null) delete row[name];
+          if (typeof value === 'boolean') row[name] = value ? 't' : 'f';
+          if (typeof value === 'number') row[name] = String(value);
+        }
+      }
+      return result;
+    },
+  });
+  onTestFinished(() => knex.destroy());
+  await expectUnchanged(postgresInbox(fromKnex(knex), { schema, transactional: true }));
+});
+
+async function expectUnchanged(inbox: Inbox<unknown> & InboxOperations): Promise<void> {
+  const claim = (event = someEvent(), leaseMs = 60_000) => inbox.claim(event, { leaseMs, origin: 'push' });
+  const [event, due, undone] = [someEvent(), someEvent(), someEvent()];
+  const first = await claim(event);
+  if (first.state !== 'claimed') throw new Error(first.state);
+  expect(first.lease).toMatchObject({ attempt: 1, traceparent: undefined });
+  expect(await claim(event)).toMatchObject({ state: 'leased', retryAfterMs: expect.any(Number) });
+  expect(await inbox.transaction?.(first.lease, async () => undefined)).toBe(true);
+  expect(await claim(event)).toEqual({ state: 'done' });
+  const record = await inbox.find(event.id);
+  expect(record).toMatchObject({ attempts: 1, key: null, traceparent: null, dueAt: null, lastError: null });
+  expect(record?.updatedAt).toBeGreaterThan(1e12);
+
+  const lost = await claim(undone, 0);
+  if (lost.state !== 'claimed') throw new Error(lost.state);
+  await claim(undone);
+  expect(await inbox.transaction?.(lost.lease, async () => undefined)).toBe(false);
+
+  await inbox.record([due], { dueInMs: 0, origin: 'pull' });
+  const take = { limit: 10, visibilityTimeoutMs: 60_000, types: ['transfer.settled'] };
+  expect((await inbox.takeDue(take)).map((taken) => taken.event.id)).toContain(due.id);
+  const count = (await inbox.count({ ids: [event.id] })).find(({ state }) => state === 'done');
+  expect(count).toMatchObject({ count: 1, oldest: record?.updatedAt });
+  expect(await inbox.acquirePoll({ holder: 'a', leaseMs: 0 })).toEqual(EMPTY_POLL_STATE);
+  expect(await inbox.requeue(event.id)).toBe(0);
+}

@@ -1,0 +1,112 @@
+/** How the Redis inbox fails, and that it recovers without a restart. */
+import { Cluster, Redis } from 'ioredis';
+import { createClient } from 'redis';
+import { createReceiver, type Inbox } from 'stablehooks';
+import { fromIoredis, fromNodeRedis, redisInbox } from 'stablehooks/inboxes/redis';
+import { exampleEvent } from 'stablehooks/testing';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { startProxy } from '../services/proxy.js';
+import { startRedis } from '../services/redis.js';
+import { describeWithRedis } from '../services/with-redis.js';
+
+const NODE = ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'];
+const events = Array.from({ length: 40 }, (_, index) => ({
+  ...exampleEvent('transfer.settled'),
+  id: `evt_${index}`,
+}));
+
+async function open(settings?: readonly string[]) {
+  const server = await startRedis(settings);
+  const redis = new Redis(server.url).on('error', () => undefined);
+  onTestFinished(async () => {
+    redis.disconnect();
+    await server.stop();
+  });
+  return { server, redis };
+}
+
+function receive(inbox: Inbox) {
+  const ran: string[] = [];
+  const receiver = createReceiver({
+    ...{ secret: 'x', inbox, logger: { warn: () => undefined, error: () => undefined } },
+    handlers: { 'transfer.settled': ({ id }) => void ran.push(id) },
+  });
+  const kinds = async (list = events) => {
+    const outcomes = await Promise.all(list.map((event) => receiver.handle(event, 'push')));
+    return new Set(outcomes.map(({ kind }) => kind));
+  };
+  return { kinds, ran };
+}
+
+describeWithRedis('Redis inbox', () => {
+  test('while a cluster moves its slot, no done event runs again and no poll state is empty', async () => {
+    const [source, target] = [await open(NODE), await open(NODE)];
+    await source.redis.cluster('ADDSLOTSRANGE', 0, 16_383);
+    await source.redis.cluster('MEET', '127.0.0.1', target.server.port);
+    const isWhole = async ({ redis }: typeof source) => {
+      const info = String(await redis.cluster('INFO'));
+      return info.includes('cluster_state:ok') && info.includes('cluster_known_nodes:2');
+    };
+    await vi.waitFor(
+      async () => expect([await isWhole(source), await isWhole(target)]).toEqual([true, true]),
+      {
+        timeout: 30_000,
+      },
+    );
+    const cluster = new Cluster([{ host: '127.0.0.1', port: source.server.port }]);
+    onTestFinished(() => cluster.disconnect());
+    const inbox = redisInbox(fromIoredis(cluster));
+    const { kinds, ran } = receive(inbox);
+    expect(await kinds()).toEqual(new Set(['handled']));
+    await inbox.acquirePoll({ holder: 'a', leaseMs: 60_000 });
+    const state = { since: 1, watermark: 2, gaps: [], limit: 3, oldest: null };
+    await inbox.savePoll(state, { holder: 'a', leaseMs: 60_000 });
+
+    const slot = await source.redis.cluster('KEYSLOT', '{stablehooks}');
+    const idOf = async ({ redis }: typeof source) => String(await redis.cluster('MYID'));
+    const [sourceId, targetId] = [await idOf(source), await idOf(target)];
+    await target.redis.cluster('SETSLOT', slot, 'IMPORTING', sourceId);
+    await source.redis.cluster('SETSLOT', slot, 'MIGRATING', targetId);
+    for (const part of [20, 1_000]) {
+      const keys = await source.redis.cluster('GETKEYSINSLOT', slot, part);
+      await source.redis.migrate('127.0.0.1', target.server.port, '', 0, 5_000, 'KEYS', ...keys);
+      expect(await kinds()).toEqual(new Set(['unavailable']));
+      await expect(inbox.pollState()).rejects.toThrow();
+      await expect(inbox.takeDue({ limit: 9, visibilityTimeoutMs: 1, types: [] })).rejects.toThrow();
+    }
+    for (const { redis } of [target, source]) await redis.cluster('SETSLOT', slot, 'NODE', targetId);
+    await vi.waitFor(async () => expect(await kinds()).toEqual(new Set(['duplicate'])), { timeout: 30_000 });
+    expect(await inbox.pollState()).toEqual(state);
+    expect(ran).toHaveLength(events.length);
+  });
+
+  const CLIENTS = {
+    ioredis: async (url: string) => {
+      const client = new Redis(url, { maxRetriesPerRequest: 1 }).on('error', () => undefined);
+      onTestFinished(() => client.disconnect());
+      return fromIoredis(client);
+    },
+    'node-redis': async (url: string) => {
+      const client = createClient({ url, disableOfflineQueue: true }).on('error', () => undefined);
+      await client.connect();
+      onTestFinished(() => client.destroy());
+      return fromNodeRedis(client);
+    },
+  };
+  test.each(Object.entries(CLIENTS))(
+    'over %s, a connection to a server that became a replica is closed, and the next one reaches the new primary',
+    async (_name, connect) => {
+      const [old, primary] = [await open(), await open()];
+      const proxy = await startProxy(old.server.port);
+      const inbox = redisInbox(await connect(`redis://127.0.0.1:${proxy.port}`));
+      const { kinds } = receive(inbox);
+      expect(await kinds(events.slice(0, 1))).toEqual(new Set(['handled']));
+      await old.redis.replicaof('127.0.0.1', primary.server.port);
+      proxy.target = primary.server.port;
+      expect(await kinds(events.slice(1, 2))).toEqual(new Set(['unavailable']));
+      await vi.waitFor(async () => expect(await kinds(events.slice(2, 3))).toEqual(new Set(['handled'])), {
+        timeout: 30_000,
+      });
+    },
+  );
+});
