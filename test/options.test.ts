@@ -350,7 +350,6 @@ const optional: readonly {
       'maxLimit',
       'lagMs',
       'disorderMs',
-      'concurrency',
       'intervalMs',
       'leaseMs',
       'since',

@@ -2,6 +2,7 @@ export type { ListVerdict } from './coverage.js';
 export { type CronRouteOptions, toCronRoute } from './cron-route.js';
 export { type Acknowledgement, acknowledgeGap, describeGap, type Gap, listGaps } from './gaps.js';
 export type { ListedEvents, MalformedElement, PollerClient } from './list.js';
-export { createPoller, type Poller, type PollerOptions } from './poller.js';
+export type { PollerOptions } from './options.js';
+export { createPoller, type Poller } from './poller.js';
 export type { PollProblem, PollProblemCode, PollReport } from './report.js';
 export { isSameElement } from './same-event.js';

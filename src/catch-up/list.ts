@@ -6,7 +6,6 @@ import {
   isEventType,
   type UnknownEvent,
 } from '../core/events.js';
-import type { ReceiverParts } from '../receiver/receiver.js';
 import {
   type ListAnswer,
   type ListQuery,
@@ -14,7 +13,7 @@ import {
   type SurveyResult,
   surveyList,
 } from './coverage.js';
-import { type FoundEvent, type PollProblem, toProblem } from './report.js';
+import { type PollProblem, toProblem } from './report.js';
 import { isSameElement } from './same-event.js';
 
 /** The part of a client of `stablehooks/client` that the poller uses. */
@@ -33,7 +32,9 @@ export interface PollerClient {
 export interface ListedEvents {
   /** In the order of the answer. */
   readonly events: readonly UnknownEvent[];
-  /** The elements that are not events. */
+  /** The JSON of each event as the service wrote it, in the same order. @default the events serialized */
+  readonly json?: readonly string[] | undefined;
+  /** The elements that are not events, or the first 1,000 of them. */
   readonly problems: readonly MalformedElement[];
   /** How many elements the answer has, malformed ones included. */
   readonly size: number;
@@ -51,22 +52,28 @@ export interface MalformedElement {
   readonly value?: unknown;
 }
 
+/** An event of the list. */
+export interface ListedEvent {
+  readonly event: UnknownEvent;
+  /** Its JSON as the service wrote it. */
+  readonly json: string;
+  /** When it was created, epoch ms. */
+  readonly at: number;
+}
+
 /** Reads the list during one poll. */
 export interface ListReader {
-  /** Sends a query and records the events of its answer; `null`, with a problem, when either failed. */
+  /** Sends a query; `null`, with a problem, when it failed. */
   read(query: ListQuery): Promise<ListAnswer | null>;
-  /** By id. */
-  readonly found: ReadonlyMap<string, FoundEvent>;
-  /**
-   * The ids with which the answers show different events, and when the events other than the first were created, epoch
-   * ms.
-   */
-  readonly conflicts: ReadonlyMap<string, ReadonlySet<number>>;
-  /** Each once, however many answers show it. */
-  readonly problems: () => readonly PollProblem[];
+  /** The events created from this time on, epoch ms, by id: the first one that the answers show with it. */
+  readonly found: (from: number) => ReadonlyMap<string, ListedEvent>;
+  /** How many ids the answers show. */
+  readonly size: () => number;
+  /** Further events that the answers show with an id, and that are not the same as the first one. */
+  readonly conflicts: ReadonlyMap<string, readonly ListedEvent[]>;
+  /** Those about events leave out events and elements created before this time, epoch ms. */
+  readonly problems: (from: number) => readonly PollProblem[];
   readonly requests: () => number;
-  /** How many different events of the answers were created before the opening date. */
-  readonly skipped: () => number;
   readonly clocks: () => Clocks;
 }
 
@@ -78,92 +85,98 @@ export interface Clocks {
   readonly latest: number;
 }
 
-/** The inbox is free for deliveries between two batches. */
-const RECORD_BATCH = 500;
+/** So many different events with one id are kept. */
+const MAX_CONFLICTS = 100;
 
 export function createListReader({
   client,
-  record: recordPage,
-  leaseMs,
   lagMs,
   startedAt,
-  takeFrom,
   signal,
 }: {
   readonly client: PollerClient;
-  readonly record: ReceiverParts['record'];
-  readonly leaseMs: number;
   readonly lagMs: number;
   /** When the poll started, epoch ms. */
   readonly startedAt: number;
-  /** Events created before this are skipped. */
-  readonly takeFrom: (clocks: Clocks) => number;
   readonly signal: AbortSignal;
 }): ListReader {
-  const found = new Map<string, FoundEvent>();
-  const skipped = new Set<string>();
-  const problems = new Map<string, PollProblem>();
-  const conflicts = new Map<string, Set<number>>();
+  const first = new Map<string, ListedEvent>();
+  const failures: PollProblem[] = [];
+  const conflicts = new Map<string, ListedEvent[]>();
+  const malformed: (readonly MalformedElement[])[] = [];
   let clocks: Clocks = { until: startedAt, latest: startedAt };
   let requests = 0;
 
-  const addProblem = (problem: PollProblem) => problems.set(JSON.stringify(problem), problem);
-
   async function read(query: ListQuery): Promise<ListAnswer | null> {
     if (signal.aborted) return null;
+    requests += 1;
+    let list: ListedEvents;
     try {
-      requests += 1;
       const { type, limit } = query;
-      const list = await client.events.listWithProblems({ ...(type !== null && { type }), limit, signal });
-      const { answer, events, malformed } = readAnswer(list, query);
-      // Without the service's clock, ours can be ahead of it by `lagMs`.
-      clocks = {
-        until: Math.min(clocks.until, answer.servedAt ?? startedAt - lagMs),
-        latest: Math.max(clocks.latest, answer.servedAt ?? startedAt),
-      };
-      const from = takeFrom(clocks);
-      for (const element of malformed) {
-        if ((timeOf(element.value) ?? from) >= from) addProblem(malformedProblem(element));
-      }
-      for (const event of events) if (createdAt(event) < from) skipped.add(event.id);
-      await record(events.filter((event) => createdAt(event) >= from));
-      return answer;
+      list = await client.events.listWithProblems({ ...(type !== null && { type }), limit, signal });
     } catch (error) {
-      if (!signal.aborted) addProblem(toProblem(error, { code: 'ERR_API_RESPONSE' }));
+      if (!signal.aborted) failures.push(toProblem(error, { code: 'ERR_API_RESPONSE' }));
       return null;
     }
+    const { events, elements, servedAt } = readAnswer(list);
+    // Without the service's clock, ours can be ahead of it by `lagMs`.
+    clocks = {
+      until: Math.min(clocks.until, servedAt ?? startedAt - lagMs),
+      latest: Math.max(clocks.latest, servedAt ?? startedAt),
+    };
+    malformed.push(elements);
+    for (const listed of events) {
+      const { id } = listed.event;
+      const known = first.get(id);
+      const others = conflicts.get(id) ?? [];
+      if (known === undefined) first.set(id, listed);
+      else if (![known, ...others].some(({ event }) => isSameElement(event, listed.event))) {
+        conflicts.set(id, [...others, listed].slice(0, MAX_CONFLICTS));
+      }
+    }
+    const unreadable = elements
+      .filter(({ value }) => canBeKnownType(value))
+      .map(({ value }) => timeOf(value));
+    // What the client did not keep can be anything.
+    if (list.size > list.events.length + list.problems.length) unreadable.push(null);
+    return {
+      ...query,
+      size: list.size,
+      events: events.map(({ event: { id, type }, at }) => ({ id, type, at })),
+      unreadable,
+      servedAt,
+    };
   }
 
-  async function record(events: readonly UnknownEvent[]): Promise<void> {
-    const unrecorded = new Map<string, UnknownEvent>();
-    for (const event of events) {
-      const first = found.get(event.id)?.event ?? unrecorded.get(event.id);
-      if (first === undefined) unrecorded.set(event.id, event);
-      else if (!isSameElement(first, event)) {
-        addProblem(conflictProblem(event));
-        conflicts.set(event.id, (conflicts.get(event.id) ?? new Set()).add(createdAt(event)));
-      }
+  function found(from: number): ReadonlyMap<string, ListedEvent> {
+    const all = new Map<string, ListedEvent>();
+    for (const [id, listed] of first) {
+      const taken = [listed, ...(conflicts.get(id) ?? [])].find(({ at }) => at >= from);
+      if (taken !== undefined) all.set(id, taken);
     }
-    const all = [...unrecorded.values()];
-    for (let from = 0; from < all.length && !signal.aborted; from += RECORD_BATCH) {
-      const batch = all.slice(from, from + RECORD_BATCH);
-      // Not due before our lease to poll could lapse, so so no process redrives what this poll is about to dispatch.
-      const results = await recordPage(batch, { dueInMs: leaseMs, origin: 'pull' });
-      for (const [index, event] of batch.entries()) {
-        const result = results[index];
-        if (result !== undefined) found.set(event.id, { event, at: createdAt(event), result });
-      }
-    }
-    signal.throwIfAborted();
+    return all;
+  }
+
+  function problems(from: number): readonly PollProblem[] {
+    const taken = found(from);
+    const counted = malformed.map((elements) =>
+      elements.filter(({ value }) => (timeOf(value) ?? from) >= from),
+    );
+    const most = counted.reduce((one, other) => (other.length > one.length ? other : one), []);
+    return [
+      ...new Map(failures.map((problem) => [JSON.stringify(problem), problem])).values(),
+      ...malformedProblems(most),
+      ...[...conflicts.keys()].filter((id) => taken.has(id)).map(conflictProblem),
+    ];
   }
 
   return {
     read,
     found,
+    size: () => first.size,
     conflicts,
-    problems: () => [...problems.values()],
+    problems,
     requests: () => requests,
-    skipped: () => skipped.size,
     clocks: () => clocks,
   };
 }
@@ -176,31 +189,19 @@ export async function runSurvey(list: ListReader, options: SurveyOptions): Promi
   return step.value;
 }
 
-function readAnswer(
-  list: ListedEvents,
-  query: ListQuery,
-): {
-  readonly answer: ListAnswer;
-  readonly events: readonly UnknownEvent[];
-  readonly malformed: readonly Omit<MalformedElement, 'index'>[];
+function readAnswer(list: ListedEvents): {
+  readonly events: readonly ListedEvent[];
+  readonly elements: readonly MalformedElement[];
+  readonly servedAt: number | null;
 } {
-  const malformed: Omit<MalformedElement, 'index'>[] = [...list.problems];
-  const events = list.events.filter((event) => {
-    if (isWritable(event)) return true;
-    malformed.push({ value: event, fields: ['payload'] });
-    return false;
+  const elements: MalformedElement[] = [...list.problems];
+  const events = list.events.flatMap((event, index) => {
+    const json = list.json?.[index] ?? serialize(event);
+    if (json === null) elements.push({ index, value: event, fields: ['payload'] });
+    return json === null ? [] : [{ event, json, at: createdAt(event) }];
   });
-  const answer = {
-    ...query,
-    size: list.size,
-    events: events.map((event) => ({ id: event.id, type: event.type, at: createdAt(event) })),
-    unreadable: malformed
-      .map(({ value }) => value)
-      .filter(canBeKnownType)
-      .map(timeOf),
-    servedAt: Number.isFinite(list.servedAt) ? (list.servedAt ?? null) : null,
-  };
-  return { answer, events, malformed };
+  const servedAt = Number.isFinite(list.servedAt) ? (list.servedAt ?? null) : null;
+  return { events, elements, servedAt };
 }
 
 /** Epoch ms; infinite for a date that no clock shows, which then proves nothing. */
@@ -209,13 +210,12 @@ function createdAt(event: UnknownEvent): number {
   return Number.isNaN(time) ? Number.POSITIVE_INFINITY : time;
 }
 
-/** Checked before the batch is recorded: one event that is nested too deeply would make the whole batch fail. */
-function isWritable(event: UnknownEvent): boolean {
+/** `null` for an event that cannot be serialized, such as one that is nested too deeply. */
+function serialize(event: UnknownEvent): string | null {
   try {
-    encodeEvent(event);
-    return true;
+    return encodeEvent(event);
   } catch {
-    return false;
+    return null;
   }
 }
 
@@ -237,24 +237,28 @@ function timeOf(element: unknown): number | null {
 }
 
 /** A field of an element that is not an event, if it is a string that is not empty. */
-function stringField(element: unknown, name: 'id' | 'type' | 'created_at'): string | undefined {
+function stringField(element: unknown, name: 'type' | 'created_at'): string | undefined {
   if (typeof element !== 'object' || element === null) return undefined;
   const value: unknown = (element as Readonly<Record<string, unknown>>)[name];
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-function malformedProblem({ value, fields }: Omit<MalformedElement, 'index'>): PollProblem {
+/** One problem for all of them, without their ids: these can be anything, even the token. */
+function malformedProblems(elements: readonly MalformedElement[]): readonly PollProblem[] {
+  const [first] = elements;
+  if (first === undefined) return [];
+  const { index, fields } = first;
   const what =
-    fields.length === 0 ? 'It is not an object.' : `These fields are missing or wrong: ${fields.join(', ')}.`;
-  const id = stringField(value, 'id');
-  return {
-    code: 'ERR_EVENT_MALFORMED',
-    message: `An element of the list is not an event. ${what} It is not recorded, and a gap contains it. Report it to the service.`,
-    ...(id !== undefined && { id }),
-  };
+    fields.length === 0 ? 'it is not an object' : `these fields are missing or wrong: ${fields.join(', ')}`;
+  const which =
+    elements.length === 1
+      ? `An element of the list, at index ${index}, is not an event:`
+      : `${elements.length} elements of the list are not events. The first one is at index ${index}:`;
+  const message = `${which} ${what}. What is not an event is not recorded, and a gap contains it. Report it to the service.`;
+  return [{ code: 'ERR_EVENT_MALFORMED', message }];
 }
 
-function conflictProblem({ id }: UnknownEvent): PollProblem {
+function conflictProblem(id: string): PollProblem {
   const message =
     'The list contains two different events with this id. The first one is used. Report it to the service.';
   return { code: 'ERR_EVENT_CONFLICT', message, id };

@@ -1,9 +1,10 @@
 import { StablehooksError } from '../core/errors.js';
-import type { UnknownEvent } from '../core/events.js';
+import { isKnownEvent, type UnknownEvent } from '../core/events.js';
 import type { RecordResult } from '../core/ports.js';
 import type { OutcomeCounts, OutcomeKind } from '../receiver/outcome.js';
 import type { ListVerdict, SurveyResult } from './coverage.js';
 import { type Advance, describeReason, type Gap, toGap, toIso } from './gaps.js';
+import type { ListedEvent } from './list.js';
 
 /** What one poll did and proved. Plain data: it survives `JSON.stringify`. */
 export interface PollReport {
@@ -20,18 +21,26 @@ export interface PollReport {
   readonly skipped: number;
   /** Of `fetched`, the events that the inbox did not know before this poll, unknown types included. */
   readonly new: number;
-  /** Of `new`, the events that this poll handled or enqueued. With push alone they would be lost or late. */
+  /**
+   * Of `new`, the events that this poll handled, enqueued or ignored. With push alone they would be lost or late. If
+   * `receiver.start()` runs beside and takes an event first, it counts as `waiting` instead.
+   */
   readonly recovered: number;
+  /**
+   * Of `fetched`, the events that wait in the inbox to be run, as far as this poll knows: their handler failed or runs
+   * elsewhere, or this poll ended before their turn.
+   */
+  readonly waiting: number;
   /**
    * Of `new`, the events created from the opening date on that the list calls `delivered`: an endpoint answered 2xx, but
    * this inbox did not record them.
    */
   readonly deliveredButUnseen: number;
-  /** Events, from the list or from the inbox, whose handler finished in this poll. */
+  /** Events, found now or waiting in the inbox, whose handler finished in this poll. */
   readonly handled: number;
-  /** Events of the list that were done before this poll. Events that wait in the inbox, are dead or parked count only as `fetched`. */
+  /** Of `fetched`, the events that were done before this poll. */
   readonly duplicates: number;
-  /** Events, from the list or from the inbox, that this poll tried and that did not succeed. */
+  /** Events, found now or waiting in the inbox, that this poll ran and that did not succeed. */
   readonly failed: number;
   /** Of `new`, the events created before the watermark and outside every gap: they were listed later than `lagMs`. */
   readonly late: number;
@@ -51,7 +60,7 @@ export interface PollReport {
   readonly gapsClosed: readonly Gap[];
   /** What this poll proved, or why it did not and which number to change: one or two sentences. */
   readonly diagnosis: string;
-  /** What failed or looks wrong. */
+  /** What failed or looks wrong, at most 1,000 of it. */
   readonly problems: readonly PollProblem[];
   /**
    * Whether `problems` has one that a proof does not cover: what is due in the inbox could not run (`ERR_INBOX_FAILED`),
@@ -59,7 +68,7 @@ export interface PollReport {
    * one can be in the inbox (`ERR_EVENT_CONFLICT`).
    */
   readonly doubtful: boolean;
-  /** The outcomes of the events that waited in the inbox and ran before the list was read; `null` when none could run. */
+  /** How the events ended that this poll ran from the inbox, found now or waiting; `null` when the inbox failed. */
   readonly redriven: OutcomeCounts | null;
   /** How long the poll took, in ms. */
   readonly durationMs: number;
@@ -137,6 +146,7 @@ export const EMPTY_REPORT: PollReport = {
   skipped: 0,
   new: 0,
   recovered: 0,
+  waiting: 0,
   deliveredButUnseen: 0,
   handled: 0,
   duplicates: 0,
@@ -162,12 +172,18 @@ export const DOUBTFUL: ReadonlySet<string> = new Set<PollProblemCode | 'ERR_INBO
   'ERR_INBOX_FAILED',
 ]);
 
-/** An event of the list, and what the inbox knew of it when this poll first saw it. */
-export interface FoundEvent {
-  readonly event: UnknownEvent;
-  /** When it was created, epoch ms. */
-  readonly at: number;
+/** An event of the list, and what the inbox knew of it when this poll recorded it. */
+export interface FoundEvent extends ListedEvent {
   readonly result: RecordResult;
+}
+
+/** What one redrive of the inbox did. */
+export interface Redriven {
+  /** `null` when the inbox failed. */
+  readonly counts: OutcomeCounts | null;
+  /** How each event ended last, by id. */
+  readonly kinds: ReadonlyMap<string, OutcomeKind>;
+  readonly problems: readonly PollProblem[];
 }
 
 /** Whether an outcome counts as failed. */
@@ -175,8 +191,8 @@ export function isFailure(kind: OutcomeKind): boolean {
   return kind === 'failed' || kind === 'dead' || kind === 'rejected' || kind === 'unavailable';
 }
 
-/** How many ids of each kind a report has. */
-const MAX_IDS = 1_000;
+/** How many ids of each kind, and how many problems, a report has. */
+const MAX_LISTED = 1_000;
 
 export function toReport({
   survey,
@@ -184,63 +200,78 @@ export function toReport({
   saved,
   found,
   late,
-  dispatched,
-  redriven,
-  redrivenIds,
-  failedIds,
+  redriven: { counts, kinds },
+  dispatches,
+  problems,
   ...rest
-}: Pick<PollReport, 'skipped' | 'redriven' | 'requests' | 'problems' | 'diagnosis'> & {
+}: Pick<PollReport, 'fetched' | 'skipped' | 'requests' | 'problems' | 'diagnosis'> & {
   readonly survey: SurveyResult;
   readonly advance: Advance;
   /** Whether the new state is in the inbox; `null` if that is not known. */
   readonly saved: boolean | null;
   readonly found: readonly FoundEvent[];
   readonly late: readonly FoundEvent[];
-  readonly dispatched: { readonly counts: OutcomeCounts; readonly recoveredIds: readonly string[] };
-  /** The events of the inbox that this poll handled before it read the list, where they are done. */
-  readonly redrivenIds: ReadonlySet<string>;
-  /** Of the list and of the inbox. */
-  readonly failedIds: readonly string[];
+  readonly redriven: Redriven;
+  /** Whether this process runs or enqueues the event, and does not ignore it. */
+  readonly dispatches: (event: UnknownEvent) => boolean;
 }): PollReport {
-  const { counts, recoveredIds } = dispatched;
   const { since, watermark, gaps } = advance.state;
+  const isWaiting = ({ event, result }: FoundEvent) =>
+    dispatches(event) && WAITS.has(result) && !ENDED.has(kinds.get(event.id));
+  const isRecovered = ({ event }: FoundEvent) => {
+    const kind = kinds.get(event.id);
+    return dispatches(event) ? kind === 'handled' || kind === 'queued' : isKnownEvent(event);
+  };
   const unseen = found.filter(({ result }) => result === 'new');
+  const recovered = unseen.filter(isRecovered);
   const unseenDelivered = unseen.filter(
     ({ event, at }) => event.delivered === true && at >= (since ?? Number.NEGATIVE_INFINITY),
   );
-  const toIds = (events: readonly FoundEvent[]) => events.slice(0, MAX_IDS).map(({ event }) => event.id);
+  const failedIds = [...kinds].filter(([, kind]) => isFailure(kind)).map(([id]) => id);
+  const toIds = (events: readonly FoundEvent[]) => events.slice(0, MAX_LISTED).map(({ event }) => event.id);
   const open = gaps.filter(({ acknowledged }) => acknowledged === null);
   return {
     ...rest,
     proven: advance.proven && saved === true,
     watermark: watermark === null ? null : toIso(watermark),
-    fetched: found.length + rest.skipped,
     new: unseen.length,
-    recovered: recoveredIds.length,
+    recovered: recovered.length,
+    waiting: found.filter(isWaiting).length,
     deliveredButUnseen: unseenDelivered.length,
-    handled: counts.handled + (redriven?.handled ?? 0),
-    duplicates:
-      found.filter(({ result, event }) => result === 'done' && !redrivenIds.has(event.id)).length +
-      counts.duplicate,
+    handled: counts?.handled ?? 0,
+    duplicates: found.filter(({ result }) => result === 'done').length,
     failed: failedIds.length,
     late: late.length,
     ids: {
       new: toIds(unseen),
-      recovered: recoveredIds.slice(0, MAX_IDS),
+      recovered: toIds(recovered),
       deliveredButUnseen: toIds(unseenDelivered),
       late: toIds(late),
-      failed: failedIds.slice(0, MAX_IDS),
+      failed: failedIds.slice(0, MAX_LISTED),
     },
     verdicts: survey.verdicts,
     gaps: open.map((gap) => toGap(gap)),
     // If the state can be saved, a gap is told: better twice than never.
     gapsOpened: saved !== false ? advance.opened.map((gap) => toGap(gap)) : [],
     gapsClosed: saved ? advance.closed.map((gap) => toGap(gap, 'closed')) : [],
+    problems: problems.slice(0, MAX_LISTED),
     doubtful: false,
-    redriven,
+    redriven: counts,
     durationMs: 0,
   };
 }
+
+/** The states in which an event of the list can have to be run. */
+const WAITS: ReadonlySet<RecordResult> = new Set(['new', 'received', 'leased', 'failed', 'parked']);
+
+/** The outcomes after which this process need not run the event again. */
+const ENDED: ReadonlySet<OutcomeKind | undefined> = new Set([
+  'handled',
+  'duplicate',
+  'ignored',
+  'queued',
+  'dead',
+]);
 
 /** The numbers that a diagnosis tells to change. */
 export interface DiagnosisSettings {

@@ -3,9 +3,9 @@ import { ApiError, type RequestLine, ResponseError, type ResponseFacts } from '.
 import { redact } from './token.js';
 
 /** A 2xx answer, with what an error about it must hold. */
-export interface HttpResult extends ResponseFacts {
-  /** The JSON of the body. Its shape is not checked yet. */
-  readonly value: unknown;
+export interface HttpResult<Value> extends ResponseFacts {
+  /** The JSON of the body, parsed. Its shape is not checked yet. */
+  readonly value: Value;
   /** The service's clock (the `Date` header, whole seconds), epoch ms; `null` when it does not say. */
   readonly servedAt: number | null;
 }
@@ -44,7 +44,13 @@ export async function readBody({ body }: Response, maxBytes: number): Promise<Ui
 }
 
 /** @throws {ResponseError} `ERR_API_RESPONSE` when the body is too large or not JSON. */
-export function toResult(answered: Answered, maxBodyBytes: number): HttpResult {
+export async function toResult<Value>(
+  answered: Answered,
+  {
+    maxBodyBytes,
+    parse,
+  }: { readonly maxBodyBytes: number; readonly parse: (text: string) => Value | Promise<Value> },
+): Promise<HttpResult<Value>> {
   const { line, token, response, bytes } = answered;
   const { headers } = response;
   const facts = { ...line, requestId: readRequestId(headers, token) };
@@ -59,10 +65,9 @@ export function toResult(answered: Answered, maxBodyBytes: number): HttpResult {
   if (bytes.length > maxBodyBytes) throw unreadable(`larger than ${maxBodyBytes} bytes (maxBodyBytes).`);
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-    const value: unknown = JSON.parse(text);
     return {
       ...facts,
-      value,
+      value: await parse(text),
       answer: keep(() => redactJson(text, token)),
       servedAt: readDate(headers.get('date')),
     };

@@ -1,5 +1,5 @@
-import { hasCode } from '../core/errors.js';
-import { toEvent, type UnknownEvent } from '../core/events.js';
+import type { UnknownEvent } from '../core/events.js';
+import { type Elements, readElements } from './elements.js';
 import { ResponseError, type ResponseFacts } from './errors.js';
 import type { Send } from './http.js';
 
@@ -12,23 +12,8 @@ export interface EventQuery {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** An element of the list that is not an event. */
-export interface EventProblem {
-  /** Its position in the answer, from 0. */
-  readonly index: number;
-  /** What is missing or wrong; empty when the element is not an object. */
-  readonly fields: readonly string[];
-  /** The element itself. It can contain a payload: take care where you log it. */
-  readonly value: unknown;
-}
-
 /** One answer of the list, malformed elements apart. */
-export interface EventList {
-  /** In the order of the answer, which is not specified. */
-  readonly events: readonly UnknownEvent[];
-  readonly problems: readonly EventProblem[];
-  /** How many elements the answer has, malformed ones included. */
-  readonly size: number;
+export interface EventList extends Elements {
   /** The service's clock (the `Date` header, whole seconds), epoch ms; `null` when it does not say. */
   readonly servedAt: number | null;
 }
@@ -52,15 +37,16 @@ export function createEvents(send: Send): Events {
       path: '/v1/webhooks/events',
       query: toSearchParams(query),
       signal: query.signal,
+      parse: readElements,
     });
-    if (!Array.isArray(value)) throw notEvents(answer, []);
-    return { ...answer, ...splitElements(value), size: value.length };
+    if (value === null) throw notEvents(answer, []);
+    return { ...answer, ...value };
   }
 
   return {
     async listWithProblems(query) {
-      const { events, problems, size, servedAt } = await request(query);
-      return { events, problems, size, servedAt };
+      const { events, json, problems, size, servedAt } = await request(query);
+      return { events, json, problems, size, servedAt };
     },
     async list(query) {
       const answer = await request(query);
@@ -87,18 +73,4 @@ function toSearchParams({ type, limit }: EventQuery): URLSearchParams {
   if (type !== undefined) search.set('type', type);
   if (limit !== undefined) search.set('limit', String(limit));
   return search;
-}
-
-function splitElements(elements: readonly unknown[]): Pick<EventList, 'events' | 'problems'> {
-  const events: UnknownEvent[] = [];
-  const problems: EventProblem[] = [];
-  for (const [index, element] of elements.entries()) {
-    try {
-      events.push(toEvent(element).event);
-    } catch (error) {
-      if (!hasCode(error, 'ERR_EVENT_MALFORMED')) throw error;
-      problems.push({ index, fields: error.fields ?? [], value: element });
-    }
-  }
-  return { events, problems };
 }

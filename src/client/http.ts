@@ -10,17 +10,19 @@ import { fixOfUnsent, MAX_CAUSES } from './unsent.js';
 const USER_AGENT = 'stablehooks/0.1.0';
 
 /** One call of the API. */
-interface HttpCall {
+interface HttpCall<Value> {
   readonly method: 'GET' | 'PATCH' | 'POST';
   /** Below `baseUrl`, its segments encoded. */
   readonly path: string;
   readonly query?: URLSearchParams | undefined;
   readonly input?: unknown;
   readonly signal: AbortSignal | undefined;
+  /** Parses the body of a 2xx answer; it throws a `SyntaxError` if that is not JSON. @default JSON.parse */
+  readonly parse?: ((text: string) => Value | Promise<Value>) | undefined;
 }
 
 /** Sends a call, again where that is safe, and resolves to a 2xx answer. */
-export type Send = (call: HttpCall) => Promise<HttpResult>;
+export type Send = <Value = unknown>(call: HttpCall<Value>) => Promise<HttpResult<Value>>;
 
 export function createSend(settings: Settings): Send {
   const { timeoutMs, runtime, onRetry } = settings;
@@ -66,10 +68,10 @@ interface Attempt {
   readonly signal: AbortSignal;
 }
 
-async function sendOnce(
-  { method, query, input }: HttpCall,
+async function sendOnce<Value>(
+  { method, query, input, parse = JSON.parse }: HttpCall<Value>,
   { settings, line, token, signal }: Attempt,
-): Promise<HttpResult> {
+): Promise<HttpResult<Value>> {
   const { fetch, maxBodyBytes, runtime } = settings;
   let response: Response;
   let bytes: Uint8Array;
@@ -99,7 +101,7 @@ async function sendOnce(
   }
   const answered = { line, token, response, bytes };
   if (!response.ok) throw toApiError(answered, runtime.now());
-  return toResult(answered, maxBodyBytes);
+  return toResult(answered, { maxBodyBytes, parse });
 }
 
 function tooSlow(line: RequestLine, timeoutMs: number): ConnectionError {

@@ -1,7 +1,8 @@
 export { ConfigError, StablehooksError } from '../core/errors.js';
 export { type Client, createClient } from './client.js';
+export type { EventProblem } from './elements.js';
 export { ApiError, type ClientError, ConnectionError, ResponseError } from './errors.js';
-export type { EventList, EventProblem, EventQuery, Events } from './events.js';
+export type { EventList, EventQuery, Events } from './events.js';
 export type { ClientOptions, Retry } from './options.js';
 export type { TokenSource } from './token.js';
 export {

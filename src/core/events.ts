@@ -112,26 +112,32 @@ export function createdAtMs(event: Pick<UnknownEvent, 'created_at'>): number {
  * @throws {StablehooksError} `ERR_EVENT_MALFORMED`, naming the fields that are wrong, never their values.
  */
 export function toEvent(value: unknown): ParsedEvent {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw malformed('it is not an object');
+  const wrong = wrongFields(value);
+  if (wrong !== null) {
+    const what =
+      wrong.length === 0 ? 'it is not an object' : `these fields are missing or wrong: ${wrong.join(', ')}`;
+    throw malformed(what, wrong);
   }
+  const event = value as UnknownEvent;
+  return isKnownEvent(event) ? { known: true, event } : { known: false, event };
+}
+
+/** The fields for which a value is not an event, none if it is not an object; `null` for an event. */
+export function wrongFields(value: unknown): readonly string[] | null {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
   const { id, type, created_at, payload, delivered }: { readonly [Field in keyof UnknownEvent]?: unknown } =
     value;
   const isPayload = typeof payload === 'object' && payload !== null && !Array.isArray(payload);
   const isDelivered = delivered === undefined || typeof delivered === 'boolean';
-  if (!isName(id) || !isName(type) || !isDateTime(created_at) || !isPayload || !isDelivered) {
-    const checks = {
-      id: isName(id),
-      type: isName(type),
-      created_at: isDateTime(created_at),
-      payload: isPayload,
-      delivered: isDelivered,
-    };
-    const wrong = Object.entries(checks).flatMap(([field, isRight]) => (isRight ? [] : [field]));
-    throw malformed(`these fields are missing or wrong: ${wrong.join(', ')}`, wrong);
-  }
-  const event = value as UnknownEvent;
-  return isKnownEvent(event) ? { known: true, event } : { known: false, event };
+  if (isName(id) && isName(type) && isDateTime(created_at) && isPayload && isDelivered) return null;
+  const checks = {
+    id: isName(id),
+    type: isName(type),
+    created_at: isDateTime(created_at),
+    payload: isPayload,
+    delivered: isDelivered,
+  };
+  return Object.entries(checks).flatMap(([field, isRight]) => (isRight ? [] : [field]));
 }
 
 /**

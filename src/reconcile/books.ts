@@ -1,6 +1,5 @@
-/** The facts about each id, in one number: a million objects would take more memory than the ids themselves. */
+/** The facts about each id, in one number: a million objects would take far more memory than the ids. */
 import { INBOX_STATES, type InboxState } from '../core/ports.js';
-import { createIdTable } from './id-table.js';
 
 /** The facts about one event, or about one id that only the ledger has. */
 export interface BookLine {
@@ -54,7 +53,7 @@ const EMPTY: BookLine = {
 };
 
 export function createBooks(): Books {
-  const packed = createIdTable();
+  const packed = new Map<string, number>();
   return {
     get size() {
       return packed.size;

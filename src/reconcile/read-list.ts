@@ -1,7 +1,7 @@
 import type { SurveyOptions } from '../catch-up/coverage.js';
 import { limitProofs } from '../catch-up/gaps.js';
-import { createListReader, type PollerClient, runSurvey } from '../catch-up/list.js';
-import type { FoundEvent, PollProblem } from '../catch-up/report.js';
+import { createListReader, type ListedEvent, type PollerClient, runSurvey } from '../catch-up/list.js';
+import type { PollProblem } from '../catch-up/report.js';
 import { EVENT_TYPES } from '../core/events.js';
 import type { PollState } from '../core/ports.js';
 import type { ListProof } from './proof.js';
@@ -9,9 +9,9 @@ import type { ListProof } from './proof.js';
 /** The events of the list, and the times for which it showed all of them. */
 export interface ReadList {
   /** The events from `since` on, by id. */
-  readonly events: ReadonlyMap<string, FoundEvent>;
-  /** The ids with which it shows different events, and when the events other than the first were created, epoch ms. */
-  readonly conflicts: ReadonlyMap<string, ReadonlySet<number>>;
+  readonly events: ReadonlyMap<string, ListedEvent>;
+  /** Further events that it shows with an id, and that are not the same as the first one. */
+  readonly conflicts: ReadonlyMap<string, readonly ListedEvent[]>;
   readonly proof: ListProof;
   /**
    * The list has every event that was created later, if it was complete: a service that removes events by age has
@@ -58,11 +58,8 @@ export async function readList({
         },
       },
     },
-    record: async (events) => events.map(() => 'received' as const),
-    leaseMs: 0,
     lagMs,
     startedAt,
-    takeFrom: () => since,
     signal,
   });
   const { limit: lastLimit, oldest } = state;
@@ -72,17 +69,18 @@ export async function readList({
   if (!answered) throw failure;
   const proofs = limitProofs(survey.proofs, state.gaps);
   const spans = EVENT_TYPES.map((type) => [type, { ...proofs[type], until: settledAt }]);
-  const oldestAt = [...list.found.values()].reduce(
+  const events = list.found(since);
+  const oldestAt = [...events.values()].reduce(
     (time, { at }) => Math.min(time, at),
     Number.POSITIVE_INFINITY,
   );
   return {
-    events: list.found,
+    events,
     conflicts: list.conflicts,
     proof: Object.fromEntries(spans) as ListProof,
-    shownFrom: list.skipped() > 0 ? Number.NEGATIVE_INFINITY : oldestAt + lagMs + disorderMs,
+    shownFrom: list.size() > events.size ? Number.NEGATIVE_INFINITY : oldestAt + lagMs + disorderMs,
     settledAt,
-    problems: list.problems(),
+    problems: list.problems(since),
     requests: list.requests(),
   };
 }

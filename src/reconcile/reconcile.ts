@@ -1,5 +1,5 @@
 import { toIso } from '../catch-up/gaps.js';
-import type { PollerClient } from '../catch-up/list.js';
+import type { ListedEvent, PollerClient } from '../catch-up/list.js';
 import { saysTheSame } from '../catch-up/same-event.js';
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import {
@@ -294,7 +294,7 @@ function createRun<Entry extends LedgerEntry>(
     unjudged: 0,
   };
   /** Listed events that the inbox and the ledger do not have. No more than the list showed. */
-  const unseen: UnknownEvent[] = [];
+  const unseen: ListedEvent[] = [];
 
   /** Whether the inbox shows that the service removes events from its list. */
   let removed = false;
@@ -309,7 +309,8 @@ function createRun<Entry extends LedgerEntry>(
 
   function addListed(): void {
     for (const [id, { event, at }] of list.events) {
-      if (![at, ...(list.conflicts.get(id) ?? [])].some(isIn)) continue;
+      const times = [at, ...(list.conflicts.get(id) ?? []).map((other) => other.at)];
+      if (!times.some(isIn)) continue;
       totals.listed += 1;
       books.set(id, { listed: true, booked: ledgerTypes.has(event.type) });
       daily?.addEvent(event);
@@ -512,8 +513,9 @@ function createRun<Entry extends LedgerEntry>(
         detail,
       });
     if (isListedTwice) await report('conflicting', DETAILS.listedTwice);
-    if (record === undefined && entries === 0 && event !== undefined) {
-      unseen.push(event);
+    const listed = list.events.get(id);
+    if (record === undefined && entries === 0 && listed !== undefined) {
+      unseen.push(listed);
       return;
     }
     if (line.differs || (record !== undefined && isOther(record)))
@@ -543,7 +545,7 @@ function createRun<Entry extends LedgerEntry>(
     for await (const page of inPages(unseen, runtime)) {
       signal.throwIfAborted();
       const results = dryRun ? page.map(() => 'new' as const) : await record(page);
-      for (const [index, event] of page.entries()) {
+      for (const [index, { event }] of page.entries()) {
         // Its push arrived just now.
         if (results[index] !== 'new') {
           totals.unjudged += 1;
@@ -559,16 +561,18 @@ function createRun<Entry extends LedgerEntry>(
   }
 
   /** Events of unknown types are parked, as the poller parks them. */
-  async function record(events: readonly UnknownEvent[]): Promise<readonly (string | undefined)[]> {
+  async function record(listed: readonly ListedEvent[]): Promise<readonly (string | undefined)[]> {
     const results = new Map<string, string>();
     for (const known of [true, false]) {
-      const some = events.filter(({ type }) => isEventType(type) === known);
+      const some = listed.filter(({ event }) => isEventType(event.type) === known);
       if (some.length === 0) continue;
-      const options = { dueInMs: known ? 0 : null, origin: 'pull' } as const;
-      const recorded = await orUnavailable('ERR_INBOX_FAILED', () => inbox.record(some, options));
-      for (const [index, { id }] of some.entries()) results.set(id, recorded[index] ?? 'new');
+      const json = some.map((each) => each.json);
+      const options = { dueInMs: known ? 0 : null, origin: 'pull', json } as const;
+      const events = some.map(({ event }) => event);
+      const recorded = await orUnavailable('ERR_INBOX_FAILED', () => inbox.record(events, options));
+      for (const [index, { id }] of events.entries()) results.set(id, recorded[index] ?? 'new');
     }
-    return events.map(({ id }) => results.get(id));
+    return listed.map(({ event }) => results.get(event.id));
   }
 
   return { span, totals, log, daily, addListed, readInbox, readLedger, judge, proof, polledFrom };

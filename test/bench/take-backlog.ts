@@ -74,7 +74,6 @@ export const WAYS = {
       limit: count + 1,
       maxLimit: count + 1,
       lagMs,
-      concurrency: 64,
       since: new Date(since),
     });
     const report = await poller.pollOnce();

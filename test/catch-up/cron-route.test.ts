@@ -55,6 +55,7 @@ test('the answer waits for a handler that outlived handlerTimeoutMs, until it en
   const events = [exampleEvent('transfer.settled')];
   const client = await startList(() => events);
   const ends: (() => void)[] = [];
+  const overdue = new Set<string | undefined>();
   const inbox = durableInbox();
   let saved = 0;
   const receiver = createReceiver({
@@ -70,6 +71,7 @@ test('the answer waits for a handler that outlived handlerTimeoutMs, until it en
     handlers: { 'transfer.settled': () => new Promise<void>((resolve) => void ends.push(resolve)) },
     handlerTimeoutMs: 20,
     leaseMs: 600_000,
+    onOutcome: ({ event }) => void overdue.add(event?.id),
     logger: quiet,
   });
   const poller = createPoller({ client, receiver, backfill: true, logger: quiet });
@@ -81,7 +83,8 @@ test('the answer waits for a handler that outlived handlerTimeoutMs, until it en
       isAnswered = true;
     });
     const polls = saved + 1;
-    await vi.waitUntil(() => saved === polls, { timeout: 60_000, interval: 1 });
+    await vi.waitUntil(() => overdue.size === polls, { timeout: 60_000, interval: 1 });
+    expect(saved).toBe(polls);
     await setImmediate();
     expect(isAnswered).toBe(false);
     return { answer };

@@ -10,6 +10,7 @@ import {
   createPoller,
   describeGap,
   listGaps,
+  type PollerClient,
   type PollerOptions,
   type PollReport,
 } from 'stablehooks/catch-up';
@@ -31,7 +32,7 @@ async function setUp({
   readonly onUnknown?: (event: UnknownEvent) => void;
   readonly sandbox?: SandboxOptions;
   readonly poller?: Partial<PollerOptions>;
-  readonly receiver?: Pick<ReceiverOptions, 'orderingKey' | 'handlerTimeoutMs' | 'leaseMs'>;
+  readonly receiver?: Pick<ReceiverOptions, 'orderingKey' | 'handlerTimeoutMs' | 'leaseMs' | 'onOutcome'>;
 } = {}) {
   const sandbox = createSandbox({ clock: 'manual', seed: 7, ...sandboxOptions });
   onTestFinished(() => sandbox.close());
@@ -98,7 +99,7 @@ test('one poll runs the missed events of one ordering key one after the other, a
 });
 
 test('events that were never pushed are found, handled once, oldest first, and proven to be all', async () => {
-  const it = await setUp({ poller: { concurrency: 1 } });
+  const it = await setUp();
   const ids = await fire(it, 20);
   const report = await it.poller.pollOnce();
   expect(it.took).toEqual(ids);
@@ -123,6 +124,27 @@ test('events that were never pushed are found, handled once, oldest first, and p
   const second = await it.poller.pollOnce();
   expect(second).toMatchObject({ proven: true, fetched: 20, new: 0, handled: 0, duplicates: 20, failed: 0 });
   expect(it.took).toHaveLength(20);
+});
+
+test('the handler of a missed event receives the text that the service wrote, and the inbox keeps it', async () => {
+  const text =
+    '{ "id":"evt_1","type":"redeem.failed","created_at":"2026-03-01T12:00:00Z","payload":{"amount":1e999, "n":9007199254740993} }';
+  const client = createClient({
+    baseUrl: 'http://service.test',
+    token: 'token',
+    fetch: async () => new Response(`[${text}]`),
+  });
+  const inbox = memoryInbox();
+  const received: unknown[] = [];
+  const receiver = createReceiver({
+    secret: 'secret',
+    inbox,
+    handlers: { 'redeem.failed': (_event, { json, origin }) => void received.push(json, origin) },
+  });
+  const poller = createPoller({ client, receiver, backfill: true });
+  expect(await poller.pollOnce()).toMatchObject({ new: 1, recovered: 1, handled: 1 });
+  expect(received).toEqual([text, 'redrive']);
+  expect(await inbox.find('evt_1')).toMatchObject({ origin: 'pull', state: 'done' });
 });
 
 test('the watermark starts at the first poll and follows the clock at a distance of lagMs', async () => {
@@ -402,7 +424,31 @@ function createSignal() {
   return { resolve, promise };
 }
 
-test('while one process polls, the poll of another is reported busy and sends no request', async () => {
+test('while one process reads the list, the poll of another is reported busy and sends no request', async () => {
+  const [entered, finish] = [createSignal(), createSignal()];
+  const it = await setUp();
+  const client: PollerClient = {
+    events: {
+      async listWithProblems(query) {
+        entered.resolve();
+        await finish.promise;
+        return it.client.events.listWithProblems(query);
+      },
+    },
+  };
+  await fire(it, 1);
+  const poller = createPoller({ ...it.options, client });
+  const first = poller.pollOnce();
+  await entered.promise;
+  const other = await createPoller(it.options).pollOnce();
+  expect(other).toMatchObject({ proven: false, watermark: null, requests: 0, gaps: [] });
+  expect(codes(other)).toEqual(['ERR_POLL_BUSY']);
+  expect(poller.pollOnce()).toBe(first);
+  finish.resolve();
+  expect(await first).toMatchObject({ proven: true, handled: 1 });
+});
+
+test('while the handlers of one poll run, another process can poll and does not run their events', async () => {
   const [entered, finish] = [createSignal(), createSignal()];
   const it = await setUp({
     handle: () => {
@@ -414,11 +460,9 @@ test('while one process polls, the poll of another is reported busy and sends no
   const first = it.poller.pollOnce();
   await entered.promise;
   const other = await createPoller(it.options).pollOnce();
-  expect(other).toMatchObject({ proven: false, watermark: null, requests: 0, gaps: [] });
-  expect(codes(other)).toEqual(['ERR_POLL_BUSY']);
-  expect(it.poller.pollOnce()).toBe(first);
+  expect(other).toMatchObject({ proven: true, fetched: 1, new: 0, handled: 0, waiting: 1, problems: [] });
   finish.resolve();
-  expect(await first).toMatchObject({ proven: true, handled: 1 });
+  expect(await first).toMatchObject({ proven: true, handled: 1, waiting: 0 });
 });
 
 test('stop waits for handlers that run and starts no more, and the next poll handles the rest', async () => {
@@ -429,7 +473,7 @@ test('stop waits for handlers that run and starts no more, and the next poll han
       return finish.promise;
     },
   });
-  await fire(it, 10);
+  await fire(it, 20);
   const poll = it.poller.pollOnce();
   await entered.promise;
   let stopped = false;
@@ -440,10 +484,10 @@ test('stop waits for handlers that run and starts no more, and the next poll han
   finish.resolve();
   await stop;
   const report = await poll;
-  expect(report).toMatchObject({ new: 10, handled: 4, recovered: 4 });
+  expect(report).toMatchObject({ proven: true, new: 20, handled: 16, recovered: 16, waiting: 4 });
   expect(codes(report)).toEqual(['ERR_POLL_STOPPED']);
-  expect(await it.poller.pollOnce()).toMatchObject({ proven: true, new: 0, handled: 6, duplicates: 4 });
-  expect(it.took).toHaveLength(10);
+  expect(await it.poller.pollOnce()).toMatchObject({ proven: true, new: 0, handled: 4, duplicates: 16 });
+  expect(it.took).toHaveLength(20);
 });
 
 test('a poll whose signal is already aborted sends no request', async () => {
@@ -493,24 +537,23 @@ test.each(['listed', 'due in the inbox'])(
   },
 );
 
-test('pollOnce reads the list and saves its state before it waits for a redriven handler that outlives handlerTimeoutMs', async () => {
+test('pollOnce reads the list and saves its state before it waits for a handler that outlives handlerTimeoutMs', async () => {
   let end = () => {};
+  const overdue = createSignal();
   const { sandbox, inbox, poller } = await setUp({
     handle: () =>
       new Promise<void>((resolve) => {
         end = resolve;
       }),
-    receiver: { handlerTimeoutMs: 20, leaseMs: 600_000 },
+    receiver: { handlerTimeoutMs: 20, leaseMs: 600_000, onOutcome: overdue.resolve },
   });
   await inbox.record([sandbox.emit('transfer.settled')], { dueInMs: 0, origin: 'pull' });
   let isReported = false;
   const polled = poller.pollOnce().finally(() => {
     isReported = true;
   });
-  await vi.waitUntil(async () => (await inbox.pollState()).watermark !== null, {
-    timeout: 10_000,
-    interval: 1,
-  });
+  await overdue.promise;
+  expect((await inbox.pollState()).watermark).not.toBeNull();
   expect(isReported).toBe(false);
   end();
   expect(await polled).toMatchObject({ proven: true, redriven: { failed: 1 } });

@@ -13,7 +13,7 @@ const RECEIVER = 'src/receiver/receiver.ts';
 const DISPATCH = 'src/receiver/dispatch.ts';
 const ATTEMPT = 'src/receiver/attempt.ts';
 const REDRIVER = 'src/receiver/redriver.ts';
-const LIST = 'src/catch-up/list.ts';
+const POLL = 'src/catch-up/poll.ts';
 
 /** The failure of a handler that has not failed. */
 const FAULT = "toHandlerFault(this.#work.event, new Error('Planted.'))";
@@ -146,13 +146,6 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: MEMORY,
     find: 'const retryAfterMs = heldUntil - at;',
     replace: 'const retryAfterMs = 0 * heldUntil;',
-  },
-  {
-    name: 'all due events of a key are redriven at the same time',
-    breaks: ['of the events of a key, one is redriven at a time'],
-    file: MEMORY,
-    find: 'if (passed.has(events)) continue;\n          passed.add(events);\n          first = passOver(events, { at, types, visibleAt });',
-    replace: 'void [passed, passOver];',
   },
   {
     name: 'the lease to poll is ignored',
@@ -389,16 +382,17 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'the watermark is saved before the events are recorded',
     breaks: ['what is proven is in the inbox'],
-    file: LIST,
-    find: 'await record(events.filter((event) => createdAt(event) >= from));',
-    replace: 'record(events.filter((event) => createdAt(event) >= from)).catch(() => undefined);',
+    file: POLL,
+    find: 'const { found, failure } = await recordFound(taken, settings);',
+    replace:
+      'const { found, failure } = await recordFound([], settings);\n  void recordFound(taken, settings);',
   },
   {
     name: 'a poll moves the watermark on although an event could not be recorded',
     breaks: ['what is proven is in the inbox'],
-    file: LIST,
-    find: "if (!signal.aborted) addProblem(toProblem(error, { code: 'ERR_API_RESPONSE' }));\n      return null;",
-    replace: 'return { ...query, size: 0, events: [], unreadable: [], servedAt: null };',
+    file: POLL,
+    find: "return { found, failure: toProblem(error, { code: 'ERR_INBOX_FAILED' }) };",
+    replace: 'return { found };',
   },
   {
     name: 'a gap is closed without a proof',

@@ -30,7 +30,6 @@ export const PROMISES = [
   'what another process has to run is not done without its handler',
   // Keys.
   'of the events of a key, one is leased at a time',
-  'of the events of a key, one is redriven at a time',
   'the next event of a key is due when the one before has ended',
   // Handlers and effects.
   'a handler runs once under a claim',

@@ -165,8 +165,13 @@ export class Promises {
       const other = valid.find((each) => each.key === key);
       const promise = 'of the events of a key, one is leased at a time';
       this.#check(other === undefined, promise, this.#describe(other), id);
-      // A lease of the key that has lapsed is lost.
-      for (const each of this.#attempts) if (each.key === key) this.#lapse(each);
+      // A lease of the key that has lapsed is lost, and its event waits.
+      for (const each of this.#attempts) {
+        const holder = this.stored.get(each.id);
+        if (each.key !== key || each.isOver) continue;
+        this.#lapse(each);
+        if (each.id !== id && holder?.state === 'received') holder.waits = 'waits';
+      }
     }
     const isNext = lease.attempt === known.count + 1;
     const counted = `${known.count} before, and this one is attempt ${lease.attempt}.`;
@@ -295,7 +300,6 @@ export class Promises {
     { limit, visibilityTimeoutMs, types }: Parameters<Inbox['takeDue']>[0],
   ): void {
     const { now } = this.#world;
-    const keys = new Set<string>();
     for (const { event } of events) {
       const { id } = event;
       const known = this.#track(event, false);
@@ -308,30 +312,21 @@ export class Promises {
         this.#check(!isLeased, 'what is leased is not redriven', this.#describe(attempt), id);
         this.#lapse(attempt);
       }
-      const { key, state } = known;
+      const { state } = known;
       const isToRun = state !== 'done' && state !== 'dead';
       this.#check(isToRun, 'what is done or dead is not redriven', `It is ${state}.`, id);
       const isEarly = state === 'failed' && known.dueAt > now + 1;
       this.#check(!isEarly, 'a failed event does not run before its retry time', 'It was redriven.', id);
       const forMs = known.takenUntil - now;
       this.#check(forMs <= 0, 'what one process redrives is given to no other', `For ${forMs} ms more.`, id);
-      if (key !== undefined) {
-        const promise = 'of the events of a key, one is redriven at a time';
-        this.#check(!keys.has(key), promise, `Key ${key}.`, id);
-        keys.add(key);
-      }
       Object.assign(known, { state: 'received', waits: 'no', takenUntil: now + visibilityTimeoutMs });
     }
     if (events.length > 0) this.#world.count('events are redriven');
     if (events.length >= limit) return;
     for (const known of this.stored.values()) {
-      if (known.waits !== 'due' || !types.includes(known.event.type)) continue;
-      // It was passed over, and waits for the event that holds its key now.
-      if (this.#isKeyHeld(known.key)) known.waits = 'waits';
-      else {
-        const promise = 'the next event of a key is due when the one before has ended';
-        this.#check(this.#isAfterAnother(known, types), promise, 'There was room.', known.event.id);
-      }
+      const isMissing = known.waits === 'due' && types.includes(known.event.type);
+      const promise = 'the next event of a key is due when the one before has ended';
+      this.#check(!isMissing, promise, 'There was room.', known.event.id);
     }
   }
 
@@ -626,25 +621,6 @@ export class Promises {
     if (first === undefined) return;
     first.waits = 'due';
     this.#world.count('a key is released to the next event');
-  }
-
-  #isKeyHeld(key: string | undefined): boolean {
-    const { now } = this.#world;
-    const isHeld = (each: Attempt) => each.key === key && isValid(each, now);
-    if (this.#attempts.some(isHeld)) return true;
-    // What was taken to be run holds back the others of its key.
-    return [...this.stored.values()].some((each) => each.key === key && each.takenUntil > now);
-  }
-
-  /** Whether an event of its key was created before and is of a type that was not asked for: that one is due. */
-  #isAfterAnother(known: Tracked, types: readonly string[]): boolean {
-    return [...this.stored.values()].some(
-      (each) =>
-        each.key === known.key &&
-        !types.includes(each.event.type) &&
-        !isEnded(each.state) &&
-        inOrder(each, known) < 0,
-    );
   }
 
   #describe(attempt: Attempt | undefined): string {

@@ -242,12 +242,14 @@ describe('links between traces', () => {
   });
 
   test('an event that push recorded and the poller runs links to the push', async () => {
-    const inbox = sqlite();
+    let now = 0;
+    const inbox = sqlite({ runtime: { now: () => now } });
     const event = anEvent();
     const recorded = recordTelemetry();
     // The queue fails, as if the process died before its event was enqueued.
     const queue = { enqueue: () => Promise.reject(new Error('down')) };
     await observed({ inbox, queue }, recorded).receiver.receive(await delivery(event));
+    now += 60_000;
     const { receiver } = observed({ inbox }, recorded);
     const client = clientOf([{ ...event, delivered: false }]);
     await createPoller({ client, receiver, backfill: true, logger: silent }).pollOnce();

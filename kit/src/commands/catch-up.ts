@@ -190,7 +190,6 @@ function toData(result: CatchUpResult): object {
 function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
   const { report, rows, undelivered, leftOut } = result;
   const { fetched, recovered, handled, duplicates, failed, requests, durationMs } = report;
-  const redriven = Object.entries(report.redriven ?? {}).filter(([, count]) => count > 0);
   const unknown = undelivered.filter(({ type }) => !isEventType(type)).length;
   const queued = rows.filter((row) => isDone(row) && isQueued(row.answer)).length;
   const ignored = undelivered.filter((event) => event.ignored);
@@ -207,7 +206,6 @@ function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
       `left out    ${describeTypes(leftOut)} (--type). The inbox keeps them for a run with their type, and the exit code does not count them.`,
     unknown > 0 &&
       `${bad('parked')}      Not forwarded: ${countOf(unknown, 'event')} of types that this release does not know. Upgrade stablehooks-kit, or pass the types to forward with --type.`,
-    redriven.length > 0 && `run again   ${redriven.map(([kind, count]) => `${count} ${kind}`).join(', ')}`,
     report.deliveredButUnseen > 0 &&
       `note        ${report.deliveredButUnseen} delivered to some endpoint, but not in this inbox`,
     report.late > 0 && `late        ${report.late} listed only after the watermark had passed them`,

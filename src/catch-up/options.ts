@@ -1,0 +1,107 @@
+/** The options of the poller. */
+import { ConfigError } from '../core/errors.js';
+import { boolean, date, func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
+import type { Logger } from '../core/ports.js';
+import { RUNTIME, type Runtime, type RuntimeOptions, toRuntime } from '../core/runtime.js';
+import type { Receiver } from '../receiver/receiver.js';
+import { type ReceiverSource, toReceiver } from '../receiver/source.js';
+import type { Gap } from './gaps.js';
+import type { PollerClient } from './list.js';
+import type { PollReport } from './report.js';
+
+/** Options of `createPoller`. */
+export interface PollerOptions {
+  /** Reads the list: a client of `stablehooks/client`. */
+  readonly client: PollerClient;
+  /**
+   * Receives the events. Its inbox keeps the watermark, and must be the one that every process and job of the app
+   * uses: another inbox does not know which events push has handled. A function is called at the first poll.
+   */
+  readonly receiver: ReceiverSource;
+  /** The limit of the first query. Below 50, a proof takes more requests. @default 50 */
+  readonly limit?: number | undefined;
+  /** The highest limit of a query. @default 1_000 */
+  readonly maxLimit?: number | undefined;
+  /** How late an event can be listed after its `created_at`, in ms. The watermark stays this far behind now. @default 300_000 */
+  readonly lagMs?: number | undefined;
+  /**
+   * By how much neighbours of the list can be out of order, in ms; one in ten can be older than its place by more. Applies
+   * to `created_at` in a list that is sorted by something like it, such as ids.
+   *
+   * @default 1_000
+   */
+  readonly disorderMs?: number | undefined;
+  /** The time from the start of one poll to the start of the next, in ms, plus or minus a tenth. @default 60_000 */
+  readonly intervalMs?: number | undefined;
+  /** How long no other process polls when this one dies, in ms. @default 30_000 */
+  readonly leaseMs?: number | undefined;
+  /**
+   * The opening date: events created before it are neither recorded nor handled, and no event created from it on can be
+   * missing. The first poll stores it in the inbox. Later, an earlier date opens the poller for older events, of which
+   * nothing is proven, and a later date changes nothing. A date in the future counts as the first poll.
+   *
+   * @default the first poll, by the earlier of this clock and the service's, or `lagMs` before this one alone
+   */
+  readonly since?: Date | undefined;
+  /** Records and handles listed events of any age. Nothing is proven of those from before the opening date. @default false */
+  readonly backfill?: boolean | undefined;
+  /** Takes a line for each gap, and for what is wrong with the wiring. @default console */
+  readonly logger?: Logger | undefined;
+  /** Called with the report of each poll. Its failure is logged. @default none */
+  readonly onReport?: ((report: PollReport) => void | Promise<void>) | undefined;
+  /** Called once when a gap opens and once when it closes, which is also logged. Its failure is logged. @default none */
+  readonly onGap?: ((gap: Gap) => void | Promise<void>) | undefined;
+  /** Time, timers and randomness, for tests. @default those of the platform */
+  readonly runtime?: RuntimeOptions | undefined;
+}
+
+/** The options, checked, with their defaults. */
+export type PollerSettings = {
+  readonly [Name in keyof Omit<PollerOptions, 'client' | 'receiver' | 'runtime' | 'since'>]-?: Exclude<
+    PollerOptions[Name],
+    undefined
+  >;
+} & {
+  readonly client: PollerClient;
+  readonly receiver: () => Receiver;
+  readonly runtime: Runtime;
+  /** Epoch ms. */
+  readonly since: number | undefined;
+};
+
+const CLIENT = rule(
+  'a client, such as createClient of stablehooks/client returns',
+  (client) => typeof (client as PollerClient | null | undefined)?.events?.listWithProblems === 'function',
+);
+
+/** @throws {ConfigError} `ERR_CONFIG_INVALID` */
+export function toSettings(options: PollerOptions): PollerSettings {
+  const settings = readOptions('createPoller', options, {
+    client: required(CLIENT),
+    receiver: required(rule('given', () => true)),
+    limit: integer({ default: 50 }),
+    maxLimit: integer({ default: 1_000 }),
+    // 0 suits a service that lists events immediately and whose clock equals ours.
+    lagMs: integer({ default: 300_000, min: 0 }),
+    disorderMs: integer({ default: 1_000, min: 0 }),
+    intervalMs: integer({ default: 60_000 }),
+    leaseMs: integer({ default: 30_000 }),
+    since: date(),
+    backfill: boolean(false),
+    logger: withMethods<Logger>('a logger, such as console or pino()', ['warn', 'error'], console),
+    onReport: func((): void => undefined),
+    onGap: func((): void => undefined),
+    runtime: RUNTIME,
+  });
+  if (settings.limit > settings.maxLimit) {
+    throw new ConfigError(
+      `createPoller: \`limit\` (${settings.limit}) must not be more than \`maxLimit\` (${settings.maxLimit}).`,
+    );
+  }
+  return {
+    ...settings,
+    receiver: toReceiver('createPoller', settings.receiver),
+    runtime: toRuntime(settings.runtime),
+    since: settings.since?.getTime(),
+  };
+}

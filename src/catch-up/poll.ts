@@ -1,0 +1,290 @@
+/** One poll: survey, record, save, redrive. */
+import { createdAtMs, isEventType, isKnownEvent } from '../core/events.js';
+import type { Inbox, InboxOperations, OldestListed, PollState } from '../core/ports.js';
+import type { Outcome, OutcomeKind } from '../receiver/outcome.js';
+import { partsOf, type Receiver, type ReceiverParts } from '../receiver/receiver.js';
+import { warnNotDurable } from '../receiver/store.js';
+import { advance, isInGap } from './gaps.js';
+import { acquireLease, type PollLease, saveState } from './lease.js';
+import { type Clocks, createListReader, type ListedEvent, runSurvey } from './list.js';
+import type { PollerSettings } from './options.js';
+import {
+  DOUBTFUL,
+  diagnose,
+  EMPTY_REPORT,
+  type FoundEvent,
+  isFailure,
+  type PollProblem,
+  type PollReport,
+  problemOf,
+  type Redriven,
+  toProblem,
+  toReport,
+} from './report.js';
+
+/** The settings of one poll, with the receiver that is made. */
+type OpenSettings = Omit<PollerSettings, 'receiver'> & {
+  readonly receiver: Receiver;
+  readonly parts: ReceiverParts;
+};
+
+interface PollOptions {
+  readonly holder: string;
+  readonly signal: AbortSignal;
+  /** Whether it is the first poll of this poller. */
+  readonly isFirst: boolean;
+  /** Whether the poller's timer started it: then it belongs to nothing that called the poller. */
+  readonly isTimed: boolean;
+}
+
+/** Never rejects. */
+export async function poll(settings: PollerSettings, options: PollOptions): Promise<PollReport> {
+  const { logger, runtime } = settings;
+  const startedAt = runtime.elapsed();
+  let report: PollReport;
+  try {
+    const receiver = settings.receiver();
+    const parts = partsOf('createPoller', receiver);
+    warnNotDurable(receiver.inbox, { where: 'a poller uses it', logger });
+    const run = () => parts.poll(() => leaseAndPoll({ ...settings, receiver, parts }, options));
+    report = await (options.isTimed ? parts.detached(run) : run());
+  } catch (error) {
+    report = { ...EMPTY_REPORT, problems: [toProblem(error, { code: 'ERR_CONFIG_INVALID' })] };
+  }
+  const doubtful = report.problems.some(({ code }) => DOUBTFUL.has(code));
+  return { ...report, doubtful, durationMs: Math.round(runtime.elapsed() - startedAt) };
+}
+
+async function leaseAndPoll(settings: OpenSettings, options: PollOptions): Promise<PollReport> {
+  const startedAt = Math.floor(settings.runtime.now());
+  let lease: PollLease | null;
+  try {
+    lease = await acquireLease(settings, options.holder);
+  } catch (error) {
+    return { ...EMPTY_REPORT, problems: [toProblem(error, { code: 'ERR_INBOX_FAILED' })] };
+  }
+  if (lease === null) return { ...EMPTY_REPORT, problems: [problemOf('ERR_POLL_BUSY')] };
+  return pollUnderLease(settings, { ...options, lease, startedAt }).finally(lease.drop);
+}
+
+/** Surveys the list, records what it found, saves the state, and redrives the inbox. */
+async function pollUnderLease(
+  settings: OpenSettings,
+  {
+    lease,
+    signal,
+    isFirst,
+    isTimed,
+    startedAt,
+  }: PollOptions & { readonly lease: PollLease; readonly startedAt: number },
+): Promise<PollReport> {
+  const { lagMs } = settings;
+  const { state } = lease;
+  const problems: PollProblem[] = [];
+  const halt = AbortSignal.any([signal, lease.lost]);
+  const openingBy = (clocks: Clocks) => toOpening(settings, { state, clocks });
+
+  const list = createListReader({ ...settings, startedAt, signal: halt });
+  const first = state.watermark === null;
+  const watermark = state.watermark ?? openingBy(list.clocks()).since;
+  const { limit: lastLimit } = state;
+  let { oldest } = state;
+  const settledAt = startedAt - lagMs;
+  // Only a first poll that looks back could take for whole what has lost events before any poll saw it. If the inbox fails,
+  // the poll ends: no later one looks.
+  if (first && watermark < settledAt) oldest ??= await oldestReceived(settings, settledAt);
+  const target = triesGaps(state, { ...settings, startedAt, isFirst }) ? oldestGap(state) : undefined;
+  const survey = await runSurvey(list, {
+    ...settings,
+    watermark,
+    target,
+    first,
+    startedAt,
+    lastLimit,
+    oldest,
+  });
+  // Without an answer, the service's clock is not known: ours can be ahead of it by `lagMs`.
+  const { until, latest } = list.clocks();
+  const opening = openingBy({ until: survey.answered ? until : Math.min(until, settledAt), latest });
+
+  const taken = [...list.found(opening.takeFrom).values()];
+  const { found, failure } = await recordFound(taken, settings);
+  if (failure !== undefined) problems.push(failure);
+
+  // A poll that was stopped before it read the whole list has found no gap.
+  const isWhole = survey.answered && failure === undefined && !halt.aborted;
+  // Otherwise an opening date that is stored stays.
+  const since = isWhole ? opening.since : (state.since ?? opening.since);
+  const opened = { ...state, since: since === Number.NEGATIVE_INFINITY ? null : since };
+  const next = advance(opened, { ...survey, answered: isWhole }, opening);
+  const wasAhead = survey.isAhead || (survey.answered && opening.wasAhead);
+  if (wasAhead) problems.push(problemOf('ERR_WATERMARK_AHEAD'));
+  // The header has whole seconds (RFC 9110, 6.6.1).
+  const isClockBehind = survey.until < startedAt - lagMs - 1_000;
+  if (isClockBehind) problems.push(problemOf('ERR_CLOCK_BEHIND'));
+  const late = first || wasAhead ? [] : found.filter((event) => isLate(event, { state, since }));
+  if (late.length > 0) problems.push(problemOf('ERR_EVENT_LATE'));
+  const saved = await saveState(lease, { state: next.state, problems });
+
+  const redriven = await redriveDue(settings, { signal, isTimed });
+  if (signal.aborted) problems.push(problemOf('ERR_POLL_STOPPED'));
+  return toReport({
+    survey,
+    advance: saved === true ? next : { ...next, state },
+    saved,
+    found,
+    late,
+    redriven,
+    dispatches: settings.parts.dispatches,
+    fetched: list.size(),
+    skipped: list.size() - taken.length,
+    requests: list.requests(),
+    problems: [...problems, ...list.problems(opening.takeFrom), ...redriven.problems],
+    diagnosis:
+      halt.aborted || saved !== true
+        ? 'This poll proves nothing, because it was stopped or its result was not saved: `problems` says why.'
+        : diagnose({ survey: { ...survey, answered: isWhole }, advance: next, settings }),
+  });
+}
+
+/** The inbox, and the process, are free for deliveries between two batches. */
+const RECORD_BATCH = 500;
+
+/** Records events as due, oldest first; with the problem if the inbox failed. */
+async function recordFound(
+  listed: readonly ListedEvent[],
+  { parts, runtime }: Pick<OpenSettings, 'parts' | 'runtime'>,
+): Promise<{ readonly found: readonly FoundEvent[]; readonly failure?: PollProblem }> {
+  const found: FoundEvent[] = [];
+  const oldestFirst = listed.toSorted((a, b) => a.at - b.at);
+  try {
+    for (let from = 0; from < oldestFirst.length; from += RECORD_BATCH) {
+      if (from > 0) await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
+      const batch = oldestFirst.slice(from, from + RECORD_BATCH);
+      const events = batch.map(({ event }) => event);
+      const json = batch.map((each) => each.json);
+      const results = await parts.record(events, { dueInMs: 0, origin: 'pull', json });
+      for (const [index, result] of results.entries()) {
+        const each = batch[index];
+        if (each !== undefined) found.push({ ...each, result });
+      }
+    }
+    return { found };
+  } catch (error) {
+    return { found, failure: toProblem(error, { code: 'ERR_INBOX_FAILED' }) };
+  }
+}
+
+/** Runs what is due in the inbox: what this poll has found, and what waited. */
+async function redriveDue(
+  { receiver }: Pick<OpenSettings, 'receiver'>,
+  { signal, isTimed }: Pick<PollOptions, 'signal' | 'isTimed'>,
+): Promise<Redriven> {
+  const kinds = new Map<string, OutcomeKind>();
+  const problems: PollProblem[] = [];
+  const onOutcome = ({ event, kind, error }: Outcome) => {
+    if (event === undefined) return;
+    kinds.set(event.id, kind);
+    if (error !== undefined && isFailure(kind))
+      problems.push(toProblem(error, { code: error.code, id: event.id }));
+  };
+  // A platform can stop the process once its cron job has ended, but not while a timer runs.
+  const waitUntil = isTimed ? () => undefined : undefined;
+  try {
+    const counts = await receiver.redrive({ signal, onOutcome, waitUntil });
+    return { counts, kinds, problems };
+  } catch (error) {
+    return { counts: null, kinds, problems: [...problems, toProblem(error, { code: 'ERR_INBOX_FAILED' })] };
+  }
+}
+
+/** How many records a first poll reads to find the oldest event that push brought. */
+const FIRST_RECORDS = 500;
+
+/**
+ * The oldest of the first events that the inbox received, if it was created by then: a list that shows only newer ones
+ * has lost events. A pruned event counts by its receipt. `null` if there is none, or the inbox has no `list`.
+ *
+ * @throws {StablehooksError} `ERR_INBOX_FAILED`.
+ */
+async function oldestReceived(
+  { receiver, parts }: OpenSettings,
+  settledAt: number,
+): Promise<OldestListed | null> {
+  const inbox: Inbox<unknown> & Partial<Pick<InboxOperations, 'list'>> = receiver.inbox;
+  const records = await parts.ask(() => inbox.list?.({ state: 'done', limit: FIRST_RECORDS }) ?? []);
+  const at = records
+    .filter(({ type }) => isEventType(type))
+    .map(({ event, receivedAt }) => (event === null ? receivedAt : createdAtMs(event)))
+    .filter((time) => time <= settledAt)
+    .reduce((oldest, time) => Math.min(oldest, time), Number.POSITIVE_INFINITY);
+  // The list was never seen with it, so it shows no age up to which the service keeps events, and any older event of the
+  // list can be it: one that is pruned was created before it was received.
+  return Number.isFinite(at) ? { at, seenAt: 0 } : null;
+}
+
+/** Which events the poller takes. Times are epoch ms. */
+interface Opening {
+  /** The opening date, which the inbox keeps; `-Infinity` for an inbox that was polled before there was one. */
+  readonly since: number;
+  /** Events created before this are skipped. */
+  readonly takeFrom: number;
+  /** Whether a wrong clock had set the stored date. */
+  readonly wasAhead: boolean;
+}
+
+/**
+ * The opening date moves only until the first poll with an answer has ended: later, what a changed `since` would add is
+ * before the watermark and not proven, and what it would take away would be lost.
+ *
+ * One that neither clock has reached moves back by as much as the watermark does: so far back from now as polls had
+ * covered. It isn't known what was skipped before that.
+ */
+function toOpening(
+  { since: given, backfill, lagMs }: Pick<PollerSettings, 'since' | 'backfill' | 'lagMs'>,
+  { state, clocks: { until, latest } }: { readonly state: PollState; readonly clocks: Clocks },
+): Opening {
+  const { since: stored, watermark } = state;
+  let since = stored ?? (watermark === null ? until : Number.NEGATIVE_INFINITY);
+  if (since > latest) since = until - Math.max(0, (watermark ?? since) - since);
+  if (watermark === null) since = Math.min(given ?? since, until);
+  const takeFrom = backfill ? Number.NEGATIVE_INFINITY : Math.min(given ?? since, since);
+  // Clocks can be wrong by less than the lag.
+  return { since, takeFrom, wasAhead: stored !== null && stored > latest + lagMs };
+}
+
+/**
+ * Whether this poll also tries to close the open gaps, which takes more requests: the first poll of a poller does, whose
+ * options can be new, and later ones once, twice, four times, … the interval after a gap was opened.
+ */
+function triesGaps(
+  { gaps, watermark }: PollState,
+  {
+    startedAt,
+    isFirst,
+    intervalMs,
+    lagMs,
+  }: Pick<PollerSettings, 'intervalMs' | 'lagMs'> & { readonly startedAt: number; readonly isFirst: boolean },
+): boolean {
+  const lastAt = (watermark ?? startedAt) + lagMs;
+  const steps = (time: number, openedAt: number) =>
+    Math.floor(Math.log2(Math.max(0.5, (time - openedAt) / intervalMs)));
+  return gaps.some(
+    ({ acknowledged, openedAt }) =>
+      acknowledged === null && (isFirst || steps(startedAt, openedAt) > steps(lastAt, openedAt)),
+  );
+}
+
+function oldestGap({ gaps }: PollState): number | undefined {
+  const open = gaps.filter(({ acknowledged }) => acknowledged === null);
+  return open.length === 0 ? undefined : Math.min(...open.map(({ from }) => from));
+}
+
+/** New, but from between the opening date and the watermark and from no gap, where every event should be known. */
+function isLate(
+  { event, at, result }: FoundEvent,
+  { state, since }: { readonly state: PollState; readonly since: number },
+): boolean {
+  const isBefore = at > since && at <= (state.watermark ?? since);
+  return result === 'new' && isKnownEvent(event) && isBefore && !isInGap(state, { type: event.type, at });
+}

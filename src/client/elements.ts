@@ -1,0 +1,95 @@
+/** Reads a list of events element by element, with the exact text of each, in pieces that keep no process busy for long. */
+import { toEvent, type UnknownEvent, wrongFields } from '../core/events.js';
+
+/** An element of the list that is not an event. */
+export interface EventProblem {
+  /** Its position in the answer, from 0. */
+  readonly index: number;
+  /** What is missing or wrong; empty when the element is not an object. */
+  readonly fields: readonly string[];
+  /** The element itself. It can contain a payload: take care where you log it. */
+  readonly value: unknown;
+}
+
+/** The elements of a list, malformed ones apart. */
+export interface Elements {
+  /** In the order of the answer, which is not specified. */
+  readonly events: readonly UnknownEvent[];
+  /** The JSON of each event as the service wrote it, in the same order. */
+  readonly json: readonly string[];
+  /** The first 1,000 elements that are not events. */
+  readonly problems: readonly EventProblem[];
+  /** How many elements the answer has, malformed ones included. */
+  readonly size: number;
+}
+
+/** A list of more malformed elements is not worth the memory to keep them all. */
+const MAX_PROBLEMS = 1_000;
+
+/** Other white space is not JSON. */
+const NOT_BLANK = /[^ \t\n\r]/;
+
+/** After how many elements, and characters, other work of the process has its turn. */
+const PIECE = { elements: 1_000, characters: 1_000_000 };
+
+/**
+ * Reads a JSON array of events; `null` for other JSON.
+ *
+ * @throws {SyntaxError} when the text is not JSON.
+ */
+export async function readElements(text: string): Promise<Elements | null> {
+  const begin = text.search(NOT_BLANK);
+  if (text[begin] !== '[') {
+    JSON.parse(text);
+    return null;
+  }
+  const events: UnknownEvent[] = [];
+  const json: string[] = [];
+  const problems: EventProblem[] = [];
+  let size = 0;
+  let pausedAt = 0;
+  let end = begin;
+  for (let start = begin + 1; text[end] !== ']'; start = end + 1) {
+    end = endOfElement(text, start);
+    const element = text.slice(start, end);
+    if (size === 0 && text[end] === ']' && !NOT_BLANK.test(element)) break;
+    const value: unknown = JSON.parse(element);
+    const fields = wrongFields(value);
+    if (fields === null) {
+      events.push(toEvent(value).event);
+      // A copy: a slice would keep the whole answer in memory for as long as the inbox keeps one event of it.
+      json.push(` ${element.trim()}`.slice(1));
+    } else if (problems.length < MAX_PROBLEMS) {
+      problems.push({ index: size, fields, value });
+    }
+    size += 1;
+    if (size % PIECE.elements === 0 || end - pausedAt > PIECE.characters) {
+      await new Promise((resolve) => setTimeout(resolve, 0));
+      pausedAt = end;
+    }
+  }
+  if (NOT_BLANK.test(text.slice(end + 1))) throw new SyntaxError('Something follows the list.');
+  return { events, json, problems, size };
+}
+
+/** Where the element that starts here ends: at the comma or bracket after it. */
+function endOfElement(text: string, start: number): number {
+  let depth = 0;
+  for (let at = start; at < text.length; at += 1) {
+    const character = text[at];
+    if (character === '"') at = endOfString(text, at);
+    else if (character === '[' || character === '{') depth += 1;
+    else if (depth === 0 && (character === ',' || character === ']')) return at;
+    else if (character === ']' || character === '}') depth -= 1;
+  }
+  throw new SyntaxError('The list does not end.');
+}
+
+/** Where the string that starts here has its closing quotation mark. */
+function endOfString(text: string, start: number): number {
+  for (let at = start + 1; at < text.length; at += 1) {
+    if (text[at] === '"') return at;
+    if (text[at] === '\\') at += 1;
+  }
+  return text.length;
+}
