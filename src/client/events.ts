@@ -3,11 +3,11 @@ import { toEvent, type UnknownEvent } from '../core/events.js';
 import { ResponseError, type ResponseFacts } from './errors.js';
 import type { Send } from './http.js';
 
-/** Which events to list. */
+/** Filters of the list. */
 export interface EventQuery {
   /** One event type; it can be newer than this release. @default every type */
   readonly type?: string | undefined;
-  /** How many events at most, an integer from 1. @default the service's own, 50 */
+  /** The maximum number of events, an integer from 1. @default the service's own, 50 */
   readonly limit?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -16,20 +16,20 @@ export interface EventQuery {
 export interface EventProblem {
   /** Its position in the answer, from 0. */
   readonly index: number;
-  /** What is missing or wrong; empty when the element is not an object. */
+  /** The missing or wrong fields; empty when the element is not an object. */
   readonly fields: readonly string[];
   /** The element itself. It can contain a payload: take care where you log it. */
   readonly value: unknown;
 }
 
-/** One answer of the list, malformed elements apart. */
+/** One answer of the list, with malformed elements listed separately. */
 export interface EventList {
   /** In the order of the answer, which is not specified. */
   readonly events: readonly UnknownEvent[];
   readonly problems: readonly EventProblem[];
-  /** How many elements the answer has, malformed ones included. */
+  /** The number of elements in the answer, malformed ones included. */
   readonly size: number;
-  /** The service's clock (the `Date` header, whole seconds), epoch ms; `null` when it does not say. */
+  /** The service's clock (the `Date` header, whole seconds), epoch ms; `null` when the header is missing. */
   readonly servedAt: number | null;
 }
 

@@ -1,4 +1,4 @@
-/** The receiver's only caller of the inbox: its failures become `ERR_INBOX_FAILED`. */
+/** The receiver's only caller of the inbox. Failures of the inbox become `ERR_INBOX_FAILED`. */
 import type { Awaitable } from '../core/awaitable.js';
 import { orUnavailable } from '../core/errors.js';
 import { isKnownEvent, type UnknownEvent } from '../core/events.js';
@@ -8,7 +8,7 @@ import type { Work } from './work.js';
 
 /** How a page of events is recorded. */
 export interface RecordOptions {
-  /** When events that this process dispatches are due, in ms from now, if nothing runs them before. */
+  /** When events that this process dispatches are due, in ms from now. */
   readonly dueInMs: number;
   readonly origin: Origin;
   /** The JSON of each event as it arrived, in the same order. @default the events serialized */
@@ -32,7 +32,7 @@ export class Store {
   readonly hasTransactions: boolean;
   readonly #settings: StoreSettings;
   readonly #inbox: Inbox<unknown>;
-  /** An inbox that is not durable leaves retries to the sender, so a failed event can run before its retry time. */
+  /** With a non-durable inbox the sender makes the retries, so a failed event can run before its retry time. */
   readonly #early: boolean;
   #isChecked = false;
 
@@ -79,7 +79,7 @@ export class Store {
     return result;
   }
 
-  /** Records an event that this process has no handler for. */
+  /** Records an event without a handler in this process. */
   async ignoreOne({ event, origin, json }: Work): Promise<RecordResult | undefined> {
     const texts = json === undefined ? undefined : [json];
     const [result] = await orUnavailable(INBOX, () => this.#inbox.ignore([event], { origin, json: texts }));
@@ -87,8 +87,8 @@ export class Store {
   }
 
   /**
-   * Records events without running them: those that this process dispatches as due, other known types as ignored,
-   * unknown types as parked. Answers for each, in order.
+   * Records events without running them: events that this process dispatches as due, other known types as ignored,
+   * unknown types as parked. Returns a result for each, in order.
    */
   async record(
     events: readonly UnknownEvent[],
@@ -126,7 +126,7 @@ export class Store {
   }
 }
 
-/** The element of a list that has one there. */
+/** The element at an index that is known to exist. */
 function at<Value>(list: readonly Value[], index: number): Value {
   return list[index] as Value;
 }
@@ -134,14 +134,14 @@ function at<Value>(list: readonly Value[], index: number): Value {
 const INBOX = 'ERR_INBOX_FAILED';
 
 function isProduction(): boolean {
-  // By globalThis: bundlers for edge runtimes warn about the members of `process`.
+  // Through globalThis, because bundlers for edge runtimes warn about the members of `process`.
   const { process } = globalThis;
   return process?.env?.['NODE_ENV'] === 'production';
 }
 
 const warned = new WeakSet<Inbox<unknown>>();
 
-/** Says once per inbox that it is not durable, and the fix. */
+/** Warns once per inbox that it is not durable, with the fix. */
 export function warnNotDurable(
   inbox: Inbox<unknown>,
   { where, logger }: { /** Such as "a poller uses it". */ readonly where: string; readonly logger: Logger },

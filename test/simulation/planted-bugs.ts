@@ -244,7 +244,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'an error of the receiver itself becomes an outcome',
     breaks: ['no outcome is an unexpected error'],
     file: DISPATCH,
-    find: "return busy(new StablehooksError('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim));",
+    find: "return busy(\n          new StablehooksError('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim),\n        );",
     replace: "throw new TypeError('Planted.');",
   },
   {
