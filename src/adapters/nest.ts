@@ -39,7 +39,7 @@ const MARKS = 'stablehooks:on-event';
 
 const logger = new Logger('StablehooksModule');
 
-/** Options of a receiver in Nest: the options of `createReceiver`, without `handlers` ({@link OnEvent} marks these), and the following. */
+/** Options of a receiver in Nest: those of `createReceiver`, except `handlers`, and these. {@link OnEvent} marks handlers. */
 export interface StablehooksModuleOptions extends Omit<ReceiverOptions<unknown>, 'handlers'> {
   /** The whole path of the URL. The global prefix and versions are not added to it. @default '/hooks' */
   readonly path?: string | undefined;

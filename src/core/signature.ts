@@ -130,7 +130,7 @@ export async function verify(
   const found = findSecret(secrets ?? DECOY, body, mac);
   // node:crypto is synchronous; an await would add 5 % to a short body.
   const secretIndex = typeof found === 'number' ? found : await found;
-  if (secrets === null) throw secretUnknown();
+  if (secrets === null) throw unknownSecretError();
   if (secretIndex !== -1) return { body, secretIndex };
   throw new SignatureError(
     'ERR_SIGNATURE_MISMATCH',
@@ -141,7 +141,7 @@ export async function verify(
 /** Compared in place of the secrets of an unknown sender, so it takes the same time. It never matches. */
 const DECOY = ['decoy'] as const;
 
-function secretUnknown(): SignatureError {
+function unknownSecretError(): SignatureError {
   return new SignatureError(
     'ERR_SECRET_UNKNOWN',
     'The function given as `secret` returned null: no secret for this request. Check the path and headers that the service sends.',

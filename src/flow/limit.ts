@@ -4,7 +4,7 @@ import type { UnknownEvent } from '../core/events.js';
 import type { Runtime } from '../core/runtime.js';
 import type { Dispatch, Work } from '../receiver/work.js';
 
-/** The longest wait before the next attempt when all slots are taken, in ms. Spread from a second, so a burst does not return as one. */
+/** The longest wait before the next try when all slots are taken, in ms. The shortest is a second, which spreads a burst. */
 const RETRY_MS = 5_000;
 
 export class Slots {

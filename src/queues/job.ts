@@ -1,7 +1,7 @@
 import type { UnknownEvent } from '../core/events.js';
 import { readOptions, required, withMethods } from '../core/options.js';
 import { orTimeout, type Runtime, type RuntimeOptions } from '../core/runtime.js';
-import { queueNeedsDurable } from '../receiver/options.js';
+import { queueInboxError } from '../receiver/options.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 
@@ -49,7 +49,7 @@ export type WorkerReceiver = Pick<Receiver, 'handle' | 'inbox'>;
 export function assertWorker(where: string, receiver: WorkerReceiver): void {
   const isReceiver = withMethods('a receiver made by createReceiver', ['handle']);
   readOptions(where, { receiver }, { receiver: required(isReceiver) });
-  if (!receiver.inbox.durable) throw queueNeedsDurable(where);
+  if (!receiver.inbox.durable) throw queueInboxError(where);
 }
 
 /** Handles the event of a job. Rejects with the error of the outcome if the engine must retry the job. */

@@ -91,7 +91,7 @@ export class Attempt {
     if (this.#leftMs <= 0) throw leaseLapsedBefore(leaseMs);
     // The last allowed attempt recorded no result, or the event would be dead. Its handler may end the process each time.
     if (store.durable && lease.attempt > maxAttempts)
-      return { result: await this.#fail(unfinished(this.#work.event, lease)) };
+      return { result: await this.#fail(missingResult(this.#work.event, lease)) };
     let isCompleted: boolean;
     try {
       if (store.hasTransactions) {
@@ -132,7 +132,7 @@ export class Attempt {
     const isCommon = this.#limitMs === handlerTimeoutMs;
     const deadlines = isCommon ? handlerDeadlines : new Deadlines(this.#limitMs, runtime);
     const wait = deadlines.begin(() => {
-      const error = stillRunning(this.#work.event, this.#limitMs);
+      const error = handlerTimeout(this.#work.event, this.#limitMs);
       this.#stopClock();
       this.#onTimeUp?.(error);
       context.abort(error);
@@ -191,14 +191,14 @@ function toLastError(error: HandlerFault): string {
   return `${error.code}: ${message ?? messageOf(error)}`;
 }
 
-function stillRunning(event: WebhookEvent, timeoutMs: number): HandlerError {
+function handlerTimeout(event: WebhookEvent, timeoutMs: number): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_TIMEOUT',
     `The handler of ${event.type} is still running after ${Math.round(timeoutMs)} ms. Its event stays claimed until it ends or its lease lapses. Pass \`signal\` to the calls that it waits for, raise handlerTimeoutMs, or use a queue.`,
   );
 }
 
-function unfinished(event: WebhookEvent, lease: Lease): HandlerError {
+function missingResult(event: WebhookEvent, lease: Lease): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
     `Attempt ${lease.attempt - 1} at ${event.type} recorded no result: its process ended, it outlived leaseMs, or the inbox could not be reached at its end (or maxAttempts was higher then). Its effect may have happened: check both before you requeue the event.`,

@@ -171,8 +171,8 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>): ReceiverS
     );
   }
   const inbox: Inbox<unknown> = read.inbox ?? memoryInbox({ runtime: read.runtime });
-  if (read.queue !== undefined && !inbox.durable) throw queueNeedsDurable('createReceiver');
-  if (read.answer === 'recorded' && !inbox.durable) throw recordedNeedsDurable();
+  if (read.queue !== undefined && !inbox.durable) throw queueInboxError('createReceiver');
+  if (read.answer === 'recorded' && !inbox.durable) throw recordedInboxError();
   if (read.answer === 'recorded' && read.queue !== undefined) {
     throw new ConfigError(
       "createReceiver: with a `queue`, a delivery is answered once it is enqueued. Remove `answer: 'recorded'`, or the queue.",
@@ -194,14 +194,14 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>): ReceiverS
 }
 
 /** With a non-durable inbox an event could take effect twice: the queue delivers it again after a restart. */
-export function queueNeedsDurable(where: string): ConfigError {
+export function queueInboxError(where: string): ConfigError {
   return new ConfigError(
     `${where}: a \`queue\` needs a durable \`inbox\` that receivers and workers share: sqliteInbox with a file, postgresInbox or redisInbox.`,
   );
 }
 
 /** With a non-durable inbox an event that was answered 202 could be lost. */
-function recordedNeedsDurable(): ConfigError {
+function recordedInboxError(): ConfigError {
   return new ConfigError(
     "createReceiver: `answer: 'recorded'` needs a durable `inbox`: sqliteInbox with a file, postgresInbox, redisInbox or durableObjectInbox.",
   );

@@ -20,7 +20,7 @@ import { checkKey, keyedInbox, wakeAfter } from '../flow/order.js';
 import { readBodyInTime } from './body.js';
 import { createDispatch } from './dispatch.js';
 import { InFlight, receiverClosed } from './in-flight.js';
-import { queueNeedsDurable, type ReceiverOptions, readReceiverOptions } from './options.js';
+import { queueInboxError, type ReceiverOptions, readReceiverOptions } from './options.js';
 import { emptyCounts, type Outcome, type OutcomeCounts, type OutcomeResult } from './outcome.js';
 import { noteDelivery } from './per-request.js';
 import { Redriver, type StartOptions } from './redriver.js';
@@ -245,7 +245,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     const { origin, event } = work;
     return report.conclude({ origin, event, isContended: isTaken, traceparent }, async (pass) => {
       if (!isTaken) inFlight.admit(pass);
-      if (work.origin === 'queue' && !store.durable) throw queueNeedsDurable('receiver.handle');
+      if (work.origin === 'queue' && !store.durable) throw queueInboxError('receiver.handle');
       const { result, rest } = await dispatch(work);
       if (rest !== undefined && onRest !== undefined) notify('waitUntil', onRest, { value: rest, logger });
       return result;

@@ -221,8 +221,8 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
 
     enqueue: (next, inbox) => async (event, enqueueOptions) => {
       const pass = trace.getActiveSpan();
-      const isToLink = !enqueueOptions.isNew && pass !== undefined && isSampled(pass);
-      const recordedBy = isToLink ? await recordedTrace(inbox, event.id) : undefined;
+      const needsLink = !enqueueOptions.isNew && pass !== undefined && isSampled(pass);
+      const recordedBy = needsLink ? await recordedTrace(inbox, event.id) : undefined;
       const step = steps.begin('enqueue', { event, traceparent: recordedBy });
       const traceparent = toTraceparent(step.span ?? pass);
       await steps.run(step, () => next(event, { ...enqueueOptions, traceparent }));
