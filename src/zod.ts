@@ -5,7 +5,7 @@ import { readOptions, rule } from './core/options.js';
 export { limitsSchema, walletSchema } from './client/wallets.js';
 
 const name = z.string().check(
-  // For the JSON Schema, which counts characters.
+  // In characters, for the JSON Schema.
   z.maxLength(MAX_NAME_BYTES),
   z.refine(isShort, `Too long: at most ${MAX_NAME_BYTES} bytes in UTF-8`),
   z.regex(NAME),
@@ -57,8 +57,8 @@ export type WebhookEventSchema<Payloads = Record<never, never>> = z.ZodMiniDiscr
 /**
  * Creates the schema of the five event types. `type` narrows the parsed event, `payload` included.
  *
- * @param payloads - a schema for the payload of each type, of zod 4, classic or mini. A type without one has an
- * object of unknown content as its payload.
+ * @param payloads - a schema for the payload of each type, of zod 4, classic or mini. The payload of other types is an
+ * object of unknown content.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when a name is not an event type or a value is not a schema.
  *
  * @example

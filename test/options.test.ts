@@ -177,7 +177,7 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
     [{ source, authorize: method, actions: ['restart'] }],
     '`actions.0` must be one of resend',
   ],
-  ['fromInbox', [{}, { name: 'app' }], 'the inbox must be one, such as sqliteInbox()'],
+  ['fromInbox', [{}, { name: 'app' }], 'the first argument must be an inbox, such as sqliteInbox()'],
   ['fromInbox', [memoryInbox()], 'the options must be an object'],
   ['fromInbox', [memoryInbox(), {}], '`name` must be a string'],
   [

@@ -1,9 +1,9 @@
-/** Completion with Tab: the scripts for the shells, and the suggestions that the scripts ask for. */
+/** Completion with Tab: the scripts for the shells, and the suggestions for the scripts. */
 import type { Argument, Command, Option } from 'commander';
 
 /**
- * The scripts pass the typed words on as arguments and never evaluate them: `$(…)` in a word that is being typed must
- * not run. They need nothing but the shell.
+ * The scripts pass the typed words on as arguments and never evaluate them, because `$(…)` in a half-typed word must not
+ * run. They need only the shell.
  */
 const SCRIPTS = {
   bash: `_stablehooks() {
@@ -26,15 +26,15 @@ compdef _stablehooks stablehooks
 
 type Shell = keyof typeof SCRIPTS;
 
-/** The shells for which there is a script. */
+/** The shells with a script. */
 export const SHELLS = Object.keys(SCRIPTS) as readonly Shell[];
 
-/** The script that makes a shell complete the words of `stablehooks`. */
+/** The script with which a shell completes the words of `stablehooks`. */
 export function completionScript(shell: Shell): string {
   return SCRIPTS[shell];
 }
 
-/** What can stand in place of the last of the typed words: commands, flags, or the values of a flag or argument. */
+/** Candidates for the last of the typed words: commands, flags, or the values of a flag or argument. */
 export function suggest(program: Command, words: readonly string[]): readonly string[] {
   const typed = words.slice(0, -1);
   const current = words.at(-1) ?? '';

@@ -2,7 +2,7 @@ import { createdAtMs, EVENT_TYPES, INBOX_STATES, type InboxOperations, type Poll
 import { recordsOf } from './io/inbox.js';
 import { countOf } from './io/output.js';
 
-/** What the picture shows of an inbox. Times are epoch ms. */
+/** The facts about an inbox that the picture shows. Times are epoch ms. */
 export interface CoverageData {
   /** When the inbox was read. */
   readonly now: number;
@@ -10,18 +10,18 @@ export interface CoverageData {
   readonly events: readonly CoverageEvents[];
 }
 
-/** Events in the picture that differ in nothing that it shows. */
+/** Events that the picture shows in the same way. */
 export interface CoverageEvents {
   readonly count: number;
   /** One of the five types, or {@link OTHER}. */
   readonly type: string;
-  /** When the first of them was created; when it was received, if they are pruned. */
+  /** When the first of them was created, or received if they are pruned. */
   readonly at: number;
-  /** What brought them first: a delivery, or the list. */
+  /** Their first origin: a delivery, or the list. */
   readonly source: 'push' | 'pull';
   /** Whether they were listed only after the watermark had passed them. */
   readonly late: boolean;
-  /** Whether their JSON, and with it `created_at`, is no longer in the inbox. */
+  /** Whether their JSON, which contains `created_at`, has been removed from the inbox. */
   readonly pruned: boolean;
 }
 
@@ -29,20 +29,20 @@ export interface CoverageEvents {
 interface ReadOptions {
   /** Epoch ms. */
   readonly now: number;
-  /** The ids of late events: the inbox does not record which events were late, the report of a poll does. */
+  /** The ids of late events. Only the report of a poll has them, not the inbox. */
   readonly late?: readonly string[] | undefined;
-  /** Called after every 500 events with how many were read; the next ones are read when it has resolved. */
+  /** Called after every 500 events with the number of events read so far. Reading continues when it has resolved. */
   readonly onRead?: ((read: number) => Promise<void>) | undefined;
 }
 
-/** Done events come last: most events are done, and stay it. */
+/** Done events come last, because most events are done and stay so. */
 const READING_ORDER = [...INBOX_STATES.filter((state) => state !== 'done'), 'done'] as const;
-/** So many ids are kept of events that can pass into a later state while the pages are read. Of more, some count twice. */
+/** The number of remembered ids of events that can change their state during the reading. Beyond it, some count twice. */
 const MAX_IDS = 100_000;
 
 /**
- * Reads from an inbox what {@link renderCoverage} shows: the poller's state and the time and origin of the events. They
- * are counted while they are read, so that the memory does not depend on their number.
+ * Reads what {@link renderCoverage} needs from an inbox: the poller's state, and the time and origin of the events.
+ * Events are counted while they are read, so the memory does not depend on their number.
  */
 export async function readCoverage(
   inbox: Pick<InboxOperations, 'pollState' | 'list'>,
@@ -70,10 +70,10 @@ export async function readCoverage(
   return { now, state: await inbox.pollState(), events: tally.events() };
 }
 
-/** So many groups of events are kept: some dozens in each column of a lane. */
+/** The maximum number of groups of events: some dozens in each column of a lane. */
 const MAX_GROUPS = 20_000;
 
-/** Counts events by all that the picture shows. Groups become longer when there are too many. */
+/** Counts events by everything that the picture shows. Groups become longer when there are too many. */
 function createTally() {
   let groups = new Map<string, CoverageEvents>();
   let stepMs = 100;
@@ -106,10 +106,10 @@ function isCovered(type: string): boolean {
 }
 
 /**
- * Draws the coverage of an inbox as an SVG: for each type a lane over time, with its proven spans, its gaps, and how
- * many events push and the list brought. The picture needs no other file, follows the reader's light or dark scheme,
- * and has all facts in words in its `<desc>`. It contains no ids and no payloads. Its size depends on its width in
- * pixels and not on the number of events.
+ * Draws the coverage of an inbox as an SVG: for each type a lane over time with its proven spans, its gaps, and the number
+ * of events by push and by the list. The picture needs no other file, follows the reader's light or dark scheme, and has all
+ * facts in words in its `<desc>`. It contains no ids and no payloads. Its size depends on its width in pixels and not on the
+ * number of events.
  */
 export function renderCoverage(data: CoverageData): string {
   const span = toSpan(data);
@@ -140,16 +140,16 @@ const WIDTH = 1_000;
 const PLOT = { left: 176, right: 980 } as const;
 const LANES_TOP = 162;
 const LANE_HEIGHT = 73;
-/** Events are counted in columns of this width. */
+/** The width of a column. Events are counted per column. */
 const BIN = 3;
 const BINS = (PLOT.right - PLOT.left) / BIN;
-/** Heights within a lane. Bars of push go up, bars of the list go down, so that they differ without colour. */
+/** Heights within a lane. Bars of push go up and bars of the list go down, so they differ without colour. */
 const LANE = { late: 9, push: 33, pull: 35, band: 57, bandHeight: 8, gap: 53, gapHeight: 16 } as const;
 const BAR = { min: 5, max: 16 } as const;
-/** However short a gap is, it is as wide as this. */
+/** The width of the shortest gaps. */
 const MIN_GAP_WIDTH = 5;
 
-/** The time that the picture covers, epoch ms. */
+/** The time range of the picture, epoch ms. */
 interface Span {
   readonly from: number;
   readonly until: number;
@@ -160,9 +160,9 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
 /**
- * From the opening date, or the first event before it, to now. Single events with an absurd date and a watermark far in
- * the future do not squeeze everything else into one pixel: the former are counted, the latter is marked at the edge. Nor
- * does a gap that begins before the opening date, at a time that nobody knows.
+ * From the start date, or the first event before it, to now. Outliers must not squeeze everything else into one pixel:
+ * single events with an absurd date are only counted, a watermark far in the future is marked at the edge, and a gap that
+ * begins at an unknown time before the start date is cut there.
  */
 function toSpan({ now, state: { since, watermark, gaps }, events }: CoverageData): Span {
   const known = [since, watermark, firstOf(events), ...gaps.map(({ from }) => Math.max(from, since ?? from))];
@@ -191,7 +191,7 @@ function toX(time: number, { from, until }: Span): number {
   return PLOT.left + Math.min(1, Math.max(0, share)) * (PLOT.right - PLOT.left);
 }
 
-/** How many events each column has: all, and those of them that are not pruned. */
+/** The number of events in each column: of all events, and of events that are not pruned. */
 interface Bars {
   readonly all: readonly number[];
   readonly dated: readonly number[];
@@ -203,16 +203,16 @@ interface Stretch extends Span {
 
 interface Lane {
   readonly name: string;
-  /** Of the events of this lane: how many there are, and how many the picture leaves out. */
+  /** The number of events of this lane, and of those outside of the picture. */
   readonly counts: Readonly<Record<'push' | 'pull' | 'late' | 'pruned' | 'outside', number>>;
   readonly bars: Readonly<Record<'push' | 'pull', Bars>>;
   /** The columns with late events. */
   readonly late: readonly number[];
   readonly open: readonly Stretch[];
   readonly acknowledged: readonly Stretch[];
-  /** What is proven except for the gaps; `null` before a poll has read the list. */
+  /** The proven span, which includes the gaps; `null` before a poll has read the list. */
   readonly proven: Span | null;
-  /** What is not proven yet; `null` in the lane of other types, which no poll proves. */
+  /** The span that is not proven yet; `null` in the lane of other types, which no poll proves. */
   readonly pending: Span | null;
 }
 
@@ -234,7 +234,7 @@ function toLanes(data: CoverageData, span: Span): readonly Lane[] {
   }));
 }
 
-/** What is counted of the events of a lane. */
+/** The counts of the events of a lane. */
 interface Tally {
   readonly counts: Record<keyof Lane['counts'], number>;
   readonly bars: Readonly<Record<'push' | 'pull', Readonly<Record<keyof Bars, number[]>>>>;
@@ -330,8 +330,8 @@ function toWords(
     summary: [verdict, counted, hidden.join(' ')].filter((line) => line !== ''),
     facts: [
       verdict,
-      'Proven: every event of the five types created from the opening date on is in the inbox.',
-      `Opening date: ${since === null ? 'none' : toTime(since)}. Watermark: ${watermark === null ? 'none' : toTime(watermark)}. Now: ${toTime(now)}.`,
+      'Proven: every event of the five types created since the start date is in the inbox.',
+      `Start date: ${since === null ? 'none' : toTime(since)}. Watermark: ${watermark === null ? 'none' : toTime(watermark)}. Now: ${toTime(now)}.`,
       counted,
       ...hidden,
       ...lanes.map(({ name, counts: { push, pull, late } }) =>
@@ -472,7 +472,7 @@ function drawPending({ from, until }: Span, span: Span): string {
   return `<path class="pending" d="M${left} ${LANE.band + LANE.bandHeight / 2}H${right}"/>`;
 }
 
-/** A gap as it is drawn. */
+/** The drawn form of a gap. */
 interface Box {
   readonly left: number;
   readonly right: number;
@@ -482,7 +482,7 @@ interface Box {
   readonly more: number;
 }
 
-/** Widens short gaps so that they can be seen, and merges those that would touch. */
+/** Widens short gaps to make them visible, and merges gaps that would touch. */
 function toBoxes(gaps: readonly Stretch[], span: Span): readonly Box[] {
   const boxes: Box[] = [];
   for (const { from, until, text } of gaps.toSorted((a, b) => a.from - b.from)) {
@@ -502,7 +502,7 @@ function drawGap(kind: 'open' | 'acknowledged', { left, right, text, more }: Box
   return `<rect class="${kind}" x="${round(left)}" y="${LANE.gap}" width="${round(right - left)}" height="${LANE.gapHeight}"><title>${escapeXml(title)}</title></rect>`;
 }
 
-/** The parts of what is proven that no gap covers. */
+/** The parts of the proven span that no gap covers. */
 function drawProven(
   proven: Span,
   { span, gaps }: { readonly span: Span; readonly gaps: readonly Box[] },
@@ -525,13 +525,13 @@ function drawProven(
   return parts;
 }
 
-/** The opening date, the watermark and now, as lines through all lanes with a label above. */
+/** The start date, the watermark and now, as lines through all lanes with a label above. */
 function drawMoments(
   { now, state: { since, watermark } }: CoverageData,
   { span, bottom }: { readonly span: Span; readonly bottom: number },
 ): string {
   const drawn = [
-    { kind: 'since', label: 'opening date', time: since },
+    { kind: 'since', label: 'start date', time: since },
     { kind: 'watermark', label: 'watermark', time: watermark },
     { kind: 'now', label: 'now', time: now },
   ].flatMap(({ kind, label, time }, row) => {
@@ -574,14 +574,14 @@ function round(value: number): number {
   return Math.round(value * 10) / 10;
 }
 
-/** Text as XML can hold it: XML 1.0 has no control characters and no halves of surrogate pairs. */
+/** Escapes text for XML 1.0, which excludes control characters and lone surrogates. */
 function escapeXml(text: string): string {
   return text
     .replaceAll(/[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/gu, '\uFFFD')
     .replaceAll(/[&<>"]/g, (character) => `&#${character.codePointAt(0)};`);
 }
 
-/** The colours differ in lightness, and no two marks share shape and place: the picture can be read without colour. */
+/** The colours differ in lightness, and no two marks share shape and place, so the picture is readable without colour. */
 const STYLE = `<style>
 text { font: 13px system-ui, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif; fill: #1f2328 }
 .title { font-size: 18px; font-weight: 600 }

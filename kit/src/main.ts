@@ -16,7 +16,7 @@ import {
 
 interface CommandEntry {
   readonly summary: string;
-  /** A command is loaded only when it is typed: loading all of them takes longer than running one. */
+  /** Loads the command only when it is typed, because loading all commands takes longer than running one. */
   readonly load: () => Promise<Command>;
 }
 
@@ -80,7 +80,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   },
 };
 
-/** What the script of `completion` calls at each Tab, with the words that are typed. */
+/** The command that the script of `completion` runs at each Tab, with the typed words. */
 const COMPLETE = 'complete';
 
 const HELP_FOOTER = `
@@ -89,7 +89,7 @@ Exit codes: 0 success, 1 the check failed, 2 wrong use, 3 unreachable,
 Settings come from flags, then from the environment (STABLEHOOKS_BASE_URL,
 STABLEHOOKS_TOKEN, STABLEHOOKS_SECRET), then from the file of --env-file.`;
 
-/** Better advice than commander's for some wrong uses. */
+/** More helpful advice than commander's for some usage errors. */
 const USAGE_HINTS = [
   {
     pattern: /^unknown option '--secret'/,
@@ -107,7 +107,7 @@ const USAGE_HINTS = [
 ] as const;
 
 const words = process.argv.slice(2);
-// Warnings of Node itself (node:sqlite is experimental) are of no use to operators.
+// Warnings of Node itself (node:sqlite is experimental) do not help operators.
 if (!words.includes('--debug')) process.removeAllListeners('warning');
 watchInterruption();
 process.on('exit', reportLostOutput);
@@ -126,7 +126,7 @@ async function createProgram(): Promise<Command> {
     .addHelpText('after', HELP_FOOTER);
   const completes = words[0] === COMPLETE;
   for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
-    // The second word counts, too: `stablehooks help trigger`.
+    // The second word counts as well: `stablehooks help trigger`.
     const command = completes || words.slice(0, 2).includes(name) ? await load() : new Command(name);
     root.addCommand(command.description(summary));
   }
@@ -145,18 +145,18 @@ async function createProgram(): Promise<Command> {
         for (const each of suggest(root, typed)) process.stdout.write(`${each}\n`);
       });
   }
-  throwOnWrongUse(root);
+  throwUsageErrors(root);
   return root;
 }
 
-/** Commander would print two lines and end the process; `fail` prints one line and chooses the exit code. */
-function throwOnWrongUse(command: Command): void {
+/** Commander would print two lines and end the process; `fail` prints one line and sets the exit code. */
+function throwUsageErrors(command: Command): void {
   command.exitOverride().configureOutput({ outputError: () => undefined, writeErr: () => undefined });
-  for (const child of command.commands) throwOnWrongUse(child);
+  for (const child of command.commands) throwUsageErrors(child);
 }
 
 function fail(error: unknown): void {
-  // Commander throws after it printed help or the version, too.
+  // Commander also throws after it has printed help or the version.
   if (error instanceof CommanderError && error.exitCode === 0) return;
   if (isInterruption(error)) {
     process.exitCode = interruptedExit();
@@ -165,18 +165,18 @@ function fail(error: unknown): void {
   const { exitCode, message } = toFailure(error);
   process.exitCode = exitCode;
   if (error instanceof CommanderError && error.code === 'commander.help') {
-    // Without a command, or a subcommand where one is needed, nothing was done: the exit code is not 0.
+    // Without a command, or without a required subcommand, nothing was done, so the exit code is not 0.
     process.stdout.write(typedCommand().helpInformation());
     return;
   }
   const line = redact(`stablehooks: ${error instanceof CommanderError ? toUsageLine(error) : message}`);
   process.stderr.write(`${wrapFor(process.stderr, line)}\n`);
-  // Commander's errors quote what was typed, which can be a secret; their stacks say nothing more.
+  // Commander's errors quote the typed words, which can contain a secret; their stacks add nothing.
   if (words.includes('--debug') && !(error instanceof CommanderError))
     process.stderr.write(`${describeStack(error)}\n`);
 }
 
-/** Commander's message as one sentence, and the help to read. */
+/** Commander's message as one sentence, and a pointer to the help. */
 function toUsageLine(error: CommanderError): string {
   const help = `See \`${nameOf(typedCommand())} --help\`.`;
   const isIncomplete = error.code === 'commander.missingMandatoryOptionValue';
@@ -204,7 +204,7 @@ function nameOf(command: Command): string {
   return command.parent === null ? command.name() : `${nameOf(command.parent)} ${command.name()}`;
 }
 
-/** A command can succeed although its output could not be written. */
+/** Reports when a command succeeded but its output could not be written. */
 function reportLostOutput(): void {
   if (!interruption.aborted || interruptedExit() !== EXIT.unreachable) return;
   process.exitCode = EXIT.unreachable;

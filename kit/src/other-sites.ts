@@ -1,24 +1,24 @@
-/** How a server on this machine recognises requests that a web site has a browser send to it. */
+/** How a server on this machine recognises requests that a web site makes a browser send. */
 
-/** Whether a host name always means this machine, as in a URL or to listen on. */
+/** Whether a host name always means this machine. */
 export function isLoopback(hostname: string): boolean {
   return ['127.0.0.1', 'localhost', '[::1]', '::1'].includes(hostname);
 }
 
 /**
- * The host that a request asks for. A site whose name was made to resolve to this machine (DNS rebinding) is of the same
- * origin as this server, and only the name tells its requests from others.
+ * The host named by a request. A site whose name resolves to this machine (DNS rebinding) has the same origin as this
+ * server, and only the name distinguishes its requests.
  */
 export function readHost(request: Request): { readonly hostname: string; readonly port: number } {
   const [, hostname = '', port] = /^(.*?)(?::(\d+))?$/.exec(request.headers.get('host') ?? '') ?? [];
   return { hostname, port: Number(port ?? 80) };
 }
 
-/** Whether a page of another site, or of another port of this machine, has a browser send this request. */
+/** Whether a page of another site, or of another port of this machine, made a browser send this request. */
 export function isFromOtherSite(request: Request): boolean {
   const site = request.headers.get('sec-fetch-site');
   if (site === null) {
-    // No browser, an older one, or a URL with http: and another host than this machine.
+    // Not a browser, an older browser, or an `http:` URL with a host other than this machine.
     const origin = request.headers.get('origin');
     const host = request.headers.get('host') ?? new URL(request.url).host;
     return origin !== null && toHost(origin) !== host;

@@ -1,4 +1,4 @@
-/** A word as a POSIX shell reads it: in quotes, if it needs them. */
+/** A word for a POSIX shell, quoted if necessary. */
 export function toShellWord(word: string): string {
   return /^[\w@%+:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -1,4 +1,4 @@
-/** The errors of reading a body, the same for Node streams, web streams and what platforms hand over. */
+/** The errors of reading a body, shared by Node streams, web streams and bodies that platforms pass as text. */
 import { type RequestError, StablehooksError } from '../core/errors.js';
 
 export function tooLarge(maxBytes: number): RequestError {
@@ -16,11 +16,11 @@ export function incomplete(cause?: unknown): RequestError {
   );
 }
 
-/** The stream goes on after the length that the request declares, which HTTP itself does not allow. */
+/** The stream continues after the declared length, which HTTP does not allow. */
 export function longerThanDeclared(): RequestError {
   return new StablehooksError(
     'ERR_BODY_INCOMPLETE',
-    'The body is longer than its content-length. Check what is in front of the receiver.',
+    'The body is longer than its content-length. Check the proxy or middleware in front of the receiver.',
   );
 }
 
@@ -33,7 +33,7 @@ const CLOSED: readonly unknown[] = [
   'AbortError',
 ];
 
-/** The stream of the body failed: by its connection, or by an error that other code gave it, which is then shown. */
+/** The stream of the body failed, because the connection did or because other code destroyed it with an error. */
 export function failed(cause: unknown): RequestError {
   const { code, name } = Object(cause);
   if (cause === undefined || cause === null || CLOSED.includes(code) || CLOSED.includes(name)) {
@@ -46,31 +46,31 @@ export function failed(cause: unknown): RequestError {
   );
 }
 
-/** The stream contains strings, objects or other views of memory, so the bytes that were signed are not known. */
+/** The stream contains strings, objects or other views of memory, so the signed bytes are not known. */
 export function notBytes(fix: string): RequestError {
   return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',
-    `The stream of the body contains something other than Uint8Array, such as strings, so the bytes that were signed are lost. ${fix}`,
+    `The stream of the body contains something other than Uint8Array, such as strings, so the signed bytes are lost. ${fix}`,
   );
 }
 
 /**
- * Something read the body before the receiver, and its exact bytes are lost.
+ * Other code read the body before the receiver, and its exact bytes are lost.
  *
- * @param reader - what read it, as the subject of a sentence.
+ * @param reader - the code that read it, as the subject of a sentence.
  * @param fix - the lines to write in this framework.
  */
 export function unavailable(reader: string, fix: string): RequestError {
   return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',
-    `${reader} read the body first, so the bytes that were signed are lost. ${fix}`,
+    `${reader} read the body first, so the signed bytes are lost. ${fix}`,
   );
 }
 
-/** Nothing of a body arrived, although the request has one. */
+/** No byte of the body arrived, although the request has one. */
 export function nothingArrived(fix: string): RequestError {
   return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',
-    `Nothing of the body arrived: most likely a body parser in front of the receiver has read it. ${fix}`,
+    `No byte of the body arrived: most likely a body parser in front of the receiver read it. ${fix}`,
   );
 }

@@ -7,10 +7,10 @@ const FIX =
   "Register the receiver above the parser: `app.post('/hooks', toExpressHandler(receiver)); app.use(express.json());`.";
 
 /**
- * Makes a handler for Express. It reads the body itself: register it above `app.use(express.json())`, or on a path
+ * Creates a handler for Express. It reads the body itself: register it above `app.use(express.json())`, or on a path
  * that only `express.raw` parses. Its promise never rejects, and it never calls `next`.
  *
- * @param receiver - a receiver, or a function that makes it at the first delivery.
+ * @param receiver - a receiver, or a function that creates it at the first delivery.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
  *
  * @example

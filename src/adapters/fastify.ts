@@ -8,15 +8,15 @@ import { type ReceiverSource, toReceive } from '../receiver/source.js';
 import { drainUnread, NodeWebhookRequest } from './node-body.js';
 
 const FIX =
-  'Do not read the stream before the receiver: remove the plugin that does, or set `encoding: false, runFirst: true` in fastify-raw-body, which then keeps the bytes.';
+  'Do not read the stream before the receiver: remove the plugin that reads it, or set `encoding: false, runFirst: true` in fastify-raw-body, which then keeps the bytes.';
 
-/** How `fastify-plugin` marks a plugin that is to run in the scope of its parent. */
+/** The mark of `fastify-plugin` for plugins that run in the scope of their parent. */
 const SKIP_OVERRIDE = Symbol.for('skip-override');
 
 /** A content-type that every release of Fastify accepts. */
 const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+(?:; ?charset=[\w-]+)?$/;
 
-/** Fastify's instance, by a part of its shape, so that an app can have any release of Fastify or none. */
+/** Fastify's instance, by a part of its shape, so an app can have any release of Fastify or none. */
 export interface FastifyScope {
   removeAllContentTypeParsers(): unknown;
 }
@@ -25,13 +25,13 @@ export interface FastifyScope {
 export type FastifyPlugin = (scope: FastifyScope) => Promise<void>;
 
 /**
- * Makes a plugin that receives deliveries at its prefix. It reads the stream that the `preParsing` hooks return, and
- * changes no parser outside its scope; `maxBodyBytes` applies in place of Fastify's `bodyLimit`. Responses pass through
- * Fastify's hooks. The receiver's lines go to `request.log`, unless the receiver has a `logger` or Fastify has none.
+ * Creates a plugin that receives deliveries at its prefix. It reads the stream that the `preParsing` hooks return, and
+ * changes no parser outside its scope. `maxBodyBytes` applies in place of Fastify's `bodyLimit`. Responses pass through
+ * Fastify's hooks. The receiver logs to `request.log`, unless it has a `logger` or Fastify has none.
  *
- * @param receiver - a receiver, or a function that makes it at the first delivery.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither; and when the plugin is registered wrapped in
- * `fastify-plugin`, which takes its scope away.
+ * @param receiver - a receiver, or a function that creates it at the first delivery.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither, or when the plugin is registered wrapped in
+ * `fastify-plugin`, which removes its scope.
  *
  * @example
  * ```ts
@@ -43,28 +43,28 @@ export function toFastifyPlugin(receiver: ReceiverSource): FastifyPlugin {
   const plugin: FastifyPlugin = async (scope) => {
     if (Reflect.get(plugin, SKIP_OVERRIDE) === true) {
       throw new ConfigError(
-        "toFastifyPlugin: fastify-plugin takes the scope of the plugin away, so its prefix is lost and other routes lose their parsers. Register it unwrapped: `app.register(toFastifyPlugin(receiver), { prefix: '/hooks' })`.",
+        "toFastifyPlugin: fastify-plugin removes the scope of the plugin, so its prefix is lost and other routes lose their parsers. Register it unwrapped: `app.register(toFastifyPlugin(receiver), { prefix: '/hooks' })`.",
       );
     }
     const fastify = scope as FastifyInstance;
     fastify.removeAllContentTypeParsers();
     fastify.addContentTypeParser('*', ({ raw }, stream, done) => {
-      // Hooks before the handler can be asynchronous, and another listener can have set the stream flowing.
+      // Hooks before the handler can be asynchronous, and another listener may have set the stream flowing.
       stream.pause();
       if (stream !== raw) endWith(raw, stream);
       done(null, stream);
     });
-    // Fastify answers 415 to a malformed content-type; the receiver ignores that header.
+    // Fastify answers 415 to a malformed content-type, which does not matter to the receiver.
     fastify.addHook('preParsing', (request, _reply, payload, done) => {
       const { 'content-type': type } = request.raw.headers;
-      // Fastify copies all headers at each use once one is set, so that this is left to requests that may need it.
+      // Setting a header makes Fastify copy all headers at each use: only for the requests that may need it.
       if (type !== undefined && !PLAIN_TYPE.test(type)) request.headers = { 'content-type': undefined };
       done(null, payload);
     });
     fastify.all('/', async (request, reply) => {
       const { raw, log, body } = request;
       const stream = body instanceof Readable ? body : raw;
-      // Later hooks find a body only if another hook left one.
+      // Later hooks see a body only if another hook left one.
       if (stream === body) request.body = undefined;
       // Without a logger, Fastify's `log` has no level and one function that discards every line.
       const logger = log.level === undefined && log.warn === log.error ? undefined : log;
@@ -77,9 +77,9 @@ export function toFastifyPlugin(receiver: ReceiverSource): FastifyPlugin {
   return plugin;
 }
 
-/** Ends the stream that a hook made of the request when the request is cut off, which `pipe` does not pass on. */
+/** Ends a stream that a hook made of the request when the request is cut off. `pipe` does not do that. */
 function endWith(raw: IncomingMessage, stream: Readable): void {
   raw.once('aborted', () => stream.destroy());
-  // Readers learn from this event of a request that it is cut off. An error can come when no reader listens.
+  // Readers recognise a cut-off request by this event. An error can come when no reader listens.
   stream.once('close', () => stream.emit('aborted')).on('error', () => undefined);
 }

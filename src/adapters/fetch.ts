@@ -20,16 +20,16 @@ import { DRAIN_BYTES, DRAIN_MS } from './drain.js';
 const READER = 'A body parser or proxy';
 
 const FIX =
-  'Give the receiver the unread Request (in Hono, `handler(c.req.raw)`), other readers a `request.clone()`, and register it above parsers of Node such as express.json.';
+  'Pass the unread Request to the receiver (in Hono, `handler(c.req.raw)`) and a `request.clone()` to other readers, and register it above parsers of Node such as express.json.';
 
 /** Options of {@link toFetchHandler}. */
 export interface FetchHandlerOptions {
   /**
-   * Keeps the invocation alive until handlers that run after the answer have ended, where the platform gives a function
-   * for it, such as `waitUntil` of `@vercel/functions`. They do under `answer: 'recorded'`, and when they outlive
+   * Keeps the invocation alive until handlers that run after the answer have ended, such as `waitUntil` of
+   * `@vercel/functions`. Handlers run after the answer under `answer: 'recorded'`, and when they outlive
    * `handlerTimeoutMs`.
    *
-   * @default that of the handler's later arguments
+   * @default `waitUntil` of one of the handler's later arguments
    */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
@@ -38,13 +38,13 @@ export interface FetchHandlerOptions {
 type FetchHandler = (request: Request, ...context: readonly unknown[]) => Promise<Response>;
 
 /**
- * Makes a handler from Request to Response. Its promise never rejects.
+ * Creates a handler from Request to Response. Its promise never rejects.
  *
- * The handler accepts what the platform passes after the Request. The first of these arguments that has a method
- * `waitUntil` (the ExecutionContext of Workers, the context of Netlify and Vercel Edge) keeps the invocation alive for
- * handlers that run after the answer. Other arguments are ignored.
+ * The handler accepts further arguments of the platform. The first of them with a method `waitUntil` (the
+ * ExecutionContext of Workers, the context of Netlify and Vercel Edge) keeps the invocation alive for handlers that run
+ * after the answer. Other arguments are ignored.
  *
- * @param receiver - a receiver, or a function that makes it at the first delivery.
+ * @param receiver - a receiver, or a function that creates it at the first delivery.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither, or an option is wrong.
  *
  * @example
@@ -73,8 +73,8 @@ export function createFetchHandler(
 }
 
 /**
- * A Request as the receiver takes it. A class, because an object with functions of its own takes longer to make. It reads
- * the arguments of the handler, which can be wrong, when the receiver asks: what that throws becomes the outcome.
+ * A Request as a `WebhookRequest`. A class, because it is faster to create than an object with functions of its own. It
+ * reads the arguments of the handler, which can be wrong, when the receiver asks: an error then becomes the outcome.
  */
 class FetchWebhookRequest implements WebhookRequest {
   readonly #request: Request;
@@ -106,7 +106,7 @@ class FetchWebhookRequest implements WebhookRequest {
 
   get waitUntil(): FetchHandlerOptions['waitUntil'] {
     const lifetime = this.#context.find(isLifetime);
-    // Platforms refuse a call that is not one of the method.
+    // Platforms refuse a detached call of the method.
     return lifetime === undefined ? this.#waitUntil : (work) => lifetime.waitUntil(work);
   }
 
@@ -129,11 +129,11 @@ class FetchWebhookRequest implements WebhookRequest {
     return body;
   }
 
-  /** A stream of which nothing arrived in this time can be one that a parser has read, which then never ends. */
+  /** If nothing arrived in time, a parser may have read the stream: such a stream never ends. */
   cancelBody(): void {
     const isEmpty = this.#reader !== undefined && this.#size === 0;
     this.#chunks = [];
-    // Ends the reading at the next chunk.
+    // Stops the read loop at the next chunk.
     this.#size = Number.POSITIVE_INFINITY;
     if (isEmpty) throw nothingArrived(FIX);
   }
@@ -142,7 +142,7 @@ class FetchWebhookRequest implements WebhookRequest {
     try {
       return new Uint8Array(await this.#request.arrayBuffer());
     } catch (cause) {
-      // Fetch's own error of a body that was read before or is locked.
+      // Fetch throws a TypeError for a body that was read before or is locked.
       throw Object(cause).name === 'TypeError' ? unavailable(READER, FIX) : failed(cause);
     }
   }
@@ -159,7 +159,7 @@ class FetchWebhookRequest implements WebhookRequest {
         throw failed(cause);
       });
       if (done) return joinBytes(this.#chunks, this.#size);
-      // A stream of the network contains nothing else; other code can put anything into its own.
+      // A stream of the network contains only bytes; a stream of other code can contain anything.
       if (!isBytes(value)) {
         reader.cancel().catch(() => undefined);
         throw notBytes(`${FIX} A stream of your own must contain Uint8Array.`);
@@ -171,11 +171,11 @@ class FetchWebhookRequest implements WebhookRequest {
   }
 
   /**
-   * Discards what was not read of the body: at most {@link DRAIN_BYTES} within {@link DRAIN_MS}. Then it is cancelled, which
-   * closes the connection in some runtimes.
+   * Discards the unread rest of the body: at most {@link DRAIN_BYTES} within {@link DRAIN_MS}. Then it is cancelled,
+   * which closes the connection in some runtimes.
    *
-   * @returns what to wait for before the response is returned, if the connection closes after it: a sender that still
-   * writes would lose the response.
+   * @returns a promise to await before the response is returned, if the connection closes after it: a sender that is
+   * still writing would lose the response.
    */
   drainUnread(): Promise<void> | undefined {
     if (this.#isRead) return undefined;
@@ -184,18 +184,18 @@ class FetchWebhookRequest implements WebhookRequest {
       const reader = this.#reader ?? this.#request.body?.getReader();
       if (reader === undefined) return undefined;
       const isClosing = /\bclose\b/i.test(this.#request.headers.get('connection') ?? '');
-      // To cancel the body closes the connection: the response, which waits for the drain, must be sent before.
+      // Cancelling the body closes the connection, so the response must be sent first. The response waits for the drain.
       const drained = drain(reader, isClosing ? 2 * DRAIN_MS : DRAIN_MS);
       const timeUp = () => new Promise<void>((resolve) => setTimeout(resolve, DRAIN_MS));
       return isClosing ? Promise.race([drained, timeUp()]) : undefined;
     } catch {
-      // It is not a Request, or another reader has locked its body.
+      // The value is not a Request, or another reader has locked its body.
       return undefined;
     }
   }
 }
 
-/** An object of the platform that extends the life of an invocation. */
+/** A platform object that extends the life of an invocation. */
 interface Lifetime {
   waitUntil(work: Promise<unknown>): void;
 }
@@ -205,8 +205,8 @@ function isLifetime(value: unknown): value is Lifetime {
 }
 
 /**
- * Whether a framework reads the connection itself (Hono on Node), where HTTP ends a body at its declared length: three
- * times as fast as a web stream. The platform's own `arrayBuffer` keeps all of a longer stream.
+ * Whether a framework reads the connection itself (Hono on Node), where HTTP ends a body at its declared length. Its
+ * `arrayBuffer` is three times as fast as a web stream. The platform's own `arrayBuffer` would buffer a longer stream.
  */
 function isConnection(request: Request): boolean {
   return request instanceof Request && request.arrayBuffer !== Request.prototype.arrayBuffer;

@@ -7,7 +7,7 @@ import { toBytes } from './text-body.js';
 
 const FIX = 'Pass the event as Lambda passed it: in middy, remove httpJsonBodyParser from this function.';
 
-/** What API Gateway (payload formats 1.0 and 2.0), function URLs and ALB have in common. */
+/** The common parts of events of API Gateway (payload formats 1.0 and 2.0), function URLs and ALB. */
 export type LambdaEvent = {
   readonly headers?: Readonly<Record<string, string | undefined>> | null | undefined;
   readonly multiValueHeaders?: Readonly<Record<string, readonly string[] | undefined>> | null | undefined;
@@ -16,7 +16,7 @@ export type LambdaEvent = {
   /** In payload format 2.0 and function URLs. */
   readonly rawPath?: string | undefined;
   readonly rawQueryString?: string | undefined;
-  /** In payload format 1.0 and ALB, as are the parameters. */
+  /** In payload format 1.0 and ALB, as the parameters are. */
   readonly path?: string | undefined;
   readonly queryStringParameters?: Readonly<Record<string, string | undefined>> | null | undefined;
   readonly multiValueQueryStringParameters?:
@@ -29,14 +29,14 @@ export type LambdaEvent = {
 );
 
 /**
- * Makes a handler for Lambda. Instances share no memory: give the receiver an inbox that they share. The gateway must
- * pass bodies unchanged, without a mapping template. The answer waits until the handler has ended, at the latest for
- * `leaseMs`, even under `answer: 'recorded'`: Lambda freezes the process once it has answered.
+ * Creates a handler for Lambda. Instances share no memory, so the receiver needs an inbox that they share. The gateway
+ * must pass bodies unchanged, without a mapping template. The answer waits until the handler has ended, after `leaseMs`
+ * at the latest, even under `answer: 'recorded'`, because Lambda freezes the process after the answer.
  *
- * Each HTTP request is answered. The handler rejects with `ERR_CONFIG_INVALID` when it is invoked with anything else,
- * such as a batch of SQS messages, a scheduled event or a warm-up: Lambda takes every answer for a success.
+ * Each HTTP request is answered. Other invocations, such as a batch of SQS messages, a scheduled event or a warm-up, are
+ * rejected with `ERR_CONFIG_INVALID`, because Lambda counts every answer as a success.
  *
- * @param receiver - a receiver, or a function that makes it at the first delivery.
+ * @param receiver - a receiver, or a function that creates it at the first delivery.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
  *
  * @example
@@ -66,26 +66,26 @@ export function toLambdaHandler(receiver: ReceiverSource) {
     await Promise.all(works);
     const { status: statusCode, headers, body } = toWebhookResponse(outcome);
     const lists = Object.entries(headers).map(([name, value]): [string, string[]] => [name, [value]]);
-    // A load balancer that sends lists of values accepts only lists.
+    // A load balancer configured for lists of values accepts only lists.
     const fields = event.multiValueHeaders ? { multiValueHeaders: Object.fromEntries(lists) } : { headers };
     return { statusCode, ...fields, body, isBase64Encoded: false };
   };
 }
 
-/** Lambda takes every answer for a success: the source of another invocation would delete what it sent. */
+/** Lambda counts every answer as a success: the source of another invocation would delete its message. */
 function readMethod(event: LambdaEvent): string {
   const method: unknown = 'httpMethod' in event ? event.httpMethod : event.requestContext?.http?.method;
   if (typeof method === 'string') return method;
   throw new ConfigError(
-    'toLambdaHandler: the invocation is not an HTTP request. Connect the function to API Gateway, a function URL or a load balancer; for SQS messages use toSqsHandler. Answer a warm-up before you call this handler.',
+    'toLambdaHandler: the invocation is not an HTTP request. Connect the function to API Gateway, a function URL or a load balancer; for SQS messages use toSqsHandler. Answer warm-ups before calling this handler.',
   );
 }
 
-/** The path and query. The path has the stage of the API, as the sender requested it. */
+/** The path and query as the sender requested them, including the stage of the API. */
 function toUrl(event: LambdaEvent): string {
   const { path: stagePath, elb } = Object(Reflect.get(event, 'requestContext'));
   const path = [event.rawPath, stagePath, event.path].find((value) => typeof value === 'string') ?? '';
-  // Some gateways decode the path: what was %3F in it does not begin a query.
+  // Some gateways decode the path: a ? that was %3F does not begin the query.
   const encoded = path.replaceAll('?', '%3F').replaceAll('#', '%23');
   const raw: unknown = event.rawQueryString;
   const query = typeof raw === 'string' ? raw : toQuery(event, elb !== undefined);

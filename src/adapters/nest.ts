@@ -39,7 +39,7 @@ const MARKS = 'stablehooks:on-event';
 
 const logger = new Logger('StablehooksModule');
 
-/** Options of a receiver in Nest: those of `createReceiver` without `handlers`, which {@link OnEvent} marks, and these. */
+/** Options of a receiver in Nest: those of `createReceiver`, except `handlers`, and these. {@link OnEvent} marks handlers. */
 export interface StablehooksModuleOptions extends Omit<ReceiverOptions<unknown>, 'handlers'> {
   /** The whole path of the URL. The global prefix and versions are not added to it. @default '/hooks' */
   readonly path?: string | undefined;
@@ -52,7 +52,7 @@ export interface StablehooksModuleOptions extends Omit<ReceiverOptions<unknown>,
   readonly start?: boolean | { readonly intervalMs?: number | undefined } | undefined;
 }
 
-/** Options of the module that Nest needs before it makes the receiver. */
+/** Options of the module that Nest needs before it creates the receiver. */
 export interface StablehooksModuleExtras {
   /** Whether all modules can inject the receiver without importing this one. @default false */
   readonly isGlobal?: boolean | undefined;
@@ -69,7 +69,7 @@ export type StablehooksOptionsFactory = ConfigurableModuleOptionsFactory<
   'createStablehooksOptions'
 >;
 
-/** A decorator of methods that accept this event. The type of the transaction is the method's own statement. */
+/** A decorator of methods that accept this event. The type of the transaction is declared by the method and not checked. */
 export type EventDecorator<Type extends EventType, Payload = UnknownPayload> = <
   Method extends (event: WebhookEvent<Type, Payload>, context: HandlerContext<never>) => unknown,
 >(
@@ -137,7 +137,7 @@ interface ProviderMethod extends Mark {
 }
 
 /**
- * Finds the handlers by the classes of the app, before Nest makes instances of them.
+ * Finds the handlers through the classes of the app, before Nest creates instances of them.
  * So the receiver is complete when it is injected.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when there are two receivers, or two handlers of one type.
@@ -146,14 +146,14 @@ function findHandlers(discovery: DiscoveryService, scanner: MetadataScanner): re
   const providers = discovery.getProviders();
   if (providers.filter(({ token }) => token === RECEIVER).length > 1) {
     throw new ConfigError(
-      'StablehooksModule: forRoot or forRootAsync was called more than once. Call it in one module, with `isGlobal: true` if others inject the receiver. A further receiver is made with createReceiver.',
+      'StablehooksModule: forRoot or forRootAsync was called more than once. Call it in one module, with `isGlobal: true` if others inject the receiver. Create further receivers with createReceiver.',
     );
   }
   const methods = [...providers, ...discovery.getControllers()]
     .filter(({ isAlias }) => !isAlias)
     .flatMap((wrapper): ProviderMethod[] => {
       const { isNotMetatype, metatype, token, host } = wrapper;
-      // A factory, or a value that replaces a provider in a test, has the class as its token.
+      // The class is the token of a factory, and of a value that replaces a provider in a test.
       const type = isNotMetatype ? token : metatype;
       const prototype: unknown = typeof type === 'function' ? type.prototype : undefined;
       if (typeof prototype !== 'object' || prototype === null) return [];
@@ -168,7 +168,7 @@ function findHandlers(discovery: DiscoveryService, scanner: MetadataScanner): re
     const titles = methods.filter((method) => method.type === type).map(({ title }) => title);
     if (titles.length < 2) continue;
     throw new ConfigError(
-      `OnEvent: \`${type}\` has more than one handler: ${titles.join(', ')}. An event is done once for one handler: keep one method, and let it call the others.`,
+      `OnEvent: \`${type}\` has more than one handler: ${titles.join(', ')}. An event runs once: keep one method, and let it call the others.`,
     );
   }
   return methods;
@@ -183,7 +183,7 @@ function toHandlers(methods: readonly ProviderMethod[]): Handlers<unknown> {
   return Object.fromEntries(handlers);
 }
 
-/** Makes the receiver of the module that it imports known to all modules: Nest destroys global modules last. */
+/** Makes the receiver of its imported module global. Nest destroys global modules last. */
 class GlobalStablehooksModule {}
 
 const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN: OPTIONS } =
@@ -214,7 +214,7 @@ class Lifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy
     this.#options = options;
   }
 
-  // Nest knows the scope of a provider only once it has resolved what the provider depends on.
+  // Nest determines the scope of a provider only after it has resolved the provider's dependencies.
   onModuleInit(): void {
     for (const { wrapper, title } of this.#methods) {
       if (!wrapper.isTransient && wrapper.isDependencyTreeStatic()) continue;
@@ -238,7 +238,7 @@ class Lifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy
     if (start) this.#receiver.start(start === true ? {} : start);
   }
 
-  // The first step of a shutdown: Nest then destroys the modules that this one imports.
+  // The first step of a shutdown. Nest destroys the imported modules afterwards.
   onModuleDestroy(): Promise<void> {
     return this.#receiver.close();
   }
@@ -248,7 +248,7 @@ interface ExpressApp {
   all(path: string, handler: ReturnType<typeof toExpressHandler>): unknown;
 }
 
-/** Registers the route in front of the parsers, middleware and guards of Nest, so it gets the bytes that were signed. */
+/** Registers the route in front of the parsers, middleware and guards of Nest, where the signed bytes are unread. */
 async function registerRoute(host: HttpAdapterHost, path: string, receiver: Receiver): Promise<void> {
   const register = (): PromiseLike<unknown> | undefined => {
     const platform = host.httpAdapter?.getType();
@@ -264,13 +264,13 @@ async function registerRoute(host: HttpAdapterHost, path: string, receiver: Rece
     }
     return undefined;
   };
-  // A scope that is loaded gets none of the hooks and middleware that `main.ts` adds.
+  // Once loaded, the scope does not inherit the hooks and middleware that `main.ts` adds.
   if (host.httpAdapter) await register();
-  // A testing module gets its platform in `createNestApplication`, and a worker has none.
+  // A testing module receives its platform in `createNestApplication`; a worker has none.
   else host.init$?.subscribe(() => void register());
 }
 
-/** Only characters that the routers of Express and Fastify match as they are. */
+/** Only characters that the routers of Express and Fastify match literally. */
 function isPath(value: unknown): boolean {
   return typeof value === 'string' && /^(?:\/|(?:\/[\w.~-]+)+)$/.test(value);
 }
@@ -282,16 +282,16 @@ const PATH = rule(
 );
 
 /**
- * A receiver with a route of its own. The route is in front of Nest's parsers, middleware, guards and interceptors, so
- * it gets the bytes that were signed, with any `bodyParser` and `rawBody`. Handlers are the methods with
+ * A receiver with a route of its own. The route is in front of Nest's parsers, middleware, guards and interceptors, so it
+ * reads the signed bytes under every setting of `bodyParser` and `rawBody`. Its handlers are the methods with
  * {@link OnEvent} of all providers and controllers of the app.
  *
  * `app.close()` and, after `app.enableShutdownHooks()`, signals close the receiver in `onModuleDestroy`: new deliveries
- * are answered 503, and verified deliveries end first, at the latest after `leaseMs`. Lines go to Nest's logger, unless
- * `logger` is given.
+ * are answered 503, and verified deliveries end first, after `leaseMs` at the latest. The receiver logs to Nest's logger,
+ * unless `logger` is given.
  *
- * The app does not start, with `ERR_CONFIG_INVALID`, when an option is wrong, a type has two handlers, the provider of
- * a handler is request-scoped or transient, the module was made twice, or the platform is neither Express nor Fastify.
+ * The app fails to start with `ERR_CONFIG_INVALID` when an option is wrong, a type has two handlers, the provider of a
+ * handler is request-scoped or transient, the module is imported twice, or the platform is neither Express nor Fastify.
  */
 @Module({
   imports: [DiscoveryModule],

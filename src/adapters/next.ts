@@ -11,9 +11,9 @@ const FIX =
 /** Options of {@link toNextRoute}. */
 export interface NextRouteOptions {
   /**
-   * `after` of `next/server` (Next 15.1 and later): it keeps the invocation alive until handlers that run after the
+   * `after` of `next/server` (Next 15.1 and later). It keeps the invocation alive until handlers that run after the
    * answer have ended: under `answer: 'recorded'`, and when they outlive `handlerTimeoutMs`. Without it a serverless
-   * platform can stop the handler, and the event runs again after `leaseMs`; under `next start` nothing stops it.
+   * platform can stop the handler, and the event runs again after `leaseMs`. Under `next start` it is not needed.
    *
    * @default none
    */
@@ -21,9 +21,9 @@ export interface NextRouteOptions {
 }
 
 /**
- * Makes the exports of an App Router route, for the Node and the Edge runtime.
+ * Creates the exports of an App Router route, for the Node and the Edge runtime.
  *
- * @param receiver - a receiver, or a function that makes it at the first delivery and not in the build.
+ * @param receiver - a receiver, or a function that creates it at the first delivery and not in the build.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither, or an option is wrong.
  *
  * @example
@@ -41,10 +41,10 @@ export function toNextRoute(
 }
 
 /**
- * Makes the default export of a Pages Router API route, on the Node runtime, where its promise never rejects. On the Edge runtime
- * it rejects with `ERR_CONFIG_INVALID`.
+ * Creates the default export of a Pages Router API route on the Node runtime. Its promise never rejects there; on the
+ * Edge runtime it rejects with `ERR_CONFIG_INVALID`.
  *
- * @param receiver - a receiver, or a function that makes it at the first delivery and not in the build.
+ * @param receiver - a receiver, or a function that creates it at the first delivery and not in the build.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
  *
  * @example
@@ -56,13 +56,13 @@ export function toNextRoute(
 export function toNextApiRoute(receiver: ReceiverSource): NodeHandler {
   const receive = toReceive('toNextApiRoute', receiver);
   return async (request, response) => {
-    // Next replaces this name when it bundles, and removes the import with it: no Edge bundle has code of Node.
+    // Next replaces this name at build time and removes the import with it, so no Edge bundle contains code for Node.
     if (process.env['NEXT_RUNTIME'] === 'edge') {
       throw new ConfigError(
-        'An API route on the Edge runtime takes a Request: export toFetchHandler(receiver).',
+        'An API route on the Edge runtime receives a Request: export toFetchHandler(receiver).',
       );
     } else {
-      // Another listener can have set the stream flowing before the reader is loaded.
+      // Another listener may have set the stream flowing before the reader is loaded.
       request.pause();
       const { createNodeHandler } = await import('./node-body.js');
       await createNodeHandler(receive, FIX)(request, response);

@@ -1,4 +1,4 @@
-/** One delivery over Node's request and response: what every adapter on Node shares. */
+/** One delivery over Node's request and response, shared by the adapters on Node. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
 import type { Readable } from 'node:stream';
@@ -13,11 +13,11 @@ import { failed, incomplete, notBytes, nothingArrived, tooLarge, unavailable } f
 import { DRAIN_BYTES, DRAIN_MS } from './drain.js';
 import type { NodeHandler, NodeRequest } from './node-types.js';
 
-/** Where parsers leave what they read. Reading these can throw: Vercel's `body` does, for a body that isn't JSON. */
+/** Where parsers leave their results. Reading these can throw: `body` of Vercel does for a body that isn't JSON. */
 type Parsed = Pick<NodeRequest, 'body' | 'rawBody'>;
 
 /**
- * Makes the handler of a framework that uses Node's own request and response.
+ * Creates the handler of a framework that uses Node's own request and response.
  *
  * @param fix - the lines to write in this framework when a parser read the body first.
  */
@@ -27,14 +27,14 @@ export function createNodeHandler(receive: Receive, fix: string): NodeHandler {
     const response = answer as ServerResponse;
     const { status, headers, body } = toWebhookResponse(await receive(new NodeWebhookRequest(request, fix)));
     if (!request.complete) await drainUnread(request, response);
-    // The sender has closed the connection, or something else, such as a timeout, has responded.
+    // The sender has closed the connection, or other code, such as a timeout, has responded.
     if (response.destroyed || response.headersSent) return;
-    // With its length the response is one write; in chunks it would be five, a fifth of a server's time.
+    // With a length the response is one write. In chunks it would be five, a fifth of a server's time.
     response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) }).end(body);
   };
 }
 
-/** The parts that a framework has beside Node's request. */
+/** The parts that a framework adds to Node's request. */
 interface Framework {
   /** The stream of the body, if it is not the request. */
   readonly stream?: Readable | undefined;
@@ -46,7 +46,7 @@ interface Framework {
 
 const NONE: Framework = {};
 
-/** Node's request as the receiver takes it. A class, because an object with functions of its own takes longer to make. */
+/** Node's request as a `WebhookRequest`. A class, because it is faster to create than an object with functions of its own. */
 export class NodeWebhookRequest implements WebhookRequest {
   readonly #request: IncomingMessage & NodeRequest;
   readonly #fix: string;
@@ -82,11 +82,11 @@ export class NodeWebhookRequest implements WebhookRequest {
       return left;
     }
     if (stream.destroyed && !stream.readableEnded) throw failed(stream.errored);
-    // Other code that listens for data gets the same data; data that was read or decoded before is lost.
+    // Other listeners for data receive the same chunks. Data that was read or decoded before is lost.
     const { readable, readableDidRead, readableEncoding } = stream;
     if (readableDidRead || !readable || readableEncoding) throw unavailable(readerOf(left), this.#fix);
     const declared = request.headers['content-length'] ?? '';
-    // A stream that other code made of the request can have another length.
+    // A stream that other code made of the request can differ in length.
     const length = stream === request && /^\d+$/.test(declared) ? Number(declared) : null;
     if (length !== null && length > maxBytes) throw tooLarge(maxBytes);
     return this.#read(stream, { limit: maxBytes, length });
@@ -104,11 +104,11 @@ export class NodeWebhookRequest implements WebhookRequest {
     try {
       const reading = readRawBody(stream, options);
       this.#reading = stream;
-      // A stream that was paused does not start by itself.
+      // A paused stream does not start by itself.
       stream.resume();
       const body = await reading;
       this.#reading = undefined;
-      // A stream of HTTP/2 that is reset ends as if it were whole, and only then says that it was aborted.
+      // A reset stream of HTTP/2 ends as if it were whole, and only then reports that it was aborted.
       if (this.#request.httpVersionMajor === 2) {
         await new Promise(setImmediate);
         if (this.#request.aborted) throw incomplete();
@@ -117,12 +117,12 @@ export class NodeWebhookRequest implements WebhookRequest {
     } catch (error) {
       throw this.#toError(error as RawBodyError, { stream, ...options });
     } finally {
-      // Node keeps a request longer than its delivery, which must not be kept with it.
+      // Node keeps a request longer than its delivery, and this listener would keep the delivery in memory.
       stream.off('data', refuseOther);
     }
   }
 
-  /** Why the body could not be read; `error` is that of raw-body or of the stream. */
+  /** Why the body could not be read; `error` comes from raw-body or the stream. */
   #toError(
     error: RawBodyError,
     { stream, limit }: { readonly stream: Readable; readonly limit: number },
@@ -141,7 +141,7 @@ export class NodeWebhookRequest implements WebhookRequest {
   }
 }
 
-/** The value that parsers left: bytes if there are any. */
+/** The value that parsers left: the bytes, if they left any. */
 function readParsed(parsed: Parsed): unknown {
   try {
     const { rawBody } = parsed;
@@ -151,16 +151,16 @@ function readParsed(parsed: Parsed): unknown {
   }
 }
 
-/** The reader of the body, by the value that it left. */
+/** The reader of the body, guessed from the value that it left. */
 function readerOf(left: unknown): string {
   if (typeof left === 'string') return 'A text parser (such as express.text)';
   if (typeof left === 'object' && left !== null) {
     return 'A parser (such as express.json or express.urlencoded)';
   }
-  return 'Something (a body parser, a logger, a proxy)';
+  return 'Other code (a body parser, a logger, a proxy)';
 }
 
-/** As errors of the stream, these end the reading of raw-body, which has no other way to stop. */
+/** As errors of the stream, these end the reading of raw-body, which cannot be stopped in another way. */
 const OTHER: unknown = new Error('The stream contains something other than bytes.');
 const CANCELLED = new Error('The body did not arrive in time.');
 
@@ -170,11 +170,11 @@ function refuseOther(this: Readable, chunk: unknown): void {
 }
 
 /**
- * Discards what was not read of a body: at most {@link DRAIN_BYTES} within {@link DRAIN_MS}, then the connection closes, or
- * the stream of HTTP/2. Call it before the response is written.
+ * Discards the unread rest of a body: at most {@link DRAIN_BYTES} within {@link DRAIN_MS}. Then the connection, or the
+ * stream of HTTP/2, is closed. Call it before the response is written.
  *
- * @returns what to wait for before the response is written, if the connection closes after it: a sender that still writes
- * would lose the response (a proxy that speaks HTTP/1.0 to the receiver makes a 502 of that).
+ * @returns a promise to await before the response is written, if the connection closes after it: a sender that is still
+ * writing would lose the response, of which a proxy that speaks HTTP/1.0 to the receiver makes a 502.
  */
 export function drainUnread(
   request: IncomingMessage & Partial<Pick<Http2ServerRequest, 'stream'>>,
@@ -195,7 +195,7 @@ export function drainUnread(
     };
     const giveUp = () => {
       end();
-      // Over HTTP/2 the connection has other streams (RFC 9113, 8.1), and the response finishes when its stream is closed.
+      // Over HTTP/2 the connection serves other streams (RFC 9113, 8.1), and the response finishes when its stream closes.
       const { stream: written = response } = request;
       const close = () => void (request.stream === undefined ? request.destroy() : request.stream.close());
       if (written.writableFinished) close();

@@ -1,6 +1,6 @@
-/** Node's request and response by their shapes, so that the declarations compile without `@types/node`. */
+/** Node's request and response by their shapes, so the declarations compile without `@types/node`. */
 
-/** Node's request (`IncomingMessage`), and where frameworks and parsers leave what they read. */
+/** Node's request (`IncomingMessage`), and the members where frameworks and parsers leave their results. */
 export interface NodeRequest {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
@@ -9,7 +9,7 @@ export interface NodeRequest {
   pause(): unknown;
   /** Express, Nest, Connect: the URL before the prefix of a mounted router was removed from `url`. */
   readonly originalUrl?: string | undefined;
-  /** Express: `express.raw` leaves bytes here, other parsers what they parsed. */
+  /** Express: bytes of `express.raw`, or the result of another parser. */
   readonly body?: unknown;
   /** Nest, Google Cloud Functions, Firebase: the bytes, beside the parsed body. */
   readonly rawBody?: unknown;

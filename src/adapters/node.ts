@@ -7,9 +7,9 @@ const FIX =
   'Do not read the request before the receiver: in Koa, mount it before the body parser; in Nest, write `NestFactory.create(AppModule, { rawBody: true })`.';
 
 /**
- * Makes a handler for node:http. Its promise never rejects, and resolves once the response is written.
+ * Creates a handler for node:http. Its promise never rejects, and resolves once the response is written.
  *
- * @param receiver - a receiver, or a function that makes it at the first delivery.
+ * @param receiver - a receiver, or a function that creates it at the first delivery.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
  *
  * @example

@@ -32,7 +32,7 @@ export interface SqsAttribute {
   readonly binaryValue?: string | undefined;
 }
 
-/** The messages that failed: SQS delivers them again, and moves them to the dead-letter queue at `maxReceiveCount`. */
+/** The failed messages. SQS delivers them again, and moves them to the dead-letter queue at `maxReceiveCount`. */
 export interface SqsBatchResponse {
   readonly batchItemFailures: { itemIdentifier: string }[];
 }
@@ -41,20 +41,21 @@ export interface SqsBatchResponse {
 const WIDTH = 16;
 
 /**
- * Makes a handler for Lambda with an SQS event source, which must have `ReportBatchItemFailures`: without it Lambda
- * deletes the messages that failed.
+ * Creates a handler for Lambda with an SQS event source. The source must have `ReportBatchItemFailures`: without it
+ * Lambda deletes failed messages.
  *
- * The body of a message is the raw body of the delivery. Its message attribute of the name of the signature header, in
- * any case, of type String or Binary, is the signature. Each message that would be answered 4xx or 5xx over HTTP is
- * reported as failed, so no message is deleted before its event is handled or stored. Up to 16 messages run at a time,
- * or `maxConcurrency` of the receiver if that is less. Those of one group of a FIFO queue run one after the other; after one
- * that failed, the later ones are reported as failed and do not run. It waits until the handlers have ended, at the latest
- * for `leaseMs`, including those under `answer: 'recorded'`.
+ * The body of a message is the raw body of the delivery. The signature is the message attribute with the name of the
+ * signature header, in any case, of type String or Binary. A message that would be answered 4xx or 5xx over HTTP is
+ * reported as failed, so no message is deleted before its event is handled or stored.
  *
- * The handler rejects with `ERR_CONFIG_INVALID` when it is invoked with anything but a batch of SQS messages, or the function
- * that makes the receiver fails.
+ * Up to 16 messages run at a time, or `maxConcurrency` of the receiver if that is less. Messages of one group of a FIFO
+ * queue run one after the other; after a failed message, the later ones are reported as failed and do not run. The
+ * handler waits until all handlers of events have ended, after `leaseMs` at the latest, even under `answer: 'recorded'`.
  *
- * @param receiver - a receiver, or a function that makes it at the first batch.
+ * It rejects with `ERR_CONFIG_INVALID` when the invocation is not a batch of SQS messages, or when the function that
+ * creates the receiver fails.
+ *
+ * @param receiver - a receiver, or a function that creates it at the first batch.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
  *
  * @example
@@ -80,7 +81,7 @@ export function toSqsHandler(source: ReceiverSource): (event: SqsEvent) => Promi
   };
 }
 
-/** Runs messages one after the other until one fails; resolves to the ids of those that did not succeed. */
+/** Runs messages one after the other until one fails. Resolves to the ids of the messages that did not succeed. */
 async function runGroup(receiver: Receiver, records: readonly SqsRecord[]): Promise<readonly string[]> {
   for (const [index, record] of records.entries()) {
     const works: Promise<unknown>[] = [];
@@ -114,7 +115,7 @@ function readAttribute(attributes: SqsRecord['messageAttributes'], wanted: strin
     .join(', ');
 }
 
-/** A message that cannot be named cannot be reported as failed: the whole batch must fail. */
+/** A message without an id cannot be reported as failed, so the whole batch must fail. */
 function readRecords(event: SqsEvent): readonly SqsRecord[] {
   const records: unknown = Object(event).Records;
   if (Array.isArray(records) && records.every(isRecord)) return records;
@@ -128,7 +129,7 @@ function isRecord(value: unknown): value is SqsRecord {
   return typeof messageId === 'string' && body !== undefined;
 }
 
-/** Messages that must run in order: those of one group of a FIFO queue. In other queues a group has no order. */
+/** Groups the messages that must run in order: those of one group of a FIFO queue. Other queues have no order. */
 function toGroups(records: readonly SqsRecord[]): SqsRecord[][] {
   const groups = new Map<string | SqsRecord, SqsRecord[]>();
   for (const record of records) {

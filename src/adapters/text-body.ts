@@ -1,10 +1,10 @@
-/** The body of a delivery that a platform hands over as text. */
+/** The body of a delivery that a platform passes as text. */
 import { tooLarge, unavailable } from './body-error.js';
 
 /**
  * The bytes of a body.
  *
- * @param body - what the platform, or a middleware in front of the handler, left in place of the text.
+ * @param body - the text, or the value that a middleware in front of the handler left in its place.
  * @throws {StablehooksError} `ERR_BODY_TOO_LARGE`; `ERR_BODY_UNAVAILABLE` when it isn't text.
  */
 export function toBytes(

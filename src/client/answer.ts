@@ -19,10 +19,10 @@ export interface Answered {
   readonly bytes: Uint8Array;
 }
 
-/** How much of the body of an error is read. */
+/** The most that is read of the body of an error. */
 export const MAX_ERROR_BODY_BYTES = 65_536;
 
-/** How much of a body an error holds, in characters. */
+/** The most that an error contains of a body, in characters. */
 const MAX_QUOTED = 2_000;
 
 /** Reads a body until it is larger than `maxBytes`, and cancels the rest. */
@@ -39,7 +39,7 @@ export async function readBody({ body }: Response, maxBytes: number): Promise<Ui
     break;
   }
   const [only] = chunks;
-  // Most answers are one chunk, which need not be copied.
+  // Most answers are one chunk, which needs no copy.
   return only?.length === size ? only : joinBytes(chunks, size);
 }
 
@@ -54,7 +54,7 @@ export async function toResult<Value>(
   const { line, token, response, bytes } = answered;
   const { headers } = response;
   const facts = { ...line, requestId: readRequestId(headers, token) };
-  /** Only its answer tells what a change did; a list can be requested again. */
+  /** Only the answer shows the effect of a change; a list can be requested again. */
   const keep = (answer: () => unknown) => (line.method === 'GET' ? undefined : answer());
   const unreadable = (what: string) => {
     const after =
@@ -72,7 +72,7 @@ export async function toResult<Value>(
       servedAt: readDate(headers.get('date')),
     };
   } catch {
-    // Without the cause: the message of a SyntaxError quotes the body.
+    // No cause: the message of a SyntaxError quotes the body.
     throw unreadable('not JSON. Check that baseUrl is the API itself, not a web page or a proxy.');
   }
 }
@@ -108,12 +108,12 @@ function fixOf(status: number): string {
   if (status === 401 || status === 403) return 'Check the token, and that it belongs to this baseUrl.';
   if (status === 404) return 'Check baseUrl and the id.';
   if (status === 408) return 'The service did not receive the whole request in time. Check the network.';
-  if (status === 429) return 'Send fewer requests. `retryAfterMs` of this error is how long to wait.';
+  if (status === 429) return 'Send fewer requests. Wait for `retryAfterMs` of this error.';
   if (status >= 500) return 'The service failed. Try again later.';
   return 'See `body` of this error for the reason that the service states.';
 }
 
-/** The ids that services and the proxies in front of them give a request, the service's own first. */
+/** The headers in which services and their proxies name a request, the service's own first. */
 const REQUEST_ID_HEADERS = ['x-request-id', 'request-id', 'x-correlation-id', 'x-amzn-requestid', 'cf-ray'];
 
 function readRequestId(headers: Headers, token: string): string | undefined {
@@ -123,7 +123,7 @@ function readRequestId(headers: Headers, token: string): string | undefined {
 
 /**
  * Reads an IMF-fixdate (RFC 9110, 5.6.7), the only form that a sender may use; `null` for other text. `Date.parse` alone
- * reads `0` as the year 2000.
+ * would read `0` as the year 2000.
  */
 function readDate(header: string | null): number | null {
   const time = Date.parse(header ?? '');

@@ -1,6 +1,6 @@
 import type { Runtime } from '../core/runtime.js';
 
-/** When a wait ends early, and whose timers it uses. */
+/** The signal that ends a wait early, and the timers. */
 export interface Waiting {
   readonly signal: AbortSignal | undefined;
   readonly runtime: Runtime;
@@ -9,7 +9,7 @@ export interface Waiting {
 /**
  * Rejects when the caller's signal aborts or the time is up, even if the work ignores the signal that it receives.
  *
- * `AbortSignal.any` would do, but keeps each signal that it made alive as long as the caller's.
+ * Not `AbortSignal.any`, which keeps each signal that it creates alive as long as the caller's.
  */
 export function withDeadline<T>(
   work: (signal: AbortSignal) => Promise<T>,

@@ -1,6 +1,6 @@
 import { type ConfigError, StablehooksError, type UnavailableError } from '../core/errors.js';
 
-/** Which request failed. */
+/** The request that failed. */
 export interface RequestLine {
   readonly method: string;
   /** Without its query. */
@@ -17,9 +17,9 @@ export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements Requ
   declare readonly headers: Headers;
   /** The first 2,000 characters of the body. Its format is not specified. */
   declare readonly body: string;
-  /** How long the service asks to wait, in ms, not limited by `maxWaitMs`; `undefined` without `Retry-After`. */
+  /** The service's `Retry-After`, in ms, not limited by `maxWaitMs`; `undefined` without one. */
   declare readonly retryAfterMs: number | undefined;
-  /** The service's id of the request, for its support; `undefined` when no header has one. */
+  /** The service's id of the request, for its support; `undefined` if no header contains one. */
   declare readonly requestId: string | undefined;
 
   constructor(
@@ -32,14 +32,14 @@ export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements Requ
 }
 
 /**
- * No complete answer arrived: the connection was refused or closed, or the time ran out. `cause` is a copy of
- * what `fetch` threw, without the token.
+ * No complete answer arrived: the connection was refused or closed, or the time ran out. `cause` is a copy of the error
+ * of `fetch`, without the token.
  */
 export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> implements RequestLine {
   override readonly name = 'ConnectionError';
   readonly method: string;
   readonly url: string;
-  /** Whether the request certainly did not reach the service, so that even a POST can be sent again. */
+  /** Whether the request certainly did not reach the service. If so, even a POST can be sent again. */
   readonly unsent: boolean;
 
   constructor(message: string, facts: RequestLine & ErrorOptions & { readonly unsent: boolean }) {
@@ -61,9 +61,9 @@ export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implemen
   override readonly name = 'ResponseError';
   readonly method: string;
   readonly url: string;
-  /** What is missing or wrong, such as `limits.daily` or `[3].created_at`; empty when it is the whole body. */
+  /** The missing or wrong fields, such as `limits.daily` or `[3].created_at`; empty for the whole body. */
   override readonly fields: readonly string[];
-  /** The service's id of the request, for its support; `undefined` when no header has one. */
+  /** The service's id of the request, for its support; `undefined` if no header contains one. */
   readonly requestId: string | undefined;
   readonly #answer: unknown;
 
@@ -77,11 +77,11 @@ export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implemen
   }
 
   /**
-   * What the service answered to `create` or `updateLimits`, so that the id of a wallet that was created is not lost:
-   * the parsed body, or its first 2,000 characters when it is not JSON. `undefined` after a list.
+   * The answer to `create` or `updateLimits`, which preserves the id of a created wallet: the parsed body, or its first
+   * 2,000 characters when it is not JSON. `undefined` after a list.
    *
-   * It can hold an address or a balance. The message does not contain it, and loggers that print an error's own
-   * fields do not print it.
+   * It can contain an address or a balance. The message does not contain it, and loggers that print the own fields of an
+   * error do not print it.
    */
   get answer(): unknown {
     return this.#answer;

@@ -3,11 +3,11 @@ import { type Elements, readElements } from './elements.js';
 import { ResponseError, type ResponseFacts } from './errors.js';
 import type { Send } from './http.js';
 
-/** Which events to list. */
+/** Filters of the list. */
 export interface EventQuery {
   /** One event type; it can be newer than this release. @default every type */
   readonly type?: string | undefined;
-  /** How many events at most, an integer from 1. @default the service's own, 50 */
+  /** The maximum number of events, an integer from 1. @default the service's own, 50 */
   readonly limit?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }

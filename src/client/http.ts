@@ -6,7 +6,7 @@ import type { Settings } from './options.js';
 import { readToken, redact, tokenTooSlow } from './token.js';
 import { fixOfUnsent, MAX_CAUSES } from './unsent.js';
 
-/** What the service sees as the `user-agent`: this package and its version. */
+/** The `user-agent`: this package and its version. */
 const USER_AGENT = 'stablehooks/0.1.0';
 
 /** One call of the API. */
@@ -81,7 +81,7 @@ async function sendOnce<Value>(
       headers: {
         authorization: `Bearer ${token}`,
         accept: 'application/json',
-        // Browsers may leave it out.
+        // Browsers may omit it.
         'user-agent': USER_AGENT,
         ...(input === undefined ? {} : { 'content-type': 'application/json' }),
       },
@@ -109,7 +109,7 @@ function tooSlow(line: RequestLine, timeoutMs: number): ConnectionError {
   return new ConnectionError(connectionMessage(line, what), { ...line, unsent: false });
 }
 
-/** @param unsentFix - what to do about a request that was not sent; `undefined` when it may have arrived. */
+/** @param unsentFix - the fix for a request that was not sent; `undefined` when it may have arrived. */
 function connectionMessage({ method, url }: RequestLine, what: string, unsentFix?: string): string {
   const fix =
     unsentFix !== undefined
@@ -125,9 +125,9 @@ function isRefused(error: unknown): error is ApiError {
 }
 
 /**
- * The service takes no idempotency key, and does not say whether it carried out a request that it answers with 429: a
- * POST is sent again only if it certainly did not arrive. The same holds for 408: gateways also answer it when the
- * service behind them is slow.
+ * The service accepts no idempotency key, and does not specify whether a request that it answers with 429 was carried
+ * out. So a POST is sent again only if it certainly did not arrive. The same holds for 408, which gateways also return
+ * when the service behind them is slow.
  */
 function isRetryable(error: unknown): error is ApiError | ConnectionError {
   if (error instanceof ConnectionError) return error.unsent || error.method !== 'POST';
@@ -135,7 +135,7 @@ function isRetryable(error: unknown): error is ApiError | ConnectionError {
   return error.status === 408 || error.status === 429 || error.status >= 500;
 }
 
-/** What the service asks for plus jitter, else exponential backoff; at most `maxWaitMs`. */
+/** The service's `Retry-After` plus jitter, or else exponential backoff; at most `maxWaitMs`. */
 function retryWaitMs(
   error: ApiError | ConnectionError,
   retry: number,

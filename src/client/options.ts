@@ -20,9 +20,9 @@ export interface ClientOptions {
   readonly baseUrl: string;
   /** The bearer token, or a function that returns it. */
   readonly token: TokenSource;
-  /** How long one attempt can take, its body included, in ms; also how long the token's function can take. @default 10_000 */
+  /** How long one attempt can take, including its body, in ms. It limits the token's function as well. @default 10_000 */
   readonly timeoutMs?: number | undefined;
-  /** How often a request is sent again where that is safe; 0 for never. @default 3 */
+  /** How often a request is sent again where that is safe. @default 3 */
   readonly retries?: number | undefined;
   /** The wait after the first attempt, in ms; doubled after each, minus a random part of up to a half. @default 500 */
   readonly baseWaitMs?: number | undefined;
@@ -32,7 +32,7 @@ export interface ClientOptions {
   readonly maxBodyBytes?: number | undefined;
   /** Sends the requests. @default the platform's fetch */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;
-  /** Called before each retry, for a log. If it throws, the request is still sent again. @default none */
+  /** Called before each retry, for a log. Its failure is ignored. @default none */
   readonly onRetry?: ((retry: Retry) => void | Promise<void>) | undefined;
   /** Time, timers and randomness, for tests. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
@@ -55,7 +55,7 @@ export function toSettings(options: ClientOptions) {
     baseWaitMs: integer({ default: 500, min: 0 }),
     maxWaitMs: integer({ default: 30_000, min: 0 }),
     maxBodyBytes: integer({ default: 67_108_864, max: Number.MAX_SAFE_INTEGER }),
-    // Looked up at each call, so that a fetch that is replaced later is used.
+    // Looked up at each call, so an app can replace the global later.
     fetch: func((url: string, init: RequestInit) => fetch(url, init)),
     onRetry: func((): void => undefined),
     runtime: RUNTIME,

@@ -1,15 +1,15 @@
 import { ConfigError, StablehooksError, type UnavailableError } from '../core/errors.js';
 
 /**
- * The token, or a function that is called for every attempt and can cache what it returns. After a 401 it is called
- * once more, with `renew: true`: the token that it returned is no longer valid.
+ * The token, or a function that is called for every attempt and can cache its result. After a 401 it is called once more
+ * with `renew: true`, because its last token is no longer valid.
  */
 export type TokenSource = string | ((options: { readonly renew: boolean }) => string | Promise<string>);
 
 /** Completes the sentence "the token must be …". */
 export const TOKEN = 'visible ASCII without spaces and without `Bearer` in front';
 
-/** Whether a header can contain the token: otherwise the error of `fetch` would quote it. */
+/** Whether a header can contain the token. If not, the error of `fetch` would quote it. */
 export function isToken(token: unknown): boolean {
   return typeof token === 'string' && /^[\x21-\x7e]+$/.test(token);
 }
@@ -39,7 +39,7 @@ function unavailable(what: string, options?: ErrorOptions): UnavailableError {
   );
 }
 
-/** Some services repeat the headers of a request in their errors. */
+/** Some services repeat request headers in their errors. */
 export function redact(text: string, token: string): string {
   return text.replaceAll(token, '[token]');
 }

@@ -1,12 +1,12 @@
-/** How many causes of an error are read: an error can be its own cause. */
+/** The maximum number of causes that are read: an error can be its own cause. */
 export const MAX_CAUSES = 8;
 
 /**
- * How `fetch` fails when the request certainly did not reach the service: the codes of Node, undici and Bun, and the
- * messages of Deno, which has no codes.
+ * The errors of `fetch` when the request certainly did not reach the service: codes of Node, undici and Bun, and messages
+ * of Deno, which has no codes.
  *
- * Only what a connection fails with before its first request. A TLS error such as a bad record can also end a
- * connection that has carried a request, and then the service may have carried it out.
+ * Only failures before a connection's first request. A TLS error such as a bad record can also end a connection that has
+ * carried a request, which the service may have carried out.
  */
 const UNSENT: readonly { readonly code?: RegExp; readonly message?: RegExp; readonly fix: string }[] = [
   {
@@ -22,7 +22,7 @@ const UNSENT: readonly { readonly code?: RegExp; readonly message?: RegExp; read
   },
   {
     message: /^bad port$|Requests to port \d+ are blocked/,
-    fix: 'fetch refuses this port. Set baseUrl to another one.',
+    fix: 'fetch refuses this port. Set another port in baseUrl.',
   },
   {
     code: /^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|ConnectionRefused)$/,

@@ -3,9 +3,9 @@ import { ConfigError } from '../core/errors.js';
 import { ResponseError, type ResponseFacts } from './errors.js';
 import type { Send } from './http.js';
 
-/** The chains that the service names. */
+/** The chains of the service. */
 export const CHAINS = ['tempo', 'solana', 'base', 'arc'] as const;
-/** A chain that the service names. Wallets exist on fewer chains, see {@link WalletChain}. */
+/** A chain of the service. Wallets exist on fewer chains, see {@link WalletChain}. */
 export type Chain = (typeof CHAINS)[number];
 
 /** The chains on which wallets are created. */
@@ -19,7 +19,7 @@ export interface Limits {
   readonly daily: string;
 }
 
-/** A wallet as the service describes it. Fields beyond these are kept on the object. */
+/** A wallet of the service. Further fields are kept on the object. */
 export interface Wallet {
   readonly id: string;
   readonly agentId: string;
@@ -42,8 +42,8 @@ export interface CreateWallet {
 }
 
 /**
- * A change: at least one of the two. Other fields are refused. The service does not specify whether an omitted field stays,
- * nor whether the allowlist replaces or extends: send both, and rely on the wallet in the answer.
+ * A change of `limits`, `allowlist` or both. Other fields are refused. The service does not specify whether an omitted
+ * field stays, nor whether the allowlist replaces or extends: send both, and rely on the wallet in the answer.
  */
 export interface UpdateLimits {
   readonly limits?: Limits | undefined;
@@ -57,7 +57,7 @@ interface CallOptions {
 
 /** The calls for wallets. Both reject with a `ClientError` or the signal's reason. */
 export interface Wallets {
-  /** Creates a wallet. Sent again only if it certainly did not arrive: the service takes no idempotency key. */
+  /** Creates a wallet. Retried only if it certainly did not arrive, because the service accepts no idempotency key. */
   create(input: CreateWallet, options?: CallOptions): Promise<Wallet>;
   /** Changes what a wallet can spend, and resolves to the wallet after the change. */
   updateLimits(id: string, input: UpdateLimits, options?: CallOptions): Promise<Wallet>;
@@ -82,7 +82,7 @@ export const walletSchema = z.looseObject({
   allowlist: z.array(z.string()),
 }) satisfies z.ZodMiniType<Wallet>;
 
-// The service may ignore a misspelt field silently, so input is strict. Answers can have empty and newer fields.
+// The service may ignore a misspelt field silently, so input is strict. Answers can contain empty and newer fields.
 const limitsInput = z.strictObject({ perTx: nonEmpty, daily: nonEmpty });
 const createInput = z.strictObject({
   agentId: nonEmpty,
@@ -104,7 +104,7 @@ export function createWallets(send: Send): Wallets {
       return toWallet(value, facts);
     },
     async updateLimits(id, input, { signal } = {}) {
-      // URL parsers resolve a segment of dots, encoded or not, to the parent path.
+      // URL parsers resolve a segment of dots, even encoded, to the parent path.
       if (['', '.', '..'].includes(id)) {
         throw new ConfigError('wallets.updateLimits: the first argument must be the id of a wallet.');
       }
@@ -128,7 +128,7 @@ function checkInput(where: string, schema: z.ZodMiniType, input: unknown): void 
   );
 }
 
-/** Returns the value itself and not what the schema returns, so that the fields beyond it keep their order. */
+/** Returns the value itself, because the output of the schema would reorder the fields beyond it. */
 function toWallet(value: unknown, facts: ResponseFacts): Wallet {
   const fields = wrongFields(walletSchema, value);
   if (fields.length === 0) return value as Wallet;

@@ -1,7 +1,7 @@
-/** A value that is there, or a promise of one: what answers immediately need not be awaited. */
+/** A value, or a promise of one. A synchronous answer needs no `await`. */
 export type Awaitable<Value> = Value | Promise<Value>;
 
-/** Whether a value has to be awaited: a promise of the platform, of a library, or of another realm. */
+/** Whether a value must be awaited. Recognises promises of libraries and of other realms as well. */
 export function isPromise<Value>(value: Value | PromiseLike<Value>): value is PromiseLike<Value> {
   return typeof (value as Partial<PromiseLike<Value>> | null | undefined)?.then === 'function';
 }

@@ -1,6 +1,6 @@
 /**
- * How long to wait before the next attempt: `baseMs`, doubled for each attempt, at most `maxMs`, minus a random part
- * of up to a half, so that attempts that failed at the same time are not retried at the same time.
+ * How long to wait before the next attempt: `baseMs`, doubled for each attempt, at most `maxMs`.
+ * A random part of up to a half is subtracted, which spreads attempts that failed together.
  *
  * @param attempt - which attempt failed, from 1.
  * @param random - a number from 0 up to 1.

@@ -13,8 +13,8 @@ export interface Wait {
 }
 
 /**
- * Time limits for waits that nearly always end early. One timer of the platform serves all of them, because to set and
- * clear one per wait takes about as long as an HMAC over a short body.
+ * Time limits for waits that nearly always end early.
+ * One platform timer serves all of them: setting and clearing one per wait takes about as long as an HMAC over a short body.
  */
 export class Deadlines {
   readonly #ms: number;
@@ -23,7 +23,7 @@ export class Deadlines {
   #first: Wait | undefined;
   #last: Wait | undefined;
   #timer: unknown;
-  /** The wait that the timer was set for; it can be over. */
+  /** The wait that the timer was set for; it may have ended. */
   #timed: Wait | undefined;
 
   /** @param ms - how long a wait may take. */
@@ -32,7 +32,7 @@ export class Deadlines {
     this.#runtime = runtime;
   }
 
-  /** Calls back after `ms` unless the wait is over by {@link Deadlines.end}. */
+  /** Calls back after `ms` unless {@link Deadlines.end} ends the wait first. */
   begin(onTimeUp: () => void): Wait {
     const at = this.#runtime.elapsed() + this.#ms;
     const wait: Wait = { at, onTimeUp, next: undefined, previous: this.#last, isOver: false };
@@ -52,7 +52,7 @@ export class Deadlines {
     else previous.next = next;
     if (next === undefined) this.#last = previous;
     else next.previous = previous;
-    // The timer keeps the wait that it was set for: it must keep neither later ones nor what they call back.
+    // The timer references its wait. A link to later waits, and to their callbacks, would keep them in memory.
     wait.next = undefined;
     wait.previous = undefined;
     wait.onTimeUp = undefined;
@@ -73,7 +73,7 @@ export class Deadlines {
       this.end(wait);
       onTimeUp?.();
     }
-    // Only now: a wait that a callback begins is not the first to end.
+    // Only now: a callback may begin a wait, which does not end first.
     this.#timed = undefined;
     this.#timer = undefined;
     if (this.#first !== undefined) this.#setTimer(this.#first);

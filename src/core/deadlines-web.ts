@@ -1,8 +1,8 @@
 import type { Runtime } from './runtime.js';
 
 /**
- * Time limits for waits, each with a timer of its own: on platforms such as Workers a timer ends with the request that
- * set it.
+ * Time limits for waits, each with a timer of its own.
+ * On platforms such as Workers a timer ends with the request that set it.
  */
 export class Deadlines {
   readonly #ms: number;
@@ -14,7 +14,7 @@ export class Deadlines {
     this.#runtime = runtime;
   }
 
-  /** Calls back after `ms` unless the wait is over by {@link Deadlines.end}. */
+  /** Calls back after `ms` unless {@link Deadlines.end} ends the wait first. */
   begin(onTimeUp: () => void): unknown {
     return this.#runtime.setTimeout(onTimeUp, this.#ms);
   }

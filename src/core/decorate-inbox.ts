@@ -1,6 +1,6 @@
 import type { Inbox } from './ports.js';
 
-/** An inbox with some members replaced. The other members are called on the inbox itself, which may be a class. */
+/** An inbox with some members replaced. Other members are called on the inbox itself, which may be a class. */
 export function decorateInbox<Tx>(inbox: Inbox<Tx>, replaced: Partial<Inbox<Tx>>): Inbox<Tx> {
   const { transaction } = inbox;
   return {

@@ -1,12 +1,12 @@
 /**
  * Errors: one class with many stable codes, and a subclass where an app throws or catches one.
  *
- * Each message says what happened and what to do; the error of a driver or handler is the `cause`. No message
- * contains a secret, a token or a payload.
+ * Each message says what happened and what to do. The error of a driver or handler is the `cause`.
+ * No message contains a secret, a token or a payload.
  */
 import { isPromise } from './awaitable.js';
 
-/** An error of this package: `code` says what happened, is stable and safe to branch on. */
+/** An error of this package. Its `code` is stable and safe to branch on. */
 export class StablehooksError<Code extends string = string> extends Error {
   override readonly name: string = 'StablehooksError';
   declare readonly code: Code;
@@ -21,7 +21,7 @@ export class StablehooksError<Code extends string = string> extends Error {
     { cause, ...details }: ErrorOptions & Pick<StablehooksError, 'fields' | 'retryAfterMs'> = {},
   ) {
     super(message, cause === undefined ? undefined : { cause });
-    // It cannot be changed: the response to a delivery is made from it.
+    // Not writable, because the response to a delivery is made from it.
     Object.defineProperty(this, 'code', { value: code, enumerable: true });
     Object.assign(this, details);
   }
@@ -59,7 +59,7 @@ export class ConfigError extends StablehooksError<'ERR_CONFIG_INVALID'> {
   }
 }
 
-/** The HTTP request is not a delivery, or its body cannot be read: change the sender, or what is in front of the receiver. */
+/** The HTTP request is not a delivery, or its body cannot be read: change the sender, or the proxy in front of the receiver. */
 export type RequestError = StablehooksError<
   | 'ERR_METHOD_NOT_ALLOWED'
   | 'ERR_BODY_ENCODED'
@@ -72,12 +72,12 @@ export type RequestError = StablehooksError<
 /** The body is authentic but not an event, or its payload does not match its schema: `fields` names what is wrong. */
 export type EventError = StablehooksError<'ERR_EVENT_MALFORMED' | 'ERR_PAYLOAD_INVALID'>;
 
-/** A handler failed or timed out: what it threw is the `cause`. */
+/** A handler failed or timed out. The thrown value is the `cause`. */
 export type HandlerError = StablehooksError<'ERR_HANDLER_FAILED' | 'ERR_HANDLER_TIMEOUT'>;
 
 /**
- * Another delivery or process runs the event or one of the same ordering key, its retry time is not reached, or the
- * receiver runs as much as it may or is closing: try again after `retryAfterMs`.
+ * The event cannot run now: another delivery or process runs it, or an event of its ordering key runs, or its retry time
+ * is not reached, or the receiver is full or closing. Try again after `retryAfterMs`.
  */
 export type BusyError = StablehooksError<
   | 'ERR_EVENT_BUSY'
@@ -93,7 +93,7 @@ export type UnavailableError = StablehooksError<
   'ERR_INBOX_FAILED' | 'ERR_QUEUE_FAILED' | 'ERR_SECRET_UNAVAILABLE'
 >;
 
-/** Every error that an {@link Outcome} can carry; `switch (error.code)` narrows it. */
+/** Every error of an {@link Outcome}; `switch (error.code)` narrows it. */
 export type ReceiverError =
   | SignatureError
   | RequestError
@@ -115,7 +115,7 @@ export function hasCode<Code extends string>(
 const DEPENDENCY = { ERR_INBOX_FAILED: 'inbox', ERR_QUEUE_FAILED: 'queue' } as const;
 
 /**
- * Asks the inbox or the queue. An immediate answer stays immediate.
+ * Calls the inbox or the queue. A synchronous answer stays synchronous.
  *
  * @throws {StablehooksError} with this code and the driver's error as its cause; errors of this package pass through.
  */
@@ -141,8 +141,8 @@ export function orUnavailable<Value>(
 }
 
 /**
- * What was thrown, as text for operators: the stacks of the error and of its causes, or the value. Answers for
- * everything that can be thrown, also for an error whose message cannot be read.
+ * A thrown value as text for operators: the stacks of the error and of its causes, or the value.
+ * Never throws, even for an error whose message cannot be read.
  */
 export function describeThrown(thrown: unknown, depth = 3): string {
   try {
@@ -159,7 +159,7 @@ export function describeThrown(thrown: unknown, depth = 3): string {
   }
 }
 
-/** The message of what was thrown; `undefined` when it is no error or its message cannot be read. */
+/** The message of a thrown error; `undefined` for other values, or when the message cannot be read. */
 export function messageOf(thrown: unknown): string | undefined {
   try {
     const error = innerError(thrown);
@@ -172,7 +172,7 @@ export function messageOf(thrown: unknown): string | undefined {
   }
 }
 
-/** Drizzle quotes the parameters of a statement, which can be a payload: the cause says what happened. */
+/** Drizzle quotes the parameters of a statement, which can be a payload. The message of its cause is safe. */
 function innerError(thrown: unknown): unknown {
   return thrown instanceof Error && 'params' in thrown && thrown.cause !== undefined ? thrown.cause : thrown;
 }

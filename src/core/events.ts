@@ -16,9 +16,9 @@ export type EventType = (typeof EVENT_TYPES)[number];
 /** A payload without a schema. The service does not specify its content. */
 export type UnknownPayload = Readonly<Record<string, unknown>>;
 
-/** What every event has. Keys beyond these are kept on the object. */
+/** The fields of every event. Further keys are kept on the object. */
 export interface EventEnvelope<Type extends string, Payload> {
-  /** Identifies the event, the same in every delivery and in the list. Like `type`, at most 512 bytes of UTF-8. */
+  /** Identifies the event in every delivery and in the list. Like `type`, at most 512 bytes of UTF-8. */
   readonly id: string;
   readonly type: Type;
   /** When the event was created: an RFC 3339 date-time. Deliveries do not arrive in this order. */
@@ -58,8 +58,8 @@ export function isKnownEvent(event: UnknownEvent): event is WebhookEvent {
 export const MAX_NAME_BYTES = 512;
 
 /**
- * Control characters and lone surrogates are refused: databases can change them, and an id that is changed can become
- * equal to another id.
+ * Control characters and lone surrogates are refused: databases can change them, and a changed id can become equal to
+ * another id.
  */
 export const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
 
@@ -81,7 +81,7 @@ export function isShort(text: string): boolean {
 const DATE_TIME =
   /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i;
 
-/** Whether a value is an RFC 3339 date-time: date, time and offset, all three, on a day that exists. A leap second is 23:59:60 in UTC. */
+/** Whether a value is an RFC 3339 date-time with offset, on a day that exists. A leap second is 23:59:60 in UTC. */
 export function isDateTime(value: unknown): boolean {
   if (typeof value !== 'string' || !DATE_TIME.test(value)) return false;
   const day = Number(value.slice(8, 10));
@@ -105,9 +105,9 @@ export function createdAtMs(event: Pick<UnknownEvent, 'created_at'>): number {
 }
 
 /**
- * Checks a value from JSON: an event of a known or an unknown type. It only checks: the event stays the object that was
- * parsed, so keys beyond the envelope, their order and a `__proto__` key are kept. A test compares its verdicts with those
- * of the schema in `stablehooks/zod`, which would take longer.
+ * Checks a value from JSON: an event of a known or an unknown type.
+ * The event stays the parsed object, with keys beyond the envelope, their order and a `__proto__` key.
+ * Written by hand, because a check by the schema of `stablehooks/zod` takes longer; a test compares their verdicts.
  *
  * @throws {StablehooksError} `ERR_EVENT_MALFORMED`, naming the fields that are wrong, never their values.
  */
@@ -170,14 +170,14 @@ export function readEvent(body: Uint8Array): { readonly parsed: ParsedEvent; rea
   try {
     value = JSON.parse(json);
   } catch {
-    // Without the cause: V8 quotes the JSON in its message.
+    // No cause: V8 quotes the JSON in its message.
     throw malformed('it is not JSON');
   }
   return { parsed: toEvent(value), json };
 }
 
 /**
- * Serializes an event, for an inbox to store.
+ * Serializes an event for an inbox.
  *
  * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when it cannot be serialized, for example because it is nested too deeply.
  */

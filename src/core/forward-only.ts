@@ -1,15 +1,15 @@
 import { readOptions, required, rule } from './options.js';
 
 /**
- * Makes a check for a state that only moves forward, such as `redeem.completed`, which `redeem.failed` can follow and
- * which must not replace it: events can arrive in another order than they were created in.
+ * Returns a check for a state that only moves forward. Events can arrive in another order than they were created in:
+ * a late `redeem.completed` must not replace `redeem.failed`.
  *
- * Read the state and write it where no other event of the same object runs in between: under an `orderingKey`, or in
- * the transaction that locks its row.
+ * Read and write the state while no other event of the same object runs: under an `orderingKey`, or in a transaction
+ * that locks its row.
  *
  * @param order - the states, from the first to the last.
- * @returns a function of the present state (`null` or `undefined` when there is none yet) and the next one: whether the
- * next one comes later. It throws `ERR_CONFIG_INVALID` when a state is not in `order`.
+ * @returns a function of the present state (`null` or `undefined` for none) and the next one: whether the next one comes
+ * later. It throws `ERR_CONFIG_INVALID` when a state is not in `order`.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `order` is not a list of two or more different strings.
  *
  * @example

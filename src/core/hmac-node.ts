@@ -7,8 +7,8 @@ export function hmac(secret: string | Uint8Array, body: Uint8Array): Uint8Array 
 }
 
 /**
- * The index of the first secret whose HMAC over the body is `mac` (32 bytes), or -1. Compares in constant time, and
- * always compares every secret, so the response time does not reveal which one matched.
+ * The index of the first secret whose HMAC over the body is `mac` (32 bytes), or -1.
+ * Compares every secret in constant time, so the response time does not reveal which one matched.
  */
 export function findSecret(
   secrets: readonly (string | Uint8Array)[],

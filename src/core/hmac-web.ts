@@ -1,7 +1,7 @@
 /** HMAC-SHA256 by WebCrypto, whose `verify` compares in constant time, and bytes as strings by `atob` and `btoa`. */
 import { toHex } from './bytes.js';
 
-/** Imported keys: to import one costs about as much as to verify a short body. */
+/** Imported keys: an import costs about as much as the verification of a short body. */
 const keys = new Map<string, Promise<CryptoKey>>();
 const MAX_KEYS = 64;
 
@@ -11,8 +11,8 @@ export async function hmac(secret: string | Uint8Array, body: Uint8Array): Promi
 }
 
 /**
- * The index of the first secret whose HMAC over the body is `mac` (32 bytes), or -1. Compares in constant time, and
- * always compares every secret, so that the response time does not reveal which one matched.
+ * The index of the first secret whose HMAC over the body is `mac` (32 bytes), or -1.
+ * Compares every secret in constant time, so the response time does not reveal which one matched.
  */
 export async function findSecret(
   secrets: readonly (string | Uint8Array)[],
@@ -25,8 +25,8 @@ export async function findSecret(
 }
 
 function toKey(secret: string | Uint8Array): Promise<CryptoKey> {
-  // By type and content, because the owner of bytes can change them. A Buffer is decoded as UTF-8 where it becomes a
-  // string, so that many would be the same.
+  // By type and content, because the owner of bytes can change them. `String(buffer)` would decode a Buffer as UTF-8,
+  // which makes many different secrets equal.
   const id = typeof secret === 'string' ? `string ${secret}` : `bytes ${secret.join()}`;
   let key = keys.get(id);
   if (key === undefined) {
@@ -38,7 +38,7 @@ function toKey(secret: string | Uint8Array): Promise<CryptoKey> {
   return key;
 }
 
-/** WebCrypto refuses views of shared memory, because another thread could change it meanwhile: copies those. */
+/** Copies views of shared memory. WebCrypto refuses them, because another thread could change them. */
 function unshared(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return bytes.buffer instanceof ArrayBuffer ? (bytes as Uint8Array<ArrayBuffer>) : new Uint8Array(bytes);
 }

@@ -3,7 +3,7 @@ import { isPromise } from './awaitable.js';
 import { describeThrown } from './errors.js';
 import type { Logger } from './ports.js';
 
-/** Writes one line. A logger that throws or rejects changes nothing: there is no other place to say it. */
+/** Writes one line. The failure of a logger is ignored: there is nowhere else to report it. */
 export function log(logger: Logger, level: 'warn' | 'error', line: string): void {
   try {
     const pending: unknown = logger[level](`stablehooks: ${line}`);
@@ -11,7 +11,7 @@ export function log(logger: Logger, level: 'warn' | 'error', line: string): void
   } catch {}
 }
 
-/** Calls an observer of the app. Its failure is logged under the name of its option and changes nothing. */
+/** Calls an observer of the app. Its failure is logged under the name of its option and ignored. */
 export function notify<Value>(
   option: string,
   observer: (value: Value) => unknown,

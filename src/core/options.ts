@@ -6,7 +6,7 @@ export interface OptionRule<Default = unknown> {
   /** Completes the sentence "`name` must be …". */
   readonly expected: string;
   readonly accepts: (value: unknown) => boolean;
-  /** The value of an option that is left out; `undefined` for none. */
+  /** The value when the option is left out; `undefined` for none. */
   readonly default: Default;
   readonly required?: boolean;
 }
@@ -14,7 +14,7 @@ export interface OptionRule<Default = unknown> {
 /** One rule for each option: the compiler keeps the table complete. */
 type OptionRules<Options> = { readonly [Name in keyof Required<Options>]: OptionRule };
 
-/** The options as they are after the check. */
+/** The options after the check. */
 type CheckedOptions<Options, Rules extends OptionRules<Options>> = {
   readonly [Name in keyof Required<Options>]: Rules[Name]['default'] extends undefined
     ? Options[Name]
@@ -22,7 +22,7 @@ type CheckedOptions<Options, Rules extends OptionRules<Options>> = {
 };
 
 /**
- * Checks options against their rules and fills in the defaults. An option that is `undefined` counts as left out.
+ * Checks options against their rules and fills in the defaults. `undefined` counts as left out.
  *
  * @param where - what the options belong to, such as `createReceiver`; it begins every message.
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option and never its value.
@@ -55,7 +55,7 @@ export function required<Default>(rule: OptionRule<Default>): OptionRule<Default
   return { ...rule, required: true };
 }
 
-/** A rule of the factory's own. */
+/** A custom rule. */
 export function rule<Default = undefined>(
   expected: string,
   accepts: (value: unknown) => boolean,
@@ -76,7 +76,7 @@ export function integer<const Default extends number | undefined = undefined>(
   };
 }
 
-/** A string that is not empty. */
+/** A string that isn't empty. */
 export function string<const Default extends string | undefined = undefined>(
   fallback?: Default,
 ): OptionRule<Default> {
@@ -107,12 +107,12 @@ export function func<Default = undefined>(fallback?: Default): OptionRule<Defaul
   return rule('a function', (value) => typeof value === 'function', fallback);
 }
 
-/** An `AbortSignal`, even one of another realm, as in a test environment with globals of its own. */
+/** An `AbortSignal`, including one of another realm, as in a test environment with globals of its own. */
 export function abortSignal<Default = undefined>(fallback?: Default): OptionRule<Default> {
   return rule('an AbortSignal', (value) => tagOf(value) === 'AbortSignal', fallback);
 }
 
-/** A valid `Date`, even one of another realm. */
+/** A valid `Date`, including one of another realm. */
 export function date(): OptionRule<undefined> {
   return rule('a valid Date', (value) => tagOf(value) === 'Date' && !Number.isNaN(Number(value)));
 }
@@ -124,7 +124,7 @@ function tagOf(value: unknown): string {
 /**
  * An object or function with these methods.
  *
- * @param expected - what has them, such as "an inbox, such as memoryInbox()".
+ * @param expected - the object, such as "an inbox, such as memoryInbox()".
  */
 export function withMethods<Default = undefined>(
   expected: string,

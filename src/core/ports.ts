@@ -1,9 +1,9 @@
 /**
- * The ports. An `Inbox` stores the events of push and pull by `event.id`, so that each takes effect once. A `Queue`
- * passes events to workers. A `Logger` takes the lines for operators.
+ * The ports. An `Inbox` stores the events of push and pull by `event.id`, so each takes effect once.
+ * A `Queue` passes events to workers. A `Logger` receives the lines for operators.
  *
- * Callers pass durations and the inbox has the clock, so that the clocks of several machines need not agree.
- * Methods reject only with what the driver threw; the receiver turns that into `ERR_INBOX_FAILED`.
+ * Callers pass durations and only the inbox reads a clock, so the clocks of several machines need not agree.
+ * Methods reject only with the errors of the driver; the receiver turns them into `ERR_INBOX_FAILED`.
  */
 import type { Awaitable } from './awaitable.js';
 import type { UnknownEvent } from './events.js';
@@ -11,11 +11,11 @@ import type { UnknownEvent } from './events.js';
 /**
  * The state of an event.
  *
- * - `received`: recorded and not run yet, or taken to be run again; it can be claimed at any time, unless another event
- *   of its ordering key is leased.
+ * - `received`: recorded and not run yet, or about to run again. It can be claimed at any time, unless another event of
+ *   its ordering key is leased.
  * - `leased`: one process runs it, under a fencing token, until the lease lapses.
- * - `done`: it was handled. Its id is kept permanently, also when the event is pruned.
- * - `failed`: the last attempt failed; it runs again at its retry time, and not before.
+ * - `done`: it was handled or ignored. Its id is kept permanently, even when the event is pruned.
+ * - `failed`: the last attempt failed; it runs again at its retry time.
  * - `dead`: dead-lettered, until a person requeues it.
  * - `parked`: its type was unknown when it was received.
  */
@@ -30,19 +30,19 @@ export type Origin = 'push' | 'pull' | 'queue' | 'redrive';
 /** The right to complete or fail one attempt. */
 export interface Lease {
   readonly id: string;
-  /** The fence: once another process has claimed the event, this token changes nothing. */
+  /** The fencing token: it has no effect once another process has claimed the event. */
   readonly token: string;
   /** Which attempt this is, from 1. */
   readonly attempt: number;
   /** The ordering key that the event was claimed with. */
   readonly key?: string | undefined;
-  /** The trace context that the event was first recorded with, whoever claims it; `undefined` if there was none. */
+  /** The trace context that the event was first recorded with, by any process; `undefined` for none. */
   readonly traceparent?: string | undefined;
 }
 
 /**
- * The result of a claim: the lease, or what prevents one. `leased`, `failed`, `done` and `dead` are the event's own
- * state; `waiting` says that another event of its ordering key is leased.
+ * The result of a claim: the lease, or the reason why there is none. `leased`, `failed`, `done` and `dead` are states of
+ * the event itself; `waiting` means that another event of its ordering key is leased.
  */
 export type Claim =
   | { readonly state: 'claimed'; readonly lease: Lease }
@@ -60,8 +60,8 @@ export type RecordResult = 'new' | InboxState;
 /**
  * Why events of a span can be missing.
  *
- * - `not-reached`: the list is cut, and what it shows begins after what was proven before.
- * - `window-too-short`: the list is cut, and all that it shows is so new that more can still be listed.
+ * - `not-reached`: the list is cut, and begins after the previously proven span.
+ * - `window-too-short`: the list is cut, and every event in it is so new that more can still be listed.
  * - `oldest-first`: the list is cut, and shows its oldest events.
  * - `no-order`: the list is cut, and shows no order.
  * - `filtered-late`: the service filters by type only after it has cut the list.
@@ -83,22 +83,22 @@ export type GapReason =
   | 'no-answer'
   | 'clock';
 
-/** A span of `created_at` before the watermark for which it is not proven that every event is in the inbox. Times are epoch ms. */
+/** A span of `created_at` before the watermark in which events can be missing from the inbox. Times are epoch ms. */
 export interface StoredGap {
   /** The span begins after this time. */
   readonly from: number;
-  /** For each type of which events can be missing, the end of the span; an event created then can be missing, too. */
+  /** The end of the span, inclusive, for each type of which events can be missing. */
   readonly until: Readonly<Record<string, number>>;
   readonly reason: GapReason;
   /** When the poll that opened it started. */
   readonly openedAt: number;
-  /** Events created up to here can have been removed from the list: a complete list does not prove this part. */
+  /** The service may have removed events created up to here, so a complete list does not prove this part. */
   readonly removedUntil?: number | undefined;
-  /** Who accepted it without a proof, why and when; `null` while it is open. Such a gap is kept as a record. */
+  /** The person who accepted the gap without a proof, the reason and the time; `null` while it is open. */
   readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: number } | null;
 }
 
-/** The oldest event that the list had when it was last known whole. Times are epoch ms. */
+/** The oldest event of the list when the list was last known to be complete. Times are epoch ms. */
 export interface OldestListed {
   /** When it was created; `null` if the list was cut at every poll. */
   readonly at: number | null;
@@ -106,20 +106,20 @@ export interface OldestListed {
   readonly seenAt: number;
 }
 
-/** What the catch-up poller keeps between polls. Times are epoch ms. */
+/** The state of the catch-up poller between polls. Times are epoch ms. */
 export interface PollState {
-  /** The opening date: events created before it are neither recorded nor handled; `null` before the first poll. */
+  /** The start date: events created before it are neither recorded nor handled; `null` before the first poll. */
   readonly since: number | null;
   /**
-   * Every event of the known types created from the opening date up to this time is in the inbox, except in the gaps;
-   * `null` before the list has answered.
+   * Every event of the known types created from the start date up to this time is in the inbox, except in the gaps.
+   * `null` before the first answer of the list.
    */
   readonly watermark: number | null;
   /** Ordered by when they were opened. */
   readonly gaps: readonly StoredGap[];
-  /** The limit that sufficed at the last poll; 0 before one did. */
+  /** The limit that sufficed at the last poll; 0 before the first success. */
   readonly limit: number;
-  /** What shows that the service removes events from its list; `null` before the list had any. */
+  /** Shows whether the service removes events from its list; `null` until the list has had an event. */
   readonly oldest: OldestListed | null;
 }
 
@@ -137,8 +137,8 @@ export interface ClaimOptions {
   /** The ordering key: of the events of one key, at most one is leased at a time. @default none */
   readonly key?: string | undefined;
   /**
-   * The trace context to store with the event if it is new, as a W3C `traceparent`: printable ASCII, of usually 55
-   * characters. The inbox does not check it, stores it as it is, and never changes it. @default none
+   * The trace context to store with a new event, as a W3C `traceparent`: printable ASCII, usually 55 characters.
+   * The inbox neither checks nor changes it. @default none
    */
   readonly traceparent?: string | undefined;
 }
@@ -149,7 +149,7 @@ export interface StoredEvent {
   readonly json: string;
 }
 
-/** How events are stored that are not claimed at the same time. */
+/** How events are stored without a claim. */
 export interface StoreOptions {
   readonly origin: Origin;
   /** The JSON of each event as it arrived, in the same order, to be stored unchanged. @default the events serialized */
@@ -166,45 +166,47 @@ export interface Inbox<Tx = undefined> {
   /**
    * Claims an event, so that only one process runs it: records and leases it in one atomic round trip.
    *
-   * Of any number of simultaneous claims exactly one is answered `claimed`. An event can be claimed unless it is
-   * `done`, `dead`, under a lease that has not lapsed, or `failed` and not due yet. A claim that is not answered
-   * `claimed` uses up no attempt, whoever repeats a captured delivery, and unless it is answered `waiting` it changes
-   * nothing.
+   * Of any number of simultaneous claims exactly one returns `claimed`. An event can be claimed unless it is `done`,
+   * `dead`, under a lease that has not lapsed, or `failed` and not due yet. Any other result uses up no attempt, even
+   * for a replayed delivery, and changes nothing, except for `waiting`.
    *
-   * With a `key`, of any number of simultaneous claims of its events at most one is answered `claimed`, and none while
-   * another event of the key is under a lease that has not lapsed. An event that could be claimed otherwise is answered
-   * `waiting`: it is stored as `received` and waits for that lease. It is due when that lease ends: at its lapse at the
-   * latest, and immediately when its event is completed or failed and no other event of the key that waits was created
-   * earlier. A lease of the key that has lapsed is lost when another event of the key is claimed, and its event waits as
-   * well. The key is stored with the event. A claim replaces it, as after a change of the app's function.
+   * With a `key`, at most one of any number of simultaneous claims of its events returns `claimed`, and none does while
+   * another event of the key is under a lease that has not lapsed. An event that could otherwise have been claimed
+   * returns `waiting`: it is stored as `received` and waits for that lease. It becomes due when the lease ends: at its
+   * lapse at the latest. If the leased event is completed or failed, the waiting event of the key that was created first
+   * becomes due immediately. Once a lease of the key has lapsed, a claim of another event of the key takes it over: the
+   * old lease is lost, and its event waits as well.
+   *
+   * The key is stored with the event. A claim with a new key, as after a change of the app's function, replaces the old
+   * key.
    */
   claim(event: UnknownEvent, options: ClaimOptions): Awaitable<Claim>;
 
   /**
-   * Marks the event done; `false` when the lease is lost, and then nothing has changed.
+   * Marks the event done. Returns `false`, without any change, when the lease is lost.
    *
-   * If the lease has a key, the event that waits for it and was created first is due in the same step; of those that
-   * were created at the same time, the one that was received first.
+   * If the lease has a key, the first-created event that waits for it becomes due in the same step; among events created
+   * at the same time, the first received.
    */
   complete(lease: Lease): Awaitable<boolean>;
 
   /**
-   * Runs the effect in a transaction and marks the event done in the same one, fenced by the token.
+   * Runs the effect in a transaction that also marks the event done, fenced by the token.
    *
-   * Only in inboxes that have transactions; it then replaces {@link complete}. `false` when the lease is lost, and
-   * then the effect is rolled back; a rejection of `effect` rolls back and passes through. The
-   * transaction lives as long as `effect`; where its library allows, it refuses later statements.
+   * Only in inboxes with transactions, where it replaces {@link complete}. Resolves to `false` and rolls the effect back
+   * when the lease is lost. A rejection of `effect` rolls back and passes through. The transaction ends with `effect`;
+   * later statements are refused where the library allows it.
    *
-   * Rejects with `ERR_HANDLER_FAILED` when the handler is the reason that nothing was committed, such as a constraint that
-   * failed at COMMIT, and with a `PermanentError` when the handler ended the transaction itself, so that what it wrote
-   * afterwards may have taken effect: another attempt could double it.
+   * Rejects with `ERR_HANDLER_FAILED` when the handler is the reason for the rollback, such as a constraint that fails
+   * at COMMIT. Rejects with a `PermanentError` when the handler ended the transaction itself: its later statements may
+   * have taken effect, and another attempt could double them.
    */
   transaction?(lease: Lease, effect: (tx: Tx) => Promise<void>): Promise<boolean>;
 
   /**
-   * Ends an attempt that failed: the event is due again after `retryAfterMs`, or `dead` when that is `null`.
-   * `false` when the lease is lost, and then nothing has changed. The next event of its key is due as in
-   * {@link complete}: an event that failed does not keep its key.
+   * Ends a failed attempt: the event is due again after `retryAfterMs`, or `dead` when that is `null`. Returns `false`,
+   * without any change, when the lease is lost. The next event of the key becomes due as in {@link complete}: a failed
+   * event does not keep its key.
    */
   fail(
     lease: Lease,
@@ -217,10 +219,10 @@ export interface Inbox<Tx = undefined> {
   ): Awaitable<boolean>;
 
   /**
-   * Records events without running them, a whole page in one round trip, and answers for each, in order.
+   * Records events without running them: a whole page in one round trip. Returns a result for each, in order.
    *
-   * New events become `received`, due after `dueInMs` (0 or less: now), or `parked` when that is `null`. Events that
-   * are already there do not change: the first record of an id stays. An id twice in one page is new once.
+   * New events become `received`, due after `dueInMs` (0 or less: now), or `parked` when that is `null`. Existing
+   * events do not change: the first record of an id stays. An id that occurs twice in a page is new once.
    */
   record(
     events: readonly UnknownEvent[],
@@ -232,19 +234,19 @@ export interface Inbox<Tx = undefined> {
   ): Awaitable<readonly RecordResult[]>;
 
   /**
-   * Records events that this process has no handler for, a whole page in one atomic step, and answers for each, in
+   * Records events without a handler in this process: a whole page in one atomic step. Returns a result for each, in
    * order.
    *
-   * New events become `done` without an attempt. Events that are already there do not change, whatever their state:
-   * a process that has the handler may run them.
+   * New events become `done` without an attempt. Existing events do not change, whatever their state: a process that has
+   * the handler may run them.
    */
   ignore(events: readonly UnknownEvent[], options: StoreOptions): Awaitable<readonly RecordResult[]>;
 
   /**
-   * Takes up to `limit` events that are due, the longest due first: `received`, `failed`, `leased` whose lease has
-   * lapsed (the old token then changes nothing), and `parked`. Only events of `types` are taken: those that the caller
-   * dispatches. All of them become `received`, so that they can be claimed; their attempts stay. Ordering keys do not
-   * matter here: the claim decides about them.
+   * Takes up to `limit` due events of the given `types`, the longest due first, and makes them `received`, ready to be
+   * claimed. Their attempts stay. Due are `received` and `failed` events at their time, `leased` events whose lease has
+   * lapsed (the old token then has no effect), and `parked` events. Ordering keys do not matter here: the claim decides
+   * about them.
    *
    * Atomic. The events it took are not due for `visibilityTimeoutMs`, so that two callers never take the same one. An
    * event whose stored text cannot be read is taken like the others and left out of the answer: it keeps no other event
@@ -259,14 +261,14 @@ export interface Inbox<Tx = undefined> {
   }): Awaitable<readonly StoredEvent[]>;
 
   /**
-   * Acquires the lease to poll and reads the poller's state in one round trip; `null` while another holder has the
-   * lease. The same holder can acquire it again.
+   * Acquires the poll lease and reads the poller's state in one round trip; `null` while another holder has the lease.
+   * The same holder can acquire it again.
    */
   acquirePoll(options: { readonly holder: string; readonly leaseMs: number }): Awaitable<PollState | null>;
 
   /**
-   * Saves the poller's state and renews the lease, or releases it when `leaseMs` is 0.
-   * `false` when another holder has it, and then nothing has changed.
+   * Saves the poller's state and renews the poll lease, or releases it when `leaseMs` is 0.
+   * Returns `false`, without any change, when another holder has it.
    */
   savePoll(
     state: PollState,
@@ -295,7 +297,7 @@ export interface InboxRecord {
   /** Empty for an id that was imported. */
   readonly type: string;
   readonly state: InboxState;
-  /** How often it was claimed since it was received or requeued. */
+  /** How often it was claimed since it was received or last requeued. */
   readonly attempts: number;
   /** Where it first came from; `import` for an id that {@link InboxOperations.importDone} brought in. */
   readonly origin: Origin | 'import';
@@ -341,11 +343,11 @@ export interface InboxFilter {
   readonly damaged?: true | undefined;
 }
 
-/** How many events are in a state, and since when the oldest of them is. */
+/** How many events are in a state, and since when the oldest has been in it. */
 export interface InboxCount {
   readonly state: InboxState;
   readonly count: number;
-  /** Epoch ms; `null` when there is none. */
+  /** Epoch ms; `null` for no events. */
   readonly oldest: number | null;
 }
 
@@ -377,7 +379,7 @@ export interface InboxOperations {
   count(filter?: InboxFilter): Promise<readonly InboxCount[]>;
   /** What the poller saved last, without its lease; {@link EMPTY_POLL_STATE} before the first poll. */
   pollState(): Promise<PollState>;
-  /** The `holder` that acquired the lease to poll last, also if it has it no longer; `null` before the first. */
+  /** The last `holder` of the poll lease, even after the lease has ended; `null` before the first. */
   lastPoller(): Promise<string | null>;
   /**
    * Makes `dead` and `failed` events `received` and due now, with their attempts counted from 0. Events in other states
@@ -423,10 +425,10 @@ export interface InboxOperations {
 /** A durable queue in front of workers that call `receiver.handle`. */
 export interface Queue {
   /**
-   * Puts an event into the queue and resolves once it is durably there.
+   * Puts an event into the queue and resolves once it is durably stored there.
    *
-   * Keyed by `event.id`: an event that is waiting or running is not put in twice. An event whose job has finished
-   * can be put in again.
+   * Keyed by `event.id`: an event that is waiting or running is not enqueued twice. An event whose job has finished
+   * can be enqueued again.
    */
   enqueue(
     event: UnknownEvent,
@@ -439,7 +441,7 @@ export interface Queue {
   ): Promise<void>;
 }
 
-/** Takes the lines for operators: `console`, and the loggers of pino, Fastify, winston and others, fit as they are. */
+/** Receives the lines for operators. `console` and the loggers of pino, Fastify and winston fit as they are. */
 export interface Logger {
   warn(message: string): void;
   error(message: string): void;

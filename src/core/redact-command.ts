@@ -1,6 +1,6 @@
 /**
- * Waits for the answer of a driver. If it rejects, the error can be logged: it does not contain the command,
- * whose arguments include the payload.
+ * Awaits the answer of a driver and removes the command from its error, because the arguments of the command include the
+ * payload. The error can then be logged.
  */
 export async function redactCommand<Value>(answer: Promise<Value>): Promise<Value> {
   try {

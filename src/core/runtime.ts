@@ -1,29 +1,29 @@
-/** Time, timers and randomness: where the package takes them from. */
+/** Time, timers and randomness of the platform, and their replacements. */
 import type { OptionRule } from './options.js';
 
 /** Time, timers and randomness. A test or a simulation can replace each of them. */
 export interface Runtime {
   /** The time in epoch ms. @default Date.now */
   now(): number;
-  /** Ms since some moment, by a clock that nobody sets. @default performance.now */
+  /** Ms since an arbitrary moment, by a monotonic clock. @default performance.now */
   elapsed(): number;
   /** A number of at least 0 and less than 1. @default Math.random */
   random(): number;
-  /** An id that nothing else has. @default crypto.randomUUID */
+  /** A unique id. @default crypto.randomUUID */
   uuid(): string;
   /** Calls back once, after `ms`, and returns the timer. @default setTimeout, after at most 24 days */
   setTimeout(callback: () => void, ms: number): unknown;
-  /** Takes a timer back, also one that has called. @default clearTimeout */
+  /** Cancels a timer. A timer that has called back is accepted as well. @default clearTimeout */
   clearTimeout(timer: unknown): void;
 }
 
-/** The longest time that a timer of the platform takes: a signed 32-bit number of ms. Beyond it, it calls at once. */
+/** The longest time of a platform timer: a signed 32-bit number of ms. A longer timer would call back immediately. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** The parts of a {@link Runtime} that replace those of the platform. */
 export type RuntimeOptions = { readonly [Part in keyof Runtime]?: Runtime[Part] | undefined };
 
-// Looked up at each call, so that globals that a test replaces later are used.
+// Looked up at each call, so a test can replace the globals later.
 const PLATFORM: Runtime = {
   now: () => Date.now(),
   elapsed: () => performance.now(),
@@ -46,7 +46,7 @@ export const RUNTIME: OptionRule<RuntimeOptions> = {
   default: {},
 };
 
-/** The given parts, and those of the platform for the others. */
+/** The given parts, and the platform's parts in place of missing ones. */
 export function toRuntime(given: RuntimeOptions = {}): Runtime {
   const parts = PARTS.map((name) => [name, given[name]?.bind(given) ?? PLATFORM[name]]);
   return Object.fromEntries(parts);
@@ -60,7 +60,7 @@ export function setBackgroundTimeout(runtime: Runtime, callback: () => void, ms:
   return timer;
 }
 
-/** Waits for an answer for `ms`, then rejects with the error. Later answers are ignored. */
+/** Waits for an answer for `ms`, then rejects with the error and ignores a late answer. */
 export function orTimeout<Value>(
   answer: PromiseLike<Value>,
   { runtime, ms, toError }: { readonly runtime: Runtime; readonly ms: number; readonly toError: () => Error },
@@ -80,7 +80,7 @@ export function orTimeout<Value>(
   });
 }
 
-/** Waits for work, but not longer than `ms`. Its failure is ignored. */
+/** Waits for work for at most `ms`, and ignores its failure. */
 export function atMost(ms: number, work: Promise<unknown>, runtime: Runtime): Promise<void> {
   return new Promise((resolve) => {
     const timer = runtime.setTimeout(resolve, ms);

@@ -18,28 +18,28 @@ export interface SignatureFormat {
   /**
    * Pins the encoding; a signature in another one is malformed.
    *
-   * @default any: 64 hex digits, or 44 (padded) or 43 characters of base64 or base64url; these cannot collide
+   * @default any: 64 hex digits, or 44 (padded) or 43 characters of base64 or base64url, whose formats cannot collide
    */
   readonly encoding?: SignatureEncoding | undefined;
-  /** What precedes the digits, such as `sha256=`; a signature without it is malformed. @default '' */
+  /** The text before the digits, such as `sha256=`; a signature without it is malformed. @default '' */
   readonly prefix?: string | undefined;
 }
 
-/** A key shared with the service: of a string, its UTF-8 bytes; of bytes, the bytes themselves. */
+/** A key shared with the service. A string stands for its UTF-8 bytes. */
 export type Secret = string | Uint8Array;
 
 /** One secret, or several while one replaces another. */
 export type Secrets = Secret | readonly Secret[];
 
 /**
- * Returns the secrets for one verification. `null` says that the sender is not known, which refuses the delivery;
- * `undefined` is an error, because a mistake returns it as well.
+ * Returns the secrets for one verification. `null` means an unknown sender, whose delivery is refused.
+ * `undefined` is an error, because a mistake in the function returns it as well.
  */
 export type SecretFunction<Args extends readonly unknown[] = []> = (
   ...args: Args
 ) => Secrets | null | Promise<Secrets | null>;
 
-/** Secrets, or a function that is called at every verification. The function can cache its result. */
+/** Secrets, or a function that is called at every verification and may cache its result. */
 export type SecretSource = Secrets | SecretFunction;
 
 /** Options of {@link sign}. */
@@ -87,9 +87,9 @@ export async function sign(body: Uint8Array, options: SignOptions): Promise<stri
 /**
  * Verifies the signature of a body, in constant time, on decoded bytes. Resolves only when it matches.
  *
- * Pass the bytes as they arrived: a body that was parsed and serialized again has lost its signature. Or pass a
- * function that reads them: it is called only when the signature is well formed, so a sender without one cannot make
- * you read a body. A list of header values, which Node passes for some repeated headers, is malformed.
+ * Pass the bytes as they arrived: a body that was parsed and serialized again has lost its signature.
+ * Or pass a function that reads them: it is called only when the signature is well formed, so no body is read for a
+ * sender without a signature. A list of header values, which Node passes for some repeated headers, is malformed.
  *
  * @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED`, `ERR_SIGNATURE_MISMATCH`;
  * `ERR_SECRET_UNKNOWN` when the function given as `secret` returns `null`, after as long as a mismatch takes.
@@ -113,8 +113,8 @@ export async function verifySignature(
 }
 
 /**
- * As {@link verifySignature}, with options that were checked before. It decodes the signature and calls `read`
- * synchronously, because a stream that nothing reads in the first step can lose bytes.
+ * As {@link verifySignature}, with checked options. Decodes the signature and calls `read` synchronously, because a
+ * stream without a reader in the first step can lose bytes.
  */
 export async function verify(
   signature: unknown,
@@ -130,7 +130,7 @@ export async function verify(
   const found = findSecret(secrets ?? DECOY, body, mac);
   // node:crypto is synchronous; an await would add 5 % to a short body.
   const secretIndex = typeof found === 'number' ? found : await found;
-  if (secrets === null) throw secretUnknown();
+  if (secrets === null) throw unknownSecretError();
   if (secretIndex !== -1) return { body, secretIndex };
   throw new SignatureError(
     'ERR_SIGNATURE_MISMATCH',
@@ -138,13 +138,13 @@ export async function verify(
   );
 }
 
-/** Compared in place of the secrets of a sender that is not known, so that the time does not tell. It never matches. */
+/** Compared in place of the secrets of an unknown sender, so it takes the same time. It never matches. */
 const DECOY = ['decoy'] as const;
 
-function secretUnknown(): SignatureError {
+function unknownSecretError(): SignatureError {
   return new SignatureError(
     'ERR_SECRET_UNKNOWN',
-    'The function given as `secret` knows no secret for this request. Check the path and headers that the service sends.',
+    'The function given as `secret` returned null: no secret for this request. Check the path and headers that the service sends.',
   );
 }
 
@@ -163,14 +163,14 @@ export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
   );
 }
 
-/** White space around a string is a mistake, as when it is read from a file. A secret with it can be given as bytes. */
+/** White space around a string is usually a mistake, as in a secret read from a file. Bytes can contain it. */
 function isSecret(secret: unknown): boolean {
   return typeof secret === 'string'
     ? secret !== '' && secret === secret.trim()
     : isBytes(secret) && secret.length > 0;
 }
 
-/** The secrets that a function returns; `null` when it knows none for this sender. */
+/** The secrets that the function returns; `null` for an unknown sender. */
 async function askSecrets(source: SecretFunction): Promise<readonly Secret[] | null> {
   let secrets: Secrets | null;
   try {

@@ -1,4 +1,4 @@
-/** `answer: 'recorded'`: a delivery is answered once it is durably stored, and its handler runs after the answer. */
+/** `answer: 'recorded'`: a delivery is answered once it is durably stored. Its handler runs after the answer. */
 import type { UnknownEvent } from '../core/events.js';
 import type { Runtime } from '../core/runtime.js';
 import { resultOf } from '../receiver/dispatch.js';
@@ -24,13 +24,13 @@ export function answerFirst(parts: AnswerFirstParts): (next: Dispatch) => Dispat
   return (next) => async (work) => {
     if (!hasHandler(work.event)) return next(work);
     const recorded = await store.recordOne(work, leaseMs);
-    const isToRun = recorded === 'new' || recorded === 'received' || recorded === 'parked';
-    if (!isToRun) return { result: resultOf(recorded) };
+    const mustRun = recorded === 'new' || recorded === 'received' || recorded === 'parked';
+    if (!mustRun) return { result: resultOf(recorded) };
     return { result: { kind: 'queued' }, rest: inFlight.track(runAfterAnswer(parts, next, work)) };
   };
 }
 
-/** Stores a delivery for the redriver, when no handler may be started. */
+/** Stores a delivery for the redriver when no slot is free. */
 export function storeForLater({ store, redriver }: AnswerFirstParts): Dispatch {
   return async (work) => {
     const recorded = await store.recordOne(work, 0);
@@ -39,21 +39,21 @@ export function storeForLater({ store, redriver }: AnswerFirstParts): Dispatch {
   };
 }
 
-/** Adds the events that waited for a handler or its slot to the work after the answer. Outside of the slots. */
-export function thenIdle(redriver: Redriver): (next: Dispatch) => Dispatch {
+/** Keeps the invocation alive until the events that waited for a handler or its slot have run. Outside of the slots. */
+export function awaitIdle(redriver: Redriver): (next: Dispatch) => Dispatch {
   return (next) => async (work) => {
     const { result, rest } = await next(work);
     return { result, rest: rest?.then(() => redriver.idle()) };
   };
 }
 
-/** Runs the handler of a delivery that is answered. Never rejects. */
+/** Runs the handler of an answered delivery. Never rejects. */
 async function runAfterAnswer(
   { report, runtime }: AnswerFirstParts,
   next: Dispatch,
   work: Work,
 ): Promise<void> {
-  // A handler that begins with much work must not delay the answer.
+  // A synchronous start of a handler must not delay the answer.
   await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
   let rest: Promise<unknown> | undefined;
   await report.conclude({ ...work, isContended: true }, async () => {

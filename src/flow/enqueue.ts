@@ -12,7 +12,7 @@ export function enqueueInto(queue: Queue): Enqueue {
   };
 }
 
-/** Enqueues known events. If this process dies after the record, `redrive` enqueues the event after `leaseMs`. */
+/** Enqueues known events. If this process ends between the record and the queue, `redrive` enqueues the event after `leaseMs`. */
 export function enqueueEvents(
   enqueue: Enqueue,
   { store, leaseMs }: { readonly store: Store; readonly leaseMs: number },

@@ -4,7 +4,7 @@ import type { UnknownEvent } from '../core/events.js';
 import type { Runtime } from '../core/runtime.js';
 import type { Dispatch, Work } from '../receiver/work.js';
 
-/** How soon to try again when all slots are taken, in ms: from a second to this, so a burst does not return as one. */
+/** The longest wait before the next try when all slots are taken, in ms. The shortest is a second, which spreads a burst. */
 const RETRY_MS = 5_000;
 
 export class Slots {
@@ -42,7 +42,7 @@ export class Slots {
     }
   }
 
-  /** Resolves when a slot is released the next time, or the signal aborts. */
+  /** Resolves at the next release of a slot, or when the signal aborts. */
   freed(signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve) => {
       const end = () => {
@@ -63,15 +63,15 @@ export class Slots {
   #busy(): BusyError {
     return new StablehooksError(
       'ERR_RECEIVER_BUSY',
-      'As many handlers run as maxConcurrency allows. Try again later.',
+      'The limit of maxConcurrency running handlers is reached. Try again later.',
       { retryAfterMs: 1_000 + this.#runtime.random() * (RETRY_MS - 1_000) },
     );
   }
 }
 
 /**
- * Runs handlers only in slots, each held until its handler has ended. Deliveries do not wait for a slot: they go to
- * `whenFull`. Stored events and jobs wait.
+ * Runs handlers only in slots. A slot is held until its handler has ended.
+ * Deliveries do not wait for a slot: they go to `whenFull`. Stored events and jobs wait.
  */
 export function limitConcurrency(
   slots: Slots,

@@ -1,4 +1,4 @@
-/** `orderingKey`: of the events of one key, at most one runs at a time in all processes that share the inbox. */
+/** `orderingKey`: at most one event per key runs at a time, in all processes that share the inbox. */
 import { decorateInbox } from '../core/decorate-inbox.js';
 import {
   isKnownEvent,
@@ -13,7 +13,7 @@ import type { OrderingKey } from '../receiver/options.js';
 import type { Redriver } from '../receiver/redriver.js';
 import type { CallHandler, Dispatch } from '../receiver/work.js';
 
-/** Claims and records events with their keys. If the function fails, the event has none, and its attempt fails as well. */
+/** Claims and records events with their keys. If the function fails, the event has no key, and its attempt fails. */
 export function keyedInbox(inbox: Inbox<unknown>, orderingKey: OrderingKey): Inbox<unknown> {
   const keyOf = (event: UnknownEvent): string | undefined => {
     try {
@@ -28,19 +28,19 @@ export function keyedInbox(inbox: Inbox<unknown>, orderingKey: OrderingKey): Inb
   });
 }
 
-/** Fails the attempt whose key the function does not return: two events of a key could run at the same time. */
+/** Fails an attempt whose event now has another key than its claim: two events of a key could run at the same time. */
 export function checkKey(orderingKey: OrderingKey): (next: CallHandler) => CallHandler {
   return (next) => (event, lease, context) => {
     if (readKey(event, orderingKey) !== lease.key) {
       throw new TypeError(
-        'orderingKey returned another key than the one that the event is claimed with. It must depend on the event alone, and the inbox must support keys.',
+        'orderingKey returned another key than at the claim of the event. It must depend on the event alone, and the inbox must support keys.',
       );
     }
     return next(event, lease, context);
   };
 }
 
-/** Wakes the redriver when an attempt has ended: the next event of its key can be due. */
+/** Wakes the redriver after an attempt, because the next event of its key can be due. */
 export function wakeAfter(redriver: Redriver): (next: Dispatch) => Dispatch {
   return (next) => async (work) => {
     const run = await next(work);
@@ -50,7 +50,7 @@ export function wakeAfter(redriver: Redriver): (next: Dispatch) => Dispatch {
   };
 }
 
-/** @throws {TypeError} when the function returned something else. */
+/** @throws {TypeError} when the function returns another value. */
 function readKey(event: WebhookEvent, orderingKey: OrderingKey): string | undefined {
   const key: unknown = orderingKey(event);
   if (key === undefined || key === null) return undefined;

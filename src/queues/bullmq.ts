@@ -32,12 +32,12 @@ export interface BullJobLike {
 /**
  * Adds each event to a BullMQ queue as one job, named by the type of the event.
  *
- * The queue's `defaultJobOptions` set the number of attempts, the backoff and what is kept of finished jobs
- * (the default of BullMQ is one attempt). An event whose job failed for the last time is `failed` in the
- * inbox; `redrive()` adds it again and replaces the finished job.
+ * The queue's `defaultJobOptions` set the number of attempts, the backoff and which finished jobs are kept (the default
+ * of BullMQ is one attempt). An event whose job failed for the last time is `failed` in the inbox; `redrive()` adds it
+ * again and replaces the finished job.
  *
- * The Redis must keep its data (`appendonly yes`, `noeviction`). `redrive()` also adds events whose jobs were
- * lost, because they are still in the inbox.
+ * Redis must keep its data (`appendonly yes`, `noeviction`). `redrive()` also adds events whose jobs were lost, because
+ * they are still in the inbox.
  *
  * @param queue - a Queue of bullmq.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `queue` is wrong.
@@ -61,7 +61,7 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
 
   async function addJob(event: UnknownEvent, data: JobData): Promise<void> {
     const jobId = toJobId(event.id);
-    // BullMQ ignores a new job while it keeps a finished one of the same id.
+    // BullMQ ignores a new job while it keeps a finished job of the same id.
     if (FINISHED.has(await queue.getJobState(jobId))) await queue.remove(jobId);
     await queue.add(event.type, data, { jobId });
   }
@@ -78,11 +78,11 @@ const QUEUE = withMethods('a Queue of bullmq: new Queue(name, { connection })', 
 ]);
 
 /**
- * Returns the processor of a BullMQ `Worker`. It handles the event of the job and returns the kind of the
- * outcome, or throws if the event must be retried; BullMQ then retries the job.
+ * Returns the processor of a BullMQ `Worker`. It handles the event of the job and returns the kind of the outcome, or
+ * throws if the event must be retried; BullMQ then retries the job.
  *
- * A job whose event runs elsewhere, or failed and is not due yet, is delayed, by a minute at most, and the engine does
- * not count that as an attempt.
+ * A job is delayed, by a minute at most, when its event runs elsewhere, or failed and is not due yet. BullMQ does not
+ * count that as an attempt.
  *
  * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is wrong, or its inbox is not durable.
@@ -105,13 +105,13 @@ export function bullmqProcessor(
     } catch (error) {
       if (!(error instanceof StablehooksError) || error.retryAfterMs === undefined) throw error;
       await job.moveToDelayed(now() + Math.min(error.retryAfterMs, MAX_DELAY_MS), token);
-      // By its name a worker knows that the job is not to be failed.
+      // A worker does not fail a job that throws an error of this name.
       throw Object.assign(new Error(error.code), { name: 'DelayedError' });
     }
   };
 }
 
-/** An event that a person requeues runs again at the latest after this time, however late its retry time was. */
+/** The longest delay of a job. A requeued event runs after this time at the latest, however late its retry time was. */
 const MAX_DELAY_MS = 60_000;
 
 const FINISHED: ReadonlySet<string> = new Set(['completed', 'failed']);

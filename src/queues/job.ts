@@ -1,15 +1,15 @@
 import type { UnknownEvent } from '../core/events.js';
 import { readOptions, required, withMethods } from '../core/options.js';
 import { orTimeout, type Runtime, type RuntimeOptions } from '../core/runtime.js';
-import { queueNeedsDurable } from '../receiver/options.js';
+import { queueInboxError } from '../receiver/options.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 
 /** Options of every queue. */
 export interface QueueOptions {
   /**
-   * How long to wait for the engine, in ms. After that the delivery is answered 503. The job can still be
-   * added later; its id and the inbox prevent that the event takes effect twice.
+   * How long to wait for the engine, in ms. Then the delivery is answered 503. The job can still be added later; its id
+   * and the inbox prevent a second effect of the event.
    *
    * @default 5_000
    */
@@ -18,7 +18,7 @@ export interface QueueOptions {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** Rejects if the engine does not answer in time: some clients never stop waiting for a server that is down. */
+/** Rejects if the engine does not answer in time. Some clients wait without a limit for a server that is down. */
 export function withTimeout<Value>(
   answer: Promise<Value>,
   { timeoutMs, runtime }: { readonly timeoutMs: number; readonly runtime: Runtime },
@@ -32,9 +32,9 @@ const NOT_RETRIED: ReadonlySet<OutcomeKind> = new Set(['dead', 'rejected']);
 
 /** The data of a job. */
 export interface JobData {
-  /** The event's JSON as it arrived: engines change some values, and refuse others. */
+  /** The event's JSON as it arrived. As a string, because engines change some values and refuse others. */
   readonly event: string;
-  /** The trace context of what enqueued it, as a W3C `traceparent`. */
+  /** The trace context of the enqueuing span, as a W3C `traceparent`. */
   readonly traceparent?: string | undefined;
 }
 
@@ -47,12 +47,12 @@ export type WorkerReceiver = Pick<Receiver, 'handle' | 'inbox'>;
  * @throws {ConfigError} `ERR_CONFIG_INVALID`
  */
 export function assertWorker(where: string, receiver: WorkerReceiver): void {
-  const isReceiver = withMethods('a receiver, which createReceiver makes', ['handle']);
+  const isReceiver = withMethods('a receiver made by createReceiver', ['handle']);
   readOptions(where, { receiver }, { receiver: required(isReceiver) });
-  if (!receiver.inbox.durable) throw queueNeedsDurable(where);
+  if (!receiver.inbox.durable) throw queueInboxError(where);
 }
 
-/** Handles the event of a job; rejects with the error of the outcome if the engine must retry the job. */
+/** Handles the event of a job. Rejects with the error of the outcome if the engine must retry the job. */
 export async function runJob(
   receiver: WorkerReceiver,
   { event: json, traceparent }: JobData,

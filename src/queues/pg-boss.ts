@@ -45,12 +45,13 @@ export interface PgBossQueueOptions extends QueueOptions {
 /**
  * Adds each event to a queue of pg-boss 10, 11 or 12 as one job.
  *
- * `boss.createQueue` sets the number of attempts, the backoff, when the job of a lost worker is retried
- * (`expireInSeconds`, by default 15 minutes) and the dead letter queue. An event whose job failed for the last
- * time is `failed` in the inbox; `redrive()` adds it again and replaces the finished job.
+ * `boss.createQueue` sets the number of attempts, the backoff, the time after which the job of a lost worker is retried
+ * (`expireInSeconds`, by default 15 minutes) and the dead letter queue. An event whose job failed for the last time is
+ * `failed` in the inbox; `redrive()` adds it again and replaces the finished job.
  *
- * The queue needs the policy `standard`, the default: with `short`, `stately` or `exclusive` pg-boss adds no job while that
- * of another event waits or runs. The delivery is then answered 503; its event is in the inbox, and `redrive()` tries again.
+ * The queue needs the policy `standard`, the default. Under `short`, `stately` or `exclusive` pg-boss adds no job while a
+ * job of another event waits or runs. The delivery is then answered 503; its event is in the inbox, and `redrive()` tries
+ * again.
  *
  * @param boss - a PgBoss.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `boss` is wrong.
@@ -73,7 +74,7 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
 
   async function addJob(event: UnknownEvent, data: JobData): Promise<void> {
     const id = await toJobId(event.id);
-    // Twice: the job with the same id may have been deleted between the calls.
+    // Twice, because the job with the same id may have been deleted between the calls.
     for (const _ of [1, 2]) {
       if ((await boss.send(queue, data, { id }).catch(explain)) !== null) return;
       const job = await boss.getJobById(queue, id);
@@ -83,7 +84,7 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
     const found = await boss.getQueue(queue);
     if (found === null) throw missing();
     throw new Error(
-      `pg-boss did not add the job to the queue '${queue}', whose policy is '${found.policy}'. Use a queue with the policy 'standard': others add no job while another one waits or runs.`,
+      `pg-boss did not add the job to the queue '${queue}', whose policy is '${found.policy}'. Use a queue with the policy 'standard': other policies add no job while another job waits or runs.`,
     );
   }
   function missing(cause?: unknown): Error {
@@ -91,7 +92,7 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
     const message = `pg-boss did not add the job. Create the queue first: await boss.createQueue('${queue}').`;
     return new Error(message, options);
   }
-  /** From pg-boss 11 on, sending to a queue that does not exist rejects; before, it resolves with `null`. */
+  /** From pg-boss 11 on, sending to a missing queue rejects; before, it resolves with `null`. */
   function explain(error: unknown): never {
     throw error instanceof Error && /^Queue .* does not exist/.test(error.message) ? missing(error) : error;
   }
@@ -104,20 +105,21 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
 const BOSS = withMethods('a PgBoss of pg-boss 10 to 12', ['send', 'getJobById', 'deleteJob', 'getQueue']);
 
 /**
- * Returns the handler for `boss.work`. It handles the events of a batch at the same time, completes the jobs
- * that succeeded, and throws if an event must be retried; pg-boss then retries the other jobs of the batch.
+ * Returns the handler for `boss.work`. It handles the events of a batch at the same time, completes the jobs that
+ * succeeded, and throws if an event must be retried; pg-boss then retries the other jobs of the batch.
  *
- * pg-boss cannot delay a job that runs: an event that runs elsewhere, or failed and is not due yet, uses up one retry of
- * its job. Set `retryBackoff`, which waits about as long as the inbox; `redrive()` adds what has no retry left.
+ * pg-boss cannot delay a running job. An event that runs elsewhere, or failed and is not due yet, uses up one retry of
+ * its job. Set `retryBackoff`, which waits about as long as the inbox. `redrive()` adds events whose jobs have no retry
+ * left.
  *
- * pg-boss takes the next batch after the slowest job. If Postgres disconnects when a batch ends, pg-boss 10
- * leaves an unhandled rejection, which ends the Node process. Restart workers automatically; no event is lost.
- * pg-boss 11 and 12 emit `error` instead.
+ * pg-boss takes the next batch after the slowest job. If Postgres disconnects at the end of a batch, pg-boss 10 leaves an
+ * unhandled rejection, which ends the Node process: restart workers automatically. No event is lost. pg-boss 11 and 12
+ * emit `error` instead.
  *
- * Pass `batchSize` and `pollingIntervalSeconds` to `boss.work`, as below: the defaults of pg-boss handle one job at a
+ * Pass `batchSize` and `pollingIntervalSeconds` to `boss.work`, as below: with the defaults of pg-boss one job runs at a
  * time.
  *
- * @param boss - the `PgBoss` whose `work` method gets the handler.
+ * @param boss - the `PgBoss` whose `work` method receives the handler.
  * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `boss` or `receiver` is wrong, or the receiver's inbox is not durable.
  *
@@ -148,8 +150,8 @@ export function pgBossProcessor(
     };
     await Promise.all(jobs.map(run));
     if (failures.length === 0) return;
-    // A rejection fails all jobs of the batch that are not complete yet. The alternative, to fail some jobs
-    // and let pg-boss complete the batch, would complete jobs that another worker has taken in the meantime.
+    // A rejection fails all jobs of the batch that are not complete yet. If single jobs were failed here, pg-boss would
+    // complete the batch, including jobs that another worker has taken in the meantime.
     const [first] = finished;
     if (first !== undefined) {
       await boss.complete(
@@ -161,14 +163,14 @@ export function pgBossProcessor(
   };
 }
 
-/** Only the code: pg-boss stores the error as jsonb, which refuses some strings and must not hold payloads. */
+/** Only the code: pg-boss stores the error as jsonb, which refuses some strings, and it must not contain payloads. */
 function toCode(error: unknown): string {
   return error instanceof StablehooksError ? error.code : 'ERR_HANDLER_FAILED';
 }
 
 const FINISHED: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled']);
 
-/** pg-boss needs a UUID: this is one of version 8 (RFC 9562) with the SHA-256 of the event's id. */
+/** pg-boss needs a UUID. This is a UUID of version 8 (RFC 9562) with the SHA-256 of the event's id. */
 async function toJobId(id: string): Promise<string> {
   const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(id));
   const hex = toHex(new Uint8Array(digest));

@@ -1,4 +1,4 @@
-/** One attempt at a claimed event: runs its handler in time, and records how it ended under the lease. */
+/** One attempt at a claimed event: runs its handler under a time limit, and records the result under the lease. */
 
 import { Deadlines } from '#deadlines';
 import { isPromise } from '../core/awaitable.js';
@@ -18,7 +18,7 @@ import type { CallHandler, Run, Work } from './work.js';
 /** The wait after a failed attempt: 1 s, 2 s, 4 s, … up to an hour, minus a random part of up to a half. */
 const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 
-/** Parts that the attempts of a receiver share. */
+/** The parts that all attempts of a receiver share. */
 export interface AttemptParts {
   readonly store: Store;
   readonly callHandler: CallHandler;
@@ -31,15 +31,15 @@ export interface AttemptParts {
   /** The time limits of handlers, each of `handlerTimeoutMs`. */
   readonly handlerDeadlines: Deadlines;
   readonly maxAttempts: number;
-  /** Called when an event is stored to run later: at its retry time, or after another one of its ordering key. */
+  /** Called when an event is stored to run later: at its retry time, or after another event of its ordering key. */
   readonly onLater: (event: WebhookEvent) => void;
 }
 
 /**
  * One attempt.
  *
- * A handler that outlives `handlerTimeoutMs` is answered `failed`, and its event stays leased until the handler ends,
- * so it is not started beside itself. Its end is recorded then, in `rest`, and reported as an outcome of its own.
+ * A handler that outlives `handlerTimeoutMs` is answered `failed`. Its event stays leased until the handler ends, so no
+ * second run starts beside it. The end is then recorded, in `rest`, and reported as an outcome of its own.
  */
 export class Attempt {
   readonly #parts: AttemptParts;
@@ -52,7 +52,7 @@ export class Attempt {
   #handlerMs: number | undefined;
   #onTimeUp: ((error: HandlerError) => void) | undefined;
 
-  /** @param askedAt - when the claim was asked for: the lease may have begun as early as that. */
+  /** @param askedAt - when the claim was sent: the earliest possible start of the lease. */
   constructor(
     parts: AttemptParts,
     work: Work & { readonly event: WebhookEvent },
@@ -70,7 +70,7 @@ export class Attempt {
   }
 
   /**
-   * Resolves when the attempt has ended, or when the time of its handler is up.
+   * Resolves when the attempt has ended, or at the time limit of its handler.
    *
    * @throws {StablehooksError} `ERR_LEASE_LOST` when another process may have claimed the event.
    * @throws {StablehooksError} `ERR_INBOX_FAILED`; the lease then lapses, and the event runs again.
@@ -87,14 +87,14 @@ export class Attempt {
     });
   }
 
-  /** Runs the handler, in a transaction if the inbox has them, and records how it ended. */
+  /** Runs the handler, in a transaction if the inbox has them, and records the result. */
   async #runAndRecord(): Promise<Run> {
     const { store, leaseMs, maxAttempts } = this.#parts;
     const lease = this.#lease;
     if (this.#leftMs <= 0) throw leaseLapsedBefore(leaseMs);
-    // The last attempt recorded no result, otherwise the event would be dead. It may end the process each time.
+    // The last allowed attempt recorded no result, or the event would be dead. Its handler may end the process each time.
     if (store.durable && lease.attempt > maxAttempts)
-      return { result: await this.#fail(unfinished(this.#work.event, lease)) };
+      return { result: await this.#fail(missingResult(this.#work.event, lease)) };
     let isCompleted: boolean;
     try {
       if (store.hasTransactions) {
@@ -131,11 +131,11 @@ export class Attempt {
 
   async #waitFor(running: PromiseLike<unknown>, context: Context): Promise<void> {
     const { handlerDeadlines, handlerTimeoutMs, runtime } = this.#parts;
-    // The limit is shorter than that of other attempts if the claim took long.
+    // Shorter than the common limit if the claim took long.
     const isCommon = this.#limitMs === handlerTimeoutMs;
     const deadlines = isCommon ? handlerDeadlines : new Deadlines(this.#limitMs, runtime);
     const wait = deadlines.begin(() => {
-      const error = stillRunning(this.#work.event, this.#limitMs);
+      const error = handlerTimeout(this.#work.event, this.#limitMs);
       this.#stopClock();
       this.#onTimeUp?.(error);
       context.abort(error);
@@ -150,12 +150,12 @@ export class Attempt {
     }
   }
 
-  /** An overdue handler has been reported with its time up to the answer. */
+  /** Keeps the first reading: an overdue handler was reported with its time up to the answer. */
   #stopClock(): void {
     this.#handlerMs ??= Math.round(this.#parts.runtime.elapsed() - this.#startedAt);
   }
 
-  /** Records the failure before it is answered: a 200 for `dead` must not be the only record of the event. */
+  /** Records the failure before the answer: a 200 for `dead` must not be the only record of the event. */
   async #fail(error: HandlerFault): Promise<OutcomeResult> {
     const { store, maxAttempts, runtime, onLater } = this.#parts;
     const { attempt } = this.#lease;
@@ -172,7 +172,7 @@ export class Attempt {
     const { report, runtime, logger, leaseMs } = this.#parts;
     const { event, origin, secretIndex } = this.#work;
     const concluded = report.conclude({ origin, event, secretIndex }, async () => (await ended).result);
-    // The inbox began the lease after it was asked: until its end the handler holds the event.
+    // The lease began after the claim was sent, so the handler holds its event at least until then.
     const ms = leaseMs - this.#limitMs;
     try {
       const { kind, error } = await orTimeout(concluded, {
@@ -188,23 +188,23 @@ export class Attempt {
   }
 }
 
-/** The text that the inbox keeps for operators: the code, and the message of the error that the handler threw. */
+/** The text that the inbox keeps for operators: the code, and the message of the thrown error. */
 function toLastError(error: HandlerFault): string {
   const message = error.code === 'ERR_HANDLER_FAILED' ? messageOf(error.cause) : undefined;
   return `${error.code}: ${message ?? messageOf(error)}`;
 }
 
-function stillRunning(event: WebhookEvent, timeoutMs: number): HandlerError {
+function handlerTimeout(event: WebhookEvent, timeoutMs: number): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_TIMEOUT',
     `The handler of ${event.type} is still running after ${Math.round(timeoutMs)} ms. Its event stays claimed until it ends or its lease lapses. Pass \`signal\` to the calls that it waits for, raise handlerTimeoutMs, or use a queue.`,
   );
 }
 
-function unfinished(event: WebhookEvent, lease: Lease): HandlerError {
+function missingResult(event: WebhookEvent, lease: Lease): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
-    `Attempt ${lease.attempt - 1} at ${event.type} recorded no result: its process ended, it outlived leaseMs, or the inbox could not be reached at its end (or maxAttempts was higher then). Its effect may have happened: check that, and the cause of the missing result, before you requeue the event.`,
+    `Attempt ${lease.attempt - 1} at ${event.type} recorded no result: its process ended, it outlived leaseMs, or the inbox could not be reached at its end (or maxAttempts was higher then). Its effect may have happened: check both before you requeue the event.`,
   );
 }
 
@@ -216,7 +216,7 @@ function leaseLost(lease: Lease): BusyError {
   );
 }
 
-/** The process was frozen, as a function can be after its answer, or the inbox took long to answer. */
+/** The process was frozen, as a function can be after its answer, or the inbox answered slowly. */
 function leaseLapsedBefore(leaseMs: number): BusyError {
   return new StablehooksError(
     'ERR_LEASE_LOST',

@@ -10,7 +10,7 @@ interface BodySettings {
   readonly deadlines: Deadlines;
 }
 
-/** Reads the body in time. @throws {StablehooksError} `ERR_BODY_TIMEOUT`, and the errors of the adapter. */
+/** Reads the body within its time limit. @throws {StablehooksError} `ERR_BODY_TIMEOUT`, and the errors of the adapter. */
 export function readBodyInTime(
   request: WebhookRequest,
   { maxBodyBytes, bodyTimeoutMs, deadlines }: BodySettings,
@@ -27,7 +27,7 @@ export function readBodyInTime(
         request.cancelBody?.();
         reject(error);
       } catch (thrown) {
-        // An adapter knows more of a body that never ends, such as that a parser in front consumed it.
+        // The adapter may know why the body never ends, such as a parser in front that consumed it.
         reject(thrown instanceof StablehooksError ? thrown : error);
       }
     });

@@ -1,4 +1,4 @@
-/** The core of the receiver: an unknown event is parked, one without a handler is ignored, any other is claimed and run. */
+/** The core of the receiver: parks unknown events, ignores events without a handler, and claims and runs all others. */
 import { isPromise } from '../core/awaitable.js';
 import { type BusyError, StablehooksError } from '../core/errors.js';
 import { isKnownEvent, type UnknownEvent, type WebhookEvent } from '../core/events.js';
@@ -7,7 +7,7 @@ import { Attempt, type AttemptParts } from './attempt.js';
 import type { OutcomeResult } from './outcome.js';
 import type { Dispatch, Work } from './work.js';
 
-/** The wait before the next try of an event that another process has to run, in ms. */
+/** The wait before the next try of an event that only another process can run, in ms. */
 const OTHER_PROCESS_RETRY_MS = 5_000;
 
 type KnownWork = Work & { readonly event: WebhookEvent };
@@ -34,7 +34,7 @@ export function createDispatch(parts: DispatchParts): Dispatch {
 
   async function park(work: Work): Promise<OutcomeResult> {
     const recorded = await store.recordOne(work, leaseMs);
-    // A release that knows the type has run it.
+    // A release that knows the type has handled it.
     if (recorded === 'done') return { kind: 'duplicate' };
     return { kind: recorded === 'dead' ? 'dead' : 'parked' };
   }
@@ -48,7 +48,7 @@ export function createDispatch(parts: DispatchParts): Dispatch {
     return resultOf(recorded);
   }
 
-  /** Marks a job's event done that no handler of its workers exists for, unless an earlier attempt was made. */
+  /** Marks the event of a job done if these workers have no handler for it, unless an earlier attempt was made. */
   async function finish(lease: Lease): Promise<OutcomeResult> {
     if (lease.attempt === 1) {
       return (await store.complete(lease)) ? { kind: 'ignored' } : busy(otherProcess());
@@ -81,7 +81,7 @@ export function createDispatch(parts: DispatchParts): Dispatch {
           new StablehooksError(
             'ERR_KEY_BUSY',
             'Another event of the same ordering key runs. This one is stored, and start() or redrive() runs it in turn.',
-            // The other handler should have ended by this time; its lease is for the case that its process died.
+            // The other handler should end within its time limit; its whole lease passes only if its process died.
             { retryAfterMs: Math.min(claim.retryAfterMs, handlerTimeoutMs) },
           ),
         );
@@ -89,7 +89,7 @@ export function createDispatch(parts: DispatchParts): Dispatch {
   }
 }
 
-/** The result of an event that is stored, and that nothing more has to run for. */
+/** The result for a stored event that needs no further work here. */
 export function resultOf(recorded: RecordResult | undefined): OutcomeResult {
   if (recorded === 'done') return { kind: 'duplicate' };
   return { kind: recorded === 'dead' || recorded === 'parked' ? recorded : 'queued' };

@@ -1,4 +1,4 @@
-/** The call of a handler: what it gets beside the event, and what its failures mean. */
+/** The call of a handler: its context, and the meaning of its failures. */
 import {
   type EventError,
   type HandlerError,
@@ -11,14 +11,14 @@ import type { Lease, Origin } from '../core/ports.js';
 import type { HandlerContext } from './handler.js';
 import type { Work } from './work.js';
 
-/** The errors of a handler, as opposed to those of the inbox around it. */
+/** The errors of a handler, as opposed to errors of the inbox around it. */
 export type HandlerFault = HandlerError | PermanentError | EventError;
 
 export function isHandlerFault(error: unknown): error is HandlerFault {
   return hasCode(error, ...FAULTS, 'ERR_EVENT_MALFORMED');
 }
 
-/** Other errors of this package that a handler throws say nothing about its event. */
+/** A handler can throw other errors of this package as well, which say nothing about its event. */
 const FAULTS = [
   'ERR_HANDLER_FAILED',
   'ERR_HANDLER_TIMEOUT',
@@ -26,11 +26,11 @@ const FAULTS = [
   'ERR_PAYLOAD_INVALID',
 ] as const;
 
-/** What a handler threw, as an error of this package. */
+/** Converts the value that a handler threw to an error of this package. */
 export function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFault {
   try {
     if (hasCode(thrown, ...FAULTS)) return thrown as HandlerFault;
-    // The handler may have imported the class from the package's other module format.
+    // The handler may have imported the class from the other module format of this package.
     if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ERR_HANDLER_PERMANENT') {
       return new PermanentError(thrown.message, { cause: thrown });
     }
@@ -44,7 +44,7 @@ export function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFau
   );
 }
 
-/** What a handler gets beside the event. The signal is made on first use, because few handlers use it. */
+/** The second argument of a handler. The signal is created on first use, because few handlers use it. */
 export class Context implements HandlerContext<unknown> {
   readonly tx: unknown;
   readonly attempt: number;

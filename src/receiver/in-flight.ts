@@ -1,6 +1,6 @@
 import { type BusyError, StablehooksError } from '../core/errors.js';
 
-/** How soon to try again when this process stops, in ms: a restart takes seconds. */
+/** The wait before the next try while this process stops, in ms: a restart takes seconds. */
 const RESTART_MS = 5_000;
 
 /** The work that `close()` waits for: verified deliveries, and handlers that run after the answer. */
@@ -9,7 +9,7 @@ export class InFlight {
   #count = 0;
   #resolvers: (() => void)[] = [];
 
-  /** Counts a pass. @throws {StablehooksError} `ERR_RECEIVER_CLOSED` */
+  /** Counts a pass as in flight. @throws {StablehooksError} `ERR_RECEIVER_CLOSED` */
   admit(pass: { isInFlight: boolean }): void {
     if (this.isClosed) throw receiverClosed();
     this.#count += 1;

@@ -14,19 +14,20 @@ import type { Layer } from './work.js';
 /** Options of {@link createReceiver}. */
 export interface ReceiverOptions<Tx = undefined> {
   /**
-   * The webhook secret: a string, bytes, several of these while they rotate, or a function that returns them. The
-   * function is called at each delivery that has a well-formed signature and a complete body, with the path, query and
-   * headers of its request. If it returns `null`, the delivery is `rejected` with `ERR_SECRET_UNKNOWN`, and answered
-   * like a signature that does not match; if it throws, the delivery is `unavailable` with `ERR_SECRET_UNAVAILABLE`.
+   * The webhook secret: a string, bytes, several of these during a rotation, or a function that returns them.
+   *
+   * The function is called with the path, query and headers of each delivery that has a well-formed signature and a
+   * complete body. If it returns `null`, the delivery is `rejected` with `ERR_SECRET_UNKNOWN`, and answered like a
+   * signature that does not match. If it throws, the delivery is `unavailable` with `ERR_SECRET_UNAVAILABLE`.
    */
   readonly secret: ReceiverSecret;
   /**
-   * Where events are claimed and remembered: one for all processes and jobs of an app.
+   * Where events are claimed and remembered: one inbox for all processes and jobs of an app.
    *
-   * @default memoryInbox(), which forgets at a restart
+   * @default memoryInbox(), which loses its events at a restart
    */
   readonly inbox?: Inbox<Tx> | undefined;
-  /** One handler for each event type that the app uses. A type whose value is `undefined` is refused: leave it out. */
+  /** One handler for each event type that the app uses. Leave other types out: a value of `undefined` is refused. */
   readonly handlers: Handlers<Tx>;
   /** The header of the signature and how it is written. @default X-SERVICE-Signature, hex or base64, without a prefix */
   readonly signature?: SignatureOptions | undefined;
@@ -36,40 +37,41 @@ export interface ReceiverOptions<Tx = undefined> {
    * When a delivery is answered.
    *
    * - `handled`: after its handler has ended; 200.
-   * - `recorded`: once it is durably in the inbox; 202. Its handler then runs in this process. If the process ends
-   *   before, `start`, `redrive` or the poller of any process runs it after `leaseMs`. Needs a durable inbox, and no
-   *   queue. `onOutcome` is called twice: with `queued`, and with the end of the handler.
+   * - `recorded`: once it is durably in the inbox; 202. Its handler then runs in this process. If the process ends first,
+   *   `start`, `redrive` or the poller of any process runs it after `leaseMs`. Needs a durable inbox and no queue.
+   *   `onOutcome` is called twice: with `queued`, and with the result of the handler.
    *
    * @default 'handled'
    */
   readonly answer?: 'handled' | 'recorded' | undefined;
   /**
-   * Returns the ordering key of an event: of the events of one key, at most one runs at a time in all processes that
-   * share the inbox. The other events wait: a delivery is stored and answered 503 (202 under `answer: 'recorded'`), and
-   * `start`, `redrive` or the poller runs waiting events, the one that was created first before the others. All
-   * receivers of the inbox need the same function. The payload is not narrowed by its schema. A key has 1 to 512 bytes
-   * of UTF-8 and no control characters. If the function throws, the event fails as if its handler had.
+   * Returns the ordering key of an event. At most one event per key runs at a time, in all processes that share the
+   * inbox. A delivery that must wait is stored and answered 503 (202 under `answer: 'recorded'`). `start`, `redrive` or
+   * the poller runs waiting events, the first-created one first.
    *
-   * Events can arrive in another order than they were created in: a key does not sort what has not arrived yet.
+   * All receivers of the inbox need the same function. The payload is not narrowed by its schema. A key has 1 to 512
+   * bytes of UTF-8 and no control characters. If the function throws, the attempt at the event fails.
+   *
+   * A key orders only the events that have arrived: an event can arrive after one that was created later.
    *
    * @default none: events are independent of each other
    */
   readonly orderingKey?: OrderingKey | undefined;
   /**
-   * How many handlers run at the same time in this process. Deliveries above it are answered 503, and not
-   * stored; under `answer: 'recorded'` they are stored, answered 202 and run in turn. `redrive`, the poller and
-   * workers wait. With a transactional inbox, at most the size of the pool minus 1.
+   * How many handlers run at the same time in this process. Further deliveries are answered 503 and not stored; under
+   * `answer: 'recorded'` they are stored, answered 202 and run in turn. `redrive`, the poller and workers wait for a free
+   * slot. With a transactional inbox, use at most the size of the pool minus 1.
    *
    * @default no limit
    */
   readonly maxConcurrency?: number | undefined;
   /** Called once for each event of an unknown type, when it is first parked. @default none */
   readonly onUnknown?: ((event: UnknownEvent) => unknown) | undefined;
-  /** Takes the lines that say what failed and how to fix it. @default the request's logger in Fastify, else console */
+  /** Receives the lines that say what failed and how to fix it. @default the request's logger in Fastify, else console */
   readonly logger?: Logger | undefined;
   /**
-   * Called with the outcome of each delivery, and again with the end of a handler that outlived `handlerTimeoutMs` or
-   * ran after the answer. Its failure changes nothing. Outcomes with an error are also logged by `logger`.
+   * Called with the outcome of each delivery, and again with the result of a handler that outlived `handlerTimeoutMs` or
+   * ran after the answer. Its failure is ignored. Outcomes with an error are logged by `logger` as well.
    *
    * @default none
    */
@@ -92,9 +94,9 @@ export interface ReceiverOptions<Tx = undefined> {
   /** How long a claim is valid, in ms; more than `handlerTimeoutMs`. @default 60_000 */
   readonly leaseMs?: number | undefined;
   /**
-   * How long the answer waits for a handler, in ms; under `answer: 'recorded'`, how long a handler may run before
-   * its attempt counts as failed. A handler that runs longer keeps its event claimed until it ends
-   * or `leaseMs` is over, so that it is not started beside itself; if it ends well within the lease, its event is done.
+   * How long the answer waits for a handler, in ms; under `answer: 'recorded'`, how long a handler may run before its
+   * attempt counts as failed. A longer handler keeps its event claimed until it ends or `leaseMs` is over, so no second
+   * run starts beside it. If it ends well within the lease, its event is done.
    *
    * @default 10_000
    */
@@ -105,7 +107,7 @@ export interface ReceiverOptions<Tx = undefined> {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** Returns the ordering key of an event; `undefined` and `null` say that it has none. */
+/** Returns the ordering key of an event; `undefined` or `null` for an event without one. */
 export type OrderingKey = (event: WebhookEvent) => string | null | undefined;
 
 /** The header of the signature and how it is written, as in `verifySignature`. */
@@ -149,7 +151,7 @@ const INBOX_METHODS = ['claim', 'ignore', 'complete', 'fail', 'record', 'takeDue
  */
 export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>): ReceiverSettings {
   const { secret, secretTimeoutMs, handlers, ...read } = readOptions('createReceiver', options, {
-    // Only whether there is one: `readSecret` checks it.
+    // Presence only: `readSecret` checks the value.
     secret: required(rule('given: check the environment variable that it comes from', () => true)),
     handlers: required(rule('an object of functions by event type', isTable)),
     inbox: rule('an inbox, such as memoryInbox()', isInbox),
@@ -171,15 +173,15 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>): ReceiverS
     maxAttempts: integer({ default: 25 }),
     runtime: RUNTIME,
   });
-  // Otherwise a second process could run the event while the first still does.
+  // Otherwise a second process could run the event while the first still runs it.
   if (read.leaseMs <= read.handlerTimeoutMs) {
     throw new ConfigError(
       `createReceiver: \`leaseMs\` (${read.leaseMs}) must be more than \`handlerTimeoutMs\` (${read.handlerTimeoutMs}).`,
     );
   }
   const inbox: Inbox<unknown> = read.inbox ?? memoryInbox({ runtime: read.runtime });
-  if (read.queue !== undefined && !inbox.durable) throw queueNeedsDurable('createReceiver');
-  if (read.answer === 'recorded' && !inbox.durable) throw recordedNeedsDurable();
+  if (read.queue !== undefined && !inbox.durable) throw queueInboxError('createReceiver');
+  if (read.answer === 'recorded' && !inbox.durable) throw recordedInboxError();
   if (read.answer === 'recorded' && read.queue !== undefined) {
     throw new ConfigError(
       "createReceiver: with a `queue`, a delivery is answered once it is enqueued. Remove `answer: 'recorded'`, or the queue.",
@@ -200,21 +202,21 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>): ReceiverS
   };
 }
 
-/** Otherwise an event could take effect twice: the queue delivers it again when the process has forgotten it. */
-export function queueNeedsDurable(where: string): ConfigError {
+/** With a non-durable inbox an event could take effect twice: the queue delivers it again after a restart. */
+export function queueInboxError(where: string): ConfigError {
   return new ConfigError(
     `${where}: a \`queue\` needs a durable \`inbox\` that receivers and workers share: sqliteInbox with a file, postgresInbox or redisInbox.`,
   );
 }
 
-/** Otherwise an event that was answered 202 could be lost. */
-function recordedNeedsDurable(): ConfigError {
+/** With a non-durable inbox an event that was answered 202 could be lost. */
+function recordedInboxError(): ConfigError {
   return new ConfigError(
     "createReceiver: `answer: 'recorded'` needs a durable `inbox`: sqliteInbox with a file, postgresInbox, redisInbox or durableObjectInbox.",
   );
 }
 
-/** A type that is there must have a value: `undefined` comes from a misspelt import, and its events would be ignored. */
+/** A listed type must have a handler: `undefined` comes from a misspelt import, and its events would be ignored. */
 function readHandlers<Tx>(handlers: Handlers<Tx>): HandlerTable {
   const rules = EVENT_TYPES.map((type) => {
     const isMissing = type in handlers && handlers[type] === undefined;
@@ -232,12 +234,12 @@ function isInbox(value: unknown): boolean {
   return hasMethods && typeof members['durable'] === 'boolean';
 }
 
-/** A name with other characters makes every lookup of the header fail. */
+/** With other characters, every lookup of the header would fail. */
 function isHeaderName(value: unknown): boolean {
   return typeof value === 'string' && /^[\w.-]+$/.test(value);
 }
 
-/** An object with a property for each name. A map, an array or a promise has none. */
+/** Whether a value is a plain object, and not a map, an array or a promise. */
 function isTable(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return !(Symbol.iterator in value) && !('then' in value);

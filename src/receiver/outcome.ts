@@ -1,4 +1,4 @@
-/** How a delivery ends, and the one table that maps it to HTTP. */
+/** The outcomes of a delivery, and the one table that maps them to HTTP. */
 import {
   type BusyError,
   ConfigError,
@@ -17,23 +17,23 @@ import type { Origin } from '../core/ports.js';
 export type Outcome = OutcomeResult & {
   /** Where the event came from. */
   readonly origin: Origin;
-  /** The event, if its bytes were authentic and an event. */
+  /** The event, if the body was authentic and an event. */
   readonly event?: UnknownEvent | undefined;
-  /** Which secret made the signature, from 0, if one did. */
+  /** The index of the secret that made the signature, from 0, if one did. */
   readonly secretIndex?: number | undefined;
 };
 
 /** The part of an outcome that the pipeline decides. */
 export type OutcomeResult = {
-  /** How long the handler ran, in ms; up to the answer when it outlived `handlerTimeoutMs`. */
+  /** How long the handler ran, in ms; until the answer if it outlived `handlerTimeoutMs`. */
   readonly handlerMs?: number | undefined;
 } & (
   | {
       /**
        * - `handled`: the handler finished and the inbox recorded it.
-       * - `duplicate`: the event was done before: handled or ignored.
+       * - `duplicate`: the event was already done, that is, handled or ignored.
        * - `ignored`: a new event of a known type without a handler in this process; recorded as done.
-       * - `parked`: an unknown type, stored until a release knows it; or a parked event without a handler here.
+       * - `parked`: an event of an unknown type, stored until a release knows it; or a parked event without a handler here.
        * - `queued`: durably enqueued, or durably stored to run after the answer or in another process.
        */
       readonly kind: 'handled' | 'duplicate' | 'ignored' | 'parked' | 'queued';
@@ -42,7 +42,7 @@ export type OutcomeResult = {
       readonly error?: undefined;
     }
   | {
-      /** Dead-lettered by this delivery (with the error) or before (without). */
+      /** Dead-lettered by this delivery (with the error) or earlier (without). */
       readonly kind: 'dead';
       readonly attempt?: number | undefined;
       readonly error?: HandlerError | PermanentError | EventError | undefined;
@@ -54,7 +54,7 @@ export type OutcomeResult = {
       readonly error: SignatureError | RequestError | EventError;
     }
   | {
-      /** The handler, a payload or the wiring failed: a retry can help. */
+      /** The handler, the check of a payload or the configuration failed: a retry can help. */
       readonly kind: 'failed';
       readonly attempt?: number | undefined;
       readonly error: HandlerError | PermanentError | EventError | RequestError | ConfigError;
@@ -69,7 +69,7 @@ export type OutcomeKind = Outcome['kind'];
 /** The outcomes that are answered 2xx: the event took effect, or it is durably stored. */
 type SuccessKind = Exclude<OutcomeKind, 'rejected' | 'failed' | 'busy' | 'unavailable'>;
 
-/** What each success and each error code becomes. 5xx asks for a retry; 4xx stops retries. */
+/** The HTTP status of each success and each error code. 5xx asks for a retry; 4xx stops retries. */
 const OUTCOMES = {
   handled: { kind: 'handled', status: 200 },
   duplicate: { kind: 'duplicate', status: 200 },
@@ -107,7 +107,7 @@ const OUTCOMES = {
   { readonly kind: OutcomeKind; readonly status: number }
 >;
 
-/** The result of a pipeline that threw. By its code, because an adapter can be bundled apart from the receiver. */
+/** The result of a pipeline that threw. Identified by code, because an adapter can be bundled apart from the receiver. */
 export function toFailure(thrown: unknown): OutcomeResult {
   const { code } = Object(thrown);
   const error =
@@ -117,10 +117,10 @@ export function toFailure(thrown: unknown): OutcomeResult {
   return { kind: OUTCOMES[error.code].kind, error } as OutcomeResult;
 }
 
-/** How many deliveries ended in which way. */
+/** The number of deliveries per outcome. */
 export type OutcomeCounts = Readonly<Record<OutcomeKind, number>>;
 
-/** Counts of no deliveries. */
+/** Counts of zero for every outcome. */
 export function emptyCounts(): Record<OutcomeKind, number> {
   return {
     handled: 0,
@@ -154,13 +154,13 @@ const TITLES = {
   503: 'Service Unavailable',
 } as const;
 
-/** `Retry-After` when nothing better is known, in ms. */
+/** The default of `Retry-After`, in ms. */
 const RETRY_AFTER_MS = 5_000;
 
 /**
  * The response to a delivery: JSON that names the outcome, or `application/problem+json` (RFC 9457) with a stable
- * `code`. It never contains a message, a stack, a payload or a secret. A sender that is not known gets the code of a
- * signature that does not match, so that the answer does not tell which senders exist.
+ * `code`. It never contains a message, a stack, a payload or a secret. An unknown sender receives the code of a signature
+ * that does not match, so the answer does not reveal which senders exist.
  */
 export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
   const code = error?.code ?? 'ERR_CONFIG_INVALID';
@@ -177,7 +177,7 @@ export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
     headers: {
       'content-type': 'application/problem+json',
       ...(status === 405 && { allow: 'POST' }),
-      // The rest of the body is not read.
+      // The rest of the body stays unread.
       ...(code === 'ERR_BODY_TIMEOUT' && { connection: 'close' }),
       ...(status === 503 && { 'retry-after': toRetryAfter(error) }),
     },

@@ -1,13 +1,13 @@
 import { log } from '../core/log.js';
 import type { Logger } from '../core/ports.js';
 
-/** How many receivers with one delivery each, and none with a second one, show a receiver that is made per request. */
+/** How many receivers must each have had one delivery, and none a second one, before the warning. */
 const SUSPICIOUS = 50;
 
 let receivers = 0;
 let isReused = false;
 
-/** Counts the first and the second delivery of a receiver, and logs once that one seems to be made per request. */
+/** Counts the first and the second delivery of a receiver. Logs once when receivers seem to be created per request. */
 export function noteDelivery(isFirst: boolean, logger: Logger): void {
   if (!isFirst) isReused = true;
   else receivers += 1;
@@ -15,6 +15,6 @@ export function noteDelivery(isFirst: boolean, logger: Logger): void {
   log(
     logger,
     'warn',
-    `each of ${SUSPICIOUS} receivers got one delivery and no second one. Call createReceiver once, outside of the request handler: a new receiver knows no running handlers, and with the default inbox no handled events.`,
+    `${SUSPICIOUS} receivers have each received exactly one delivery. Call createReceiver once, outside of the request handler: a new receiver knows no running handlers, and with the default inbox no handled events.`,
   );
 }

@@ -1,4 +1,4 @@
-/** The receiver: its parts, put together, and its public methods. */
+/** The receiver: connects its parts, and has its public methods. */
 import { Deadlines } from '#deadlines';
 import type { Awaitable } from '../core/awaitable.js';
 import type { AsyncDisposal } from '../core/disposal.js';
@@ -14,14 +14,14 @@ import { notify } from '../core/log.js';
 import type { Inbox, Origin, RecordResult } from '../core/ports.js';
 import { atMost, orAborted } from '../core/runtime.js';
 import { verify } from '../core/signature.js';
-import { answerFirst, storeForLater, thenIdle } from '../flow/answer-first.js';
+import { answerFirst, awaitIdle, storeForLater } from '../flow/answer-first.js';
 import { enqueueEvents, enqueueInto } from '../flow/enqueue.js';
 import { limitConcurrency, Slots } from '../flow/limit.js';
 import { checkKey, keyedInbox, wakeAfter } from '../flow/order.js';
 import { readBodyInTime } from './body.js';
 import { createDispatch } from './dispatch.js';
 import { InFlight, receiverClosed } from './in-flight.js';
-import { queueNeedsDurable, type ReceiverOptions, readReceiverOptions } from './options.js';
+import { queueInboxError, type ReceiverOptions, readReceiverOptions } from './options.js';
 import { emptyCounts, type Outcome, type OutcomeCounts, type OutcomeResult } from './outcome.js';
 import { noteDelivery } from './per-request.js';
 import { Redriver, type StartOptions } from './redriver.js';
@@ -31,50 +31,51 @@ import { assertDelivery } from './request-checks.js';
 import { type RecordOptions, Store } from './store.js';
 import type { CallHandler, Dispatch, Layer, PollSummary, Work } from './work.js';
 
-/** What is known of an authentic event beside itself. */
+/** Optional facts about an authentic event. */
 export interface AcceptOptions {
   /** The event's JSON as it arrived, to be stored and enqueued unchanged. @default the event serialized */
   readonly json?: string | undefined;
-  /** The trace context that the event came with, such as that of its job, as a W3C `traceparent`. @default none */
+  /** The trace context of the event, such as that of its job, as a W3C `traceparent`. @default none */
   readonly traceparent?: string | undefined;
-  /** Called with a handler that outlives `handlerTimeoutMs`, as that of a `WebhookRequest`. @default none */
+  /** Called with a handler that outlives `handlerTimeoutMs`, as `waitUntil` of a `WebhookRequest` is. @default none */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
 
 /** Receives events. `receive`, `accept` and `handle` never throw or reject: each resolves to an {@link Outcome}. */
 export interface Receiver extends AsyncDisposal {
   /**
-   * Takes one HTTP request, untrusted: verifies it, parses it, and continues as {@link Receiver.accept}. Adapters call it:
-   * it is not a handler of a framework, whose further arguments it refuses.
+   * Accepts one HTTP request, untrusted: verifies it, parses it, and continues as {@link Receiver.accept}.
+   * Adapters call it. It is not a handler of a framework, and refuses the further arguments of one.
    */
   readonly receive: (request: WebhookRequest, ...useAnAdapter: readonly never[]) => Promise<Outcome>;
-  /** Takes an authentic event: enqueues it if there is a queue, otherwise continues as {@link Receiver.handle}. */
+  /** Accepts an authentic event: enqueues it if there is a queue, otherwise continues as {@link Receiver.handle}. */
   accept(event: UnknownEvent, origin: Origin, options?: AcceptOptions): Promise<Outcome>;
   /** Claims an authentic event, runs its handler in this process, and completes it. */
   handle(event: UnknownEvent, origin: Origin, options?: AcceptOptions): Promise<Outcome>;
   /**
-   * Runs the due events of the inbox once: received events, failed ones at their retry time, lapsed leases, and parked
-   * events whose type this release knows, if this process has a handler for the type, or a queue. {@link Receiver.start}
-   * and the catch-up poller do so; or call it from a cron job. It ends when nothing is due; after `leaseMs` it takes no
-   * further event. Without `waitUntil`, it waits for overdue handlers until they or their leases end, or until the
-   * signal aborts.
+   * Runs the due events of the inbox once: received events, failed events at their retry time, events whose lease has
+   * lapsed, and parked events whose type this release knows. An event runs only if this process has a handler for its
+   * type, or a queue. {@link Receiver.start} and the catch-up poller call it; a cron job can as well.
    *
-   * @returns how many events ended in which way.
-   * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox cannot be asked.
+   * It ends when nothing is due, and takes no further event after `leaseMs`. Without `waitUntil`, it waits for overdue
+   * handlers until they or their leases end, or until the signal aborts.
+   *
+   * @returns the number of events per outcome.
+   * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox cannot be reached.
    */
   redrive(options?: RedriveOptions): Promise<OutcomeCounts>;
   /**
-   * Redrives now and at intervals, and after each event of this process whose ordering key other events can wait for.
-   * It logs one line when the inbox cannot be asked, and one when that works again. It keeps the process alive until
-   * its signal aborts or `close()` is called.
+   * Redrives now and at intervals, and after each event of this process that other events of its ordering key can wait
+   * for. It logs one line when the inbox cannot be reached, and one when it can be reached again. It keeps the process
+   * alive until its signal aborts or `close()` is called.
    *
    * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, or it was started before.
    */
   start(options?: StartOptions): void;
   /**
-   * Refuses new deliveries: `receive`, `accept` and `handle` answer `busy`, and redriving stops. Resolves when the
+   * Refuses new deliveries: `receive`, `accept` and `handle` return `busy`, and redriving stops. Resolves when the
    * verified deliveries and their handlers have ended, after `leaseMs` at the latest. It does not wait for bodies that
-   * still arrive.
+   * are still arriving.
    */
   close(): Promise<void>;
   /** The inbox that this receiver uses. */
@@ -83,15 +84,15 @@ export interface Receiver extends AsyncDisposal {
 
 /** How to redrive. */
 export interface RedriveOptions {
-  /** Ends it early: events that run are waited for, unless they have outlived `handlerTimeoutMs`. */
+  /** Ends it early. Running events are awaited, unless they have outlived `handlerTimeoutMs`. */
   readonly signal?: AbortSignal | undefined;
-  /** Called with each outcome, as the receiver's own `onOutcome` is. It must not throw. */
+  /** Called with each outcome, in addition to the receiver's own `onOutcome`. It must not throw. */
   readonly onOutcome?: ((outcome: Outcome) => void) | undefined;
-  /** Called with the handlers that outlive `handlerTimeoutMs`, for which `redrive` then does not wait. @default none */
+  /** Called with the handlers that outlive `handlerTimeoutMs`, which `redrive` then does not await. @default none */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
 
-/** The parts of a receiver that the poller and the SQS adapter reach. */
+/** The parts of a receiver that the poller and the SQS adapter use. */
 export interface ReceiverParts {
   /** Records events without running them. @throws {StablehooksError} `ERR_INBOX_FAILED` */
   record(events: readonly UnknownEvent[], options: RecordOptions): Promise<readonly RecordResult[]>;
@@ -102,22 +103,22 @@ export interface ReceiverParts {
   readonly maxConcurrency: number | undefined;
   /** Runs a poll inside the layers. */
   poll<Summary extends PollSummary>(run: () => Promise<Summary>): Promise<Summary>;
-  /** Runs work that belongs to no request, such as a timer's. */
+  /** Runs work outside of any request, such as a timer's. */
   detached<Result>(run: () => Result): Result;
 }
 
-/** The parts are under a symbol that both module formats of this package share. */
+/** The key of the parts, a symbol that both module formats of this package share. */
 const PARTS = Symbol.for('stablehooks.parts');
 
 /** @throws {ConfigError} `ERR_CONFIG_INVALID` when the value is not a receiver. */
 export function partsOf(where: string, receiver: Receiver): ReceiverParts {
   const parts = (receiver as { readonly [PARTS]?: ReceiverParts } | null | undefined)?.[PARTS];
   if (parts !== undefined) return parts;
-  throw new ConfigError(`${where}: \`receiver\` must be a receiver, which createReceiver makes.`);
+  throw new ConfigError(`${where}: \`receiver\` must be a receiver made by createReceiver.`);
 }
 
 /**
- * Makes a receiver.
+ * Creates a receiver.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense.
  *
@@ -190,7 +191,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   const enqueue = queue && wrap(use, 'enqueue', enqueueInto(queue), given);
   const accepting = enqueue === undefined ? handling : enqueueEvents(enqueue, parts)(handling);
   const delivering = isAnsweredFirst
-    ? thenIdle(redriver)(limited(answering, storeForLater(answerParts)))
+    ? awaitIdle(redriver)(limited(answering, storeForLater(answerParts)))
     : accepting;
 
   let deliveries = 0;
@@ -199,7 +200,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     return report.conclude({ origin: 'push' }, (pass) => deliver(pass, request));
   }
 
-  /** Verifies, parses and dispatches a delivery. Every step up to the read of the body is synchronous. */
+  /** Verifies, parses and dispatches a delivery. All steps before the body is read are synchronous. */
   async function deliver(pass: OpenPass, request: WebhookRequest): Promise<OutcomeResult> {
     if (settings.logger === undefined) pass.logger = request.logger ?? console;
     if (inFlight.isClosed) throw receiverClosed();
@@ -239,14 +240,14 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     }: {
       readonly onRest?: ((rest: Promise<unknown>) => void) | undefined;
       readonly traceparent?: string | undefined;
-      /** Whether the redriver took it: then `close()` waits for that, and others may run the event first. */
+      /** Whether the redriver took it: `close()` already waits for that, and other processes may run the event first. */
       readonly isTaken?: boolean;
     },
   ): Promise<Outcome> {
     const { origin, event } = work;
     return report.conclude({ origin, event, isContended: isTaken, traceparent }, async (pass) => {
       if (!isTaken) inFlight.admit(pass);
-      if (work.origin === 'queue' && !store.durable) throw queueNeedsDurable('receiver.handle');
+      if (work.origin === 'queue' && !store.durable) throw queueInboxError('receiver.handle');
       const { result, rest } = await dispatch(work);
       if (rest !== undefined && onRest !== undefined) notify('waitUntil', onRest, { value: rest, logger });
       return result;
@@ -270,7 +271,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
       if (rests.length === 0) return counts;
       const ended = Promise.all(rests);
       if (waitUntil !== undefined) notify('waitUntil', waitUntil, { value: ended, logger });
-      // A platform can stop the process once its cron job has ended.
+      // A platform may stop the process when its cron job ends.
       else await orAborted(ended, signal);
       return counts;
     };
@@ -313,7 +314,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   return receiver;
 }
 
-/** Wraps a part in the layers that have something around it; the first layer is outermost. */
+/** Wraps a part in the layers that wrap it; the first layer is outermost. */
 function wrap<Name extends 'inbox' | 'conclude' | 'handler' | 'enqueue' | 'redrive'>(
   layers: readonly Layer[],
   name: Name,
@@ -326,7 +327,7 @@ function wrap<Name extends 'inbox' | 'conclude' | 'handler' | 'enqueue' | 'redri
   }, part);
 }
 
-/** Runs a function inside the layers that have something around it. */
+/** Runs a function inside the layers that wrap it. */
 function runInside<Result>(layers: readonly Layer[], name: 'poll' | 'detached', run: () => Result): Result {
   const outermost = layers.reduceRight((next, layer) => {
     const around = layer[name] as ((run: () => Result) => Result) | undefined;

@@ -1,4 +1,4 @@
-/** Everything that runs due events: one pass, passes at intervals, and passes because something may be due. */
+/** Runs due events: in single passes, in passes at intervals, and in passes after a wake-up. */
 import { isPromise } from '../core/awaitable.js';
 import { ConfigError, describeThrown } from '../core/errors.js';
 import { createdAtMs, type UnknownEvent } from '../core/events.js';
@@ -15,7 +15,7 @@ import type { Work } from './work.js';
 export interface StartOptions {
   /** The time from the end of one pass to the start of the next, in ms, plus or minus a fifth. @default 1_000 */
   readonly intervalMs?: number | undefined;
-  /** Ends it; handlers that run are waited for by `close()`. @default none: it ends with `close()` */
+  /** Stops the passes; `close()` waits for running handlers. @default none: `close()` stops them */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -24,10 +24,10 @@ const WIDTH = 16;
 
 const INTERVAL_MS = 1_000;
 
-/** After how long a pass over an inbox that answers immediately gives way to timers and sockets, in ms. */
+/** When every answer is synchronous, a pass yields to timers and sockets after this time, in ms. */
 const PAUSE_AFTER_MS = 50;
 
-/** The slots of `maxConcurrency`, as far as the redriver needs them. */
+/** The slots of `maxConcurrency`, as the redriver uses them. */
 export interface Capacity {
   readonly count: number;
   readonly free: number;
@@ -42,9 +42,9 @@ interface RedriverSettings {
   /** Runs one event to its outcome. */
   readonly runOne: (work: Work, onRest: (rest: Promise<unknown>) => void) => Promise<Outcome>;
   readonly capacity: Capacity | undefined;
-  /** Whether a wake-up starts passes although `start` was not called. */
+  /** Whether a wake-up starts passes even without a call of `start`. */
   readonly wakes: boolean;
-  /** Runs work that belongs to no request. */
+  /** Runs work outside of any request. */
   readonly detached: <Result>(run: () => Result) => Result;
   readonly leaseMs: number;
   readonly logger: Logger;
@@ -64,10 +64,10 @@ function byCreation(one: StoredEvent, other: StoredEvent): number {
 export class Redriver {
   readonly #settings: RedriverSettings;
   #intervalMs = INTERVAL_MS;
-  /** Ends the passes. Made when they begin: Workers refuse to make one while they load a module. */
+  /** Stops the passes. Created when they begin, because Workers forbid an AbortController while a module loads. */
   #stopping: AbortController | undefined;
   #loop: Promise<void> | undefined;
-  /** Handlers that the loop started and that outlive their time limit. */
+  /** Overdue handlers that the loop started. */
   readonly #overdue = new Set<Promise<unknown>>();
   #wasStarted = false;
   /** Whether passes are made at intervals. */
@@ -100,7 +100,7 @@ export class Redriver {
     this.#loop ??= detached(() => this.#run());
   }
 
-  /** Something may be due now. */
+  /** Asks for a pass, because something may be due now. */
   wake(): void {
     const { wakes, inFlight, detached } = this.#settings;
     this.#isWoken = true;
@@ -108,7 +108,7 @@ export class Redriver {
     if (this.#loop === undefined && wakes && !inFlight.isClosed) this.#loop = detached(() => this.#run());
   }
 
-  /** Resolves when the passes that a wake-up started, and their handlers, have ended, after a lease at the latest. */
+  /** Resolves when the passes of a wake-up and their handlers have ended, after a lease at the latest. */
   async idle(): Promise<void> {
     const { leaseMs, runtime } = this.#settings;
     if (this.#isBusy && !this.#isStarted) await atMost(leaseMs, this.#untilIdle(), runtime);
@@ -127,7 +127,7 @@ export class Redriver {
     void handler.then(() => this.#overdue.delete(handler));
   }
 
-  /** Ends the passes, and resolves when they have ended. */
+  /** Stops the passes, and resolves when they have ended. */
   async close(): Promise<void> {
     this.#stop();
     await this.#loop;
@@ -150,11 +150,11 @@ export class Redriver {
       await this.#pause(signal);
     }
     this.#loop = undefined;
-    // Something may have become due while the last pass of `start` ended.
+    // Something may have become due during the last pass of `start`.
     if (signal.aborted && this.#isWoken) this.wake();
   }
 
-  /** One pass; logs the first of several failures in a row, and the first success after them. */
+  /** Makes one pass. Logs the first of several failures in a row, and the first success after them. */
   async #tryPass(signal: AbortSignal): Promise<boolean> {
     const { logger } = this.#settings;
     try {
@@ -175,7 +175,7 @@ export class Redriver {
   async #pause(signal: AbortSignal): Promise<void> {
     const { runtime } = this.#settings;
     if (signal.aborted) return;
-    // Processes that start together must not keep looking at the same time.
+    // Processes that start together must not keep polling at the same time.
     const waitMs = this.#intervalMs * (0.8 + runtime.random() * 0.4);
     await new Promise<void>((resolve) => {
       const timer = this.#isStarted
@@ -190,14 +190,14 @@ export class Redriver {
   }
 
   /**
-   * Runs due events, a few at a time, until nothing is due, the signal aborts, or a lease has passed: later, events
-   * that were taken first and not run would be due again. Resolves to whether more can be due.
+   * Runs due events, a few at a time, until nothing is due, the signal aborts, or a lease has passed. After a lease,
+   * taken events that have not run yet would be due again. Resolves to whether more events can be due.
    *
    * @throws {StablehooksError} `ERR_INBOX_FAILED`
    */
   pass(options: PassOptions): Promise<boolean> {
     this.#hasRedriven = true;
-    // No other process runs the taken events for a lease, so `close()` waits for them.
+    // The taken events are not due in other processes during a lease, so `close()` waits for them.
     return this.#settings.inFlight.track(this.#runDue(options));
   }
 
@@ -217,21 +217,21 @@ export class Redriver {
     };
     try {
       while (!signal?.aborted && !inFlight.isClosed && runtime.elapsed() < until) {
-        // A request for each event that ends would take most of the time.
+        // One request to the inbox per ended event would take most of the time.
         const room = running.size > width / 2 ? 0 : Math.min(width - running.size, capacity?.free ?? width);
         const answer = room === 0 ? [] : store.takeDue(room);
         const due = isPromise(answer) ? await answer : answer;
         // Of the events of one key, the first to be claimed runs first.
         for (const stored of [...due].sort(byCreation)) start(stored);
         if (due.length > 0) {
-          // An inbox and handlers that answer immediately would keep the process from everything else.
+          // Synchronous inboxes and handlers would block the event loop.
           if (!isPromise(answer) && runtime.elapsed() - pausedAt > PAUSE_AFTER_MS) {
             await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
             pausedAt = runtime.elapsed();
           }
           continue;
         }
-        // Without a pause since the room was counted: a slot that is released meanwhile would be missed.
+        // No await since the room was counted: the release of a slot would be missed.
         if (running.size > 0) await Promise.race(running);
         else if (room === 0) await capacity?.freed(signal);
         else return false;
@@ -242,7 +242,7 @@ export class Redriver {
     }
   }
 
-  /** Says once that an event waits for its retry and, as far as this process and the inbox know, nothing redrives. */
+  /** Warns once if an event waits for its retry and, as far as this process and the inbox know, nothing redrives it. */
   warnIfIdle({ id }: UnknownEvent): void {
     const { store, inbox, logger } = this.#settings;
     if (this.#hasWarned || this.#hasRedriven || !store.durable) return;

@@ -1,4 +1,4 @@
-/** Turns results and errors into outcomes: the only place that catches, logs and tells the observer. */
+/** Turns results and errors into outcomes: the only place that catches, logs and calls the observer. */
 import { describeThrown, messageOf } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
 import { log, notify } from '../core/log.js';
@@ -14,14 +14,14 @@ export interface OpenPass extends Pass {
   logger: Logger;
   /** Whether `close()` waits for it. */
   isInFlight: boolean;
-  /** Whether another process may run the event first, as of several that redrive: then it is not worth a line. */
+  /** Whether another process may run the event first, as when several redrive. That is not worth a line. */
   readonly isContended: boolean;
 }
 
-/** What is known of a pass when it begins. A delivery gets its event and `secretIndex` later. */
+/** The facts about a pass when it begins. A delivery adds its event and `secretIndex` later. */
 type PassStart = Pick<Pass, 'origin'> &
   Partial<Pick<OpenPass, 'event' | 'secretIndex' | 'isContended'>> & {
-    /** The trace context that its event came with. */
+    /** The trace context of its event. */
     readonly traceparent?: string | undefined;
   };
 
@@ -83,17 +83,17 @@ export class Report {
   }
 }
 
-/** Whether another process was first: it runs the event, and no line is needed. */
+/** Whether another process runs the event already. */
 function isContention({ isContended }: OpenPass, { error }: Outcome): boolean {
   return isContended && (error?.code === 'ERR_KEY_BUSY' || error?.code === 'ERR_EVENT_BUSY');
 }
 
 /**
- * Logs an outcome in one line, with the fix, if it has an error, as every receiver does by its `logger`.
- * No line holds a payload, a secret, a token or a signature. An error that a handler threw is logged with its message
+ * Logs an outcome that has an error, in one line with the fix, as every receiver does by its `logger`.
+ * No line contains a payload, a secret, a token or a signature. An error thrown by a handler is logged with its message
  * and stack.
  *
- * @param logger - takes one string per line. @default console
+ * @param logger - receives one string per line. @default console
  */
 export function logOutcome({ kind, origin, event, error }: Outcome, logger: Logger = console): void {
   if (error === undefined) return;

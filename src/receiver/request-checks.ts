@@ -1,7 +1,7 @@
-/** The checks of a request before anything of its body is read. */
+/** The checks of a request before its body is read. */
 import { ConfigError, StablehooksError } from '../core/errors.js';
 
-/** The compressions of HTTP (RFC 9110, 8.4.1, and its registry), with their aliases. Other values name no compression. */
+/** The compressions of HTTP (RFC 9110, 8.4.1, and its registry), with their aliases. */
 const COMPRESSIONS = new Set(['gzip', 'x-gzip', 'deflate', 'br', 'zstd', 'compress', 'x-compress']);
 
 /** The members of a request that are checked. */

@@ -4,33 +4,33 @@ import { orTimeout, type Runtime } from '../core/runtime.js';
 import { type Secret, type SecretFunction, type Secrets, toSecrets } from '../core/signature.js';
 
 /**
- * What a `secret` function sees of a delivery that is not verified yet: everything in it is the sender's claim. It
- * can choose whose secret must match, and nothing else.
+ * The unverified request that a `secret` function receives. Everything in it is a claim of the sender: use it only to
+ * select the secret that must match.
  */
 export interface SecretRequest {
   /**
-   * The path as the sender requested it, before a framework removed a prefix that it mounts the receiver at. It is not
-   * decoded. `''` where there is none, as in SQS, or where the adapter does not hand it in.
+   * The requested path, including the prefix that a framework mounts the receiver at. It is not decoded. `''` where
+   * there is no path, as in SQS, or where the adapter does not pass it.
    */
   readonly path: string;
   /** The parameters after the `?`, decoded. */
   readonly query: URLSearchParams;
   readonly headers: {
-    /** The value of a header, several joined by a comma; `null` when there is none. The name is case-insensitive. */
+    /** The value of a header, several joined by a comma; `null` if it is missing. The name is case-insensitive. */
     get(name: string): string | null;
   };
 }
 
-/** Fixed secrets, or a function that is called at each delivery, before anything of it is trusted. */
+/** Fixed secrets, or a function that is called for each delivery before anything in it is trusted. */
 export type ReceiverSecret = Secrets | SecretFunction<[request: SecretRequest]>;
 
-/** The members of a request that a `secret` function sees. */
+/** The members of a request that a `secret` function receives. */
 interface RequestHead {
   readonly url?: string | undefined;
   header(name: string): string | null | undefined;
 }
 
-/** How long to wait for a function that returns a secret. */
+/** The time limit of a `secret` function. */
 interface Limit {
   readonly runtime: Runtime;
   readonly timeoutMs: number;
@@ -40,8 +40,8 @@ interface Limit {
 export type SecretOfRequest = readonly Secret[] | ((request: RequestHead) => SecretFunction);
 
 /**
- * Reads the option. Fixed secrets are copied, so later changes to them do not change the receiver. A function is
- * waited for at most `timeoutMs`, because any sender can make the receiver call it.
+ * Reads the option. Fixed secrets are copied, so later changes to them do not affect the receiver. A function has at
+ * most `timeoutMs` to answer, because any sender can make the receiver call it.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when fixed secrets are missing, empty, padded or of another type.
  */
@@ -65,7 +65,7 @@ function inTime<Answer>(
 }
 
 function toSecretRequest(request: RequestHead): SecretRequest {
-  // Some platforms give an absolute URL. What follows a # is never sent.
+  // Some platforms pass an absolute URL. A fragment (#) is never sent.
   const [target = ''] = (request.url ?? '').replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '').split('#', 1);
   const end = target.indexOf('?');
   return Object.freeze({

@@ -1,4 +1,4 @@
-/** A receiver where an adapter or a poller expects one. */
+/** A receiver, or a function that creates one, as adapters and pollers accept it. */
 import { ConfigError } from '../core/errors.js';
 import { type Outcome, toFailure } from './outcome.js';
 import type { Receiver } from './receiver.js';
@@ -6,27 +6,27 @@ import { logOutcome } from './report.js';
 import type { WebhookRequest } from './request.js';
 
 /**
- * A receiver, or a function that makes it at the first use, so that a build (such as `next build`) needs neither secrets
- * nor connections.
+ * A receiver, or a function that creates it at the first use. With a function, a build (such as `next build`) needs
+ * neither secrets nor connections.
  */
 export type ReceiverSource = Receiver | (() => Receiver);
 
-/** Takes one delivery. Its promise never rejects. */
+/** Accepts one delivery. Its promise never rejects. */
 export type Receive = (request: WebhookRequest) => Promise<Outcome>;
 
 /**
- * Returns a function that returns the receiver. A function given as `source` is called at the first use and its receiver
- * is kept; after a failure it is called again at the next use.
+ * Returns a function that returns the receiver. A function given as `source` is called at the first use, and its receiver
+ * is kept. After a failure it is called again at the next use.
  *
- * @param where - what the argument belongs to, such as `toExpressHandler`; it begins every message.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `source` is neither; at a use, when its function fails or returns something
- * else.
+ * @param where - the caller, such as `toExpressHandler`; it begins every message.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `source` is neither; and at a use, when the function fails or returns
+ * another value.
  */
 export function toReceiver(where: string, source: ReceiverSource): () => Receiver {
   if (isReceiver(source)) return () => source;
   if (typeof source !== 'function') {
     throw new ConfigError(
-      `${where}: \`receiver\` must be a receiver, which createReceiver makes, or a function that returns it.`,
+      `${where}: \`receiver\` must be a receiver made by createReceiver, or a function that returns one.`,
     );
   }
   let made: Receiver | undefined;
@@ -37,8 +37,8 @@ export function toReceiver(where: string, source: ReceiverSource): () => Receive
 }
 
 /**
- * Returns the `receive` of the receiver. A function given as `source` is called at the first delivery; its failure is the
- * outcome `failed` with `ERR_CONFIG_INVALID`, which is logged, and it is called again at the next delivery.
+ * Returns the `receive` of the receiver. A function given as `source` is called at the first delivery. If it fails, the
+ * outcome is `failed` with `ERR_CONFIG_INVALID`, which is logged, and the next delivery calls it again.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `source` is neither a receiver nor a function.
  */
@@ -65,7 +65,7 @@ function make(where: string, source: () => Receiver): Receiver {
     throw new ConfigError(`${where}: the function that makes the receiver failed; see the cause.`, { cause });
   }
   if (isReceiver(receiver)) return receiver;
-  throw new ConfigError(`${where}: the function must return a receiver, which createReceiver makes.`);
+  throw new ConfigError(`${where}: the function must return a receiver made by createReceiver.`);
 }
 
 function isReceiver(value: unknown): value is Receiver {

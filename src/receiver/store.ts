@@ -10,7 +10,7 @@ import type { Work } from './work.js';
 
 /** How a page of events is recorded. */
 export interface RecordOptions {
-  /** When events that this process dispatches are due, in ms from now, if nothing runs them before. */
+  /** When events that this process dispatches are due, in ms from now. */
   readonly dueInMs: number;
   readonly origin: Origin;
   /** The JSON of each event as it arrived, in the same order. @default the events serialized */
@@ -163,7 +163,7 @@ export class Store {
     return result;
   }
 
-  /** Records an event that this process has no handler for. */
+  /** Records an event without a handler in this process. */
   async ignoreOne({ event, origin, json }: Work): Promise<RecordResult | undefined> {
     const texts = json === undefined ? undefined : [json];
     const [result] = await this.ask(() => this.#inbox.ignore([event], { origin, json: texts }));
@@ -171,8 +171,8 @@ export class Store {
   }
 
   /**
-   * Records events without running them: those that this process dispatches as due, other known types as ignored,
-   * unknown types as parked. Answers for each, in order.
+   * Records events without running them: events that this process dispatches as due, other known types as ignored,
+   * unknown types as parked. Returns a result for each, in order.
    */
   async record(
     events: readonly UnknownEvent[],
@@ -221,14 +221,14 @@ function at<Value>(list: readonly Value[], index: number): Value {
 const INBOX = 'ERR_INBOX_FAILED';
 
 function isProduction(): boolean {
-  // By globalThis: bundlers for edge runtimes warn about the members of `process`.
+  // Through globalThis, because bundlers for edge runtimes warn about the members of `process`.
   const { process } = globalThis;
   return process?.env?.['NODE_ENV'] === 'production';
 }
 
 const warned = new WeakSet<Inbox<unknown>>();
 
-/** Says once per inbox that it is not durable, and the fix. */
+/** Warns once per inbox that it is not durable, with the fix. */
 export function warnNotDurable(
   inbox: Inbox<unknown>,
   { where, logger }: { /** Such as "a poller uses it". */ readonly where: string; readonly logger: Logger },

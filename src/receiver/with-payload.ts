@@ -11,11 +11,11 @@ import type {
 import type { Handler, HandlerContext } from './handler.js';
 
 /**
- * Checks the payload before the handler runs, and narrows it to the output of the schema.
+ * Checks the payload before the handler runs, and passes the output of the schema to the handler.
  *
  * @param schema - a Standard Schema, such as one of zod, valibot or arktype.
- * @returns a handler. It fails with `ERR_PAYLOAD_INVALID` when the payload does not match, so the event runs again
- * once the schema is corrected. The error names the fields that the schema declares, and no content of the payload.
+ * @returns a handler. It fails with `ERR_PAYLOAD_INVALID` when the payload does not match, and the event runs again once
+ * the schema is corrected. The error names the fields that the schema declares, and contains nothing of the payload.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the first argument is not a schema or the second not a function.
  *
  * @example
@@ -47,7 +47,7 @@ export function withPayload<Output, Type extends EventType = EventType, Tx = und
   };
 }
 
-/** How many issues an error names: each is looked up by further validations. */
+/** How many issues an error names: the names of each cost further validations. */
 const MAX_ISSUES = 10;
 
 async function refuse(
@@ -71,7 +71,7 @@ function keysOf(path: SchemaIssue['path'] = []): readonly PropertyKey[] {
   return path.map((part) => (typeof part === 'object' ? part.key : part));
 }
 
-/** The path of an issue; keys that the schema does not declare are content of the payload, and become `*`. */
+/** The path of an issue. Keys that the schema does not declare are content of the payload, and become `*`. */
 async function toNames(
   schema: StandardSchema,
   payload: UnknownPayload,
@@ -89,8 +89,8 @@ async function toNames(
 }
 
 /**
- * Whether the schema has the name: the payload does not have it, or no issue follows when the payload has another text
- * wherever it has this one.
+ * Whether the schema declares the name: the payload does not have it, or no issue follows when every occurrence in the
+ * payload is replaced.
  */
 async function declares(schema: StandardSchema, payload: UnknownPayload, name: string): Promise<boolean> {
   const other = similarName(name);
@@ -104,7 +104,7 @@ async function declares(schema: StandardSchema, payload: UnknownPayload, name: s
   }
 }
 
-/** A name of the same form, so that a pattern for keys fits both: the last letter or digit is another one. */
+/** A name of the same form, which a pattern for keys accepts as well: with another last letter or digit. */
 function similarName(name: string): string {
   const at = name.search(/[a-z\d](?=[^a-z\d]*$)/i);
   if (at === -1) return `${name}x`;
@@ -114,7 +114,7 @@ function similarName(name: string): string {
   return name.slice(0, at) + String.fromCharCode(other) + name.slice(at + 1);
 }
 
-/** A copy of the value with another text for each key and string that is `name`. */
+/** A copy of the value in which each key and string equal to `name` is replaced. */
 function rename(value: unknown, name: string, other: string): unknown {
   if (value === name) return other;
   if (typeof value !== 'object' || value === null) return value;

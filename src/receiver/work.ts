@@ -1,4 +1,4 @@
-/** The seams of the receiver: how an event passes from part to part, and where layers wrap a part. */
+/** The interfaces between the parts of the receiver, where layers can wrap a part. */
 import type { UnknownEvent, WebhookEvent } from '../core/events.js';
 import type { Inbox, Lease, Origin } from '../core/ports.js';
 import type { HandlerContext } from './handler.js';
@@ -15,7 +15,7 @@ export interface Work {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** How a piece of work ended. */
+/** The result of a piece of work. */
 export interface Run {
   readonly result: OutcomeResult;
   /** The work that goes on after the answer: an overdue handler, or one that runs after a 202. It never rejects. */
@@ -38,7 +38,7 @@ export type Enqueue = (
   },
 ) => Promise<void>;
 
-/** Runs due events once. */
+/** Runs the due events once. */
 export type Redrive = () => Promise<OutcomeCounts>;
 
 /** The facts about a delivery or a stored event while it passes through the receiver. */
@@ -57,38 +57,38 @@ export type Conclude = (
 
 /** The facts about a poll that a layer can observe; the report of a poll fits. */
 export interface PollSummary {
-  /** Whether this poll has proven everything up to the new watermark. */
+  /** Whether this poll proved everything up to the new watermark. */
   readonly proven: boolean;
-  /** ISO; `null` when it is not known. */
+  /** ISO 8601; `null` when it is unknown. */
   readonly watermark: string | null;
   /** The gaps that are open after the poll. */
   readonly gaps: readonly unknown[];
-  /** Events that only the list had, and that took effect or were enqueued. */
+  /** Events that were only in the list, and that took effect or were enqueued. */
   readonly recovered: number;
   readonly problems: readonly { readonly code: string }[];
 }
 
 /**
- * An optional feature around the core, such as `openTelemetry()`: each member wraps one seam, once, when the receiver
- * is made. A wrapper calls `next` synchronously and exactly once, returns what it returns, and lets errors pass.
+ * An optional feature around the core, such as `openTelemetry()`. Each member wraps one part, once, when the receiver is
+ * created. A wrapper calls `next` synchronously and exactly once, returns its result, and lets errors pass.
  */
 export interface Layer {
   /** Decorates the inbox; {@link decorateInbox} helps. */
   inbox?(next: Inbox<unknown>): Inbox<unknown>;
-  /** Around each pass of a delivery or stored event, up to its outcome. */
+  /** Wraps each pass of a delivery or stored event, up to its outcome. */
   conclude?(next: Conclude): Conclude;
-  /** Around each run of a handler. */
+  /** Wraps each run of a handler. */
   handler?(next: CallHandler): CallHandler;
-  /** Around each event that is put into the queue, recorded in the app's `inbox`. */
+  /** Wraps each call that puts an event into the queue; the event is recorded in the app's `inbox`. */
   enqueue?(next: Enqueue, inbox: Inbox<unknown>): Enqueue;
-  /** Around each call of `receiver.redrive`. */
+  /** Wraps each call of `receiver.redrive`. */
   redrive?(next: Redrive): Redrive;
-  /** Around each poll. */
+  /** Wraps each poll. */
   poll?<Summary extends PollSummary>(run: () => Promise<Summary>): Promise<Summary>;
-  /** Runs work that belongs to no request, such as a timer's. */
+  /** Runs work outside of any request, such as a timer's. */
   detached?<Result>(run: () => Result): Result;
-  /** Called with the app's inbox when the receiver is made. */
+  /** Called with the app's inbox when the receiver is created. */
   opened?(inbox: Inbox<unknown>): void;
-  /** Called with the app's inbox when the receiver is closed: the app may close its connections from now on. */
+  /** Called with the app's inbox when the receiver is closed. The app may close its connections after that. */
   closed?(inbox: Inbox<unknown>): void;
 }

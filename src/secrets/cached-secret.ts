@@ -10,20 +10,20 @@ import { Lru } from './lru.js';
 
 /** Options of {@link cachedSecret}. */
 export interface CachedSecretOptions {
-  /** After how long a secret is fetched again, in ms. A new secret works after it. */
+  /** After how long a secret is fetched again, in ms. A new secret is in use after this time. */
   readonly ttlMs: number;
-  /** How long after `ttlMs` the old secret is used while calls fail (stale-if-error), in ms. @default 3_600_000 */
+  /** How long after `ttlMs` the old secret is used while fetches fail (stale-if-error), in ms. @default 3_600_000 */
   readonly maxStaleMs?: number | undefined;
-  /** After how long a call counts as failed, in ms. Its late answer is ignored. @default 5_000 */
+  /** After how long a fetch counts as failed, in ms. A late answer is ignored. @default 5_000 */
   readonly timeoutMs?: number | undefined;
   /**
-   * How many secrets are kept, and how many other keys as unknown or failed, each by LRU. As many calls can run at the
-   * same time for keys without a cached secret.
+   * How many secrets are kept, and separately how many unknown or failed keys, both by LRU. It is also the maximum number
+   * of simultaneous fetches for keys without a cached secret.
    *
    * @default 1_000
    */
   readonly maxEntries?: number | undefined;
-  /** Receives a line when a cached secret cannot be fetched again, and one when it can. @default console */
+  /** Receives a line when a cached secret cannot be fetched again, and another when it can. @default console */
   readonly logger?: Logger | undefined;
   /** Time and timers, for tests. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
@@ -33,7 +33,7 @@ export interface CachedSecretOptions {
 export interface KeyedSecretOptions extends CachedSecretOptions {
   /**
    * The key of the secret that a request needs: at most 512 characters, or `null` for an unknown sender. The request is
-   * not verified: return `null` for everything that cannot be a key, because each other key is looked up.
+   * not verified. Return `null` for everything that cannot be a key, because every other key is looked up.
    */
   readonly key: (request: SecretRequest) => string | null;
 }
@@ -49,12 +49,12 @@ const ONLY_KEY = '';
 
 interface Known {
   readonly secrets: Secrets;
-  /** When the call began: the answer is at least as new. */
+  /** When the fetch began: the answer is at least as new. */
   readonly askedAt: number;
   readonly isFailing: boolean;
 }
 
-/** The last call of a key found no secret, or failed. */
+/** The last fetch of a key found no secret, or failed. */
 interface Miss {
   readonly askedAt: number;
   readonly lifetimeMs: number;
@@ -62,24 +62,24 @@ interface Miss {
 }
 
 /**
- * Caches what a function fetches from a secret manager, for the `secret` of a receiver.
+ * Caches the secrets that a function fetches from a secret manager, for the `secret` of a receiver.
  *
- * A secret older than `ttlMs` is fetched again before the delivery is verified (single-flight: one call per key). If the
- * call fails, the old secret is used for `maxStaleMs` more and a line is logged; later deliveries do not wait for calls
- * until one succeeds. After `maxStaleMs` deliveries are answered 503. A key without a secret is asked for again after
- * 10 s, a failed call repeated after 1 s.
+ * A secret older than `ttlMs` is fetched again before the delivery is verified (single-flight: one fetch per key). If the
+ * fetch fails, the old secret is used for `maxStaleMs` more, a line is logged, and later deliveries do not wait for
+ * fetches until one succeeds. After `maxStaleMs` deliveries are answered 503. A key without a secret is looked up again
+ * after 10 s, and a failed fetch is repeated after 1 s.
  *
- * Without `key`, there is one secret. With it, the function receives the key and nothing else of the request, so no
- * sender can have a secret cached for another one.
+ * Without `key` there is one secret. With `key`, the function receives only the key of the request, so no sender can
+ * cause a secret to be cached for another sender.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or wrong, or the function takes a key
- * and there is no `key`. The returned function rejects when nothing is cached and the call fails.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or wrong, or the function has a parameter
+ * and `key` is missing. The returned function rejects when nothing is cached and the fetch fails.
  *
  * @example
  * ```ts
  * const secret = cachedSecret((tenant) => fetchSecret(`webhook/${tenant}`), {
  *   ttlMs: 60_000,
- *   // Without the list of tenants, each made-up key is a call.
+ *   // Without the list of tenants, each made-up key is a fetch.
  *   key: ({ path }) => tenants.find((tenant) => path === `/hooks/${tenant}`) ?? null,
  * });
  * ```
@@ -112,12 +112,12 @@ export function cachedSecret(
   });
   const { key: keyOf, ttlMs, maxStaleMs, timeoutMs, maxEntries, logger } = checked;
   const runtime = toRuntime(checked.runtime);
-  // Apart, so that made-up keys evict no secret.
+  // Separate, so made-up keys evict no secret.
   const known = new Lru<Known>(maxEntries);
   const misses = new Lru<Miss>(maxEntries);
   const calls = new Map<string, Promise<Secrets | null>>();
 
-  /** A clock that was set back must not keep an answer for longer. */
+  /** A clock that is set back must not extend the life of an answer. */
   const ageOf = ({ askedAt }: { readonly askedAt: number }) => {
     const age = runtime.now() - askedAt;
     return age < 0 ? Number.POSITIVE_INFINITY : age;
@@ -133,7 +133,7 @@ export function cachedSecret(
     return cached.isFailing ? cached.secrets : answerOrStale;
   }
 
-  /** Joins the call that runs for the key, or starts one. */
+  /** Joins the running fetch of the key, or starts one. */
   function fetchOnce(key: string): Promise<Secrets | null> {
     const running = calls.get(key);
     if (running !== undefined) return running;

@@ -9,7 +9,7 @@ export class Lru<Value> {
 
   get(key: string): Value | undefined {
     const value = this.#entries.get(key);
-    // A map keeps the order in which keys were set.
+    // A map keeps its keys in the order of insertion.
     if (value !== undefined && this.#entries.size > 1) this.set(key, value);
     return value;
   }

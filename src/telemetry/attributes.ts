@@ -1,10 +1,10 @@
-/** The names of spans, and the attributes of spans and metrics: made once for each operation, type and outcome. */
+/** The names of spans, and the attributes of spans and metrics, created once per operation, type and outcome. */
 import { type Attributes, SpanKind } from '@opentelemetry/api';
 import { isEventType, type UnknownEvent } from '../core/events.js';
 import type { Origin } from '../core/ports.js';
 import type { Outcome } from '../receiver/outcome.js';
 
-/** The steps as the semantic conventions for messaging (1.45.0) sort them, and the histogram of each. */
+/** The steps by the semantic conventions for messaging (1.45.0), and the histogram of each. */
 export const OPERATIONS = {
   receive: { kind: SpanKind.CONSUMER, type: 'receive', duration: undefined },
   claim: { kind: SpanKind.CLIENT, type: 'receive', duration: 'operationDuration' },
@@ -20,7 +20,7 @@ export const OPERATIONS = {
 
 export type Operation = keyof typeof OPERATIONS;
 
-/** The value for everything that is not one of a few known values, as for `http.request.method` in the conventions. */
+/** The value in place of rare values, as for `http.request.method` in the conventions. */
 export const OTHER = '_OTHER';
 
 /** The attributes of one step. */
@@ -28,7 +28,7 @@ export interface StepAttributes {
   /** The name of the span. */
   readonly name: string;
   readonly metric: Attributes;
-  /** Those of the span when it starts. */
+  /** The attributes of the span at its start. */
   readonly span: Attributes;
 }
 
@@ -77,7 +77,7 @@ export class AttributeCache {
   }
 }
 
-/** The map of a key: to join several keys to a string takes longer than to look each of them up. */
+/** The map of a key. Nested maps are faster than one map with joined keys. */
 function inner<Key, InnerKey, Value>(maps: Map<Key, Map<InnerKey, Value>>, key: Key): Map<InnerKey, Value> {
   return orMade(maps, key, () => new Map());
 }
@@ -90,7 +90,7 @@ function orMade<Key, Value>(values: Map<Key, Value>, key: Key, make: () => Value
   return made;
 }
 
-/** The service can add types, and a metric must not grow with them. */
+/** The type, or {@link OTHER}: the service can add types, and the number of time series must not grow with them. */
 export function knownType({ type }: UnknownEvent): string {
   return isEventType(type) ? type : OTHER;
 }

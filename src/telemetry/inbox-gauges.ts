@@ -16,29 +16,29 @@ export function createGauges(meter: Meter): Gauges {
     meter.createObservableGauge(name, { unit, description });
   return {
     events: gauge('stablehooks.inbox.events', '{event}', 'Events in the inbox that are not done, by state.'),
-    oldest: gauge('stablehooks.inbox.oldest', 's', 'Since when the oldest event has been in its state.'),
+    oldest: gauge('stablehooks.inbox.oldest', 's', 'How long the oldest event has been in its state.'),
     readable: meter.createObservableGauge('stablehooks.inbox.readable', {
-      description: '1 if the inbox could be read; 0 if not, and then the other gauges have old values.',
+      description: '1 if the inbox could be read; 0 if not, when the other gauges are stale.',
     }),
     watermarkLag: gauge('stablehooks.poll.watermark_lag', 's', 'How far the watermark is behind now.'),
     gaps: gauge('stablehooks.poll.gaps', '{gap}', 'Gaps that are open and not acknowledged.'),
   };
 }
 
-/** The values of the gauges: of several inboxes with the same attributes, the worst. */
+/** The values of the gauges; the worst of each for several inboxes with the same attributes. */
 interface InboxSummary {
   /** Whether every inbox could be read. */
   readonly readable: boolean;
   readonly states: ReadonlyMap<InboxState, { readonly count: number; readonly oldestMs: number }>;
-  /** `undefined` before a poll was answered. */
+  /** `undefined` before the first answer to a poll. */
   readonly watermarkLagMs: number | undefined;
   readonly gaps: number | undefined;
 }
 
-/** How long to wait for an inbox, in ms: exporters that are asked for metrics wait without a limit. */
+/** How long to wait for an inbox, in ms. Exporters wait for metrics without a limit. */
 const READ_TIMEOUT_MS = 5_000;
 
-/** The inboxes that are in use. */
+/** The inboxes in use. */
 export class Inboxes {
   readonly #runtime: Runtime;
   readonly #users = new Map<InboxOperations, number>();
@@ -60,8 +60,8 @@ export class Inboxes {
   }
 
   /**
-   * Reads the inboxes. While an inbox cannot be read, a reader with cumulative values exports the last ones again, and
-   * `readable` is 0.
+   * Reads the inboxes. While an inbox cannot be read, `readable` is 0, and a reader of cumulative values exports the last
+   * values again.
    */
   async observe(result: BatchObservableResult, gauges: Gauges, common: Attributes): Promise<void> {
     const all = await Promise.allSettled([...this.#users.keys()].map((inbox) => this.#read(inbox)));
@@ -73,12 +73,12 @@ export class Inboxes {
       result.observe(gauges.events, count, attributes);
       result.observe(gauges.oldest, oldestMs / 1_000, attributes);
     }
-    // No process polls, or no poll was answered yet.
+    // No process polls, or no poll has been answered yet.
     if (watermarkLagMs !== undefined) result.observe(gauges.watermarkLag, watermarkLagMs / 1_000, common);
     if (gaps !== undefined) result.observe(gauges.gaps, gaps, common);
   }
 
-  /** Joins the read that runs: the reads of an inbox that hangs must not take all its connections. */
+  /** Joins a running read, because the reads of a hanging inbox must not use up its connections. */
   #read(inbox: InboxOperations): ReturnType<typeof readInbox> {
     let running = this.#reads.get(inbox);
     if (running === undefined) {
@@ -109,7 +109,7 @@ function summarize(
     for (const { state, count, oldest } of counts) {
       if (state === 'done') continue;
       const { count: most = 0, oldestMs: longest = 0 } = states.get(state) ?? {};
-      // Without an event the age is 0, so that an alert on it ends.
+      // Without an event the age is 0, so an alert on it ends.
       const oldestMs = oldest === null ? 0 : Math.max(0, now - oldest);
       states.set(state, { count: Math.max(most, count), oldestMs: Math.max(longest, oldestMs) });
     }

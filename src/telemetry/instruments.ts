@@ -5,7 +5,7 @@ import { createGauges, type Gauges } from './inbox-gauges.js';
 /** Buckets of durations in seconds, by the semantic conventions. */
 const DURATIONS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 
-/** Buckets of ages in seconds: from a delivery that is in time to one that took days. */
+/** Buckets of ages in seconds: from a prompt delivery to one that took days. */
 const AGES = [0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3_600, 10_800, 43_200, 86_400, 604_800];
 
 const ATTEMPTS = [1, 2, 3, 5, 8, 13, 25];
@@ -49,7 +49,7 @@ export function createInstruments(meter: Meter): Instruments {
     eventAge: seconds('stablehooks.event.age', 'From the creation of an event until it was done.', AGES),
     attempts: meter.createHistogram('stablehooks.attempts', {
       unit: '{attempt}',
-      description: 'At which attempt an event was handled or dead-lettered.',
+      description: 'The attempt at which an event was handled or dead-lettered.',
       advice: { explicitBucketBoundaries: ATTEMPTS },
     }),
     processDuration: seconds('messaging.process.duration', 'How long handlers ran.'),
@@ -63,7 +63,7 @@ export function createInstruments(meter: Meter): Instruments {
   };
 }
 
-/** Counts here and adds at each collection: an SDK sorts and serializes the attributes whenever something is added. */
+/** Counts here and adds at each collection, because an SDK sorts and serializes the attributes at every addition. */
 class LocalCounter {
   readonly #counter: Counter;
   readonly #counts = new Map<Attributes, number>();

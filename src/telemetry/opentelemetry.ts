@@ -1,4 +1,4 @@
-/** `stablehooks/opentelemetry`: a layer that reports spans and metrics of a receiver and its poller. */
+/** `stablehooks/opentelemetry`: a layer that exports spans and metrics of a receiver and its poller. */
 import {
   type Attributes,
   type BatchObservableResult,
@@ -27,15 +27,15 @@ import { isSampled, toTraceparent } from './trace-context.js';
 
 /** Options of {@link openTelemetry}. */
 export interface OpenTelemetryOptions {
-  /** Where spans go. @default the global provider, at each span */
+  /** Receives the spans. @default the global provider, at each span */
   readonly tracerProvider?: TracerProvider | undefined;
-  /** Where metrics go. @default the global provider, as it is at the first measurement */
+  /** Receives the metrics. @default the global provider at the first measurement */
   readonly meterProvider?: MeterProvider | undefined;
-  /** Attributes of every span and metric, such as a name that tells two receivers of one process apart. @default none */
+  /** Attributes of every span and metric, such as a name that distinguishes two receivers of a process. @default none */
   readonly attributes?: Attributes | undefined;
   /**
-   * Whether the events of the inbox are counted, and the state of catch-up read, at each collection of metrics: two
-   * queries. Every process that does so exports the same numbers.
+   * Whether each collection of metrics counts the events of the inbox and reads the state of catch-up, in two queries.
+   * Every process with this option exports the same numbers.
    *
    * @default true
    */
@@ -44,15 +44,15 @@ export interface OpenTelemetryOptions {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** The outcomes whose span has the status ERROR: a person has to act. */
+/** The outcomes whose span has the status ERROR, because a person has to act. */
 const ERRORS: ReadonlySet<OutcomeKind> = new Set<OutcomeKind>(['failed', 'unavailable', 'dead']);
 
 /**
- * Makes the layer: `createReceiver({ use: [openTelemetry()] })`. It observes the receiver and its poller;
+ * Creates the layer: `createReceiver({ use: [openTelemetry()] })`. It observes the receiver and its poller;
  * docs/telemetry.md lists the spans, metrics and attributes.
  *
- * No span or metric holds a payload, a body, a secret, a token, a signature, an ordering key or a message of an error.
- * Spans hold the event's id. Without a registered SDK nothing is recorded.
+ * No span or metric contains a payload, a body, a secret, a token, a signature, an ordering key or an error message.
+ * Spans contain the event's id. Without a registered SDK nothing is recorded.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or makes no sense.
  */
@@ -74,14 +74,14 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
   const inboxes = new Inboxes(runtime);
   const tracer = (tracerProvider ?? trace).getTracer('stablehooks');
   const steps = new Steps({ tracer, attributes: cache, instruments, runtime });
-  /** The events of leases: an inbox completes a lease. */
+  /** The events of leases, because an inbox completes a lease without its event. */
   const events = new WeakMap<Lease, UnknownEvent>();
-  /** The contexts of the passes whose handlers run: the end of an overdue handler is reported by a timer of all. */
+  /** The contexts of the passes whose handlers run, because a shared timer reports the end of an overdue handler. */
   const passes = new WeakMap<UnknownEvent, Context>();
   let made: Instruments | undefined;
   let madeBy: MeterProvider | undefined;
 
-  /** The instruments of the provider. The SDK can start after the first measurement, which went nowhere. */
+  /** The instruments of the current provider. The SDK can start after the first measurement. */
   function instruments(): Instruments {
     const provider = meterProvider ?? metrics.getMeterProvider();
     if (made !== undefined && madeBy === provider) return made;
@@ -140,7 +140,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
     if (problem !== undefined && result === 'unproven') setError(span, problem.code);
   }
 
-  /** Runs the step of a page of events. */
+  /** Runs the step for a page of events. */
   function runPage<Result>(
     operation: 'record' | 'ignore',
     page: readonly UnknownEvent[],
@@ -196,7 +196,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
     },
 
     conclude: (next) => (pass, run, traceparent) => {
-      // A later pass knows the secret when it starts.
+      // A later pass has the secret index from its start.
       const isFirst = pass.secretIndex === undefined;
       const parent = pass.event && passes.get(pass.event);
       const step = steps.begin('receive', { event: pass.event, traceparent, parent });
@@ -221,8 +221,8 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
 
     enqueue: (next, inbox) => async (event, enqueueOptions) => {
       const pass = trace.getActiveSpan();
-      const isToLink = !enqueueOptions.isNew && pass !== undefined && isSampled(pass);
-      const recordedBy = isToLink ? await recordedTrace(inbox, event.id) : undefined;
+      const needsLink = !enqueueOptions.isNew && pass !== undefined && isSampled(pass);
+      const recordedBy = needsLink ? await recordedTrace(inbox, event.id) : undefined;
       const step = steps.begin('enqueue', { event, traceparent: recordedBy });
       const traceparent = toTraceparent(step.span ?? pass);
       await steps.run(step, () => next(event, { ...enqueueOptions, traceparent }));
@@ -259,7 +259,7 @@ function withTraceparent<Options extends { readonly traceparent?: string | undef
   return traceparent === undefined ? options : { ...options, traceparent };
 }
 
-/** The trace that an event was recorded in. A link that is missing changes nothing. */
+/** The trace that an event was recorded in. A failure only omits the link. */
 async function recordedTrace(
   inbox: Inbox<unknown> & Partial<InboxOperations>,
   id: string,

@@ -1,4 +1,4 @@
-/** Steps of a receiver as spans with durations. A provider, sampler or processor that throws changes no step. */
+/** The steps of a receiver as spans with durations. Failures of a provider, sampler or processor do not affect a step. */
 import {
   type Context,
   context,
@@ -17,7 +17,7 @@ import { type AttributeCache, errorType, OPERATIONS, type Operation, OTHER } fro
 import type { Instruments } from './instruments.js';
 import { isSampled, linksTo } from './trace-context.js';
 
-/** The error of a step that an inbox answers with `false`: another process has claimed the event. */
+/** The error of a step for which the inbox returns `false`: another process has claimed the event. */
 const LEASE_LOST = { code: 'ERR_LEASE_LOST' };
 
 /** A step that has begun. */
@@ -46,8 +46,8 @@ export class Steps {
   }
 
   /**
-   * Begins a step. A step that a histogram measures is part of a pass, and has a span only if the pass is sampled: a span
-   * can take longer than the step.
+   * Begins a step. A step that a histogram measures is part of a pass, and has a span only if the pass is sampled, because
+   * a span can take longer than the step.
    *
    * @param options.traceparent - the span to link to.
    */
@@ -75,7 +75,7 @@ export class Steps {
         const { name, span: given } = attributes.step(operation, event);
         const links = linksTo(traceparent, pass);
         const started = tracer.startSpan(name, { kind, attributes: given, ...(links && { links }) }, parent);
-        // Without an SDK, a span has no trace.
+        // Without an SDK a span has no trace id.
         if (started.spanContext().traceId !== INVALID_TRACEID) {
           if (id !== undefined) started.setAttribute('messaging.message.id', id);
           span = started;
@@ -108,7 +108,7 @@ export class Steps {
       end(undefined, result as Awaited<Result>);
       return result;
     }
-    // The query of an ORM runs whenever its `then` is called.
+    // A query of an ORM runs at each call of its `then`.
     const running = result instanceof Promise ? result : Promise.resolve(result);
     running.then(
       (value) => end(undefined, value as Awaited<Result>),
@@ -140,13 +140,13 @@ function codeOf(operation: Operation, event: UnknownEvent | undefined, error: un
   return operation === 'handler' ? toHandlerFault(event as WebhookEvent, error).code : errorType(error);
 }
 
-/** Marks a span as failed. Without the message of the error: what a handler throws can hold a payload. */
+/** Marks a span as failed. Without the message of the error, which can contain a payload. */
 export function setError(span: Span, type: string): void {
   span.setAttribute('error.type', type);
   span.setStatus({ code: SpanStatusCode.ERROR });
 }
 
-/** An error of a provider, sampler or processor goes to the diagnostic logger, and changes no step. */
+/** Logs an error of a provider, sampler or processor to the diagnostic logger. */
 export function noteFailure(error: unknown): void {
   try {
     diag.error('stablehooks: a provider, sampler or processor threw an error.', errorType(error));

@@ -1,4 +1,4 @@
-/** W3C Trace Context, 3.2: how the trace of a delivery is stored with its event and passed on with its job. */
+/** W3C Trace Context, 3.2: stores the trace of a delivery with its event, and passes it on with its job. */
 import { INVALID_TRACEID, isSpanContextValid, type Link, type Span, TraceFlags } from '@opentelemetry/api';
 
 /** A `traceparent` of version 00. */
@@ -12,7 +12,7 @@ export function toTraceparent(span: Span | undefined): string | undefined {
   return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`;
 }
 
-/** The link to another span, unless it is in the trace of this one. */
+/** The link to another span, unless that is in the same trace. */
 export function linksTo(traceparent: string | undefined, within: Span | undefined): Link[] | undefined {
   if (traceparent === undefined) return undefined;
   if (within !== undefined && traceparent.startsWith(within.spanContext().traceId, 3)) return undefined;

@@ -54,10 +54,10 @@ const PAYLOADS: { readonly [Type in EventType]: Readonly<ExamplePayload<Type>> }
 };
 
 /**
- * Makes an event of a type, with a new random id. Its payload is an example, see {@link examplePayloads}.
+ * Creates an event of a type, with a new random id and an example as its payload, see {@link examplePayloads}.
  *
- * @param overrides - keys of the envelope to set; a `payload` replaces the whole payload of the example. An event of a
- * type that this release does not know needs one.
+ * @param overrides - keys of the envelope to set. A `payload` replaces the whole payload of the example; an event of an
+ * unknown type needs one.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the type is unknown and `payload` is missing.
  *
  * @example

@@ -9,10 +9,10 @@ const transfer = { transfer_id: z.string(), ...movement, from: z.string(), to: z
 const redemption = { redeem_id: z.string(), ...movement, bank: z.string() };
 
 /**
- * A schema of the example payload of each event type. They are examples: the service does not specify its
- * payloads, so check your own schemas against real events.
+ * Schemas of the example payloads. They are examples only: the service does not specify its payloads, so check your own
+ * schemas against real events.
  *
- * `exampleEvent`, the sandbox and `stablehooks trigger` make payloads of this form.
+ * `exampleEvent`, the sandbox and `stablehooks trigger` create payloads of this form.
  *
  * @example
  * ```ts

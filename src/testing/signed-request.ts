@@ -17,7 +17,7 @@ export interface SignedRequestOptions extends SignatureFormat {
   readonly header?: string | undefined;
 }
 
-/** Bytes that `fetch` accepts, in the declarations of every release of TypeScript and without `@types/node`. */
+/** Bytes that `fetch` accepts under every release of TypeScript and without `@types/node`. */
 type Bytes = ReturnType<TextEncoder['encode']>;
 
 /** A delivery as the service sends it. `fetch(url, signed)` and Fastify's `inject(signed)` accept it. */
@@ -25,9 +25,9 @@ export interface SignedRequest {
   readonly method: 'POST';
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** The exact bytes that were signed: a Buffer, whose `toString()` is the text. */
+  /** The signed bytes: a Buffer, whose `toString()` is the text. */
   readonly body: Bytes;
-  /** A web Request, for a fetch handler or an App Router route. Its `url` must be absolute. */
+  /** Returns a web Request, for a fetch handler or an App Router route. Its `url` must be absolute. */
   toRequest(): Request;
 }
 
@@ -54,7 +54,7 @@ export async function signedRequest(
     encoding: oneOf(SIGNATURE_ENCODINGS),
     prefix: rule('a string', (value) => typeof value === 'string', ''),
   });
-  // Not `instanceof`: in Jest and Vitest with jsdom, bytes can be of another realm.
+  // Not `instanceof`, because bytes can be of another realm in Jest and Vitest with jsdom.
   const body = ArrayBuffer.isView(event) ? Buffer.from(event) : Buffer.from(JSON.stringify(event));
   const headers = {
     'content-type': 'application/json',

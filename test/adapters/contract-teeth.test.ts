@@ -118,8 +118,8 @@ test.each([
     fault: 'does not hand in the URL',
     start: pathlessServer,
     breaks: [
-      'a secret function gets the path, the query and the headers of a delivery with no query',
-      'a secret function gets the path, the query and the headers of a delivery with a query',
+      'a secret function receives the path, the query and the headers of a delivery with no query',
+      'a secret function receives the path, the query and the headers of a delivery with a query',
     ],
   },
   {

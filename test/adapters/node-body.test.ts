@@ -168,9 +168,9 @@ describe('the body of a Node request', () => {
   test.each([
     ['a text', '{}', 'A text parser (such as express.text)'],
     ['an object', {}, 'A parser (such as express.json or express.urlencoded)'],
-    ['null', null, 'Something (a body parser, a logger, a proxy)'],
-    ['nothing', undefined, 'Something (a body parser, a logger, a proxy)'],
-    ['a number', 7, 'Something (a body parser, a logger, a proxy)'],
+    ['null', null, 'Other code (a body parser, a logger, a proxy)'],
+    ['nothing', undefined, 'Other code (a body parser, a logger, a proxy)'],
+    ['a number', 7, 'Other code (a body parser, a logger, a proxy)'],
   ])('a reader that left %s is named in ERR_BODY_UNAVAILABLE', async (_, body, reader) => {
     const { request, handle } = createDelivery({ body });
     request.push('{}');

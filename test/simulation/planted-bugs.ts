@@ -116,8 +116,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'takeDue gives an event to two processes',
     breaks: ['what one process redrives is given to no other'],
     file: MEMORY,
-    find: "store.change(first, 'received', visibleAt);",
-    replace: "store.change(first, 'received', at);",
+    find: "store.change(entry, 'received', at + visibilityTimeoutMs);",
+    replace: "store.change(entry, 'received', at);",
   },
   {
     name: 'takeDue takes what is leased',

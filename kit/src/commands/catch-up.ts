@@ -52,7 +52,7 @@ export function catchUpCommand(): Command {
     .option('--type <type>', 'only this event type; can be repeated (default: all)', collectTypes)
     .option(
       '--since <time>',
-      'opening date: events created before it are left alone; the first poll stores it (default: now)',
+      'start date: events created before it are ignored; the first poll stores it (default: now)',
       parseMoment,
     )
     .option('--timeout <duration>', 'how long the endpoint has to answer', parseWait, 10_000)
@@ -98,7 +98,7 @@ async function catchUp({
       if (flags.report !== undefined) await writePicture(flags.report, { inbox, report, printer });
       throw serviceError;
     }
-    // Nothing is left to say of an inbox that cannot be read.
+    // An unreadable inbox has no lists.
     const lists =
       inboxError === undefined ? await listUndelivered(inbox, flags.type) : { undelivered: [], leftOut: [] };
     const { since } = inboxError === undefined ? await inbox.pollState() : { since: null };
@@ -110,7 +110,7 @@ async function catchUp({
     }
     if (flags.report !== undefined) await writePicture(flags.report, { inbox, report, printer });
     if (signal.aborted) {
-      printer.note('Interrupted. What was delivered is recorded: run the same command again to continue.');
+      printer.note('Interrupted. Delivered events are recorded: run the same command again to continue.');
       return interruptedExit();
     }
     return toExitCode(result);
@@ -119,12 +119,13 @@ async function catchUp({
   }
 }
 
-/** @throws {CommandError} exit 2 when the file is not a picture of before, or its folder does not exist. */
+/** @throws {CommandError} exit 2 when the path is a file other than an SVG picture, or its folder does not exist. */
 function assertPicture(path: string): void {
-  if (!existsSync(dirname(path))) throw usageError(`--report ${path}: there is no such folder.`);
+  if (!existsSync(dirname(path))) throw usageError(`--report ${path}: the folder does not exist.`);
   if (!existsSync(path)) return;
   const isPicture = statSync(path).isFile() && readFileSync(path, 'utf8').startsWith('<svg');
-  if (!isPicture) throw usageError(`--report ${path}: this file exists and is no SVG. Choose another one.`);
+  if (!isPicture)
+    throw usageError(`--report ${path}: this file exists and isn't an SVG. Choose another one.`);
 }
 
 async function writePicture(
@@ -140,22 +141,22 @@ async function writePicture(
   printer.note(`The picture of the coverage is in ${path}.`);
 }
 
-/** What the exit code and the text are made from. */
+/** The source of the exit code and the text. */
 interface CatchUpResult {
   readonly report: PollReport;
   /** The attempts of this run. */
   readonly rows: readonly ForwardingAttempt[];
   /** Empty when the inbox failed. */
   readonly undelivered: readonly Undelivered[];
-  /** What `--type` leaves out: the exit code says nothing of it. */
+  /** The events that `--type` excludes. The exit code does not cover them. */
   readonly leftOut: readonly Undelivered[];
-  /** The opening date, epoch ms. */
+  /** The start date, epoch ms. */
   readonly since: number | null;
 }
 
 /**
- * Exit 0: everything up to the watermark is proven, and a handler of the endpoint or its queue has every event of the
- * selected types.
+ * Exit 0: everything up to the watermark is proven, and every event of the selected types has reached a handler of the
+ * endpoint or its queue.
  */
 function toExitCode(result: CatchUpResult): ExitCode {
   const { report, rows, undelivered } = result;
@@ -166,7 +167,7 @@ function toExitCode(result: CatchUpResult): ExitCode {
   return isWhole && undelivered.length === 0 ? EXIT.good : EXIT.failed;
 }
 
-/** Whether the watermark is still at the opening date, so that no time is proven yet. */
+/** Whether the watermark is still at the start date, so no time is proven yet. */
 function isJustOpened({ report, since }: CatchUpResult): boolean {
   return report.proven && since !== null && report.watermark === new Date(since).toISOString();
 }
@@ -176,7 +177,7 @@ function isDone({ nextInMs }: ForwardingAttempt): boolean {
   return nextInMs === null;
 }
 
-/** The report, and what else decides on the exit code. */
+/** The report, and the other inputs of the exit code. */
 function toData(result: CatchUpResult): object {
   const { report, undelivered, leftOut } = result;
   return {
@@ -196,7 +197,7 @@ function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
   return [
     `listed      ${countOf(fetched, 'event')} in ${countOf(requests, 'request')}, ${durationMs} ms`,
     report.skipped > 0 &&
-      `skipped     ${report.skipped} created before the opening date; --since takes older ones`,
+      `skipped     ${report.skipped} created before the start date; an earlier --since includes them`,
     `found       ${report.new} that this inbox did not know, ${recovered} of them delivered now`,
     `delivered   ${handled} now, ${duplicates} before, ${failed} failed`,
     queued > 0 && `queued      ${queued} of them: the endpoint stored them, and runs them later`,
@@ -224,24 +225,24 @@ function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
     .join('\n');
 }
 
-/** What the poll proved. Green only if nothing else in the report contradicts it. */
+/** The verdict of the poll. Green only if nothing else in the report contradicts it. */
 function toVerdict(result: CatchUpResult, { good, bad, doubtful }: Omit<Paint, 'faint'>): string {
   const { report } = result;
   const diagnosis = toFlagWords(report.diagnosis, INTERVAL);
   if (!report.proven) return `${bad('unproven')}    ${diagnosis}`;
   if (isJustOpened(result)) {
-    return `${doubtful('not shown')}   Nothing is proven yet: the opening date is ${report.watermark}, and events can be listed later by --lag. Run the same command again after that time, or pass an earlier --since.`;
+    return `${doubtful('not shown')}   Nothing is proven yet: the start date is ${report.watermark}, and events can be listed later by --lag. Run the same command again after that time, or pass an earlier --since.`;
   }
-  // Beside events that were not delivered, a green line would be read as success.
+  // Beside undelivered events, a green line would be read as success.
   return toExitCode(result) === EXIT.good
     ? `${good('proven')}      ${diagnosis}`
     : `recorded    ${diagnosis}`;
 }
 
-/** What messages call the time from one poll to the next. */
+/** The name that messages give the interval of polls. */
 const INTERVAL = 'the time between runs';
 
-/** An open gap; the diagnosis of an unproven poll has the advice, and another one could contradict it. */
+/** An open gap. Without advice if the poll is unproven: that of its diagnosis could differ. */
 function describeOpenGap(gap: Gap, { proven }: PollReport): string {
   if (proven) return toFlagWords(describeGap(gap), INTERVAL);
   const { types, from, until } = gap;
@@ -249,7 +250,7 @@ function describeOpenGap(gap: Gap, { proven }: PollReport): string {
   return `${which} created after ${from} and up to ${until} can be missing.`;
 }
 
-/** The problems, except failed attempts: each has its own line above. */
+/** The problems without failed attempts, which have lines of their own above. */
 function toProblems({ report, rows }: CatchUpResult): readonly string[] {
   const failed = new Set(rows.filter((row) => !isDone(row)).map(({ event }) => event.id));
   return report.problems
@@ -260,7 +261,7 @@ function toProblems({ report, rows }: CatchUpResult): readonly string[] {
 }
 
 function toUndelivered({ undelivered }: CatchUpResult, bad: Paint['bad']): string | false {
-  // The others have lines of their own: to run again does not help them.
+  // The others have lines of their own, and another run would not help them.
   const waiting = undelivered.filter(({ type, ignored }) => isEventType(type) && !ignored);
   if (waiting.length === 0) return false;
   const counts = countAlike(waiting.map(({ state }) => state));

@@ -29,7 +29,7 @@ interface DoctorFlags {
   readonly oversize: number;
 }
 
-/** This process holds the body in memory several times. */
+/** Limited, because this process holds the body in memory several times. */
 const MAX_OVERSIZE_BYTES = 64 * 1_048_576;
 
 function parseOversize(text: string): number {
@@ -72,7 +72,7 @@ export function doctorCommand(): Command {
     '',
     'In test events, payload.test is true and the id begins with evt_doctor_.',
     'To show what a failure does, let the handler throw when payload.doctor is',
-    '"failing-handler". Exit 0 means that every check was shown and passed.',
+    '"failing-handler". Exit 0 means that every check passed.',
   ]);
   return addAction(command, examine);
 }
@@ -112,7 +112,7 @@ async function examine({
   if (type !== types[0] && !isIgnored)
     printer.note(`The endpoint ignores ${types[0]}, so the test events are of type ${type}.`);
   try {
-    // An interrupted check says nothing about the endpoint.
+    // An interrupted check shows nothing about the endpoint.
     if (!signal.aborted) {
       const fix = isIgnored && flags.type === undefined ? NO_HANDLER : genuine.fix;
       report.add({ ...GENUINE, ...genuine, fix });
@@ -128,7 +128,7 @@ async function examine({
   }
   if (signal.aborted) return interruptedExit();
   const shown = report.count('pass') === TOTAL;
-  // Where the genuine delivery had no effect, nothing was shown.
+  // If the genuine delivery had no effect, the other checks show nothing.
   const allowed = flags.allowNotShown === true && genuine.verdict === 'pass' && report.count('fail') === 0;
   return shown || allowed ? EXIT.good : EXIT.failed;
 }
@@ -153,7 +153,7 @@ interface TypeCheck {
   readonly signal: AbortSignal;
 }
 
-/** Sends a genuine delivery of each type until the endpoint does not ignore one. */
+/** Sends a genuine delivery of each type until the endpoint handles one. */
 async function checkTypes(
   [type, next, ...others]: EventTypes,
   check: TypeCheck,

@@ -88,9 +88,7 @@ function printEvents(printer: Printer, events: readonly UnknownEvent[]): void {
 }
 
 function showCommand(): Command {
-  const command = new Command('show')
-    .description('print one event whole')
-    .argument('<id>', 'id of the event');
+  const command = new Command('show').description('print a whole event').argument('<id>', 'id of the event');
   addServiceFlags(addSelectionFlags(command, 1_000));
   addExample(command, ['stablehooks events show evt_01 --json | jq .payload']);
   return addAction(command, show);
@@ -143,7 +141,7 @@ async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
   for (const event of events) {
     if (signal.aborted) break;
     const row = { event, answer: await sender.send(event) };
-    // It was not sent: a continued replay starts with it.
+    // The event was not sent, so a continued replay starts with it.
     if (row.answer.kind === 'unreachable') {
       printRow(printer, row);
       noteUnaccepted(printer, [row.answer]);
@@ -170,14 +168,14 @@ async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
     return EXIT.failed;
   }
   printer.note(summarise(rows, events.length));
-  // Events that the list left out were not sent. Ids were all found.
+  // Events that the list left out were not sent. Named events were all found.
   const complete = args.length > 0 || selection.complete;
   if (!complete) {
     printer.note(
-      'The list may have left out events, which were not sent: name the ids, or use `stablehooks catch-up`, which proves more.',
+      'The list may have left out events, which were not sent: pass the ids, or use `stablehooks catch-up`, which proves more.',
     );
   }
-  // Of different events with one id, it is not known that the right one was sent.
+  // If events differ and share an id, the one that was sent may be the wrong one.
   const unsure =
     args.length > 0 ? args.some((id) => selection.conflicting.has(id)) : selection.conflicting.size > 0;
   return complete && !unsure && answers.every(isAccepted) ? EXIT.good : EXIT.failed;
@@ -192,7 +190,7 @@ function skipTo(events: readonly UnknownEvent[], after: string | undefined): rea
   );
 }
 
-/** How to continue: with the first event that was not accepted, because the exit code of the next run must speak of it. */
+/** How to continue: with the first event that was not accepted, because the next exit code must cover it. */
 function describeStop(rows: readonly DeliveryRow[], total: number): string {
   const refused = rows.find(({ answer }) => !isAccepted(answer));
   const last = (refused === undefined ? rows : rows.slice(0, rows.indexOf(refused))).at(-1);
@@ -219,7 +217,7 @@ function addSelectionFlags(command: Command, limit: number): Command {
   return command
     .option(
       '--type <type>',
-      'only events of this type, also one that this release does not know; can be repeated, or a list with commas',
+      'only events of this type, even if this release does not know it; can be repeated, or a list with commas',
       collectNames,
     )
     .option('--since <time>', 'only events created since then: 2h, 7d, 2026-01-31T12:00:00Z', parseMoment)
@@ -229,20 +227,20 @@ function addSelectionFlags(command: Command, limit: number): Command {
 
 /** The events that the flags select. */
 interface Selection {
-  /** Oldest first, of each id the first event of the list. */
+  /** Oldest first; the first event of the list for each id. */
   readonly events: readonly UnknownEvent[];
-  /** The ids with which the list has different events, if one of these is selected. */
+  /** The ids of which the list has different events, if one of them is selected. */
   readonly conflicting: ReadonlySet<string>;
-  /** Whether the list shows every event: no limit can have cut it, and every element is an event. */
+  /** Whether the list is complete: no limit can have cut it, and every element is an event. */
   readonly complete: boolean;
 }
 
 /**
- * Asks for the list, of each type if there are several, and selects events.
+ * Requests the list, separately for each type if there are several, and selects events.
  *
- * The service promises neither an order nor a cursor, so a list that a limit can have cut may not be all.
+ * The service specifies neither an order nor a cursor, so a list that a limit can have cut may be incomplete.
  *
- * @throws {CommandError} exit 2 when no time is between the two given.
+ * @throws {CommandError} exit 2 when `--since` is later than `--until`.
  */
 async function selectEvents({
   flags,
@@ -258,7 +256,7 @@ async function selectEvents({
     throw usageError('--since is later than --until, so no event is between them. Swap the two.');
   const client = await settings.client();
   for (const type of types.filter((type) => !isEventType(type))) {
-    // It may be newer than this release, or misspelt.
+    // The type may be newer than this release, or misspelt.
     printer.note(`This release does not know the event type ${toPlain(type)}. ${knownTypes()}`);
   }
   const listAll = () => client.events.listWithProblems({ limit, signal });
@@ -271,11 +269,11 @@ async function selectEvents({
   if (cut !== undefined) printer.note(cut);
   const isWhole =
     cut === undefined &&
-    (before === undefined || filtersFirst(pages, { before, after: await listAll(), limit }));
+    (before === undefined || isFilteredFirst(pages, { before, after: await listAll(), limit }));
   if (cut === undefined && !isWhole) printer.note(FILTERED_LATE);
   const problems = pages.reduce((sum, page) => sum + page.problems.length, 0);
   if (problems > 0)
-    printer.note(`Skipped ${countOf(problems, 'element')} of the list without the form of an event.`);
+    printer.note(`Skipped ${countOf(problems, 'element')} of the list: not the form of an event.`);
   const isSelected = (event: UnknownEvent) => createdAtMs(event) >= from && createdAtMs(event) <= to;
   const { events, others } = withoutCopies(pages.flatMap((page) => page.events));
   const ids = new Set(others.map(({ id }) => id));
@@ -293,12 +291,12 @@ const FILTERED_LATE =
   'There may be more: it is not shown that the service selects a type before it cuts its list. Raise --limit, or leave out --type.';
 
 /**
- * Whether answers for single types that no limit has cut have every event of these types: the service may cut the list
- * before it selects a type, and then an answer is short although events are left out. It is shown that it does not if no
- * limit cuts the list of all types, or if an answer has an event that the list of all types, with the same limit, lacks
- * before and after: one that was cut off or created in between is not lacking in both.
+ * Whether the uncut answers for single types contain every event of these types. The service may cut the list before it
+ * selects a type; then an answer is short although events are left out. This is ruled out in two cases: no limit cuts the
+ * list of all types, or an answer has an event that the list of all types, with the same limit, lacks both before and
+ * after. An event that was cut off or created in between is not missing from both.
  */
-function filtersFirst(
+function isFilteredFirst(
   pages: readonly EventList[],
   { before, after, limit }: { readonly before: EventList; readonly after: EventList; readonly limit: number },
 ): boolean {
@@ -314,7 +312,7 @@ function byAge(a: UnknownEvent, b: UnknownEvent): number {
 /**
  * The selected events with these ids, in the order of their creation.
  *
- * @throws {CommandError} exit 2 when one is not among them.
+ * @throws {CommandError} exit 2 when an id is not among the selected events.
  */
 function pickEvents({ events, complete }: Selection, ids: readonly string[]): readonly UnknownEvent[] {
   const known = new Set(events.map(({ id }) => id));

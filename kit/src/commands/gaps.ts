@@ -29,7 +29,7 @@ function listCommand(): Command {
     new Command('list').description(
       'list the open gaps: spans for which no poll proved that every event is in the inbox',
     ),
-  ).option('--all', 'also those that were acknowledged: by whom, when and why');
+  ).option('--all', 'include acknowledged gaps: by whom, when and why');
   addExample(command, ['stablehooks gaps list --inbox events.db']);
   return addAction<ListFlags>(command, ({ flags, printer }) =>
     withInbox(flags, async (inbox) => {
@@ -42,7 +42,7 @@ function listCommand(): Command {
       const { watermark: stored } = await inbox.pollState();
       const watermark = stored === null ? null : new Date(stored).toISOString();
       const data = { watermark, open: open.length, acknowledged: gaps.length - open.length };
-      // Without a poll there is no gap, and nothing is proven either.
+      // Without a poll no gap is known, and nothing is proven either.
       if (watermark === null) {
         const isApp = (await findReceiverOrigin(inbox)) !== undefined;
         printer.print({ text: `${NO_POLL} ${isApp ? POLL_IN_APP : POLL_SOMEWHERE}`, data });
@@ -106,13 +106,13 @@ async function acknowledge({ flags, printer }: CommandContext<AcknowledgeFlags>)
     const gap = findGap(open, { from, until });
     const wanted = { ...gap, until: until ?? gap.until };
     const acknowledged = await acknowledgeGap(inbox, wanted, { by, reason }).catch((error) => {
-      // It was open a moment ago.
-      if (error instanceof ConfigError) throw noLongerOpen(gap, error);
+      // The gap was open a moment ago.
+      if (error instanceof ConfigError) throw closedGapError(gap, error);
       throw error;
     });
     if (acknowledged === null) {
       throw unreachableError(
-        'Another process polls with this inbox, so nothing was acknowledged. Run the same command again, or stop that process before.',
+        'Another process polls with this inbox, so nothing was acknowledged. Run the same command again, or stop that process first.',
       );
     }
     const isOwn = await isMarked(inbox);
@@ -121,7 +121,7 @@ async function acknowledge({ flags, printer }: CommandContext<AcknowledgeFlags>)
   });
 }
 
-/** @throws {CommandError} exit 2 when no gap, or more than one, is meant. */
+/** @throws {CommandError} exit 2 when the flags match no gap, or more than one. */
 function findGap(
   open: readonly Gap[],
   { from, until }: { readonly from: number; readonly until: string | undefined },
@@ -130,7 +130,7 @@ function findGap(
     throw usageError('--until must be later than --from.');
   const found = open.filter((gap) => Date.parse(gap.from) === from);
   const [gap = found[0], another] = found.length > 1 ? found.filter((each) => each.until === until) : found;
-  if (gap === undefined) throw noSuchGap(from, open);
+  if (gap === undefined) throw unknownGapError(from, open);
   if (another !== undefined || (found.length > 1 && gap.until !== until)) {
     throw usageError(
       `${found.length} open gaps begin at ${gap.from}. Pass --until as \`gaps list\` prints it: ${found.map((each) => each.until).join(' or ')}.`,
@@ -139,15 +139,13 @@ function findGap(
   return gap;
 }
 
-function noSuchGap(from: number, open: readonly Gap[]): Error {
+function unknownGapError(from: number, open: readonly Gap[]): Error {
   const exist =
-    open.length === 0
-      ? 'There is no open gap at all.'
-      : `Open gaps begin at ${open.map((gap) => gap.from).join(', ')}.`;
+    open.length === 0 ? 'No gap is open.' : `Open gaps begin at ${open.map((gap) => gap.from).join(', ')}.`;
   return usageError(`No open gap begins at ${new Date(from).toISOString()}. ${exist}`);
 }
 
-function noLongerOpen({ from }: Gap, cause: Error): Error {
+function closedGapError({ from }: Gap, cause: Error): Error {
   return usageError(
     `The gap that begins at ${from} is no longer open: another process closed or acknowledged it. See \`gaps list --all\`.`,
     { cause },
@@ -163,12 +161,12 @@ function countGaps(count: number, state: string): string {
 }
 
 /**
- * A gap in words; below an open one, the command that acknowledges it.
+ * A gap in words; below an open gap, the command that acknowledges it.
  *
- * @param isOwn - whether flags change how it is polled, and not the options of an app.
+ * @param isOwn - whether the inbox is polled by these commands, whose advice names flags, and not by an app.
  */
 function toText(gap: Gap, { inbox, namespace, isOwn }: InboxFlags & { readonly isOwn: boolean }): string {
-  // What a person wrote stays as it is.
+  // The words of a person are not changed.
   const words = isOwn && isOpen(gap) ? toFlagWords(describeGap(gap)) : describeGap(gap);
   const text = `${gap.state.padEnd(12)}  ${toPlain(words)}`;
   if (!isOpen(gap)) return text;

@@ -96,7 +96,7 @@ function listCommand(): Command {
       const { limit } = flags;
       const pages: (readonly InboxRecord[])[] = [];
       for (const state of flags.state === undefined ? INBOX_STATES : [flags.state]) {
-        // One more shows whether there are more.
+        // One more record shows whether the page is cut.
         pages.push(await inbox.list({ state, limit: limit + 1 }));
       }
       printRecords(
@@ -104,7 +104,7 @@ function listCommand(): Command {
         pages.flatMap((page) => page.slice(0, limit)),
       );
       const cut = pages.flatMap((page) => (page.length > limit && page[0] ? [page[0].state] : []));
-      if (cut.length > 0) printer.note(`There are more that are ${cut.join(', ')}. Raise --limit.`);
+      if (cut.length > 0) printer.note(`There are more ${cut.join(', ')} events. Raise --limit.`);
       return EXIT.good;
     }),
   );
@@ -176,7 +176,7 @@ interface PickFlags extends InboxFlags {
   readonly allDead?: boolean;
 }
 
-/** Adds how events are picked to be run again. */
+/** Adds the selection of the events to run again. */
 function addPick(command: Command): Command {
   return addInboxFlags(command)
     .argument('[ids...]', 'ids of dead or failed events')
@@ -213,7 +213,7 @@ function describeRequeued(count: number): string {
   return `${counted}; the receiver's redrive() or its poller runs ${count === 1 ? 'it' : 'them'}, or the next delivery.`;
 }
 
-/** Requeues an event. Answers `false`, and says so, when another process changed it after it was listed. */
+/** Requeues an event. Resolves to `false`, with a note, when another process has changed it since it was listed. */
 async function requeueOrNote(id: string, inbox: InboxOperations, printer: Printer): Promise<boolean> {
   const requeued = (await inbox.requeue(id)) > 0;
   if (!requeued) {
@@ -256,10 +256,10 @@ async function redrive({
     const picked = await pickRequeueable(inbox, args);
     if (picked.length === 0) {
       printer.print({ text: `${NO_DEAD} sent.`, data: { sent: 0 } });
-      // As `events replay`: what was not sent has shown nothing.
+      // As in `events replay`: without an event, nothing was checked.
       return EXIT.failed;
     }
-    // The event can be older than the newest ones.
+    // The event can be older than the newest events.
     const ofApp = picked.some(({ origin }) => origin !== 'pull') || !(await isOwnInbox(inbox));
     const rows: RedriveRow[] = [];
     let skipped = 0;
@@ -271,7 +271,7 @@ async function redrive({
       if (signal.aborted || isInboxLost || rows.at(-1)?.answer.kind === 'unreachable') break;
       let reached: keyof typeof LEFT = 'picked';
       try {
-        // An event that another process requeued could run twice if it were sent from here as well.
+        // If another process requeued the event, it could run twice.
         if (event === null || !(await requeueOrNote(event.id, inbox, printer))) {
           skipped += 1;
           continue;
@@ -285,7 +285,7 @@ async function redrive({
       } catch (error) {
         failed += 1;
         printer.note(`${toPlain(record.id)} ${LEFT[reached]}: ${toFailure(error).message}`);
-        // It can fail for this event alone.
+        // The inbox may fail for this event only.
         isInboxLost = await inbox.find(record.id).then(
           () => false,
           () => true,
@@ -295,7 +295,7 @@ async function redrive({
     }
     progress.clear();
     const untried = picked.length - rows.length - skipped - failed;
-    if (untried > 0) printer.note(`Not tried, and as before: ${countOf(untried, 'event')}.`);
+    if (untried > 0) printer.note(`Not tried and unchanged: ${countOf(untried, 'event')}.`);
     const refused = rows.filter(({ done, queued, left }) => !done && !queued && left === undefined).length;
     printer.note(`${summarise(rows, picked.length)}.`);
     if (refused > 0) {
@@ -306,7 +306,7 @@ async function redrive({
     const queued = rows.filter((row) => row.queued).length;
     if (queued > 0) {
       printer.note(
-        `${queued} queued: a worker, or a process that has a handler for the type, runs ${queued === 1 ? 'it' : 'them'} later, and the effect was not shown. See \`stablehooks inbox show\`.`,
+        `${queued} queued: a worker, or a process that has a handler for the type, runs ${queued === 1 ? 'it' : 'them'} later, so the effect is not shown. See \`stablehooks inbox show\`.`,
       );
     }
     const idsOf = (left: Redriven['left']) =>
@@ -314,7 +314,7 @@ async function redrive({
     const elsewhere = idsOf('elsewhere');
     if (elsewhere.length > 0) {
       printer.note(
-        `${elsewhere.join(', ')} ${elsewhere.length === 1 ? 'is' : 'are'} as before: the endpoint answered 2xx, and this inbox did not change, so the app of this inbox ran nothing. Pass the URL of its receiver to --to.`,
+        `${elsewhere.join(', ')} ${elsewhere.length === 1 ? 'is' : 'are'} unchanged: the endpoint answered 2xx without a change of this inbox, so the app of this inbox ran no handler. Pass the URL of its receiver to --to.`,
       );
     }
     const running = idsOf('runs');
@@ -349,8 +349,8 @@ function assertPick(ids: readonly string[], { allDead = false }: PickFlags): voi
 }
 
 /**
- * @param ids - none for all that are dead.
- * @throws {CommandError} exit 2 when one of the ids is neither dead nor failed.
+ * @param ids - none for all dead events.
+ * @throws {CommandError} exit 2 when the event of an id is neither dead nor failed.
  */
 async function pickRequeueable(
   inbox: InboxOperations,
@@ -378,16 +378,16 @@ async function pickRequeueable(
 /** A row of `redrive`. */
 interface RedriveRow extends DeliveryRow, Redriven {}
 
-/** How an event was sent again. */
+/** The result of sending an event again. */
 interface Redriven {
   readonly answer: EndpointAnswer;
-  /** Whether the endpoint handled it, or, if it is queued, accepted it for later. */
+  /** Whether the endpoint handled the event or, if it is queued, accepted it for later. */
   readonly done: boolean;
-  /** Whether the endpoint only accepted it for later, so that the answer does not show its effect. */
+  /** Whether the endpoint only accepted the event for later, so the answer does not show its effect. */
   readonly queued: boolean;
   /**
-   * Why it is not done, if the endpoint did not refuse it: it `waits` in the inbox for another event of its ordering key;
-   * it `runs`, because the app was first; or it ran `elsewhere` if at all, because the endpoint has another inbox.
+   * Why the event is not done although the endpoint did not refuse it: it `waits` in the inbox for another event of its
+   * ordering key; it `runs`, because the app was first; or it ran `elsewhere`, if at all: the endpoint has another inbox.
    */
   readonly left?: 'waits' | 'runs' | 'elsewhere' | undefined;
 }
@@ -400,15 +400,15 @@ const LEFT = {
 } as const;
 
 /**
- * Records the answer to a requeued event that was sent. If the endpoint uses this same inbox, it has recorded the result
- * itself, and a lease held here would have blocked it. If it does not, the result is recorded here: an event that no
- * handler ran becomes dead or failed again, as it was. A queued event stays received, so that the worker can claim it, and
- * so does an event that waits for another one of its ordering key.
+ * Records the answer to a requeued event. If the endpoint uses this inbox, it has recorded the result itself; a lease held
+ * here would have blocked it. Otherwise the result is recorded here: an event without a handler run becomes dead or failed
+ * again, as it was. A queued event stays received, so the worker can claim it. So does an event that waits for another event
+ * of its ordering key.
  *
- * In the inbox of an app, 2xx without a change of the inbox isn't an effect: a page at a wrong path answered, or another
- * app. Only in an inbox of `catch-up` and `listen` does the answer alone count.
+ * In the inbox of an app, 2xx without a change of the inbox isn't an effect: a page at a wrong path, or another app,
+ * answered. Only in an inbox of `catch-up` and `listen` does the answer alone count.
  *
- * @param answer - how the endpoint answered.
+ * @param answer - the answer of the endpoint.
  */
 async function recordAnswer(
   answer: EndpointAnswer,
@@ -419,7 +419,7 @@ async function recordAnswer(
   }: {
     readonly event: UnknownEvent;
     readonly record: InboxRecord;
-    /** Whether the inbox is an app's. */
+    /** Whether the inbox belongs to an app. */
     readonly ofApp: boolean;
   },
   inbox: OpenInbox,
@@ -427,7 +427,7 @@ async function recordAnswer(
   const state = (await inbox.find(event.id))?.state;
   const isAccepted = hasTakenEffect(answer, record.lastError);
   const queued = isQueued(answer) && state !== 'done';
-  // The app took the event after it was requeued and before it was sent.
+  // The app claimed the event after it was requeued and before it was sent.
   if (isBusy(answer) && state === 'leased') return { answer, done: false, queued, left: 'runs' };
   if (isBusy(answer) && state === 'done') return { answer, done: true, queued };
   if (queued || state !== 'received') return { answer, done: isAccepted, queued };
@@ -442,7 +442,7 @@ async function recordAnswer(
   let claim = await inbox.claim(event, { ...how, key: record.key ?? undefined });
   if (claim.state === 'waiting') {
     if (!result.done) return { ...result, left: 'waits' };
-    // It took effect, and would a second time. Under this lease no handler runs, so that it needs no key.
+    // It took effect, and must not take effect again. No handler runs under this lease, so it needs no key.
     claim = await inbox.claim(event, how);
   }
   if (claim.state !== 'claimed') return result;
@@ -458,7 +458,7 @@ async function recordAnswer(
   return result;
 }
 
-/** The result is recorded in the next step. */
+/** Long enough to record the result in the next step. */
 const LEASE_MS = 5_000;
 
 interface PruneFlags extends InboxFlags {
@@ -470,12 +470,12 @@ interface PruneFlags extends InboxFlags {
 function pruneCommand(): Command {
   const command = addInboxFlags(
     new Command('prune').description(
-      'delete the JSON of done events; their ids stay, so that replays stay duplicates',
+      'delete the JSON of done events; their ids stay, so replays stay duplicates',
     ),
   )
     .requiredOption('--older-than <duration>', 'how long the events must have been done', parseDuration)
-    .option('--dry-run', 'delete nothing, and print how many it would be')
-    .option('--yes', 'do not ask');
+    .option('--dry-run', 'delete nothing, and print the number of events')
+    .option('--yes', 'prune without a question');
   addExample(command, ['stablehooks inbox prune --inbox events.db --older-than 30d --dry-run']);
   return addAction(command, prune);
 }
@@ -486,7 +486,7 @@ async function prune({ flags, printer, signal }: CommandContext<PruneFlags>): Pr
     throw usageError('--dry-run deletes nothing, so there is nothing to confirm with --yes.');
   if (!dryRun && !yes && !canAsk()) {
     throw usageError(
-      'What is pruned cannot be restored. Pass --yes to prune without a question, or --dry-run.',
+      'Pruned events cannot be restored. Pass --yes to prune without a question, or --dry-run.',
     );
   }
   return withInbox(flags, async (inbox) => {
@@ -523,7 +523,7 @@ async function countPrunable(
   let count = 0;
   for await (const { event, receivedAt, updatedAt } of recordsOf(inbox, 'done')) {
     signal.throwIfAborted();
-    // Oldest first by their receipt, and none was done before that.
+    // Oldest receipt first, and an event is done after its receipt.
     if (receivedAt > until) break;
     if (event !== null && updatedAt <= until) count += 1;
   }

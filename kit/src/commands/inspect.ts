@@ -24,7 +24,7 @@ export function inspectCommand(): Command {
 }
 
 async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>): Promise<ExitCode> {
-  // A place that is wrong from the start ends the command.
+  // An unusable inbox ends the command at the start.
   const isOwn = await withInbox(flags, isMarked);
   await using inbox = openAgain(flags);
   const place = namePlace(flags.inbox);
@@ -47,15 +47,15 @@ async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>)
   }
 }
 
-/** An inbox that is opened again at the next call after one that failed, or when its file was replaced. */
+/** An inbox that is opened again at the next call after a failure, or when its file was replaced. */
 function openAgain(flags: InboxFlags): AsyncDisposable & { readonly operations: InspectedInbox } {
   let opened: Promise<OpenInbox> | undefined;
 
-  /** Calls that fail together close it once, and not the one that was opened since. */
+  /** Closes the failed inbox once for all calls that fail together, and never an inbox that was opened since. */
   async function close(failed: Promise<OpenInbox> | undefined): Promise<void> {
     if (failed === undefined || opened !== failed) return;
     opened = undefined;
-    // What has failed can fail to close, too.
+    // A failed inbox can fail to close as well.
     await failed.then((inbox) => inbox.close()).catch(() => undefined);
   }
 

@@ -54,8 +54,8 @@ export function typesCommand(): Command {
   const command = addInboxFlags(
     new Command('types')
       .description('learn zod schemas of payloads from real events')
-      .requiredOption('--out <file>', 'TypeScript file to write; what it already has is kept')
-      .option('--check', 'write nothing, and fail if an event is not as the file says')
+      .requiredOption('--out <file>', 'TypeScript file to write; its present content is kept')
+      .option('--check', 'write nothing, and fail if an event does not match the file')
       .option('--from <file>', 'events as a JSON array or one per line, - for stdin (default: the service)'),
     { required: false },
   )
@@ -63,7 +63,7 @@ export function typesCommand(): Command {
     .option('--limit <number>', 'how many events of each type to ask the service for', parseCount, 1_000)
     .option('--enum <field>', 'write the strings of this field into the file; repeatable', collect)
     .option('--map <field>', 'the keys of this object are data, such as ids; repeatable', collect)
-    .option('--keep-keys', 'write keys that look like data, too: they are names of fields');
+    .option('--keep-keys', 'write keys that look like data but are names of fields');
   addServiceFlags(command);
   addExample(command, [
     'stablehooks types --since 30d --out src/payloads.ts --enum redeem.failed.reason',
@@ -79,7 +79,7 @@ async function learnTypes(context: CommandContext<TypesFlags>): Promise<ExitCode
   const rules = readRules(flags);
   const before = await readLearned(flags.out);
   if (flags.check && before === undefined)
-    throw usageError(`--out ${flags.out}: there is no such file. Run the command without --check first.`);
+    throw usageError(`--out ${flags.out}: the file does not exist. Run the command without --check first.`);
 
   const found = await findEvents(context);
   for (const note of found.notes) printer.note(note);
@@ -109,7 +109,7 @@ async function learnTypes(context: CommandContext<TypesFlags>): Promise<ExitCode
       ...summary,
       mismatches: findMismatches(events, summary.before),
     });
-    // What is not an event is not as the file says, either.
+    // An element that isn't an event does not match the file either.
     return differs || found.malformed > 0 ? EXIT.failed : EXIT.good;
   }
   const { learned, unlearned } = learn(events, summary.before, rules);
@@ -127,13 +127,13 @@ function refuseUnused({ check, from, inbox }: TypesFlags, given: ReadonlySet<str
     refuseFlags(
       given,
       ['limit', 'baseUrl', 'tokenFile'],
-      `has no effect with ${source}: the service is not asked.`,
+      `has no effect with ${source}: the service is not called.`,
     );
   if (check)
     refuseFlags(
       given,
       ['enum', 'map', 'keepKeys'],
-      'has no effect with --check: the file says what each field is.',
+      'has no effect with --check: the file defines each field.',
     );
 }
 
@@ -153,7 +153,7 @@ function readRules(flags: TypesFlags): LearningRules {
   return { isEnum: (field) => enums.has(field), isMap: (field) => maps.has(field) };
 }
 
-/** What the file says; `undefined` when there is none. */
+/** The content of the file; `undefined` if it does not exist. */
 async function readLearned(path: string): Promise<LearnedPayloads | undefined> {
   try {
     return readSource(await readFile(path, 'utf8'));
@@ -177,7 +177,7 @@ async function findEvents({ flags, settings, signal }: CommandContext<TypesFlags
 
 type KnownEvent = UnknownEvent & { readonly type: EventType };
 
-/** What no schema can describe, and the first event that has it. */
+/** A field that no schema can describe, and the first event that has it. */
 interface Unlearned extends Difference {
   readonly id: string;
 }
@@ -214,7 +214,7 @@ function refuseNumbers(unlearned: readonly Unlearned[]): void {
   );
 }
 
-/** @throws {CommandError} exit 2 when a rule has no effect: the field is misspelt, or the file has it as it was. */
+/** @throws {CommandError} exit 2 when a rule has no effect: the field is misspelt, or the file has it unchanged. */
 function checkRulesApplied(learned: LearnedPayloads, flags: TypesFlags): void {
   const inside = [...learned].flatMap(([type, shape]) => [...shapesInside(shape, type)]);
   const applied = {
@@ -226,12 +226,12 @@ function checkRulesApplied(learned: LearnedPayloads, flags: TypesFlags): void {
     if (wrong === undefined) continue;
     const kind = name === 'enum' ? 'a string' : 'an object';
     throw usageError(
-      `--${name} ${toPlain(wrong)} has no effect: no event has ${kind} there, or ${flags.out} has the field without --${name}. Check the name, or delete the file to learn it anew.`,
+      `--${name} ${toPlain(wrong)} has no effect: no event has ${kind} there, or ${flags.out} has the field without --${name}. Check the name, or delete the file to learn it again.`,
     );
   }
 }
 
-/** What both results print. */
+/** The common part of both results. */
 interface Summary {
   readonly counts: ReadonlyMap<string, number>;
   readonly before: LearnedPayloads;
@@ -262,13 +262,13 @@ async function writeLearned({ printer }: CommandContext<TypesFlags>, summary: Wr
   const lines = [
     toTypeTable(types, printer.paint),
     ...differences.map(({ field, what }) => toPlain(`${field} ${what}`)),
-    changed ? `${out} is written.` : `${out} has all of this already, and is unchanged.`,
+    changed ? `${out} is written.` : `${out} already contains all of this, and is unchanged.`,
   ];
   printer.print({ text: lines.join('\n'), data: { out, changed, types, differences } });
 }
 
 /**
- * Refuses new keys that look like data: keys are written into the file, and values must not be.
+ * Refuses new keys that look like data: keys are written into the file, and data must not be.
  *
  * @throws {CommandError} exit 2, before anything is written; the message names the object and not its keys.
  */
@@ -278,12 +278,12 @@ function refuseIds(learned: LearnedPayloads, { before, out }: Summary): void {
     const keys = [...object.keys()].filter((key) => LIKE_DATA.test(key) && !known.get(field)?.has(key));
     return keys.length === 0 ? [] : [{ field, count: keys.length }];
   });
-  // What is inside such an object has one of its keys in its name.
+  // The name of a field inside such an object contains one of its keys.
   const outer = found.filter(({ field }) => !found.some((other) => field.startsWith(`${other.field}.`)));
   if (outer.length === 0) return;
   const places = outer.map(({ field, count }) => `${count} in ${toPlain(field)}`).join(', ');
   const maps = outer.map(({ field }) => `--map '${toPlain(field)}'`).join(' ');
-  // A rule does not change an object that the file has.
+  // A rule does not change an object that is already in the file.
   const pass = outer.some(({ field }) => known.has(field)) ? `delete ${out} and pass` : 'pass';
   throw usageError(
     `Nothing was written, because keys look like data: ${places}. If keys are data, ${pass} ${maps}; if they are names of fields, pass --keep-keys.`,
@@ -297,8 +297,8 @@ function objectsInside(learned: LearnedPayloads): readonly (readonly [string, Re
 }
 
 /**
- * Names of fields are short, have few digits, and are of letters, digits, `_` and `-`, perhaps after `_`, `$` or `@`. Other
- * keys are data: ids, addresses, names of people.
+ * Names of fields are short, have few digits, and consist of letters, digits, `_` and `-`, perhaps after `_`, `$` or `@`.
+ * Other keys are data: ids, addresses, names of people.
  */
 const LIKE_DATA = /\d{4}|(?:\d+\D+){2}\d|^0x|^.{32}|^(?![_$@]?[\p{L}_][\p{L}\p{M}\p{N}_-]*$)/u;
 
@@ -308,14 +308,14 @@ function describeLearning(before: Shape | undefined, after: Shape | undefined): 
   return before === after ? 'unchanged' : 'extended';
 }
 
-/** A difference, how many events have it, and one of them. */
+/** A difference, the number of events that have it, and one of them. */
 interface Mismatch extends Difference {
   readonly type: EventType;
   readonly events: number;
   readonly firstId: string;
 }
 
-/** Compares each event with the file; an event that the file describes would not change it. */
+/** Compares each event with the file. An event matches if learning it would not change the file. */
 function findMismatches(events: readonly KnownEvent[], before: LearnedPayloads): readonly Mismatch[] {
   const found = new Map<string, Mismatch>();
   for (const { type, id, payload } of events) {
@@ -332,7 +332,7 @@ function findMismatches(events: readonly KnownEvent[], before: LearnedPayloads):
   return [...found.values()];
 }
 
-/** A name that no schema can describe is not compared, and a check must not pass it over. */
+/** A name that no schema can describe is not compared, so a check must report it. */
 function toNotShown({ field, what }: Difference): Difference {
   return { field, what: what === TOO_LARGE ? what : `is not shown: it ${what}` };
 }
@@ -343,7 +343,7 @@ interface Comparison extends Summary {
   readonly mismatches: readonly Mismatch[];
 }
 
-/** Returns whether anything differs. */
+/** Returns whether there are differences. */
 function printComparison(
   { printer }: CommandContext<TypesFlags>,
   { counts, mismatches, out }: Comparison,
@@ -362,8 +362,8 @@ function printComparison(
       toPlain(`    in ${events} of ${countOf(counts.get(type) ?? 0, 'event')}, such as ${firstId}`),
     ]),
     differs
-      ? `The events are not as ${out} says. To accept them, run the same command without --check.`
-      : `The events are as ${out} says.`,
+      ? `The events do not match ${out}. To accept them, run the same command without --check.`
+      : `The events match ${out}.`,
   ];
   printer.print({ text: lines.join('\n'), data: { out, changed: differs, types, differences: mismatches } });
   return differs;

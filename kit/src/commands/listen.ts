@@ -90,7 +90,7 @@ async function listen(context: CommandContext<ListenFlags>): Promise<ExitCode> {
       return await forward(context, { url, client, inbox, pollOptions, inspection });
     } finally {
       await inspection?.close();
-      // Without it the lease lapses; what failed before must be told instead.
+      // A failed release only lets the lease lapse, and must not hide an earlier error.
       await release().catch(() => undefined);
     }
   } finally {
@@ -106,7 +106,7 @@ function openMemory(): OwnInbox {
   };
 }
 
-/** The page of `--inspect`, and what it is told. */
+/** The page of `--inspect`, and the functions that update it. */
 interface Inspection {
   add(attempt: ForwardingAttempt): void;
   polled(report: PollReport): void;
@@ -124,7 +124,7 @@ async function inspect(
     settings,
     timeoutMs: flags.timeout,
   });
-  // A gap is not acknowledged between two polls: the next one would save its own state over it.
+  // No gap is acknowledged between two polls, because the next poll would overwrite it.
   const { url, close } = await serveInspector(source, { port: 0, actions: ['resend', 'requeue', 'prune'] });
   printer.note(`The inspector shows every delivery, and why it failed:\n${url}`);
   return {
@@ -148,7 +148,7 @@ async function forward(
   { flags, settings, printer, signal }: CommandContext<ListenFlags>,
   { url, client, inbox, pollOptions, inspection }: Listening,
 ): Promise<ExitCode> {
-  // An inbox that was used before keeps its own.
+  // A used inbox keeps its own start date.
   const since = toDate(flags.since ?? { agoMs: 0 }, Date.now());
   const { since: stored } = await inbox.pollState();
   const start = new Date(Math.min(stored ?? since.getTime(), since.getTime()));
@@ -189,7 +189,7 @@ async function forward(
     if (report.problems.some(({ code }) => code === 'ERR_POLL_BUSY' || code === 'ERR_LEASE_LOST')) {
       throw unreachableError('Another process has begun to poll with this inbox, so this one ends.');
     }
-    // What is wrong from the beginning is a setting; later problems can pass.
+    // A failure of the first poll is a wrong setting; later failures can pass.
     if (serviceError !== undefined && polls === 0) throw serviceError;
     if (serviceError === undefined) service.answered();
     else service.lost(`${serviceError.message} Trying again every ${formatDuration(flags.interval)}.`);
@@ -211,7 +211,7 @@ async function forward(
 
 const WAITING: ReadonlySet<InboxState> = new Set(['received', 'leased', 'failed']);
 
-/** Prints one line when something stops answering, and one when it answers again. */
+/** Prints one line when an endpoint or service stops answering, and one when it answers again. */
 function createOutage(printer: Printer, name: string) {
   let lost = false;
   return {
@@ -228,14 +228,14 @@ function createOutage(printer: Printer, name: string) {
 }
 
 /**
- * Prints attempts, and what to do about some answers.
+ * Prints attempts, and the fix for some answers.
  *
- * @param url - of the endpoint, as people read it.
+ * @param url - the URL of the endpoint for people.
  */
 function createAttemptLog(printer: Printer, url: string) {
   const endpoint = createOutage(printer, `The endpoint ${url}`);
   const advised = new Set<string>();
-  /** The ids of the events of which an answer without a handler is printed. */
+  /** The ids of events for which an answer without a handler has been printed. */
   const unhandled = new Set<string>();
   const adviseOnce = (topic: string, advise: () => void) => {
     if (!advised.has(topic)) advise();
@@ -262,7 +262,7 @@ function createAttemptLog(printer: Printer, url: string) {
   };
 }
 
-/** Whether the endpoint answered 2xx, and no handler of it has run the event. */
+/** Whether the endpoint answered 2xx without running a handler. */
 function isUnhandled({ answer, nextInMs }: ForwardingAttempt): boolean {
   return nextInMs !== null && isDelivered(answer) && outcomeOf(answer) !== 'dead';
 }

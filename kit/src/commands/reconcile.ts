@@ -63,7 +63,7 @@ export function reconcileCommand(): Command {
   )
     .requiredOption(
       '--since <time>',
-      'compare events created from then on: a time, a date in UTC, or how long ago',
+      'compare events created since then: a time, a date in UTC, or how long ago',
       parseMoment,
     )
     .option(
@@ -107,10 +107,12 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
   if (flags.csv && flags.daily)
     throw usageError('--csv prints findings only. Pass --daily with --json, or alone.');
   if (flags.amountField !== undefined && flags.amountColumn === undefined) {
-    throw usageError('--amount-field compares nothing by itself. Pass --amount-column, too.');
+    throw usageError('--amount-field needs --amount-column. Pass both.');
   }
   if (flags.currencyField !== undefined && (flags.amountColumn === undefined || flags.daily !== true)) {
-    throw usageError('--currency-field is for the sums of --daily. Pass --daily and --amount-column, too.');
+    throw usageError(
+      '--currency-field needs --daily and --amount-column, because it groups their sums. Pass all three.',
+    );
   }
   const pollOptions = toPollOptions(flags);
   const amountField = flags.amountField ?? 'payload.amount';
@@ -166,7 +168,7 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
     });
     progress.clear();
     report.end(result);
-    // An empty column would agree with a path that is misspelt.
+    // An empty column would agree with a misspelt path.
     const unknown = pairs.filter(({ path }) => !paths.has(path));
     if (result.totals.compared > 0 && unknown.length > 0) {
       const names = unknown.map(({ path }) => path).join(', ');
@@ -180,11 +182,11 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
   }
 }
 
-/** A row of the ledger as it is compared. */
+/** A row of the ledger for the comparison. */
 interface Entry {
   readonly id: string;
   readonly createdAt: string | undefined;
-  /** In its shortest form. */
+  /** Normalised. */
   readonly amount: string | undefined;
   /** The values of the columns of `--compare`, by column. */
   readonly texts: ReadonlyMap<string, string>;
@@ -225,7 +227,7 @@ function readEntry(
   return { id, createdAt, amount, texts };
 }
 
-/** A column, and the path in the event that must have the same text. */
+/** A column, and the path of the event whose text must be equal. */
 interface Pair {
   readonly column: string;
   readonly path: string;
@@ -264,7 +266,7 @@ function amountAt(event: UnknownEvent, path: string): string | undefined {
   return normalizeAmount(valueAt(event, path));
 }
 
-/** A string as it is, another value as JSON; `undefined` when there is none. */
+/** A string unchanged, another value as JSON; `undefined` for none. */
 function textAt(event: UnknownEvent, path: string): string | undefined {
   const value = valueAt(event, path);
   if (value === undefined || value === null) return undefined;
@@ -293,7 +295,7 @@ const LABELS: Readonly<Record<ReconcileProgress['step'], string>> = {
   findings: 'compare',
 };
 
-/** The bar of the step that runs. How long the ledger is shows in its bytes. */
+/** The bar of the current step. The progress of the ledger is measured in bytes. */
 function createProgress(printer: Printer, file: LedgerFile) {
   let bar: Progress | undefined;
   let [label, last] = ['', 0];
@@ -313,7 +315,7 @@ const MAX_SHOWN = 20;
 
 const CSV_COLUMNS = ['kind', 'id', 'type', 'created_at', 'state', 'entries', 'detail'];
 
-/** Prints findings as they are found, and then the result. */
+/** Prints findings as they arrive, and then the result. */
 function createReport(
   printer: Printer,
   { csv, comparesValues }: { readonly csv: boolean; readonly comparesValues: boolean },
@@ -337,7 +339,7 @@ function createReport(
     },
     end(result: ReconcileResult): void {
       if (csv) {
-        printer.note(hasNothing(result) ? NOTHING : toFlagWords(result.diagnosis));
+        printer.note(isEmptyComparison(result) ? NOTHING : toFlagWords(result.diagnosis));
         return;
       }
       if (!printer.json) {
@@ -372,19 +374,19 @@ function toText(
   ].join('\n');
 
   function toVerdict(): string {
-    if (hasNothing(result)) return NOTHING;
+    if (isEmptyComparison(result)) return NOTHING;
     if (agree) return `${good('agree')}       ${diagnosis}`;
     return `${bad(hasFinding ? 'differ' : 'not shown')}   ${hasFinding ? '   ' : ''}${diagnosis}`;
   }
 }
 
-/** Books without an event of the span agree, but a check of nothing shows nothing. */
-function hasNothing({ agree, totals }: ReconcileResult): boolean {
+/** Books without an event of the span agree, but comparing nothing proves nothing. */
+function isEmptyComparison({ agree, totals }: ReconcileResult): boolean {
   return agree && totals.listed === 0 && totals.inbox === 0 && totals.entries === 0;
 }
 
 const NOTHING =
-  'Nothing to compare: the span is proven complete, and neither the list nor the inbox has an event of the five types in it, nor the ledger an entry.';
+  'Nothing to compare: the span is proven complete, neither the list nor the inbox has an event of the five types in it, and the ledger has no entry.';
 
 function countEntries(count: number): string {
   return count === 1 ? '1 entry' : `${count} entries`;

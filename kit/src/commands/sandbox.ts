@@ -54,13 +54,13 @@ interface SandboxFlags extends Omit<FaultsInput, `${string}Ms`> {
 
 type ChanceFlags = Readonly<Partial<Record<keyof FaultsInput, string>>>;
 
-/** FaultsInput with a chance, each of them a flag. */
+/** The chances of FaultsInput, each a flag. */
 const CHANCES = {
   deliveries: {
     drop: 'attempts that never arrive',
     duplicate: 'attempts that arrive twice',
-    reorder: 'events that later ones overtake',
-    delay: 'events that come late',
+    reorder: 'events that later events overtake',
+    delay: 'events that arrive late',
     corruptSignature: 'attempts with a wrong signature',
     reserialise: 'bodies that are serialized again after signing',
     cut: 'attempts cut off halfway',
@@ -88,7 +88,7 @@ export function sandboxCommand(): Command {
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option(
       '--allow-host <name>',
-      'name by which others reach it, such as that of a container; can be repeated',
+      'name that other machines or containers use for it; can be repeated',
       collectHosts,
       [],
     )
@@ -130,7 +130,7 @@ export function sandboxCommand(): Command {
     )
     .option(
       '--balance <amount>',
-      'what each new wallet holds, in USDC',
+      'balance of each new wallet, in USDC',
       parseBalance,
       DEFAULTS.initialBalance,
     );
@@ -142,7 +142,7 @@ export function sandboxCommand(): Command {
     .addOption(
       new Option('--list-order <order>', 'order of the list').choices(['newest', 'oldest', 'shuffled']),
     )
-    .option('--list-cap <number>', 'how many events the list returns at most', parseCount)
+    .option('--list-cap <number>', 'maximum number of events in an answer of the list', parseCount)
     .option('--list-filter-after-cap', 'filter by type after the list was cut to its limit')
     .option('--list-lag <duration>', 'how long after its creation an event is listed', parseDuration);
   addExample(command, ['stablehooks sandbox --to http://localhost:3000/hooks --drop 0.2']);
@@ -180,11 +180,11 @@ async function runSandbox({
     initialBalance: flags.balance,
     endpoints: to.map((url) => ({ url: parseUrl(url, '--to'), encoding, signatureHeader: header })),
   });
-  // At another address, nobody could open it: it is for this machine only.
+  // The inspector is for this machine only, which reaches no other address.
   const isReached = isLoopback(host) || ['0.0.0.0', '::'].includes(host);
   const inspector = isReached ? createLocalInspector(fromSandbox(sandbox)) : undefined;
   try {
-    // Before anything is awaited, so that no delivery of the state file is sent.
+    // Before the first await, so no delivery of the state file is sent.
     refuseOtherSigning(sandbox.endpoints.list(), flags, given);
     const { url } = await sandbox.listen(port, {
       hostname: host,
@@ -215,7 +215,7 @@ async function runSandbox({
       seed: sandbox.seed,
       settings: {
         STABLEHOOKS_BASE_URL: url,
-        // What the user has set is not printed.
+        // Only generated values are printed, not those of the user.
         ...(token === undefined && { STABLEHOOKS_TOKEN: sandbox.token }),
         ...(secret === undefined && { STABLEHOOKS_SECRET: sandbox.secret }),
       },
@@ -229,7 +229,7 @@ async function runSandbox({
   }
 }
 
-/** An endpoint of the state file keeps what it was added with. */
+/** An endpoint of the state file keeps its encoding and header. */
 function refuseOtherSigning(
   endpoints: readonly Endpoint[],
   { to, encoding, header }: SandboxFlags,
@@ -251,7 +251,7 @@ interface Greeting {
   readonly url: string;
   /** The URL of the inspector, with its token. */
   readonly inspector: string | undefined;
-  /** Where events go; `restored` from the state file, and not from a flag. */
+  /** The targets of events; `restored` if the state file has them and no flag. */
   readonly endpoints: readonly { readonly url: string; readonly restored: boolean }[];
   /** The faults of the state file that no flag has changed. */
   readonly restoredFaults?: Partial<Faults>;
@@ -268,13 +268,13 @@ function greet(printer: Printer, greeting: Greeting, hasState: boolean): void {
   );
   const text = [
     `The service runs at ${url}`,
-    // On a line of its own, which it nearly fills.
+    // On a line of its own, which the URL nearly fills.
     ...(inspector === undefined
       ? ['The inspector needs a --host that this machine reaches as 127.0.0.1.']
       : ['The inspector shows every delivery, and why it failed:', inspector]),
     ...(targets.length > 0
       ? targets.map((target) => `Events go to ${target}`)
-      : ['Events go to no endpoint, because there was no --to. They are listed only.']),
+      : ['Events go to no endpoint, because --to is missing. They are only listed.']),
     ...(faults === '' ? [] : [`Faults of the state file: ${faults}. ${REMOVE_FAULTS}`]),
     'Paste into another terminal:',
     '',
@@ -287,7 +287,7 @@ function greet(printer: Printer, greeting: Greeting, hasState: boolean): void {
 
 const REMOVE_FAULTS = 'A flag such as --drop 0 changes one, and DELETE /sandbox/faults removes all.';
 
-/** The faults that are set, and not by a flag. */
+/** The faults that are set, but not by a flag. */
 function restoredFaults(faults: Faults, flags: FaultsInput): Partial<Faults> {
   const restored = (Object.keys(NO_FAULTS) as (keyof Faults)[]).filter((name) => {
     const fault = faults[name];
@@ -314,7 +314,7 @@ function toFaults({ listLag, dateSkew, tokenExpiry, ...flags }: SandboxFlags): F
 }
 
 interface FeedContext {
-  /** Whether a row has to say which endpoint it is about. */
+  /** Whether a row must name its endpoint. */
   readonly severalEndpoints: boolean;
 }
 
@@ -327,7 +327,7 @@ function printFeed(printer: Printer, published: FeedEntry, context: FeedContext)
   printer.print({ text, data: entry });
 }
 
-/** The entry with the URLs of endpoints as people read them: the queries can hold tokens. */
+/** The entry without the queries of endpoint URLs, which can contain tokens. */
 function withoutQueries(entry: FeedEntry): FeedEntry {
   const hide = <Named extends { readonly url: string }>(named: Named) => ({
     ...named,
@@ -345,7 +345,7 @@ function withoutQueries(entry: FeedEntry): FeedEntry {
 /** As wide as the time and the space after it. */
 const INDENT = ' '.repeat(10);
 
-/** A row, and what does not fit into it. */
+/** A row, and further lines for the rest. */
 function toLines({ kind, data }: FeedEntry, context: FeedContext): readonly string[] {
   if (kind === 'attempt.made') return describeAttempt(data as Attempt, context);
   const about = data as Readonly<Record<string, unknown>> | null;
@@ -354,7 +354,7 @@ function toLines({ kind, data }: FeedEntry, context: FeedContext): readonly stri
   return [[kind, ...words].join('  ')];
 }
 
-/** What is printed of an entry: the first of these that it has. A row with more would not fit. */
+/** The printed fields of an entry: the first of these groups that it has. More would not fit. */
 const FEED_FIELDS = [['eventId'], ['url'], ['type', 'id'], ['id', 'state']] as const;
 
 function describeAttempt(

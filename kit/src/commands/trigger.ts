@@ -56,13 +56,13 @@ export function triggerCommand(): Command {
     .option('--to <url>', 'endpoint to send to (default: the sandbox delivers it)')
     .option(
       '--set <assignment>',
-      'payload.NAME=STRING or payload.NAME:=JSON; also id and created_at',
+      'payload.NAME=STRING or payload.NAME:=JSON; or id=STRING, created_at=STRING',
       collect,
       [],
     )
     .option('--payload <file>', 'JSON object to send as the payload')
-    .option('--count <number>', 'how many events', parseCount, 1)
-    .option('--rate <number>', 'how many per second (default: one after the other)', parseRate)
+    .option('--count <number>', 'number of events', parseCount, 1)
+    .option('--rate <number>', 'events per second (default: one after the other)', parseRate)
     .option('--duplicate', 'send each event twice')
     .option('--forge', 'sign with another secret; succeeds if the answer is 401 or 403')
     .option('--tamper', 'change the body after signing; succeeds if the answer is 401 or 403')
@@ -74,7 +74,7 @@ export function triggerCommand(): Command {
   return addAction(command, trigger);
 }
 
-/** A much lower rate would have to wait longer than a timer can. */
+/** A much lower rate would need a longer wait than a timer supports. */
 const MIN_RATE = 0.000_01;
 
 function parseRate(value: string): number {
@@ -109,7 +109,7 @@ async function trigger(context: CommandContext<TriggerFlags>): Promise<ExitCode>
       for (let time = 0; time < times; time++) await fireOnce(event);
     });
   } catch (error) {
-    // What was sent before Ctrl-C is summarised.
+    // The events sent before Ctrl-C are summarised.
     if (!isInterruption(error)) throw error;
   } finally {
     sender.close();
@@ -129,7 +129,7 @@ async function trigger(context: CommandContext<TriggerFlags>): Promise<ExitCode>
   return rows.length >= total && answers.every(expected) ? EXIT.good : EXIT.failed;
 }
 
-/** Says what the replies show that are no refusal. */
+/** Notes replies that are not refusals. */
 function noteNotRefused(printer: Printer, answers: readonly EndpointAnswer[]): void {
   const statuses = answers
     .filter((answer) => answer.kind === 'reply' && !isSignatureRefused(answer))
@@ -145,12 +145,12 @@ function noteNotRefused(printer: Printer, answers: readonly EndpointAnswer[]): v
 
 type Json = Record<string, unknown>;
 
-/** Makes events from the example of the type and the flags, each with its own id unless `id` is set. */
+/** Creates events from the example of the type and the flags, each with its own id unless `id` is set. */
 async function readDraft(
   type: EventType,
   { payload: payloadFile, set }: TriggerFlags,
 ): Promise<() => UnknownEvent> {
-  // Loading it may cost more than `--help` takes.
+  // Loaded here, because it costs more than `--help`.
   const { exampleEvent } = await import('stablehooks/testing');
   const payload = payloadFile === undefined ? exampleEvent(type).payload : await readPayload(payloadFile);
   const assignments = set.map(parseAssignment);
@@ -162,7 +162,7 @@ async function readDraft(
     for (const assign of assignments) assign(event);
     return event as unknown as UnknownEvent;
   };
-  // An assignment that the payload cannot take is found before anything is sent.
+  // Finds an assignment that does not fit the payload before anything is sent.
   draft();
   return draft;
 }
@@ -171,10 +171,12 @@ async function readDraft(
 function parseAssignment(assignment: string): (event: Json) => void {
   const [, path = '', operator, value = ''] = /^([\w.-]+?)(:?=)(.*)$/s.exec(assignment) ?? [];
   const names = path.split('.');
-  // Outside the payload only two fields can be set, as strings.
+  // Outside the payload only these two fields can be set, as strings.
   const allowed = names[0] === 'payload' || ((path === 'id' || path === 'created_at') && operator === '=');
   if (!allowed || operator === undefined || names.includes('__proto__') || names.includes('')) {
-    throw usageError('--set takes payload.NAME=STRING, payload.NAME:=JSON, id=STRING or created_at=STRING.');
+    throw usageError(
+      '--set accepts payload.NAME=STRING, payload.NAME:=JSON, id=STRING or created_at=STRING.',
+    );
   }
   const parsed = operator === '=' ? value : parseJson(value);
   refuseLargeNumbers(parsed, `--set ${toPlain(path)}`);
@@ -205,14 +207,14 @@ function parseJson(value: string): unknown {
   }
 }
 
-/** At a rate, at most this many deliveries run at once, so that a slow endpoint is not overloaded. */
+/** The maximum number of simultaneous deliveries at a rate, so a slow endpoint is not overloaded. */
 const MAX_CONCURRENT = 64;
 
 /**
- * Runs the work `count` times, one after the other or at a rate. Starts no more once the signal aborts or one
- * failed, and waits for all that were started.
+ * Runs the work `count` times, one after the other or at a rate. Starts no more once the signal aborts or a run fails, and
+ * awaits all runs that were started.
  *
- * @throws what the first failed one rejected with.
+ * @throws the error of the first failed run.
  */
 async function repeat(
   count: number,
@@ -240,9 +242,9 @@ async function repeat(
 
 /** Sends events. */
 interface EventSender {
-  /** How many rows one call of `fire` gives: one for each endpoint. */
+  /** How many rows one call of `fire` returns: one per endpoint. */
   readonly rowsPerEvent: number;
-  /** Sends one event and waits for the answers. The sandbox gives it another id. */
+  /** Sends one event and waits for the answers. In the sandbox the event has another id. */
   fire(event: UnknownEvent): Promise<readonly DeliveryRow[]>;
   close(): void;
 }
@@ -254,12 +256,12 @@ async function chooseFire({
   signal,
 }: CommandContext<TriggerFlags>): Promise<EventSender> {
   const { to, timeout } = flags;
-  if (flags.count === 1) refuseFlags(given, ['rate'], 'has no effect on one event: pass --count, too.');
+  if (flags.count === 1) refuseFlags(given, ['rate'], 'has no effect on one event: pass --count as well.');
   if (to !== undefined) {
     refuseFlags(
       given,
       ['baseUrl', 'tokenFile'],
-      'has no effect with --to: the event is sent from here, and the service is not asked.',
+      'has no effect with --to: the event is sent from here, without the service.',
     );
     const sender = await createSender(parseUrl(to, '--to'), settings, timeout);
     return {
@@ -282,7 +284,7 @@ async function chooseFire({
 
 function sendAs(event: UnknownEvent, sender: Sender, flags: TriggerFlags): Promise<EndpointAnswer> {
   const signed = toBytes(event);
-  // Never what the payload already says: the body must differ from what was signed.
+  // The opposite of the payload's own value, because the body must differ from the signed one.
   const tampered = event.payload['tampered'] !== true;
   const body = flags.tamper ? toBytes({ ...event, payload: { ...event.payload, tampered } }) : signed;
   return sender.sendBytes(body, signed, flags.forge ? randomUUID() : undefined);
@@ -291,12 +293,12 @@ function sendAs(event: UnknownEvent, sender: Sender, flags: TriggerFlags): Promi
 const NO_ENDPOINT =
   'The sandbox has no endpoint to deliver to. Start it with --to URL, or pass --to URL here.';
 
-/** Has the sandbox fire events, and waits for the first attempt at each endpoint. The same event is redelivered. */
+/** Fires events in the sandbox, and waits for the first attempt at each endpoint. The same event is redelivered. */
 async function fireInSandbox(
   settings: Settings,
   options: { readonly signal: AbortSignal; readonly timeoutMs: number },
 ): Promise<EventSender> {
-  // Loading it costs time that a delivery from here does not need.
+  // Loaded here, because a delivery from here does not need it.
   const { connectSandbox } = await import('../io/sandbox-client.js');
   const sandbox = await connectSandbox(settings, options);
   const { endpoints } = sandbox;
@@ -306,7 +308,7 @@ async function fireInSandbox(
   }
   const fired = new WeakMap<UnknownEvent, string>();
 
-  /** Fires or redelivers the event, and returns its id and the deliveries that this began. */
+  /** Fires or redelivers the event, and returns its id and the new deliveries. */
   async function begin(event: UnknownEvent) {
     const known = fired.get(event);
     const earlier = known === undefined ? [] : await sandbox.deliveries(known);

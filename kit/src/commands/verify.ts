@@ -25,7 +25,7 @@ export function verifyCommand(): Command {
       'body of another delivery, to which the signature may belong; can be repeated',
       collect,
     );
-  // The value of the header is --signature; its name has no effect.
+  // --signature is the value of the header, so its name has no effect.
   addSecretFlags(command, { header: false });
   addExample(command, ['stablehooks verify --body body.json --signature 5d41…']);
   return addAction(command, verify);
@@ -48,7 +48,7 @@ async function verify({ flags, settings, printer, signal }: CommandContext<Verif
   let progress: Progress | undefined;
   const explanation = await explainSignature(question, (tried, total) => {
     signal.throwIfAborted();
-    // A small body is explained before anybody could read it.
+    // A small body is explained before a progress bar could be read.
     if (body.length < MIN_PROGRESS_BYTES) return;
     progress ??= printer.progress('verify', total);
     progress.show(tried);

@@ -50,7 +50,7 @@ async function create({ flags, settings, printer, signal }: CommandContext<Creat
   return printWallet(printer, wallet);
 }
 
-/** Waits for the answer to a request that changes something, also after Ctrl-C: only the answer has the id of a new wallet. */
+/** Waits for the answer to a change, even after Ctrl-C, because only the answer contains the id of a new wallet. */
 async function waitFor(
   send: () => Promise<Wallet>,
   { printer, signal }: Pick<CommandContext<unknown>, 'printer' | 'signal'>,
@@ -88,14 +88,14 @@ async function limits({
   const limits = readLimits(flags);
   const { allow } = flags;
   if (limits === undefined && allow === undefined)
-    throw usageError('There is nothing to change. Pass --per-tx and --daily, or --allow, or all of them.');
+    throw usageError('Nothing to change. Pass --per-tx and --daily, --allow, or all three.');
   const client = await settings.client();
   const input = { ...(limits && { limits }), ...(allow && { allowlist: allow }) };
   const send = () => client.wallets.updateLimits(args[0] ?? '', input);
   return printWallet(printer, await waitFor(send, { printer, signal }));
 }
 
-/** The service does not specify that an omitted limit stays, so a limit is never sent alone. */
+/** The service does not specify that an omitted limit stays, so both limits are always sent. */
 function readLimits({ perTx, daily }: LimitFlags): Limits | undefined {
   if (perTx === undefined && daily === undefined) return undefined;
   if (perTx !== undefined && daily !== undefined) return { perTx, daily };
@@ -104,7 +104,7 @@ function readLimits({ perTx, daily }: LimitFlags): Limits | undefined {
   );
 }
 
-/** Prints the wallet; on stderr, too, if stdout does not take it. */
+/** Prints the wallet, on stderr if stdout cannot be written. */
 async function printWallet(printer: Printer, wallet: Wallet): Promise<ExitCode> {
   const { id, agentId, address, chain, balance, limits, allowlist } = wallet;
   const lines = [
@@ -113,7 +113,7 @@ async function printWallet(printer: Printer, wallet: Wallet): Promise<ExitCode> 
     ['address', `${address} (${chain})`],
     ['balance', balance],
     ['limits', `${limits.perTx} per transaction, ${limits.daily} per day`],
-    ['allowed', allowlist.join(', ') || 'nobody'],
+    ['allowed', allowlist.join(', ') || 'no targets'],
   ] as const;
   const text = lines.map(([name, value]) => `${name.padEnd(9)}${toPlain(value)}`).join('\n');
   printer.print({ text, data: wallet });

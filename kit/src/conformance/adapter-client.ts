@@ -23,7 +23,7 @@ export interface AdapterUnderTest {
 export interface RawRequest {
   /** @default 'POST' */
   readonly method?: string | undefined;
-  /** An array is sent as several header lines; `undefined` leaves a header out. */
+  /** An array is sent as several header lines; `undefined` omits a header. */
   readonly headers?: Readonly<Record<string, string | string[] | undefined>> | undefined;
   /** Bytes are sent with a content-length, an array of pieces is sent chunked. */
   readonly body?: Uint8Array | readonly Uint8Array[] | undefined;
@@ -112,8 +112,8 @@ export function sendRaw({ url }: AdapterUnderTest, raw: RawRequest): Promise<Raw
 }
 
 /**
- * Opens a connection and writes a valid delivery of `body` to it, up to byte `end` of the body. `closed` resolves to
- * what the server has sent, and rejects when the server leaves the connection open.
+ * Opens a connection and writes a valid delivery of `body` to it, up to byte `end` of the body. `closed` resolves to the
+ * bytes that the server sent, and rejects when the server leaves the connection open.
  */
 export async function openDelivery({ url }: AdapterUnderTest, body: Uint8Array, end = body.length) {
   const { hostname, port, pathname, host } = new URL(url);
@@ -150,7 +150,7 @@ const STATUSES = {
 
 export type Answer = keyof typeof STATUSES;
 
-/** Checks a reply: an outcome alone, or RFC 9457 with a stable code, and nothing of the payload or the error itself. */
+/** Checks a reply: an outcome alone, or RFC 9457 with a stable code, and nothing of the payload or the error. */
 export function assertAnswer(reply: RawReply, answer: Answer): void {
   const summary = `The reply was ${reply.status} ${reply.text.slice(0, 200)}`;
   const status = STATUSES[answer];

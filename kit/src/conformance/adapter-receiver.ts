@@ -15,7 +15,7 @@ export const CONTRACT_SECRETS = ['contract-secret-old', 'contract-secret-new'] a
 /** A delivery with this header is signed by {@link requestSecret}; its value `unknown` has no secret. */
 export const CONTRACT_TENANT_HEADER = 'X-Contract-Tenant';
 
-/** A secret of everything that a secret function sees of a request. */
+/** Derives a secret from everything that a secret function receives. */
 export function requestSecret({ path, query, headers }: SecretRequest): string {
   const parameters = [...query].map(([name, value]) => `${name}=${value}`).sort();
   return JSON.stringify([path, parameters, headers.get(CONTRACT_TENANT_HEADER.toUpperCase())]);
@@ -67,9 +67,9 @@ const amountSchema: StandardSchema<UnknownPayload> = {
 /**
  * Creates the receiver that {@link adapterContract} tests an adapter with.
  *
- * Mount it with your adapter, for every HTTP method. It accepts bodies of up to 1.3 MB: raise a lower limit of
- * the framework. Its payloads say what its handlers do, and it needs no module of Node, so it runs in
- * servers without `node:http`.
+ * Mount it with your adapter, for every HTTP method. It accepts bodies of up to 1.3 MB: raise a lower limit of the
+ * framework. Its payloads determine the behaviour of its handlers. It needs no module of Node, so it runs in servers without
+ * `node:http`.
  *
  * @example
  * ```ts
@@ -81,7 +81,7 @@ export function createContractReceiver(): Receiver {
   return createReceiver(contractReceiverOptions());
 }
 
-/** The options of {@link createContractReceiver}, for a framework that makes the receiver itself. */
+/** The options of {@link createContractReceiver}, for a framework that creates the receiver itself. */
 export function contractReceiverOptions(): ReceiverOptions {
   /** Ends a handler with the behaviour `hold`, by the id of its event. An event with `release` names that id. */
   const held = new Map<string, () => void>();

@@ -44,7 +44,7 @@ const WRONG_SIGNATURES: readonly (readonly [
   ['a signature of 5,120 digits', MALFORMED, (right) => right.repeat(80)],
   ['letters between the digits of the signature', MALFORMED, (right) => right.replace(/(?<=^.{31})../, 'zz')],
   ['a non-ASCII signature', MALFORMED, (right) => right.replace(/..$/, '\u00e9\u00ff')],
-  // A header carries the UTF-8 bytes of the digit.
+  // A header contains the UTF-8 bytes of the digit.
   ['a signature with a full-width digit', MALFORMED, (right) => right.replace(/.$/, '\u00ef\u00bc\u0091')],
   ['the right signature twice', MALFORMED, (right) => [right, right]],
   ['a forged signature before the right one', MALFORMED, (right) => ['0'.repeat(64), right]],
@@ -68,7 +68,7 @@ const signatureCases: AdapterCases = [
       const event = contractEvent();
       const headers = { [SIGNATURE_HEADER]: replace(await rightOf(event)) };
       await deliver(adapter, event, code, { headers });
-      // The forged delivery did not claim the event: the valid one is the first.
+      // The forged delivery did not claim the event, so the valid delivery is the first.
       await deliver(adapter, event, 'handled');
     }),
   ),
@@ -103,7 +103,7 @@ const signatureCases: AdapterCases = [
 
 const TENANT = 'tenant-1';
 
-/** The secret function must see the path and the query of a delivery to this URL. */
+/** The secret function must receive the path and the query of a delivery to this URL. */
 const QUERIES = [
   ['no query', ''],
   ['a query', 'tenant=acme&plan=2'],
@@ -112,7 +112,7 @@ const QUERIES = [
 
 const requestCases: AdapterCases = [
   ...QUERIES.map(([name, search]) =>
-    test(`a secret function gets the path, the query and the headers of a delivery with ${name}`, async ({
+    test(`a secret function receives the path, the query and the headers of a delivery with ${name}`, async ({
       url,
     }) => {
       const event = contractEvent();
@@ -127,7 +127,7 @@ const requestCases: AdapterCases = [
       await deliver({ url: new URL(`?${search}`, url).href }, event, 'handled', { headers });
     }),
   ),
-  test('a delivery for which the secret function gives null is answered as one whose signature does not match', async (adapter) => {
+  test('a delivery for which the secret function returns null is answered as one whose signature does not match', async (adapter) => {
     const event = contractEvent();
     const unknown = await sendSigned(adapter, event, { headers: { [CONTRACT_TENANT_HEADER]: 'unknown' } });
     assertAnswer(unknown, MISMATCH);
@@ -151,7 +151,7 @@ const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
 
 type Bodies = Readonly<Record<string, () => unknown>>;
 
-/** JSON that does not survive being parsed and written again. */
+/** JSON that parsing and serializing would change. */
 const EXACT_BODIES: Bodies = {
   'a pretty-printed body': () => JSON.stringify(contractEvent(), null, 2),
   'a body with CRLF and white space around it': () => `\r\n ${JSON.stringify(contractEvent())}\r\n`,
@@ -165,7 +165,7 @@ const EXACT_BODIES: Bodies = {
   'a body with a byte order mark': () => `\ufeff${JSON.stringify(contractEvent())}`,
 };
 
-/** Bodies that are signed correctly and are not events. */
+/** Bodies that are signed correctly but are not events. */
 const NOT_EVENTS: Bodies = {
   'that is not JSON': () => '{"id":',
   'without bytes': () => '',
@@ -180,7 +180,7 @@ const NOT_EVENTS: Bodies = {
   'of form fields': () => 'id=evt_1&type=transfer.settled',
 };
 
-/** The answers to each delivery of an event, by what its handler does. */
+/** The answers to each delivery of an event, by the behaviour of its handler. */
 const ANSWERS: Readonly<Record<string, readonly Answer[]>> = {
   succeed: ['handled', 'duplicate', 'duplicate'],
   throw: ['ERR_HANDLER_FAILED', 'ERR_HANDLER_FAILED'],
@@ -190,7 +190,7 @@ const ANSWERS: Readonly<Record<string, readonly Answer[]>> = {
   'throw-permanent': ['dead', 'dead'],
 };
 
-/** Fields that make an event invalid; `undefined` leaves the field out. */
+/** Fields that make an event invalid; `undefined` omits the field. */
 const WRONG_FIELDS: readonly (readonly [field: string, fields: object])[] = [
   ['no id', { id: undefined }],
   ['an empty id', { id: '' }],
@@ -208,7 +208,7 @@ const WRONG_FIELDS: readonly (readonly [field: string, fields: object])[] = [
   ['a string as its delivered field', { delivered: 'yes' }],
 ];
 
-/** Headers beside the signature that do not matter. */
+/** Irrelevant headers beside the signature. */
 const CONTENT_TYPES = [
   ...[undefined, 'application/json; charset=utf-8', 'application/json; charset=utf-16'],
   ...['application/vnd.service.event+json', 'text/plain', 'application/octet-stream'],
@@ -330,7 +330,7 @@ const handlerCases: AdapterCases = [
   test('a handler that outlives its time limit is answered 500, and is not started a second time beside itself', async (adapter) => {
     const event = contractEvent({ behaviour: 'hold' });
     const deliveries = [sendSigned(adapter, event), sendSigned(adapter, event)];
-    // One is refused immediately. The other, whose handler runs, may be answered only when that ends, as on Lambda.
+    // One is refused immediately. The other, whose handler runs, may be answered only when its handler ends, as on Lambda.
     await Promise.race(deliveries);
     // Together they take longer than the limit.
     for (const _ of [1, 2, 3]) await deliver(adapter, contractEvent({ behaviour: 'slow' }), 'handled');
@@ -378,7 +378,7 @@ const connectionCases: AdapterCases = [
   test('an event whose sender disconnects before the reply takes effect once', async (adapter) => {
     const event = contractEvent({ behaviour: 'slow' });
     const { socket, closed } = await openDelivery(adapter, bytesOf(event));
-    // When this is answered, one of the two has run or the other still runs.
+    // An answer means that one of the two has run or the other still runs.
     let reply = await sendSigned(adapter, event);
     socket.destroy();
     await closed;
@@ -418,11 +418,11 @@ async function onOneConnection(task: (agent: Agent) => Promise<void>): Promise<v
 }
 
 /**
- * The rules of an adapter: what a server that mounts {@link createContractReceiver} must answer over HTTP.
+ * The rules of an adapter: the required answers over HTTP of a server that mounts {@link createContractReceiver}.
  *
- * Covers signatures, the request that a secret function sees, bodies byte for byte and their limits, events, handlers,
+ * Covers signatures, the request that a secret function receives, bodies byte for byte and their limits, events, handlers,
  * and broken connections. The cases use HTTP only, so the server can be another process or another runtime. Each case
- * makes its own events: cases can run in any order and at the same time.
+ * creates its own events, so cases can run in any order and at the same time.
  *
  * @example
  * ```ts

@@ -15,7 +15,7 @@ import type { UnknownEvent } from 'stablehooks';
 export interface ContractCase<Subject> {
   /** The rule as a sentence. It is unique within its contract. */
   readonly name: string;
-  /** Resolves when `subject` keeps the rule. Rejects with an error that says what was wrong when it does not. */
+  /** Resolves when `subject` keeps the rule. Otherwise rejects with an error that describes the violation. */
   run(subject: Subject): Promise<void>;
 }
 

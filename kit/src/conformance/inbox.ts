@@ -36,8 +36,8 @@ export const inboxContract: readonly ContractCase<InboxUnderTest>[] = [
 ];
 
 /**
- * The rules of `Inbox.transaction`, for inboxes that have it; run it in addition to {@link inboxContract}, in the same way.
+ * The rules of `Inbox.transaction`, for inboxes that have it. Run it in addition to {@link inboxContract}, in the same way.
  *
- * It cannot check that the writes of an effect are rolled back with it: {@link transactionContract} does.
+ * It cannot check that the writes of an effect are rolled back: {@link transactionContract} does.
  */
 export const inboxTransactionContract: readonly ContractCase<InboxUnderTest>[] = transactionCases;

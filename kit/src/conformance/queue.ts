@@ -39,10 +39,10 @@ const QUIET = { warn: () => undefined, error: () => undefined };
 const durableMemoryInbox = () => ({ ...memoryInbox(), durable: true });
 
 /**
- * The rules of a queue: each event enters once, reaches a worker as it was, is retried by the engine, and survives an
+ * The rules of a queue: each event enters once, reaches a worker unchanged, is retried by the engine, and survives an
  * outage.
  *
- * Run it against the real engine, and give each case a time limit: when jobs never reach a worker, a case waits.
+ * Run it against the real engine, and give each case a time limit, because a case waits for jobs that never reach a worker.
  *
  * @example
  * ```ts
@@ -73,7 +73,7 @@ export const queueContract: readonly ContractCase<QueueUnderTest>[] = [
     const front = createReceiver({ secret: 'x', handlers: {}, inbox, queue });
     const flaky = someEvent();
     const events = [flaky, ...Array.from({ length: 5 }, () => someEvent())];
-    // This text does not survive being parsed and written again.
+    // Parsing and serializing would change this text.
     const jsonOf = (event: UnknownEvent) => ` ${JSON.stringify(event)}`.replace('}', ', "raw": 1.0}');
     const carriedBy = (event: UnknownEvent) => ({
       json: jsonOf(event),
@@ -122,7 +122,7 @@ export const queueContract: readonly ContractCase<QueueUnderTest>[] = [
       onOutcome: ({ error }) => ended.resolve(error?.code),
     });
     await subject.queue.enqueue(someEvent());
-    // A processor can refuse the receiver when it is made, or at the first job.
+    // A processor can refuse the receiver when it is created, or at the first job.
     const stopWorker = await subject
       .startWorker(receiver)
       .catch(({ code }: ConfigError) => ended.resolve(code));

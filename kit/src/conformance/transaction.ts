@@ -16,14 +16,14 @@ type Isolation = 'repeatable read' | 'serializable';
 
 /** A data layer over a running database that has an inbox. The cases use one ledger, with ids of their own. */
 export interface TransactionsUnderTest<Tx> {
-  /** Opens a pool of at most `connections`, whose transactions the inbox gives to handlers. */
+  /** Opens a pool of at most `connections`, whose transactions the inbox passes to handlers. */
   open(options: {
     readonly connections: number;
     /** The `default_transaction_isolation` of its sessions. @default the database's own */
     readonly isolation?: Isolation | undefined;
     /**
-     * How long a transaction waits for a connection of the pool, in ms; a data layer that waits without limit ignores
-     * it. @default the data layer's own
+     * How long a transaction waits for a connection of the pool, in ms; ignored by data layers that wait without a limit.
+     * @default the data layer's own
      */
     readonly connectTimeoutMs?: number | undefined;
   }): Promise<OpenTransactions<Tx>>;
@@ -31,7 +31,7 @@ export interface TransactionsUnderTest<Tx> {
   effect(tx: Tx, id: string): PromiseLike<unknown>;
   /** Runs `work` in a transaction nested in `tx`, which is rolled back when `work` rejects, and rejects then. */
   nested(tx: Tx, work: (tx: Tx) => Promise<void>): PromiseLike<unknown>;
-  /** Sends a text to the server by the data layer's own route for such texts. */
+  /** Sends a text to the server through the data layer's own method for raw statements. */
   raw(tx: Tx, text: string): PromiseLike<unknown>;
   /** How many rows with this id other connections see in the ledger. */
   countEffects(id: string): Promise<number>;
@@ -64,7 +64,7 @@ type OpenOptions = Parameters<Subject['open']>[0];
 type RunOptions = Partial<OpenOptions> & Pick<ReceiverOptions, 'handlerTimeoutMs' | 'leaseMs'>;
 type Use = (receiver: Receiver, inbox: OpenTransactions<unknown>['inbox']) => Promise<void>;
 
-/** No case waits longer for what must happen. */
+/** The longest wait of a case for an expected change. */
 const PATIENCE_MS = 30_000;
 const ONE_CONNECTION = { connections: 1 };
 const FAILURE = new Error('The handler fails.');
@@ -104,7 +104,7 @@ async function withReceiver(
   }
 }
 
-/** Handles the event, as a retry when it has failed, until it is neither busy nor unavailable. */
+/** Handles the event, as a retry if it has failed, until it is neither busy nor unavailable. */
 async function retry(receiver: Receiver, inbox: InboxOperations, event: UnknownEvent): Promise<Outcome> {
   for (const until = Date.now() + PATIENCE_MS; ; await pause(50)) {
     const state = (await inbox.find(event.id).catch(() => undefined))?.state;
@@ -119,7 +119,7 @@ function expectKind({ kind, error }: Outcome, ...kinds: readonly Outcome['kind']
   assert.ok(kinds.includes(kind), `The outcome is ${kind}${reason}, not ${kinds.join(' or ')}.`);
 }
 
-/** Fails unless an event that is done has these effects, and another one has none. */
+/** Fails unless a done event has these effects, and any other event has none. */
 async function expectEffects(
   subject: Subject,
   inbox: InboxOperations,
@@ -134,7 +134,7 @@ async function expectEffects(
   assert.equal(state === 'done', isDone, wrong);
 }
 
-/** A pooler in transaction mode does this to a data layer that prepares its COMMIT. */
+/** Discards the prepared COMMIT of a data layer, as a pooler in transaction mode does. */
 const FORGET_COMMIT = `DO $$ DECLARE forgotten text; BEGIN
   FOR forgotten IN SELECT name FROM pg_prepared_statements WHERE statement ~* '^\\s*commit' LOOP
     EXECUTE format('DEALLOCATE %I', forgotten);
@@ -142,10 +142,10 @@ const FORGET_COMMIT = `DO $$ DECLARE forgotten text; BEGIN
 END $$`;
 const TERMINATE = 'SELECT pg_terminate_backend(pg_backend_pid())';
 
-/** A handler does this at one event, after it wrote an effect. */
+/** The action of a handler at one event, after it wrote an effect. */
 type Deed = (subject: Subject, attempt: Attempt) => unknown;
 
-/** Deeds by what may come of the event, and how many effects it has once it is handled. */
+/** Actions by the possible outcomes of the event, and its number of effects once it is handled. */
 const DEEDS: readonly {
   readonly kinds: readonly Outcome['kind'][];
   readonly effects?: readonly [least: number, most: number];
@@ -252,7 +252,7 @@ const deedCases = DEEDS.flatMap(({ kinds, effects, options, deeds, ending = '' }
   ),
 );
 
-/** Handlers that outlive their limit: what happens once they are answered, and how their events end. */
+/** Overdue handlers: the consequences of the answer, and the final state of the event. */
 const OVERDUE: Readonly<
   Record<
     string,
@@ -359,7 +359,7 @@ const connectionCases: Cases = [
       await expectEffects(subject, inbox, event, false);
     });
   }),
-  test('a transaction that gets no connection in time rejects, and does not blame the handler', async (subject) => {
+  test('a transaction that receives no connection in time rejects, and does not blame the handler', async (subject) => {
     const use: Use = async (_, inbox) => {
       const [first, event] = [someEvent(), someEvent()];
       const [holding, waiting] = await Promise.all(
@@ -369,7 +369,7 @@ const connectionCases: Cases = [
       let second: Promise<unknown> = Promise.resolve();
       await transact(subject, inbox, holding, async () => {
         second = transact(subject, inbox, waiting).catch((error: unknown) => error);
-        // A data layer that waits without limit gets its connection afterwards.
+        // A data layer that waits without a limit receives its connection afterwards.
         await Promise.race([second, pause(1_500)]);
       });
       const result = await Promise.race([second, pause(PATIENCE_MS, 'did not settle', { ref: false })]);
@@ -423,7 +423,7 @@ const CONTROL = [
   ],
 ];
 
-/** How a handler goes on after the text: whether it writes, and what it throws at its end. */
+/** The rest of a handler after the text: whether it writes, and its final error. */
 const MANNERS = [
   { writes: false, throws: () => FAILURE },
   { writes: true, throws: () => FAILURE },
@@ -432,7 +432,7 @@ const MANNERS = [
   { writes: false, throws: () => undefined },
 ];
 
-/** Handles an event and retries it: it has one effect, or none and is dead. */
+/** Handles an event and retries it: it must have one effect, or none and be dead. */
 async function expectOnce(subject: Subject, first: Handle): Promise<void> {
   const handler: Handle = async (_, attempt) =>
     attempt.run === 1 ? first(subject, attempt) : subject.effect(attempt.tx, attempt.id);
@@ -476,11 +476,11 @@ const controlCases: Cases = [
 ];
 
 /**
- * The rules of a data layer whose transactions handlers get: effects and `done` commit together or not at all,
- * whatever the handler sends, and nested transactions are savepoints.
+ * The rules of a data layer whose transactions handlers receive: effects and `done` commit together or not at all, whatever
+ * the handler sends, and nested transactions are savepoints.
  *
- * Run it against the real engine, next to {@link inboxContract} and {@link inboxTransactionContract}, and give each
- * case a time limit of a minute.
+ * Run it against the real engine, next to {@link inboxContract} and {@link inboxTransactionContract}, with a time limit of a
+ * minute per case.
  *
  * @example
  * ```ts

@@ -8,8 +8,8 @@ import {
   isDelivered,
   isQueued,
   isSignatureRefused,
-  noHandlerRan,
   outcomeOf,
+  reportsNoHandler,
   statusOf,
 } from '../io/delivery.js';
 import { countOf } from '../io/output.js';
@@ -19,8 +19,8 @@ import { type TestedEndpoint, toBody } from './endpoint.js';
  * The result of a check.
  *
  * - `pass`: the replies show that the endpoint is right.
- * - `fail`: they show that it is wrong; `fix` says what to change.
- * - `not shown`: they show neither, or the check was not run; `fix` says how to show it.
+ * - `fail`: the replies show that it is wrong; `fix` says what to change.
+ * - `not shown`: the replies show neither, or the check was not run; `fix` says how to show it.
  */
 export interface CheckResult {
   readonly verdict: 'pass' | 'fail' | 'not shown';
@@ -37,11 +37,11 @@ export interface Check {
 }
 
 const VERIFY_FIRST =
-  'Verify before anything else, over the raw bytes, and answer 401: anybody who knows the URL can invent events.';
+  'Verify before anything else, over the raw bytes, and answer 401: every sender who knows the URL can invent events.';
 const FAILED_ON_FORGERY =
-  'Answer 401 to what is not authentic: 5xx asks for a retry, and anybody can cause an error or a timeout.';
+  'Answer 401 to a forged delivery: 5xx asks for a retry, and any sender can cause an error or a timeout.';
 const OTHER_REFUSAL =
-  'Answer 401 or 403 to what is not authentic: other statuses do not say that the signature is the reason.';
+  'Answer 401 or 403 to a forged delivery: other statuses do not show that the signature is the reason.';
 const RESERIALIZED =
   'The body is parsed and serialized again before it is verified (JSON.stringify(req.body), or a proxy). Verify the raw bytes, and let proxies pass the body on byte for byte.';
 
@@ -54,7 +54,7 @@ const ACTED_ON_UNKNOWN =
 const ACTED_ON_HALF = 'It acted on half a body: read the whole body and verify it before the work.';
 
 const STOPPED_BY_SIZE =
-  'After the large body it does not accept a small one: limit how much is read, so that a body cannot end the process.';
+  'After the large body it does not accept a small one: limit how much is read, so a body cannot end the process.';
 
 const ANSWER_413 = 'Answer 413 to a body over the limit, before reading all of it.';
 const SIZE_NOT_NAMED = `The reply does not say that the size was the reason: the endpoint may have read the whole body. ${ANSWER_413}`;
@@ -62,7 +62,7 @@ const SIZE_NOT_NAMED = `The reply does not say that the size was the reason: the
 /** Error codes of a connection that the endpoint closed. */
 const CLOSED_CODES: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
 
-/** Checks of what must be refused, beside a genuine delivery that was not. */
+/** Checks of requests that must be refused. They need no genuine delivery that was accepted. */
 export const REFUSAL_CHECKS: readonly Check[] = [
   {
     name: 'unsigned',
@@ -121,7 +121,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
     expected: '2xx',
     run: async (endpoint) => {
       const body = JSON.stringify(endpoint.event('non-ascii', { payload: { note: 'Zoë 日本 🪙' } }));
-      // Escapes and number formats that JSON.parse and JSON.stringify do not preserve.
+      // Escapes and number formats that parsing and serializing again would change.
       const exotic = body.replace(
         '"test":true',
         '"test":true,"path":"a\\/b","letter":"\\u00e9","rate":10.50',
@@ -135,8 +135,8 @@ export const DELIVERY_CHECKS: readonly Check[] = [
     run: async (endpoint) => {
       const event = endpoint.event('unknown-type', { type: 'doctor.unknown' });
       const answer = await endpoint.send(toBody(event));
-      // Nothing can handle it yet.
-      const result = noHandlerRan(answer)
+      // No handler can exist for it yet.
+      const result = reportsNoHandler(answer)
         ? toResult('pass', [answer])
         : judgeDelivery(
             answer,
@@ -200,7 +200,7 @@ function describeAll(answers: readonly EndpointAnswer[]): string {
 
 const STOPPED = 'Nothing listens any more: an earlier delivery seems to have ended the process. See its log.';
 
-/** The fix when nothing listens, whatever was sent. */
+/** The fix when nothing listens any more. */
 function stoppedFix(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'unreachable' && answer.reason === 'ECONNREFUSED' ? STOPPED : undefined;
 }
@@ -216,12 +216,12 @@ export function judgeDelivery(answer: EndpointAnswer, fix?: string): CheckResult
   if (outcome === 'dead') return toResult('fail', [answer], HANDLER_GAVE_UP);
   if (!isDelivered(answer)) return toResult('fail', [answer], stoppedFix(answer) ?? fix);
   if (outcome === 'duplicate') return toResult('fail', [answer], NOT_NEW);
-  if (!noHandlerRan(answer)) return toResult('pass', [answer]);
+  if (!reportsNoHandler(answer)) return toResult('pass', [answer]);
   const how = `No handler ran. Use --type with a type that has one: ${EVENT_TYPES.join(', ')}.`;
   return toResult('not shown', [answer], how);
 }
 
-/** What is not authentic must be refused, and must have no effect, as far as `--effects` counts. */
+/** A forged delivery must be refused, and must have no effect, as far as `--effects` counts. */
 function judgeForgery(endpoint: TestedEndpoint, id: string, answer: EndpointAnswer): Promise<CheckResult> {
   return expectNoEffect(endpoint, {
     id,
@@ -234,7 +234,7 @@ function judgeForgery(endpoint: TestedEndpoint, id: string, answer: EndpointAnsw
 /**
  * The result of a delivery that must have no effect, as far as `--effects` counts.
  *
- * @param fix - what to do when there is one although the answer is not 2xx; a 2xx has its own fix.
+ * @param fix - the fix for an effect despite an answer other than 2xx; a 2xx has its own fix.
  */
 async function expectNoEffect(
   endpoint: TestedEndpoint,
@@ -250,7 +250,7 @@ async function expectNoEffect(
     readonly fix: string;
   },
 ): Promise<CheckResult> {
-  // Nothing listens any more: then nothing may count effects, either.
+  // Nothing listens any more, so nothing may count effects either.
   if (stoppedFix(answer) !== undefined) return result;
   const effects = await countUnwanted(endpoint, id);
   if (effects === undefined) return result;
@@ -259,7 +259,7 @@ async function expectNoEffect(
   return withEffects({ ...result, verdict: 'fail', fix: isKnown ? result.fix : fix }, effects);
 }
 
-/** What is not authentic must be answered 401 or 403: 2xx accepts it, and 5xx asks for a retry. */
+/** A forged delivery must be answered 401 or 403: 2xx accepts it, and 5xx asks for a retry. */
 function expectForgeryRefused(answer: EndpointAnswer): CheckResult {
   const status = statusOf(answer);
   if (isSignatureRefused(answer)) return toResult('pass', [answer]);
@@ -291,7 +291,7 @@ function judgeOversized(endpoint: TestedEndpoint, large: EndpointAnswer): CheckR
   if (closed || statusOf(large) === 413) return toResult('pass', [large]);
   if (isClientError(large)) return toResult('not shown', [large], SIZE_NOT_NAMED);
   const fix = isDelivered(large)
-    ? `Limit the body (${endpoint.oversizeBytes} bytes were read): anybody can fill the memory with large bodies.`
+    ? `Limit the body (${endpoint.oversizeBytes} bytes were read): every sender can fill the memory with large bodies.`
     : ANSWER_413;
   return toResult('fail', [large], fix);
 }
@@ -307,7 +307,7 @@ const ACK_BEFORE_WORK =
 const SHOW_EFFECTS =
   'The replies do not say how often the event took effect. Pass --effects URL with {id} in it, which answers how often, or name the outcome in the reply: {"outcome":"handled"}, then {"outcome":"duplicate"}.';
 
-/** How many deliveries of one event are sent at once. */
+/** The number of simultaneous deliveries of one event. */
 const CONCURRENT = 8;
 
 /** Sends the same event twice, one after the other. */
@@ -322,19 +322,19 @@ async function checkDuplicate(endpoint: TestedEndpoint): Promise<CheckResult> {
   return judgeOnce(endpoint, { id: event.id, answers });
 }
 
-/** Sends the same event many times at once: an endpoint that checks and then inserts runs several. */
+/** Sends the same event many times at the same time: an endpoint that checks and then inserts runs it more than once. */
 async function checkConcurrent(endpoint: TestedEndpoint): Promise<CheckResult> {
   const event = endpoint.event('concurrent');
   const answers = await Promise.all(Array.from({ length: CONCURRENT }, () => endpoint.send(toBody(event))));
-  // A busy reply is right for all but one.
+  // A busy reply is right for all deliveries but one.
   const wrong = answers.find((answer) => !isDelivered(answer) && !BUSY.has(statusOf(answer)));
   if (wrong !== undefined || !answers.some(isDelivered)) {
     const fix = 'Answer 2xx to one of them, and 2xx or 503 with Retry-After to the others.';
     return toResult('fail', answers, fix);
   }
   const result = await judgeOnce(endpoint, { id: event.id, answers });
-  // One delivery that reached the event does not show what a second one does.
-  const empty = answers.filter((answer) => showsNothing(answer) || isRefusedWithoutCode(answer));
+  // If only one delivery reached the event, the effect of a second one is not shown.
+  const empty = answers.filter((answer) => isInconclusive(answer) || isRefusedWithoutCode(answer));
   const [first] = empty;
   if (result.verdict !== 'pass' || first === undefined || empty.length < CONCURRENT - 1) return result;
   const fix = codeOf(first) === undefined ? BUSY_BEFORE_IT : explainCode(first);
@@ -342,9 +342,9 @@ async function checkConcurrent(endpoint: TestedEndpoint): Promise<CheckResult> {
 }
 
 const BUSY_BEFORE_IT =
-  'All deliveries but one were refused without a `code`, as a proxy refuses what comes at once, so that they may not have reached the handler. Answer a second one with 2xx or with the `code` ERR_EVENT_BUSY, or send this check past the proxy.';
+  'All deliveries but one were refused without a `code`, as by the rate limit of a proxy, so they may not have reached the handler. Answer a second one with 2xx or with the `code` ERR_EVENT_BUSY, or send this check past the proxy.';
 
-/** Whether a proxy can have answered in the place of the endpoint. */
+/** Whether a proxy may have answered in place of the endpoint. */
 function isRefusedWithoutCode(answer: EndpointAnswer): boolean {
   return !isDelivered(answer) && codeOf(answer) === undefined;
 }
@@ -358,7 +358,7 @@ async function judgeOnce(
   const outcomes = answers.filter(isDelivered).map(outcomeOf);
   const handled = outcomes.filter((outcome) => outcome === 'handled').length;
   if (handled > 1) {
-    // Ids are remembered, but not by all that handle.
+    // Ids are remembered, but not in all processes.
     const fix = outcomes.includes('duplicate') ? SEPARATE_INBOXES : HANDLED_TWICE;
     return toResult('fail', answers, fix);
   }
@@ -375,7 +375,7 @@ async function judgeOnce(
 const NOT_RUN_YET =
   'The event is queued, and nothing has run it within the time limit (--timeout): see the log of the worker.';
 
-/** A genuine delivery that was answered 2xx must have had its effect, as far as `--effects` counts. */
+/** A genuine delivery with a 2xx answer must have had its effect, as far as `--effects` counts. */
 export async function judgeEffect(
   endpoint: TestedEndpoint,
   { id, answer }: { readonly id: string; readonly answer: EndpointAnswer },
@@ -394,18 +394,18 @@ function withEffects(result: CheckResult, effects: number): CheckResult {
   return { ...result, got: `${result.got}, ${countOf(effects, 'effect')}` };
 }
 
-/** Codes of a stablehooks receiver that say that the handler ran and failed. */
+/** Codes of a stablehooks receiver for a handler that ran and failed. */
 const HANDLER_FAILED: ReadonlySet<string | undefined> = new Set([
   'ERR_HANDLER_FAILED',
   'ERR_HANDLER_TIMEOUT',
   'ERR_HANDLER_PERMANENT',
 ]);
 
-/** Codes of a stablehooks receiver that say that its inbox has this event, and not as done. */
+/** Codes of a stablehooks receiver whose inbox has this event, and not as done. */
 const NOT_DONE: ReadonlySet<string | undefined> = new Set(['ERR_EVENT_BUSY', 'ERR_EVENT_NOT_DUE']);
 
-/** Whether the code of a stablehooks receiver says neither that the handler failed nor that its inbox has this event. */
-function showsNothing(answer: EndpointAnswer): boolean {
+/** Whether the code of a stablehooks receiver shows neither a failed handler nor this event in its inbox. */
+function isInconclusive(answer: EndpointAnswer): boolean {
   const code = codeOf(answer);
   return findingOf(code) !== undefined && !HANDLER_FAILED.has(code) && !NOT_DONE.has(code);
 }
@@ -433,11 +433,11 @@ const COUNTS_AS_DONE = 'The failed event counts as done. Record it as done after
 async function checkFailure(endpoint: TestedEndpoint): Promise<CheckResult> {
   const event = endpoint.event('failing-handler');
   const first = await endpoint.send(toBody(event));
-  // It failed, and is kept.
+  // The handler failed, and the event is kept.
   if (outcomeOf(first) === 'dead') return toResult('pass', [first]);
   if (isDelivered(first)) return judgeAcknowledged(endpoint, event.id, first);
   if (statusOf(first) < 500) return toResult('fail', [first], stoppedFix(first) ?? ANSWER_5XX);
-  if (showsNothing(first) || NOT_DONE.has(codeOf(first))) {
+  if (isInconclusive(first) || NOT_DONE.has(codeOf(first))) {
     return toResult('not shown', [first], explainCode(first));
   }
   const again = await endpoint.send(toBody(event));
@@ -448,15 +448,15 @@ async function checkFailure(endpoint: TestedEndpoint): Promise<CheckResult> {
       : toResult('fail', answers, COUNTS_AS_DONE);
   }
   if (statusOf(again) < 500) return toResult('fail', answers, stoppedFix(again) ?? ANSWER_5XX);
-  // Nothing looked at whether the event counts as done.
-  if (showsNothing(again)) return toResult('not shown', answers, explainCode(again));
+  // It is not shown whether the event counts as done.
+  if (isInconclusive(again)) return toResult('not shown', answers, explainCode(again));
   return toResult('pass', answers);
 }
 
 /** Outcomes that are right for the second delivery of a failed event. */
 const RIGHT_AFTER_FAILURE: ReadonlySet<string | undefined> = new Set(['dead', 'handled', 'queued']);
 
-/** The handler did not fail: its effect must exist when the 2xx arrives, or later if the event is queued. */
+/** The handler did not fail: its effect must exist when the 2xx arrives, or later for a queued event. */
 async function judgeAcknowledged(
   endpoint: TestedEndpoint,
   id: string,
@@ -471,15 +471,15 @@ async function judgeAcknowledged(
     : toResult('not shown', [answer], LET_IT_FAIL);
 }
 
-/** For how long a queue can still run a delivery that was refused, or another one of an event that it has run, in ms. */
+/** How long a queue can take to run a refused delivery, or a second job of an event, in ms. */
 const QUEUE_SETTLE_MS = 1_000;
 
-/** Counts the effects of an event that must have none; what a queue runs later gets time to run. */
+/** Counts the effects of an event that must have none, after a queue has had time to run it. */
 function countUnwanted(endpoint: TestedEndpoint, id: string): Promise<number | undefined> {
   return awaitEffect(endpoint, id, QUEUE_SETTLE_MS);
 }
 
-/** Counts the effects; queued work gets time to run, and to run a second time. */
+/** Counts the effects. Queued work has time to run, and to run a second time. */
 async function countEffects(
   endpoint: TestedEndpoint,
   { id, queued }: { readonly id: string; readonly queued: boolean },
@@ -490,7 +490,7 @@ async function countEffects(
   return endpoint.effects(id);
 }
 
-/** The count of the effects as soon as there is one, or 0 after so many ms. */
+/** The count of the effects as soon as it is above 0, or 0 after the limit. */
 async function awaitEffect(
   endpoint: TestedEndpoint,
   id: string,

@@ -14,20 +14,20 @@ import { nameEndpoint } from '../io/place.js';
 import { type CheckResult, judgeDelivery, judgeEffect } from './checks.js';
 import { type SendOptions, type TestEvent, type TestedEndpoint, toBody } from './endpoint.js';
 
-/** The result of a genuine delivery, and what the other checks can still show. */
+/** The result of a genuine delivery, and whether other checks can still show something. */
 export interface GenuineResult extends CheckResult {
   readonly answer: EndpointAnswer;
-  /** Whether a refused forgery can show something: it cannot if genuine deliveries are refused as well. */
+  /** Whether the refusal of a forgery shows something, which it does not if genuine deliveries are refused as well. */
   readonly comparable: boolean;
 }
 
-/** Statuses of a path where nothing accepts a POST. */
+/** Statuses of a path that accepts no POST. */
 const ABSENT: ReadonlySet<number> = new Set([404, 405, 410]);
 
 /**
- * Sends a genuine delivery. If it is not accepted, tries deliveries that differ in one thing to find out why.
+ * Sends a genuine delivery. If it is not accepted, finds out why with deliveries that differ in one thing.
  *
- * @throws {CommandError} when `--effects` gives no count.
+ * @throws {CommandError} when `--effects` returns no count.
  */
 export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Promise<GenuineResult> {
   const event = endpoint.event('genuine');
@@ -42,7 +42,7 @@ export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Pr
   return { ...result, fix, answer, comparable };
 }
 
-/** The fix when the genuine delivery had no connection, or lost it. */
+/** The fix when the genuine delivery found no connection, or lost it. */
 export function adviceOf(reason: string): string {
   return connectionFailure(reason)?.fix ?? 'Check that it is started, and the port.';
 }
@@ -56,7 +56,7 @@ const ANOTHER_SECRET =
 const SEE_LOG =
   'It fails on a genuine delivery: see its log; pass a payload that its handler accepts with --payload FILE.';
 
-/** The fix for codes in the reply of a stablehooks receiver that the test event itself can cause. */
+/** The fix for codes of a stablehooks receiver that the test event itself can cause. */
 const EVENT_FIXES: Readonly<Record<string, string>> = {
   ERR_BODY_TOO_LARGE:
     'Its maxBodyBytes is smaller than the test event: raise it, or pass a smaller --payload.',
@@ -65,7 +65,7 @@ const EVENT_FIXES: Readonly<Record<string, string>> = {
     'Its handler threw on the test payload: see its log, or pass a payload that the handler accepts with --payload FILE.',
 };
 
-/** The fix for codes that can have several causes, when no other delivery shows which one. */
+/** The fix for codes with several possible causes, when no other delivery shows the cause. */
 const UNCLEAR_FIXES: Readonly<Record<string, (endpoint: TestedEndpoint) => string>> = {
   ERR_SIGNATURE_MISSING: ({ header }) =>
     `It finds no signature in ${header}: set \`signature: { header }\` of the receiver to the header that the service sends, or pass its name with --header; let proxies pass it on.`,
@@ -87,7 +87,7 @@ async function findFix(endpoint: TestedEndpoint, answer: EndpointAnswer, secret:
     if (isDelivered(await endpoint.send(toBody(event), options))) return fix;
   }
   if (await isBodyChanged(endpoint)) {
-    return 'The body is changed before it is verified: the signature of an empty object is accepted, that of an event is not. Let proxies pass the body on byte for byte, and verify the raw bytes.';
+    return 'The body is changed before it is verified: the signature of an empty object is accepted, and the signature of an event is not. Let proxies pass the body on byte for byte, and verify the raw bytes.';
   }
   const unclear = answer.code === undefined ? undefined : UNCLEAR_FIXES[answer.code];
   if (unclear !== undefined) return unclear(endpoint);
@@ -96,7 +96,7 @@ async function findFix(endpoint: TestedEndpoint, answer: EndpointAnswer, secret:
     : SEE_LOG;
 }
 
-/** The fix for codes that have one cause. */
+/** The fix for codes with one cause. */
 function fixOf(code: string | undefined): string | undefined {
   if (code === undefined || Object.hasOwn(UNCLEAR_FIXES, code)) return undefined;
   if (Object.hasOwn(EVENT_FIXES, code)) return EVENT_FIXES[code];
@@ -122,10 +122,10 @@ function explainRedirect({ url }: TestedEndpoint, answer: EndpointAnswer & { kin
   return `It redirects (${answer.status}) with Location: ${shown}. Deliveries do not follow redirects: register that URL if the receiver is there, or answer at this one without a redirect, or a login.`;
 }
 
-/** How many times longer than the time limit to wait for the answer of a slow handler. */
+/** How many time limits to wait for the answer of a slow handler. */
 const PATIENCE = 6;
 
-/** Finds out whether the handler is slow or the body is never read, when a genuine delivery is not answered. */
+/** Finds out why a genuine delivery is not answered: the handler is slow, or the body is never read. */
 async function explainSilence(endpoint: TestedEndpoint): Promise<string> {
   const body = toBody(endpoint.event('silence'));
   const refused = await endpoint.sendForged(body);
@@ -146,7 +146,7 @@ function toSeconds(ms: number): string {
   return String(Math.round(ms / 100) / 10);
 }
 
-/** Where receivers often are. */
+/** Common paths of receivers. */
 const USUAL_PATHS = [
   '/',
   '/hooks',
@@ -158,10 +158,10 @@ const USUAL_PATHS = [
   '/api/webhook',
 ];
 
-/** Says at which usual paths something accepts a POST, when nothing does at this one. */
+/** Names the usual paths that accept a POST, when this one does not. */
 async function findPaths(endpoint: TestedEndpoint): Promise<string> {
   const { pathname } = new URL(endpoint.url);
-  // Some routers tell apart the path with and without a slash at its end.
+  // Some routers distinguish a path with a slash at its end from one without.
   const toggled = pathname.endsWith('/') ? pathname.slice(0, -1) : `${pathname}/`;
   const paths = [...new Set([toggled, ...USUAL_PATHS])].filter((path) => path !== '' && path !== pathname);
   const probes = await Promise.all(paths.map(async (path) => ({ path, answer: await endpoint.probe(path) })));
@@ -176,7 +176,7 @@ async function findPaths(endpoint: TestedEndpoint): Promise<string> {
   return `${nothing}. An unsigned POST is answered at ${toPlain(answers)}: check the path.`;
 }
 
-/** Whether a signature over a body that no JSON writer changes is accepted, unlike that of an event. */
+/** Whether a signature over a body that no JSON writer changes is accepted, unlike the signature of an event. */
 async function isBodyChanged(endpoint: TestedEndpoint): Promise<boolean> {
   const body = new TextEncoder().encode('{}');
   const forged = await endpoint.sendForged(body);
@@ -184,7 +184,7 @@ async function isBodyChanged(endpoint: TestedEndpoint): Promise<boolean> {
   return genuine.kind === 'reply' && isSignatureRefused(forged) && statusOf(genuine) !== statusOf(forged);
 }
 
-/** Names of headers that services send signatures in. */
+/** Common names of signature headers. */
 const USUAL_HEADERS = [
   'x-service-signature',
   'x-signature',
@@ -194,7 +194,7 @@ const USUAL_HEADERS = [
   'signature',
 ];
 
-/** How proxies and parsers write JSON. */
+/** Forms in which proxies and parsers write JSON. */
 const JSON_FORMS: readonly (readonly [form: string, indent: string])[] = [
   ['indented by 2 spaces', '  '],
   ['indented by 4 spaces', '    '],

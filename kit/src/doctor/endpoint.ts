@@ -12,19 +12,19 @@ export interface TestEvent {
   readonly payload: Readonly<Record<string, unknown>>;
 }
 
-/** How a delivery differs from a genuine one. */
+/** The differences of a delivery from a genuine one. */
 export interface SendOptions
   extends Pick<DeliveryRequest, 'method' | 'cutAtBytes' | 'pauseMs'>,
     Partial<Pick<DeliveryRequest, 'timeoutMs'>> {
-  /** The bytes that are signed. @default the body that is sent */
+  /** The signed bytes. @default the sent body */
   readonly signed?: Uint8Array | undefined;
   /** @default the secret from the settings */
   readonly secret?: Uint8Array | undefined;
-  /** The name of the header. @default as the settings say */
+  /** The name of the header. @default from the settings */
   readonly header?: string | undefined;
-  /** @default as the settings say */
+  /** @default from the settings */
   readonly encoding?: SignatureEncoding | undefined;
-  /** @default as the settings say */
+  /** @default from the settings */
   readonly prefix?: string | undefined;
   /** Omits the header. @default false */
   readonly unsigned?: boolean | undefined;
@@ -32,7 +32,7 @@ export interface SendOptions
   readonly contentType?: string | undefined;
 }
 
-/** The endpoint that is checked. */
+/** The endpoint under test. */
 export interface TestedEndpoint {
   readonly url: string;
   /** The name of the header that carries the signature. */
@@ -40,7 +40,7 @@ export interface TestedEndpoint {
   readonly timeoutMs: number;
   /** The size of a body that must be refused, in bytes. */
   readonly oversizeBytes: number;
-  /** Makes an event for a check; `payload` is added to the fields that mark a test. */
+  /** Creates an event for a check; `payload` is added to the fields that mark a test. */
   event(
     check: string,
     changes?: {
@@ -54,7 +54,7 @@ export interface TestedEndpoint {
   /** Posts an empty JSON object without a signature to another path of the same host. */
   probe(path: string): Promise<EndpointAnswer>;
   /**
-   * How often the event took effect, by `--effects`; `undefined` without it.
+   * Returns how often the event took effect, by `--effects`; `undefined` without it.
    *
    * @throws {CommandError} exit 3 when the URL does not answer, 2 when the answer is not a count.
    */
@@ -133,13 +133,13 @@ export function createTestedEndpoint(options: EndpointOptions): TestedEndpoint {
       const count = answer.status === 200 ? readCount(String(reply?.body ?? '')) : Number.NaN;
       if (Number.isInteger(count)) return count;
       throw usageError(
-        '--effects must answer 200 with how often the event {id} took effect: a number, or {"count": number}; 0 for an event that it does not know.',
+        '--effects must answer 200 with how often the event {id} took effect: a number, or {"count": number}; 0 for an unknown event.',
       );
     },
   };
 }
 
-/** The count; NaN for what is not one, such as `null` for an event that is not known. */
+/** The count; NaN for any other value, such as `null` for an unknown event. */
 function readCount(text: string): number {
   try {
     const value: unknown = JSON.parse(text);

@@ -1,14 +1,14 @@
 import { type Printer, toPlain, wrapWords } from '../io/output.js';
 import type { Check, CheckResult } from './checks.js';
 
-/** The result of a check, and what it expects. */
+/** The result of a check, and the expectation. */
 type Row = CheckResult & Pick<Check, 'name' | 'expected'>;
 
 /** Prints each check as soon as its result is known. */
 export interface Report {
-  /** Prints the row of a check. A check that was not run has none: it is named at the end. */
+  /** Prints the row of a check. A check that was not run has no row: it is named at the end. */
   add(row: Row): void;
-  /** Prints what to do about each check that did not pass, then the counts. */
+  /** Prints the fix for each check that did not pass, then the counts. */
   end(): void;
   /** Removes the progress bar. */
   clear(): void;
@@ -41,7 +41,7 @@ export function createReport(printer: Printer, total: number): Report {
     },
     end() {
       const [passed, failed] = [count('pass'), count('fail')];
-      // The checks that an interruption prevented are not shown, either.
+      // Checks that an interruption prevented are not shown either.
       const notShown = total - passed - failed;
       const counts = [`${passed} of ${total} passed`];
       if (failed > 0) counts.push(`${failed} failed`);
@@ -61,7 +61,7 @@ export function createReport(printer: Printer, total: number): Report {
 
 const MAX_COLUMNS = 80;
 
-/** The columns before the last one, which takes what is left of 80. */
+/** The columns before the last one, which uses the rest of 80. */
 const COLUMNS = [
   ['verdict', 9],
   ['check', 15],
@@ -76,7 +76,7 @@ function toLine(words: readonly string[]): string {
   return words.map((word, index) => word.padEnd(COLUMNS[index]?.[1] ?? 0)).join('  ');
 }
 
-/** A row; what does not fit into its last column is continued below it. */
+/** A row. The rest of a long last column is continued below it. */
 function toLines(words: readonly string[], got: string, paint: (text: string) => string): readonly string[] {
   const [first = '', ...more] = fold(toPlain(got), MAX_COLUMNS - INDENT);
   const line = toLine([...words, first]);
@@ -87,7 +87,7 @@ function toLines(words: readonly string[], got: string, paint: (text: string) =>
   ];
 }
 
-/** Splits a list at its commas into lines of at most so many columns; a longer item is split at its spaces. */
+/** Splits a list at its commas into lines of at most `width` columns; a longer item is split at its spaces. */
 function fold(list: string, width: number): readonly string[] {
   const lines: string[] = [];
   for (const item of list.split(/(?<=,) /).flatMap((each) => wrapWords(each, width).split('\n'))) {

@@ -1,6 +1,6 @@
 /** A way in which a connection fails. */
 export interface ConnectionFailure {
-  /** Begins in lower case and has no full stop: it is a part of a row. */
+  /** Part of a row: begins in lower case and has no full stop. */
   readonly what: string;
   readonly fix: string;
 }
@@ -36,7 +36,7 @@ const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
   EPIPE: CUT,
   UND_ERR_SOCKET: CUT,
   ENOTFOUND: {
-    what: 'there is no host of that name',
+    what: 'the host name does not exist',
     fix: 'Check the URL and the network.',
   },
   EAI_AGAIN: {
@@ -77,9 +77,9 @@ const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
   ERR_SSL_PACKET_LENGTH_TOO_LONG: NO_TLS,
 };
 
-/** What the code of a failed connection means; `undefined` for other codes. */
+/** The meaning of the code of a failed connection; `undefined` for other codes. */
 export function connectionFailure(code: string): ConnectionFailure | undefined {
-  // Each code of Node's HTTP parser says that something in the answer is not HTTP.
+  // Every code of Node's HTTP parser means that the answer is not HTTP.
   if (code.startsWith('HPE_')) return NO_HTTP;
   return Object.hasOwn(FAILURES, code) ? FAILURES[code] : undefined;
 }

@@ -12,17 +12,17 @@ interface SignatureQuestion {
   readonly format: SignatureFormat;
   /** Bodies of other deliveries, to which the signature may belong. */
   readonly others?: readonly { readonly name: string; readonly body: Uint8Array }[] | undefined;
-  /** `false` tries bodies over 64 KiB with one change in all: for a process that has other work. @default true */
+  /** `false` limits bodies over 64 KiB to one change in total, for a process that has other work. @default true */
   readonly thorough?: boolean | undefined;
 }
 
 /**
- * Why a signature matches or not.
+ * The explanation of a signature.
  *
  * - `verified`: it matches.
  * - `explained`: it matches without these changes, the fewest that were found.
  * - `malformed`: the string is not a signature in any format.
- * - `unexplained`: nothing that was tried matches: another secret, or a body with other content.
+ * - `unexplained`: no candidate matches: another secret, or a body with other content.
  */
 export type SignatureExplanation =
   | { readonly verdict: 'verified' }
@@ -33,13 +33,13 @@ export type SignatureExplanation =
 /** Larger bodies are tried with one change to the secret only. */
 const MAX_THOROUGH_BYTES = 65_536;
 
-/** Larger bodies are tried with one change in all, so that an answer takes seconds at most: hashing 16 MB takes 60 ms. */
+/** Larger bodies are tried with one change in total, so an answer takes seconds at most: hashing 16 MB takes 60 ms. */
 const MAX_PAIRED_BYTES = 1_048_576;
 
-/** Other work of the process gets its turn this often. */
+/** How often other work of the process can run. */
 const TURN_MS = 10;
 
-/** Reports how many of the candidates were tried. */
+/** Reports the number of tried candidates. */
 type OnTried = (tried: number, total: number) => void;
 
 /** Explains a signature by trying known changes. The result contains neither the secret nor the body. */
@@ -50,7 +50,7 @@ export async function explainSignature(
   const { body, signature, secret, format, others = [], thorough = true } = question;
   const macs = listMacs(signature, format);
   if (macs.length === 0) return { verdict: 'malformed' };
-  // Before anything is listed, which takes longer for a large body.
+  // First, because listing candidates takes longer for a large body.
   const own = Buffer.from(await sign(body, { secret }), 'hex');
   if (macs.some(({ value, changes }) => changes.length === 0 && timingSafeEqual(value, own))) {
     return { verdict: 'verified' };
@@ -68,7 +68,7 @@ export async function explainSignature(
       await nextTurn();
       turnEnds = performance.now() + TURN_MS;
     }
-    // Candidates are sorted by the number of changes: the rest cannot be better.
+    // Candidates are sorted by their number of changes: the rest cannot be better.
     const count = countChanges(candidate);
     if (best !== undefined && count >= best.length) break;
     const match = macs.find(({ value }) => timingSafeEqual(value, mac));
@@ -85,7 +85,7 @@ interface Candidate {
   readonly secret: Variant<Uint8Array>;
 }
 
-/** The candidates, those with the fewest changes first, and about how many there are. */
+/** The candidates, fewest changes first, and their approximate number. */
 interface Candidates {
   readonly candidates: Iterable<Candidate>;
   readonly total: number;
@@ -110,7 +110,7 @@ function listCandidates(
   return { candidates, total: candidates.length };
 }
 
-/** All bodies with all secrets. */
+/** All combinations of bodies and secrets. */
 function pair(
   bodies: readonly Variant<Uint8Array>[],
   secrets: readonly Variant<Uint8Array>[],
@@ -125,7 +125,7 @@ function pair(
     .sort((a, b) => countChanges(a) - countChanges(b));
 }
 
-/** The body with each secret, then each other body with the secret at hand. */
+/** The body with each secret, then each other body with the given secret. */
 function* eachWithOneChange(
   body: Uint8Array,
   [secret, ...secrets]: readonly Variant<Uint8Array>[],
@@ -139,7 +139,7 @@ function* eachWithOneChange(
   for (const changed of secrets) yield { body: own, secret: changed };
 }
 
-/** How many large bodies are hashed at once. Each is in memory meanwhile. */
+/** How many large bodies are hashed at the same time. Each is in memory meanwhile. */
 const MAX_CONCURRENT = 3;
 
 /** Computes the MAC of each candidate, in order. */
@@ -148,12 +148,12 @@ async function* withMacs(candidates: Iterable<Candidate>) {
   for (const candidate of candidates) {
     const { body, secret } = candidate;
     if (body.value.length <= MAX_PAIRED_BYTES) {
-      // What is small is done at once; starting a thread for it would take longer.
+      // A small body is hashed here, because starting a thread for it takes longer.
       yield { candidate, mac: Buffer.from(await sign(body.value, { secret: secret.value }), 'hex') };
       continue;
     }
     const key = await webcrypto.subtle.importKey('raw', secret.value, HMAC, false, ['sign']);
-    // Another thread computes it, while this one makes the next body.
+    // Another thread computes the MAC while this one creates the next body.
     const mac = webcrypto.subtle.sign(HMAC, key, body.value).then((bytes) => new Uint8Array(bytes));
     running.push(mac.then((value) => ({ candidate, mac: value })));
     const first = running.length < MAX_CONCURRENT ? undefined : running.shift();

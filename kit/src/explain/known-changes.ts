@@ -9,7 +9,7 @@ const bytes = new TextEncoder();
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const BOM = Uint8Array.of(0xef, 0xbb, 0xbf);
 
-/** A small compressed body can contain gigabytes: no more than this is inflated, in bytes. */
+/** The maximum inflated size, in bytes: a small compressed body can contain gigabytes. */
 const LIMIT = { maxOutputLength: 1_048_576 } as const;
 
 const BODY_CHANGES = [
@@ -43,7 +43,7 @@ const BODY_CHANGES = [
     },
   ),
   ...toChanges<Uint8Array>(
-    { part: 'body', fix: 'The signature covers the inflated bytes: inflate first, then verify.' },
+    { part: 'body', fix: 'The signature covers the inflated bytes: inflate them before verifying.' },
     {
       'it is compressed with gzip': (body) => orUndefined(() => gunzipSync(body, LIMIT)),
       'it is compressed with deflate': (body) => orUndefined(() => inflateSync(body, LIMIT)),
@@ -86,24 +86,24 @@ const BODY_CHANGES = [
   ),
 ];
 
-/** Bodies up to this size are also tried with two changes at once. */
+/** Bodies up to this size are also tried with two changes. */
 const MAX_PAIRS_BYTES = 32_768;
 
-/** The body at hand, and the bodies that may have been signed instead. */
+/** The given body, and the bodies that may have been signed instead. */
 export function listBodies(body: Uint8Array): readonly Variant<Uint8Array>[] {
   return listVariants(body, {
     changes: BODY_CHANGES,
     depth: 2,
-    // A small body can become large when it is inflated.
+    // Inflating can make a small body large.
     continues: ({ length }) => length <= MAX_PAIRS_BYTES,
     keyOf: toByteKey,
   });
 }
 
-/** How many bodies {@link eachChangedBody} can give. */
+/** The maximum number of bodies from {@link eachChangedBody}. */
 export const BODY_CHANGE_COUNT = BODY_CHANGES.length;
 
-/** The bodies that one change leads to, each made when it is asked for: together they can take a gigabyte. */
+/** The bodies after one change, each created on demand: together they can need a gigabyte. */
 export function* eachChangedBody(body: Uint8Array): Generator<Variant<Uint8Array>, void> {
   for (const { undo, ...change } of BODY_CHANGES) {
     const value = undo(body);
@@ -141,8 +141,7 @@ function rewrite(body: Uint8Array, change: (text: string) => string | undefined)
 }
 
 /**
- * Parses the JSON and serializes it in another way; `undefined` if it is not JSON, or is nested more deeply than
- * serializers can go.
+ * Parses the JSON and serializes it in another way; `undefined` if it is not JSON, or nested too deeply for serializers.
  */
 function reserialize(
   body: Uint8Array,
@@ -162,7 +161,7 @@ const toValue = onceForEach((body) =>
   orUndefined(() => ({ value: JSON.parse(toText(body).replace(/^\ufeff/, '')) as unknown })),
 );
 
-/** Remembers the result for a body: several changes need it, and it takes long for a large body. */
+/** Remembers the result per body, because several changes need it, and it is slow for a large body. */
 function onceForEach<Value>(make: (body: Uint8Array) => Value): (body: Uint8Array) => Value {
   const made = new WeakMap<Uint8Array, { readonly value: Value }>();
   return (body) => {
@@ -172,7 +171,7 @@ function onceForEach<Value>(make: (body: Uint8Array) => Value): (body: Uint8Arra
   };
 }
 
-/** Escapes everything that is not ASCII, as Python and PHP do by default. */
+/** Escapes every non-ASCII character, as Python and PHP do by default. */
 function writeAscii(json: string): string {
   return json.replaceAll(
     /[\u0080-\uffff]/g,
@@ -180,19 +179,19 @@ function writeAscii(json: string): string {
   );
 }
 
-/** Where JSON has white space. */
+/** The white space of JSON. */
 interface JsonStyle {
-  /** The indentation of one level; without it, all is on one line. */
+  /** The indentation of one level; without it, everything is on one line. */
   readonly indent?: string;
-  /** Whether a space follows each comma and colon of one line. */
+  /** Whether a space follows each comma and colon on one line. */
   readonly spaced?: boolean;
 }
 
 const COMPACT: JsonStyle = {};
-/** The style of Python's `json.dumps` by default, which also escapes what is not ASCII. */
+/** The default style of Python's `json.dumps`, which also escapes non-ASCII characters. */
 const SPACED: JsonStyle = { spaced: true };
 
-/** Larger bodies are not parsed, which takes seconds: only the likeliest changes of their white space are tried. */
+/** Larger bodies are not parsed, which would take seconds: only the likeliest changes of their white space are tried. */
 const MAX_PARSED_BYTES = 1_048_576;
 
 function ifSmall(body: Uint8Array, change: () => Uint8Array | undefined): Uint8Array | undefined {
@@ -209,12 +208,12 @@ function restyle(body: Uint8Array, style: JsonStyle): Uint8Array | undefined {
   return reserialize(body, (value) => JSON.stringify(value, null, style.indent));
 }
 
-/** Indentation can multiply the size of deeply nested JSON: no more than this many times is tried. */
+/** Indentation can multiply the size of deeply nested JSON. Larger growth is not tried. */
 const MAX_GROWTH = 4;
 
 /**
- * Changes the white space of JSON to a style, without parsing it, so that neither size nor depth matters; `undefined`
- * unless it is an object or an array, or if it would become too large. Invalid JSON stays invalid.
+ * Changes the white space of JSON to a style without parsing it, so neither size nor depth matters. `undefined` unless it is
+ * an object or an array, or if it would become too large. Invalid JSON stays invalid.
  */
 function changeWhiteSpace(
   json: Uint8Array,
@@ -232,7 +231,7 @@ function changeWhiteSpace(
     const byte = json[at] ?? 0;
     const role = ROLES[byte] ?? OTHER;
     if (role === WHITE_SPACE) continue;
-    // A line break with its indentation and a space are the most that is added to a byte.
+    // At most a line break with its indentation, and a space, are added per byte.
     if (length + depth * indent.length + 3 > out.length) return undefined;
     if (role === CLOSE) depth = Math.max(0, depth - 1);
     // An empty object or array stays on one line.
@@ -261,7 +260,7 @@ const [SPACE, LF, BACKSLASH] = [0x20, 0x0a, 0x5c] as const;
 /** The role of a byte in JSON, outside of strings. */
 const [OTHER, WHITE_SPACE, OPEN, CLOSE, QUOTE, COMMA, COLON] = [0, 1, 2, 3, 4, 5, 6] as const;
 
-/** The role of each byte: a table is much faster than comparisons. */
+/** The role of each byte. A table is much faster than comparisons. */
 const ROLES = new Uint8Array(256);
 for (const [role, characters] of [
   [WHITE_SPACE, ' \n\r\t'],
@@ -274,14 +273,14 @@ for (const [role, characters] of [
   for (const character of characters) ROLES[character.charCodeAt(0)] = role;
 }
 
-/** Where the string that begins at a quote ends. */
+/** The end of the string that begins at a quote. */
 function endOfString(json: Uint8Array, start: number): number {
   let at = start + 1;
   while (at < json.length && json[at] !== 0x22) at += json[at] === BACKSLASH ? 2 : 1;
   return Math.min(at, json.length - 1);
 }
 
-/** Compact, with the keys of each object sorted, as Go's maps and canonical JSON are. */
+/** Compact JSON with sorted keys, as Go's maps and canonical JSON have them. */
 function writeSorted(value: unknown): string {
   return JSON.stringify(sortKeys(value));
 }
@@ -352,10 +351,10 @@ const SECRET_CHANGES = [
   ),
 ];
 
-/** A longer secret is a file that was named by mistake: no changes are tried. */
+/** A longer secret is probably a file that was named by mistake, so no changes are tried. */
 const MAX_SECRET_BYTES = 4_096;
 
-/** The secret at hand, and the secrets that may have been meant; up to `depth` changes are tried in a row. */
+/** The given secret, and the secrets that may have been meant, with up to `depth` successive changes. */
 export function listSecrets(secret: Uint8Array, depth: number): readonly Variant<Uint8Array>[] {
   const rounds = secret.length > MAX_SECRET_BYTES ? 0 : depth;
   return listVariants(secret, { changes: SECRET_CHANGES, depth: rounds, keyOf: toByteKey }).filter(
@@ -363,7 +362,7 @@ export function listSecrets(secret: Uint8Array, depth: number): readonly Variant
   );
 }
 
-/** Changes the secret as a string. It need not be UTF-8: Latin-1 keeps every byte. */
+/** Changes the secret as a string. Latin-1 keeps every byte, even if it is not UTF-8. */
 function onString(
   change: (text: string) => string | undefined,
 ): (secret: Uint8Array) => Uint8Array | undefined {
@@ -373,7 +372,7 @@ function onString(
   };
 }
 
-/** Removes what the pattern matches; `undefined` if it matches nothing. */
+/** Removes the match of the pattern; `undefined` without a match. */
 function without(pattern: RegExp): (secret: Uint8Array) => Uint8Array | undefined {
   return onString((text) => (pattern.test(text) ? text.replace(pattern, '') : undefined));
 }
@@ -410,7 +409,7 @@ const SIGNATURE_CHANGES = [
   ...toChanges<string>(
     {
       part: 'signature',
-      fix: 'Something treated the header as part of a URL. Take it from the request as it was received.',
+      fix: 'The header was treated as part of a URL. Copy it from the request as it was received.',
     },
     {
       'it is percent-encoded': (text) =>
@@ -428,7 +427,7 @@ const SIGNATURE_CHANGES = [
   ),
 ];
 
-/** No header with one signature, whatever was done to it, is longer. */
+/** No header with one signature is longer, whatever its changes. */
 const MAX_SIGNATURE_LENGTH = 4_096;
 
 /** The MACs (32 bytes) that the signature may stand for: first in this format, then with changes. */
@@ -466,7 +465,7 @@ function toMac(value: string, { encoding, prefix = '' }: SignatureFormat): Uint8
   for (const name of encoding === undefined ? SIGNATURE_ENCODINGS : [encoding]) {
     const mac = Buffer.from(digits, name);
     const encoded = mac.toString(name);
-    // Node skips what it cannot decode, so the bytes must encode to the same digits.
+    // Node skips characters that it cannot decode, so the bytes must encode to the same digits.
     const same = name === 'hex' ? digits.toLowerCase() : digits.replace(/^(.{43})=$/, '$1');
     if (mac.length === 32 && same === encoded.replace(/=$/, '')) return mac;
   }

@@ -14,7 +14,7 @@ const REPLIES: Readonly<Record<string, Finding>> = {
     fix: null,
   },
   queued: {
-    what: 'The event is stored, and runs later: after the answer, in a worker, or in a process that has a handler for its type.',
+    what: 'The event is stored, and runs later: after the answer, in a worker, or in a process with a handler for its type.',
     fix: null,
   },
   ignored: { what: 'The endpoint has no handler for this type, so nothing ran.', fix: 'Add a handler.' },
@@ -32,7 +32,7 @@ const REPLIES: Readonly<Record<string, Finding>> = {
   },
   ERR_SIGNATURE_MALFORMED: {
     what: 'The endpoint cannot read the form of the signature.',
-    fix: 'Set `signature: { encoding, prefix }` of the receiver to those that the service uses.',
+    fix: 'Set `signature: { encoding, prefix }` of the receiver to the format of the service.',
   },
   ERR_SIGNATURE_MISMATCH: {
     what: 'It has another secret, or none for this path, or verifies other bytes than those of the delivery.',
@@ -44,14 +44,14 @@ const REPLIES: Readonly<Record<string, Finding>> = {
   },
   ERR_METHOD_NOT_ALLOWED: {
     what: 'The request reached the receiver with another method than POST.',
-    fix: 'Check what is before the receiver, such as a redirect or a proxy.',
+    fix: 'Check for a redirect or a proxy in front of the receiver.',
   },
   ERR_BODY_UNAVAILABLE: {
     what: 'A body parser before the receiver consumed the bytes.',
     fix: 'Mount the receiver before the parser.',
   },
   ERR_BODY_ENCODED: {
-    what: 'Something before the receiver compresses the body.',
+    what: 'The body is compressed before it reaches the receiver.',
     fix: 'Turn the compression off, for example in a proxy.',
   },
   ERR_BODY_TOO_LARGE: {
@@ -59,12 +59,12 @@ const REPLIES: Readonly<Record<string, Finding>> = {
     fix: 'Raise maxBodyBytes if the service sends such bodies.',
   },
   ERR_BODY_INCOMPLETE: {
-    what: 'The body did not arrive as long as its content-length says.',
-    fix: 'Check whether something before the receiver, such as a proxy, changes the body or cuts it off.',
+    what: 'The body did not arrive with the length of its content-length.',
+    fix: 'Check for a proxy in front of the receiver that changes the body or cuts it off.',
   },
   ERR_BODY_TIMEOUT: {
     what: 'The body did not arrive in time.',
-    fix: 'Check whether something before the receiver, such as a proxy, holds the body back.',
+    fix: 'Check for a proxy in front of the receiver that holds the body back.',
   },
   ERR_EVENT_MALFORMED: {
     what: 'The body is signed, but is not an event.',
@@ -85,14 +85,14 @@ const REPLIES: Readonly<Record<string, Finding>> = {
   ERR_EVENT_BUSY: { what: 'Another attempt at this event was running.', fix: null },
   ERR_EVENT_NOT_DUE: {
     what: 'The event failed before and waits for its retry time, so nothing ran.',
-    fix: 'Send it again after the Retry-After of the answer. To run it now, requeue it in the inbox of the endpoint before: `stablehooks inbox requeue`, or Requeue in its inspector.',
+    fix: 'Send it again after the Retry-After of the answer. To run it now, first requeue it in the inbox of the endpoint: `stablehooks inbox requeue`, or Requeue in its inspector.',
   },
   ERR_KEY_BUSY: {
     what: 'Another event of the same ordering key was running. This one is stored, and the endpoint runs it in turn.',
     fix: null,
   },
   ERR_RECEIVER_BUSY: {
-    what: 'The endpoint ran as many handlers as its maxConcurrency allows.',
+    what: 'The endpoint was at its limit of running handlers (maxConcurrency).',
     fix: 'Send it again after the Retry-After of the answer, or raise maxConcurrency.',
   },
   ERR_LEASE_LOST: {
@@ -112,7 +112,7 @@ const REPLIES: Readonly<Record<string, Finding>> = {
   },
 };
 
-/** The finding of the code or the outcome of a reply; `undefined` for others. */
+/** The finding for the code or the outcome of a reply; `undefined` for unknown names. */
 export function findingOf(name: string | undefined): Finding | undefined {
   return name !== undefined && Object.hasOwn(REPLIES, name) ? REPLIES[name] : undefined;
 }

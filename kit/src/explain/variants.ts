@@ -1,19 +1,19 @@
-/** A difference between a value at hand and the value that was signed. */
+/** A difference between the given value and the signed value. */
 export interface Change {
   /** Which of the three inputs of a signature differs. */
   readonly part: 'body' | 'secret' | 'signature';
-  /** What is different in the value at hand. */
+  /** The difference in the given value. */
   readonly what: string;
   readonly fix: string;
 }
 
-/** A value, and the changes that lead to it from the value at hand; none for that value itself. */
+/** A value, and the changes that lead to it from the given value; none for that value itself. */
 export interface Variant<Value> {
   readonly value: Value;
   readonly changes: readonly Change[];
 }
 
-/** A change that is tried: `undo` gives the other value, or `undefined` where the change does not apply. */
+/** A change to try: `undo` returns the other value, or `undefined` where the change does not apply. */
 export interface KnownChange<Value> extends Change {
   readonly undo: (value: Value) => Value | undefined;
 }
@@ -21,15 +21,15 @@ export interface KnownChange<Value> extends Change {
 /** Which changes to try on a value. */
 interface SearchOptions<Value> {
   readonly changes: readonly KnownChange<Value>[];
-  /** How many changes to try one after the other. */
+  /** How many successive changes to try. */
   readonly depth: number;
-  /** Values with the same key are the same. */
+  /** Values with equal keys are the same. */
   readonly keyOf: (value: Value) => string;
   /** Whether to try further changes on a changed value. @default always */
   readonly continues?: ((value: Value) => boolean) | undefined;
 }
 
-/** Finds every distinct value that up to `depth` changes lead to; those with the fewest changes come first. */
+/** Finds every distinct value that up to `depth` changes lead to, fewest changes first. */
 export function listVariants<Value>(
   value: Value,
   { changes, depth, keyOf, continues = () => true }: SearchOptions<Value>,
@@ -52,7 +52,7 @@ export function listVariants<Value>(
   return [...found.values()];
 }
 
-/** Makes changes that share a part and a fix from a table: what is different, and how to undo it. */
+/** Creates changes that share a part and a fix from a table of differences and how to undo them. */
 export function toChanges<Value>(
   shared: Pick<Change, 'part' | 'fix'>,
   table: Readonly<Record<string, KnownChange<Value>['undo']>>,
@@ -69,7 +69,7 @@ export function orUndefined<Value>(make: () => Value): Value | undefined {
   }
 }
 
-/** A string that is the same for equal bytes only. */
+/** A string that is equal for equal bytes only. */
 export function toByteKey(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
 }

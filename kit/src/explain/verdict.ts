@@ -10,22 +10,22 @@ import { connectionFailure } from './connection.js';
 import { explainSignature } from './explain-signature.js';
 import { type Finding, findingOf } from './replies.js';
 
-/** What the bytes, the signature and the answer of an attempt show. The sentences contain neither secret nor payload. */
+/** The diagnosis of an attempt from its bytes, signature and answer. It contains neither secret nor payload. */
 export interface Verdict {
-  /** What happened. */
+  /** The fact. */
   readonly what: string;
-  /** What to do about it; `null` when nothing is wrong. */
+  /** The fix; `null` when nothing is wrong. */
   readonly fix: string | null;
 }
 
-/** What of an attempt is judged. */
+/** The judged parts of an attempt. */
 interface JudgedAttempt {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;
   readonly answer: EndpointAnswer;
 }
 
-/** What the endpoint verifies with. The secret is used here and never leaves. */
+/** The secret and format with which the endpoint verifies. The secret does not leave this module. */
 export interface Signing extends SignatureFormat {
   readonly secret: string;
   readonly signatureHeader: string;
@@ -33,9 +33,9 @@ export interface Signing extends SignatureFormat {
 
 /**
  * Judges an attempt that this process, or an earlier run of it, signed: whether its signature was right, and what the
- * answer says about the endpoint.
+ * answer shows about the endpoint.
  *
- * @param signing - `undefined` when it is no longer known: then the signature is not judged.
+ * @param signing - `undefined` when it is unknown: then the signature is not judged.
  */
 export async function judgeAttempt(attempt: JudgedAttempt, signing: Signing | undefined): Promise<Verdict> {
   const { answer } = attempt;
@@ -71,7 +71,7 @@ async function isSignedWith(
   return headers[signatureHeader] === (await sign(body, { secret, encoding, prefix }));
 }
 
-/** What a fault of a sandbox did to the signature. It needs no fix. */
+/** Describes what a fault of a sandbox did to the signature. It needs no fix. */
 async function describeFault(
   fault: string,
   { headers, body }: JudgedAttempt,
@@ -83,19 +83,18 @@ async function describeFault(
     format: { encoding, prefix },
     thorough: false,
   });
-  // After a change of the secret, nothing explains it.
+  // After a change of the secret, no known change explains it.
   if (explanation.verdict !== 'explained') return `The sandbox changed the signed body (fault ${fault}).`;
   const changes = explanation.changes.map(({ part, what }) => `the ${part}: ${what}`).join('; and ');
   return `The signature does not match because of ${changes} (fault ${fault}).`;
 }
 
 /**
- * Without a fault, the signature was right when the delivery was sent: only the secret can have changed since. That
- * accuses nobody.
+ * Without a fault, the signature was right when the delivery was sent, so the secret has changed since. Neither side is at
+ * fault.
  */
 function describeEarlierSecret(answer: Reply): Finding {
-  const what =
-    'The delivery was signed with another secret than the present one: the secret was changed since.';
+  const what = 'The delivery was signed with an earlier secret: the secret has changed since.';
   if (isSignatureRefused(answer)) return { what: `${what} The endpoint refused it.`, fix: null };
   const reply = describeReply(answer);
   return { what: `${what} ${reply.what}`, fix: reply.fix };
@@ -106,7 +105,7 @@ function describeSilence(answer: Exclude<EndpointAnswer, Reply>): Finding {
     case 'silence':
       return {
         what: `The endpoint did not answer within ${answer.elapsedMs} ms.`,
-        fix: 'If its handler is slow, enqueue the work durably and answer 202. If it answers nothing at all, a body parser before the receiver may have consumed the body: mount the receiver before the parser.',
+        fix: 'If its handler is slow, enqueue the work durably and answer 202. If it never answers, a body parser before the receiver may have consumed the body: mount the receiver before the parser.',
       };
     case 'lost':
       return { what: WHY_LOST[answer.fault], fix: null };
@@ -114,38 +113,38 @@ function describeSilence(answer: Exclude<EndpointAnswer, Reply>): Finding {
       const failure = connectionFailure(answer.reason);
       return {
         what: `There was no answer${failure === undefined ? '' : `: ${failure.what}`}.`,
-        fix: failure?.fix ?? 'The error of the attempt and the log of the endpoint say why.',
+        fix: failure?.fix ?? 'See the error of the attempt and the log of the endpoint.',
       };
     }
   }
 }
 
-/** What the faults of a sandbox do that prevent an answer. */
+/** The effects of the faults of a sandbox that prevent an answer. */
 const WHY_LOST: Readonly<Record<(typeof LOSSES)[number], string>> = {
   drop: 'The sandbox dropped the delivery before it arrived (fault drop).',
   cut: 'The sandbox cut the connection halfway through the body (fault cut), so no handler ran.',
   reset: 'The sandbox reset the connection before the answer (fault reset), so the handler may have run.',
 };
 
-/** What a status says where the reply does not say more. */
+/** The meaning of a status if the reply contains no more. */
 const STATUSES: Readonly<Record<number, Finding>> = {
   404: { what: 'Nothing is at this path.', fix: 'Check the path, and that the receiver is mounted there.' },
   405: { what: 'This path accepts no POST.', fix: 'Check the path, and that the receiver is mounted there.' },
   410: { what: 'Nothing is at this path any more.', fix: 'Check the path of the endpoint.' },
   413: {
-    what: 'The body is larger than the endpoint, or a proxy before it, accepts.',
+    what: 'The body is larger than the endpoint, or a proxy in front of it, accepts.',
     fix: 'Raise the limit of the proxy or the parser, or maxBodyBytes of the receiver.',
   },
   415: {
     what: 'The endpoint does not accept this content type or encoding.',
     fix: 'Accept application/json.',
   },
-  429: { what: 'The endpoint answered that there are too many requests.', fix: null },
+  429: { what: 'The endpoint reported too many requests.', fix: null },
 };
 
 function describeReply(answer: Reply): Finding {
   const { status, code, outcome } = answer;
-  // A receiver replies an outcome with 2xx, and a code with any other status.
+  // A receiver answers with an outcome under 2xx, and with a code under any other status.
   const known = findingOf(isDelivered(answer) ? outcome : code) ?? STATUSES[status];
   if (known !== undefined) return known;
   if (isDelivered(answer)) return { what: `The endpoint accepted it (${status}).`, fix: null };
@@ -158,7 +157,7 @@ function describeReply(answer: Reply): Finding {
   return { what: `The endpoint answered ${status}.`, fix: 'The log of the endpoint may say why.' };
 }
 
-/** The signature is right, and the endpoint says that it is not. */
+/** The signature is right, and the endpoint reports that it is not. */
 function describeRefusal({ status, code }: Reply): Finding {
   const known = findingOf(code);
   if (known !== undefined)

@@ -1,35 +1,35 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isFromOtherSite, isLoopback, readHost } from '../other-sites.js';
 
-/** Who may use the inspector. Each check gives a refusal, or `undefined`. */
+/** Who may use the inspector. Each check returns a refusal, or `undefined`. */
 export interface Access {
   /**
    * Checks every request.
    *
-   * @param remoteAddress - where it comes from, if it came over a socket.
+   * @param remoteAddress - the address of the client, if the request came over a socket.
    */
   check(request: Request, remoteAddress: string | undefined): Promise<Refusal | undefined>;
-  /** Adds the cookie that later requests need to the answer of the page. */
+  /** Adds the cookie for later requests to the answer of the page. */
   setCookie(request: Request, headers: Headers): void;
-  /** What each action must carry in the header `x-inspector-token`. The headers of the answer get its cookie. */
+  /** Returns the value that each action must send as `x-inspector-token`, and adds its cookie to the headers. */
   actionToken(request: Request, headers: Headers): string;
 }
 
-/** Why a request is refused. */
+/** The reason of a refusal. */
 export interface Refusal {
   readonly status: 400 | 401 | 403;
   readonly message: string;
 }
 
-/** The header of an action: another origin cannot send it without a preflight, which is refused. */
+/** The header of an action. Another origin needs a preflight to send it, which is refused. */
 const ACTION_HEADER = 'x-inspector-token';
 
 /** The cookie that an action's token must be equal to. */
 const ACTION_COOKIE = 'stablehooks_inspector_action';
 
 /**
- * For apps: the app decides by each request, such as by its session. The token of actions is also a cookie, and no
- * process keeps it, so that every process of the app accepts what another one has issued.
+ * For apps: the app decides on each request, such as by its session. The token of actions is also a cookie and no process
+ * stores it, so every process of the app accepts the tokens of the others.
  */
 export function appAccess(authorize: (request: Request) => boolean | Promise<boolean>): Access {
   const readToken = (request: Request) => {
@@ -38,14 +38,14 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
   };
   return {
     actionToken(request, headers) {
-      // All tabs have one, because they share the cookie.
+      // All tabs have the same token, because they share the cookie.
       const token = readToken(request) ?? createToken();
-      // Without a path it is sent where this request was sent, also behind a proxy that changes paths.
+      // Without a path the cookie belongs to the requested folder, even behind a proxy that changes paths.
       headers.append('set-cookie', `${ACTION_COOKIE}=${token}; HttpOnly; SameSite=Strict`);
       return token;
     },
     async check(request) {
-      // `true` and nothing else: a function that returns a user, or forgets to return, must not open the page.
+      // Only `true`: a function that returns a user, or forgets to return, must not open the page.
       if ((await authorize(request)) !== true) {
         return { status: 403, message: 'The function given as `authorize` refused this request.' };
       }
@@ -56,10 +56,10 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
 }
 
 /**
- * For tools on this machine: whoever has the token of the printed URL. It is exchanged for a cookie, so that it leaves
- * the address bar, and so that other sites cannot use it (`SameSite=Strict`).
+ * For tools on this machine: the printed URL contains a token, which is exchanged for a cookie. So the token leaves the
+ * address bar, and other sites cannot use it (`SameSite=Strict`).
  *
- * @param port - of the server; cookies do not tell ports apart, so it is part of the cookie's name.
+ * @param port - the port of the server. It is part of the cookie's name, because cookies do not distinguish ports.
  */
 export function tokenAccess(port: () => number): Access & { readonly token: string } {
   const [token, session, actionToken] = [createToken(), createToken(), createToken()];
@@ -71,7 +71,7 @@ export function tokenAccess(port: () => number): Access & { readonly token: stri
       const refused = checkRemote(remoteAddress) ?? checkHost(request, port()) ?? checkOrigin(request);
       if (refused !== undefined) return refused;
       if (!isEqual(readCookie(request, cookieName()), session) && !hasToken(request, token)) {
-        return { status: 401, message: 'Open the URL that the command printed: it has the token.' };
+        return { status: 401, message: 'Open the URL that the command printed: it contains the token.' };
       }
       return checkAction(request, actionToken);
     },
@@ -86,7 +86,7 @@ function hasToken(request: Request, token: string): boolean {
   return request.method === 'GET' && isEqual(new URL(request.url).searchParams.get('token'), token);
 }
 
-/** The server of a tool can listen on all interfaces for another purpose. */
+/** The server of a tool may listen on all interfaces for another purpose. */
 function checkRemote(address: string | undefined): Refusal | undefined {
   if (address === undefined || /^(::ffff:)?127\.|^::1$/.test(address)) return undefined;
   return { status: 403, message: 'Only the machine on which the command runs can open the inspector.' };
@@ -99,7 +99,7 @@ function checkHost(request: Request, port: number): Refusal | undefined {
   return { status: 403, message: `Open the inspector at http://127.0.0.1:${port}.` };
 }
 
-/** Another site must neither act nor read, whatever the browser sends along. */
+/** Another site must neither act nor read, even with the cookies of the browser. */
 function checkOrigin(request: Request): Refusal | undefined {
   return isFromOtherSite(request)
     ? { status: 403, message: 'This request comes from another site.' }
@@ -125,7 +125,7 @@ function createToken(): string {
   return randomBytes(32).toString('base64url');
 }
 
-/** In constant time, also for other lengths. */
+/** Compares in constant time, even for other lengths. */
 function isEqual(given: string | null, expected: string): boolean {
   const hash = (value: string) => createHash('sha256').update(value).digest();
   return given !== null && timingSafeEqual(hash(given), hash(expected));

@@ -1,4 +1,4 @@
-/** What the page asks for and gets, which the server and the page share. */
+/** The requests and answers of the page, shared with the server. */
 import type { InboxCount, InboxRecord, InboxState } from 'stablehooks';
 import type { Gap } from 'stablehooks/catch-up';
 import type { Account, Endpoint, Faults, FaultsInput, Movement } from '../sandbox/index.js';
@@ -6,9 +6,9 @@ import type { Account, Endpoint, Faults, FaultsInput, Movement } from '../sandbo
 /** The views of the page. A source has some of them. */
 export type View = 'deliveries' | 'inbox' | 'coverage' | 'service';
 
-/** What the page asks with each action: `POST api/actions/<name>` with this as JSON. */
+/** The input of each action: `POST api/actions/<name>` with this as JSON. */
 export interface ActionInputs {
-  /** Makes one more attempt at a delivery; with `body` (base64) of other bytes, with `url` to another endpoint. */
+  /** Makes one more attempt at a delivery; `body` (base64) replaces its bytes, `url` its endpoint. */
   readonly resend: {
     readonly id: string;
     readonly url?: string | undefined;
@@ -30,7 +30,7 @@ export interface ActionInputs {
 
 export type ActionName = keyof ActionInputs;
 
-/** What an action answers. */
+/** The answer to each action. */
 export interface ActionResults {
   /** The id of the new attempt. */
   readonly resend: { readonly id: string };
@@ -53,14 +53,14 @@ export interface Problem {
 
 /** `GET api/session` */
 export interface Session {
-  /** What is inspected, such as `sandbox` or `app.db`. */
+  /** The inspected sandbox or inbox, such as `sandbox` or `app.db`. */
   readonly name: string;
   readonly views: readonly View[];
   /** The actions that are allowed. */
   readonly actions: readonly ActionName[];
   /** To be sent as the header `x-inspector-token` with each action. */
   readonly actionToken: string;
-  /** Where the stream is now: with this as `?after`, it misses nothing that happens after this answer. */
+  /** The current position of the stream. As `?after`, it misses nothing that happens after this answer. */
   readonly position: string;
 }
 
@@ -77,10 +77,10 @@ export const ATTEMPT_KINDS = [
 /**
  * How an endpoint answered an attempt.
  *
- * - `accepted`: 2xx, and no reply says that nothing ran.
+ * - `accepted`: 2xx, without a report that nothing ran.
  * - `wrongly-accepted`: 2xx, although a fault of the sandbox made the signature wrong.
  * - `without-effect`: 2xx with `dead`, `ignored` or `parked`.
- * - `failed`: 5xx, 408, 409, 425 or 429: later, the answer can be another.
+ * - `failed`: 5xx, 408, 409, 425 or 429: a later attempt can succeed.
  * - `refused`: every other status.
  * - `unanswered`: no answer.
  */
@@ -93,27 +93,27 @@ export interface AttemptRow {
   readonly at: string;
   readonly eventId: string;
   readonly type: string;
-  /** Whether other bytes than those of the event were sent. @default false */
+  /** Whether the sent bytes differ from those of the event. @default false */
   readonly edited?: boolean | undefined;
   readonly endpoint: string;
   /** Which attempt of the delivery, from 1. */
   readonly attempt: number;
   readonly kind: AttemptKind;
   readonly status: number | null;
-  /** The outcome or the code of the reply, or why there is none. */
+  /** The outcome or the code of the reply, or the reason why there was none. */
   readonly outcome: string | null;
   readonly durationMs: number;
   readonly faults: readonly string[];
 }
 
-/** `GET api/deliveries?limit&before` with an {@link AttemptFilter}: the newest first. */
+/** `GET api/deliveries?limit&before` with an {@link AttemptFilter}: newest first. */
 export interface AttemptPage {
   readonly rows: readonly AttemptRow[];
-  /** To be passed as `before` for the next page; `null` at the end. */
+  /** Pass it as `before` for the next page; `null` at the end. */
   readonly next: string | null;
 }
 
-/** What attempts are selected by; `id` is a part of an id of an event or attempt, `text` of a body, in any case. */
+/** The filter of attempts. `id` is a part of an id of an event or attempt, `text` of a body, in any case. */
 export interface AttemptFilter {
   readonly type?: string | undefined;
   readonly kind?: AttemptKind | undefined;
@@ -141,10 +141,10 @@ export interface Message {
   readonly body: string;
 }
 
-/** What the bytes, the signature and the reply of an attempt show, in sentences. */
+/** The diagnosis of an attempt from its bytes, signature and reply, in sentences. */
 export interface AttemptVerdict {
   readonly what: string;
-  /** What to do about it; `null` when nothing is wrong. */
+  /** The fix; `null` when nothing is wrong. */
   readonly fix: string | null;
 }
 
@@ -156,7 +156,7 @@ export interface AttemptDetail extends AttemptRow {
     | null;
   readonly error: string | null;
   readonly verdict: AttemptVerdict;
-  /** The name of the header that holds the signature. */
+  /** The name of the signature header. */
   readonly signatureHeader: string;
 }
 
@@ -181,7 +181,7 @@ export interface InboxRow {
 /** `GET api/inbox/events?state&order&limit&after` */
 export interface InboxPage {
   readonly rows: readonly InboxRow[];
-  /** To be passed as `after` for the next page; `null` at the end. */
+  /** Pass it as `after` for the next page; `null` at the end. */
   readonly next: string | null;
 }
 
@@ -190,7 +190,7 @@ export interface InboxDetail extends InboxRow {
   readonly history: InboxRecord['history'];
   /** The trace context that it was first recorded with, or `null`. */
   readonly traceparent: string | null;
-  /** `null` unless it was asked for, and once the event is pruned. */
+  /** `null` unless it was requested, and once the event is pruned. */
   readonly json: string | null;
   readonly pruned: boolean;
 }
@@ -202,23 +202,23 @@ export interface GapRow extends Gap {
 }
 
 /**
- * `GET api/coverage`. `POST api/coverage` with the header of actions begins to draw the picture anew, and answers the
- * same. Times are epoch ms.
+ * `GET api/coverage`. `POST api/coverage` with the header of actions begins to draw the picture again, and has the same
+ * answer. Times are epoch ms.
  */
 export interface CoverageReport {
   readonly since: number | null;
   /** Every event created up to here is in the inbox, except in the gaps; `null` before the first poll. */
   readonly watermark: number | null;
   readonly gaps: readonly GapRow[];
-  /** What the last poll said, in sentences; `null` when this source knows no polls, or there was none yet. */
+  /** The result of the last poll, in sentences; `null` if this source does not poll, or before the first poll. */
   readonly lastPoll: {
     readonly at: number;
     readonly diagnosis: string;
     readonly problems: readonly string[];
   } | null;
   /**
-   * The picture at `api/coverage.svg`: drawn from all events, which takes seconds in a large inbox. `read` of `total`
-   * events while it is drawn; `at` is when the inbox was read.
+   * The picture at `api/coverage.svg`. It is drawn from all events, which takes seconds in a large inbox. `read` of
+   * `total` events is the progress; `at` is when the inbox was read.
    */
   readonly picture:
     | { readonly state: 'none' }
@@ -243,8 +243,8 @@ export interface ServiceReport {
 export type StreamEntry =
   /** An attempt was made. */
   | { readonly kind: 'attempt'; readonly row: AttemptRow }
-  /** What a view shows has changed: it asks again. */
+  /** The data of a view has changed, and the page requests it again. */
   | { readonly kind: 'changed'; readonly view: View }
-  /** The source cannot be read since `since` (ISO 8601). */
+  /** The source has been unreadable since `since` (ISO 8601). */
   | { readonly kind: 'lost'; readonly since: string; readonly why: string }
   | { readonly kind: 'recovered' };

@@ -22,11 +22,11 @@ export interface KeptAttempt {
   readonly row: AttemptRow;
   /** When it began, in epoch ms. */
   readonly at: number;
-  /** What the filter `text` looks in. */
+  /** The texts that the filter `text` searches. */
   readonly bodies: () => readonly string[];
 }
 
-/** What a row says about the answer. */
+/** The columns of a row about the answer. */
 export function toResult(
   answer: EndpointAnswer,
 ): Pick<AttemptRow, 'kind' | 'status' | 'outcome' | 'durationMs'> {
@@ -46,18 +46,18 @@ function kindOf(answer: EndpointAnswer): AttemptKind {
   return statusOf(answer) >= 500 || TEMPORARY.has(statusOf(answer)) ? 'failed' : 'refused';
 }
 
-/** Other work of the process gets its turn this often, while bodies are searched. */
+/** How often other work of the process can run while bodies are searched. */
 const TURN_MS = 10;
-/** The results of a search are kept for so many texts, because a page asks for the same one again. */
+/** How many searched texts keep their results, because a page requests the same text again. */
 const MAX_TEXTS = 8;
-/** The counts are kept for so many filters. */
+/** How many filters keep their counts. */
 const MAX_TALLIES = 16;
 
 /**
  * Lists and counts the attempts that a source keeps.
  *
- * @param attempts - gives them, the oldest first.
- * @param toKept - reads one of them. It must give the same object each time.
+ * @param attempts - returns them, oldest first.
+ * @param toKept - reads one of them. It must return the same object each time.
  */
 export function createAttemptList<Attempt>(
   attempts: () => readonly Attempt[],
@@ -124,12 +124,12 @@ export function createAttemptList<Attempt>(
 const BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000] as const;
 const MAX_BUCKETS = 60;
 const DAY_MS = 86_400_000;
-/** Widths of buckets whose bounds are easy to read, up to a day. */
+/** Widths of buckets with readable bounds, up to a day. */
 const STEPS_MS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200].map(
   (s) => s * 1_000,
 );
 
-/** Counts of the attempts that are selected. Only those that came or went since the last time are looked at. */
+/** Counts the selected attempts. Reads only the attempts that were added or removed since the last time. */
 function createTally<Attempt>(
   select: (among: readonly KeptAttempt[]) => Promise<readonly KeptAttempt[]>,
   toKept: (attempt: Attempt) => KeptAttempt,
@@ -139,7 +139,7 @@ function createTally<Attempt>(
   const selected = new Fifo<KeptAttempt>();
   const types = new Map<string, number>();
   const latency = Array<number>(BOUNDS_MS.length + 1).fill(0);
-  /** By the time in seconds: every width of a bucket is a multiple of one. */
+  /** By the time in seconds, of which every width of a bucket is a multiple. */
   const seconds = new Map<number, Map<AttemptKind, number>>();
 
   function count({ at, row }: KeptAttempt, by: 1 | -1): void {
@@ -195,7 +195,7 @@ function createTally<Attempt>(
   }
 
   return {
-    /** One after another: a search takes turns. */
+    /** Runs one after another, because a search yields to other work. */
     async stats(attempts: () => readonly Attempt[]): Promise<AttemptStats> {
       followed = followed.then(() => follow(attempts()));
       await followed;
@@ -215,7 +215,7 @@ function boundOf(durationMs: number): number {
   return bound === -1 ? BOUNDS_MS.length : bound;
 }
 
-/** The width that gives at most {@link MAX_BUCKETS} buckets, but for one more where the span is not aligned. */
+/** The width for at most {@link MAX_BUCKETS} buckets, plus one where the span is not aligned. */
 function stepOf(spanMs: number): number {
   const [shortest = DAY_MS] = STEPS_MS;
   if (!(spanMs > 0)) return shortest;

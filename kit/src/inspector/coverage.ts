@@ -5,16 +5,16 @@ import type { ActionInputs, CoverageReport } from './api.js';
 import { describeLoss } from './inbox-source.js';
 import type { InboxPart, LastReport } from './source.js';
 
-/** What the page shows of the coverage of an inbox. */
+/** The coverage of an inbox, as the page shows it. */
 export interface Coverage {
   report(): Promise<CoverageReport>;
-  /** Begins to draw the picture anew in the background, unless it is being drawn. */
+  /** Begins to draw the picture again in the background, unless it is being drawn. */
   draw(): void;
-  /** The last picture that was drawn, as SVG; `undefined` before the first one. */
+  /** The last picture as SVG; `undefined` before the first one. */
   picture(): string | undefined;
-  /** Resolves to `false` when there is no such open gap, or while another process polls. */
+  /** Resolves to `false` when the gap is not open, or while another process polls. */
   acknowledge(input: ActionInputs['acknowledge-gap']): Promise<boolean>;
-  /** Ends the drawing. */
+  /** Stops drawing. */
   close(): void;
 }
 
@@ -27,7 +27,7 @@ export function createCoverage({
   let drawn: string | undefined;
   let isClosed = false;
 
-  /** Reads all events and draws them, and lets the process do something else after each page of them. */
+  /** Reads all events and draws them. After each page of events, other work of the process can run. */
   async function draw(): Promise<void> {
     picture = { state: 'drawing', read: 0, total: 0 };
     const now = Date.now();
@@ -38,7 +38,7 @@ export function createCoverage({
         late: lastReport?.()?.report.ids.late,
         async onRead(read) {
           if (isClosed) throw new Error('The inspector is closed.');
-          // Events that arrive meanwhile are read, too.
+          // Events that arrive meanwhile are read as well.
           picture = { state: 'drawing', read, total: Math.max(read, total) };
           await setImmediate();
         },
@@ -91,7 +91,7 @@ function toLastPoll(
   return { at, diagnosis: toAdvice(report.diagnosis), problems };
 }
 
-/** A part of a gap that is acknowledged leaves another with the same opening. */
+/** A gap of which a part was acknowledged leaves another gap with the same opening. */
 function toId({ openedAt, from, until }: Gap): string {
   return [openedAt, from, until].join('|');
 }

@@ -11,33 +11,33 @@ import type { AttemptDetail, StreamEntry } from './api.js';
 import { createAttemptList, type KeptAttempt, toResult } from './attempt-list.js';
 import type { DeliveriesPart, InspectorSource } from './source.js';
 
-/** The deliveries that a command forwards, and its inbox, as the source of an inspector. */
+/** The forwarded deliveries of a command, and its inbox, as the source of an inspector. */
 export interface ForwardingSource extends InspectorSource {
-  /** Keeps an attempt, and tells every page. */
+  /** Keeps an attempt, and notifies every page. */
   add(attempt: ForwardingAttempt): void;
 }
 
-/** What a forwarding source consists of. */
+/** The parts of a forwarding source. */
 interface ForwardingParts {
-  /** The inbox, as `fromInbox` shows it. */
+  /** The inbox as a source of `fromInbox`. */
   readonly inbox: InspectorSource;
   readonly settings: Settings;
-  /** How long an endpoint has to answer what is sent again, in ms. */
+  /** How long an endpoint has to answer a resent delivery, in ms. */
   readonly timeoutMs: number;
 }
 
 interface KeptDelivery extends KeptAttempt {
   readonly event: UnknownEvent;
-  /** Its reply is the start of what was received. */
+  /** Its reply contains the start of the response. */
   readonly sent: SentDelivery;
   readonly isReplyCut: boolean;
 }
 
-/** The newest are kept: so many, and no more than so many bytes of their bodies. */
+/** Limits of the kept attempts, of which the newest are kept, and of the bytes of their bodies. */
 const MAX_ATTEMPTS = 10_000;
 const MAX_BYTES = 64 * 1_048_576;
 
-/** Shows what a command forwards. */
+/** Creates the source of the forwarded deliveries. */
 export function createForwardingSource({ inbox, settings, timeoutMs }: ForwardingParts): ForwardingSource {
   const attempts = new Fifo<KeptDelivery>();
   const listeners = new Set<(entry: StreamEntry) => void>();
@@ -108,7 +108,7 @@ interface NewAttempt {
 
 function toKept({ id, event, attempt, sent, edited }: NewAttempt): KeptDelivery {
   const { at, url, headers, body, answer, reply } = sent;
-  // A copy: a view of the first bytes would keep all of them.
+  // A copy, because a view of the first bytes would keep all of them in memory.
   const start = reply && {
     headers: reply.headers,
     body: Buffer.from(reply.body.subarray(0, KEPT_RESPONSE_BYTES)),
@@ -120,7 +120,7 @@ function toKept({ id, event, attempt, sent, edited }: NewAttempt): KeptDelivery 
       faults: [],
     },
     at: at.getTime(),
-    // Decoded only to be searched.
+    // Decoded only for a search.
     bodies: () => [Buffer.from(body).toString(), start?.body.toString() ?? ''],
     event,
     sent: { at, url, headers, body, answer, reply: start },

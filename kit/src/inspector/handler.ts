@@ -30,7 +30,7 @@ export const ACTION_NAMES: readonly ActionName[] = [
   ...(['fire', 'set-faults', 'clear-faults', 'advance-clock'] as const),
 ];
 
-/** What an inspector consists of. */
+/** The parts of an inspector. */
 interface InspectorParts {
   readonly source: InspectorSource;
   readonly actions: readonly ActionName[];
@@ -39,7 +39,7 @@ interface InspectorParts {
   readonly basePath: string;
 }
 
-/** A request that is refused, or cannot be answered. The message is for the reader of the page. */
+/** A refusal, or a failure to answer. The message is for the reader of the page. */
 class RequestRefused extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -63,7 +63,7 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
     actions: actions.filter((name) => runs[name] !== undefined),
   };
 
-  // Routes are found below the base path. `authorize` gets the request of the client as it is.
+  // Routes are relative to the base path. `authorize` receives the unchanged request of the client.
   const app = new Hono<{ Bindings: Partial<HttpBindings> }>({
     getPath(request) {
       const { pathname } = new URL(request.url);
@@ -74,10 +74,10 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
     const refused = await access.check(context.req.raw, context.env.incoming?.socket.remoteAddress);
     if (refused === undefined) {
       const { pathname, search } = new URL(context.req.raw.url);
-      // The page asks for its files by relative URLs.
+      // The page requests its files by relative URLs.
       return `${pathname}/` === basePath ? context.redirect(`${basePath}${search}`, 308) : next();
     }
-    // Who opens the page in a browser reads this.
+    // A person who opens the page in a browser reads this.
     const isOpened = context.req.header('accept')?.includes('text/html') === true;
     return isOpened
       ? context.text(refused.message, refused.status)
@@ -91,7 +91,7 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
   });
   app.get('/assets/:file', async (context) => {
     const file = await readPageFile(`assets/${context.req.param('file')}`);
-    if (file === undefined) throw new RequestRefused(404, 'There is no such file. Reload the page.');
+    if (file === undefined) throw new RequestRefused(404, 'This file does not exist. Reload the page.');
     return file;
   });
   app.get('/api/session', (context) => {
@@ -101,8 +101,8 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
     return Response.json(answer, { headers });
   });
   app.get('/api/stream', (context) => {
-    // Hono answers HEAD as GET without the body, and nobody would end the stream.
-    if (context.req.method === 'HEAD') throw new RequestRefused(405, 'Ask for the stream by GET.');
+    // Hono answers HEAD as GET without the body, and the stream would never end.
+    if (context.req.method === 'HEAD') throw new RequestRefused(405, 'Request the stream by GET.');
     return stream.respond(context.req.raw);
   });
   if (source.deliveries) app.route('/api/deliveries', deliveryRoutes(source.deliveries));
@@ -120,7 +120,7 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
 
   return {
     async fetch(request: Request, bindings: Partial<HttpBindings> = {}): Promise<Response> {
-      // Hono rejects when what was thrown is not an error, such as by `authorize`.
+      // Hono rejects for a thrown value that is not an error, such as by `authorize`.
       const response = await Promise.resolve(app.fetch(request, bindings)).catch(toProblem);
       for (const [name, value] of Object.entries(PAGE_HEADERS)) response.headers.set(name, value);
       if (!response.headers.has('cache-control')) response.headers.set('cache-control', 'no-store');
@@ -190,7 +190,7 @@ function coverageRoutes(coverage: Coverage): Hono {
   return (
     new Hono()
       .get('/coverage', async (context) => context.json(await ask(coverage.report())))
-      // Whoever may look may have it drawn: it changes nothing in the inbox.
+      // Readers may draw it, because it changes nothing in the inbox.
       .post('/coverage', async (context) => {
         coverage.draw();
         return context.json(await ask(coverage.report()));
@@ -229,7 +229,7 @@ type Actions = {
 
 const id = z.string().check(z.minLength(1));
 
-/** The actions that the source has. Each checks its input. */
+/** The actions of the source. Each checks its input. */
 function createActions(
   { deliveries, inbox, service }: InspectorSource,
   coverage: Coverage | undefined,
@@ -266,7 +266,7 @@ function createActions(
         id: service.fire(parse(z.object({ type: id, payload: z.optional(jsonObject) }), input)),
       }),
       'set-faults': async (input) => {
-        // The sandbox checks each of them.
+        // The sandbox checks each fault.
         service.setFaults(parse(jsonObject, input) as ActionInputs['set-faults']);
         return service.report().faults;
       },
@@ -282,13 +282,13 @@ function createActions(
   };
 }
 
-/** Runs an event that waits, and one that failed at once instead of at its retry time. */
+/** Runs a waiting event, or a failed one now instead of at its retry time. */
 function runOf({ operations }: InboxPart, run: NonNullable<InboxPart['run']>) {
   return async (input: unknown) => {
     const record = await findRecord(operations, parse(z.object({ id }), input).id);
     const { state, event, dueAt } = record;
     if (state === 'done') throw new RequestRefused(409, 'The event is done, so it is not run again.');
-    // After its lease has ended, nothing runs it, so it can be run again.
+    // A lapsed lease means that no process runs it.
     if (state === 'leased' && (dueAt ?? 0) > Date.now()) throw new RequestRefused(409, 'The event runs now.');
     if (event === null) throw new RequestRefused(409, 'The event is pruned, so it cannot run.');
     const isRequeued =
@@ -297,7 +297,7 @@ function runOf({ operations }: InboxPart, run: NonNullable<InboxPart['run']>) {
       return { outcome: await run(event) };
     } catch (error) {
       console.error(error);
-      const before = isRequeued ? ' after it was requeued: it is due now, with no attempts' : '';
+      const before = isRequeued ? ' after it was requeued: it is due now, with its attempts reset' : '';
       throw new RequestRefused(
         500,
         `The event could not be run${before}. The log of the process shows the error.`,
@@ -307,7 +307,7 @@ function runOf({ operations }: InboxPart, run: NonNullable<InboxPart['run']>) {
 }
 
 /**
- * What an inbox answers.
+ * Awaits an answer of the inbox.
  *
  * @throws {RequestRefused} 503 with the code of the error: its message can quote a connection string.
  */
@@ -333,7 +333,7 @@ async function readJson(request: Request): Promise<unknown> {
   }
   const chunks: Uint8Array[] = [];
   let size = 0;
-  // Counted while reading: a body without `content-length` can be too large, too.
+  // Counted while reading, because a body without `content-length` can be too large as well.
   for await (const chunk of (request.body as ReadableStream<Uint8Array> | null) ?? []) {
     size += chunk.length;
     if (size > MAX_BODY_BYTES) throw new RequestRefused(413, 'Nothing was changed: the body is too large.');

@@ -8,11 +8,11 @@ import type { InspectedInbox, InspectorSource, LastReport } from './source.js';
 
 /** Options of `fromInbox`. */
 export interface InboxSourceOptions {
-  /** What the page calls the inbox, such as `payments`. It must not contain a password, nor a URL that cannot be read. */
+  /** The name of the inbox on the page, such as `payments`. It must not contain a password, nor a URL that cannot be parsed. */
   readonly name: string;
   /**
-   * How long after one look at the inbox the next one follows, in ms, while a page is open. After a look that takes
-   * long, it is longer. @default 2000
+   * The pause between two reads of the inbox while a page is open, in ms. It is longer after a slow read.
+   * @default 2000
    */
   readonly pollIntervalMs?: number | undefined;
   /**
@@ -20,11 +20,11 @@ export interface InboxSourceOptions {
    * `async (event) => (await receiver.accept(event, 'redrive')).kind`. The action `run` needs it. @default none
    */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
-  /** What the last poll reported, and when, if this process polls. @default none */
+  /** The last report of the poller and its time, if this process polls. @default none */
   readonly lastReport?: (() => LastReport | undefined) | undefined;
 }
 
-/** What the inspector calls of an inbox. */
+/** The methods of an inbox that the inspector calls. */
 export const INBOX_METHODS = [
   ...(['find', 'list', 'count', 'pollState', 'requeue', 'prune'] as const),
   ...(['acquirePoll', 'savePoll'] as const),
@@ -33,7 +33,7 @@ export const INBOX_METHODS = [
 const isFunction = (value: unknown) => typeof value === 'function';
 const shape = {
   name: nonEmptyString.check(
-    z.refine((name) => !hasPassword(name), 'must not contain a password, nor a URL that cannot be read'),
+    z.refine((name) => !hasPassword(name), 'must not contain a password, nor a URL that cannot be parsed'),
   ),
   pollIntervalMs: z._default(
     z
@@ -47,27 +47,29 @@ const shape = {
   ),
 } satisfies Readonly<Record<keyof InboxSourceOptions, z.ZodMiniType>>;
 
-/** After this long without an answer the inbox counts as lost, and is asked anew. */
+/** After this time without an answer the inbox counts as lost, and is read again. */
 const TIME_LIMIT_MS = 10_000;
-/** The share of the time in which the source looks at the inbox, if the pauses suffice for it: an SQLite inbox blocks the app while it answers. */
+/** The largest share of the time in which the inbox is read, because an SQLite inbox blocks the app while it answers. */
 const MAX_LOAD = 0.02;
-/** The longest pause for that reason: an inbox that answers again must be noticed. */
+/** The longest pause for that reason, because an inbox that answers again must be noticed. */
 const MAX_PAUSE_MS = 10_000;
 
 /**
- * Shows an inbox: its events, and what is proven. It is asked only while a page is open.
+ * Shows an inbox: its events and its coverage. It is read only while a page is open.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
  */
 export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): InspectorSource {
   const methods: Readonly<Record<string, unknown>> = Object(inbox);
   if (!INBOX_METHODS.every((name) => typeof methods[name] === 'function')) {
-    throw new ConfigError('fromInbox: the inbox must be one, such as sqliteInbox() or memoryInbox().');
+    throw new ConfigError(
+      'fromInbox: the first argument must be an inbox, such as sqliteInbox() or memoryInbox().',
+    );
   }
   const { name, pollIntervalMs, run, lastReport } = readOptions('fromInbox', options, shape);
-  /** What the last look counted, while a page is open: a count can take long, and each page wants it. */
+  /** The counts of the last read while a page is open, because counting can be slow, and each page needs them. */
   let counted: readonly InboxCount[] | undefined;
-  /** What an action changes is counted anew. */
+  /** Counts again after an action. */
   const changing =
     <Values extends readonly unknown[], Answer>(work: (...values: Values) => Promise<Answer>) =>
     async (...values: Values) => {
@@ -109,7 +111,7 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
   };
 }
 
-/** An inbox that never answers, such as after a connection was lost without a word. */
+/** The inbox does not answer, such as after a connection was lost silently. */
 class NoAnswer extends Error {}
 
 /** @throws {NoAnswer} after the time limit. */
@@ -129,13 +131,13 @@ interface Watch {
   readonly listener: (entry: StreamEntry) => void;
   readonly isWatched: () => boolean;
   readonly pollIntervalMs: number;
-  /** What the views show, as far as it tells a change. */
+  /** Reads the data of the views, as far as it shows a change. */
   readonly look: () => Promise<Readonly<Record<'inbox' | 'coverage', unknown>>>;
-  /** Called instead of a look while nobody watches, and at the end. */
+  /** Called instead of a read while no page is open, and at the end. */
   readonly rest: () => void;
 }
 
-/** Looks at an inbox again and again, and says what has changed. Never looks twice at the same time. */
+/** Reads an inbox repeatedly, and reports changes. Never reads twice at the same time. */
 function watch({ listener, isWatched, pollIntervalMs, look, rest }: Watch): () => void {
   const seen = new Map<string, string>();
   let isClosed = false;
@@ -146,7 +148,7 @@ function watch({ listener, isWatched, pollIntervalMs, look, rest }: Watch): () =
     if (!isClosed) listener(entry);
   }
 
-  /** The first look tells a change, too: the page has asked before it. */
+  /** The first read reports a change as well, because the page has requested its data before. */
   function compare(view: 'inbox' | 'coverage', found: unknown): void {
     const text = JSON.stringify(found);
     if (seen.get(view) !== text) tell({ kind: 'changed', view });

@@ -1,4 +1,4 @@
-/** `stablehooks-kit/inspector`: a page that shows every delivery, the inbox, what is proven, and the sandbox. */
+/** `stablehooks-kit/inspector`: a page that shows every delivery, the inbox, the coverage, and the sandbox. */
 import * as z from 'zod/mini';
 import { nonEmptyString, oneOf, readOptions } from '../sandbox/validation.js';
 import { appAccess } from './access.js';
@@ -34,16 +34,16 @@ export type {
 
 /** Options of `createInspector`. */
 export interface InspectorOptions {
-  /** What is shown: `fromSandbox`, `fromInbox`, or your own. */
+  /** The source of the data: `fromSandbox`, `fromInbox`, or your own. */
   readonly source: InspectorSource;
-  /** What the page can do, beside looking. @default none */
+  /** The actions of the page, beside reading. @default none */
   readonly actions?: readonly ActionName[] | undefined;
   /**
-   * Says whether a request can see the page, and use its actions. It is called for each request; only `true` allows
-   * it, and an error refuses it. Check the session of an operator here.
+   * Decides whether a request can see the page and use its actions. It is called for each request. Only `true` allows it,
+   * and an error refuses it. Check the session of an operator here.
    */
   readonly authorize: (request: Request) => boolean | Promise<boolean>;
-  /** Where the page is mounted, if the framework does not remove this from the URL. @default '/' */
+  /** The path of the page, if the framework does not remove it from the URL. @default '/' */
   readonly basePath?: string | undefined;
 }
 

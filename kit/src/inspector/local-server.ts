@@ -5,10 +5,10 @@ import type { ActionName } from './api.js';
 import { ACTION_NAMES, createHandler } from './handler.js';
 import type { InspectorSource } from './source.js';
 
-/** An inspector for the tools of this machine. It is opened by the URL with its token. */
+/** An inspector for the tools of this machine, opened by a URL with a token. */
 export interface LocalInspector {
   readonly fetch: RequestHandler;
-  /** The URL to open at a server with this base URL. It holds the token. */
+  /** The URL to open, at a server with this base URL. It contains the token. */
   urlAt(baseUrl: string): string;
   close(): void;
 }
@@ -25,9 +25,9 @@ export function createLocalInspector(
     ...handler,
     urlAt(baseUrl) {
       const url = new URL(`/?token=${access.token}`, baseUrl);
-      // A URL leaves out the default port of its scheme.
+      // A URL omits the default port of its scheme.
       port = Number(url.port || 80);
-      // No browser can open the address of all interfaces, and only names of the loopback are accepted.
+      // Browsers cannot open the address of all interfaces, and only names of the loopback are accepted.
       if (!isLoopback(url.hostname)) url.hostname = '127.0.0.1';
       return url.href;
     },

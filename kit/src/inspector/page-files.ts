@@ -11,7 +11,7 @@ const TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 };
 
-/** No script, style or request but those of this origin, and no frame around the page. */
+/** Only scripts, styles and requests of this origin, and no frame around the page. */
 export const PAGE_HEADERS = {
   'content-security-policy': [
     "default-src 'none'",

@@ -8,7 +8,7 @@ import type { AttemptDetail, Message, StreamEntry } from './api.js';
 import { createAttemptList, type KeptAttempt, toResult } from './attempt-list.js';
 import type { DeliveriesPart, InspectorSource, ServicePart } from './source.js';
 
-/** How many movements the page gets: the newest. */
+/** How many movements the page shows: the newest. */
 const MAX_MOVEMENTS = 200;
 
 /** A sandbox in this process as the source of an inspector: its deliveries and its world. */
@@ -40,7 +40,7 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
         throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This attempt is no longer kept. Send a newer one.');
       }
       const { deliveryId, request, faults } = attempt;
-      // A fault changed the bytes after the sandbox had signed them: what is sent again meets none.
+      // A fault changed the bytes after the sandbox had signed them; a resent delivery has no faults.
       const own = faults.includes('reserialise') ? undefined : bytesOf(request);
       const resent = await sandbox.resend(deliveryId, { url: url ?? request.url, body: body ?? own });
       return toKept(resent).row.id;
@@ -48,7 +48,7 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
   };
 }
 
-/** Each attempt is read once: its reply must be parsed for the outcome. */
+/** Each attempt is read once, because its reply must be parsed for the outcome. */
 const read = new WeakMap<Attempt, KeptAttempt>();
 
 function toKept(attempt: Attempt): KeptAttempt {
@@ -78,7 +78,7 @@ async function toDetail(sandbox: Sandbox, attempt: Attempt): Promise<AttemptDeta
     response: response && {
       ...toMessage(response),
       status: response.status,
-      // As much as is kept: it was probably longer.
+      // A reply of exactly the kept length was probably longer.
       cut:
         bytesOf(response).length === KEPT_RESPONSE_BYTES &&
         response.headers['content-length'] !== String(KEPT_RESPONSE_BYTES),
@@ -123,7 +123,7 @@ function* toEntries(kind: string, data: unknown): Generator<StreamEntry> {
   if (kind === 'attempt.made') {
     const { row } = toKept(data as Attempt);
     yield { kind: 'attempt', row };
-    // A fault that occurs a number of times has one time less.
+    // A fault with a limited count has one occurrence less.
     if (row.faults.length > 0) yield { kind: 'changed', view: 'service' };
   }
   if (kind === 'sandbox.reset') yield { kind: 'changed', view: 'deliveries' };

@@ -10,17 +10,17 @@ import type {
   StreamEntry,
 } from './api.js';
 
-/** The source of an inspector. Each part is a view of the page, or two; a source has the parts that it can show. */
+/** The source of an inspector. Each part provides one view of the page or two; a source has the parts that it can show. */
 export interface InspectorSource {
   /** Its name on the page, such as `sandbox` or `app.db`. It must not contain a password. */
   readonly name: string;
   readonly deliveries?: DeliveriesPart | undefined;
-  /** Also gives the view of the coverage. */
+  /** Provides the view of the coverage as well. */
   readonly inbox?: InboxPart | undefined;
   readonly service?: ServicePart | undefined;
   /**
-   * Calls the listener with each event of the source, until the returned function is called. A source that polls can
-   * pause while no page is watched.
+   * Calls the listener with each event of the source until the returned function is called. A source that polls can pause
+   * while no page is open.
    */
   subscribe(listener: (entry: StreamEntry) => void, isWatched: () => boolean): () => void;
 }
@@ -33,12 +33,12 @@ export interface AttemptQuery extends AttemptFilter {
 
 /** Attempts at deliveries. */
 export interface DeliveriesPart {
-  /** The newest first; `before` is the id of the last row of the page before. */
+  /** Newest first; `before` is the id of the last row of the previous page. */
   list(query: AttemptQuery): AttemptPage | Promise<AttemptPage>;
   stats(filter: AttemptFilter): AttemptStats | Promise<AttemptStats>;
-  /** `undefined` when it is no longer kept. */
+  /** `undefined` when the attempt has been dropped. */
   find(id: string): Promise<AttemptDetail | undefined>;
-  /** Sends the bytes of an attempt to its URL once more, or others, and resolves to the id of the new attempt. */
+  /** Sends the bytes of an attempt, or others, to its URL once more. Resolves to the id of the new attempt. */
   resend(
     id: string,
     change: { readonly url?: string | undefined; readonly body?: Uint8Array | undefined },
@@ -62,14 +62,14 @@ export interface InboxPart {
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /** The report of the last poll, if this process polls. */
   readonly lastReport?: (() => LastReport | undefined) | undefined;
-  /** Words the messages of a poller, which name its options, for people who set them otherwise. @default as they are */
+  /** Rewords messages of a poller, which name its options, for people who set them otherwise. @default unchanged */
   readonly toAdvice?: ((message: string) => string) | undefined;
 }
 
 /** The world of a sandbox. */
 export interface ServicePart {
   report(): ServiceReport;
-  /** Fires an event of any type, and gives its id. */
+  /** Fires an event of any type, and returns its id. */
   fire(input: ActionInputs['fire']): string;
   setFaults(change: ActionInputs['set-faults']): void;
   clearFaults(): void;

@@ -1,15 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import type { StreamEntry } from './api.js';
 
-/** Tells every page what happens. */
+/** Sends every page what happens. */
 export interface Stream {
   publish(entry: StreamEntry): void;
   /** The id of the last entry. */
   position(): string;
   /**
-   * Answers with server-sent events. With `Last-Event-ID`, or `?after` for a page that takes over from another, it
-   * begins with what was missed since; if that is no longer known, with `reset`, and the page asks for everything
-   * again.
+   * Answers with server-sent events. With `Last-Event-ID`, or `?after` for a page that takes over from another, it begins
+   * with the missed entries. If they have been dropped, it begins with `reset`, and the page requests everything again.
    */
   respond(request: Request): Response;
   /** Whether a page is connected. */
@@ -19,25 +18,25 @@ export interface Stream {
 
 /** How many entries are kept for pages that reconnect. */
 const KEPT = 1_000;
-/** How many pieces a page may be behind before it is disconnected, which bounds the memory. It then reconnects. */
+/** How many pieces a page may be behind before it is disconnected and reconnects. This bounds the memory. */
 const MAX_LAG = 200;
 const PING_INTERVAL_MS = 15_000;
-/** Entries are sent together this often: a page cannot show more, and ten pages then cost as little as one. */
+/** How often entries are sent: a page cannot show more, and ten pages then cost as little as one. */
 const SEND_INTERVAL_MS = 100;
 
 type Reader = ReadableStreamDefaultController<Uint8Array>;
 
 /** Creates a stream. Each entry is serialized once, however many pages read it. */
 export function createStream(): Stream {
-  // A page that reconnects to another process must not take its numbers for those of this one.
+  // A page that reconnects to another process must not mistake its numbers for those of this one.
   const run = randomBytes(6).toString('hex');
   const encoder = new TextEncoder();
   const kept: string[] = [];
   const readers = new Set<Reader>();
-  /** What was not sent yet. */
+  /** The entries that have not been sent yet. */
   let unsent: string[] = [];
   let count = 0;
-  /** Since when the source is lost, for a page that is opened then. */
+  /** Since when the source has been lost, for pages that are opened later. */
   let lost: string | undefined;
   let sending: NodeJS.Timeout | undefined;
   let pings: NodeJS.Timeout | undefined;
@@ -69,7 +68,7 @@ export function createStream(): Stream {
     pings = undefined;
   }
 
-  /** The entries after the given id, or `undefined` if some of them are not kept. */
+  /** The entries after the given id, or `undefined` if some of them have been dropped. */
   function since(id: string | null): readonly string[] | undefined {
     if (id === null) return [];
     const [, of, digits] = /^(\w+)-(\d+)$/.exec(id) ?? [];
@@ -93,7 +92,7 @@ export function createStream(): Stream {
     },
     position: () => `${run}-${count}`,
     respond(request) {
-      // What was not sent is for the readers before.
+      // Unsent entries are for the earlier readers.
       flush();
       const last = request.headers.get('last-event-id') ?? new URL(request.url).searchParams.get('after');
       const missed = since(last);
@@ -103,7 +102,7 @@ export function createStream(): Stream {
           start(reader) {
             own = reader;
             readers.add(reader);
-            // Its id makes a page that is disconnected before the first entry ask for what it misses.
+            // Its id lets a page that is disconnected before the first entry request the entries that it misses.
             const id = `${run}-${count - (missed?.length ?? 0)}`;
             const first = `retry: 1000\nid: ${id}\nevent: ${missed === undefined ? 'reset' : 'open'}\ndata: {}\n\n`;
             reader.enqueue(encoder.encode([first, ...(missed ?? []), lost ?? ''].join('')));

@@ -1,13 +1,13 @@
 import { createInterface } from 'node:readline';
 
-/** Whether somebody can answer a question: standard input and stderr are a terminal. */
+/** Whether a person can answer a question: standard input and stderr are a terminal. */
 export function canAsk(): boolean {
   return process.stdin.isTTY === true && process.stderr.isTTY === true;
 }
 
-/** Asks on stderr. Only `y` and `yes` are a yes; the end of the input and Ctrl-C are a no. */
+/** Asks on stderr. Only `y` and `yes` mean yes; the end of the input and Ctrl-C mean no. */
 export async function confirm(question: string, signal: AbortSignal): Promise<boolean> {
-  // With `terminal`, readline would take Ctrl-C for itself.
+  // With `terminal`, readline would handle Ctrl-C itself.
   const lines = createInterface({ input: process.stdin, terminal: false, signal });
   try {
     process.stderr.write(`${question} [y/N] `);

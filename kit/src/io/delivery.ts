@@ -15,9 +15,9 @@ export interface DeliveryRequest {
   /** How long to wait for the answer, in ms. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
-  /** Cuts the connection after so many bytes of the body. @default not cut */
+  /** Cuts the connection after this many bytes of the body. @default not cut */
   readonly cutAtBytes?: number | undefined;
-  /** Sends the body in pieces, with a pause of so many ms between them. @default 0, in one piece */
+  /** Sends the body in pieces, with a pause of this many ms between them. @default 0, in one piece */
   readonly pauseMs?: number | undefined;
 }
 
@@ -38,7 +38,7 @@ export type EndpointAnswer = { readonly elapsedMs: number } & (
       readonly status: number;
       readonly outcome: string | undefined;
       readonly code: string | undefined;
-      /** Where a redirect points to, as it was received. */
+      /** The unchanged target of a redirect. */
       readonly location?: string | undefined;
       /** The fault of a sandbox that made the signature wrong. */
       readonly fault?: string | undefined;
@@ -64,13 +64,13 @@ export function readOutcome(text: string): {
   }
 }
 
-/** Whether the answer is 2xx, so that the sender stops: nothing else means delivered. It need not have run. */
+/** Whether the answer is 2xx, after which the sender stops: nothing else means delivered. A handler need not have run. */
 export function isDelivered(answer: EndpointAnswer): boolean {
   const status = statusOf(answer);
   return status >= 200 && status < 300;
 }
 
-/** Whether the endpoint refused the signature: 401 or 403. Another 4xx does not show that it looked at it. */
+/** Whether the endpoint refused the signature: 401 or 403. Another 4xx does not show that it checked the signature. */
 export function isSignatureRefused(answer: EndpointAnswer): boolean {
   return statusOf(answer) === 401 || statusOf(answer) === 403;
 }
@@ -88,17 +88,17 @@ export function faultOf(answer: EndpointAnswer): string | undefined {
 /** In how many pieces a slow body is sent. */
 const PIECES = 3;
 
-/** How much of a reply is read, in bytes. */
+/** The most that is read of a reply, in bytes. */
 const MAX_REPLY_BYTES = 65_536;
 
-/** What a reply consists of, beside what the answer says. */
+/** The reply itself, beside the facts of the answer. */
 export interface Reply {
   readonly headers: Readonly<Record<string, string>>;
   /** Its first 64 KiB. */
   readonly body: Buffer;
 }
 
-/** What one request led to. */
+/** The result of one request. */
 export interface Delivered {
   /** Without the reply, because commands keep answers by the thousand. */
   readonly answer: EndpointAnswer;
@@ -172,7 +172,7 @@ function begin(url: string, { method = 'POST', headers, body, signal }: Delivery
   const request = new URL(url).protocol === 'https:' ? requestHttps : requestHttp;
   const length = method === 'GET' ? {} : { 'content-length': body.length };
   return request(url, {
-    // A new connection: the other side can close a kept one at the moment of its reuse.
+    // A new connection, because the other side can close a kept connection at the moment of its reuse.
     agent: false,
     method,
     headers: { ...headers, ...length },
@@ -187,7 +187,7 @@ function reasonOf(error: unknown): string {
 
 async function write(sent: ClientRequest, { body, cutAtBytes, pauseMs = 0 }: DeliveryRequest): Promise<void> {
   if (cutAtBytes !== undefined) {
-    // Once the system has the bytes, they arrive before the connection ends.
+    // Bytes that the system has accepted arrive before the connection ends.
     await new Promise((resolve) => sent.write(body.subarray(0, cutAtBytes), resolve));
     sent.destroy();
     return;
@@ -204,7 +204,7 @@ async function write(sent: ClientRequest, { body, cutAtBytes, pauseMs = 0 }: Del
   sent.end(body);
 }
 
-/** The outcomes that a stablehooks receiver answers 2xx although no handler ran to its end, and what they mean. */
+/** The outcomes with 2xx of a stablehooks receiver for which no handler ran to its end, and their meaning. */
 const WITHOUT_EFFECT: Readonly<Record<string, string>> = {
   dead: 'the endpoint dead-lettered it. `stablehooks inbox show` prints the error, and `stablehooks inbox requeue` makes it due again.',
   ignored: 'the endpoint has no handler for this type, so nothing ran.',
@@ -212,36 +212,36 @@ const WITHOUT_EFFECT: Readonly<Record<string, string>> = {
     'the endpoint did not know this type when the event came, so nothing ran. It runs once a receiver that knows the type and has a handler for it redrives.',
 };
 
-/** Whether the answer is 2xx, but its reply says that no handler ran to its end: `dead`, `ignored` or `parked`. */
+/** Whether the answer is 2xx, but its reply reports that no handler ran to its end: `dead`, `ignored` or `parked`. */
 export function isWithoutEffect(answer: EndpointAnswer): boolean {
   return isDelivered(answer) && Object.hasOwn(WITHOUT_EFFECT, outcomeOf(answer) ?? '');
 }
 
 /**
- * Whether the endpoint handled the event or put it into its queue, as far as its answer shows: 2xx, and not
- * {@link isWithoutEffect}. A receiver that is not built with stablehooks shows its status only. A delivery that a
- * sandbox made wrong by a fault must be refused, so 2xx is no success.
+ * Whether the endpoint handled or enqueued the event, as far as its answer shows: 2xx, and not {@link isWithoutEffect}. A
+ * receiver that is not built with stablehooks shows its status only. A delivery with a wrong signature by a fault of the
+ * sandbox must be refused, so a 2xx is a failure.
  */
 export function isAccepted(answer: EndpointAnswer): boolean {
   return isDelivered(answer) && !isWithoutEffect(answer) && faultOf(answer) === undefined;
 }
 
-/** Whether the reply says that the endpoint has no handler for the event: 2xx with `ignored` or `parked`. */
-export function noHandlerRan(answer: EndpointAnswer): boolean {
+/** Whether the reply reports that the endpoint has no handler for the event: 2xx with `ignored` or `parked`. */
+export function reportsNoHandler(answer: EndpointAnswer): boolean {
   return isWithoutEffect(answer) && outcomeOf(answer) !== 'dead';
 }
 
-/** Whether the endpoint accepted the event for later, so that its answer does not show the effect. */
+/** Whether the endpoint accepted the event for later, so its answer does not show the effect. */
 export function isQueued(answer: EndpointAnswer): boolean {
   return statusOf(answer) === 202 || outcomeOf(answer) === 'queued';
 }
 
-/** Whether the inbox of the endpoint has the event for another delivery or process, which runs it or has to. */
+/** Whether another delivery or process of the endpoint runs the event, or must run it. */
 export function isBusy(answer: EndpointAnswer): boolean {
   return answer.kind === 'reply' && answer.code === 'ERR_EVENT_BUSY';
 }
 
-/** The outcome that a stablehooks receiver replied; `undefined` from other receivers. */
+/** The outcome in the reply of a stablehooks receiver; `undefined` from other receivers. */
 export function outcomeOf(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'reply' ? answer.outcome : undefined;
 }
@@ -263,7 +263,7 @@ function isAnswerLost({ fault }: { readonly fault: string }): boolean {
   return fault === 'reset';
 }
 
-/** A time limit as it was typed, as far as a timer keeps it: `400 ms`, `1.5 s`. */
+/** A time limit as it was typed, with the precision of a timer: `400 ms`, `1.5 s`. */
 function formatWait(ms: number): string {
   return ms < 1_000 ? `${ms} ms` : `${Math.round(ms / 100) / 10} s`;
 }
@@ -273,7 +273,7 @@ export interface Sender {
   send(event: UnknownEvent): Promise<EndpointAnswer>;
   /** Sends a body with the signature of other bytes, or of another secret. */
   sendBytes(body: Uint8Array, signed: Uint8Array, secret?: string): Promise<EndpointAnswer>;
-  /** Sends a body with its signature, and says what was sent and received. */
+  /** Sends a body with its signature, and returns the sent and received bytes. */
   sendKept(body: Uint8Array): Promise<SentDelivery>;
 }
 
@@ -285,7 +285,7 @@ export interface SentDelivery extends Delivered {
   readonly body: Uint8Array;
 }
 
-/** Makes a sender that signs as the settings say. Ctrl-C does not abort a delivery that has begun. */
+/** Creates a sender that signs by the settings. Ctrl-C does not abort a delivery that has begun. */
 export async function createSender(url: string, settings: Settings, timeoutMs: number): Promise<Sender> {
   const ownSecret = await settings.secret();
   const { header, encoding, prefix } = settings.signature;
@@ -311,7 +311,7 @@ export function toBytes({ delivered: _, ...event }: UnknownEvent): Uint8Array {
   return new TextEncoder().encode(toJsonText(event));
 }
 
-/** A delivered event, and how the endpoint answered. */
+/** A delivered event, and the answer of the endpoint. */
 export interface DeliveryRow {
   readonly event: UnknownEvent;
   readonly answer: EndpointAnswer;
@@ -322,7 +322,7 @@ export interface DeliveryRow {
 /**
  * Prints one delivery: green if the answer is the expected one, yellow if it is 2xx without effect, otherwise red.
  *
- * @param expected - which answers are a success of the command. By default {@link isAccepted}.
+ * @param expected - whether an answer is a success of the command. By default {@link isAccepted}.
  */
 export function printRow(
   printer: Printer,
@@ -359,7 +359,7 @@ function toData(answer: EndpointAnswer): object {
   return { error: kind, ...(kind === 'lost' && { fault: answer.fault }), elapsedMs };
 }
 
-/** Says once for each kind of answer that was no success what it means and what to do. */
+/** Notes the meaning and the fix of each kind of answer that was not a success, once. */
 export function noteUnaccepted(printer: Printer, answers: readonly EndpointAnswer[]): void {
   const meanings = answers.flatMap((answer) => meaningOf(answer) ?? []);
   for (const [meaning, count] of countAlike(meanings)) printer.note(`${count} ${meaning}`);
@@ -389,7 +389,7 @@ export function isNotDue(answer: EndpointAnswer): boolean {
   return answer.kind === 'reply' && answer.code === 'ERR_EVENT_NOT_DUE';
 }
 
-/** Says which events wait for their retry time and how to run them now, if there are any. */
+/** Notes the events that wait for their retry time, if any, and how to run them now. */
 export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
   const [first, ...more] = new Set(ids);
   if (first === undefined) return;
@@ -403,9 +403,9 @@ export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
   );
 }
 
-/** Counts deliveries by answer, and says how long the replies took. */
+/** Counts deliveries by answer, and summarises the times of the replies. */
 export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: number): string {
-  // Without the time of a silence, which would make each one a kind of its own.
+  // Without the time of a silence, which would make each silence a kind of its own.
   const words = rows.map(({ answer }) => (answer.kind === 'silence' ? 'no answer' : describeAnswer(answer)));
   const kinds = countAlike(words).map(([kind, count]) => `${count} × ${kind}`);
   const sent = `${rows.length} of ${total} sent`;
@@ -416,7 +416,7 @@ export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: n
   return `${sent}: ${toPlain(kinds.join(', '))}; ${who}median ${percentile(times, 0.5)} ms, 99 % within ${percentile(times, 0.99)} ms`;
 }
 
-/** The smallest of the values that at least this share of them does not exceed (the nearest-rank method). */
+/** The smallest value that at least this share of the values does not exceed (the nearest-rank method). */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.ceil(share * sorted.length) - 1] ?? 0;

@@ -4,7 +4,7 @@ import { connectionFailure } from '../explain/connection.js';
 import { toFlagWords } from './flag-words.js';
 import { EXIT, type ExitCode, redact, toPlain } from './output.js';
 
-/** An error that a command expects; its message is one line that says what to do. */
+/** An expected error of a command. Its message is one line with the fix. */
 export class CommandError extends Error {
   override readonly name = 'CommandError';
   readonly exitCode: ExitCode;
@@ -15,7 +15,7 @@ export class CommandError extends Error {
   }
 }
 
-/** Exit 2: the user must type or set something else. */
+/** Exit 2: the user must change a flag or a setting. */
 export function usageError(message: string, options?: ErrorOptions): CommandError {
   return new CommandError(EXIT.usage, message, options);
 }
@@ -25,25 +25,25 @@ export function unreachableError(message: string, options?: ErrorOptions): Comma
   return new CommandError(EXIT.unreachable, message, options);
 }
 
-/** How a command fails: its exit code and one line. */
+/** The failure of a command: its exit code and one line. */
 export interface Failure {
   readonly exitCode: ExitCode;
   readonly message: string;
 }
 
-/** Finds the exit code and the one line for whatever was thrown. */
+/** The exit code and the one line for any thrown value. */
 export function toFailure(thrown: unknown): Failure {
   const { exitCode, message } = classify(thrown);
   return { exitCode, message: toPlain(message.replaceAll(/\s*[\r\n]+\s*/g, ' ').trim()) };
 }
 
 function classify(thrown: unknown): Failure {
-  // The packages wrap what an inbox rejects with.
+  // The packages wrap the errors of an inbox.
   const expected = errorChain(thrown).find((error) => error instanceof CommandError);
   if (expected !== undefined) return expected;
   if (thrown instanceof CommanderError) return { exitCode: EXIT.usage, message: thrown.message };
   const system = errorChain(thrown).map(systemFailure).find(Boolean);
-  // What has perhaps been carried out must not be advised to be tried again.
+  // If the request may have been carried out, the message must not advise a retry.
   const isUnclear =
     thrown instanceof StablehooksError && isChange(thrown) && !('unsent' in thrown && thrown.unsent);
   if (system && !isUnclear) return system;
@@ -53,9 +53,9 @@ function classify(thrown: unknown): Failure {
 }
 
 /**
- * What an inbox or its driver has thrown, as an error of a command: exit 3, whatever it is, except that it is exit 2 if
- * the user or the password was refused, or if the command must change for another reason that is known. What the packages
- * refuse on their own, such as an option, is as it was.
+ * An error of an inbox or its driver, as an error of a command. Exit 3, with two exceptions: exit 2 if the user or the
+ * password was refused, or for another known reason to change the command. Refusals of the packages, such as of an option,
+ * stay as they are.
  */
 export function toInboxError(thrown: unknown): unknown {
   const chain = errorChain(thrown);
@@ -76,7 +76,7 @@ export function toInboxError(thrown: unknown): unknown {
 /** The code of Postgres (class 28), or the start of a reply of Redis or of a message of `pg`. */
 const REFUSED_USER = /^(?:28\w{3}|WRONGPASS|NOAUTH|SASL:) /;
 
-/** The object, whose methods throw and reject with what `toError` makes of their errors. */
+/** The object, with the errors of its methods converted by `toError`. */
 export function withErrors<Target extends object>(
   target: Target,
   toError: (thrown: unknown) => unknown,
@@ -100,7 +100,7 @@ export function withErrors<Target extends object>(
   });
 }
 
-/** The error and its causes, innermost first: the innermost has the system's code. */
+/** The error and its causes, innermost first, because the innermost has the system's code. */
 function errorChain(thrown: unknown): readonly Error[] {
   const chain: Error[] = [];
   for (let error = thrown; error instanceof Error && chain.length < 8; error = error.cause)
@@ -109,7 +109,7 @@ function errorChain(thrown: unknown): readonly Error[] {
 }
 
 function exitCodeOf(error: StablehooksError): ExitCode {
-  // The sandbox runs in this process: what it refuses came from a flag.
+  // The sandbox runs in this process, so it refuses only flags.
   if (error.code === 'ERR_CONFIG_INVALID' || error.code.startsWith('ERR_SANDBOX_')) return EXIT.usage;
   if (error.code === 'ERR_API_STATUS') {
     const status = statusOf(error);
@@ -134,12 +134,12 @@ function messageOf(error: StablehooksError): string {
   const answer = 'answer' in error ? error.answer : undefined;
   if (typeof answer === 'string' && isHtml(answer))
     return `The service answered with a page. ${NOT_THE_SERVICE}`;
-  // Without it, the id of a wallet that was created would be lost.
+  // Otherwise the id of a created wallet would be lost.
   if (answer !== undefined) return `${message} (${error.code}) ${shorten(JSON.stringify(answer))}`;
   if (error.code === 'ERR_API_RESPONSE' && / is not JSON\./.test(error.message))
     return `The service answered 2xx with something that is not JSON. ${NOT_THE_SERVICE} (${error.code})`;
   const status = statusOf(error);
-  // Of a redirect only the message says what to do.
+  // Only the message of a redirect contains the fix.
   if (error.code !== 'ERR_API_STATUS' || status < 400) return `${message} (${error.code})`;
   const body = 'body' in error && typeof error.body === 'string' ? error.body : '';
   if (isHtml(body)) {
@@ -149,7 +149,7 @@ function messageOf(error: StablehooksError): string {
       : '';
     return `The service answered ${status} with a page, as a proxy does when the service behind it is down.${unclear} If this continues, check --base-url (STABLEHOOKS_BASE_URL).`;
   }
-  // A sandbox also answers 403 to a host name that it does not know, and says what to do.
+  // A sandbox also answers 403 to an unknown host name, with a fix of its own.
   if ((status === 401 || status === 403) && !body.includes('"ERR_SANDBOX_HOST"')) {
     return `The service refused the token (${status}). Set STABLEHOOKS_TOKEN or --token-file to one that is valid at this base URL.`;
   }
@@ -159,26 +159,26 @@ function messageOf(error: StablehooksError): string {
 const NOT_THE_SERVICE = 'This is not the service: check --base-url (STABLEHOOKS_BASE_URL).';
 
 /**
- * A message as users of a command know it: without the name of the function, and with options as flags.
- * `acknowledgeGap: \`lagMs\` must be an integer.` is `--lag must be an integer.`.
+ * A message for users of a command: without the name of the function, and with flags instead of options.
+ * `acknowledgeGap: \`lagMs\` must be an integer.` becomes `--lag must be an integer.`.
  */
 function toFlagMessage(message: string): string {
   const text = toFlagWords(message).replace(/^[a-z][\w.]*: (?=\S)/, '');
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** The start of an error's body as a person reads it: of `application/problem+json`, the `detail`. */
+/** The start of an error's body for people: the `detail` of `application/problem+json`. */
 export function describeBody(body: string): string {
   try {
     const { detail, errors } = JSON.parse(body) ?? {};
     if (typeof detail === 'string') return shorten([detail, ...fieldErrors(errors, detail)].join(' '));
   } catch {
-    // It is not JSON: its start is all there is to show.
+    // Not JSON: show its start.
   }
   return shorten(body);
 }
 
-/** What the problem says of single fields, as far as its detail does not say it. */
+/** The messages about single fields that the detail does not contain. */
 function fieldErrors(errors: unknown, detail: string): readonly string[] {
   if (!Array.isArray(errors)) return [];
   return errors.flatMap((error: unknown) => {
@@ -215,7 +215,7 @@ const UNREACHABLE: Readonly<Record<string, string>> = {
 /** Codes for which the command itself must change (exit 2). */
 const USAGE: Readonly<Record<string, string>> = {
   EROFS: 'The file system is read-only. Choose another place.',
-  ENOENT: 'There is no such file or folder. Check the path.',
+  ENOENT: 'The file or folder does not exist. Check the path.',
   EISDIR: 'This is a folder, not a file. Check the path.',
   ENOTDIR: 'A part of the path is not a folder. Check the path.',
   EACCES: 'This user has no permission. Check the permissions; ports below 1024 need more of them.',
@@ -230,7 +230,7 @@ const USAGE: Readonly<Record<string, string>> = {
   '42P01': 'This database has no inbox in this schema: check the URL and --namespace, or run the migrations.',
 };
 
-/** SQLite's primary result codes, for drivers that give the number (node:sqlite). */
+/** SQLite's primary result codes, for drivers that report the number (node:sqlite). */
 const SQLITE_CODES: Readonly<Record<number, string>> = {
   5: 'SQLITE_BUSY',
   8: 'SQLITE_READONLY',
@@ -245,7 +245,7 @@ function systemFailure(error: Error): Failure | undefined {
   if (typeof name !== 'string') return undefined;
   const place = [path, hostname, address && port ? `${address}:${port}` : address].find(Boolean);
   const toMessage = (advice: string) => `${place ? `${place}: ` : ''}${advice} (${name})`;
-  // Of SQLite's extended codes (SQLITE_IOERR_WRITE) the first two words are the primary code.
+  // The first two words of an extended code of SQLite (SQLITE_IOERR_WRITE) are the primary code.
   for (const key of [name, name.split('_', 2).join('_')]) {
     const failure = connectionFailure(key);
     const connection =
@@ -258,10 +258,10 @@ function systemFailure(error: Error): Failure | undefined {
 }
 
 /**
- * Commander names the first required flag that is missing. This names all of them, after a flag that does not exist,
- * because it is probably one of them.
+ * Names all missing required flags, where commander names only the first. An unknown flag is named first, because it is
+ * probably one of them, misspelt.
  *
- * @param command - the command that was typed.
+ * @param command - the typed command.
  * @param words - the words after it.
  */
 export function describeMissingFlags(command: Command, words: readonly string[]): string {

@@ -2,15 +2,15 @@ import type { UnknownEvent } from 'stablehooks';
 import { isSameElement } from 'stablehooks/catch-up';
 import { countOf, toPlain } from './output.js';
 
-/** The service's default limit. It states no cap of its own, and one below its default is not possible. */
+/** The service's default limit. Its own cap, which is not specified, cannot be lower. */
 const LEAST_CAP = 50;
 
 /**
- * Why an answer of the list may have left out events; `undefined` if no limit can have cut it, because it is smaller
- * than the limit asked for and smaller than any cap of the service.
+ * Why an answer of the list may have left out events; `undefined` if no limit can have cut it, because it is smaller than
+ * the requested limit and than any cap of the service.
  *
- * @param size - how many elements the answer has.
- * @param what - what messages call one element.
+ * @param size - the number of elements in the answer.
+ * @param what - the noun for one element in messages.
  */
 export function describeCut(size: number, limit: number, what = 'event'): string | undefined {
   if (size < Math.min(limit, LEAST_CAP)) return undefined;
@@ -21,10 +21,10 @@ export function describeCut(size: number, limit: number, what = 'event'): string
 }
 
 /**
- * Leaves out the copies of an event: elements with one id that differ in `delivered` at most.
+ * Leaves out copies of an event: elements with one id that differ at most in `delivered`.
  *
- * @returns `events`, of each id the first, in the order of the list; `others`, those with the id of an earlier event that
- * differ from it: the list contradicts itself.
+ * @returns `events`, the first for each id, in the order of the list; `others`, events that differ from an earlier event
+ * with the same id, which contradict the list itself.
  */
 export function withoutCopies(listed: readonly UnknownEvent[]): {
   readonly events: readonly UnknownEvent[];
@@ -46,7 +46,7 @@ export function withoutCopies(listed: readonly UnknownEvent[]): {
 /** How many ids a message names. */
 const MAX_NAMED = 10;
 
-/** Says that a list has different events with these ids. */
+/** The message for different events with one id. */
 export function describeConflicts(ids: readonly string[]): string {
   const more = ids.length > MAX_NAMED ? ` and ${ids.length - MAX_NAMED} more` : '';
   return `The list has different events with one id: ${toPlain(ids.slice(0, MAX_NAMED).join(', '))}${more}. Ask the service which one is right.`;

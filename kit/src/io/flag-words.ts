@@ -1,6 +1,6 @@
 import { formatDuration } from './output.js';
 
-/** The flag of each option that a command passes on to the packages, where their messages can name it. */
+/** The flag of each option that a command passes on to the packages, whose messages can name the option. */
 export const FLAGS = {
   agentId: '--agent',
   allowlist: '--allow',
@@ -39,7 +39,7 @@ export const FLAGS = {
   url: '--to',
 } as const satisfies Readonly<Record<string, string>>;
 
-/** Advice that only a program can follow, in words for the command line. */
+/** Advice for programs, reworded for the command line. */
 const PHRASES: readonly (readonly [RegExp, string])[] = [
   // No command has a flag for these options of the client.
   [/ \((?:timeoutMs|maxBodyBytes)\)/g, ''],
@@ -58,14 +58,14 @@ const PHRASES: readonly (readonly [RegExp, string])[] = [
 /** A number of ms after the name of an option, as messages write it: `lagMs to 300000`. */
 const MS = /\b(\w+Ms`?(?: to| must be at most| must be at least)) (-?)(\d+)/g;
 
-/** An option as messages name it: between backticks, perhaps with a path, or by a name that is no word of English. */
+/** The name of an option in a message: between backticks, perhaps with a path, or a camelCase word. */
 const OPTION = /`(?:\w+\.)*(\w+)`|\b([a-z]+[A-Z]\w*)\b/g;
 
 /**
- * A message of the packages with flags instead of options, and durations as flags take them. Names that are no option
- * of a command stay as they are.
+ * A message of the packages with flags instead of options, and durations in the form of flags. Names that are not options of
+ * a command stay.
  *
- * @param interval - what the command calls the time from one poll to the next.
+ * @param interval - the command's name for the time between two polls.
  */
 export function toFlagWords(text: string, interval = 'the time between polls'): string {
   const flags = new Map<string, string>([...Object.entries(FLAGS), ['intervalMs', interval]]);

@@ -16,19 +16,19 @@ import type { Settings } from './settings.js';
 import { checkSharing, type OwnInbox, sharedInboxError } from './shared-inbox.js';
 import { hasTakenEffect, toLastError } from './without-handler.js';
 
-/** How events are forwarded. */
+/** Options of {@link createForwarder}. */
 interface ForwardingOptions {
   readonly settings: Settings;
   readonly client: Client;
   readonly inbox: OwnInbox;
   readonly timeoutMs: number;
   /**
-   * The types to forward. Events of others are recorded and not run: they wait in the inbox for a forwarder of their
+   * The types to forward. Events of other types are recorded and not run: they wait in the inbox for a forwarder of their
    * type, and count neither as delivered nor as failed. @default all known types
    */
   readonly types?: readonly EventType[] | undefined;
   readonly poll: Omit<PollerOptions, 'client' | 'receiver'>;
-  /** Called after each attempt, once its end is recorded. */
+  /** Called after each attempt, once its result is recorded. */
   readonly onAttempt: (attempt: ForwardingAttempt) => void;
 }
 
@@ -36,7 +36,7 @@ interface ForwardingOptions {
 export interface ForwardingAttempt extends DeliveryRow {
   /** Which attempt it was, from 1. */
   readonly attempt: number;
-  /** When the event is tried again, in ms from now; `null` when it is not. */
+  /** The time until the next attempt, in ms; `null` if there is none. */
   readonly nextInMs: number | null;
   /** The request and the answer. */
   readonly sent: SentDelivery;
@@ -45,40 +45,40 @@ export interface ForwardingAttempt extends DeliveryRow {
 /** The result of one poll. */
 export interface ForwardingPoll {
   readonly report: PollReport;
-  /** Why the list was not read; the message names the service. `undefined` if it was, or if the poll was stopped. */
+  /** Why the list was not read, with the name of the service; `undefined` if it was read, or if the poll was stopped. */
   readonly serviceError: CommandError | undefined;
-  /** Says that the endpoint uses this same inbox: then the poll has stopped, and forwards nothing. */
+  /** Set if the endpoint uses this same inbox. The poll has then stopped, and nothing is forwarded. */
   readonly sharedError: CommandError | undefined;
-  /** The error of the inbox: then the report is incomplete. */
+  /** The error of the inbox, in which case the report is incomplete. */
   readonly inboxError: unknown;
 }
 
-/** Polls the list of the service and forwards what is new. */
+/** Polls the list of the service and forwards new events. */
 export interface Forwarder {
   /** Never rejects. */
   poll(signal: AbortSignal): Promise<ForwardingPoll>;
 }
 
-/** Each attempt and each problem of a poll is printed as a line of the command. */
+/** Silent, because the command prints each attempt and each problem of a poll itself. */
 const logger = { warn: () => undefined, error: () => undefined };
 
 /**
- * Makes a forwarder: a receiver whose handlers send each event to the endpoint, signed, and a poller in front of
- * it. An event that neither a handler nor a queue of the endpoint has after its answer fails in the inbox, and is sent
- * again when it is due, however often it failed. That includes events that the endpoint has no handler for: otherwise a
- * later run would count them as delivered.
+ * Creates a forwarder: a receiver whose handlers send each event to the endpoint, signed, and a poller in front of it. If
+ * neither a handler nor a queue of the endpoint has the event after its answer, the event fails in the inbox, and is sent
+ * again when it is due, however often it failed. This includes events without a handler at the endpoint, which a later run
+ * would otherwise count as delivered.
  */
 export async function createForwarder(url: string, options: ForwardingOptions): Promise<Forwarder> {
   const { settings, client, timeoutMs, types = EVENT_TYPES, onAttempt } = options;
   const service = watchErrors(client.events);
   const inbox = watchErrors(options.inbox);
   const sender = await createSender(url, settings, timeoutMs);
-  // The endpoint's time limit must end an attempt before the handler's limit does; a check sends its event twice more.
+  // The time limit of the endpoint must end an attempt before that of the handler; a check sends its event twice more.
   const handlerTimeoutMs = timeoutMs + Math.min(2 * timeoutMs, 60_000) + 5_000;
-  // Short, because after a crash the events that were held wait this long.
+  // Short, because after a crash the leased events wait this long.
   const leaseMs = handlerTimeoutMs + 5_000;
   const sharing = checkSharing(inbox.target, { send: (event) => sender.send(event), leaseMs });
-  /** The answers whose attempts have not ended in the inbox yet, by the ids of their events. */
+  /** The answers of attempts that have not ended in the inbox yet, by the ids of their events. */
   const answers = new Map<string, Pick<ForwardingAttempt, 'event' | 'answer' | 'sent'>>();
 
   const forward = async (event: WebhookEvent) => {
@@ -98,7 +98,7 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
   const receiver = createReceiver({
     secret: await settings.secret(),
     inbox: selectTypes(watched, types),
-    // For the left-out types as well: an event without a handler would be done.
+    // For the left-out types as well, because an event without a handler would be done.
     handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, forward])),
     handlerTimeoutMs,
     leaseMs,
@@ -108,7 +108,7 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
   });
   const poller = createPoller({ ...options.poll, logger, client: { events: service.target }, receiver });
 
-  /** A poll that could not ask the service is an error of the command and not a finding. */
+  /** A poll that could not reach the service is an error of the command and not a finding. */
   function toServiceError({ proven, fetched, problems }: PollReport): CommandError | undefined {
     if (proven || fetched > 0) return undefined;
     const busy = problems.some(({ code }) => code === 'ERR_POLL_BUSY');
@@ -132,9 +132,9 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
   };
 }
 
-/** The inbox, with a call after each attempt that has ended: `nextInMs` is `null` unless the event is tried again. */
+/** The inbox, with a call after each attempt: `nextInMs` is `null` unless the event is tried again. */
 function watchAttempts(
-  // A transaction would stay open for as long as the endpoint takes, and no handler here writes in it.
+  // Not the transaction: it would stay open as long as the endpoint takes, and no handler here writes in it.
   { transaction: _, ...inbox }: Inbox,
   onEnd: (lease: Lease, nextInMs: number | null) => void,
 ): Inbox {
@@ -158,8 +158,8 @@ function watchAttempts(
 }
 
 /**
- * Remembers the last error that a method of the object rejected with. Reports hold only a summary of it, and the
- * exit code depends on its cause.
+ * Remembers the last error of a method of the object. Reports contain only a summary of it, and the exit code depends on
+ * its cause.
  */
 function watchErrors<Target extends object>(object: Target) {
   let last: unknown;

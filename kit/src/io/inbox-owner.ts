@@ -1,18 +1,18 @@
 /**
- * The owner of an inbox. `catch-up` and `listen` mark the inbox that they poll with, by the name under which they acquire the
- * lease to poll; the poller of an app replaces that name. Every other inbox counts as an app's.
+ * The owner of an inbox. `catch-up` and `listen` mark the inbox that they poll with by the name of the holder of the poll
+ * lease; the poller of an app replaces that name. Every other inbox counts as an app's.
  */
 import { INBOX_STATES, type Inbox, type InboxOperations, type InboxRecord } from 'stablehooks';
 
-/** The start of each holder's name of this tool. */
+/** The start of every holder's name of this tool. */
 const MARK = 'stablehooks-kit ';
 
-/** How many of the newest events of each state are looked at. */
+/** How many of the newest events of each state are read. */
 const SAMPLE_SIZE = 100;
 
 /**
- * The origin of one of the newest events of the inbox, if a receiver got it: then it is the inbox of an app. `undefined`
- * if a poller recorded all of them, or the inbox is empty.
+ * The origin of one of the newest events of the inbox, if a receiver recorded it, which makes the inbox an app's.
+ * `undefined` if a poller recorded all of them, or the inbox is empty.
  */
 export async function findReceiverOrigin(
   inbox: Pick<InboxOperations, 'list'>,
@@ -29,17 +29,17 @@ export async function isMarked(inbox: Pick<InboxOperations, 'lastPoller'>): Prom
   return (await inbox.lastPoller())?.startsWith(MARK) === true;
 }
 
-/** Whether only `catch-up` and `listen` use the inbox, so that no app runs its events. */
+/** Whether only `catch-up` and `listen` use the inbox, so no app runs its events. */
 export async function isOwnInbox(inbox: Pick<InboxOperations, 'lastPoller' | 'list'>): Promise<boolean> {
   return (await isMarked(inbox)) && (await findReceiverOrigin(inbox)) === undefined;
 }
 
-/** The inbox, which each poll marks. */
+/** The inbox, marked at each poll. */
 export function withMark<Held extends Pollable>(inbox: Held): Held {
   return holdAs(inbox, async () => true);
 }
 
-/** The inbox, whose mark a poll does not change: acknowledging a gap acquires the poll lease as well. */
+/** The inbox with an unchanged mark, because acknowledging a gap acquires the poll lease as well. */
 export function keepMark<Held extends Pollable & Pick<InboxOperations, 'lastPoller'>>(inbox: Held): Held {
   return holdAs(inbox, () => isMarked(inbox));
 }

@@ -23,11 +23,11 @@ import { confidentialParts, hasPassword, namePlace } from './place.js';
 /** An inbox that a command has opened and must close. */
 export interface OpenInbox extends Omit<Inbox, 'transaction'>, InboxOperations {
   close(): unknown;
-  /** Whether the path still names the file that was opened. Without it, the place is not a file. */
+  /** Whether the path still names the opened file. Missing if the place is not a file. */
   isCurrent?(): boolean;
 }
 
-/** Which inbox a command opens. */
+/** The inbox that a command opens. */
 export interface InboxFlags {
   /** An SQLite file, a `postgres:` or `redis:` URL, or `env:NAME` for the place in that variable. */
   readonly inbox: string;
@@ -46,7 +46,7 @@ export function hasInbox(flags: Partial<InboxFlags>): flags is InboxFlags {
   throw usageError('--namespace has no effect without --inbox. Pass both.');
 }
 
-/** What `--inbox` takes, for `--help`. */
+/** The values of `--inbox`, for `--help`. */
 export const INBOX_PLACE = 'SQLite file, postgres: or redis: URL, or env:NAME of a variable that holds it';
 
 /** Adds the flags of {@link InboxFlags}. */
@@ -66,10 +66,10 @@ export function addInboxFlags(
 /**
  * Opens the inbox of an app. Drivers come from the project in the current folder.
  *
- * @param create - whether it may be a new inbox of this command's own: then a file is created if there is none, and one
- * of an older release is brought to this one, which that release cannot use any more. @default false
- * @throws {CommandError} exit 2 when there is no inbox or, in Redis, nothing of one; when another release wrote the file;
- * or when there is no driver: the message says which one to install. Its methods reject with {@link toInboxError}.
+ * @param create - whether it may be a new inbox of this command's own: a missing file is created, and a file of an older
+ * release is migrated, after which that release cannot open it. @default false
+ * @throws {CommandError} exit 2 when the inbox does not exist or, in Redis, has no content; when another release wrote the
+ * file; or when the driver is missing, with the package to install. Its methods reject with {@link toInboxError}.
  */
 export async function openInbox(
   { inbox: place, namespace }: InboxFlags,
@@ -90,24 +90,24 @@ export async function openInbox(
 
 /** @throws {CommandError} exit 2 when it is empty. */
 function resolvePlace(place: string): string {
-  if (place === '') throw usageError('--inbox is empty. If a variable was to set it, check that it does.');
+  if (place === '') throw usageError('--inbox is empty. If it comes from a variable, check its value.');
   const [, variable] = /^env:(\w+)$/.exec(place) ?? [];
   const value = variable === undefined ? place : process.env[variable];
   if (value) return value;
-  throw usageError(`${place}: there is no such environment variable, or it is empty.`);
+  throw usageError(`${place}: this environment variable is missing or empty.`);
 }
 
-/** What SQLite calls a file and those that it keeps beside it. */
+/** The suffixes of the files of an SQLite database. */
 const SQLITE_SUFFIXES = ['', '-wal', '-shm', '-journal'];
 
 /**
- * Checks that a file to be written is not one of the inbox, even if neither exists yet.
+ * Checks that a file to be written does not belong to the inbox, even if neither exists yet.
  *
- * @param flag - what the file was passed with.
+ * @param flag - the flag of the file.
  * @throws {CommandError} exit 2.
  */
 export function refuseInboxFile(path: string, { inbox }: InboxFlags, flag: string): void {
-  // Some file systems do not tell upper case from lower case.
+  // Some file systems do not distinguish upper case from lower case.
   const toName = (file: string) => toRealPath(file).toLowerCase();
   const place = toRealPath(resolvePlace(inbox));
   if (!SQLITE_SUFFIXES.some((suffix) => toName(path) === toName(place + suffix))) return;
@@ -151,7 +151,7 @@ export async function* recordsOf(
 interface OpenOptions {
   readonly create: boolean;
   readonly namespace: string | undefined;
-  /** The place in messages: the value of a variable can contain a password. */
+  /** The place for messages, because the value of a variable can contain a password. */
   readonly name: string;
 }
 
@@ -181,11 +181,11 @@ async function openPlace(place: string, options: OpenOptions): Promise<OpenInbox
   if (found?.isDirectory())
     throw usageError(`${name}: this is a folder, and an inbox is a file. Check the path.`);
   if (found === undefined && !create)
-    throw usageError(`${name}: there is no such inbox file. Check the path.`);
+    throw usageError(`${name}: this inbox file does not exist. Check the path.`);
   const folder = dirname(place);
-  // The errors of the drivers differ, and most of them do not name it.
+  // The errors of the drivers differ, and most of them do not name the folder.
   if (found === undefined && statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) {
-    const what = name === place ? `there is no folder ${folder}` : 'its folder does not exist';
+    const what = name === place ? `the folder ${folder} does not exist` : 'its folder does not exist';
     throw usageError(`${name}: ${what}. Create it, or check the path.`);
   }
   const Sqlite = await findSqlite();
@@ -198,7 +198,7 @@ async function openPlace(place: string, options: OpenOptions): Promise<OpenInbox
     const inbox = sqliteInbox(db);
     if (!inbox.durable) {
       throw usageError(
-        `${name}: this is no file, so that SQLite keeps nothing after the end of this command. Pass the path of a file.`,
+        `${name}: this isn't a file, so SQLite keeps nothing after the end of this command. Pass the path of a file.`,
       );
     }
     return { ...inbox, close: () => db.close(), isCurrent: () => inode() === opened };
@@ -209,9 +209,9 @@ async function openPlace(place: string, options: OpenOptions): Promise<OpenInbox
 }
 
 /**
- * Another program's database must not get the tables of an inbox because of a wrong path.
+ * A wrong path must not add the tables of an inbox to the database of another program.
  *
- * @throws {CommandError} exit 2 when it has other tables only, or, unless it may be created, none.
+ * @throws {CommandError} exit 2 when it has only other tables or, unless it may be created, none.
  */
 function assertIsInbox(db: SqliteLike, { create, name }: Pick<OpenOptions, 'create' | 'name'>): void {
   db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
@@ -219,11 +219,11 @@ function assertIsInbox(db: SqliteLike, { create, name }: Pick<OpenOptions, 'crea
   const tables = (rows as readonly { readonly name: string }[]).map((table) => table.name);
   const isEmpty = tables.length === 0;
   if (tables.includes('stablehooks_events') || (isEmpty && create)) return;
-  throw usageError(`${name}: this SQLite file is no inbox. Check the path.`);
+  throw usageError(`${name}: this SQLite file isn't an inbox. Check the path.`);
 }
 
 /**
- * In Redis, a wrong database number or prefix is an inbox without events, for which nothing is to be done.
+ * In Redis, a wrong database number or prefix looks like an inbox without events.
  *
  * @throws {CommandError} exit 2 when there is neither an event nor a poll.
  */
@@ -239,11 +239,11 @@ async function assertIsUsed(inbox: OpenInbox, { namespace, name }: OpenOptions):
   await inbox.close();
   const prefix = namespace ?? 'stablehooks';
   throw usageError(
-    `${namePlace(name)}: this Redis has no inbox with the prefix ${toPlain(prefix)}, or no event has come to it yet. Check the URL, also the number of its database, and pass the \`prefix\` of the app's redisInbox as --namespace.`,
+    `${namePlace(name)}: this Redis has no inbox with the prefix ${toPlain(prefix)}, or no event has come to it yet. Check the URL with the number of its database, and pass the \`prefix\` of the app's redisInbox as --namespace.`,
   );
 }
 
-/** @throws {CommandError} exit 2 when another release wrote the file: to open it would migrate it. */
+/** @throws {CommandError} exit 2 when another release wrote the file, because opening it would migrate it. */
 function assertIsOfThisRelease(
   db: SqliteLike,
   { Sqlite, name }: Pick<OpenOptions, 'name'> & { readonly Sqlite: SqliteDriver },
@@ -258,7 +258,7 @@ function assertIsOfThisRelease(
     fresh.close();
   }
   throw usageError(
-    `${name}: another release of stablehooks wrote this file, and to open it with this release would change it, so that the other one cannot open it again. Use the kit of the app's release, or start the app once with this one.`,
+    `${name}: another release of stablehooks wrote this file, and opening it with this release would migrate it, after which the other release cannot open it. Use the kit of the app's release, or start the app once with this one.`,
   );
 }
 
@@ -282,9 +282,9 @@ async function findSqlite(): Promise<SqliteDriver> {
 }
 
 /**
- * Opens an inbox by a URL that can hold a password.
+ * Opens an inbox by a URL that can contain a password.
  *
- * @throws {CommandError} exit 2, without any part of the URL, when the driver cannot read it.
+ * @throws {CommandError} exit 2, without any part of the URL, when the driver cannot parse it.
  */
 async function openUrl(
   url: string,
@@ -296,13 +296,13 @@ async function openUrl(
   } catch (error) {
     if (!isUnreadableUrl(error)) throw error;
   }
-  // Without a cause: Node's error for a wrong URL holds the URL.
+  // No cause: Node's error for a wrong URL contains the URL.
   throw usageError(
     `${which} cannot be read. In its user and password, write characters such as / ? # @ and % as encodeURIComponent writes them.`,
   );
 }
 
-/** Whether a password ends the host, as `#` does: then the rest of the URL has the `@` that precedes the host. */
+/** Whether a password ends the host, as `#` does. The rest of the URL then has the `@` that precedes the host. */
 function isCutShort(url: string): boolean {
   if (!URL.canParse(url)) return false;
   const { username, password, pathname, hash } = new URL(url);
@@ -315,10 +315,10 @@ function isUnreadableUrl(error: unknown): boolean {
 
 /** How long to wait for a connection, in ms. */
 const CONNECT_TIMEOUT_MS = 5_000;
-/** How long to wait for an answer, in ms: a connection can be lost without a word. */
+/** How long to wait for an answer, in ms, because a connection can be lost silently. */
 const ANSWER_TIMEOUT_MS = 60_000;
 
-/** The part of `pg` that is used. */
+/** The used part of `pg`. */
 interface Pg {
   readonly Pool: new (options: {
     readonly connectionString: string;
@@ -326,7 +326,7 @@ interface Pg {
     readonly query_timeout: number;
     readonly max: number;
   }) => PgLike & { end(): Promise<void>; on(event: 'error', listener: () => void): void };
-  /** Reads the URL when it is made; a pool does so only when it connects. */
+  /** Parses the URL at once, whereas a pool does so only when it connects. */
   readonly Client: new (options: {
     readonly connectionString: string;
   }) => object;
@@ -342,12 +342,12 @@ async function openPostgres(connectionString: string, schema: string | undefined
     query_timeout: ANSWER_TIMEOUT_MS,
     max: 2,
   });
-  // Without a listener, a connection that is cut while nothing uses it ends the process.
+  // Without a listener, a connection that is cut while idle ends the process.
   pool.on('error', () => undefined);
   return { ...postgresInbox(pool, { schema }), close: () => pool.end() };
 }
 
-/** The part of ioredis that is used. */
+/** The used part of ioredis. */
 type Ioredis = new (
   url: string,
   options: {
@@ -362,7 +362,7 @@ type Ioredis = new (
   on(event: 'error', listener: (error: Error) => void): void;
 };
 
-/** The part of node-redis that is used. */
+/** The used part of node-redis. */
 interface NodeRedis {
   createClient(options: {
     readonly url: string;
@@ -375,7 +375,7 @@ interface NodeRedis {
   };
 }
 
-/** A client of Redis, whichever package made it. */
+/** A client of Redis, from either package. */
 interface RedisClient {
   readonly redis: RedisLike;
   connect(): Promise<unknown>;
@@ -394,10 +394,10 @@ async function openRedis(
     throw usageError(`${which}: write the database of Redis as a number after the host, such as /0.`);
   }
   const [, database = ''] = path;
-  // The drivers differ when the database does not exist: ioredis goes on with database 0.
+  // The drivers differ for a missing database: ioredis continues with database 0.
   server.pathname = '';
   const { redis, connect, select, close } = await createRedisClient(server.href);
-  // A wrong prefix is refused before there is a connection to close.
+  // A wrong prefix is refused before a connection is open.
   const inbox = redisInbox(
     {
       eval: (...call) => inTime(redis.eval(...call), ANSWER_TIMEOUT_MS),
@@ -425,9 +425,9 @@ async function openRedis(
 }
 
 /**
- * Waits for an answer of Redis: its drivers bound the time for a connection, and not all of them that for an answer.
+ * Waits for an answer of Redis, because not all drivers limit that time.
  *
- * @throws an error with the code `ETIMEDOUT` after the time limit.
+ * @throws an error with the code `ETIMEDOUT` at the time limit.
  */
 async function inTime<Answer>(answer: Promise<Answer>, limitMs: number): Promise<Answer> {
   let timer: NodeJS.Timeout | undefined;
@@ -473,7 +473,7 @@ function byIoredis(Redis: Ioredis, url: string): RedisClient {
   });
   return {
     redis: fromIoredis(client),
-    // It rejects with "Connection is closed"; the event has the cause.
+    // The promise rejects with "Connection is closed"; the event has the cause.
     connect: () =>
       client.connect().catch((error: unknown) => {
         throw emitted ?? error;
@@ -486,7 +486,7 @@ function byIoredis(Redis: Ioredis, url: string): RedisClient {
 /**
  * Imports the first of these packages that the project in the current folder has installed.
  *
- * @throws {CommandError} exit 2, saying what to install.
+ * @throws {CommandError} exit 2, with the package to install.
  */
 async function importFromProject<Packages extends Readonly<Record<string, unknown>>>(
   names: readonly (keyof Packages & string)[],

@@ -5,17 +5,17 @@ import { usageError } from './errors.js';
 import { toPlain } from './output.js';
 import { claimStdin } from './settings.js';
 
-/** A row of a ledger: its place in the file, and the values of the columns that were asked for, in their order. */
+/** A row of a ledger: its place in the file, and the values of the requested columns in their order. */
 export interface LedgerRow {
   readonly line: number;
   readonly values: readonly string[];
 }
 
-/** A ledger whose header is read and checked. */
+/** A ledger whose header has been read and checked. */
 export interface LedgerFile {
   /**
-   * When the file was written last, by its mtime. Not when it was created: an export that is repeated is often written
-   * into the same file. For standard input it is now, because nothing tells when the export was made.
+   * When the file was last written, by its mtime. Not its creation, because a repeated export is often written into the same
+   * file. For standard input it is now, because the time of the export is unknown.
    */
   readonly writtenAt: Date;
   /** 0 for standard input. */
@@ -31,7 +31,7 @@ export interface LedgerFile {
  * input.
  *
  * @param columns - the names of the columns to read.
- * @throws {CommandError} exit 2 when the file cannot be read, or a column is missing or there twice.
+ * @throws {CommandError} exit 2 when the file cannot be read, or a column is missing or occurs twice.
  */
 export async function openLedger(
   path: string,
@@ -72,7 +72,7 @@ export async function openLedger(
   }
 
   const places = await readHeader().catch((error) => {
-    // Standard input that nobody reads would keep the process.
+    // Unread standard input would keep the process alive.
     file.destroy();
     throw error;
   });
@@ -109,7 +109,7 @@ function openStdin() {
 
 function statFile(path: string): Stats {
   const stats = statSync(path, { throwIfNoEntry: false });
-  if (stats === undefined) throw usageError(`--ledger ${path}: there is no such file; check the path.`);
+  if (stats === undefined) throw usageError(`--ledger ${path}: the file does not exist; check the path.`);
   if (stats.isDirectory()) throw usageError(`--ledger ${path}: this is a folder, not a file.`);
   return stats;
 }
@@ -122,11 +122,11 @@ function findColumn(
   const shown = names.map((one) => toPlain(one)).join(', ');
   if (place === -1) {
     throw usageError(
-      `--ledger ${path}: there is no column ${toPlain(name)}. The columns are: ${shown}. If this is one name, pass --delimiter.`,
+      `--ledger ${path}: the column ${toPlain(name)} is missing. The columns are: ${shown}. If this is one name, pass --delimiter.`,
     );
   }
   if (names.lastIndexOf(name) === place) return place;
-  throw usageError(`--ledger ${path}: the column ${toPlain(name)} is there twice. Rename one.`);
+  throw usageError(`--ledger ${path}: the column ${toPlain(name)} occurs twice. Rename one.`);
 }
 
 const CSV_ERRORS: Readonly<Record<string, string>> = {

@@ -7,7 +7,7 @@ export const EXIT = {
   good: 0,
   /** The check failed: a signature, an endpoint, a delivery, an unproven poll. */
   failed: 1,
-  /** Wrong use: a flag, a setting, a file, a refused token or password. */
+  /** A usage error: a flag, a setting, a file, a refused token or password. */
   usage: 2,
   /** The network, the service, the disk or the inbox could not be reached. */
   unreachable: 3,
@@ -35,7 +35,7 @@ export interface Paint {
 /** A progress bar, drawn on a terminal only. */
 export interface Progress {
   show(done: number): void;
-  /** Removes the bar. Printing anything removes it, too. */
+  /** Removes the bar. Printing anything removes it as well. */
   clear(): void;
 }
 
@@ -44,11 +44,11 @@ export interface Printer {
   /** Whether results are printed as JSON. */
   readonly json: boolean;
   readonly paint: Paint;
-  /** How many columns a row can have: the width of the terminal, or 80 where there is none. */
+  /** The width of the terminal in columns, or 80 without one. */
   readonly columns: number;
   /** Prints a result on stdout: its text, or under `--json` its data in one line. */
   print(result: Result): void;
-  /** Whether stdout has taken every result so far: a disk can be full, and a reader can have closed the pipe. */
+  /** Whether stdout has accepted every result so far: a disk can be full, and a reader can close the pipe. */
   isPrinted(): Promise<boolean>;
   /** Prints a note on stderr, with and without `--json`. */
   note(text: string): void;
@@ -72,9 +72,9 @@ export interface PrinterOptions {
 }
 
 /**
- * Makes a printer. It prints colours on a terminal only, or anywhere under FORCE_COLOR; never under `--no-color`, nor
- * under NO_COLOR (no-color.org) unless FORCE_COLOR is set, as Node does. On a terminal no line is longer than the
- * terminal is wide: a longer one is continued on the next line, at a word.
+ * Creates a printer. It prints colours on a terminal only, or anywhere under FORCE_COLOR; never under `--no-color`, nor under
+ * NO_COLOR (no-color.org) unless FORCE_COLOR is set, as Node does. On a terminal, longer lines are continued on the next
+ * line, at a word.
  */
 export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptions): Printer {
   const coloured = color && !json && isColoured(stdout, env);
@@ -133,23 +133,23 @@ const DEFAULT_COLUMNS = 80;
 
 /** The width of a terminal; `undefined` for a file or a pipe. */
 function widthOf({ isTTY, columns }: Output): number | undefined {
-  // Some terminals say 0.
+  // Some terminals report 0.
   return isTTY === true ? columns || DEFAULT_COLUMNS : undefined;
 }
 
-/** The text as the stream shows it best: wrapped on a terminal, as it is in a file or a pipe. */
+/** The text for the stream: wrapped on a terminal, unchanged in a file or a pipe. */
 export function wrapFor(stream: Output, text: string): string {
   const columns = widthOf(stream);
   return columns === undefined ? text : wrapWords(text, columns);
 }
 
-/** What is before the text of a line such as `found       3 events`, and where its next lines begin. */
+/** The label of a line such as `found       3 events`; continued lines begin after it. */
 const LABEL = /^(?: *\S+ {2,}| *)/;
 
-/** No next line begins further to the right. */
+/** The largest indent of continued lines. */
 const MAX_INDENT = 16;
 
-/** Continues each line that is too long on the next one, at a space. A word that is too long stays whole. */
+/** Continues each long line on the next line, at a space. A long word stays whole. */
 export function wrapWords(text: string, columns: number): string {
   return text
     .split('\n')
@@ -175,7 +175,7 @@ export function wrapWords(text: string, columns: number): string {
 
 const BAR_WIDTH = 24;
 
-/** A cell of a table: its text, and how it is coloured. */
+/** A cell of a table: its text, and its colour. */
 export type Cell = string | { readonly text: string; readonly paint: (text: string) => string };
 
 /** Aligns rows under the names of their columns. The last column is not padded. */
@@ -183,7 +183,7 @@ export function toTable(columns: readonly string[], rows: readonly (readonly Cel
   const lines = [columns.map((name) => name.toUpperCase()), ...rows];
   const textOf = (cell: Cell = '') => toPlain(typeof cell === 'string' ? cell : cell.text);
   const widths = columns.map((_, column) =>
-    // Not Math.max(...): there can be more rows than a call takes arguments.
+    // Not Math.max(...): there can be more rows than a call accepts arguments.
     lines.reduce((width, line) => Math.max(width, stringWidth(textOf(line[column]))), 0),
   );
   return lines
@@ -201,17 +201,17 @@ export function toTable(columns: readonly string[], rows: readonly (readonly Cel
 }
 
 /**
- * Characters that move the cursor, hide a line or reverse the text after them, and that JSON does not escape: DEL and the
- * C1 controls, the separators of lines and paragraphs, and what sets the direction of text. JSON escapes the C0 controls.
+ * Characters that move the cursor, hide a line or reverse the text after them, and that JSON does not escape: DEL and the C1
+ * controls, the separators of lines and paragraphs, and the marks of text direction. JSON escapes the C0 controls.
  */
 const NOT_ESCAPED_BY_JSON = /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
-/** Replaces control characters, so that what comes from the network cannot move the cursor or hide a line. */
+/** Replaces control characters, so text from the network cannot move the cursor or hide a line. */
 export function toPlain(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, '·').replaceAll(NOT_ESCAPED_BY_JSON, '·');
 }
 
-/** Escapes in JSON what {@link toPlain} replaces in text. It is JSON of the same value afterwards. */
+/** Escapes in JSON what {@link toPlain} replaces in text. The value stays the same. */
 export function escapeControls(json: string): string {
   return json.replaceAll(
     NOT_ESCAPED_BY_JSON,
@@ -239,7 +239,7 @@ export function formatAge(ms: number): string {
   return shown.map(([count, unit]) => `${count}${unit}`).join(' ');
 }
 
-/** A duration as flags take it, in the largest unit that gives a whole number: `300000` is `5m`. */
+/** A duration in the form of flags, in the largest unit with a whole number: `300000` is `5m`. */
 export function formatDuration(ms: number): string {
   const units = [
     [86_400_000, 'd'],
@@ -254,21 +254,21 @@ export function formatDuration(ms: number): string {
 const controller = new AbortController();
 
 /**
- * Aborts at Ctrl-C and when the output cannot be written any more. A command then finishes its current step,
- * prints how far it came, and ends.
+ * Aborts at Ctrl-C, and when the output can no longer be written. A command then finishes its current step, prints how far
+ * it came, and ends.
  */
 export const interruption: AbortSignal = controller.signal;
 
-/** Only a command that takes a while says that it is finishing. */
+/** Only a slow step prints that it is finishing. */
 const FINISHING_NOTE_AFTER_MS = 300;
 
-/** Starts to listen for Ctrl-C and for errors of the output. A second Ctrl-C ends the process at once. */
+/** Starts to listen for Ctrl-C and for errors of the output. A second Ctrl-C ends the process immediately. */
 export function watchInterruption(): void {
   const interrupt = () => {
     if (interruption.aborted) process.exit(EXIT.interrupted);
     controller.abort(new Error('interrupted'));
     setTimeout(
-      () => process.stderr.write('Finishing the current step. Press Ctrl-C again to stop at once.\n'),
+      () => process.stderr.write('Finishing the current step. Press Ctrl-C again to stop immediately.\n'),
       FINISHING_NOTE_AFTER_MS,
     ).unref();
   };
@@ -287,7 +287,7 @@ export function isInterruption(error: unknown): boolean {
   return error === interruption.reason || (error instanceof Error && error.name === 'AbortError');
 }
 
-/** The exit code of a command that an interruption cut off: by Ctrl-C, a reader that closed the pipe, or a full disk. */
+/** The exit code of an interrupted command: by Ctrl-C, a reader that closed the pipe, or a full disk. */
 export function interruptedExit(): ExitCode {
   const { reason } = interruption;
   const isLost = reason instanceof Error && 'code' in reason && reason.code !== 'EPIPE';
@@ -299,29 +299,29 @@ export function countOf(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** What no error message and no stack that is printed may contain. */
+/** The values that no printed message or stack may contain. */
 const confidential = new Set<string>();
 
-/** Shorter values are parts of words that messages use for other things. */
+/** Shorter values occur as parts of ordinary words. */
 const MIN_LENGTH = 6;
 
-/** Notes a secret, a token or a password: {@link redact} removes it from now on. */
+/** Adds a secret, a token or a password, which {@link redact} removes from then on. */
 export function keepConfidential(value: string): void {
   for (const text of [value, value.trim()]) if (text.length >= MIN_LENGTH) confidential.add(text);
 }
 
-/** The text without the values that are confidential. */
+/** The text without the confidential values. */
 export function redact(text: string): string {
   const longestFirst = [...confidential].sort((a, b) => b.length - a.length);
   return longestFirst.reduce((rest, value) => rest.replaceAll(value, '[redacted]'), text);
 }
 
-/** How many causes are printed: a chain can be a circle. */
+/** The maximum number of printed causes, because a chain can be a circle. */
 const MAX_ERRORS = 8;
 
 /**
- * The stack of what was thrown, and those of its causes. Without other properties: drivers keep the connection string
- * in them, and Node the input that it refused.
+ * The stacks of a thrown value and of its causes. Without other properties, because drivers keep the connection string in
+ * them, and Node the refused input.
  */
 export function describeStack(thrown: unknown): string {
   const lines: string[] = [];
@@ -335,23 +335,23 @@ export function describeStack(thrown: unknown): string {
 }
 
 /**
- * A value from JSON as JSON, whatever its depth. A value that is nested too deeply for `JSON.stringify`, as an event can
- * be that a receiver accepted, is written without indentation.
+ * A value from JSON as JSON, whatever its depth. If it is nested too deeply for `JSON.stringify`, as an accepted event can
+ * be, it is written without indentation.
  */
 export function toJsonText(value: unknown, indent?: number): string {
   try {
     return JSON.stringify(value, null, indent);
   } catch (error) {
-    // The stack is full: each level of the value is a call.
+    // The stack is full, because each level of the value is a call.
     if (!(error instanceof RangeError)) throw error;
     return writeDeep(value);
   }
 }
 
-/** Without a call for each level. */
+/** Writes a value without a call for each level. */
 function writeDeep(root: unknown): string {
   const parts: string[] = [];
-  /** What is still to be written, the next one at the end: text, or a value. */
+  /** The rest to be written, the next item at the end: text, or a value. */
   const rest: ({ readonly text: string } | { readonly value: unknown })[] = [{ value: root }];
   for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
     if ('text' in next) {

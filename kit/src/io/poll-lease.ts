@@ -1,23 +1,23 @@
 import type { Inbox } from 'stablehooks';
 import { unreachableError } from './errors.js';
 
-/** How long no other process can poll after this one was killed, in ms. */
+/** How long no other process can poll after this process was killed, in ms. */
 export const POLL_LEASE_MS = 10_000;
 
-/** How long a release may take, in ms. Later, the lease has almost lapsed by itself. */
+/** How long a release may take, in ms. After that, the lease has almost lapsed by itself. */
 const MAX_RELEASE_MS = 5_000;
 
-/** An inbox whose lease to poll this process has until it releases it. */
+/** An inbox whose poll lease this process holds until it releases it. */
 export interface HeldInbox<Held> {
   /** The inbox for a poller: its polls neither acquire nor release the lease. */
   readonly inbox: Held;
-  /** Lets other processes poll. Gives up after 5 seconds: the lease then lapses by itself. */
+  /** Lets other processes poll. Gives up after 5 seconds; the lease then lapses by itself. */
   release(): Promise<void>;
 }
 
 /**
- * Acquires the lease to poll and renews it between polls, so that no second process forwards from the same inbox.
- * When another process has it nevertheless, because this one was suspended, the next poll reports `ERR_POLL_BUSY`.
+ * Acquires the poll lease and renews it between polls, so no second process forwards from the same inbox.
+ * If another process acquires it nevertheless, because this one was suspended, the next poll reports `ERR_POLL_BUSY`.
  *
  * @throws {CommandError} exit 3 while another process has the lease.
  */
@@ -41,7 +41,7 @@ export async function holdPollLease<Held extends Pick<Inbox, 'acquirePoll' | 'sa
       });
   }, POLL_LEASE_MS / 3);
 
-  async function letGo(): Promise<void> {
+  async function releaseLease(): Promise<void> {
     await renewal;
     const state = await acquire();
     if (state !== null) await inbox.savePoll(state, { holder, leaseMs: 0 });
@@ -59,7 +59,7 @@ export async function holdPollLease<Held extends Pick<Inbox, 'acquirePoll' | 'sa
       const late = new Promise<void>((resolve) => {
         giveUp = setTimeout(resolve, MAX_RELEASE_MS);
       });
-      await Promise.race([letGo(), late]).finally(() => clearTimeout(giveUp));
+      await Promise.race([releaseLease(), late]).finally(() => clearTimeout(giveUp));
     },
   };
 }

@@ -1,8 +1,8 @@
 import { chmod, open, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
 
 /**
- * Writes a file, or puts it into the place of one of before: after an error, such as that of a full disk, and after a
- * crash the one of before is as it was. The file keeps its permissions, and a link to it stays.
+ * Writes or replaces a file. After an error, such as a full disk, or a crash, the previous file is unchanged. The file keeps
+ * its permissions, and a link to it stays.
  */
 export async function replaceFile(path: string, text: string): Promise<void> {
   const target = await realpath(path).catch(() => path);
@@ -22,7 +22,7 @@ export async function replaceFile(path: string, text: string): Promise<void> {
     await rename(draft, target);
   } catch (error) {
     await rm(draft, { force: true }).catch(() => undefined);
-    // The name of the draft is of no use to people.
+    // The name of the draft does not help people.
     throw error instanceof Error && 'path' in error ? Object.assign(error, { path }) : error;
   }
 }

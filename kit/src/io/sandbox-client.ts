@@ -5,7 +5,7 @@ import { type CommandError, describeBody, unreachableError, usageError } from '.
 import { toPlain } from './output.js';
 import type { Settings } from './settings.js';
 
-/** Has a running sandbox deliver events, over its control API. */
+/** Makes a running sandbox deliver events, over its control API. */
 export interface SandboxClient {
   readonly endpoints: readonly Endpoint[];
   /** Fires an event, and returns its id. */
@@ -13,7 +13,7 @@ export interface SandboxClient {
   redeliver(eventId: string): Promise<void>;
   deliveries(eventId: string): Promise<readonly Delivery[]>;
   /**
-   * Waits for the first attempt of a delivery; `silence` if there is none within the time limit.
+   * Waits for the first attempt of a delivery; `silence` if none is made within the time limit.
    *
    * @throws {CommandError} exit 3 when the sandbox stops reporting.
    */
@@ -22,7 +22,7 @@ export interface SandboxClient {
   close(): void;
 }
 
-/** How to use a sandbox. */
+/** Options of {@link connectSandbox}. */
 interface SandboxClientOptions {
   /** Aborts every request and every wait. */
   readonly signal: AbortSignal;
@@ -36,7 +36,7 @@ const ALL = 1_000_000;
 /**
  * Connects to the sandbox at the base URL, and follows its attempts from now on.
  *
- * @throws {CommandError} exit 2 when there is no sandbox or it refuses the token, exit 3 when nothing answers.
+ * @throws {CommandError} exit 2 when the URL is not a sandbox or refuses the token, exit 3 when nothing answers.
  */
 export async function connectSandbox(
   settings: Settings,
@@ -75,16 +75,16 @@ export async function connectSandbox(
   };
 }
 
-/** How many attempts are remembered that nobody has asked for: other clients of the sandbox cause attempts, too. */
+/** The maximum number of remembered attempts without a waiter: other clients of the sandbox cause attempts as well. */
 const MAX_KNOWN = 10_000;
 
-/** Waits for the answer to the first attempt of a delivery. Each can be asked for once. */
+/** Waits for the answer to the first attempt of a delivery. Call it once per delivery. */
 type FirstAttempt = (deliveryId: string, timeoutMs: number) => Promise<EndpointAnswer>;
 
 /**
  * Reads the stream of the sandbox. Resolves once no later attempt can be missed.
  *
- * @param toError - what to reject with when the stream ends, which it does not do by itself.
+ * @param toError - creates the rejection for the end of the stream, which does not end by itself.
  */
 async function followAttempts(
   response: Response,
@@ -94,12 +94,12 @@ async function followAttempts(
     readonly resolve: (answer: EndpointAnswer) => void;
     readonly reject: (error: unknown) => void;
   }
-  /** Attempts that nobody has asked for yet: one can be reported before the request that caused it is answered. */
+  /** Attempts without a waiter yet: an attempt can be reported before the request that caused it is answered. */
   const known = new Map<string, EndpointAnswer>();
   const waiting = new Map<string, Waiter>();
   let end: { readonly error: unknown } | undefined;
   const entries = readEntries(response);
-  // The first entry says that the sandbox has begun to report.
+  // The first entry shows that the sandbox has begun to report.
   await entries.next();
 
   async function follow(): Promise<void> {
@@ -138,13 +138,13 @@ async function followAttempts(
   };
 }
 
-/** An entry of the stream; the first one is the comment that opens it, and has no kind. */
+/** An entry of the stream. The first one is the opening comment, without a kind. */
 interface Entry {
   readonly kind: string;
   readonly data: unknown;
 }
 
-/** Parses server-sent events as the sandbox writes them: one line of data each. */
+/** Parses server-sent events in the sandbox's form: one line of data each. */
 async function* readEntries(response: Response): AsyncGenerator<Entry, void> {
   if (response.body === null) return;
   const decoder = new TextDecoder();
@@ -166,7 +166,7 @@ function readEntry(kind: string, data: unknown): readonly [string, EndpointAnswe
   }
   if (kind !== 'delivery.exhausted') return undefined;
   const { id, attempts } = data as Delivery;
-  // A delivery that ends without an attempt: its endpoint was removed, or there is none any more.
+  // A delivery ended without an attempt, because its endpoint was removed.
   return attempts === 0
     ? [id, { kind: 'unreachable', reason: 'the endpoint was removed', elapsedMs: 0 }]
     : undefined;
@@ -192,7 +192,9 @@ async function createRequest(settings: Settings, signal: AbortSignal): Promise<C
       );
     });
     if (response.status === 401)
-      throw usageError('The sandbox refused the token. Set STABLEHOOKS_TOKEN to what the sandbox printed.');
+      throw usageError(
+        'The sandbox refused the token. Set STABLEHOOKS_TOKEN to the token that the sandbox printed.',
+      );
     // The service itself does not have /sandbox.
     if (response.status === 404 && (path === '/endpoints' || path === '/stream')) throw notASandbox(baseUrl);
     if (!response.ok) {

@@ -1,8 +1,8 @@
 import type { Inbox } from 'stablehooks';
 
 /**
- * The inbox for a receiver that runs only some types. Events of other types are recorded, for a receiver of their type
- * to run later.
+ * The inbox for a receiver that runs only some types. Events of other types are recorded, for a later receiver of their
+ * type.
  */
 export function selectTypes(inbox: Inbox, types: readonly string[]): Inbox {
   const isSelected = ({ type }: { readonly type: string }) => types.includes(type);
@@ -28,7 +28,7 @@ export function selectTypes(inbox: Inbox, types: readonly string[]): Inbox {
       if (!flags.includes(false)) return recordThose(true);
       if (!flags.includes(true)) return recordThose(false);
       const [own, others] = [[...(await recordThose(true))], [...(await recordThose(false))]];
-      // The answers come in the order of the events.
+      // The results are in the order of the events.
       return flags.flatMap((selected) => (selected ? own : others).splice(0, 1));
     },
 

@@ -22,12 +22,12 @@ import {
   toPlain,
 } from './output.js';
 
-/** What a command runs with. */
+/** The input of a command. */
 export interface CommandContext<Flags> {
   readonly flags: Flags;
   /** The arguments beside the flags, in their order. */
   readonly args: readonly string[];
-  /** The names of the flags that were typed, such as `secretFile`: the others have their defaults. */
+  /** The names of the typed flags, such as `secretFile`; other flags have their defaults. */
   readonly given: ReadonlySet<string>;
   readonly settings: Settings;
   readonly printer: Printer;
@@ -35,14 +35,14 @@ export interface CommandContext<Flags> {
   readonly signal: AbortSignal;
 }
 
-/** The flags that every command has. */
+/** The flags of every command. */
 interface CommonFlags {
   readonly json?: boolean;
   readonly color: boolean;
   readonly envFile?: string;
 }
 
-/** Adds the flags that every command has, and what the command does. `run` gives the exit code of the process. */
+/** Adds the flags of every command, and the action. `run` returns the exit code of the process. */
 export function addAction<Flags>(
   command: Command,
   run: (context: CommandContext<Flags>) => Promise<ExitCode>,
@@ -70,21 +70,21 @@ export function addAction<Flags>(
   return command;
 }
 
-/** Completes what `--help` says of options and arguments: what is required, and defaults that can be typed. */
+/** Adds required flags, and defaults in the form of flags, to the descriptions in `--help`. */
 function describeOptions(command: Command): void {
   for (const option of command.options) {
     const { parseArg, defaultValue } = option;
-    // Parsers of durations give ms, which nobody can type.
+    // Parsed durations are in ms, which is not the form of flags.
     if (typeof defaultValue === 'number' && (parseArg === parseWait || parseArg === parseDuration))
       option.defaultValueDescription = formatDuration(defaultValue);
     if (option.mandatory && defaultValue === undefined) option.description += ' (required)';
-    // Not `choices()`, which would refuse the types of a list separated by commas.
+    // Not `choices()`, which would refuse a list with commas.
     if (option.long === '--type') option.argChoices ??= [...EVENT_TYPES];
   }
   command.configureHelp({
     optionDescription(option) {
       const description = new Help().optionDescription(option).replace(' (default: [])', '');
-      // Names are not refused: there can be newer ones.
+      // The choices are not exhaustive, because types can be newer.
       return option.parseArg === collectNames ? description.replace('(choices: ', '(known: ') : description;
     },
   });
@@ -92,7 +92,7 @@ function describeOptions(command: Command): void {
     if (argument.name() === 'type') argument.argChoices ??= [...EVENT_TYPES];
 }
 
-/** Sets the variables of a file in the format of `.env` (that of `node --env-file`), except those that are set. */
+/** Sets the variables of a file in the format of `.env` (as of `node --env-file`), unless they are set already. */
 async function loadEnvironment(path: string): Promise<void> {
   const bytes = await readInput(path, '--env-file');
   for (const [name, value] of Object.entries(parseEnv(new TextDecoder().decode(bytes))))
@@ -144,7 +144,7 @@ export function addSecretFlags(command: Command, { header = true } = {}): Comman
       ).choices(SIGNATURE_ENCODINGS),
     );
   if (header) command.option('--header <name>', `header of the signature (default: ${SIGNATURE_HEADER})`);
-  return command.option('--prefix <string>', 'what precedes the digits of the signature, such as sha256=');
+  return command.option('--prefix <string>', 'text before the digits of the signature, such as sha256=');
 }
 
 /** Adds an example to `--help`. A command that is too long for a terminal is continued as shells do. */
@@ -158,7 +158,7 @@ export function addExample(command: Command, lines: readonly string[]): Command 
 
 const HELP_COLUMNS = 80;
 
-/** The flags that settings are read from; a command has those that it needs. */
+/** The flags of settings; a command has those that it needs. */
 interface SettingFlags {
   readonly baseUrl?: string;
   readonly tokenFile?: string;
@@ -178,9 +178,9 @@ export interface Settings {
   token(): Promise<string>;
   /** @throws {CommandError} exit 2 when it has white space around it. */
   secret(): Promise<string>;
-  /** The secret as it is, also with white space around it. */
+  /** The unchanged secret, even with white space around it. */
   rawSecret(): Promise<string>;
-  /** The token and the secret if they are set, for a command that can do without. */
+  /** The token and the secret if they are set, for a command that does not require them. */
   readonly optional: {
     token(): Promise<string | undefined>;
     secret(): Promise<string | undefined>;
@@ -190,7 +190,7 @@ export interface Settings {
     readonly encoding: SignatureEncoding | undefined;
     readonly prefix: string;
   };
-  /** A client of the service. It retries less than by default, because somebody waits at the keyboard. */
+  /** A client of the service. It retries less than by default, because a person waits for it. */
   client(): Promise<Client>;
 }
 
@@ -213,7 +213,7 @@ const SECRET: HiddenSetting = {
 };
 
 function createSettings(flags: SettingFlags, env: Readonly<Record<string, string | undefined>>): Settings {
-  /** A function that reads the setting once: standard input cannot be read twice. */
+  /** A function that reads the setting once, because standard input cannot be read twice. */
   function reader(
     { variable, flag }: HiddenSetting,
     path: string | undefined,
@@ -256,7 +256,7 @@ function createSettings(flags: SettingFlags, env: Readonly<Record<string, string
     },
     async token() {
       const token = present(await optional.token(), TOKEN);
-      // fetch refuses these in a header, and quotes the token in its error.
+      // fetch refuses other characters in a header, and quotes the token in its error.
       if (!/[^\x21-\x7e]/.test(token)) return token;
       throw usageError(
         'The access token contains a space, a line break or a character that a header cannot carry. Check how it was pasted.',
@@ -293,7 +293,7 @@ async function readHidden(path: string, flag: string): Promise<string> {
   const bytes = await readInput(path, flag);
   let content: string;
   try {
-    // Without `fatal`, a replaced character would silently make another secret.
+    // Without `fatal`, a replaced character would silently produce another secret.
     content = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
     throw usageError(`${flag} ${path}: the file is not UTF-8. Save it as UTF-8.`);
@@ -330,7 +330,7 @@ export function parseUrl(value: string, name: string): string {
   throw usageError(`${name} must be a URL such as http://localhost:3000/hooks.`);
 }
 
-/** The flag that standard input was read for: it can be read only once. */
+/** The flag that reads standard input, which can be read only once. */
 let stdinFlag: string | undefined;
 
 /**
@@ -362,7 +362,7 @@ export async function readInput(path: string, flag: string): Promise<Uint8Array>
 }
 
 const FILE_ERRORS: Readonly<Record<string, string>> = {
-  ENOENT: 'there is no such file; check the path',
+  ENOENT: 'the file does not exist; check the path',
   EISDIR: 'this is a folder, not a file',
   EACCES: 'this user has no permission to read it',
 };
@@ -376,7 +376,7 @@ async function readStdin(): Promise<Uint8Array> {
 /**
  * Reads the file of `--payload`.
  *
- * @throws {CommandError} exit 2 when it cannot be read or is no JSON object; the message never quotes the file.
+ * @throws {CommandError} exit 2 when it cannot be read or is not a JSON object; the message never quotes the file.
  */
 export async function readPayload(path: string): Promise<Record<string, unknown>> {
   const bytes = await readInput(path, '--payload');
@@ -392,9 +392,9 @@ export async function readPayload(path: string): Promise<Record<string, unknown>
 }
 
 /**
- * Refuses numbers of JSON that JavaScript cannot hold, such as 1e999: they would be sent as null.
+ * Refuses JSON numbers that JavaScript cannot represent, such as 1e999, which would be sent as null.
  *
- * @param name - what messages call the value.
+ * @param name - the name of the value in messages.
  * @throws {CommandError} exit 2.
  */
 export function refuseLargeNumbers(value: unknown, name: string): void {
@@ -461,10 +461,10 @@ export function parseWait(value: string): number {
   throw new InvalidArgumentError('Write a duration from 1ms to 24d.');
 }
 
-/** A point in time as it was typed: a date, or how long ago. */
+/** A moment as it was typed: a date, or a duration before now. */
 export type Moment = { readonly at: Date } | { readonly agoMs: number };
 
-/** Reads a date-time with its offset, a date, which begins at 00:00 UTC, or a duration, which means so long ago. */
+/** Reads a date-time with its offset, a date (00:00 UTC), or a duration before now. */
 export function parseMoment(value: string): Moment {
   if (DURATION.test(value)) return { agoMs: parseDuration(value) };
   const [time] = [value, `${value}T00:00:00Z`].filter(isDateTime);
@@ -487,7 +487,7 @@ export function toDate(moment: Moment, now: number): Date {
 export function parseEventType(value: string): EventType {
   const known = EVENT_TYPES.find((type) => type === value);
   if (known !== undefined) return known;
-  throw usageError(`There is no event type ${toPlain(value)}. ${knownTypes()}`);
+  throw usageError(`The event type ${toPlain(value)} is unknown. ${knownTypes()}`);
 }
 
 /** A sentence with the types that this release knows. */

@@ -1,6 +1,6 @@
 /**
- * A command that forwards events leases each in an inbox of its own. In the inbox of the app that lease keeps the app
- * from running the event: it answers `ERR_EVENT_BUSY`, or 202 for a job that finds the event done. No handler would run.
+ * A command that forwards events leases each event in an inbox of its own. In the inbox of the app, that lease would keep the
+ * app from running the event: the app answers `ERR_EVENT_BUSY`, or 202 for a job that finds the event done.
  */
 import type { Inbox, InboxOperations, Lease, UnknownEvent } from 'stablehooks';
 import { type EndpointAnswer, isBusy, isDelivered, isQueued, outcomeOf } from './delivery.js';
@@ -16,22 +16,22 @@ const FIX =
 
 /** An inbox that only `catch-up` and `listen` use. */
 export interface OwnInbox extends OpenInbox {
-  /** Says that an app uses it as well: from its close on, it counts as the app's. */
+  /** Records that an app uses it as well. Once it is closed, it counts as the app's. */
   leaveToApp(): void;
 }
 
 /**
- * Opens the inbox of a command that forwards, and creates a missing file. The inbox must be unused, or the last poll with
- * it must have been that of a command that forwards.
+ * Opens the inbox of a command that forwards, and creates a missing file. The inbox must be unused, or a command that
+ * forwards must have made the last poll with it.
  *
- * @throws {CommandError} as {@link openInbox}, and exit 2, with nothing changed, for every other inbox: it is an app's.
+ * @throws {CommandError} as {@link openInbox}, and exit 2, without a change, for every other inbox: it belongs to an app.
  */
 export async function openOwnInbox(flags: InboxFlags): Promise<OwnInbox> {
   const inbox = await openInbox(flags, { create: true });
   let isShared = false;
   async function close(): Promise<void> {
     try {
-      // Without the mark.
+      // Removes the mark.
       if (isShared) await inbox.acquirePoll({ holder: crypto.randomUUID(), leaseMs: 0 });
     } catch {
       // The first failure is the one to report.
@@ -54,7 +54,7 @@ export async function openOwnInbox(flags: InboxFlags): Promise<OwnInbox> {
   };
 }
 
-/** @throws {CommandError} exit 2 unless the inbox is of a command that forwards, or unused. */
+/** @throws {CommandError} exit 2 unless the inbox belongs to a command that forwards, or is unused. */
 async function refuseAppInbox(inbox: OpenInbox, place: string): Promise<void> {
   const origin = await findReceiverOrigin(inbox);
   if (origin !== undefined) {
@@ -71,13 +71,13 @@ async function refuseAppInbox(inbox: OpenInbox, place: string): Promise<void> {
 
 /** Finds out whether the endpoint uses the inbox that its events are forwarded from. */
 export interface SharingCheck<Held> {
-  /** The inbox to forward from. Events that the endpoint must run itself stay as they were. */
+  /** The inbox to forward from. Events that the endpoint must run itself stay unchanged. */
   readonly inbox: Held;
   /** Aborts when the endpoint uses the inbox. */
   readonly shared: AbortSignal;
   /**
-   * Whether the answer to an event that is leased here counts: `false` when the endpoint uses the inbox, or when that
-   * is not known. The endpoint then has not run the event.
+   * Whether the answer to an event that is leased here counts. `false` when the endpoint uses the inbox, or when that is
+   * unknown; the endpoint has then not run the event.
    */
   counts(event: UnknownEvent, answer: EndpointAnswer): Promise<boolean>;
 }
@@ -91,7 +91,7 @@ export function checkSharing<Held extends Inbox & Pick<InboxOperations, 'find' |
   }: { readonly send: (event: UnknownEvent) => Promise<EndpointAnswer>; readonly leaseMs: number },
 ): SharingCheck<Held> {
   const shared = new AbortController();
-  /** The leases that are held, by the ids of their events: a check replaces the lease of its event. */
+  /** The held leases by the ids of their events, because a check replaces the lease of its event. */
   const leases = new Map<string, Lease>();
   let checking: Promise<boolean> | undefined;
 
@@ -101,7 +101,7 @@ export function checkSharing<Held extends Inbox & Pick<InboxOperations, 'find' |
     if (lease === undefined) return false;
     const error = 'A check of whether the endpoint uses this same inbox.';
     if (!(await inbox.fail(lease, { retryAfterMs: null, error }))) return false;
-    // Its receiver answers `dead` now if it uses this inbox; and if its own handler has dead-lettered the event.
+    // Its receiver answers `dead` if it uses this inbox, or if its own handler has dead-lettered the event.
     const whileDead = await send(event);
     await inbox.requeue(event.id);
     if (outcomeOf(whileDead) === 'dead') {
@@ -118,7 +118,7 @@ export function checkSharing<Held extends Inbox & Pick<InboxOperations, 'find' |
     return outcomeOf(whileDead) !== undefined && (isDelivered(whileDead) || isBusy(whileDead));
   }
 
-  /** The lease that is held for the event of this one. */
+  /** The lease that is now held for the event of the given lease. */
   function take(lease: Lease): Lease {
     const held = leases.get(lease.id) ?? lease;
     leases.delete(lease.id);
@@ -136,14 +136,14 @@ export function checkSharing<Held extends Inbox & Pick<InboxOperations, 'find' |
       complete: (lease) => inbox.complete(take(lease)),
       async fail(lease, options) {
         const failed = await inbox.fail(take(lease), options);
-        // Due now and without an attempt, for the app.
+        // Due now and with its attempts reset, for the app.
         if (failed && shared.signal.aborted) await inbox.requeue(lease.id);
         return failed;
       },
     } satisfies Held as Held,
     shared: shared.signal,
     async counts(event, answer) {
-      // No other process uses the memory inbox of this one.
+      // No other process uses the memory inbox of this process.
       if (!inbox.durable || !(isBusy(answer) || (isQueued(answer) && outcomeOf(answer) !== undefined)))
         return true;
       checking ??= isSeparate(event);
@@ -160,7 +160,7 @@ export function checkSharing<Held extends Inbox & Pick<InboxOperations, 'find' |
   };
 }
 
-/** Why forwarding has stopped once {@link SharingCheck.shared} has aborted. */
+/** The error once {@link SharingCheck.shared} has aborted and forwarding has stopped. */
 export function sharedInboxError(): CommandError {
   return usageError(`The endpoint uses this same inbox. ${FIX}`);
 }

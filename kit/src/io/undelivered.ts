@@ -1,32 +1,32 @@
-/** The events of an inbox that events are forwarded from, and that neither a handler nor a queue of the endpoint has. */
+/** The events of a forwarding inbox that have reached neither a handler nor a queue of the endpoint. */
 import type { InboxOperations, InboxState } from 'stablehooks';
 import { countAlike } from './delivery.js';
 import { recordsOf } from './inbox.js';
 import { countOf, toPlain } from './output.js';
 import { isWithoutHandler } from './without-handler.js';
 
-/** Such an event, whether this or an earlier run found that out. */
+/** An undelivered event, found by this or an earlier run. */
 export interface Undelivered {
   readonly type: string;
   readonly state: InboxState;
-  /** Whether the endpoint took it without running a handler. */
+  /** Whether the endpoint accepted it without running a handler. */
   readonly ignored: boolean;
 }
 
-/** In the order in which events pass from one to the next, so that one that does so meanwhile is not left out. */
+/** In the order in which events change their state, so an event that changes it meanwhile is not left out. */
 const UNDELIVERED = ['parked', 'dead', 'failed', 'received', 'leased'] satisfies readonly InboxState[];
 
 /**
- * Lists them.
+ * Lists the undelivered events.
  *
- * @param types - those of `--type`; `undefined` for all, also types that this release does not know.
+ * @param types - the types of `--type`; `undefined` for all, including types that this release does not know.
  */
 export async function listUndelivered(
   inbox: Pick<InboxOperations, 'list'>,
   types: readonly string[] | undefined,
 ): Promise<{
   readonly undelivered: readonly Undelivered[];
-  /** Those of other types. */
+  /** The undelivered events of other types. */
   readonly leftOut: readonly Undelivered[];
 }> {
   const undelivered: Undelivered[] = [];

@@ -1,10 +1,10 @@
-/** Events that an endpoint marked done because it has no handler for them: how an inbox remembers them. */
+/** Remembers in an inbox which events an endpoint marked done because it has no handler for them. */
 import { describeAnswer, type EndpointAnswer, isAccepted, outcomeOf } from './delivery.js';
 
-/** Part of the last error of such an event. */
+/** A part of the last error of such an event. */
 const MARK = 'no handler ran';
 
-/** Whether the last error says that the endpoint answered an earlier attempt with `ignored`. */
+/** Whether the last error shows that the endpoint answered an earlier attempt with `ignored`. */
 export function isWithoutHandler(lastError: string | null | undefined): boolean {
   return lastError?.includes(MARK) ?? false;
 }

@@ -31,7 +31,7 @@ interface AppParts {
   readonly clock: Clock;
   readonly faults: FaultSource;
   readonly feed: Feed;
-  /** Numbers the requests under `/v1`, from 1 after each reset. */
+  /** Counts the requests under `/v1`, from 1 after each reset. */
   readonly nextRequest: () => number;
   /** When the token was last renewed, by the sandbox's clock. */
   readonly tokenRenewedAt: () => number;
@@ -49,7 +49,7 @@ interface Env {
 }
 
 /**
- * Reads a JSON body. `Claimed` is what the sender claims it to be: the operation that takes it checks it.
+ * Reads a JSON body. `Claimed` is the sender's claim of its type: the operation that receives it checks it.
  *
  * Rejects with a {@link SandboxError}: `ERR_SANDBOX_MEDIA_TYPE`, `ERR_SANDBOX_BODY_TOO_LARGE`, or
  * `ERR_SANDBOX_INPUT` when it is not JSON.
@@ -59,7 +59,7 @@ type ReadJson = <Claimed>(context: Context) => Promise<Claimed>;
 /** The sandbox over HTTP: the service under `/v1` and the control API under `/sandbox`. */
 export function createApp(parts: AppParts, options: AppOptions): RequestHandler {
   const app = new Hono<Env>();
-  // Before the token is checked: an orchestrator has none, and the document is public.
+  // Before the check of the token: an orchestrator has none, and the document is public.
   app.get('/health', (context) => context.json({ status: 'ok' }));
   app.get('/openapi.json', serveOpenapi);
   app.use(async (context, next) => {
@@ -72,7 +72,7 @@ export function createApp(parts: AppParts, options: AppOptions): RequestHandler 
   app.route('/v1', serviceRoutes(parts, readJson, options.maxLimit));
   app.route('/sandbox', controlRoutes(parts, readJson));
   app.notFound(() => {
-    const message = 'There is no route at this path. The documentation of the sandbox lists the routes.';
+    const message = 'This path has no route. The documentation of the sandbox lists the routes.';
     return toProblem(new SandboxError('ERR_SANDBOX_NOT_FOUND', message));
   });
   app.onError((error) => {
@@ -85,8 +85,8 @@ export function createApp(parts: AppParts, options: AppOptions): RequestHandler 
 }
 
 /**
- * Wraps the handler of a server that listens: it refuses requests that a web site has a browser send. The token does not
- * protect against them, because the default one is public.
+ * Wraps the handler of a server that listens, and refuses requests that a web site makes a browser send. The token does not
+ * protect against them, because the default token is public.
  *
  * @param names - the host names of the sandbox, besides `localhost`. IP addresses are allowed, because DNS rebinding
  * needs a name.
@@ -116,7 +116,7 @@ function serviceRoutes(parts: AppParts, readJson: ReadJson, maxLimit: number): H
 
   routes.use(async (context, next) => {
     await next();
-    // The clock that dates the events: a client compares the two.
+    // The clock that also dates the events, because a client compares the two.
     context.res.headers.set('date', new Date(clock.now() + faults.get().dateSkewMs).toUTCString());
   });
   routes.use(async (context, next) => {
@@ -188,7 +188,7 @@ function listWithFaults(
     );
 }
 
-/** In process there is no connection: the call fails as `fetch` does when one is reset. */
+/** In process there is no connection, so the call fails as `fetch` does after a reset. */
 class ConnectionReset extends TypeError {
   constructor() {
     super('fetch failed', { cause: Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }) });
@@ -201,11 +201,11 @@ function resetConnection(context: Context<Env>): Response {
   if (outgoing === undefined) throw new ConnectionReset();
   if (outgoing.socket !== null && 'resetAndDestroy' in outgoing.socket) outgoing.socket.resetAndDestroy();
   else outgoing.destroy();
-  // A copy: that one is shared, and headers are set on this one.
+  // A copy, because that object is shared, and headers are set on this one.
   return new Response(null, RESPONSE_ALREADY_SENT);
 }
 
-/** The service specifies the reason phrase and no number: 201 fits it. */
+/** The service specifies the reason phrase but not the number: 201 fits it. */
 function walletCreated(context: Context<Env>, wallet: Wallet): Response {
   const outgoing = context.env?.outgoing;
   if (outgoing !== undefined) outgoing.statusMessage = 'Wallet created';
@@ -327,7 +327,7 @@ function controlRoutes({ sandbox, feed }: AppParts, readJson: ReadJson): Hono<En
     return noContent();
   });
   routes.get('/stream', (context) => {
-    // Hono answers HEAD as GET without the body, and nobody would end the stream.
+    // Hono answers HEAD as GET without the body, and the stream would never end.
     if (context.req.method === 'HEAD') return refuseMethod(['GET']);
     return streamFeed(feed);
   });
@@ -344,7 +344,7 @@ async function readBody<Claimed>(context: Context, maxBodyBytes: number): Promis
   const decoder = new TextDecoder();
   let text = '';
   let left = maxBodyBytes;
-  // Counted while reading: a body without `content-length` can be too large, too.
+  // Counted while reading, because a body without `content-length` can be too large as well.
   for await (const chunk of (context.req.raw.body as ReadableStream<Uint8Array> | null) ?? []) {
     left -= chunk.length;
     if (left < 0) {

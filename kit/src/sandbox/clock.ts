@@ -8,25 +8,24 @@ export type ClockMode = 'real' | 'manual';
 /** The sandbox's clock. */
 export interface SandboxClock {
   readonly mode: ClockMode;
-  /** Epoch milliseconds. Goes back at a reset only. */
+  /** Epoch milliseconds. Goes back only at a reset. */
   now(): number;
   /**
    * Moves the time ahead and runs everything that becomes due, in order.
    *
-   * Before each move it waits until the attempts under way are answered: a run with endpoints in this process is
-   * the same every time. It waits at most `settleTimeoutMs` of real time for an answer; then the time moves and
-   * the attempt times out. A real clock waits at most that long before each move in total, because new attempts
-   * can begin all the time.
+   * Before each move it waits until the attempts under way are answered, so a run with endpoints in this process is the same
+   * every time. It waits at most `settleTimeoutMs` of real time for an answer; then the time moves and the attempt times
+   * out. A real clock waits at most that long in total before each move, because new attempts can begin all the time.
    *
    * Rejects with a `SandboxError`: `ERR_SANDBOX_INPUT` when `ms` is not an integer from 0 to a hundred years.
    */
   advance(ms: number): Promise<void>;
 }
 
-/** The clock with what the parts of the sandbox need. */
+/** The clock, with the methods for the other parts of the sandbox. */
 export interface Clock extends SandboxClock {
   after(ms: number, run: () => void): Cancel;
-  /** Resolves after so much time. Stopping or restarting the clock resolves it, too. */
+  /** Resolves after this much time, and when the clock is stopped or restarted. */
   wait(ms: number): Promise<void>;
   /** Delays the next move of the time until the work is done. */
   waitFor(work: Promise<unknown>): void;
@@ -35,7 +34,7 @@ export interface Clock extends SandboxClock {
   end(): void;
   /** Resolves once nothing is pending; moves a manual clock as far as needed. */
   settled(): Promise<void>;
-  /** Cancels every timer, forgets what is pending and keeps the time. */
+  /** Cancels every timer, drops pending work and keeps the time. */
   stop(): void;
   /** Stops and starts again, at `at` or at the initial time. */
   restart(at?: number): void;
@@ -49,7 +48,7 @@ const PLATFORM: Pick<Runtime, 'now' | 'setTimeout' | 'clearTimeout'> = {
   clearTimeout: (timer) => clearTimeout(timer as NodeJS.Timeout),
 };
 
-/** setTimeout takes a 32-bit number of milliseconds and runs at once when it is larger. */
+/** setTimeout accepts a 32-bit number of milliseconds and calls back immediately for a larger one. */
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
 export function createClock({
@@ -114,7 +113,7 @@ export function createClock({
     const lateAt = performance.now() + settleTimeoutMs;
     const mayWait = () => mode === 'manual' || performance.now() < lateAt;
     do {
-      // Work that was just answered or aborted ends within one turn of the event loop.
+      // The rest of an answered or aborted attempt ends within one turn of the event loop.
       await new Promise((resolve) => setImmediate(resolve));
       const works = [...awaited];
       const waitMs = mode === 'manual' ? settleTimeoutMs : lateAt - performance.now();
@@ -124,7 +123,7 @@ export function createClock({
     } while (awaited.size > 0 && mayWait());
   }
 
-  /** Moves to the next timer and runs it; `false` when there is none. */
+  /** Moves to the next timer and runs it; `false` without a timer. */
   function step(): boolean {
     const at = timers.nextAt();
     if (at === undefined) return false;
@@ -206,7 +205,7 @@ export function createClock({
   };
 }
 
-/** Whether the work ends within so much real time. */
+/** Whether the work ends within this much real time. */
 async function endsWithin(ms: number, work: Promise<unknown>): Promise<boolean> {
   let timeout: NodeJS.Timeout | undefined;
   const late = new Promise<boolean>((resolve) => {
@@ -227,7 +226,7 @@ interface Timer {
 /** Cancels a timer; has no effect once it has run. */
 export type Cancel = () => void;
 
-/** A binary heap of timers: the earliest first; of those due at the same time, the first added first. */
+/** A binary heap of timers, earliest first; timers that are due at the same time in the order of their addition. */
 class Timers {
   #heap: Timer[] = [];
   #added = 0;
@@ -269,7 +268,7 @@ class Timers {
     if (timer.run === undefined) return;
     timer.run = undefined;
     this.#cancelled++;
-    // Every answered attempt cancels its timeout: without this the heap grows while a manual clock does not move.
+    // Every answered attempt cancels its timeout. Otherwise the heap would grow while a manual clock does not move.
     if (this.#cancelled < 1000 || this.#cancelled * 2 < this.#heap.length) return;
     this.#heap = this.#heap.filter(({ run }) => run !== undefined).sort((a, b) => (before(a, b) ? -1 : 1));
     this.#cancelled = 0;

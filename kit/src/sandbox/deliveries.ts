@@ -11,7 +11,7 @@ import { Fifo } from './fifo.js';
 import type { Random } from './random.js';
 import { SandboxError } from './validation.js';
 
-/** `exhausted`: every attempt failed, the endpoint was removed, or a state file no longer holds the event. */
+/** `exhausted`: every attempt failed, the endpoint was removed, or a state file does not contain the event any more. */
 export type DeliveryState = 'pending' | 'delivered' | 'exhausted';
 
 /** One event for one endpoint. It is attempted until the endpoint answers 2xx or the attempts are used up. */
@@ -27,18 +27,18 @@ export interface Delivery {
 /** A body, byte for byte. */
 export interface MessageBody {
   readonly body: string;
-  /** The bytes in base64, only where they are not UTF-8: then `body` has U+FFFD in place of what is not. */
+  /** The bytes in base64, only if they are not UTF-8. `body` then has U+FFFD in place of invalid bytes. */
   readonly bodyBase64?: string | undefined;
 }
 
-/** What one attempt sent and received. */
+/** The request and the response of one attempt. */
 export interface Attempt {
   readonly deliveryId: string;
   readonly eventId: string;
   /** The type of the event. */
   readonly type: string;
   readonly endpointId: string;
-  /** Whether `resend` sent other bytes than those of the event. @default false */
+  /** Whether `resend` sent bytes other than those of the event. @default false */
   readonly edited?: boolean | undefined;
   /** Which attempt of the delivery, from 1. A duplicate has the number of its original. */
   readonly number: number;
@@ -49,18 +49,18 @@ export interface Attempt {
     readonly url: string;
     readonly headers: Readonly<Record<string, string>>;
   };
-  /** `null` when there is none. Of the body, the first 1,024 bytes. */
+  /** `null` without a response. The body has at most its first 1,024 bytes. */
   readonly response:
     | (MessageBody & {
         readonly status: number;
         readonly headers: Readonly<Record<string, string>>;
       })
     | null;
-  /** Why there is no response, or `null`. */
+  /** Why no response arrived, or `null`. */
   readonly error: string | null;
   /**
    * The code of that error, such as `ECONNREFUSED` or `DEPTH_ZERO_SELF_SIGNED_CERT`; `ERR_ATTEMPT_TIMEOUT` when the
-   * endpoint did not answer in time. `null` without an error, or when it has no code, as that of a fault.
+   * endpoint did not answer in time. `null` without an error, or if the error has no code, such as that of a fault.
    */
   readonly errorCode: string | null;
   /** The faults that occurred: `drop`, `duplicate`, `corruptSignature`, `reserialise`, `cut`, `reset`. */
@@ -72,10 +72,10 @@ interface DeliveryOptions {
   readonly maxAttempts: number;
   readonly retryBaseMs: number;
   readonly retryMaxMs: number;
-  /** How many attempts per endpoint run at once: an endpoint that never answers delays no other. */
+  /** How many attempts per endpoint run at the same time. An endpoint that never answers delays only itself. */
   readonly concurrency: number;
   readonly maxAttemptsKept: number;
-  /** Also the number of ended deliveries that are kept. */
+  /** The number of ended deliveries that are kept as well. */
   readonly maxEvents: number;
 }
 
@@ -90,7 +90,7 @@ export interface DeliveriesState {
 }
 
 interface Parts {
-  /** Called with what changed, for the state file. */
+  /** Called with each change, for the state file. */
   readonly changed: (record: DeliveryRecord) => void;
   readonly clock: Clock;
   readonly random: Random;
@@ -100,20 +100,20 @@ interface Parts {
   readonly feed: Feed;
 }
 
-/** How far away a `Retry-After` may put the next attempt: an endpoint cannot postpone one for ever. */
+/** The longest accepted `Retry-After`, so an endpoint cannot postpone an attempt indefinitely. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
-/** What another delivery of an event differs in. */
+/** How another delivery of an event differs. */
 export interface Resending {
-  /** Where to deliver it, signed with the secret of its endpoint. @default the URL of its endpoint */
+  /** The target, signed with the secret of its endpoint. @default the URL of its endpoint */
   readonly url?: string | undefined;
   /** The body to sign and to send, as a string or as bytes, which need not be UTF-8. @default the event */
   readonly body?: string | Uint8Array | undefined;
 }
 
-const NO_DELIVERY = 'There is no delivery with this id any more. List the deliveries.';
+const NO_DELIVERY = 'This delivery does not exist any more. List the deliveries.';
 
-/** A person who sends an event again wants to see how the endpoint answers. */
+/** Shows the answer of the endpoint to a person who sends an event again. */
 const NO_FAULTS: Pick<FaultSource, 'occurs'> = { occurs: () => false };
 
 function isDelivered({ response }: Attempt): boolean {
@@ -124,7 +124,7 @@ type PendingDelivery = { -readonly [Field in keyof Delivery]: Delivery[Field] } 
   readonly event: SandboxEvent;
 };
 
-/** The time between two resets. What an attempt of an ended session receives is not recorded. */
+/** The time between two resets. Answers to attempts of an ended session are not recorded. */
 interface Session {
   ended: boolean;
   readonly underWay: Set<AbortController>;
@@ -172,7 +172,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
   async function attempt(delivery: PendingDelivery, of: Session): Promise<void> {
     const target = endpoints.find(delivery.endpointId);
     if (delivery.state !== 'pending') return;
-    // The endpoint was a function: a state file does not hold it.
+    // The endpoint was a function, which a state file cannot contain.
     if (target === undefined) return end(delivery, 'exhausted');
     delivery.attempts += 1;
     changed({ delivery: toDelivery(delivery) });
@@ -190,7 +190,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     made.forEach(keepAttempt);
     const delivered = made.some(isDelivered);
     if (delivered) events.markDelivered(delivery.eventId);
-    // The endpoint was removed meanwhile.
+    // The endpoint has been removed meanwhile.
     if (delivery.state !== 'pending') return;
     if (delivered) return end(delivery, 'delivered');
     if (number >= options.maxAttempts) return end(delivery, 'exhausted');
@@ -239,7 +239,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     of.underWay.delete(abort);
     if (of.ended) return attempt;
     keepAttempt(attempt);
-    // Another body, or another URL, does not show that this endpoint has the event: that is no delivery of it.
+    // Another body, or another URL, does not show that this endpoint has the event, so it does not count as a delivery.
     if (isElsewhere || isEdited) return attempt;
     if (isDelivered(attempt)) events.markDelivered(event.id);
     const state = isDelivered(attempt) ? 'delivered' : 'exhausted';
@@ -366,9 +366,9 @@ interface AttemptPlan {
   readonly target: Target;
   readonly deliveryId: string;
   readonly number: number;
-  /** Faults that are known before: `duplicate`. */
+  /** Faults that are known in advance: `duplicate`. */
   readonly faults: readonly string[];
-  /** The body to send instead of the event. */
+  /** The body, in place of the event. */
   readonly body?: Uint8Array<ArrayBuffer> | undefined;
   readonly timeoutMs: number;
   /** Aborted at the time limit, and when the sandbox is reset or closed. */
@@ -410,7 +410,7 @@ async function makeAttempt(
     const signature = await sign(signed, { secret: target.secret, encoding: target.encoding });
     headers[target.signatureHeader] = occurred.includes('corruptSignature') ? corrupt(signature) : signature;
     if (occurred.includes('drop')) throw new Error('The delivery was dropped before it arrived.');
-    // Signing is asynchronous: an attempt that was aborted meanwhile must not arrive.
+    // Signing is asynchronous, and an attempt that was aborted meanwhile must not arrive.
     signal.throwIfAborted();
     const sending = occurred.includes('cut')
       ? sendHalf(target, headers, sent, signal)
@@ -433,7 +433,7 @@ async function makeAttempt(
   };
 }
 
-/** Sends the request and reads as much of the response as is kept. */
+/** Sends the request and reads the kept part of the response. */
 async function sendRequest(
   { url, fetch: send = fetch }: Target,
   init: RequestInit & { readonly duplex?: 'half' },
@@ -463,13 +463,13 @@ function sendHalf(
   return new Promise((_, reject) => {
     const request = openRequest(target, { ...headers, 'content-length': String(bytes.length) }, signal);
     request.on('error', reject);
-    // Without an error when the endpoint answered before it had the whole body.
+    // No error: the endpoint answered before it had the whole body.
     request.on('close', () => reject(new Error(CUT)));
     request.write(half, () => request.destroy(new Error(CUT)));
   });
 }
 
-/** Sends the whole request, and resets the connection when the answer begins: the endpoint has then handled it. */
+/** Sends the whole request, and resets the connection when the answer begins, which shows that the endpoint handled it. */
 async function sendAndReset(
   target: Target,
   headers: Readonly<Record<string, string>>,
@@ -495,7 +495,7 @@ async function sendAndReset(
 /** Not `fetch`, which hides its connection, and reads a stream before it is connected. */
 function openRequest(target: Target, headers: Readonly<Record<string, string>>, signal: AbortSignal) {
   const send = new URL(target.url).protocol === 'https:' ? requestHttps : requestHttp;
-  // A new connection: the other side can close a kept one at the moment of its reuse.
+  // A new connection, because the other side can close a kept connection at the moment of its reuse.
   return send(target.url, { agent: false, method: 'POST', headers, signal });
 }
 
@@ -510,12 +510,12 @@ async function readStart(body: ReadableStream<Uint8Array> | null): Promise<Uint8
   return Buffer.concat(chunks);
 }
 
-/** The body of an event, without what only the list has. */
+/** The body of an event, without the fields that only the list has. */
 function toBody({ id, type, created_at, payload }: SandboxEvent, indent?: number): string {
   return JSON.stringify({ id, type, created_at, payload }, null, indent);
 }
 
-/** A copy: the caller may change its bytes later. */
+/** A copy, because the caller may change its bytes later. */
 function toBytes(body: string | Uint8Array): Buffer<ArrayBuffer> {
   return Buffer.from(body);
 }
@@ -530,7 +530,7 @@ export function bytesOf({ body, bodyBase64 }: MessageBody): Uint8Array {
   return bodyBase64 === undefined ? new TextEncoder().encode(body) : Buffer.from(bodyBase64, 'base64');
 }
 
-/** Ends the attempt also when an endpoint function ignores the signal. */
+/** Ends the attempt even if an endpoint function ignores the signal. */
 function untilAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason);
@@ -540,12 +540,12 @@ function untilAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise
   });
 }
 
-/** How long the endpoint asks to wait, in ms: seconds or a date (RFC 9110, section 10.2.3); 0 when it does not. */
+/** The endpoint's `Retry-After` in ms, from seconds or a date (RFC 9110, section 10.2.3); 0 without one. */
 function readRetryAfter(headers: Readonly<Record<string, string>> = {}, now: number): number {
   const { 'retry-after': value = '', date = '' } = headers;
   if (/^\d+$/.test(value)) return Number(value) * 1000;
   const at = Date.parse(value);
-  // Compared with the endpoint's own clock, which made the date, as far as it is known.
+  // Compared with the endpoint's own clock, which produced the date, if it is known.
   const from = Date.parse(date) || now;
   return Number.isNaN(at) ? 0 : Math.max(0, at - from);
 }
@@ -564,6 +564,6 @@ function toFailure(thrown: unknown): AttemptFailure {
     return { error: 'The endpoint threw a value that is not an error.', errorCode: null };
   }
   const errorCode = 'code' in cause && typeof cause.code === 'string' ? cause.code : null;
-  // A host with several addresses that all refuse gives an error without a message.
+  // If several addresses of a host all refuse, the error has no message.
   return { error: cause.message || errorCode || cause.name, errorCode };
 }

@@ -6,7 +6,7 @@ import { check, closedObject, nonEmptyString, oneOf, SandboxError, secret } from
 /** An endpoint in this process, such as the handler of `toFetchHandler`. */
 export type EndpointFetch = (request: Request) => Response | Promise<Response>;
 
-/** Where to deliver: a URL, or a function in this process. */
+/** The target of deliveries: a URL, or a function in this process. */
 export interface EndpointInput {
   /** Required unless `fetch` is given. @default 'http://endpoint.invalid/' with `fetch` */
   readonly url?: string | undefined;
@@ -28,7 +28,7 @@ export interface Endpoint {
   readonly signatureHeader: string;
 }
 
-/** An endpoint with what a delivery to it needs. */
+/** An endpoint with the data for a delivery. */
 export interface Target extends Endpoint {
   readonly secret: string;
   /** `false`: it uses the sandbox's secret. */
@@ -42,13 +42,13 @@ export interface SandboxEndpoints {
   /** Later events are delivered to the new endpoint. @throws {SandboxError} `ERR_SANDBOX_INPUT` */
   add(input: EndpointInput): Endpoint;
   list(): readonly Endpoint[];
-  /** Its pending deliveries become `exhausted`. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
+  /** Removes an endpoint. Its pending deliveries become `exhausted`. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
   remove(id: string): void;
   /** Signs all later attempts with the new secret. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
   rotateSecret(id: string, secret: string): Endpoint;
 }
 
-/** The section `endpoints` of the state file. It cannot hold functions. */
+/** The section `endpoints` of the state file, which cannot contain functions. */
 export interface EndpointsState {
   readonly count: number;
   readonly endpoints: readonly (Endpoint & { readonly secret?: string | undefined })[];
@@ -87,7 +87,7 @@ export const secretInput = closedObject({ secret });
 
 export type Endpoints = ReturnType<typeof createEndpoints>;
 
-/** @param settings - the sandbox's secret, and the endpoints that were given at creation. */
+/** @param settings - the sandbox's secret, and the endpoints of the options. */
 export function createEndpoints(
   random: Random,
   settings: {
@@ -113,7 +113,7 @@ export function createEndpoints(
   function get(id: string): Target {
     const target = targets.get(id);
     if (target !== undefined) return target;
-    throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'There is no endpoint with this id. Add it first.');
+    throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This endpoint does not exist. Add it first.');
   }
 
   return {
@@ -139,7 +139,7 @@ export function createEndpoints(
       count = state?.count ?? 0;
       for (const endpoint of state?.endpoints ?? []) put(endpoint);
       const saved = new Set(state?.endpoints.map(({ url }) => url));
-      // A state file cannot hold functions, and may be older than the options.
+      // A state file cannot contain functions, and may be older than the options.
       for (const input of settings.endpoints) {
         if (input.fetch !== undefined || !saved.has(input.url ?? '')) add(input);
       }
@@ -147,7 +147,7 @@ export function createEndpoints(
   };
 }
 
-/** Leaves the secret out. */
+/** Removes the secret. */
 export function toEndpoint({ id, url, encoding, signatureHeader }: Endpoint): Endpoint {
   return { id, url, encoding, signatureHeader };
 }

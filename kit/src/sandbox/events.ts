@@ -14,13 +14,13 @@ export interface SandboxEvent {
 }
 
 export const LIST_ORDERS = ['newest', 'oldest', 'shuffled'] as const;
-/** The order of a list. A `limit` cuts off what comes last in it. */
+/** The order of a list. A `limit` cuts off its end. */
 export type ListOrder = (typeof LIST_ORDERS)[number];
 
-/** Which events to list. */
+/** The filter of a list of events. */
 export interface SandboxEventQuery {
   readonly type?: string | undefined;
-  /** @default every event that is kept */
+  /** @default every kept event */
   readonly limit?: number | undefined;
   /** @default 'newest' */
   readonly order?: ListOrder | undefined;
@@ -48,7 +48,7 @@ const eventInput = z.object({
 
 export type EventLog = ReturnType<typeof createEventLog>;
 
-/** Keeps the newest `maxEvents` events. Finding one by id and listing a type take no search. */
+/** Keeps the newest `maxEvents` events. Finding an event by id and listing a type need no search. */
 export function createEventLog(random: Random, changed: (record: EventRecord) => void, maxEvents: number) {
   let all = new Fifo<LoggedEvent>();
   let byType = new Map<string, Fifo<LoggedEvent>>();
@@ -65,7 +65,7 @@ export function createEventLog(random: Random, changed: (record: EventRecord) =>
     if (all.length <= maxEvents) return;
     const oldest = all.shift();
     if (oldest === undefined) return;
-    // The oldest event of all is the oldest of its type.
+    // The oldest event is also the oldest of its type.
     const ofType = byType.get(oldest.type);
     ofType?.shift();
     if (ofType?.length === 0) byType.delete(oldest.type);
@@ -77,7 +77,7 @@ export function createEventLog(random: Random, changed: (record: EventRecord) =>
     if (order === 'newest') for (let n = 0; n < limit; n++) yield length - 1 - n;
     if (order === 'oldest') for (let n = 0; n < limit; n++) yield n;
     if (order !== 'shuffled') return;
-    // A Fisher-Yates shuffle that stops at the limit. `moved` holds only the indices that have been swapped.
+    // A Fisher-Yates shuffle that stops at the limit. `moved` contains only the swapped indices.
     const moved = new Map<number, number>();
     const shuffle = shuffles++;
     for (let n = 0; n < limit; n++) {
@@ -104,7 +104,7 @@ export function createEventLog(random: Random, changed: (record: EventRecord) =>
       return event;
     },
 
-    /** How many events have been fired, forgotten ones included. */
+    /** How many events have been fired, dropped ones included. */
     count: () => count,
     find: (id: string): SandboxEvent | undefined => byId.get(id),
 
@@ -114,7 +114,7 @@ export function createEventLog(random: Random, changed: (record: EventRecord) =>
       if (event !== undefined) return event;
       throw new SandboxError(
         'ERR_SANDBOX_NOT_FOUND',
-        'There is no event with this id. Check whether the sandbox has been reset since.',
+        'This event does not exist. Check whether the sandbox has been reset since.',
       );
     },
 
@@ -125,7 +125,7 @@ export function createEventLog(random: Random, changed: (record: EventRecord) =>
       changed({ event });
     },
 
-    /** Returns copies: a later delivery does not change them. */
+    /** Returns copies, which later deliveries do not change. */
     list(query: SandboxEventQuery = {}): SandboxEvent[] {
       const { type, limit = Number.POSITIVE_INFINITY, order = 'newest', until } = query;
       const events = type === undefined ? all : byType.get(type);
@@ -155,12 +155,12 @@ export function createEventLog(random: Random, changed: (record: EventRecord) =>
   };
 }
 
-/** A copy: every attempt sends the same bytes, also when the caller changes its object later. */
+/** A copy, because every attempt sends the same bytes even if the caller changes its object later. */
 function toJson(payload: unknown): unknown {
   let isLossy = false;
   try {
     const text = JSON.stringify(payload, (_, value: unknown) => {
-      // It would become null.
+      // JSON would write null.
       if (typeof value === 'number' && !Number.isFinite(value)) isLossy = true;
       return value;
     });

@@ -3,16 +3,16 @@ import { LIST_ORDERS, type ListOrder } from './events.js';
 import type { Random } from './random.js';
 import { check, closedObject, milliseconds, oneOf, signedMilliseconds } from './validation.js';
 
-/** How often a fault occurs: a probability from 0 to 1, or the next `next` times and then no more. */
+/** How often a fault occurs: with a probability from 0 to 1, or at the next `next` occasions only. */
 export type Chance = number | { readonly next: number };
 
-/** Everything that can go wrong. A chance is drawn for each attempt, each request or each listed event. */
+/** The faults. A chance is drawn for each attempt, each request or each listed event. */
 export interface Faults {
   /** An attempt never arrives; the service sees a failure and retries. @default 0 */
   readonly drop: Chance;
-  /** An attempt arrives twice, at the same time. @default 0 */
+  /** An attempt arrives twice at the same time. @default 0 */
   readonly duplicate: Chance;
-  /** An event's first attempt waits for a part of `reorderMs`: later events arrive before it. @default 0 */
+  /** An event's first attempt waits for a part of `reorderMs`, so later events arrive before it. @default 0 */
   readonly reorder: Chance;
   /** @default 1000 */
   readonly reorderMs: number;
@@ -20,7 +20,7 @@ export interface Faults {
   readonly delay: Chance;
   /** @default 1000 */
   readonly delayMs: number;
-  /** An attempt carries a well-formed signature of something else. @default 0 */
+  /** An attempt has a well-formed signature of something else. @default 0 */
   readonly corruptSignature: Chance;
   /** An attempt's body is parsed and serialised with other white space after it was signed. @default 0 */
   readonly reserialise: Chance;
@@ -45,25 +45,25 @@ export interface Faults {
   /** How far the `Date` of the answers under `/v1` is off; a negative number is in the past. @default 0 */
   readonly dateSkewMs: number;
   /**
-   * How long the token is valid under `/v1`: from the start, and again from each `renewToken` and reset. Then the
-   * answer is 401. @default null, for ever
+   * How long the token is valid under `/v1` after the start, each `renewToken` and each reset. After that, answers are 401.
+   * @default null, without a limit
    */
   readonly tokenExpiryMs: number | null;
-  /** The order of the list. A limit cuts off what comes last. @default 'newest' */
+  /** The order of the list. A limit cuts off its end. @default 'newest' */
   readonly listOrder: ListOrder;
-  /** The most events that the list returns, whatever the `limit`; the response does not show it. @default null, no cap */
+  /** The maximum number of events in the list, whatever the `limit`; the response does not show it. @default null, no cap */
   readonly listCap: number | null;
   /** Whether a query by type is cut to its limit before it is filtered, and so lacks events. @default false */
   readonly listFilterAfterCap: boolean;
   /** How long after its creation an event is first listed. @default 0 */
   readonly listLagMs: number;
-  /** An event is listed twice; the list has no more rows than without. @default 0 */
+  /** An event is listed twice, without adding rows to the list. @default 0 */
   readonly listDuplicate: Chance;
   /** An event's listed `delivered` flag is wrong. @default 0 */
   readonly listWrongDelivered: Chance;
 }
 
-/** A change of faults. What is left out or `undefined` stays. */
+/** A change of faults. Missing or `undefined` faults stay. */
 export type FaultsInput = { readonly [Name in keyof Faults]?: Faults[Name] | undefined };
 
 /** The faults that occur by chance. */
@@ -139,7 +139,7 @@ export const faultsInput = closedObject({
 /** The faults of a sandbox. They can change at any time. */
 export interface SandboxFaults {
   get(): Faults;
-  /** Sets the given faults and leaves the others as they are. @throws {SandboxError} `ERR_SANDBOX_INPUT` */
+  /** Sets the given faults; other faults stay. @throws {SandboxError} `ERR_SANDBOX_INPUT` */
   set(change: FaultsInput): Faults;
   /** Removes every fault. */
   clear(): Faults;
@@ -147,7 +147,7 @@ export interface SandboxFaults {
 
 export type FaultSource = ReturnType<typeof createFaults>;
 
-/** @param initial - given at creation: takes precedence over a state file. */
+/** @param initial - the faults of the options, which take precedence over a state file. */
 export function createFaults(random: Random, initial: FaultsInput) {
   const withChange = (before: Faults, change: FaultsInput): Faults => {
     const given = Object.entries(check(faultsInput, change)).filter(([, value]) => value !== undefined);
@@ -164,7 +164,7 @@ export function createFaults(random: Random, initial: FaultsInput) {
       faults = NO_FAULTS;
       return faults;
     },
-    /** Whether the fault occurs this time. `key` identifies the occasion: the same run gets the same answer. */
+    /** Whether the fault occurs this time. `key` identifies the occasion: the same run has the same result. */
     occurs: (fault: ChanceFault, key: string): boolean => {
       const chance = faults[fault];
       if (typeof chance === 'number') return chance > 0 && random.number(`${fault}:${key}`) < chance;

@@ -19,7 +19,7 @@ export function createFeed(now: () => number): Feed {
       if (listeners.size === 0) return;
       const entry: FeedEntry = { kind, at: new Date(now()).toISOString(), data };
       for (const listener of listeners) {
-        // A listener that throws must not undo what happened, nor stop the other listeners.
+        // An error of a listener must not undo the change, nor stop the other listeners.
         try {
           listener(entry);
         } catch (error) {
@@ -34,10 +34,10 @@ export function createFeed(now: () => number): Feed {
   };
 }
 
-/** How many entries a reader of the stream may be behind before it is disconnected: this bounds the memory. */
+/** How many entries a reader of the stream may be behind before it is disconnected. This bounds the memory. */
 const MAX_LAG = 10_000;
 
-/** How often a comment is sent, in ms: a client or a proxy may disconnect from a stream that is silent for minutes. */
+/** How often a comment is sent, in ms, because a client or a proxy may close a stream that is silent for minutes. */
 const PING_INTERVAL_MS = 15_000;
 
 /**
@@ -50,7 +50,7 @@ export function streamFeed(feed: Feed): Response {
   const body = new ReadableStream<Uint8Array>(
     {
       start: (reader) => {
-        // Sent at once: the reader then knows that it misses nothing from now on.
+        // Sent immediately, so the reader knows that it misses nothing after it.
         reader.enqueue(encoder.encode(': open\n\n'));
         const pings = setInterval(() => {
           if ((reader.desiredSize ?? 0) > 0) reader.enqueue(encoder.encode(': ping\n\n'));

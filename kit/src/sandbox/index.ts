@@ -72,7 +72,7 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
 function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefined): Sandbox {
   const { token, secret } = settings;
   const saved = file && readStateFile(file.path);
-  // Not the seed of the state: the counts of what was not saved before a crash begin again, and so would its ids.
+  // Not the seed of the state: counts that were not saved before a crash begin again, and so would the ids.
   const seed = settings.seed ?? Math.floor(Math.random() * 2 ** 32);
 
   const random = createRandom(seed);
@@ -118,7 +118,7 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
 
   function fire(type: string, payload: unknown): SandboxEvent {
     const event = events.append({ type, payload }, clock.now());
-    // Before the feed: a listener can reset the sandbox, and that must include the delivery.
+    // Before the feed, because a listener can reset the sandbox, and that must include the delivery.
     deliveries.begin(event);
     feed.publish('event.fired', { ...event });
     return event;
@@ -147,7 +147,7 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
   } catch {
     load(undefined);
     keeper.discard();
-    // Without the cause: it may quote the file, and the file holds secrets.
+    // No cause: it may quote the file, which contains secrets.
     throw invalidStateFile(file?.path);
   }
 

@@ -54,7 +54,7 @@ export interface Movement {
 export interface AcceptInput {
   /** @default '100.00' */
   readonly amount?: string | undefined;
-  /** Leave it out with `walletId`: the chain is the wallet's. @default 'base' */
+  /** Omit it with `walletId`: the chain is the wallet's. @default 'base' */
   readonly chain?: Chain | undefined;
   /** The wallet to credit. @default none: the institution's own account */
   readonly walletId?: string | undefined;
@@ -102,7 +102,7 @@ export interface MovementOperations {
   /** The institution sends money. Fires `transfer.settled` or `transfer.failed` when it ends. */
   transfer(input?: TransferInput): Movement;
   /**
-   * A transfer out of a wallet. What is refused changes nothing and fires no event.
+   * A transfer out of a wallet. A refused transfer changes nothing and fires no event.
    *
    * @throws {SandboxError} in this order: `ERR_SANDBOX_NOT_ALLOWED`, `ERR_SANDBOX_OVER_PER_TX`,
    * `ERR_SANDBOX_OVER_DAILY`, `ERR_SANDBOX_OVER_BALANCE`.
@@ -114,7 +114,7 @@ export interface MovementOperations {
   returnRedemption(id: string): Movement;
 }
 
-/** A movement and how it ends, as a record of the state file. */
+/** A movement and its end, as a record of the state file. */
 export interface MovementRecord {
   readonly movement: Movement;
   readonly end?: ScheduledEnd | undefined;
@@ -126,12 +126,12 @@ export interface MovementsState {
   readonly movements: readonly Movement[];
 }
 
-/** How the movements of a state file end. */
+/** The ends of the movements of a state file. */
 export interface ScheduledEndsState {
   readonly endings: readonly ScheduledEnd[];
 }
 
-/** When and how a pending movement ends, or a completed redemption is returned. */
+/** The time and the result of a pending movement, or of the return of a completed redemption. */
 interface ScheduledEnd {
   readonly movementId: string;
   readonly at: number;
@@ -140,7 +140,7 @@ interface ScheduledEnd {
 }
 
 interface Parts {
-  /** Called with what changed, for the state file. */
+  /** Called with each change, for the state file. */
   readonly changed: (record: MovementRecord) => void;
   readonly clock: Clock;
   readonly random: Random;
@@ -183,7 +183,7 @@ export function createMovements(
 ) {
   let byId = new Map<string, Movement>();
   let ended = new Fifo<string>();
-  /** By movement: none has two at a time. */
+  /** By movement, each of which has at most one timer. */
   let scheduled = new Map<string, ScheduledEnd>();
   let count = 0;
 
@@ -191,10 +191,10 @@ export function createMovements(
   function get(id: string): Movement {
     const movement = byId.get(id);
     if (movement !== undefined) return movement;
-    throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'There is no movement with this id. Begin it first.');
+    throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This movement does not exist. Begin it first.');
   }
 
-  /** Only ended movements are forgotten: a pending one holds money, and its event is still to be fired. */
+  /** Only ended movements are dropped, because a pending movement blocks money and will fire an event. */
   function countEnded({ id }: Movement): void {
     ended.push(id);
     const oldest = ended.length > maxEvents ? ended.shift() : undefined;
@@ -246,7 +246,7 @@ export function createMovements(
 
   function conclude({ movementId, reason, returnsAfterMs }: ScheduledEnd): void {
     const before = byId.get(movementId);
-    // A scheduled return of a redemption that was already returned, or that has been forgotten since.
+    // The scheduled return of a redemption that was returned already, or that has been dropped.
     if (before === undefined || before.state === 'failed') return;
     const state = reason === null ? SUCCESS[before.kind] : 'failed';
     const movement: Movement = { ...before, state, reason, updatedAt: new Date(clock.now()).toISOString() };
@@ -334,7 +334,7 @@ export function createMovements(
     },
 
     scheduledEnds: {
-      /** Movements that are due fire their events at once: load events and deliveries before. */
+      /** Movements that are due fire their events immediately, so load events and deliveries first. */
       load(state: ScheduledEndsState | undefined): void {
         scheduled = new Map();
         for (const end of state?.endings ?? []) if (byId.has(end.movementId)) schedule(end);

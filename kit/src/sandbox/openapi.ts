@@ -11,7 +11,7 @@ export async function serveOpenapi(context: Context): Promise<Response> {
 
 let loaded: Promise<object> | undefined;
 
-/** `stablehooks` ships the document, so that it is written once. The parser is loaded only when somebody asks. */
+/** The document of `stablehooks`. The parser is loaded only for a request. */
 async function load(): Promise<object> {
   const path = createRequire(import.meta.url).resolve('stablehooks/openapi.yaml');
   const { parse } = await import('yaml');

@@ -7,22 +7,22 @@ import { decimal, milliseconds, nonEmptyString, oneOf, readOptions, secret } fro
 
 /** Options of `createSandbox`. */
 export interface SandboxOptions {
-  /** What `Authorization: Bearer …` must carry. @default 'sandbox-token' */
+  /** The required value of `Authorization: Bearer …`. @default 'sandbox-token' */
   readonly token?: string | undefined;
   /** Signs for every endpoint that has no secret of its own. @default 'sandbox-secret' */
   readonly secret?: string | undefined;
   /** An integer that determines every id, fault and wait. @default a random one, see `sandbox.seed` */
   readonly seed?: number | undefined;
-  /** Where events are delivered. A state file takes precedence for the URLs that it holds. @default [] */
+  /** The targets of events. A state file takes precedence for the URLs that it contains. @default [] */
   readonly endpoints?: readonly EndpointInput[] | undefined;
-  /** What goes wrong from the start. Takes precedence over a state file. @default nothing */
+  /** The faults from the start. Take precedence over a state file. @default none */
   readonly faults?: FaultsInput | undefined;
   /** Whether the time runs by itself. @default 'real' */
   readonly clock?: ClockMode | undefined;
   /** Where a manual clock starts, ISO 8601. @default '2026-01-01T00:00:00.000Z' */
   readonly startsAt?: string | undefined;
   /**
-   * The time, and the timers of a real clock, as the `runtime` of `createReceiver`: a simulation gives its own.
+   * The time, and the timers of a real clock, as the `runtime` of `createReceiver`, for simulations.
    *
    * @default those of the platform
    */
@@ -35,16 +35,16 @@ export interface SandboxOptions {
   readonly movementMs?: number | undefined;
   /** How long an endpoint has to answer. @default 10_000 */
   readonly timeoutMs?: number | undefined;
-  /** How many attempts a delivery gets; 1 never retries. @default 8 */
+  /** The maximum number of attempts of a delivery; 1 never retries. @default 8 */
   readonly maxAttempts?: number | undefined;
   /**
-   * The wait after the first attempt. It doubles each time; up to half of it is taken off. A longer `Retry-After` of
+   * The wait after the first attempt. It doubles each time, minus a random part of up to a half. A longer `Retry-After` of
    * the endpoint replaces it, up to an hour. @default 1000
    */
   readonly retryBaseMs?: number | undefined;
   /** The longest wait between attempts, without a `Retry-After`. @default 60_000 */
   readonly retryMaxMs?: number | undefined;
-  /** How many attempts run at once towards one endpoint. @default 16 */
+  /** How many attempts at one endpoint run at the same time. @default 16 */
   readonly concurrency?: number | undefined;
   /** The largest `limit` that the list accepts. @default 1_000_000 */
   readonly maxLimit?: number | undefined;
@@ -55,15 +55,15 @@ export interface SandboxOptions {
   /** How many attempts are kept, the newest. @default 10_000 */
   readonly maxAttemptsKept?: number | undefined;
   /**
-   * A file that the state is loaded from, if it exists, and saved to. It is locked until `close`: two sandboxes
-   * cannot use the same one. @default none: memory only
+   * The file that the state is loaded from, if it exists, and saved to. It is locked until `close`: two sandboxes cannot
+   * use the same file. @default none: memory only
    */
   readonly stateFile?: string | undefined;
   /** How long after a change the state is saved. @default 1000 */
   readonly saveAfterMs?: number | undefined;
 }
 
-/** Everybody knows it: a sandbox that other machines can reach needs another one. */
+/** Public, so a sandbox that other machines can reach needs another token. */
 export const DEFAULT_TOKEN = 'sandbox-token';
 
 const integerFrom = (min: number) =>

@@ -1,13 +1,13 @@
 import type { Chain } from 'stablehooks/client';
 
 /**
- * Values that a seed and a key determine, and never the order of calls: an attempt gets the same faults in every
+ * Values that depend only on a seed and a key, and never on the order of calls. So an attempt has the same faults in every
  * run, in whatever order real endpoints answer.
  */
 export interface Random {
-  /** A number from 0 up to, and without, 1. */
+  /** A number of at least 0 and less than 1. */
   number(key: string): number;
-  /** As many hexadecimal digits as asked for. */
+  /** A string of hexadecimal digits of this length. */
   hex(key: string, digits: number): string;
   /** An address of the chain's form. */
   address(chain: Chain, key: string): string;

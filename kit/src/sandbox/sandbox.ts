@@ -10,7 +10,7 @@ import type { Movement, MovementOperations } from './movements.js';
 import type { Listening, ListenOptions } from './server.js';
 import type { Account, LimitsInput, WalletInput } from './wallets.js';
 
-/** Which deliveries or attempts to list. */
+/** The filter of a list of deliveries or attempts. */
 export interface DeliveryQuery {
   readonly eventId?: string | undefined;
   readonly state?: DeliveryState | undefined;
@@ -18,7 +18,7 @@ export interface DeliveryQuery {
   readonly limit?: number | undefined;
 }
 
-/** What the sandbox can do, in this process and over HTTP. A refused call throws a `SandboxError`. */
+/** The operations of the sandbox, in this process and over HTTP. A refused call throws a `SandboxError`. */
 export interface SandboxOperations extends MovementOperations {
   readonly clock: SandboxClock;
   readonly faults: SandboxFaults;
@@ -32,20 +32,20 @@ export interface SandboxOperations extends MovementOperations {
 
   /** Fires an event of any type and delivers it. @param payload - an example of the type by default */
   emit(type: string, payload?: Readonly<Record<string, unknown>>): SandboxEvent;
-  /** Every event as it is: no fault of the list applies. Newest first by default. */
+  /** Lists the unchanged events, without the faults of the list. Newest first by default. */
   events(query?: SandboxEventQuery): readonly SandboxEvent[];
-  /** Delivers an event to every endpoint again, whether it was delivered before or not. */
+  /** Delivers an event to every endpoint again, even if it was delivered before. */
   redeliver(eventId: string): void;
   /**
-   * Delivers the event of a delivery to its endpoint once more, now: one attempt, without faults. With `body`, that is
-   * signed and sent instead of the event; with `url`, it is sent there. Other bytes or another URL are an attempt
-   * alone: no delivery of the event.
+   * Delivers the event of a delivery to its endpoint once more, now: one attempt, without faults. `body` is signed and sent
+   * instead of the event; `url` replaces the URL. With other bytes or another URL, the attempt does not count as a delivery
+   * of the event.
    *
-   * @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` when the delivery, its event or its endpoint is no longer kept;
+   * @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` when the delivery, its event or its endpoint has been dropped;
    * `ERR_SANDBOX_INPUT` when the URL cannot be used.
    */
   resend(deliveryId: string, change?: Resending): Promise<Attempt>;
-  /** Says whether the signature of an attempt is right, and what its answer says about the endpoint. */
+  /** Explains whether the signature of an attempt is right, and what its answer shows about the endpoint. */
   explain(attempt: Attempt): Promise<Verdict>;
   /** Pending deliveries first, then ended ones, the newest end first. */
   deliveries(query?: DeliveryQuery): readonly Delivery[];
@@ -54,17 +54,17 @@ export interface SandboxOperations extends MovementOperations {
   /** Newest first. */
   movements(query?: { readonly limit?: number | undefined }): readonly Movement[];
   /**
-   * Calls the listener with everything that happens, until the returned function is called. An error that it
-   * throws is written to the console and changes nothing.
+   * Calls the listener with every change, until the returned function is called. An error of the listener is written to the
+   * console and ignored.
    */
   subscribe(listener: (entry: FeedEntry) => void): () => void;
 
-  /** Makes the token valid again for `tokenExpiryMs`. Without this fault, nothing changes. */
+  /** Makes the token valid again for `tokenExpiryMs`. Without this fault, it has no effect. */
   renewToken(): void;
 
   /** Resolves once no movement and no delivery is pending; moves a manual clock as far as needed. */
   settled(): Promise<void>;
-  /** Restores the state at creation. The same calls then give the same ids and the same faults again. */
+  /** Restores the state at creation. The same calls then produce the same ids and faults again. */
   reset(): void;
 }
 
@@ -75,8 +75,8 @@ export interface Sandbox extends SandboxOperations {
   /** Pass it as the option `seed` to repeat the run. */
   readonly seed: number;
   /**
-   * Answers a request as the service does, without a port and whatever its host is. To serve it on a port, call
-   * `listen`, which refuses web sites.
+   * Answers a request as the service does, without a port and for any host. To serve it on a port, call `listen`, which
+   * refuses web sites.
    */
   fetch(request: Request): Promise<Response>;
   /** Listens on a port; 0 picks a free one. */

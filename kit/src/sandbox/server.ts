@@ -17,19 +17,19 @@ export interface ListenOptions {
   /** @default '127.0.0.1' */
   readonly hostname?: string | undefined;
   /**
-   * Names by which others reach the sandbox, without ports, such as that of a container. Requests to other names than
-   * these, `hostname` and `localhost` are answered 403: a web site can have its name resolve to this machine (DNS
+   * Names that others use for the sandbox, without ports, such as that of a container. Requests to names other than these,
+   * `hostname` and `localhost` are answered 403, because a web site can make its name resolve to this machine (DNS
    * rebinding). IP addresses are always allowed. @default []
    */
   readonly allowedHosts?: readonly string[] | undefined;
   /**
-   * Answers what a page for people consists of: `/`, `/api/*` and `/assets/*`. These requests need no token of the
-   * sandbox and can have any host, so it must check itself who asks. @default none: they are answered as other paths are
+   * Answers the requests of a page for people: `/`, `/api/*` and `/assets/*`. These requests need no token of the sandbox and
+   * can have any host, so it must check itself who asks. @default none: they are answered as other paths are
    */
   readonly page?: RequestHandler | undefined;
 }
 
-/** Answers a request. Over a socket it also gets Node's own request and response. */
+/** Answers a request. Over a socket it also receives Node's own request and response. */
 export type RequestHandler = (
   request: Request,
   bindings?: HttpBindings | undefined,
@@ -67,7 +67,7 @@ export async function listen(
   { hostname, page } = readListenOptions(),
 ): Promise<Listening> {
   if (!Number.isInteger(port) || port < 0 || port > 65_535) {
-    throw new ConfigError(`The sandbox cannot listen on port ${port}. Give an integer from 0 to 65535.`);
+    throw new ConfigError(`The sandbox cannot listen on port ${port}. Pass an integer from 0 to 65535.`);
   }
   const listener = getRequestListener(
     (request, bindings) => {

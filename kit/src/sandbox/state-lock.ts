@@ -4,12 +4,12 @@ import { ConfigError } from 'stablehooks';
 
 /** A state file that no other sandbox uses. */
 export interface LockedStateFile {
-  /** Where the file is or will be, without symbolic links. */
+  /** The path of the file, without symbolic links. */
   readonly path: string;
   release(): void;
 }
 
-/** The locks of this process: another process of the same id, in another container, is not this one. */
+/** The locks of this process, because a process of the same id in another container is another process. */
 const held = new Set<string>();
 
 /**
@@ -35,7 +35,7 @@ export function lockStateFile(given: string): LockedStateFile {
 /**
  * Returns `false` when the lock exists.
  *
- * @throws {ConfigError} when it cannot be written. Then nothing is left of it.
+ * @throws {ConfigError} when it cannot be written. No part of it is left behind.
  */
 function createLock(lock: string, given: string): boolean {
   let created = false;
@@ -53,11 +53,11 @@ function createLock(lock: string, given: string): boolean {
     if (code === 'EEXIST') return false;
     if (created) rmSync(lock, { force: true });
     const why = WRITE_FAILURES[code] ?? `its lock ${lock} could not be written (${code}). Check the disk`;
-    throw new ConfigError(`The state file ${given} cannot be written: ${why}, or give another path.`);
+    throw new ConfigError(`The state file ${given} cannot be written: ${why}, or pass another path.`);
   }
 }
 
-/** Why a folder takes no file, and what to do. */
+/** Why a folder accepts no file, and the fix. */
 const WRITE_FAILURES: Readonly<Record<string, string>> = {
   EACCES: 'this user cannot write to its folder. Check the permissions',
   EPERM: 'this user cannot write to its folder. Check the permissions',
@@ -66,22 +66,22 @@ const WRITE_FAILURES: Readonly<Record<string, string>> = {
   EDQUOT: 'the quota of this user is used up. Free some space',
 };
 
-/** @throws {ConfigError} when the path cannot be that of a state file. */
+/** @throws {ConfigError} when the path cannot be used for a state file. */
 function resolvePath(given: string): string {
   const refuse = (what: string, fix: string) => new ConfigError(`The state file ${given} ${what}. ${fix}.`);
   const folder = dirname(given);
   if (!isFolder(folder)) {
-    throw refuse(`needs the folder ${folder}, which does not exist`, 'Create it, or give another path');
+    throw refuse(`needs the folder ${folder}, which does not exist`, 'Create it, or pass another path');
   }
   const stats = statSync(given, { throwIfNoEntry: false });
   if (stats === undefined) return join(realpathSync(folder), basename(given));
   if (stats.isDirectory())
-    throw refuse('is a folder', `Give a file in it, such as ${join(given, 'state.json')}`);
-  if (!stats.isFile()) throw refuse('is not a regular file', 'Give another path');
+    throw refuse('is a folder', `Pass a file in it, such as ${join(given, 'state.json')}`);
+  if (!stats.isFile()) throw refuse('is not a regular file', 'Pass another path');
   try {
     closeSync(openSync(given, 'r+'));
   } catch {
-    throw refuse('cannot be read and written by this user', 'Check its permissions, or give another path');
+    throw refuse('cannot be read and written by this user', 'Check its permissions, or pass another path');
   }
   return realpathSync(given);
 }
@@ -95,17 +95,17 @@ function isFolder(path: string): boolean {
 }
 
 /**
- * Removes a lock whose process has ended. Only one process does this at a time: otherwise one could remove what
- * another has created since.
+ * Removes a lock whose process has ended. Only one process does this at a time, because it could otherwise remove a lock that
+ * another process has created since.
  *
- * @throws {ConfigError} when the process still runs, or another process removes the lock right now.
+ * @throws {ConfigError} when the process still runs, or another process removes the lock at this moment.
  */
 function removeStale(lock: string, given: string): void {
   if (!isStale(lock, given)) return;
   const removal = `${lock}.removal`;
   if (!createLock(removal, given)) throw inUse(given, removal);
   try {
-    // Another process may have removed it before this one was the only one. A stale lock changes no more.
+    // Another process may have removed it before this process was the only one. A stale lock does not change any more.
     if (isStale(lock, given)) rmSync(lock);
   } finally {
     rmSync(removal, { force: true });
@@ -113,9 +113,9 @@ function removeStale(lock: string, given: string): void {
 }
 
 /**
- * Returns `false` when there is no lock any more.
+ * Returns `false` when the lock does not exist any more.
  *
- * @throws {ConfigError} when its process runs, or is not known.
+ * @throws {ConfigError} when its process runs, or is unknown.
  */
 function isStale(lock: string, given: string): boolean {
   const owner = readOwner(lock);
@@ -131,11 +131,11 @@ function inUse(given: string, lock: string, owner = Number.NaN): ConfigError {
       ? [`another sandbox (process ${owner})`, `process ${owner} is not a sandbox`]
       : ['another sandbox', 'no sandbox uses it'];
   return new ConfigError(
-    `The state file ${given} is used by ${by}. Stop that one, or give another path. If ${unless}, remove ${lock}.`,
+    `The state file ${given} is used by ${by}. Stop that one, or pass another path. If ${unless}, remove ${lock}.`,
   );
 }
 
-/** `undefined` when there is no lock. */
+/** `undefined` without a lock. */
 function readOwner(lock: string): number | undefined {
   try {
     return Number.parseInt(readFileSync(lock, 'utf8'), 10);
@@ -146,7 +146,7 @@ function readOwner(lock: string): number | undefined {
 }
 
 function isRunning(pid: number): boolean {
-  // A lock that was just created, or one that was cut off: treated as in use, because that is safe.
+  // A lock that was just created, or cut off. Treated as in use, which is safe.
   if (!(pid > 0)) return true;
   try {
     return process.kill(pid, 0);

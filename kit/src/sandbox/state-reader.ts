@@ -9,9 +9,8 @@ import type { SandboxState, StateHead, StateRecord } from './state.js';
 import type { WalletRecord } from './wallets.js';
 
 /**
- * A state file is a log: its first line is {@link HEADER}, each other line is a {@link StateRecord}, and a line
- * `{ saved }` with the {@link StateHead} ends each save. What follows the last of these is a save that was
- * interrupted, and does not count.
+ * A state file is a log: its first line is {@link HEADER}, each other line is a {@link StateRecord}, and a line `{ saved }`
+ * with the {@link StateHead} ends each save. Lines after the last of these belong to an interrupted save, and do not count.
  */
 export const HEADER = { stablehooks: 'sandbox state', version: 1 } as const;
 
@@ -20,10 +19,10 @@ export interface SavedLine {
   readonly saved: StateHead;
 }
 
-/** What a state file holds. */
+/** The content of a state file. */
 export interface ReadState {
   readonly state: SandboxState;
-  /** Whether the next save can be appended: not after an interrupted save or half a line. */
+  /** Whether the next save can be appended, which it cannot after an interrupted save or half a line. */
   readonly appendable: boolean;
 }
 
@@ -56,18 +55,18 @@ export function readStateFile(path: string): ReadState | undefined {
     const first = lines.next();
     if (first.done !== true && first.value === JSON.stringify(HEADER)) {
       const { state, appendable } = readLog(lines);
-      // What is appended to a line would be part of it.
+      // Appended text would become part of the line.
       return { state, appendable: appendable && endsWithLine(path) };
     }
   } catch {
-    // Without the cause: the parser quotes the file in its message, and the file holds secrets.
+    // No cause: the message of the parser quotes the file, which contains secrets.
   }
   throw invalidStateFile(path);
 }
 
 export function invalidStateFile(path: string | undefined): ConfigError {
   return new ConfigError(
-    `${path} is not a state file of this version of the sandbox. It is unchanged. Move it to start with a new state, or give another path.`,
+    `${path} is not a state file of this version of the sandbox. It is unchanged. Move it to start with a new state, or pass another path.`,
   );
 }
 
@@ -84,7 +83,7 @@ function endsWithLine(path: string): boolean {
 
 const CHUNK_BYTES = 1_048_576;
 
-/** The lines without their ends. Not one string: a log can be longer than a string can be. */
+/** The lines without their ends. Not one string, because a log can be longer than a string can be. */
 function* readLines(path: string): Generator<string, void> {
   const file = openSync(path, 'r');
   try {
@@ -105,17 +104,17 @@ function* readLines(path: string): Generator<string, void> {
   }
 }
 
-/** @throws when a line before the last complete save is not one of the log. */
+/** @throws when a line before the last complete save is not a line of the log. */
 function readLog(lines: Iterable<string>): ReadState {
   const log = createLog();
   let saved: StateHead | undefined;
   let batch: StateRecord[] = [];
   let torn: Error | undefined;
   for (const line of lines) {
-    // Only the end of a file is torn: a save was complete after this line, so the file was changed by hand.
+    // Only the end of a file can be torn: a save completed after this line, so the file was changed by hand.
     if (torn !== undefined) throw torn;
     const value = parseLine(line);
-    if (value === undefined) torn = new Error('A line is not one of the log.');
+    if (value === undefined) torn = new Error('A line does not belong to the log.');
     else if ('saved' in value) {
       for (const record of batch) log.apply(record);
       batch = [];

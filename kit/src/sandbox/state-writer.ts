@@ -8,7 +8,7 @@ import { HEADER, type SavedLine } from './state-reader.js';
 interface StateSource {
   readonly feed: Feed;
   head(): StateHead;
-  /** Everything that is kept. Is read in slices, between which it can change. */
+  /** The whole state, read in slices between which it can change. */
   records(): Iterable<StateRecord>;
 }
 
@@ -16,13 +16,13 @@ interface StateSource {
 export interface StateKeeper {
   /** Each record that is new or has changed must be passed here. */
   readonly changed: (record: StateRecord) => void;
-  /** The next save writes everything: the state was replaced. */
+  /** Makes the next save write everything, because the state was replaced. */
   replaced(): void;
   /** Stops without a save: the file is left as it is. */
   discard(): void;
   /** Saves now. */
   save(): Promise<void>;
-  /** Saves a last time, and lets go of the file. */
+  /** Saves a last time, and releases the file. */
   close(): Promise<void>;
 }
 
@@ -35,15 +35,15 @@ export const NO_KEEPER: StateKeeper = {
   close: async () => {},
 };
 
-/** The log is rewritten once it is twice as long as after it was last rewritten, and so much longer. */
+/** The log is rewritten once it has doubled and grown by this many bytes since it was last rewritten. */
 const SLACK_BYTES = 16 * 1_048_576;
 
-/** So much is serialized and written before other work gets its turn: well under a millisecond. */
+/** How much is serialized and written before other work can run: well under a millisecond. */
 const SLICE_CHARS = 65_536;
 
 /**
- * Saves the state `saveAfterMs` after a change, and never twice at once. A save appends what changed; now and then
- * it rewrites the log. Both are done in slices, between which the event loop runs.
+ * Saves the state `saveAfterMs` after a change, and never twice at the same time. A save appends the changes, and sometimes
+ * rewrites the log. Both are done in slices, between which the event loop runs.
  */
 export function keepState(
   { feed, head, records }: StateSource,
@@ -58,7 +58,7 @@ export function keepState(
     readonly appendable: boolean;
   },
 ): StateKeeper {
-  /** What changed since the last save, as lines of the log. */
+  /** The changes since the last save, as lines of the log. */
   let lines: string[] = [];
   let mustRewrite = !appendable;
   let replacements = 0;
@@ -93,9 +93,9 @@ export function keepState(
     }
   }
 
-  /** `false` when the file is not as the last save left it. */
+  /** `false` when the file differs from the last save. */
   async function append(): Promise<boolean> {
-    // Without O_CREAT: a file that was removed needs all records again.
+    // Without O_CREAT, because a file that was removed needs all records again.
     const handle = await open(path, constants.O_WRONLY | constants.O_APPEND).catch(() => undefined);
     if (handle === undefined) return false;
     try {
@@ -107,18 +107,18 @@ export function keepState(
     }
   }
 
-  /** Writes another file and puts it into the place of this one: a crash leaves one of the two, whole. */
+  /** Replaces the file by another one. After a crash, one of the two is complete. */
   async function rewrite(): Promise<void> {
     const draft = `${path}.draft`;
     const before = replacements;
     lines = [];
     await rm(draft, { force: true });
-    // Only its owner can read it: it holds secrets.
+    // Only its owner can read it, because it contains secrets.
     const handle = await open(draft, 'wx', 0o600);
     let written = 0;
     try {
       written += await writeLines(handle, allLines());
-      // What changed meanwhile; a record that is then there twice counts once.
+      // The changes meanwhile. A record that occurs twice counts once.
       written += await writeLines(handle, takeLines());
       await handle.sync();
     } finally {
@@ -128,7 +128,7 @@ export function keepState(
     await rename(draft, path);
     size = written;
     rewrittenSize = written;
-    // The state can be replaced during the rename, too.
+    // The state can be replaced during the rename as well.
     mustRewrite = before !== replacements;
   }
 

@@ -5,7 +5,7 @@ import type { Faults } from './faults.js';
 import type { MovementRecord, MovementsState, ScheduledEndsState } from './movements.js';
 import type { WalletRecord, WalletsState } from './wallets.js';
 
-/** Everything that a sandbox keeps. It holds the secrets of endpoints. */
+/** Everything that a sandbox keeps. It contains the secrets of endpoints. */
 export interface SandboxState {
   readonly now: number;
   readonly faults: Faults;
@@ -17,13 +17,13 @@ export interface SandboxState {
   readonly money: ScheduledEndsState;
 }
 
-/** The part of the state that is small enough to be written as a whole with every save. */
+/** The part of the state that is small enough to be written with every save. */
 export type StateHead = Pick<SandboxState, 'now' | 'faults' | 'endpoints'> & {
-  /** How many of each have been made, forgotten ones included: ids count up. */
+  /** How many of each have been created, dropped ones included, because ids count up. */
   readonly counts: { readonly [Name in 'movements' | 'events' | 'deliveries']: number };
 };
 
-/** One of the many things that a sandbox keeps. A later record of the same id replaces an earlier one. */
+/** One of the many items of a sandbox. A later record with the same id replaces an earlier one. */
 export type StateRecord = WalletRecord | MovementRecord | EventRecord | DeliveryRecord;
 
 /** The parts of the sandbox that have a section in the state. Loading `undefined` restores the initial state. */

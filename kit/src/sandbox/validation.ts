@@ -21,7 +21,7 @@ const STATUSES = {
 
 export type SandboxErrorCode = keyof typeof STATUSES;
 
-/** A field that is missing or wrong, such as `limits.perTx`, and what it must be. Never holds its value. */
+/** A missing or wrong field, such as `limits.perTx`, and the requirement. Never contains its value. */
 export interface FieldError {
   readonly field: string;
   readonly detail: string;
@@ -30,7 +30,7 @@ export interface FieldError {
 /** The sandbox refused a request and changed nothing. Over HTTP it is an `application/problem+json`. */
 export class SandboxError extends StablehooksError<SandboxErrorCode> {
   override readonly name = 'SandboxError';
-  /** The HTTP status that belongs to the code. */
+  /** The HTTP status of the code. */
   readonly status: (typeof STATUSES)[SandboxErrorCode];
   readonly errors: readonly FieldError[];
 
@@ -88,7 +88,7 @@ export function toFieldErrors(error: z.core.$ZodError): readonly FieldError[] {
   return error.issues.map(({ path, message }) => ({ field: path.join('.') || 'body', detail: message }));
 }
 
-/** A JSON object, as it is: `z.record` would drop a field named `__proto__`. */
+/** A JSON object, unchanged: `z.record` would drop a field named `__proto__`. */
 export const jsonObject = z.custom<Readonly<Record<string, unknown>>>(
   (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
   'must be a JSON object',
@@ -124,7 +124,7 @@ export const amount = z
     ),
   );
 
-/** A hundred years: a time that is further away may not fit into a date. */
+/** A hundred years. A later time may not fit into a date. */
 const LONGEST_MS = 100 * 366 * 86_400_000;
 
 export const milliseconds = z
@@ -143,13 +143,13 @@ export function oneOf<const Value extends string>(values: readonly Value[]) {
   return z.enum(values, `must be one of ${values.join(', ')}`);
 }
 
-/** An object that may have no other keys: a misspelt key would otherwise have no effect, silently. */
+/** An object without further keys, because a misspelt key would silently have no effect. */
 export function closedObject<Shape extends z.core.$ZodShape>(shape: Shape) {
   const names = Object.keys(shape);
   const unknown = z.custom<never>(() => false, {
     error: `is unknown. Valid names: ${names.join(', ')}`,
   });
-  // Unlike `strictObject`, this makes an issue of its own for each unknown key. The type is that of `strictObject`.
+  // Unlike `strictObject`, this reports each unknown key as an issue of its own. The type is that of `strictObject`.
   return z.catchall(z.object(shape, 'must be a JSON object'), unknown) as unknown as z.ZodMiniObject<
     Shape,
     z.core.$strict

@@ -12,24 +12,24 @@ import {
   type SandboxErrorCode,
 } from './validation.js';
 
-/** What a wallet is created from. */
+/** The input for a new wallet. */
 export interface WalletInput {
   readonly agentId: string;
   readonly label?: string | undefined;
   readonly chain: WalletChain;
   /** In USDC. `daily` applies to one day in UTC, by the sandbox's clock. */
   readonly limits: Limits;
-  /** Where the wallet may send to, compared exactly. @default [], which allows no target */
+  /** The allowed targets, compared exactly. @default [], which allows none */
   readonly allowlist?: readonly string[] | undefined;
 }
 
-/** A change of limits. What is left out stays; an allowlist replaces the previous one. */
+/** A change of limits. Omitted fields stay; an allowlist replaces the previous one. */
 export interface LimitsInput {
   readonly limits?: { readonly [Limit in keyof Limits]?: string | undefined } | undefined;
   readonly allowlist?: readonly string[] | undefined;
 }
 
-/** A wallet, with what the service does not show of it. */
+/** A wallet, with data that the service does not show. */
 export interface Account extends Wallet {
   readonly chain: WalletChain;
   readonly label: string | null;
@@ -81,7 +81,7 @@ export function createWalletStore(
   function get(id: string): Account {
     const account = accounts.get(id);
     if (account !== undefined) return account;
-    throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'There is no wallet with this id. Create it first.');
+    throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This wallet does not exist. Create it first.');
   }
 
   function put(account: Account): Account {
@@ -119,8 +119,8 @@ export function createWalletStore(
     },
 
     /**
-     * Takes an amount out, or throws and changes nothing. It checks and takes in one synchronous step:
-     * concurrent sends cannot exceed a limit together.
+     * Withdraws an amount, or throws and changes nothing. The check and the withdrawal are one synchronous step, so concurrent
+     * sends cannot exceed a limit together.
      */
     spend(id: string, { amount, to, now }: Spending): Account {
       const account = get(id);
@@ -181,17 +181,17 @@ function toDay(now: number): string {
 
 // Decimal amounts are strings and are computed as bigints: a float would round them.
 
-/** The result has as many decimals as the longer of the two: `0.5` and `1.25` make `1.75`. */
+/** The result has the decimals of the longer operand: `0.5` and `1.25` make `1.75`. */
 function addDecimals(left: string, right: string): string {
   const scale = Math.max(scaleOf(left), scaleOf(right));
   return formatUnits(toUnits(left, scale) + toUnits(right, scale), scale);
 }
 
-/** @throws {RangeError} when `right` is the larger one: there are no negative amounts. */
+/** @throws {RangeError} when `right` is larger, because amounts cannot be negative. */
 function subtractDecimals(left: string, right: string): string {
   const scale = Math.max(scaleOf(left), scaleOf(right));
   const units = toUnits(left, scale) - toUnits(right, scale);
-  if (units < 0n) throw new RangeError('An amount cannot be negative. Compare the amounts before.');
+  if (units < 0n) throw new RangeError('An amount cannot be negative. Compare the amounts first.');
   return formatUnits(units, scale);
 }
 

@@ -13,17 +13,17 @@ import { type OpenInbox, recordsOf } from '../io/inbox.js';
 import { countOf } from '../io/output.js';
 import { isObject } from '../io/settings.js';
 
-/** Events, and what was found that cannot be learned from. */
+/** Events, and notes about elements that cannot be learned from. */
 export interface FoundEvents {
   readonly events: readonly UnknownEvent[];
-  /** In plain words, such as that a list was cut. */
+  /** In plain words, such as a note that a list was cut. */
   readonly notes: readonly string[];
   /** How many elements were not events. */
   readonly malformed: number;
 }
 
 /**
- * Asks the service for the newest events of each type, so that a frequent type does not hide a rare one.
+ * Requests the newest events of each type from the service, so a frequent type does not hide a rare one.
  *
  * @param limit - how many of each type.
  */
@@ -69,7 +69,7 @@ export async function inboxEvents(inbox: OpenInbox, signal: AbortSignal): Promis
 /**
  * Reads a JSON array of events, or one event per line.
  *
- * @param name - what messages call the text.
+ * @param name - the name of the text in messages.
  * @throws {CommandError} exit 2 when an element is not an event; the message names its place and never its content.
  */
 export function parseEvents(bytes: Uint8Array, name: string): FoundEvents {
@@ -120,9 +120,9 @@ function tryParse(text: string): unknown {
   }
 }
 
-/** @throws {StablehooksError} when it is no event. */
+/** @throws {StablehooksError} when it isn't an event. */
 function toEvent(value: unknown): UnknownEvent {
-  // What is inside the payload is no matter of the event: written again, a large number would become null.
+  // Without the content of the payload, in which a large number would become null when it is serialized.
   const fields = isObject(value) ? Object.entries(value).map(([name, field]) => [name, toEmpty(field)]) : [];
   const outer = isObject(value) ? Object.fromEntries(fields) : toEmpty(value);
   const { event } = parseEvent(Buffer.from(JSON.stringify(outer)));

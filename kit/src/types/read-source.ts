@@ -2,22 +2,22 @@ import { type EventType, isEventType } from 'stablehooks';
 import type { Field, Shape } from './shape.js';
 import { FIRST_LINE, type LearnedPayloads } from './source-text.js';
 
-/** The text is not what `stablehooks types` writes. */
+/** The text was not written by `stablehooks types`. */
 export class SourceError extends Error {
   /** From 1. */
   readonly line: number;
 
   constructor(line: number, options?: ErrorOptions) {
-    super(`Line ${line} is not as \`stablehooks types\` writes it.`, options);
+    super(`Line ${line} does not have the form that \`stablehooks types\` writes.`, options);
     this.line = line;
   }
 }
 
 /**
- * Reads the shapes from a module that `toSource` wrote. Formatting and comments make no difference. Nothing of the
- * module is run.
+ * Reads the shapes from a module that `toSource` wrote. Formatting and comments make no difference. No part of the module is
+ * run.
  *
- * @throws {SourceError} at anything else: it would be lost when the file is written again.
+ * @throws {SourceError} for any other content, which would be lost when the file is written again.
  */
 export function readSource(text: string): LearnedPayloads {
   if (!text.startsWith(FIRST_LINE)) throw new SourceError(1);
@@ -36,7 +36,7 @@ export function readSource(text: string): LearnedPayloads {
   return learned;
 }
 
-/** Reads the text from its begin to its end, without white space and comments. */
+/** Reads the text from start to end, without white space and comments. */
 class Tokens {
   readonly #text: string;
   #at = 0;
@@ -46,7 +46,7 @@ class Tokens {
     this.#skip();
   }
 
-  /** Takes what the pattern matches here. */
+  /** Consumes the match of the pattern at the current position. */
   take(pattern: RegExp): string | undefined {
     const found = this.#match(pattern);
     if (found === undefined) return undefined;
@@ -105,7 +105,7 @@ class Tokens {
   }
 }
 
-/** An expression of zod, with what `z.optional` says of the field that it is the schema of. */
+/** An expression of zod, and whether `z.optional` makes its field optional. */
 function readField(tokens: Tokens): Field {
   const optional = tokens.take(/z\s*\.\s*optional\s*\(/) !== undefined;
   const shape = readShape(tokens);
@@ -126,7 +126,7 @@ function readShape(tokens: Tokens): Shape {
   return shape;
 }
 
-/** What is between the parentheses of each function of zod that `toSource` writes. */
+/** Readers of the arguments of each function of zod that `toSource` writes. */
 const READERS: Readonly<Record<string, (tokens: Tokens) => Shape>> = {
   unknown: () => ({}),
   null: () => ({ null: true }),
@@ -147,7 +147,7 @@ const READERS: Readonly<Record<string, (tokens: Tokens) => Shape>> = {
     tokens.expect(/\[/);
     tokens.list(']', () => {
       const next = readShape(tokens);
-      // Two of one kind are not written by us, and one would be lost.
+      // `toSource` never writes two of one kind, and one would be lost.
       if (Object.keys(next).some((kind) => Object.hasOwn(shape, kind))) tokens.fail();
       shape = { ...shape, ...next };
     });

@@ -1,6 +1,6 @@
 /**
- * What is learned of a JSON value: of which kinds it was, and what each kind held. No value is kept, except the strings
- * of an enum that somebody asked for. The empty shape is a value of which nothing is known.
+ * What is learned of a JSON value: its kinds, and the contents of each kind. No value is kept, except the strings of a
+ * requested enum. The empty shape is a value of which nothing is known.
  */
 export interface Shape {
   readonly null?: true;
@@ -18,11 +18,11 @@ export interface Shape {
 /** A field of an object. */
 export interface Field {
   readonly shape: Shape;
-  /** Whether an object did not have it. */
+  /** Whether some objects did not have it. */
   readonly optional: boolean;
 }
 
-/** What inference cannot know, because it depends on what a field means. */
+/** Rules that cannot be inferred, because they depend on the meaning of a field. */
 export interface LearningRules {
   /** Whether the strings of this field are an enum. */
   readonly isEnum: (field: string) => boolean;
@@ -30,23 +30,23 @@ export interface LearningRules {
   readonly isMap: (field: string) => boolean;
 }
 
-/** Where a value is: its field, written as `items[].amount`, and the rules for it. */
+/** The place of a value: its field, written as `items[].amount`, and the rules for it. */
 interface Place {
   readonly field: string;
   readonly depth: number;
   readonly rules: LearningRules;
-  /** Called with what no schema can describe. It is not learned. */
+  /** Called with parts that no schema can describe. They are not learned. */
   readonly onUnlearned: (difference: Difference) => void;
 }
 
-/** Deeper values are of unknown shape: each level is a call, here and in the schemas. */
+/** Deeper values have an unknown shape, because each level is a call, here and in the schemas. */
 const MAX_DEPTH = 64;
 
 /**
- * The shape of everything that the shape already describes and of this value.
+ * The shape extended by this value.
  *
- * A value that fits adds nothing, and the same shape is returned. The order in which values are learned makes no
- * difference. What is an enum or a map in the shape stays one, whatever the rules are.
+ * A value that fits adds nothing, and the same shape is returned. The order in which values are learned makes no difference.
+ * Enums and maps of the shape stay so, whatever the rules are.
  *
  * @param shape - `undefined` before the first value.
  * @param field - the name of the value, which precedes the names of its fields.
@@ -77,7 +77,7 @@ function learnNumber(shape: Shape, value: number, { field, onUnlearned }: Place)
     onUnlearned({ field, what: TOO_LARGE });
     return shape;
   }
-  // Beyond the safe integers, `z.int()` refuses what JSON can hold.
+  // `z.int()` refuses integers beyond the safe range, which JSON can contain.
   const number = Number.isSafeInteger(value) ? (shape.number ?? 'integer') : 'any';
   return shape.number === number ? shape : { ...shape, number };
 }
@@ -99,7 +99,7 @@ function learnArray(shape: Shape, values: readonly unknown[], place: Place): Sha
 function learnObject(shape: Shape, value: object, place: Place): Shape {
   const depth = place.depth + 1;
   const toField = (key: string) => `${place.field}.${key}`;
-  // Zod drops such a field, and passes no value of it on.
+  // Zod drops such a field, and passes none of its values on.
   const entries = Object.entries(value).filter(([key]) => key !== '__proto__');
   if (Object.hasOwn(value, '__proto__')) place.onUnlearned({ field: toField('__proto__'), what: DROPPED });
   if (shape.map !== undefined || (shape.object === undefined && place.rules.isMap(place.field))) {
@@ -114,7 +114,7 @@ function learnObject(shape: Shape, value: object, place: Place): Shape {
     const known = object.get(key);
     const learned = learn(known?.shape, item, { ...place, field: toField(key), depth });
     if (known !== undefined && known.shape === learned) continue;
-    // Not the first object: an earlier one did not have the key.
+    // Not the first object, because an earlier object did not have the key.
     const optional = known?.optional ?? before !== undefined;
     object.set(key, { shape: learned, optional });
   }
@@ -137,17 +137,17 @@ const DROPPED = 'cannot be described: zod drops a field of this name';
 const INHERITED =
   'cannot be described: every object inherits a field of this name, and not every event has its own';
 
-/** Such as 1e999: what JavaScript makes of it is refused by the schema of every number. */
+/** Such as 1e999: JavaScript reads Infinity, which the schema of every number refuses. */
 export const TOO_LARGE = 'is a number too large for JavaScript, which no schema accepts';
 
-/** How a value differs from a shape, without the value. */
+/** A difference of a value from a shape, without the value. */
 export interface Difference {
   /** Such as `items[].amount`. */
   readonly field: string;
   readonly what: string;
 }
 
-/** What a shape has that an earlier one does not: the differences of the values that widened it. */
+/** The parts of a shape that an earlier shape lacks: the differences of the values that extended it. */
 export function compareShapes(
   before: Shape | undefined,
   after: Shape | undefined,

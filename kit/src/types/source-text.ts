@@ -97,7 +97,7 @@ function toKey(key: string): string {
 
 /** A string literal of TypeScript, in the quotes that need fewer escapes. */
 function quote(value: string): string {
-  // Invisible characters would let a key look like another one. JSON escapes lone surrogates.
+  // Invisible characters could make a key look like another. JSON escapes lone surrogates.
   const json = escapeControls(JSON.stringify(value));
   if (value.includes("'") && !value.includes('"')) return json;
   const unquoted = json.slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'");
@@ -135,7 +135,7 @@ function print(expression: Expression, indent: number, column: number): string {
   }
 }
 
-/** `undefined` where an object with fields is inside: its fields get a line each. */
+/** `undefined` if it contains an object with fields, which have a line each. */
 function inOneLine(expression: Expression): string | undefined {
   switch (expression.kind) {
     case 'atom':

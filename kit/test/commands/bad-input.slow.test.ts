@@ -30,17 +30,17 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [['events', 'replay', 'evt_1', '--all', ...TO], /--all has no effect beside ids/],
   [['events', 'replay', '--since', '1h', '--all', ...TO], /--all has no effect beside --since/],
   [['events', 'list', '--type', 'a,,b'], /Write a name, or several with commas between them/],
-  [['trigger', 'zzz', ...TO], /There is no event type zzz\. The types are accept\.confirmed, /],
+  [['trigger', 'zzz', ...TO], /The event type zzz is unknown\. The types are accept\.confirmed, /],
   [['listen', '--to', 'http://x/', '--type', 'redeem.faild'], /The types are accept\.confirmed, /],
   [['listen', '--to', 'http://x/', '--interval', '2'], /Write a duration as a number and a unit: 500ms, 2s/],
   [
     ['catch-up', ...TO, '--inbox', 'no/app.db'],
-    /no\/app\.db: there is no folder no\. Create it, or check the path/,
+    /no\/app\.db: the folder no does not exist\. Create it, or check the path/,
   ],
-  [['listen', ...TO, '--inbox', 'no/app.db'], /no\/app\.db: there is no folder no\. Create it/],
+  [['listen', ...TO, '--inbox', 'no/app.db'], /no\/app\.db: the folder no does not exist\. Create it/],
   [
     ['catch-up', ...TO, '--inbox', 'app.db', '--limit', '2000'],
-    /--limit 2000 is more than --max-limit 1000\. Pass --max-limit 2000, too/,
+    /--limit 2000 is more than --max-limit 1000\. Pass --max-limit 2000 as well/,
   ],
   [
     [
@@ -65,7 +65,7 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   ],
   [
     ['inbox', 'prune', '--inbox', 'app.db', '--older-than', '30d'],
-    /What is pruned cannot be restored\. Pass --yes to prune without a question, or --dry-run/,
+    /Pruned events cannot be restored\. Pass --yes to prune without a question, or --dry-run/,
   ],
   [['listen', '--to', 'http://x/', '--interval', '0s'], /Write a duration from 1ms to 24d/],
   [['listen', '--to', 'http://x/', '--interval', '30d'], /Write a duration from 1ms to 24d/],
@@ -73,11 +73,11 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [[...TRIGGER, '--rate', '1e-9'], /Write a number from 0\.00001/],
   [
     ['verify', '--body', 'list.json', '--signature', 'x', '--other', 'no-such'],
-    /--other no-such: there is no such/,
+    /--other no-such: the file does not exist/,
   ],
   [
     ['verify', '--body', 'no-such', '--signature', 'x', '--other', 'no-other'],
-    /--body no-such: there is no such/,
+    /--body no-such: the file does not exist/,
   ],
   [
     ['verify', '--body', '-', '--signature', 'x', '--other', '-'],
@@ -104,22 +104,22 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [['trigger', 'transfer.settled', '--to', 'localhost:3000'], /--to must be a URL such as http:/],
   [
     [...TRIGGER, '--payload', 'no-such.json'],
-    /--payload no-such\.json: there is no such file; check the path/,
+    /--payload no-such\.json: the file does not exist; check the path/,
   ],
   [[...TRIGGER, '--payload', 'not.json'], /--payload not\.json: the file is not JSON\. Check it with `jq/],
   [[...TRIGGER, '--payload', 'list.json'], /--payload list\.json: a payload must be a JSON object/],
   [[...TRIGGER, '--payload', 'folder'], /--payload folder: this is a folder, not a file/],
-  [[...TRIGGER, '--set', 'amount=1'], /--set takes payload\.NAME=STRING/],
-  [[...TRIGGER, '--set', 'payload.__proto__.x=1'], /--set takes payload\.NAME=STRING/],
-  [[...TRIGGER, '--set', 'id.x=1'], /--set takes payload\.NAME=STRING/],
-  [[...TRIGGER, '--set', 'id:=5'], /--set takes payload\.NAME=STRING/],
+  [[...TRIGGER, '--set', 'amount=1'], /--set accepts payload\.NAME=STRING/],
+  [[...TRIGGER, '--set', 'payload.__proto__.x=1'], /--set accepts payload\.NAME=STRING/],
+  [[...TRIGGER, '--set', 'id.x=1'], /--set accepts payload\.NAME=STRING/],
+  [[...TRIGGER, '--set', 'id:=5'], /--set accepts payload\.NAME=STRING/],
   [[...TRIGGER, '--set', 'payload.n:=x'], /the value after := is not JSON/],
   [[...TRIGGER, '--set', 'payload.n:=1e999'], /--set payload\.n: a number is too large for JavaScript/],
   [[...TRIGGER, '--set', 'payload.a:=[{"n":-1e999}]'], /--set payload\.a: a number is too large/],
   [[...TRIGGER, '--payload', 'large.json'], /--payload large\.json: a number is too large for JavaScript/],
   [[...TRIGGER, '--count', '0'], /Write a whole number from 1/],
   [[...TRIGGER, '--rate', '-1'], /Write a number from 0\.00001/],
-  [[...TRIGGER, '--secret-file', 'no-such'], /--secret-file no-such: there is no such file/],
+  [[...TRIGGER, '--secret-file', 'no-such'], /--secret-file no-such: the file does not exist/],
   [[...TRIGGER, '--secret-file', 'empty'], /--secret-file empty: the file is empty/],
   [['trigger', 'transfer.settled', '--forge'], /pass --to URL/],
   [['sandbox', '--port', '0', '--token-file', 'spaced'], /--token-file must consist of visible ASCII/],
@@ -134,10 +134,10 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
     /Allowed choices are tempo, solana, base/,
   ],
   [['inbox', 'stats', '--inbox', 'folder'], /folder: this is a folder, and an inbox is a file/],
-  [['catch-up', ...TO, '--inbox', ''], /--inbox is empty\. If a variable was to set it/],
+  [['catch-up', ...TO, '--inbox', ''], /--inbox is empty\. If it comes from a variable/],
   [['listen', ...TO, '--inbox', ''], /--inbox is empty/],
   [['inbox', 'stats', '--inbox', ''], /--inbox is empty/],
-  [['inspect', '--inbox', 'no-such.db'], /no-such\.db: there is no such inbox file/],
+  [['inspect', '--inbox', 'no-such.db'], /no-such\.db: this inbox file does not exist/],
   [['inspect', '--inbox', 'app.db', '--port', 'x'], /Write a whole number/],
   [['events', 'list', '--token', TOKEN], /A token among the flags shows in the process list/],
   [['events', 'list', `--token=${TOKEN}`], /A token among the flags shows in the process list/],
@@ -148,7 +148,7 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
     /env:INBOX: an inbox is an SQLite file, or a postgres: or redis: URL/,
   ],
   [['inbox', 'stats', '--inbox', 'mysql://host/db'], /This URL: an inbox is an SQLite file/],
-  [['inbox', 'stats', '--inbox', 'env:NO_FILE'], /env:NO_FILE: there is no such inbox file/],
+  [['inbox', 'stats', '--inbox', 'env:NO_FILE'], /env:NO_FILE: this inbox file does not exist/],
   [['trigger', 'redeem.failed', '--to', WITH_PASSWORD], /--to contains a user or a password/],
   [['listen', '--to', WITH_PASSWORD], /--to contains a user or a password/],
   [[...TRIGGER, '--header', 'bad header'], /--header must be the name of a header/],
@@ -197,7 +197,7 @@ test.for(['catch-up', 'listen'])(
     for (const place of [':memory:', 'env:IN_MEMORY']) {
       const { exitCode, stdout, stderr } = await run([command, ...TO, '--inbox', place], { env });
       expect(stderr).toBe(
-        `stablehooks: ${place}: this is no file, so that SQLite keeps nothing after the end of this command. Pass the path of a file.\n`,
+        `stablehooks: ${place}: this isn't a file, so SQLite keeps nothing after the end of this command. Pass the path of a file.\n`,
       );
       expect(stdout).toBe('');
       expect(exitCode).toBe(2);

@@ -159,7 +159,7 @@ describe.concurrent('catch-up', () => {
     for (const path of [folder.at('no/coverage.svg'), other]) {
       const { stderr, exitCode } = await run([...args, '--report', path], service);
       expect(stderr).toMatch(
-        /^stablehooks: --report .*: (there is no such folder|this file exists and is no SVG)\./,
+        /^stablehooks: --report .*: (the folder does not exist|this file exists and isn't an SVG)\./,
       );
       expect(exitCode).toBe(2);
     }
@@ -355,7 +355,7 @@ describe.concurrent('catch-up', () => {
     for (const command of ['catch-up', 'listen']) {
       const args = [command, '--to', endpoint.url, '--inbox', folder.at('app.db')];
       const { stderr, exitCode } = await run(args, service);
-      expect(stderr).toMatch(/app\.db: this SQLite file is no inbox\. Check the path\.\n$/);
+      expect(stderr).toMatch(/app\.db: this SQLite file isn't an inbox\. Check the path\.\n$/);
       expect(exitCode).toBe(2);
     }
     expect(db.prepare('SELECT name FROM sqlite_master').all()).toEqual([{ name: 'customers' }]);
@@ -407,13 +407,13 @@ describe.concurrent('catch-up', () => {
     });
   });
 
-  test('catch-up whose watermark is still at the opening date is exit 1, because nothing is proven', async () => {
+  test('catch-up whose watermark is still at the start date is exit 1, because nothing is proven', async () => {
     await using folder = await makeFolder();
     await using service = await startService();
     await using endpoint = await startEndpoint();
     const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db')];
     const { stdout, exitCode } = await run(args, service);
-    expect(stdout).toMatch(/\nnot shown {3}Nothing is proven yet: the opening date is 20\S+Z, /);
+    expect(stdout).toMatch(/\nnot shown {3}Nothing is proven yet: the start date is 20\S+Z, /);
     expect(exitCode).toBe(1);
   });
 

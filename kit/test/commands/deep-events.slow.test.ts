@@ -142,7 +142,7 @@ describe.concurrent('inbox redrive --all-dead', () => {
     await fill(path);
     const args = ['inbox', 'redrive', '--all-dead', '--inbox', path, '--to', 'http://127.0.0.1:1/'];
     const { stderr, exitCode } = await run(args);
-    expect(stderr).toContain('Not tried, and as before: 2 events.\n');
+    expect(stderr).toContain('Not tried and unchanged: 2 events.\n');
     expect(exitCode).toBe(3);
     using inbox = await openSqlite(path);
     expect(await inbox.list({ state: 'dead', limit: 5 })).toHaveLength(3);

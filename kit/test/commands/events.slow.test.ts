@@ -378,7 +378,7 @@ describe.concurrent('events replay', () => {
     await using endpoint = await startEndpoint();
     const env = { STABLEHOOKS_BASE_URL: service.url, STABLEHOOKS_TOKEN: TOKEN };
     const all = await run(['events', 'replay', '--all', '--to', endpoint.url], { env });
-    expect(all.stderr).toContain('Skipped 1 element of the list without the form of an event.\n');
+    expect(all.stderr).toContain('Skipped 1 element of the list: not the form of an event.\n');
     expect(all.stderr).toContain('1 of 1 sent');
     const named = await run(['events', 'replay', event.id, '--to', endpoint.url], { env });
     expect([all.exitCode, named.exitCode], named.stderr).toEqual([1, 0]);

@@ -139,7 +139,7 @@ describe.concurrent('gaps', () => {
     const [gap] = await listGaps(inbox);
     if (gap !== undefined) await acknowledgeGap(inbox, gap, { by: 'ada', reason: 'compared' });
     const none = await run(['gaps', 'acknowledge', ...place, '--from', from, ...AUDIT]);
-    expect(none.stderr).toBe(`stablehooks: No open gap begins at ${from}. There is no open gap at all.\n`);
+    expect(none.stderr).toBe(`stablehooks: No open gap begins at ${from}. No gap is open.\n`);
     expect(none.exitCode).toBe(2);
   });
 
@@ -157,7 +157,7 @@ describe.concurrent('gaps', () => {
     ]);
     expect(stdout).toBe('');
     expect(stderr).toBe(
-      'stablehooks: Another process polls with this inbox, so nothing was acknowledged. Run the same command again, or stop that process before.\n',
+      'stablehooks: Another process polls with this inbox, so nothing was acknowledged. Run the same command again, or stop that process first.\n',
     );
     expect(exitCode).toBe(3);
     using inbox = await openSqlite(folder.at('events.db'));

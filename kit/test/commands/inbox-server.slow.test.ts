@@ -95,7 +95,7 @@ describeWithRedis('a Redis', () => {
       const refused = (place: string, prefix: string) => ({
         exitCode: 2,
         stdout: '',
-        stderr: `stablehooks: ${place}: this Redis has no inbox with the prefix ${prefix}, or no event has come to it yet. Check the URL, also the number of its database, and pass the \`prefix\` of the app's redisInbox as --namespace.\n`,
+        stderr: `stablehooks: ${place}: this Redis has no inbox with the prefix ${prefix}, or no event has come to it yet. Check the URL with the number of its database, and pass the \`prefix\` of the app's redisInbox as --namespace.\n`,
       });
       const place = 'env:INBOX_URL';
       for (const words of [

@@ -228,7 +228,7 @@ describe.concurrent('inbox', () => {
       await using endpoint = await start();
       const { stderr, exitCode } = await run(['inbox', 'redrive', '--inbox', path, id, '--to', endpoint.url]);
       expect(stderr).toContain(
-        `${id} is as before: the endpoint answered 2xx, and this inbox did not change, so the app of this inbox ran nothing. Pass the URL of its receiver to --to.\n`,
+        `${id} is unchanged: the endpoint answered 2xx without a change of this inbox, so the app of this inbox ran no handler. Pass the URL of its receiver to --to.\n`,
       );
       expect(exitCode).toBe(1);
       using inbox = await openSqlite(path);
@@ -425,7 +425,7 @@ describe.concurrent('inbox', () => {
       });
       expect([words[0], stderr]).toEqual([
         words[0],
-        `stablehooks: ${path}: another release of stablehooks wrote this file, and to open it with this release would change it, so that the other one cannot open it again. Use the kit of the app's release, or start the app once with this one.\n`,
+        `stablehooks: ${path}: another release of stablehooks wrote this file, and opening it with this release would migrate it, after which the other release cannot open it. Use the kit of the app's release, or start the app once with this one.\n`,
       ]);
       expect(exitCode).toBe(2);
     }
@@ -452,7 +452,7 @@ describe.concurrent('inbox', () => {
       'this is no database, but it is long enough to be taken for one'.repeat(20),
     );
     const noFile = await run(['inbox', 'stats', '--inbox', folder.at('nope.db')]);
-    expect(noFile.stderr).toMatch(/nope\.db: there is no such inbox file\. Check the path\.\n$/);
+    expect(noFile.stderr).toMatch(/nope\.db: this inbox file does not exist\. Check the path\.\n$/);
     const noDatabase = await run(['inbox', 'stats', '--inbox', folder.at('notes.txt')]);
     expect(noDatabase.stderr).toMatch(/^stablehooks: .*not an SQLite database.*\n$/);
     const alive = await run(['inbox', 'redrive', '--inbox', folder.at('nope.db')]);
@@ -558,7 +558,7 @@ describe.concurrent('inbox list', () => {
     await fill(folder.at('events.db'));
     const args = ['inbox', 'list', '--inbox', folder.at('events.db'), '--limit'];
     expect((await run([...args, '2'])).stderr).toBe('');
-    expect((await run([...args, '1'])).stderr).toBe('There are more that are done. Raise --limit.\n');
+    expect((await run([...args, '1'])).stderr).toBe('There are more done events. Raise --limit.\n');
   });
 });
 
@@ -614,7 +614,7 @@ describe.concurrent('the file of an inbox', () => {
     const db = new Database(folder.at('app.db'));
     db.exec('CREATE TABLE users (id INTEGER)');
     const { stderr, exitCode } = await run(['inbox', 'stats', '--inbox', folder.at('app.db')]);
-    expect(stderr).toMatch(/app\.db: this SQLite file is no inbox\. Check the path\.\n$/);
+    expect(stderr).toMatch(/app\.db: this SQLite file isn't an inbox\. Check the path\.\n$/);
     expect(exitCode).toBe(2);
     expect(db.prepare('SELECT name FROM sqlite_master').all()).toEqual([{ name: 'users' }]);
     db.close();
@@ -629,7 +629,7 @@ describe.concurrent('the file of an inbox', () => {
       const env = { STABLEHOOKS_BASE_URL: 'http://127.0.0.1:1', STABLEHOOKS_TOKEN: 'x' };
       const { stderr, exitCode } = await run(args, { env, cwd: folder.path });
       expect(stderr).toBe(
-        'stablehooks: missing/app.db: there is no folder missing. Create it, or check the path.\n',
+        'stablehooks: missing/app.db: the folder missing does not exist. Create it, or check the path.\n',
       );
       expect(exitCode).toBe(2);
     },

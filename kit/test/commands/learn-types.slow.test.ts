@@ -413,15 +413,15 @@ describe('stablehooks types never succeeds', () => {
     [
       'no file to check',
       ['--out', 'none.ts', '--check'],
-      /--out none\.ts: there is no such file\. Run .* without/,
+      /--out none\.ts: the file does not exist\. Run .* without/,
     ],
     [
       'a file of somebody else',
       ['--out', 'own.ts'],
-      /--out own\.ts: Line 1 is not as `stablehooks types` writes it/,
+      /--out own\.ts: Line 1 does not have the form that `stablehooks types` writes/,
     ],
     ['a folder as file', ['--out', 'folder'], /this is a folder/i],
-    ['a missing folder', ['--out', 'no/p.ts'], /There is no such file or folder/],
+    ['a missing folder', ['--out', 'no/p.ts'], /The file or folder does not exist/],
     ['two sources', ['--out', 'p.ts', '--inbox', 'app.db'], /Pass --from or --inbox, not both/],
     ['a limit for a file', ['--out', 'p.ts', '--limit', '5'], /--limit has no effect with --from/],
     [

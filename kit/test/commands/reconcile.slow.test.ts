@@ -223,7 +223,7 @@ describe.concurrent('reconcile', () => {
   test('a column that does not exist is wrong use, and the message names those that do', async () => {
     await using books = await startBooks([]);
     const { stderr, exitCode } = await reconcile(books, 'id,sum\n', ['--id-column', 'id']);
-    expect(stderr).toMatch(/there is no column amount\. The columns are: id, sum\./);
+    expect(stderr).toMatch(/the column amount is missing\. The columns are: id, sum\./);
     expect(exitCode).toBe(2);
   });
 

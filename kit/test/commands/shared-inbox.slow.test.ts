@@ -289,7 +289,7 @@ describe.concurrent('an inbox in which no receiver has recorded an event', () =>
     const [id = ''] = fire(service.sandbox, 1);
     await app.poll(service);
     const { stderr, exitCode } = await runWith(path, service, ['inbox', 'redrive', id, '--to', page.url]);
-    expect(stderr).toContain(`${id} is as before: the endpoint answered 2xx, and this inbox did not change`);
+    expect(stderr).toContain(`${id} is unchanged: the endpoint answered 2xx without a change of this inbox`);
     expect(exitCode).toBe(1);
     using inbox = await openSqlite(path);
     expect(await inbox.find(id)).toMatchObject({ state: 'dead' });
@@ -307,7 +307,7 @@ describe.concurrent('an inbox in which no receiver has recorded an event', () =>
     await app.work();
     expect((await runWith(path, service, args)).stderr).toMatch(REFUSED);
     const redrive = await runWith(path, service, ['inbox', 'redrive', id, '--to', page.url]);
-    expect(redrive.stderr).toContain(`${id} is as before: `);
+    expect(redrive.stderr).toContain(`${id} is unchanged: `);
     expect(redrive.exitCode).toBe(1);
   });
 

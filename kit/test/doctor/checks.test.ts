@@ -151,7 +151,7 @@ describe('concurrent', () => {
       expect(await examineOne('concurrent', server, { counted })).toMatchObject({
         verdict: 'not shown',
         fix: expect.stringMatching(
-          /^All deliveries but one were refused without a `code`, as a proxy refuses/,
+          /^All deliveries but one were refused without a `code`, as by the rate limit of a proxy/,
         ),
       });
     },

@@ -164,7 +164,7 @@ describe.concurrent('exit 0 needs evidence', () => {
 
   test('a mistyped --type is wrong use, and the line lists the types', async () => {
     const { exitCode, stderr } = await examine('http://127.0.0.1:1/', ['--type', 'transfer.setled']);
-    expect(stderr).toMatch(/There is no event type transfer\.setled\. The types are .*transfer\.settled/);
+    expect(stderr).toMatch(/The event type transfer\.setled is unknown\. The types are .*transfer\.settled/);
     expect(exitCode).toBe(2);
   });
 

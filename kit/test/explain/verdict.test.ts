@@ -89,7 +89,7 @@ const CASES: readonly Case[] = [
     when: 'met a receiver that wants a prefix',
     listener: receiver({ signature: { prefix: 'sha256=' } }),
     what: `${RIGHT} The endpoint refused it all the same. The endpoint cannot read the form of the signature.`,
-    fix: 'Set `signature: { encoding, prefix }` of the receiver to those that the service uses.',
+    fix: 'Set `signature: { encoding, prefix }` of the receiver to the format of the service.',
   },
   {
     when: 'was refused by an endpoint that does not say why',
@@ -175,7 +175,7 @@ const CASES: readonly Case[] = [
   {
     when: 'was too large for a proxy',
     listener: answering(413),
-    what: `${RIGHT} The body is larger than the endpoint, or a proxy before it, accepts.`,
+    what: `${RIGHT} The body is larger than the endpoint, or a proxy in front of it, accepts.`,
     fix: 'Raise the limit of the proxy or the parser, or maxBodyBytes of the receiver.',
   },
   {
@@ -272,8 +272,7 @@ test('an attempt at a port where nothing listens is explained by that', async ()
   });
 });
 
-const EARLIER =
-  'The delivery was signed with another secret than the present one: the secret was changed since.';
+const EARLIER = 'The delivery was signed with an earlier secret: the secret has changed since.';
 
 /** Delivers an event once, and gives its secret another value. */
 async function rotate(listener: RequestListener, options: SandboxOptions = {}, next = 'whsec_next') {

@@ -184,6 +184,6 @@ test.for([
   'postgres://app@/app?host=/var/run/postgresql',
 ])('fromInbox refuses the name %s, which has or can have a password, and does not quote it', (name) => {
   const create = () => fromInbox(memoryInbox(), { name });
-  expect(create).toThrow('`name` must not contain a password, nor a URL that cannot be read');
+  expect(create).toThrow('`name` must not contain a password, nor a URL that cannot be parsed');
   expect(create).not.toThrow(/hunter2|\/var\/run/);
 });

@@ -191,9 +191,7 @@ test('the page says what becomes of an event that it runs without a handler', as
   const { page } = await open(`${app.url}/?event=evt_unhandled`);
   await page.getByRole('button', { name: 'Run now' }).click();
   await page
-    .getByText(
-      'evt_unhandled is stored, and runs in a worker or in a process that has a handler for its type.',
-    )
+    .getByText('evt_unhandled is stored, and runs in a worker or in a process with a handler for its type.')
     .waitFor();
   await page.goto(`${app.url}/?event=evt_unknown`);
   await page.getByRole('button', { name: 'Run now' }).click();

@@ -52,7 +52,7 @@ test('a run that fails says whether the event was requeued, and its error is onl
     status: 500,
     body: {
       message:
-        'The event could not be run after it was requeued: it is due now, with no attempts. The log of the process shows the error.',
+        'The event could not be run after it was requeued: it is due now, with its attempts reset. The log of the process shows the error.',
     },
   });
   expect(await page.inbox.find(EVENT.id)).toMatchObject({ state: 'received', attempts: 0 });

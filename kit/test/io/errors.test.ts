@@ -27,7 +27,7 @@ test('the advice of the client names flags', async () => {
   expect(toFailure(error)).toEqual({
     exitCode: 3,
     message: expect.stringMatching(
-      / fetch refuses this port\. Set --base-url to another one\. \(bad port\)$/,
+      / fetch refuses this port\. Set another port in --base-url\. \(bad port\)$/,
     ),
   });
 });

@@ -345,7 +345,7 @@ test('removing an endpoint exhausts its pending deliveries, under way or waiting
   await sandbox.settled();
   const [one, other] = sandbox.deliveries();
   expect([one?.state, other?.state]).toEqual(['exhausted', 'exhausted']);
-  expect(() => sandbox.endpoints.remove(silent.id)).toThrow(/no endpoint with this id/);
+  expect(() => sandbox.endpoints.remove(silent.id)).toThrow(/This endpoint does not exist/);
 });
 
 test('an event is marked delivered when its endpoint answers 2xx after it was removed', async () => {

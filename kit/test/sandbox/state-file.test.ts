@@ -294,7 +294,7 @@ test('a state file that another sandbox uses is refused until that one is closed
   await first.save();
   const before = saved(path);
   expect(() => createSandbox({ stateFile: path })).toThrow(
-    /is used by another sandbox \(process \d+\)\. Stop that one, or give another path/,
+    /is used by another sandbox \(process \d+\)\. Stop that one, or pass another path/,
   );
   expect(saved(path)).toBe(before);
   await first.close();
@@ -371,7 +371,7 @@ test('a stale lock that another process removes at this moment is left to that o
 });
 
 test.each([
-  ['ENOSPC', /cannot be written: the disk is full\. Free some space, or give another path\.$/],
+  ['ENOSPC', /cannot be written: the disk is full\. Free some space, or pass another path\.$/],
   ['EIO', /cannot be written: its lock .*state\.json\.lock could not be written \(EIO\)\. Check the disk/],
 ] as const)('a lock that cannot be written because of %s is refused and leaves no file', (code, says) => {
   const path = stateFile();
@@ -411,7 +411,7 @@ test('a path that cannot be a state file is refused at the start with what to do
     [at('missing', 'state.json'), /needs the folder .*missing, which does not exist. Create it/],
     [at('note.txt', 'state.json'), /needs the folder .*note\.txt, which does not exist/],
     [at('note.txt', 'deep', 'state.json'), /needs the folder/],
-    [at('sealed'), /is a folder. Give a file in it/],
+    [at('sealed'), /is a folder. Pass a file in it/],
     [at('sealed', 'state.json'), /cannot be written: this user cannot write to its folder/],
     [at('read-only.json'), /cannot be read and written by this user. Check its permissions/],
     ['/dev/null', /is not a regular file/],
