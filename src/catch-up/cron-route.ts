@@ -4,7 +4,8 @@ import { type OptionRule, readOptions, required, rule, withMethods } from '../co
 import type { Logger } from '../core/ports.js';
 import { sign, verifySignature } from '../core/signature.js';
 import type { Poller } from './poller.js';
-import { type PollReport, toProblem } from './report.js';
+import { toProblem } from './problems.js';
+import type { PollReport } from './report.js';
 
 /** Options of {@link toCronRoute}. */
 export interface CronRouteOptions {

@@ -4,5 +4,6 @@ export { type Acknowledgement, acknowledgeGap, describeGap, type Gap, listGaps }
 export type { ListedEvents, MalformedElement, PollerClient } from './list.js';
 export type { PollerOptions } from './options.js';
 export { createPoller, type Poller } from './poller.js';
-export type { PollProblem, PollProblemCode, PollReport } from './report.js';
+export type { PollProblem, PollProblemCode } from './problems.js';
+export type { PollReport } from './report.js';
 export { isSameElement } from './same-event.js';

@@ -2,7 +2,7 @@
 import type { PollState } from '../core/ports.js';
 import type { Runtime } from '../core/runtime.js';
 import type { Receiver, ReceiverParts } from '../receiver/receiver.js';
-import { type PollProblem, problemOf, toProblem } from './report.js';
+import { type PollProblem, problemOf, toProblem } from './problems.js';
 
 interface LeaseSettings {
   readonly receiver: Receiver;

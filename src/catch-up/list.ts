@@ -13,7 +13,7 @@ import {
   type SurveyResult,
   surveyList,
 } from './coverage.js';
-import { type PollProblem, toProblem } from './report.js';
+import { type PollProblem, toProblem } from './problems.js';
 import { isSameElement } from './same-event.js';
 
 /** The part of a client of `stablehooks/client` that the poller uses. */

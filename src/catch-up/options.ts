@@ -75,7 +75,7 @@ const CLIENT = rule(
 );
 
 /** @throws {ConfigError} `ERR_CONFIG_INVALID` */
-export function toSettings(options: PollerOptions): PollerSettings {
+export function toPollerSettings(options: PollerOptions): PollerSettings {
   const settings = readOptions('createPoller', options, {
     client: required(CLIENT),
     receiver: required(rule('given', () => true)),

@@ -8,17 +8,14 @@ import { advance, isInGap } from './gaps.js';
 import { acquireLease, type PollLease, saveState } from './lease.js';
 import { type Clocks, createListReader, type ListedEvent, runSurvey } from './list.js';
 import type { PollerSettings } from './options.js';
+import { DOUBTFUL, type PollProblem, problemOf, toProblem } from './problems.js';
 import {
-  DOUBTFUL,
   diagnose,
   EMPTY_REPORT,
   type FoundEvent,
   isFailure,
-  type PollProblem,
   type PollReport,
-  problemOf,
   type Redriven,
-  toProblem,
   toReport,
 } from './report.js';
 

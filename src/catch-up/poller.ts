@@ -3,9 +3,10 @@ import { log, notify } from '../core/log.js';
 import type { Inbox } from '../core/ports.js';
 import { setBackgroundTimeout } from '../core/runtime.js';
 import { type Acknowledgement, acknowledgeGap, describeGap, type Gap } from './gaps.js';
-import { type PollerOptions, toSettings } from './options.js';
+import { type PollerOptions, toPollerSettings } from './options.js';
 import { poll } from './poll.js';
-import type { PollProblem, PollReport } from './report.js';
+import type { PollProblem } from './problems.js';
+import type { PollReport } from './report.js';
 
 /** Polls the list for events that push missed. */
 export interface Poller extends AsyncDisposal {
@@ -43,7 +44,7 @@ export interface Poller extends AsyncDisposal {
  * ```
  */
 export function createPoller(options: PollerOptions): Poller {
-  const settings = toSettings(options);
+  const settings = toPollerSettings(options);
   const { runtime } = settings;
   /** Identifies this poller among the processes that share the inbox. */
   const holder = runtime.uuid();

@@ -1,7 +1,7 @@
 import type { SurveyOptions } from '../catch-up/coverage.js';
 import { limitProofs } from '../catch-up/gaps.js';
 import { createListReader, type ListedEvent, type PollerClient, runSurvey } from '../catch-up/list.js';
-import type { PollProblem } from '../catch-up/report.js';
+import type { PollProblem } from '../catch-up/problems.js';
 import { EVENT_TYPES } from '../core/events.js';
 import type { PollState } from '../core/ports.js';
 import type { ListProof } from './proof.js';

@@ -79,10 +79,11 @@ test('a room of stablehooks imports only itself and the rooms below it', () => {
   expect(upward).toEqual([]);
 });
 
-/** Where something outside decides about the time: real sockets, locks of other processes. */
+/** Where something outside decides about the time: real sockets, locks of other processes, turns of the event loop. */
 const REAL_TIME = [
   'src/adapters/fetch.ts',
   'src/adapters/node-body.ts',
+  'src/client/elements.ts',
   'src/inboxes/sqlite-connection.ts',
   'src/testing/example-event.ts',
 ];

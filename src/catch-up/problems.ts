@@ -1,0 +1,72 @@
+import { StablehooksError } from '../core/errors.js';
+
+/** Something that failed or looks wrong. Holds no payload and no secret. */
+export interface PollProblem {
+  /** An error code of this package, or one of {@link PollProblemCode}. */
+  readonly code: string;
+  readonly message: string;
+  /** The id of the event, if the problem is about one. */
+  readonly id?: string | undefined;
+}
+
+/**
+ * The codes of the poller itself.
+ *
+ * - `ERR_EVENT_MALFORMED`: an element of the list is not an event. A gap contains it.
+ * - `ERR_EVENT_CONFLICT`: two events with one id differ. The first is used.
+ * - `ERR_EVENT_LATE`: events were listed only after the watermark had passed them. Raise `lagMs`.
+ * - `ERR_WATERMARK_AHEAD`: the stored watermark, or the opening date as well, was in the future, because a clock was
+ *   wrong.
+ * - `ERR_CLOCK_BEHIND`: the service's clock is behind ours by more than `lagMs`, and the watermark follows it.
+ * - `ERR_POLL_BUSY`: another process polls.
+ * - `ERR_POLL_STOPPED`: the poll was stopped before its end.
+ * - `ERR_LEASE_LOST`: this poll was too slow and another process polls now. The watermark was not saved.
+ */
+export type PollProblemCode =
+  | 'ERR_EVENT_MALFORMED'
+  | 'ERR_EVENT_CONFLICT'
+  | 'ERR_EVENT_LATE'
+  | 'ERR_WATERMARK_AHEAD'
+  | 'ERR_CLOCK_BEHIND'
+  | 'ERR_POLL_BUSY'
+  | 'ERR_POLL_STOPPED'
+  | 'ERR_LEASE_LOST';
+
+const MESSAGES = {
+  ERR_POLL_BUSY:
+    'Another process polls with this inbox, so this poll did nothing. This is normal when several processes poll.',
+  ERR_POLL_STOPPED:
+    'The poll was stopped. What it found is in the inbox, and the next poll continues from there.',
+  ERR_LEASE_LOST:
+    'Another process took over the lease to poll, so the watermark was not saved. Raise leaseMs if this happens often.',
+  ERR_WATERMARK_AHEAD:
+    'The stored watermark was in the future, because a clock was wrong. It moves back, as does an opening date in the future, and what the list does not prove is a gap. Check the clocks.',
+  ERR_CLOCK_BEHIND:
+    "The `Date` header of the service's answers is older than this machine's clock by more than lagMs, and the watermark follows it. Check both clocks, and whether a cache answers for the service.",
+  ERR_EVENT_LATE:
+    'The list shows new events from before the watermark: they were listed later than lagMs after they were created. They are recorded, and `ids.late` has them. Raise lagMs.',
+} as const satisfies Partial<Record<PollProblemCode, string>>;
+
+/** A problem of the poller itself that is not about one event. */
+export function problemOf(code: keyof typeof MESSAGES): PollProblem {
+  return { code, message: MESSAGES[code] };
+}
+
+/** Turns an error into a problem with its own code, or the given one for an error that is not of this package. */
+export function toProblem(
+  error: unknown,
+  { code, id }: { readonly code: string; readonly id?: string | undefined },
+): PollProblem {
+  const about = id === undefined ? {} : { id };
+  if (error instanceof StablehooksError) return { code: error.code, message: error.message, ...about };
+  // The messages of other packages can contain secrets, so only the name is kept.
+  const name = error instanceof Error ? error.name : typeof error;
+  return { code, message: `An unexpected error (${name}) was thrown.`, ...about };
+}
+
+/** The codes of the problems that make a report doubtful. */
+export const DOUBTFUL: ReadonlySet<string> = new Set<PollProblemCode | 'ERR_INBOX_FAILED'>([
+  'ERR_CLOCK_BEHIND',
+  'ERR_EVENT_CONFLICT',
+  'ERR_INBOX_FAILED',
+]);
