@@ -83,8 +83,8 @@ function toSent(span: ReadableSpan): SentSpan {
 /** What all processes have sent. */
 export interface Telemetry {
   receive(sent: Sent): void;
-  /** The ids of events of which one chain of traces and links joins a push, a job, an attempt that failed, a retry and a poll. */
-  joined(): readonly string[];
+  /** How many events have one chain of traces and links: from a push to a retry after a failure, or from a poll to a job. */
+  joined(): { readonly push: number; readonly poll: number };
   /** Every name and value that a span or a metric held, each once. */
   readonly words: ReadonlySet<string>;
   readonly spans: number;
@@ -122,12 +122,25 @@ export function collectTelemetry(): Telemetry {
         else spans.push(span);
       }
     },
-    joined: () => [...byEvent].filter(([, spans]) => isJoined(spans, polls)).map(([id]) => id),
+    joined: () => {
+      const groups = [...byEvent.values()].map(groupByTrace);
+      return {
+        push: groups.filter((all) => all.some(isPushToRetry)).length,
+        poll: groups.filter((all) =>
+          all.some(({ traces, spans }) => hasJob(spans) && [...traces].some((trace) => polls.has(trace))),
+        ).length,
+      };
+    },
   };
 }
 
-/** Whether the spans of one event that hang together by traces and links show all five. */
-function isJoined(spans: readonly SentSpan[], polls: ReadonlySet<string>): boolean {
+/** Spans of one event that hang together by traces and links. */
+interface Group {
+  readonly traces: ReadonlySet<string>;
+  readonly spans: readonly SentSpan[];
+}
+
+function groupByTrace(spans: readonly SentSpan[]): readonly Group[] {
   const groups: Set<string>[] = [];
   for (const { traceId, links } of spans) {
     const group = new Set([traceId, ...links]);
@@ -135,18 +148,21 @@ function isJoined(spans: readonly SentSpan[], polls: ReadonlySet<string>): boole
     for (const other of groups) if (!apart.includes(other)) for (const trace of other) group.add(trace);
     groups.splice(0, groups.length, group, ...apart);
   }
-  return groups.some((group) => {
-    const there = spans.filter(({ traceId }) => group.has(traceId));
-    const handlers = there.filter(({ operation }) => operation === 'handler');
-    return (
-      there.some((span) => isReceive(span, 'push')) &&
-      there.some((span) => isReceive(span, 'queue')) &&
-      [...group].some((trace) => polls.has(trace)) &&
-      handlers.some(({ attributes }) => 'error.type' in attributes) &&
-      handlers.some(({ attributes }) => !('error.type' in attributes))
-    );
-  });
+  return groups.map((traces) => ({ traces, spans: spans.filter(({ traceId }) => traces.has(traceId)) }));
 }
+
+/** Whether it shows a push, its job, an attempt that failed and one that succeeded. */
+function isPushToRetry({ spans }: Group): boolean {
+  const handlers = spans.filter(({ operation }) => operation === 'handler');
+  return (
+    spans.some((span) => isReceive(span, 'push')) &&
+    hasJob(spans) &&
+    handlers.some(({ attributes }) => 'error.type' in attributes) &&
+    handlers.some(({ attributes }) => !('error.type' in attributes))
+  );
+}
+
+const hasJob = (spans: readonly SentSpan[]) => spans.some((span) => isReceive(span, 'queue'));
 
 function isReceive({ operation, attributes }: SentSpan, origin: Origin): boolean {
   return operation === 'receive' && attributes['stablehooks.origin'] === origin;
