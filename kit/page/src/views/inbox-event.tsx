@@ -14,7 +14,7 @@ import { REFRESH_MS } from './inbox-list';
 const GOOD_OUTCOMES: Readonly<Record<string, string>> = {
   handled: 'ran: its handler finished',
   duplicate: 'was done before, so it did not run again',
-  queued: 'is stored, and runs in a worker or in a process that has a handler for its type',
+  queued: 'is stored, and runs in a worker or in a process with a handler for its type',
 };
 /** The others. */
 const BAD_OUTCOMES: Readonly<Record<string, string>> = {
