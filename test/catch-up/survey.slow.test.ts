@@ -37,7 +37,7 @@ test.each(FOUND)('no event is missing on a server where one once was: %j', (serv
   expect(pollServer({ ...FOUND_BASE, ...server }).missed).toBe(0);
 });
 
-const SERVERS = atNight(10_000, 2_000);
+const SERVERS = atNight(10_000, 1_000);
 
 test(`on ${SERVERS} random servers, no event before a watermark and outside the gaps is missing`, {
   timeout: 600_000,
@@ -249,7 +249,7 @@ test.each(Object.entries(MISTAKES))(
         detected += missed;
         return missed === 0;
       }),
-      { numRuns: 3_000, endOnFailure: true },
+      { numRuns: atNight(3_000, 1_000), endOnFailure: true },
     );
     expect(detected).toBeGreaterThan(0);
   },

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { type InboxState, memoryInbox, type UnknownEvent } from 'stablehooks';
 import { type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
 import { expect, test } from 'vitest';
+import { atNight } from '../nightly.js';
 import { ownRedis } from '../services/own-redis.js';
 import { describeWithRedis } from '../services/with-redis.js';
 
@@ -159,7 +160,7 @@ describeWithRedis('the Redis inbox with ordering keys', () => {
         const left = (await own.redis.keys(`{${prefix}}:*`)).map((key) => key.slice(prefix.length + 3));
         expect(left.filter((key) => /^(holder|waiting):/.test(key))).toEqual([]);
       }),
-      { numRuns: 300 },
+      { numRuns: atNight(300, 100) },
     );
     // 18,000 round trips and more: minutes, when several processes keep both cores busy.
   }, 600_000);

@@ -1,4 +1,4 @@
-/** Bursts of 5,000 deliveries over HTTP against Postgres, with fewer connections than deliveries and handlers want. */
+/** Bursts of deliveries over HTTP against Postgres, with fewer connections than deliveries and handlers want. */
 import { once } from 'node:events';
 import { Agent, createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -8,11 +8,12 @@ import { migratePostgres, type PgClientLike, postgresInbox } from 'stablehooks/i
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent, type SignedRequest, signedRequest } from 'stablehooks/testing';
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+import { atNight } from '../nightly.js';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
 import { secret } from './delivery.js';
 
-const DELIVERIES = 5_000;
+const DELIVERIES = atNight(5_000, 1_000);
 /** How many deliveries are on their way at the same time. */
 const SOCKETS = 200;
 const CONNECTIONS = 5;
