@@ -6,6 +6,7 @@ declare const Bun: {
   serve(options: {
     readonly port: number;
     readonly hostname: string;
+    readonly idleTimeout: number;
     readonly fetch: (request: Request) => Promise<Response>;
   }): { readonly port: number };
 };
@@ -13,6 +14,8 @@ declare const Bun: {
 const { port } = Bun.serve({
   port: 0,
   hostname: '127.0.0.1',
+  // Bun closes a connection after 10 s without bytes; the checks take longer on a busy machine.
+  idleTimeout: 120,
   fetch: (request) => answer(request, inboxChecks),
 });
 console.log(`http://127.0.0.1:${port}`);
