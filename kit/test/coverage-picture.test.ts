@@ -191,7 +191,7 @@ describe('the picture of the coverage', () => {
     expect(picture.desc).toContain('202 events: 202 by push');
   });
 
-  test('events from before the opening date are shown', () => {
+  test('events from before the start date are shown', () => {
     const events = Array.from({ length: 50 }, (_, index) => event({ at: NOW - (20 + index / 10) * HOUR }));
     const picture = draw({ events });
     expect(picture.marks('transfer.settled', 'push')).toBe(50);

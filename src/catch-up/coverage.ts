@@ -164,7 +164,7 @@ export function* surveyList(options: SurveyOptions): Survey {
     for (;;) {
       const judged = isComplete(whole, MIN_CAP) ? complete(whole) : yield* judgeWindow(whole, target());
       const proven = judged.proof.from <= target() || judged.verdict === 'complete';
-      // Until the watermark leaves the opening date there is nothing to prove.
+      // Until the watermark leaves the start date there is nothing to prove.
       const isEarly = settledAt() <= target() && oldestTime([whole], Number.NEGATIVE_INFINITY) <= target();
       if (proven || isEarly) return conclude([judged]);
       // Smaller than the limit: the whole list, or a cap. A larger limit cannot tell which.

@@ -40,8 +40,8 @@ export interface Advance {
  * Moves the watermark on and keeps what is not proven as gaps. A gap that a proof covers is closed; one that ends where
  * this poll begins and is still not proven becomes longer.
  *
- * @param state - the state with the opening date of this poll.
- * @param wasAhead - whether the opening date of the last poll was set by a wrong clock.
+ * @param state - the state with the start date of this poll.
+ * @param wasAhead - whether the start date of the last poll was set by a wrong clock.
  */
 export function advance(
   state: PollState,
@@ -53,16 +53,16 @@ export function advance(
   // It isn't known what a wrong clock skipped.
   const ever = Math.min(0, settledAt);
   const start = wasAhead ? ever : isAhead ? (state.since ?? ever) : survey.watermark;
-  // An event that was created at the opening date itself counts.
+  // An event that was created at the start date itself counts.
   const begin = start === state.since ? start - 1 : start;
   const watermark = Math.max(start, state.since ?? start, settledAt);
 
-  const proofs = limitToOpening(limitProofs(survey.proofs, state.gaps), state);
+  const proofs = limitToStart(limitProofs(survey.proofs, state.gaps), state);
   const shrunk = state.gaps.map((gap) => (gap.acknowledged ? gap : shrink(gap, { proofs, settledAt })));
   const closed = state.gaps.filter((_, index) => isEmpty(shrunk[index]));
   const kept = shrunk.filter((gap) => !isEmpty(gap));
 
-  // Until the watermark leaves the opening date there is nothing to prove.
+  // Until the watermark leaves the start date there is nothing to prove.
   const missing = watermark > start ? EVENT_TYPES.filter((type) => proofs[type].from > begin) : [];
   const ends = new Map(missing.map((type) => [type, Math.min(proofs[type].from, watermark)]));
   const extended = kept.map((gap) => extend(gap, { start, ends }));
@@ -113,8 +113,8 @@ export function limitProofs(proofs: Proofs, gaps: readonly StoredGap[]): Proofs 
   return Object.fromEntries(limited) as Proofs;
 }
 
-/** No answer proves anything of before the opening date: what it shows from there is skipped. */
-function limitToOpening(proofs: Proofs, { since }: PollState): Proofs {
+/** No answer proves anything of before the start date: what it shows from there is skipped. */
+function limitToStart(proofs: Proofs, { since }: PollState): Proofs {
   const begin = since === null ? Number.NEGATIVE_INFINITY : since - 1;
   const limited = EVENT_TYPES.map((type) => {
     const { from, reason } = proofs[type];
@@ -220,7 +220,7 @@ const REASONS: Readonly<Record<GapReason, string>> = {
   malformed: 'an element of the list is not an event. Report it to the service',
   'no-answer': 'the list was not read, or what it showed was not recorded',
   clock:
-    'the stored watermark or opening date was in the future, because a clock was wrong. Check the clocks, and compare the books of that time with reconcile',
+    'the stored watermark or start date was in the future, because a clock was wrong. Check the clocks, and compare the books of that time with reconcile',
 };
 
 /** Why something is not proven, and what to do, as a sentence. */

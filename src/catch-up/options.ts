@@ -36,14 +36,14 @@ export interface PollerOptions {
   /** How long no other process polls when this one dies, in ms. @default 30_000 */
   readonly leaseMs?: number | undefined;
   /**
-   * The opening date: events created before it are neither recorded nor handled, and no event created from it on can be
+   * The start date: events created before it are neither recorded nor handled, and no event created from it on can be
    * missing. The first poll stores it in the inbox. Later, an earlier date opens the poller for older events, of which
    * nothing is proven, and a later date changes nothing. A date in the future counts as the first poll.
    *
    * @default the first poll, by the earlier of this clock and the service's, or `lagMs` before this one alone
    */
   readonly since?: Date | undefined;
-  /** Records and handles listed events of any age. Nothing is proven of those from before the opening date. @default false */
+  /** Records and handles listed events of any age. Nothing is proven of those from before the start date. @default false */
   readonly backfill?: boolean | undefined;
   /** Takes a line for each gap, and for what is wrong with the wiring. @default console */
   readonly logger?: Logger | undefined;

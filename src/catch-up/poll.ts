@@ -79,11 +79,11 @@ async function pollUnderLease(
   const { state } = lease;
   const problems: PollProblem[] = [];
   const halt = AbortSignal.any([signal, lease.lost]);
-  const openingBy = (clocks: Clocks) => toOpening(settings, { state, clocks });
+  const startBy = (clocks: Clocks) => toStart(settings, { state, clocks });
 
   const list = createListReader({ ...settings, startedAt, signal: halt });
   const first = state.watermark === null;
-  const watermark = state.watermark ?? openingBy(list.clocks()).since;
+  const watermark = state.watermark ?? startBy(list.clocks()).since;
   const { limit: lastLimit } = state;
   let { oldest } = state;
   const settledAt = startedAt - lagMs;
@@ -102,19 +102,18 @@ async function pollUnderLease(
   });
   // Without an answer, the service's clock is not known: ours can be ahead of it by `lagMs`.
   const { until, latest } = list.clocks();
-  const opening = openingBy({ until: survey.answered ? until : Math.min(until, settledAt), latest });
+  const start = startBy({ until: survey.answered ? until : Math.min(until, settledAt), latest });
 
-  const taken = [...list.found(opening.takeFrom).values()];
+  const taken = [...list.found(start.takeFrom).values()];
   const { found, failure } = await recordFound(taken, settings);
   if (failure !== undefined) problems.push(failure);
 
   // A poll that was stopped before it read the whole list has found no gap.
   const isWhole = survey.answered && failure === undefined && !halt.aborted;
-  // Otherwise an opening date that is stored stays.
-  const since = isWhole ? opening.since : (state.since ?? opening.since);
-  const opened = { ...state, since: since === Number.NEGATIVE_INFINITY ? null : since };
-  const next = advance(opened, { ...survey, answered: isWhole }, opening);
-  const wasAhead = survey.isAhead || (survey.answered && opening.wasAhead);
+  // Otherwise a start date that is stored stays.
+  const since = isWhole ? start.since : (state.since ?? start.since);
+  const next = advance({ ...state, since }, { ...survey, answered: isWhole }, start);
+  const wasAhead = survey.isAhead || (survey.answered && start.wasAhead);
   if (wasAhead) problems.push(problemOf('ERR_WATERMARK_AHEAD'));
   // The header has whole seconds (RFC 9110, 6.6.1).
   const isClockBehind = survey.until < startedAt - lagMs - 1_000;
@@ -136,7 +135,7 @@ async function pollUnderLease(
     fetched: list.size(),
     skipped: list.size() - taken.length,
     requests: list.requests(),
-    problems: [...problems, ...list.problems(opening.takeFrom), ...redriven.problems],
+    problems: [...problems, ...list.problems(start.takeFrom), ...redriven.problems],
     diagnosis:
       halt.aborted || saved !== true
         ? 'This poll proves nothing, because it was stopped or its result was not saved: `problems` says why.'
@@ -221,8 +220,8 @@ async function oldestReceived(
 }
 
 /** Which events the poller takes. Times are epoch ms. */
-interface Opening {
-  /** The opening date, which the inbox keeps; `-Infinity` for an inbox that was polled before there was one. */
+interface Start {
+  /** The start date, which the inbox keeps. */
   readonly since: number;
   /** Events created before this are skipped. */
   readonly takeFrom: number;
@@ -231,18 +230,18 @@ interface Opening {
 }
 
 /**
- * The opening date moves only until the first poll with an answer has ended: later, what a changed `since` would add is
+ * The start date moves only until the first poll with an answer has ended: later, what a changed `since` would add is
  * before the watermark and not proven, and what it would take away would be lost.
  *
  * One that neither clock has reached moves back by as much as the watermark does: so far back from now as polls had
  * covered. It isn't known what was skipped before that.
  */
-function toOpening(
+function toStart(
   { since: given, backfill, lagMs }: Pick<PollerSettings, 'since' | 'backfill' | 'lagMs'>,
   { state, clocks: { until, latest } }: { readonly state: PollState; readonly clocks: Clocks },
-): Opening {
+): Start {
   const { since: stored, watermark } = state;
-  let since = stored ?? (watermark === null ? until : Number.NEGATIVE_INFINITY);
+  let since = stored ?? until;
   if (since > latest) since = until - Math.max(0, (watermark ?? since) - since);
   if (watermark === null) since = Math.min(given ?? since, until);
   const takeFrom = backfill ? Number.NEGATIVE_INFINITY : Math.min(given ?? since, since);
@@ -277,7 +276,7 @@ function oldestGap({ gaps }: PollState): number | undefined {
   return open.length === 0 ? undefined : Math.min(...open.map(({ from }) => from));
 }
 
-/** New, but from between the opening date and the watermark and from no gap, where every event should be known. */
+/** New, but from between the start date and the watermark and from no gap, where every event should be known. */
 function isLate(
   { event, at, result }: FoundEvent,
   { state, since }: { readonly state: PollState; readonly since: number },

@@ -15,7 +15,7 @@ export interface PollProblem {
  * - `ERR_EVENT_MALFORMED`: an element of the list is not an event. A gap contains it.
  * - `ERR_EVENT_CONFLICT`: two events with one id differ. The first is used.
  * - `ERR_EVENT_LATE`: events were listed only after the watermark had passed them. Raise `lagMs`.
- * - `ERR_WATERMARK_AHEAD`: the stored watermark, or the opening date as well, was in the future, because a clock was
+ * - `ERR_WATERMARK_AHEAD`: the stored watermark, or the start date as well, was in the future, because a clock was
  *   wrong.
  * - `ERR_CLOCK_BEHIND`: the service's clock is behind ours by more than `lagMs`, and the watermark follows it.
  * - `ERR_POLL_BUSY`: another process polls.
@@ -40,7 +40,7 @@ const MESSAGES = {
   ERR_LEASE_LOST:
     'Another process took over the lease to poll, so the watermark was not saved. Raise leaseMs if this happens often.',
   ERR_WATERMARK_AHEAD:
-    'The stored watermark was in the future, because a clock was wrong. It moves back, as does an opening date in the future, and what the list does not prove is a gap. Check the clocks.',
+    'The stored watermark was in the future, because a clock was wrong. It moves back, as does a start date in the future, and what the list does not prove is a gap. Check the clocks.',
   ERR_CLOCK_BEHIND:
     "The `Date` header of the service's answers is older than this machine's clock by more than lagMs, and the watermark follows it. Check both clocks, and whether a cache answers for the service.",
   ERR_EVENT_LATE:

@@ -11,13 +11,13 @@ export interface PollReport {
   /** Whether this poll has proven everything from the last watermark to the new one: it has neither opened nor extended a gap. */
   readonly proven: boolean;
   /**
-   * Every event of the five types created from the opening date (`since`) up to this time is in the inbox, except in the
+   * Every event of the five types created from the start date (`since`) up to this time is in the inbox, except in the
    * gaps. ISO; `null` when another process polls, the inbox failed, or the list has not answered yet.
    */
   readonly watermark: string | null;
   /** How many different readable events the answers of this poll contain. */
   readonly fetched: number;
-  /** Of `fetched`, the events created before the opening date, which are neither recorded nor handled. */
+  /** Of `fetched`, the events created before the start date, which are neither recorded nor handled. */
   readonly skipped: number;
   /** Of `fetched`, the events that the inbox did not know before this poll, unknown types included. */
   readonly new: number;
@@ -32,7 +32,7 @@ export interface PollReport {
    */
   readonly waiting: number;
   /**
-   * Of `new`, the events created from the opening date on that the list calls `delivered`: an endpoint answered 2xx, but
+   * Of `new`, the events created from the start date on that the list calls `delivered`: an endpoint answered 2xx, but
    * this inbox did not record them.
    */
   readonly deliveredButUnseen: number;

@@ -56,7 +56,7 @@ test('an element that is not an event is reported, does not stop the others, and
   expect(report.problems.map(({ code }) => code)).toContain('ERR_EVENT_MALFORMED');
   expect(report).toMatchObject({ proven: false, fetched: 1, handled: 1 });
   expect(report.gaps).toMatchObject([
-    // An event that was created at the opening date itself counts.
+    // An event that was created at the start date itself counts.
     { types: EVENT_TYPES, from: new Date(START - 10 * HOUR_MS - 1).toISOString(), reason: 'malformed' },
   ]);
   expect(handled).toEqual(['a']);
@@ -70,7 +70,7 @@ test.each([
   'Sun, 01 Feb 2026 00:00:00 GMT',
   '0',
 ])(
-  'an element with the date %j, which is no RFC 3339 date-time, is reported and in a gap, although Date.parse may read it as before the opening date',
+  'an element with the date %j, which is no RFC 3339 date-time, is reported and in a gap, although Date.parse may read it as before the start date',
   async (created_at) => {
     const list = [event('a', { minutes: 10 }), event('b', { created_at })];
     const { poller, handled } = setUp(await startList(() => list));
@@ -203,7 +203,7 @@ test('a watermark in the future is reported, and a complete list moves it back',
   const now = Date.now();
   const { inbox, poller } = setUp(client, { runtime: { now: () => now } });
   await inbox.acquirePoll({ holder: 'fast clock', leaseMs: 0 });
-  const state = { since: null, watermark: now + HOUR_MS, gaps: [], limit: 0, oldest: null };
+  const state = { since: now - HOUR_MS, watermark: now + HOUR_MS, gaps: [], limit: 0, oldest: null };
   await inbox.savePoll(state, { holder: 'fast clock', leaseMs: 0 });
   const report = await poller.pollOnce();
   expect(report.problems.map(({ code }) => code)).toContain('ERR_WATERMARK_AHEAD');

@@ -19,7 +19,7 @@ interface Faults {
   /** Events before the watermark and outside the gaps that the inbox does not have. */
   readonly missed: number;
   readonly twice: number;
-  /** Events from before the opening date that the poller handled. */
+  /** Events from before the start date that the poller handled. */
   readonly old: number;
 }
 
@@ -123,7 +123,7 @@ async function run(server: SimulatedServer): Promise<Faults> {
   return { missed, twice: [...effects.values()].filter((count) => count > 1).length, old: old.length };
 }
 
-test('with random servers and failing handlers, no event before the watermark is missing from the inbox, none takes effect twice, and none from before the opening date is handled', {
+test('with random servers and failing handlers, no event before the watermark is missing from the inbox, none takes effect twice, and none from before the start date is handled', {
   timeout: 300_000,
 }, async () => {
   await fc.assert(

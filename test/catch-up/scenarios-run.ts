@@ -50,7 +50,7 @@ export interface RunResult {
   readonly lines: readonly string[];
   /** The changes of the operator, with their times. */
   readonly changes: readonly { readonly time: number; readonly change: string }[];
-  /** Ids of the events that were created after the opening date, listed at the last poll, and are not in the inbox. */
+  /** Ids of the events that were created after the start date, listed at the last poll, and are not in the inbox. */
   readonly unseen: readonly string[];
   /** The ids of the events that took effect. */
   readonly handled: ReadonlySet<string>;

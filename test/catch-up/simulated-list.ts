@@ -225,7 +225,7 @@ export function createList(server: SimulatedServer): SimulatedList {
 
 /** Compares what a poller has recorded and calls proven with what the list had. */
 export interface Audit {
-  /** The events that are missing after a poll: created from the opening date up to the watermark, in no gap, not recorded. */
+  /** The events that are missing after a poll: created from the start date up to the watermark, in no gap, not recorded. */
   missed(poll: {
     readonly before: PollState;
     readonly after: PollState;

@@ -287,13 +287,13 @@ test('a window whose confirmation fails is not proven, and is not asked for agai
   expect(probes.whole).toBe(1);
 });
 
-test('the opening date has nothing before it to prove: while it is not settled, one request is enough', () => {
+test('the start date has nothing before it to prove: while it is not settled, one request is enough', () => {
   const shuffled = marks(2_000).map((mark, index) => ({ ...mark, at: timeOf((index * 7) % 50) }));
   const ask = (watermark: number) => survey((query) => cut(shuffled, query), { watermark }).requests;
   expect(ask(SETTLED_AT)).toBe(1);
   expect(ask(NOW)).toBe(1);
   expect(ask(SETTLED_AT - 1)).toBeGreaterThan(1);
-  // An answer without an event from before the opening date can be a part of what came after it.
+  // An answer without an event from before the start date can be a part of what came after it.
   const after = (at: number) =>
     survey((query) => cut(marks(2_000), query).map((mark) => ({ ...mark, at })), { watermark: NOW });
   expect(after(NOW).requests).toBe(1);

@@ -65,7 +65,7 @@ test('an unseen event is recorded and due immediately, but not if the ledger has
   expect(await inbox.find('evt_booked')).toBeUndefined();
 });
 
-test('events from before the opening date of the poller are left alone', async () => {
+test('events from before the start date of the poller are left alone', async () => {
   const inbox = makeInbox();
   const opening = Date.parse('2026-03-01T06:00:00Z');
   await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
@@ -286,7 +286,7 @@ test('books do not agree while the list has an element whose date is no RFC 3339
   });
 });
 
-test('a first poll, whose watermark is still the opening date, has proven nothing, not even of that time', async () => {
+test('a first poll, whose watermark is still the start date, has proven nothing, not even of that time', async () => {
   const inbox = makeInbox();
   const since = SINCE.getTime();
   await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });

@@ -66,7 +66,7 @@ test('a poll that proves something changes the words, which name the time that i
   await savePoll(app, []);
   await page.getByText(/^Proven up to .*\d/).waitFor();
   await page.getByText('That is 1 h ago; nothing is proven of the time since.').waitFor();
-  await page.getByText('None between the opening date and the watermark.').waitFor();
+  await page.getByText('None between the start date and the watermark.').waitFor();
 });
 
 test('a poll that fails shows what it reported, its problems and when', async () => {

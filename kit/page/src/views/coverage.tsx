@@ -167,7 +167,7 @@ function Gaps({ gaps, watermark }: Pick<CoverageReport, 'gaps' | 'watermark'>) {
         <p class="faint">
           {watermark === null
             ? 'Unknown before the first poll.'
-            : 'None between the opening date and the watermark.'}
+            : 'None between the start date and the watermark.'}
         </p>
       ) : (
         <ul class="coverage-gaps">

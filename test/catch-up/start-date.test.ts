@@ -1,4 +1,4 @@
-/** The opening date: which listed events the poller takes, and which raise an alarm. */
+/** The start date: which listed events the poller takes, and which raise an alarm. */
 import { createReceiver, EVENT_TYPES, memoryInbox, type UnknownEvent } from 'stablehooks';
 import { createPoller, type ListedEvents, type PollerOptions } from 'stablehooks/catch-up';
 import { expect, test } from 'vitest';
@@ -98,7 +98,7 @@ test.each(['oldest', 'newest'] as const)(
   },
 );
 
-test('without since, the opening date is the first poll, and later polls keep it', async () => {
+test('without since, the start date is the first poll, and later polls keep it', async () => {
   const it = setUp();
   it.events.push(...history(1));
   expect(await it.poll()).toMatchObject({ proven: true, fetched: 24, skipped: 24, new: 0 });
@@ -119,7 +119,7 @@ test("without the service's clock, our clock can be ahead by lagMs: an event aft
   expect(it.handled).toEqual(['new']);
 });
 
-test('an opening date in the future counts as the first poll, also when only our own clock is ahead', async () => {
+test('a start date in the future counts as the first poll, also when only our own clock is ahead', async () => {
   for (const options of [
     { since: new Date(START + DAY_MS) },
     { runtime: { now: () => START + DAY_MS } },
@@ -135,7 +135,7 @@ test('an opening date in the future counts as the first poll, also when only our
   }
 });
 
-test('a first poll without an answer fixes the opening date lagMs before it, because our clock can be ahead by that, and no watermark', async () => {
+test('a first poll without an answer fixes the start date lagMs before it, because our clock can be ahead by that, and no watermark', async () => {
   const it = setUp();
   it.service.up = false;
   await it.poll();
@@ -161,7 +161,7 @@ test('no event is skipped that was created after a first poll without an answer 
   expect(it.handled).toEqual(['new']);
 });
 
-test('backfill handles events of any age, and those from before the opening date raise no alarm', async () => {
+test('backfill handles events of any age, and those from before the start date raise no alarm', async () => {
   const it = setUp();
   it.events.push(...history(1));
   await it.poll();
@@ -176,7 +176,7 @@ test('backfill handles events of any age, and those from before the opening date
   expect(problems.map(({ code }) => code)).toEqual(['ERR_EVENT_LATE']);
 });
 
-test('a later since in an inbox that has an opening date takes no event away, such as new Date() at each start', async () => {
+test('a later since in an inbox that has a start date takes no event away, such as new Date() at each start', async () => {
   const it = setUp();
   await it.poll({ since: new Date(it.clock.now) });
   it.clock.now += DAY_MS;
@@ -184,7 +184,7 @@ test('a later since in an inbox that has an opening date takes no event away, su
   expect(await it.poll({ since: new Date(it.clock.now) })).toMatchObject({ skipped: 0, handled: 1 });
 });
 
-test('an earlier since in an inbox that has an opening date takes older events and raises no alarm for them', async () => {
+test('an earlier since in an inbox that has a start date takes older events and raises no alarm for them', async () => {
   const it = setUp();
   await it.poll({ since: new Date(START) });
   it.events.push(...history(2));
@@ -193,20 +193,7 @@ test('an earlier since in an inbox that has an opening date takes older events a
   expect(report).toMatchObject({ skipped: 24, handled: 24, deliveredButUnseen: 0, gaps: [], problems: [] });
 });
 
-test('an inbox that was polled before there was an opening date takes every event, as before', async () => {
-  const it = setUp();
-  await it.inbox.acquirePoll({ holder: 'release 0', leaseMs: MINUTE_MS });
-  const landed = { since: null, watermark: START - DAY_MS, gaps: [], limit: 0, oldest: null };
-  await it.inbox.savePoll(landed, { holder: 'release 0', leaseMs: 0 });
-  it.events.push(listed('old', START - 2 * DAY_MS));
-  it.clock.now += MINUTE_MS;
-  const report = await it.poll({ since: new Date(START) });
-  expect(report).toMatchObject({ skipped: 0, handled: 1 });
-  expect(report.problems.map(({ code }) => code)).toEqual(['ERR_EVENT_LATE']);
-  expect((await it.inbox.acquirePoll({ holder: 'test', leaseMs: 0 }))?.since).toBeNull();
-});
-
-test('a created_at with a leap second and lower-case letters is compared with the opening date', async () => {
+test('a created_at with a leap second and lower-case letters is compared with the start date', async () => {
   const it = setUp();
   const at = (created_at: string) => ({ ...listed(created_at, 0), created_at });
   await it.poll({ since: new Date('2016-12-31T00:00:00Z') });
@@ -292,7 +279,7 @@ test('a first poll that looks back proves nothing if the inbox fails when it is 
   expect(await poll()).toMatchObject({ proven: false, gapsOpened: [{ reason: 'removed' }] });
 });
 
-test('what is malformed and older than the opening date is no problem', async () => {
+test('what is malformed and older than the start date is no problem', async () => {
   const it = setUp();
   const broken = (at: number) => ({ id: 'broken', created_at: new Date(at).toISOString() }) as UnknownEvent;
   const client = (value: unknown) => ({
@@ -313,7 +300,7 @@ test('what is malformed and older than the opening date is no problem', async ()
 });
 
 test.each([0, 2])(
-  'an opening date that a fast clock set moves back when the clock is right: after %i more polls, no event since the first is skipped',
+  'a start date that a fast clock set moves back when the clock is right: after %i more polls, no event since the first is skipped',
   async (polls) => {
     const it = setUp();
     it.service.saysItsTime = false;
@@ -347,7 +334,7 @@ test.each([0, 2])(
       gapsOpened: [{ reason: 'clock', from: '1970-01-01T00:00:00.000Z' }],
       problems: [{ code: 'ERR_WATERMARK_AHEAD' }],
     });
-    expect(report.diagnosis).toContain('opening date was in the future');
+    expect(report.diagnosis).toContain('start date was in the future');
     expect(lines).toHaveLength(1);
 
     it.clock.now += 10 * MINUTE_MS;
@@ -364,7 +351,7 @@ test.each([0, 2])(
   },
 );
 
-test('an opening date that is in the future stays while the list does not answer, and the first answer moves it back', async () => {
+test('a start date that is in the future stays while the list does not answer, and the first answer moves it back', async () => {
   const it = setUp();
   const poll = (aheadMs: number) => it.poll({ runtime: { now: () => it.clock.now + aheadMs } });
   it.service.up = false;
@@ -376,7 +363,7 @@ test('an opening date that is in the future stays while the list does not answer
   expect((await it.inbox.pollState()).since).toBe(START);
 });
 
-test('a watermark in the future does not move back before the opening date', async () => {
+test('a watermark in the future does not move back before the start date', async () => {
   const it = setUp();
   await it.poll();
   it.service.saysItsTime = false;
