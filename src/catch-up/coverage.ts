@@ -1,5 +1,5 @@
 /**
- * What the answers of the list prove. Pure: no request, clock or inbox.
+ * Judges what the answers of the list prove. Pure: no request, clock or inbox.
  *
  * The model: an answer contains `min(|S|, L, C)` of the matching events `S`, where `L` is the limit of the query and
  * `C` an unspecified cap of the server. Which events it contains and in which order is not specified either.
@@ -56,7 +56,7 @@ export interface ListVerdict {
   readonly disorderMs: number | null;
 }
 
-/** What is proven of a type: every event created after `from` and up to `settledAt` of the survey is in the answers. */
+/** The proof of a type: every event created after `from` and up to `settledAt` of the survey is in the answers. */
 export interface Proof {
   /** Epoch ms. `-Infinity`: every event. `Infinity`: nothing is proven. */
   readonly from: number;
@@ -64,7 +64,7 @@ export interface Proof {
   readonly reason: GapReason;
 }
 
-/** What a survey depends on. Times are epoch ms. */
+/** The input of a survey. Times are epoch ms. */
 export interface SurveyOptions {
   /** Up to here every event is recorded, or it is in a gap. */
   readonly watermark: number;
@@ -104,7 +104,7 @@ export interface SurveyResult {
   readonly limit: number;
   /** The oldest event of the list, of this survey or the last one that knew it; `null` for an empty list. */
   readonly oldest: OldestListed | null;
-  /** Events created up to here can have been removed from the list; `null` if there is no sign of that. */
+  /** Events created up to here can have been removed from the list; `null` without a sign of that. */
   readonly removedUntil: number | null;
 }
 
@@ -141,7 +141,7 @@ export function* surveyList(options: SurveyOptions): Survey {
   };
   /** A watermark that both clocks have not reached was set by a clock that was wrong: it proves nothing. */
   const isAhead = () => watermark() > latest();
-  /** What is not proven begins here. */
+  /** The unproven part begins here. */
   const start = () => (isAhead() ? Number.NEGATIVE_INFINITY : watermark());
   const target = () => Math.min(start(), options.target ?? start());
 
@@ -201,13 +201,13 @@ export function* surveyList(options: SurveyOptions): Survey {
       else if (!isWhole(part.answer)) judged.push(yield* judgeWindow(part.answer, settledAt()));
       else judged.push(filter === null ? complete(part.answer) : unproven(part.answer, filter));
     }
-    // What no type proves by itself, the window of the whole can prove.
+    // The window of the whole can prove what no type proves by itself.
     const helps =
       judgedWhole.proof.reason === 'not-reached' && judged.some(({ proof }) => proof.from > settledAt());
     return conclude([helps ? yield* judgeWindow(whole, settledAt()) : judgedWhole, ...judged]);
   }
 
-  /** What the answer proves as the newest part of the list. It is confirmed by a second query if it begins before `reach`. */
+  /** Judges an answer as the newest part of the list. It is confirmed by a second query if it begins before `reach`. */
   function* judgeWindow(answer: ListAnswer, reach: number): Survey<Judged> {
     const order = readOrder(answer, disorderMs);
     if (order === null) return unproven(answer, 'no-order');
@@ -267,14 +267,14 @@ export function* surveyList(options: SurveyOptions): Survey {
 
   /**
    * An event that is older than the oldest one before was listed late, and shows nothing of the others. If that one was
-   * dated in the future, those that were created since are older, too, and count.
+   * dated in the future, those that were created since are older as well, and count.
    */
   function oldestNow(): number {
     const before = oldest?.at ?? Number.NEGATIVE_INFINITY;
     return oldestTime(answers, Math.min(before, oldest?.seenAt ?? before));
   }
 
-  /** What a complete answer proves: everything, unless events have been removed from the list. */
+  /** A complete answer proves everything unless events have been removed from the list. */
   function complete(answer: ListAnswer): Judged {
     let from = Number.NEGATIVE_INFINITY;
     if (oldest !== null && (oldest.at === null || oldestNow() > oldest.at)) {
@@ -290,11 +290,11 @@ export function* surveyList(options: SurveyOptions): Survey {
     return { query: answer, answer, verdict: 'complete', proof: { from, reason: 'removed' } };
   }
 
-  /** What the next poll needs to know to notice that events have been removed. */
+  /** The oldest event, by which the next poll notices that events have been removed. */
   function oldestToKeep(judged: readonly Judged[]): OldestListed | null {
     const parts = judged.filter(({ query }) => query.type !== null);
     const isWhole = (parts.length > 0 ? parts : judged).every(({ verdict }) => verdict === 'complete');
-    // While the event that is known is listed, nothing newer has been removed, also when a list was cut meanwhile.
+    // While the event that is known is listed, nothing newer has been removed, even if a list was cut meanwhile.
     if (!isWhole) return oldest ?? { at: null, seenAt: until() };
     const at = oldestNow();
     return Number.isFinite(at) ? { at, seenAt: until() } : null;
@@ -327,7 +327,7 @@ export function* surveyList(options: SurveyOptions): Survey {
     return answers.some(({ size, limit }) => size > limit);
   }
 
-  /** What is left of a proof after all answers and elements that cannot be read are known. */
+  /** Limits a proof by the other answers and by elements that cannot be read. */
   function limitProof({ answer, verdict, proof }: Judged): Proof {
     if (answer === null || proof.from >= settledAt()) return { ...proof, from: Number.POSITIVE_INFINITY };
     if (verdict === 'complete' && answer.type !== null && ignoresLimit()) return nothing('no-order');
@@ -339,7 +339,7 @@ export function* surveyList(options: SurveyOptions): Survey {
       // An event from before the start can have been removed in the meantime.
       [from, reason] = [at > start() ? Number.POSITIVE_INFINITY : Math.max(from, at), 'contradiction'];
     }
-    // What cannot be read cannot be recorded.
+    // An element that cannot be read cannot be recorded.
     for (const at of answers.flatMap(({ unreadable }) => unreadable)) {
       if (at === null) [from, reason] = [Number.POSITIVE_INFINITY, 'malformed'];
       else if (at > from && at <= settledAt()) [from, reason] = [at, 'malformed'];
@@ -421,7 +421,7 @@ interface Order {
   readonly events: readonly EventKey[];
   /** When the oldest event was created, by {@link REACH_EVENTS} events. */
   readonly tail: number;
-  /** By how much an event is newer than its place, at most, in ms. In a list by listing, the lag makes it look so, too. */
+  /** By how much an event is newer than its place, at most, in ms. In a list by listing, the lag has the same look. */
   readonly sink: number;
 }
 

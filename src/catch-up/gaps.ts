@@ -24,7 +24,7 @@ export interface Gap {
   readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: string } | null;
 }
 
-/** What a survey changes. */
+/** The changes by a survey. */
 export interface Advance {
   /** The next state of the poller. */
   readonly state: PollState;
@@ -123,7 +123,7 @@ function limitToStart(proofs: Proofs, { since }: PollState): Proofs {
   return Object.fromEntries(limited) as Proofs;
 }
 
-/** What is left of a gap that the answers of this poll prove in part or whole. */
+/** The rest of a gap that the answers of this poll prove in part or whole. */
 function shrink(
   gap: StoredGap,
   { proofs, settledAt }: Pick<SurveyResult, 'proofs' | 'settledAt'>,
@@ -270,7 +270,7 @@ const ACKNOWLEDGE_LEASE_MS = 10_000;
 
 /**
  * Accepts a gap without a proof, such as after a comparison of the books. The gap stays in the inbox as a record of who
- * accepted it, why and when, and no poll reports it again. What a poll has added to it since it was reported stays open.
+ * accepted it, why and when, and no poll reports it again. A part that a poll has added since the report stays open.
  *
  * @param gap - a gap of a report or of {@link listGaps}; `from`, `until` and `openedAt` identify it.
  * @returns the acknowledged gap; `null`, and nothing changed, while another process polls.

@@ -13,7 +13,7 @@ interface LeaseSettings {
 
 /** The right to poll. One process has it at a time. */
 export interface PollLease {
-  /** What the last poll saved. */
+  /** The state that the last poll saved. */
   readonly state: PollState;
   /** Aborts when another process has taken over. */
   readonly lost: AbortSignal;

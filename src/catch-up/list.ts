@@ -46,7 +46,7 @@ export interface ListedEvents {
 export interface MalformedElement {
   /** Its position in the answer, from 0. */
   readonly index: number;
-  /** What is missing or wrong. */
+  /** The names of the fields that are missing or wrong. */
   readonly fields: readonly string[];
   /** The element itself, if it is known: its type and time then show whether it matters. */
   readonly value?: unknown;
@@ -137,7 +137,7 @@ export function createListReader({
     const unreadable = elements
       .filter(({ value }) => canBeKnownType(value))
       .map(({ value }) => timeOf(value));
-    // What the client did not keep can be anything.
+    // Elements that the client did not keep can be anything.
     if (list.size > list.events.length + list.problems.length) unreadable.push(null);
     return {
       ...query,
@@ -227,7 +227,7 @@ function canBeKnownType(element: unknown): boolean {
 
 /**
  * When it was created, epoch ms; `null` for what is no RFC 3339 date-time: `Date.parse` reads a date alone, a time without
- * an offset and `0`, too, and what it makes of them is not when the event was created.
+ * an offset and `0` as well, and returns another time than the event's.
  */
 function timeOf(element: unknown): number | null {
   const text = stringField(element, 'created_at');
@@ -254,7 +254,7 @@ function malformedProblems(elements: readonly MalformedElement[]): readonly Poll
     elements.length === 1
       ? `An element of the list, at index ${index}, is not an event:`
       : `${elements.length} elements of the list are not events. The first one is at index ${index}:`;
-  const message = `${which} ${what}. What is not an event is not recorded, and a gap contains it. Report it to the service.`;
+  const message = `${which} ${what}. It is not recorded, and a gap contains it. Report it to the service.`;
   return [{ code: 'ERR_EVENT_MALFORMED', message }];
 }
 

@@ -198,7 +198,7 @@ async function redriveDue(
 const FIRST_RECORDS = 500;
 
 /**
- * The oldest of the first events that the inbox received, if it was created by then: a list that shows only newer ones
+ * The oldest of the first events that the inbox received, if it was created before `settledAt`: a list that shows only newer ones
  * has lost events. A pruned event counts by its receipt. `null` if there is none, or the inbox has no `list`.
  *
  * @throws {StablehooksError} `ERR_INBOX_FAILED`.

@@ -36,7 +36,7 @@ const MESSAGES = {
   ERR_POLL_BUSY:
     'Another process polls with this inbox, so this poll did nothing. This is normal when several processes poll.',
   ERR_POLL_STOPPED:
-    'The poll was stopped. What it found is in the inbox, and the next poll continues from there.',
+    'The poll was stopped. The events that it found are in the inbox, and the next poll continues from there.',
   ERR_LEASE_LOST:
     'Another process took over the lease to poll, so the watermark was not saved. Raise leaseMs if this happens often.',
   ERR_WATERMARK_AHEAD:

@@ -6,7 +6,7 @@ import { type Advance, describeReason, type Gap, toGap, toIso } from './gaps.js'
 import type { ListedEvent } from './list.js';
 import type { PollProblem } from './problems.js';
 
-/** What one poll did and proved. Plain data: it survives `JSON.stringify`. */
+/** The work and the proof of one poll. Plain data: it survives `JSON.stringify`. */
 export interface PollReport {
   /** Whether this poll has proven everything from the last watermark to the new one: it has neither opened nor extended a gap. */
   readonly proven: boolean;
@@ -58,9 +58,9 @@ export interface PollReport {
   readonly gapsOpened: readonly Gap[];
   /** The gaps that this poll closed: their events are now in the inbox. */
   readonly gapsClosed: readonly Gap[];
-  /** What this poll proved, or why it did not and which number to change: one or two sentences. */
+  /** The proof of this poll, or why it has none and which number to change: one or two sentences. */
   readonly diagnosis: string;
-  /** What failed or looks wrong, at most 1,000 of it. */
+  /** Failures, and signs that something is wrong; at most 1,000. */
   readonly problems: readonly PollProblem[];
   /**
    * Whether `problems` has one that a proof does not cover: what is due in the inbox could not run (`ERR_INBOX_FAILED`),
@@ -106,7 +106,7 @@ export interface FoundEvent extends ListedEvent {
   readonly result: RecordResult;
 }
 
-/** What one redrive of the inbox did. */
+/** The result of one redrive of the inbox. */
 export interface Redriven {
   /** `null` when the inbox failed. */
   readonly counts: OutcomeCounts | null;
@@ -216,7 +216,7 @@ interface Diagnosis {
   readonly settings: DiagnosisSettings;
 }
 
-/** What the poll proved, or why it did not and which number to change. */
+/** Says what the poll proved, or why it proved nothing and which number to change. */
 export function diagnose(diagnosis: Diagnosis): string {
   const { survey, advance } = diagnosis;
   if (!survey.answered) {

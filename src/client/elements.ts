@@ -5,7 +5,7 @@ import { toEvent, type UnknownEvent, wrongFields } from '../core/events.js';
 export interface EventProblem {
   /** Its position in the answer, from 0. */
   readonly index: number;
-  /** What is missing or wrong; empty when the element is not an object. */
+  /** The names of the fields that are missing or wrong; empty when the element is not an object. */
   readonly fields: readonly string[];
   /** The element itself. It can contain a payload: take care where you log it. */
   readonly value: unknown;

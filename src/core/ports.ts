@@ -352,7 +352,7 @@ export interface InboxCount {
 }
 
 /**
- * What operators call; the receiver and the poller do not.
+ * Operations for operators; the receiver and the poller do not call them.
  *
  * Methods with options reject with a `ConfigError` (`ERR_CONFIG_INVALID`), before anything is read or changed, when an
  * option is missing, unknown or makes no sense.
@@ -377,7 +377,7 @@ export interface InboxOperations {
   ): Promise<readonly InboxRecord[]>;
   /** One entry per state, in the order of {@link INBOX_STATES}. Without a filter it takes the shortest time. */
   count(filter?: InboxFilter): Promise<readonly InboxCount[]>;
-  /** What the poller saved last, without its lease; {@link EMPTY_POLL_STATE} before the first poll. */
+  /** The state that the poller saved last, without its lease; {@link EMPTY_POLL_STATE} before the first poll. */
   pollState(): Promise<PollState>;
   /** The last `holder` of the poll lease, even after the lease has ended; `null` before the first. */
   lastPoller(): Promise<string | null>;

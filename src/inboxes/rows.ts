@@ -11,7 +11,7 @@ import {
   type StoredGap,
 } from '../core/ports.js';
 
-/** What a text in JSON says; `undefined` if it is not JSON. */
+/** The value of a text in JSON; `undefined` if it is not JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,5 +1,5 @@
 /**
- * What is learned of a JSON value: its kinds, and the contents of each kind. No value is kept, except the strings of a
+ * Describes a JSON value: its kinds, and the contents of each kind. No value is kept, except the strings of a
  * requested enum. The empty shape is a value of which nothing is known.
  */
 export interface Shape {
