@@ -162,6 +162,6 @@ describeWithRedis('the Redis inbox with ordering keys', () => {
       }),
       { numRuns: atNight(300, 100) },
     );
-    // 18,000 round trips and more: minutes, when several processes keep both cores busy.
+    // 6,000 round trips and more: minutes, when several processes keep both cores busy.
   }, 600_000);
 });

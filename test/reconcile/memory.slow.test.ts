@@ -9,7 +9,7 @@ import { transform } from 'esbuild';
 import { expect, onTestFinished, test } from 'vitest';
 import { atNight } from '../nightly.js';
 
-const COUNT = atNight(1_000_000, 100_000);
+const COUNT = atNight(1_000_000, 50_000);
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
 /** Runs a step and returns its output. It has no loader of TypeScript, whose memory would count as well. */

@@ -17,18 +17,12 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [['verify', '--bodi', 'x', '--signature', 'x'], /unknown option '--bodi'; --body <file> is required/],
   [['verify', '--body', 'list.json', '--signature', 'x', '--header', 'X-A'], /unknown option '--header'/],
   [['trigger', 'redeem.failed', '--secret-file', 'list.json'], /--secret-file has no effect without --to/],
-  [['trigger', 'redeem.failed', '--encoding', 'hex'], /--encoding has no effect without --to/],
-  [['trigger', 'redeem.failed', '--header', 'X-A'], /--header has no effect without --to/],
-  [['trigger', 'redeem.failed', '--prefix', 'v1='], /--prefix has no effect without --to/],
   [[...TRIGGER, '--base-url', 'http://127.0.0.1:9'], /--base-url has no effect with --to/],
-  [[...TRIGGER, '--token-file', 'list.json'], /--token-file has no effect with --to/],
   [[...TRIGGER, '--rate', '5'], /--rate has no effect on one event: pass --count/],
   [[...TRIGGER, '--set', 'payload.amount.value=1'], /payload\.amount is not an object\. Set it as a whole/],
   [[...TRIGGER, '--set', 'payload:=[]'], /a payload must be a JSON object/],
   [['events', 'list', '--since', '1h', '--until', '2h'], /--since is later than --until/],
-  [['events', 'replay', '--since', '1h', '--until', '2h', ...TO], /--since is later than --until/],
   [['events', 'replay', 'evt_1', '--all', ...TO], /--all has no effect beside ids/],
-  [['events', 'replay', '--since', '1h', '--all', ...TO], /--all has no effect beside --since/],
   [['events', 'list', '--type', 'a,,b'], /Write a name, or several with commas between them/],
   [['trigger', 'zzz', ...TO], /The event type zzz is unknown\. The types are accept\.confirmed, /],
   [['listen', '--to', 'http://x/', '--type', 'redeem.faild'], /The types are accept\.confirmed, /],
@@ -37,7 +31,6 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
     ['catch-up', ...TO, '--inbox', 'no/app.db'],
     /no\/app\.db: the folder no does not exist\. Create it, or check the path/,
   ],
-  [['listen', ...TO, '--inbox', 'no/app.db'], /no\/app\.db: the folder no does not exist\. Create it/],
   [
     ['catch-up', ...TO, '--inbox', 'app.db', '--limit', '2000'],
     /--limit 2000 is more than --max-limit 1000\. Pass --max-limit 2000 as well/,
@@ -68,9 +61,6 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
     /Pruned events cannot be restored\. Pass --yes to prune without a question, or --dry-run/,
   ],
   [['listen', '--to', 'http://x/', '--interval', '0s'], /Write a duration from 1ms to 24d/],
-  [['listen', '--to', 'http://x/', '--interval', '30d'], /Write a duration from 1ms to 24d/],
-  [[...TRIGGER, '--timeout', '25d'], /Write a duration from 1ms to 24d/],
-  [[...TRIGGER, '--rate', '1e-9'], /Write a number from 0\.00001/],
   [
     ['verify', '--body', 'list.json', '--signature', 'x', '--other', 'no-such'],
     /--other no-such: the file does not exist/,
@@ -84,22 +74,10 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
     /--other -: standard input is already read for --body\. Pass a file/,
   ],
   [[...TRIGGER, '--secret-file', 'latin1'], /--secret-file latin1: the file is not UTF-8\. /],
-  ...[
-    ['yesterday'],
-    ['2026-02-31'],
-    ['2026-02-31T00:00:00Z'],
-    ['2026-01-31T12:00:00'],
-    ['2026-01-31 12:00'],
-    ['2026-01-31T12:00:00+24:00'],
-    ['2026-01-31T24:00:00Z'],
-    ['2026-01-31x'],
-  ].map(
-    ([time = '']) =>
-      [
-        ['events', 'list', '--since', time],
-        /Write a time with its offset, 2026-01-31T12:00:00Z, a date in UTC, 2026-01-31, or how long ago/,
-      ] as const,
-  ),
+  [
+    ['events', 'list', '--since', 'yesterday'],
+    /Write a time with its offset, 2026-01-31T12:00:00Z, a date in UTC, 2026-01-31, or how long ago/,
+  ],
   [['events', 'replay', ...TO], /Name the events to replay, or pass --since TIME, or --all/],
   [['trigger', 'transfer.settled', '--to', 'localhost:3000'], /--to must be a URL such as http:/],
   [
@@ -108,14 +86,9 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   ],
   [[...TRIGGER, '--payload', 'not.json'], /--payload not\.json: the file is not JSON\. Check it with `jq/],
   [[...TRIGGER, '--payload', 'list.json'], /--payload list\.json: a payload must be a JSON object/],
-  [[...TRIGGER, '--payload', 'folder'], /--payload folder: this is a folder, not a file/],
   [[...TRIGGER, '--set', 'amount=1'], /--set accepts payload\.NAME=STRING/],
-  [[...TRIGGER, '--set', 'payload.__proto__.x=1'], /--set accepts payload\.NAME=STRING/],
-  [[...TRIGGER, '--set', 'id.x=1'], /--set accepts payload\.NAME=STRING/],
-  [[...TRIGGER, '--set', 'id:=5'], /--set accepts payload\.NAME=STRING/],
   [[...TRIGGER, '--set', 'payload.n:=x'], /the value after := is not JSON/],
   [[...TRIGGER, '--set', 'payload.n:=1e999'], /--set payload\.n: a number is too large for JavaScript/],
-  [[...TRIGGER, '--set', 'payload.a:=[{"n":-1e999}]'], /--set payload\.a: a number is too large/],
   [[...TRIGGER, '--payload', 'large.json'], /--payload large\.json: a number is too large for JavaScript/],
   [[...TRIGGER, '--count', '0'], /Write a whole number from 1/],
   [[...TRIGGER, '--rate', '-1'], /Write a number from 0\.00001/],
@@ -135,13 +108,10 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   ],
   [['inbox', 'stats', '--inbox', 'folder'], /folder: this is a folder, and an inbox is a file/],
   [['catch-up', ...TO, '--inbox', ''], /--inbox is empty\. If it comes from a variable/],
-  [['listen', ...TO, '--inbox', ''], /--inbox is empty/],
-  [['inbox', 'stats', '--inbox', ''], /--inbox is empty/],
-  [['inspect', '--inbox', 'no-such.db'], /no-such\.db: this inbox file does not exist/],
   [['inspect', '--inbox', 'app.db', '--port', 'x'], /Write a whole number/],
+  [[...TRIGGER, '--secret', TOKEN], /A secret among the flags shows in the process list/],
   [['events', 'list', '--token', TOKEN], /A token among the flags shows in the process list/],
   [['events', 'list', `--token=${TOKEN}`], /A token among the flags shows in the process list/],
-  [['events', 'list', `--tokn=${TOKEN}`], /unknown option '--tokn'/],
   [['events', 'list', `--token=${TOKEN}`, '--debug'], /A token among the flags shows in the process list/],
   [
     ['inbox', 'stats', '--inbox', 'env:INBOX'],
@@ -150,13 +120,11 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [['inbox', 'stats', '--inbox', 'mysql://host/db'], /This URL: an inbox is an SQLite file/],
   [['inbox', 'stats', '--inbox', 'env:NO_FILE'], /env:NO_FILE: this inbox file does not exist/],
   [['trigger', 'redeem.failed', '--to', WITH_PASSWORD], /--to contains a user or a password/],
-  [['listen', '--to', WITH_PASSWORD], /--to contains a user or a password/],
   [[...TRIGGER, '--header', 'bad header'], /--header must be the name of a header/],
   [[...TRIGGER, '--prefix', 'sha256 \u{1F511}'], /--prefix must contain ASCII characters only/],
   [['doctor', 'http://127.0.0.1:9/', '--effects', ''], /--effects must be a URL/],
   [['doctor', 'http://127.0.0.1:9/', '--effects', 'http://127.0.0.1:9/'], /--effects needs \{id\} in it/],
   [['doctor', 'http://127.0.0.1:9/', '--oversize', '9999999999'], /up to 67108864 \(64 MiB\)/],
-  [['doctor', WITH_PASSWORD], /The URL contains a user or a password/],
   [['events', 'list', '--base-url', WITH_PASSWORD], /--base-url contains a user or a password/],
 ];
 
@@ -310,14 +278,12 @@ describe.concurrent('settings', () => {
     ['sandbox', '--port', '0'],
   ])('stablehooks %j names STABLEHOOKS_SECRET when that has white space around it', async (args) => {
     const service = { STABLEHOOKS_BASE_URL: 'http://127.0.0.1:1', STABLEHOOKS_TOKEN: 'tok' };
-    for (const secret of ['whsec_padded\n', ' whsec_padded', '   ']) {
-      expect(await run(args, { env: { ...service, STABLEHOOKS_SECRET: secret } })).toEqual({
-        stdout: '',
-        stderr:
-          'stablehooks: STABLEHOOKS_SECRET: the webhook secret has white space around it, such as a space or a newline. Remove it.\n',
-        exitCode: 2,
-      });
-    }
+    expect(await run(args, { env: { ...service, STABLEHOOKS_SECRET: 'whsec_padded\n' } })).toEqual({
+      stdout: '',
+      stderr:
+        'stablehooks: STABLEHOOKS_SECRET: the webhook secret has white space around it, such as a space or a newline. Remove it.\n',
+      exitCode: 2,
+    });
   });
 
   test('--debug prints the stack, and not the secret', async () => {
@@ -328,11 +294,7 @@ describe.concurrent('settings', () => {
 
   test.for([
     'redis://:pa/ss#SECRETPW@127.0.0.1:6379/0',
-    'redis://:SECRET PW@127.0.0.1:x/0',
-    'redis://cache:12#SECRETPW@127.0.0.1:6379/0',
-    'postgres://app:pa/ss#SECRETPW@127.0.0.1:5432/db',
     'postgresql://app:12/SECRETPW@127.0.0.1:5432/db',
-    'postgres://app:SECRETPW@[127.0.0.1/db',
     'postgres://app:%E0SECRETPW@127.0.0.1:1/db',
   ])('the URL %s of an inbox is exit 2, and nothing of it is printed, also with --debug', async (url) => {
     const env = { DATABASE_URL: url };
@@ -343,11 +305,9 @@ describe.concurrent('settings', () => {
       ),
       exitCode: 2,
     };
-    for (const debug of [[], ['--debug']]) {
-      const ended = await run(['inbox', 'stats', '--inbox', 'env:DATABASE_URL', ...debug], { env });
-      expect(ended).toEqual(expected);
-      expect(ended.stderr).not.toMatch(/SECRET|pa\/ss|127\.0\.0\.1/);
-    }
+    const ended = await run(['inbox', 'stats', '--inbox', 'env:DATABASE_URL', '--debug'], { env });
+    expect(ended).toEqual(expected);
+    expect(ended.stderr).not.toMatch(/SECRET|pa\/ss|127\.0\.0\.1/);
     const typed = await run(['inbox', 'stats', '--inbox', url, '--debug']);
     expect(typed.stderr).toMatch(/^stablehooks: (This URL cannot be read|A password in the URL)/);
     expect(typed.stderr).not.toMatch(/SECRET|pa\/ss|127\.0\.0\.1/);
@@ -364,21 +324,6 @@ describe.concurrent('settings', () => {
     expect(stderr).toMatch(/\n {4}at /);
     expect(stderr).not.toContain('SECRETPW');
     expect(exitCode).toBe(3);
-  });
-
-  test('every command has help with an example, on stdout', async () => {
-    const names =
-      'sandbox,trigger,listen,events list,events show,events replay,catch-up,gaps list,gaps acknowledge,reconcile,verify,sign,inbox stats,inbox list,inbox show,inbox requeue,inbox redrive,inbox prune,inspect,wallets create,wallets limits,doctor';
-    const helps = names.split(',').map((name) => run([...name.split(' '), '--help']));
-    for (const { stdout, stderr, exitCode } of await Promise.all(helps)) {
-      expect(stdout).toMatch(/\nExample:\n {2}\S*.*stablehooks /);
-      expect(stdout).toContain('--json');
-      expect(stderr).toBe('');
-      expect(exitCode).toBe(0);
-    }
-    expect((await run(['--help'])).stdout).toContain(
-      'Exit codes: 0 success, 1 the check failed, 2 wrong use, 3 unreachable,\n130 interrupted.',
-    );
   });
 
   test('output to a full disk is exit 3 and one line', async () => {

@@ -315,18 +315,6 @@ describe.concurrent('catch-up', () => {
     expect(last.exitCode).toBe(0);
   });
 
-  test('catch-up --type is exit 0 although an earlier run found that the endpoint has no handler for another type', async () => {
-    await using folder = await makeFolder();
-    await using service = await startService();
-    await using server = await serve((_, response) => void response.end('{"outcome":"ignored"}'));
-    fire(service.sandbox, 1);
-    const args = ['catch-up', '--to', server.url, '--inbox', folder.at('events.db'), '--since', '1h'];
-    expect((await run(args, service)).exitCode).toBe(1);
-    const others = await run([...args, '--type', 'redeem.failed'], service);
-    expect(others.stdout).toContain('\nproven');
-    expect(others.exitCode).toBe(0);
-  });
-
   test('catch-up is exit 1 while it cannot forward an event of an unknown type, unless --type leaves it out', async () => {
     await using folder = await makeFolder();
     await using service = await startService();
@@ -362,29 +350,6 @@ describe.concurrent('catch-up', () => {
     db.close();
   });
 
-  test('catch-up creates its tables in an empty file', async () => {
-    await using folder = await makeFolder();
-    await using service = await startService();
-    await using endpoint = await startEndpoint();
-    await writeFile(folder.at('events.db'), '');
-    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
-    expect((await run(args, service)).exitCode).toBe(0);
-  });
-
-  test('catch-up --type forwards only this type, and is exit 0 if the endpoint handled it', async () => {
-    await using folder = await makeFolder();
-    await using service = await startService();
-    await using endpoint = await startEndpoint();
-    fire(service.sandbox, 1);
-    const { id } = service.sandbox.emit('redeem.failed');
-    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
-    const { stdout, exitCode } = await run([...args, '--type', 'redeem.failed'], service);
-    expect(endpoint.handled()).toEqual([id]);
-    expect(stdout).toMatch(/\nfound +2 that this inbox did not know, 1 of them delivered now\n/);
-    expect(stdout).toMatch(/\ndelivered +1 now, 0 before, 0 failed\n/);
-    expect(exitCode).toBe(0);
-  });
-
   test.for([
     ['dead-letters each event', 200, '{"outcome":"dead"}', '200 dead'],
     ['has no such path', 404, 'Not found', '404'],
@@ -415,17 +380,6 @@ describe.concurrent('catch-up', () => {
     const { stdout, exitCode } = await run(args, service);
     expect(stdout).toMatch(/\nnot shown {3}Nothing is proven yet: the start date is 20\S+Z, /);
     expect(exitCode).toBe(1);
-  });
-
-  test('the advice of catch-up names flags, which can be typed', async () => {
-    await using folder = await makeFolder();
-    await using service = await startService({ faults: { listCap: 50 } });
-    await using endpoint = await startEndpoint();
-    fire(service.sandbox, 60);
-    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
-    const { stdout } = await run([...args, '--disorder', '0'], service);
-    expect(stdout).toMatch(/\nunproven .*--lag/);
-    expect(stdout).not.toMatch(/lagMs|disorderMs|maxLimit|intervalMs/);
   });
 
   test('catch-up on a full disk is exit 3 and one line, and leaves the file readable', async () => {

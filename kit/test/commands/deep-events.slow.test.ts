@@ -5,9 +5,8 @@ import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { createInspector, fromInbox } from 'stablehooks-kit/inspector';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET } from '../command.js';
-import { serve } from '../http-server.js';
 import { leaveToCatchUp } from '../own-inbox.js';
-import { SILENT, startEndpoint, startService } from '../service.js';
+import { SILENT, startEndpoint } from '../service.js';
 import { openSqlite } from '../sqlite-file.js';
 
 const DEEP = `{"a":${'['.repeat(20_000)}${']'.repeat(20_000)}}`;
@@ -46,21 +45,6 @@ async function leaveListed(path: string): Promise<void> {
 }
 
 describe.concurrent('an event that is nested deeper than JSON.stringify can write', () => {
-  test('is printed by inbox show and inbox list --json', async () => {
-    await using folder = await makeFolder();
-    const path = folder.at('app.db');
-    const { deep } = await fill(path);
-    for (const json of [[], ['--json']]) {
-      const { stdout, exitCode } = await run(['inbox', 'show', deep.id, '--inbox', path, ...json]);
-      expect(stdout).toContain(`"payload":${DEEP}`);
-      expect(exitCode).toBe(0);
-    }
-    const list = await run(['inbox', 'list', '--inbox', path, '--state', 'dead', '--json']);
-    expect(list.stdout.trim().split('\n')).toHaveLength(3);
-    expect(list.stdout).toContain(`"payload":${DEEP}`);
-    expect(list.exitCode).toBe(0);
-  });
-
   test('is sent by inbox redrive --all-dead, and so are those after it', async () => {
     await using folder = await makeFolder();
     const path = folder.at('app.db');
@@ -73,23 +57,6 @@ describe.concurrent('an event that is nested deeper than JSON.stringify can writ
     expect(exitCode).toBe(0);
     using inbox = await openSqlite(path);
     expect(await inbox.find(deep.id)).toMatchObject({ state: 'done' });
-  });
-
-  test('is printed by events show and sent by events replay', async () => {
-    await using service = await startService();
-    await using endpoint = await startEndpoint();
-    const { id, text } = deepBody();
-    await using list = await serve((_, response) => {
-      response.setHeader('content-type', 'application/json');
-      response.end(`[${text.replace('{', '{"delivered":false,')}]`);
-    });
-    const env = { ...service.env, STABLEHOOKS_BASE_URL: list.url };
-    const show = await run(['events', 'show', id], { env });
-    expect(show.stdout).toContain(`"payload":${DEEP}`);
-    expect(show.exitCode).toBe(0);
-    const replay = await run(['events', 'replay', id, '--to', endpoint.url], { env });
-    expect(endpoint.handled()).toEqual([id]);
-    expect(replay.exitCode).toBe(0);
   });
 
   test('is shown with its payload by the inspector', async () => {
@@ -106,36 +73,6 @@ describe.concurrent('an event that is nested deeper than JSON.stringify can writ
 });
 
 describe.concurrent('inbox redrive --all-dead', () => {
-  test.for([
-    ['received', 'was neither requeued nor sent', 'dead', 2],
-    [
-      'leased',
-      'is requeued and was sent, but the answer is not recorded, so it can run again',
-      'received',
-      3,
-    ],
-  ] as const)('goes on after an event that the inbox cannot mark %s, and says which', async (row) => {
-    const [state, says, left, sent] = row;
-    await using folder = await makeFolder();
-    const path = folder.at('app.db');
-    const { deep } = await fill(path);
-    await leaveListed(path);
-    const db = new Database(path);
-    db.exec(`CREATE TRIGGER refuse BEFORE UPDATE ON stablehooks_events
-      WHEN NEW.id = '${deep.id}' AND NEW.state = '${state}' BEGIN SELECT RAISE(ABORT, 'refused here'); END`);
-    db.close();
-    await using endpoint = await startEndpoint();
-    const args = ['inbox', 'redrive', '--all-dead', '--inbox', path, '--to', endpoint.url];
-    const { stderr, exitCode } = await run(args);
-    expect(stderr).toContain(`${deep.id} ${says}: The inbox failed: refused here`);
-    expect(stderr).toContain('2 of 3 sent: 2 × 200 handled');
-    expect(endpoint.handled()).toHaveLength(sent);
-    expect(exitCode).toBe(1);
-    using inbox = await openSqlite(path);
-    expect(await inbox.find(deep.id)).toMatchObject({ state: left });
-    expect(await inbox.list({ state: 'done', limit: 3 })).toHaveLength(2);
-  });
-
   test('says how many events it did not try when the endpoint is not there', async () => {
     await using folder = await makeFolder();
     const path = folder.at('app.db');

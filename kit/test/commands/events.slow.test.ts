@@ -43,13 +43,6 @@ describe.concurrent('events list', () => {
     expect(exitCode).toBe(0);
   });
 
-  test('events list accepts a very long --since', async () => {
-    await using service = await startService();
-    const [id = ''] = fire(service.sandbox, 1);
-    const { stdout } = await run(['events', 'list', '--since', '999999999999d'], service);
-    expect(stdout).toContain(id);
-  });
-
   test('events list notes that a full list may not be all', async () => {
     await using service = await startService();
     fire(service.sandbox, 3);
@@ -57,20 +50,6 @@ describe.concurrent('events list', () => {
     expect(stderr).toContain(
       'The service listed 2 events, which is the limit. There may be more: raise --limit.',
     );
-  });
-
-  test('events list takes several types, as a list and repeated', async () => {
-    await using service = await startService();
-    const types = ['redeem.failed', 'transfer.failed', 'accept.confirmed'];
-    const ids = types.map((type) => service.sandbox.emit(type).id);
-    fire(service.sandbox, 1);
-    const flags = ['--type', 'redeem.failed,transfer.failed', '--type', 'accept.confirmed', '--json'];
-    const { stdout } = await run(['events', 'list', ...flags], service);
-    const listed = stdout
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line).id);
-    expect(listed.toSorted()).toEqual(ids.toSorted());
   });
 
   test('events list ends quietly when the reader closes the pipe', async () => {
@@ -93,14 +72,11 @@ describe.concurrent('events show', () => {
     expect(JSON.parse(stdout)).toMatchObject({ id, payload: { amount: '10.00', currency: 'EUR' } });
   });
 
-  test.for([
-    { how: 'as text', flags: [] },
-    { how: 'under --json', flags: ['--json'] },
-  ])('events show prints no control character of a payload raw $how', async ({ flags }) => {
+  test('events show prints no control character of a payload raw', async () => {
     await using service = await startService();
     const note = '\u009b2K\u009b1G\u007f\u2028\u202eSETTLED\u2066';
     const { id } = service.sandbox.emit('redeem.completed', { note });
-    const { stdout } = await run(['events', 'show', id, ...flags], service);
+    const { stdout } = await run(['events', 'show', id], service);
     expect(stdout).toContain('"\\u009b2K\\u009b1G\\u007f\\u2028\\u202eSETTLED\\u2066"');
     expect(JSON.parse(stdout)).toMatchObject({ id, payload: { note } });
   });
@@ -352,22 +328,6 @@ describe.concurrent('events replay', () => {
     });
     listed.pop();
     expect(await command('replay', '--all', ...to)).toEqual({ isNoted: false, exitCode: 0 });
-  });
-
-  test('events list shows an event once whose copies are nested deeply', async () => {
-    const depth = 20_000;
-    const event = { ...exampleEvent('transfer.settled'), nested: 'NESTED' };
-    const copies = JSON.stringify([event, event]);
-    await using service = await serve((_, response) => {
-      const nested = `${'['.repeat(depth)}${']'.repeat(depth)}`;
-      response
-        .writeHead(200, { 'content-type': 'application/json' })
-        .end(copies.replaceAll('"NESTED"', nested));
-    });
-    const env = { STABLEHOOKS_BASE_URL: service.url, STABLEHOOKS_TOKEN: TOKEN };
-    const { stdout, stderr, exitCode } = await run(['events', 'list'], { env });
-    expect(exitCode, stderr).toBe(0);
-    expect(stdout.split(event.id)).toHaveLength(2);
   });
 
   test('events replay of a list with an element that is no event is exit 1, unless ids are named', async () => {

@@ -206,14 +206,4 @@ describe.concurrent('gaps', () => {
     );
     expect(exitCode).toBe(1);
   });
-
-  test('an inbox that only a poll has used is not called the inbox of an app', async () => {
-    await using folder = await makeFolder();
-    const inbox = await openSqlite(folder.at('events.db'));
-    const event = exampleEvent('accept.confirmed');
-    await inbox.record([event], { origin: 'pull', dueInMs: 0 });
-    inbox[Symbol.dispose]();
-    const { stdout } = await run(['gaps', 'list', '--inbox', folder.at('events.db')]);
-    expect(stdout).toContain('If no app uses it, run `stablehooks catch-up`.');
-  });
 });

@@ -46,20 +46,6 @@ describe('stablehooks types', () => {
     expect((await run(args, { cwd: folder.path, input })).exitCode).toBe(0);
   });
 
-  test.for(['constructor', 'toString', '__proto__'])(
-    '--check is exit 1 and names a new field that is named %s',
-    async (key) => {
-      await using folder = await makeFolder();
-      const args = ['types', '--from', '-', '--out', 'payloads.ts'];
-      const learned = await run(args, { cwd: folder.path, input: withPayload('{"amount":"1"}') });
-      expect(learned.exitCode).toBe(0);
-      const input = withPayload(`{"amount":"1","${key}":{"a":1}}`);
-      const check = await run([...args, '--check'], { cwd: folder.path, input });
-      expect(check.stdout).toContain(`transfer.settled.${key} is not shown: it cannot be described: `);
-      expect(check.exitCode).toBe(1);
-    },
-  );
-
   test('a number that is too large for JavaScript is not learned, and a check refuses it, as the receiver does', async () => {
     await using folder = await makeFolder();
     const args = ['types', '--from', '-', '--out', 'payloads.ts'];
@@ -78,16 +64,6 @@ describe('stablehooks types', () => {
     const check = await run([...args, '--check'], { cwd: folder.path, input });
     expect(check.stdout).toContain('transfer.settled.n is a number too large for JavaScript');
     expect(check.exitCode).toBe(1);
-  });
-
-  test('learns an event that is nested deeper than JSON.stringify can write', async () => {
-    await using folder = await makeFolder();
-    const input = withPayload(`{"a":${'['.repeat(20_000)}${']'.repeat(20_000)}}`);
-    for (const text of [input, `[${input}]`]) {
-      const args = ['types', '--from', '-', '--out', 'payloads.ts'];
-      expect((await run(args, { cwd: folder.path, input: text })).exitCode).toBe(0);
-      expect((await run([...args, '--check'], { cwd: folder.path, input: text })).exitCode).toBe(0);
-    }
   });
 
   test('writes schemas that compile under strict TypeScript, type a receiver, and are formatted', async () => {
@@ -286,54 +262,43 @@ createReceiver({ secret: 'x', handlers: {
 });
 
 describe('the keys of objects in a learned file', () => {
-  /** Whether `types` writes the key, and prints it nowhere if it does not. */
-  async function isWritten(key: string): Promise<boolean> {
-    await using folder = await makeFolder();
-    const { exitCode, stdout, stderr } = await learn(folder.path, [
-      { ...failed, payload: { by: { [key]: '1.00' } } },
-    ]);
-    if (exitCode === 0) return true;
-    expect(stdout + stderr).not.toContain(key);
-    expect(await readdir(folder.path)).toEqual([]);
-    return false;
-  }
-
-  test.concurrent.for([
-    'alice@example.com',
-    'John Smith',
-    'john.smith',
-    'acct:alice',
-    '+49 170 12',
-    '17',
-    '7f3a',
-    'wal_9f3ab2c1',
-    'V1StGXR8_Z5jdHi6B-myT',
-    '2026-01-31',
-    '0xAbC',
-    'a'.repeat(32),
-    'DE89370400440532013000',
-    'a/b',
-    '10.50',
-  ])('are not written if they look like data: %s', async (key) => {
-    expect(await isWritten(key)).toBe(false);
+  const withKeys = (keys: readonly string[]) => ({
+    ...failed,
+    payload: { by: Object.fromEntries(keys.map((key) => [key, '1.00'])) },
   });
 
-  test.concurrent.for([
-    'amount',
-    'created_at',
-    'perTx',
-    'x-request-id',
-    '_links',
-    '$ref',
-    '@type',
-    'line1',
-    'sha256',
-    'p2p_2fa',
-    'größe',
-    'USDC',
-    'a'.repeat(31),
-  ])('are written if they are names of fields: %s', async (key) => {
-    expect(await isWritten(key)).toBe(true);
+  test('are neither written nor printed if they look like data', async () => {
+    const keys = [
+      'alice@example.com',
+      'John Smith',
+      'john.smith',
+      'acct:alice',
+      '+49 170 12',
+      '17',
+      '7f3a',
+      'wal_9f3ab2c1',
+      'V1StGXR8_Z5jdHi6B-myT',
+      '2026-01-31',
+      '0xAbC',
+      'a'.repeat(32),
+      'DE89370400440532013000',
+      'a/b',
+      '10.50',
+    ];
+    await using folder = await makeFolder();
+    const { exitCode, stdout, stderr } = await learn(folder.path, [withKeys(keys)]);
+    expect(stderr).toContain(`keys look like data: ${keys.length} in redeem.failed.by.`);
+    for (const key of keys) expect(stdout + stderr.replaceAll(/\b\d+ in /g, '')).not.toContain(key);
+    expect(await readdir(folder.path)).toEqual([]);
+    expect(exitCode).toBe(2);
+  });
+
+  test('are written if they are names of fields', async () => {
+    const names =
+      'amount created_at perTx x-request-id _links $ref @type line1 sha256 p2p_2fa größe USDC'.split(' ');
+    await using folder = await makeFolder();
+    const { exitCode } = await learn(folder.path, [withKeys([...names, 'a'.repeat(31)])]);
+    expect(exitCode).toBe(0);
   });
 });
 
@@ -423,12 +388,6 @@ describe('stablehooks types never succeeds', () => {
     ['a folder as file', ['--out', 'folder'], /this is a folder/i],
     ['a missing folder', ['--out', 'no/p.ts'], /The file or folder does not exist/],
     ['two sources', ['--out', 'p.ts', '--inbox', 'app.db'], /Pass --from or --inbox, not both/],
-    ['a limit for a file', ['--out', 'p.ts', '--limit', '5'], /--limit has no effect with --from/],
-    [
-      'an enum for a check',
-      ['--out', 'p.ts', '--check', '--enum', 'redeem.failed.x'],
-      /--enum has no effect with --check/,
-    ],
     [
       'keys to keep for a check',
       ['--out', 'p.ts', '--check', '--keep-keys'],

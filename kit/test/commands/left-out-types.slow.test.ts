@@ -49,30 +49,6 @@ describe.concurrent('types that --type leaves out', () => {
     expect(all.exitCode).toBe(0);
   });
 
-  test('catch-up --type of another type delivers what --type left out before, and counts nothing twice', async () => {
-    await using folder = await makeFolder();
-    await using service = await startService();
-    await using endpoint = await startEndpoint();
-    const { id } = service.sandbox.emit('transfer.failed');
-    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
-    for (const type of ['redeem.failed', 'accept.confirmed']) {
-      const report = readReport(await run([...args, '--json', '--type', type], service));
-      expect(report).toMatchObject({
-        handled: 0,
-        duplicates: 0,
-        failed: 0,
-        recovered: 0,
-        problems: [],
-        undelivered: {},
-        leftOut: { 'transfer.failed': 1 },
-      });
-    }
-    expect(endpoint.handled()).toEqual([]);
-    const last = await run([...args, '--json', '--type', 'transfer.failed'], service);
-    expect(readReport(last)).toMatchObject({ handled: 1, duplicates: 0, leftOut: {} });
-    expect(endpoint.handled()).toEqual([id]);
-  });
-
   test('an event that no handler ran counts again in a run of all types after a run whose --type left it out', async () => {
     await using folder = await makeFolder();
     await using service = await startService();

@@ -234,14 +234,6 @@ describe.concurrent('listen', () => {
     expect(stderr).toContain('Stopped: 2 delivered, 0 waiting.');
   });
 
-  test('listen whose service cannot be reached at the start is exit 3, and names the service', async () => {
-    const url = await findClosedUrl();
-    const env = { STABLEHOOKS_BASE_URL: url, STABLEHOOKS_TOKEN: TOKEN };
-    const { stderr, exitCode } = await listen('http://127.0.0.1:1/', { env }).ended;
-    expect(stderr).toMatch(new RegExp(`\nstablehooks: The service at ${url}: .*ECONNREFUSED.*\n$`));
-    expect(exitCode).toBe(3);
-  });
-
   test('listen points to doctor when the endpoint refuses the signature', async () => {
     await using service = await startService();
     await using endpoint = await startEndpoint();

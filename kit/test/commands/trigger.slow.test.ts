@@ -1,18 +1,18 @@
 import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:https';
 import { describe, expect, test } from 'vitest';
-import { makeFolder, run, SECRET, start } from '../command.js';
+import { makeFolder, run, start } from '../command.js';
 import { makeCertificate } from '../doctor/certificate.js';
 import { findClosedUrl, serve } from '../http-server.js';
 import { startEndpoint, startService } from '../service.js';
 
-test('trigger prints the same rows in each of 10 runs with three endpoints', async () => {
+test('trigger prints the same rows in each run with three endpoints', async () => {
   await using first = await startEndpoint();
   await using second = await startEndpoint();
   await using third = await startEndpoint();
   const urls = [first, second, third].map(({ url }) => url);
   await using service = await startService({ endpoints: urls.map((url) => ({ url })) });
-  for (let round = 0; round < 10; round++) {
+  for (let round = 0; round < 3; round++) {
     const { stdout, exitCode } = await run(['trigger', 'redeem.failed', '--duplicate'], service);
     const rows = stdout
       .trim()
@@ -35,9 +35,10 @@ describe.concurrent('trigger', () => {
     [500, 1, /500 does not show that the endpoint refused the signature/],
     [302, 1, /302 does not show that the endpoint refused the signature/],
     [200, 1, /The endpoint accepted a wrong signature \(200\)/],
-  ] as const)('trigger --forge takes %i as exit %i', async ([status, code, says]) => {
+    [200, 1, /The endpoint accepted a wrong signature \(200\)/, '--tamper'],
+  ] as const)('trigger --forge takes %i as exit %i', async ([status, code, says, flag = '--forge']) => {
     await using site = await serve((_, response) => void response.writeHead(status).end());
-    const { stderr, exitCode } = await run(['trigger', 'redeem.failed', '--to', site.url, '--forge']);
+    const { stderr, exitCode } = await run(['trigger', 'redeem.failed', '--to', site.url, flag]);
     expect(stderr).toMatch(says);
     expect(exitCode).toBe(code);
   });
@@ -59,33 +60,33 @@ describe.concurrent('trigger', () => {
   });
 
   test.for([
-    ['drop', /lost \(fault drop\)/],
-    ['cut', /lost \(fault cut\)/],
-  ] as const)('an attempt that the sandbox loses by the fault %s is exit 1', async ([fault, says]) => {
-    await using endpoint = await startEndpoint();
-    await using service = await startService({
-      endpoints: [{ url: endpoint.url }],
-      faults: { [fault]: { next: 1 } },
-    });
-    const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed'], service);
-    expect(stdout).toMatch(says);
-    expect(stderr).toContain(`1 lost: the sandbox has the fault ${fault}`);
-    expect(exitCode).toBe(1);
-  });
-
-  test.for(['corruptSignature', 'reserialise'] as const)(
-    'a refusal is exit 1 and names the fault %s that made the sandbox send a wrong signature',
-    async (fault) => {
+    ['drop', 'lost (fault drop)', '1 lost: the sandbox has the fault drop', false],
+    ['cut', 'lost (fault cut)', '1 lost: the sandbox has the fault cut', false],
+    [
+      'reset',
+      'answer lost (fault reset)',
+      '1 answer lost: the sandbox dropped the answer (fault reset)',
+      true,
+    ],
+    ...(['corruptSignature', 'reserialise'] as const).map(
+      (fault) =>
+        [
+          fault,
+          `401 ERR_SIGNATURE_MISMATCH (fault ${fault})`,
+          `1 refused, as it must be: the sandbox made the signature wrong (fault ${fault})`,
+          false,
+        ] as const,
+    ),
+  ] as const)(
+    'trigger is exit 1 and names the fault when the sandbox has the fault %s',
+    async ([fault, answer, says, isHandled]) => {
       await using endpoint = await startEndpoint();
-      await using service = await startService({
-        endpoints: [{ url: endpoint.url }],
-        faults: { [fault]: { next: 1 } },
-      });
+      const endpoints = [{ url: endpoint.url }];
+      await using service = await startService({ endpoints, faults: { [fault]: { next: 1 } } });
       const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed'], service);
-      expect(stdout).toContain(`401 ERR_SIGNATURE_MISMATCH (fault ${fault})`);
-      expect(stderr).toContain(
-        `1 refused, as it must be: the sandbox made the signature wrong (fault ${fault})`,
-      );
+      expect(stdout).toContain(answer);
+      expect(stderr).toContain(says);
+      if (isHandled) expect(endpoint.outcomes[0]?.kind).toBe('handled');
       expect(exitCode).toBe(1);
     },
   );
@@ -101,19 +102,6 @@ describe.concurrent('trigger', () => {
     const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed'], service);
     expect(stdout).toContain('200 (fault corruptSignature)');
     expect(stderr).toContain('1 accepted although the sandbox made the signature wrong');
-    expect(exitCode).toBe(1);
-  });
-
-  test('an answer that the sandbox drops by the fault reset is exit 1, although the handler ran', async () => {
-    await using endpoint = await startEndpoint();
-    await using service = await startService({
-      endpoints: [{ url: endpoint.url }],
-      faults: { reset: { next: 1 } },
-    });
-    const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed'], service);
-    expect(stdout).toContain('answer lost (fault reset)');
-    expect(stderr).toContain('1 answer lost: the sandbox dropped the answer (fault reset)');
-    expect(endpoint.outcomes[0]?.kind).toBe('handled');
     expect(exitCode).toBe(1);
   });
 
@@ -266,13 +254,6 @@ describe.concurrent('trigger', () => {
     },
   );
 
-  test('trigger --tamper changes a payload that says already that it is tampered with', async () => {
-    await using endpoint = await startEndpoint();
-    const set = ['--set', 'payload.tampered:=true'];
-    const args = ['trigger', 'redeem.failed', '--to', endpoint.url, '--tamper', ...set];
-    expect((await run(args)).stdout).toContain('401 ERR_SIGNATURE_MISMATCH');
-  });
-
   test('trigger says that the sandbox has no endpoint', async () => {
     await using service = await startService();
     const { stderr, exitCode } = await run(['trigger', 'redeem.completed'], service);
@@ -335,14 +316,5 @@ describe.concurrent('trigger', () => {
     expect(stderr).toContain(`${sent} of 1000 sent: ${sent} × 200 handled`);
     expect(endpoint.handled()).toHaveLength(sent);
     expect(exitCode).toBe(130);
-  });
-
-  test('trigger refuses --secret, because the process list would show it', async () => {
-    const { stderr, exitCode } = await run(['trigger', 'transfer.settled', '--secret', SECRET]);
-    expect(stderr).toContain(
-      'shows in the process list: set STABLEHOOKS_SECRET, or pass --secret-file FILE.',
-    );
-    expect(stderr).not.toContain(SECRET);
-    expect(exitCode).toBe(2);
   });
 });

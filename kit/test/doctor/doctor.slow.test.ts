@@ -1,14 +1,10 @@
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
-import { createAdaptorServer } from '@hono/node-server';
 import express from 'express';
-import express4 from 'express4';
 import fastify from 'fastify';
-import { Hono } from 'hono';
-import { createReceiver, EVENT_TYPES, PermanentError } from 'stablehooks';
+import { createReceiver, PermanentError } from 'stablehooks';
 import { toExpressHandler } from 'stablehooks/express';
 import { toFastifyPlugin } from 'stablehooks/fastify';
-import { toFetchHandler } from 'stablehooks/fetch';
-import { toNextApiRoute, toNextRoute } from 'stablehooks/next';
+import { toNextRoute } from 'stablehooks/next';
 import { toNodeHandler } from 'stablehooks/node';
 import { describe, expect, test } from 'vitest';
 import { createFetchServer } from '../../../test/adapters/fetch-server.js';
@@ -34,29 +30,18 @@ const failing = () => createReceiver({ ...options, handlers: { 'transfer.settled
 
 const adapters: Readonly<Record<string, () => Promise<RequestListener | ReturnType<typeof createServer>>>> = {
   'Express 5': async () => express().all('/hooks', toExpressHandler(failing())),
-  'Express 4': async () => express4().all('/hooks', toExpressHandler(failing())),
   Fastify: async () => {
     const app = fastify();
     await app.register(toFastifyPlugin(failing()), { prefix: '/hooks' });
     await app.ready();
     return app.server;
   },
-  'node:http': async () => toNodeHandler(failing()),
-  Hono: async () => {
-    const handler = toFetchHandler(failing());
-    const app = new Hono().all('/hooks', ({ req }) => handler(req.raw));
-    return createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false }) as ReturnType<
-      typeof createServer
-    >;
-  },
-  fetch: async () => createFetchServer(toFetchHandler(failing())),
   'Next App Router': async () => {
     const { POST } = toNextRoute(failing());
     return createFetchServer(async (request) =>
       request.method === 'POST' ? POST(request) : new Response(null, { status: 405 }),
     );
   },
-  'Next Pages Router': async () => createServer(toNextApiRoute(failing())),
 };
 
 describe.concurrent('right endpoints', () => {
@@ -127,9 +112,9 @@ test('doctor does not pass failing handler on a receiver that closes before it, 
 describe.concurrent('exit 0 needs evidence', () => {
   const handlers = { 'transfer.settled': () => undefined };
 
-  test.for(EVENT_TYPES)('a receiver without handlers does not pass with --type %s', async (type) => {
+  test('a receiver without handlers does not pass', async () => {
     await using server = await serve(createListener({ secret: SECRET, handlers: {} }));
-    const flags = ['--type', type, '--allow-not-shown'];
+    const flags = ['--type', 'transfer.failed', '--allow-not-shown'];
     const { exitCode, checks, counts } = await examine(`${server.url}/hooks`, flags);
     expect(checks[0]).toMatchObject({ verdict: 'not shown', got: '200 ignored' });
     expect(checks[0]?.fix).toMatch(/^No handler ran\. Use --type with a type that has one: /);
@@ -138,7 +123,7 @@ describe.concurrent('exit 0 needs evidence', () => {
     expect(exitCode).toBe(1);
   });
 
-  test.for(EVENT_TYPES)(
+  test.for(['transfer.settled', 'redeem.failed'])(
     'without --type, doctor shows every check on an app that handles only %s',
     async (type) => {
       await using server = await serve(
@@ -162,12 +147,6 @@ describe.concurrent('exit 0 needs evidence', () => {
     expect(checks[0]).toMatchObject({ verdict: 'pass', got: '200 handled' });
   });
 
-  test('a mistyped --type is wrong use, and the line lists the types', async () => {
-    const { exitCode, stderr } = await examine('http://127.0.0.1:1/', ['--type', 'transfer.setled']);
-    expect(stderr).toMatch(/The event type transfer\.setled is unknown\. The types are .*transfer\.settled/);
-    expect(exitCode).toBe(2);
-  });
-
   test('at a path that is not there nothing passes', async () => {
     await using server = await serve((_, response) => void response.writeHead(404).end());
     const { exitCode, counts, checks } = await examine(`${server.url}/hooks`);
@@ -186,7 +165,7 @@ describe.concurrent('exit 0 needs evidence', () => {
     }
   });
 
-  test.for([400, 404])('a refusal with %s does not pass: 401 or 403 is needed', async (status) => {
+  test.for([400])('a refusal with %s does not pass: 401 or 403 is needed', async (status) => {
     const verify = verifyRaw(SECRET);
     await using server = await serve(
       createPlainReceiver({ authentic: verify, take: takeOnce, refusal: status }),
@@ -278,20 +257,14 @@ test('doctor prints a table and the fixes, and neither the secret nor colours in
   expect(exitCode).toBe(1);
 });
 
-test('doctor is exit 3 when the endpoint cannot be reached', async () => {
-  const { exitCode, stderr } = await run(['doctor', 'http://127.0.0.1:1/hooks']);
-  expect(stderr).toMatch(
-    /^stablehooks: .*cannot be reached: nothing listens there \(ECONNREFUSED\)\. [^\n]+\n$/,
-  );
-  expect(exitCode).toBe(3);
-});
-
-test('doctor prints the URL of an endpoint without its query, which can hold a token', async () => {
+test('doctor is exit 3 when the endpoint cannot be reached, and prints its URL without the query, which can hold a token', async () => {
   const { exitCode, stdout, stderr } = await run([
     'doctor',
     'http://127.0.0.1:1/hooks?token=tok_in_query#part',
   ]);
-  expect(stderr).toContain('http://127.0.0.1:1/hooks?… cannot be reached: ');
+  expect(stderr).toMatch(
+    /^stablehooks: .*hooks\?… cannot be reached: nothing listens there \(ECONNREFUSED\)\. [^\n]+\n$/,
+  );
   expect(stdout + stderr).not.toMatch(/tok_in_query|#part/);
   expect(exitCode).toBe(3);
 });
