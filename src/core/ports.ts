@@ -194,14 +194,14 @@ export interface Inbox<Tx = undefined> {
    * Runs the effect in a transaction that also marks the event done, fenced by the token.
    *
    * Only in inboxes with transactions, where it replaces {@link complete}. Resolves to `false` and rolls the effect back
-   * when the lease is lost. A rejection of `effect` rolls back and passes through. The transaction ends with `effect`;
-   * later statements are refused where the library allows it.
+   * when the lease is lost. A failure of `effect` rolls back and passes through. The transaction ends with `effect`; later
+   * statements are refused where the library allows it. An inbox over a synchronous driver calls a synchronous `effect`.
    *
    * Rejects with `ERR_HANDLER_FAILED` when the handler is the reason for the rollback, such as a constraint that fails
    * at COMMIT. Rejects with a `PermanentError` when the handler ended the transaction itself: its later statements may
    * have taken effect, and another attempt could double them.
    */
-  transaction?(lease: Lease, effect: (tx: Tx) => Promise<void>): Promise<boolean>;
+  transaction?(lease: Lease, effect: (tx: Tx) => Awaitable<void>): Awaitable<boolean>;
 
   /**
    * Ends a failed attempt: the event is due again after `retryAfterMs`, or `dead` when that is `null`. Returns `false`,

@@ -1,7 +1,7 @@
-import { readOptions, required, rule } from '../core/options.js';
+import { boolean, readOptions, required, rule } from '../core/options.js';
 import type { Inbox, InboxOperations } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import { createSqliteInbox } from './sqlite-inbox.js';
+import { createSqliteInbox, LEASE_LOST } from './sqlite-inbox.js';
 import { migrate, type SqliteLike } from './sqlite-tables.js';
 
 /** The part of `ctx.storage`, a `DurableObjectStorage` with SQLite, that the inbox uses. */
@@ -14,6 +14,14 @@ export interface DurableObjectStorageLike {
 
 /** Options of {@link durableObjectInbox}. */
 export interface DurableObjectInboxOptions {
+  /**
+   * Whether handlers run in a transaction, with the storage as `ctx.tx`: the writes of a handler and the end of its event
+   * are committed together. Such handlers must be synchronous, as the storage is: a handler that returns a promise is
+   * rolled back, and its event is dead-lettered.
+   *
+   * @default false
+   */
+  readonly transactional?: boolean | undefined;
   /** Time, timers and randomness, for tests. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
 }
@@ -37,8 +45,7 @@ const STORAGE = rule('the `ctx.storage` of a Durable Object whose class has SQLi
  * `storage.transactionSync` gives a transaction.
  *
  * Cloudflare holds back the responses and requests of an object until what it wrote before is on disk, so an event that
- * was answered 200 or 202 is kept. Call it in the constructor of the object. There is no `transaction`: handlers are
- * asynchronous, and a transaction of a Durable Object is not.
+ * was answered 200 or 202 is kept. Call it in the constructor of the object.
  *
  * @param storage - `ctx.storage`.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, `storage` has no SQLite, or a newer release wrote
@@ -51,11 +58,22 @@ const STORAGE = rule('the `ctx.storage` of a Durable Object whose class has SQLi
  * }
  * ```
  */
+export function durableObjectInbox<Storage extends DurableObjectStorageLike>(
+  storage: Storage,
+  options: DurableObjectInboxOptions & { readonly transactional: true },
+): Inbox<Storage> & InboxOperations;
+export function durableObjectInbox(
+  storage: DurableObjectStorageLike,
+  options?: DurableObjectInboxOptions,
+): Inbox & InboxOperations;
 export function durableObjectInbox(
   storage: DurableObjectStorageLike,
   options: DurableObjectInboxOptions = {},
-): Omit<Inbox, 'transaction'> & InboxOperations {
-  const { runtime } = readOptions('durableObjectInbox', options, { runtime: RUNTIME });
+): Inbox<unknown> & InboxOperations {
+  const { transactional, runtime } = readOptions('durableObjectInbox', options, {
+    transactional: boolean(false),
+    runtime: RUNTIME,
+  });
   readOptions('durableObjectInbox', { storage }, { storage: required(STORAGE) });
   const db: SqliteLike = {
     exec: (query) => storage.sql.exec(query),
@@ -65,11 +83,29 @@ export function durableObjectInbox(
     }),
   };
   storage.transactionSync(() => migrate(db, 'durableObjectInbox'));
-  return createSqliteInbox({
+  return createSqliteInbox<unknown>({
     db,
+    tx: transactional ? storage : undefined,
     durable: true,
     runtime: toRuntime(runtime),
-    // Without await: what a Durable Object writes in one turn of its event loop is on disk together.
-    inTransaction: async (step) => storage.transactionSync(step),
+    transactions: {
+      // Without await: what a Durable Object writes in one turn of its event loop is on disk together.
+      share: async (step) => storage.transactionSync(step),
+      own: (effect, complete) => runOwn(storage, effect, complete),
+    },
   });
+}
+
+/** The storage refuses a COMMIT or ROLLBACK of the effect. */
+function runOwn(storage: DurableObjectStorageLike, effect: () => void, complete: () => boolean): boolean {
+  try {
+    return storage.transactionSync(() => {
+      effect();
+      if (!complete()) throw LEASE_LOST;
+      return true;
+    });
+  } catch (error) {
+    if (error === LEASE_LOST) return false;
+    throw error;
+  }
 }

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers';
-import { ConfigError } from '../core/errors.js';
-import type { RunStep } from './sqlite-inbox.js';
+import { ConfigError, messageOf, PermanentError, StablehooksError } from '../core/errors.js';
+import { LEASE_LOST, type Transactions } from './sqlite-inbox.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
 /** A connection that the inbox opened and closes. */
@@ -97,41 +97,95 @@ export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
   }
 }
 
+/** Exists as long as the transaction that an effect began in. */
+const SAVEPOINT = 'stablehooks';
+
+function runOwn(db: SqliteLike, effect: () => void, complete: () => boolean): boolean {
+  let isCompleted = false;
+  try {
+    return atomically(db, () => {
+      db.exec(`SAVEPOINT ${SAVEPOINT}`);
+      effect();
+      assertSameTransaction(db);
+      isCompleted = complete();
+      if (!isCompleted) throw LEASE_LOST;
+      return true;
+    });
+  } catch (error) {
+    if (error === LEASE_LOST) return false;
+    // A deferred constraint, which SQLite checks at COMMIT.
+    if (isCompleted && /constraint failed/.test(messageOf(error) ?? '')) {
+      const message = 'A constraint refused the COMMIT of the handler; see the cause. The event runs again.';
+      throw new StablehooksError('ERR_HANDLER_FAILED', message, { cause: error });
+    }
+    throw error;
+  }
+}
+
+function assertSameTransaction(db: SqliteLike): void {
+  try {
+    db.exec(`RELEASE ${SAVEPOINT}`);
+  } catch (cause) {
+    throw new PermanentError(
+      'The handler ended the transaction of its event with a COMMIT or ROLLBACK, or a failed statement did. Its writes may have taken effect, so it does not run again: check them, then requeue or discard the event.',
+      { cause },
+    );
+  }
+}
+
 interface WaitingStep {
+  /** Whether its commit waits for the disk. */
+  readonly flush: boolean;
   /** Does the work and returns the function that resolves the promise, for use after the commit. */
   run(): () => void;
   reject(error: unknown): void;
 }
 
 /**
- * Runs steps in shared transactions: a commit waits for the disk, which takes far longer than a step.
+ * Shares transactions: a commit waits for the disk, which takes far longer than a step.
  *
  * All steps of one turn of the event loop run one after the other in one transaction. If it fails, each of
  * them rejects and nothing changes.
  */
-export function createStepRunner(db: SqliteLike): RunStep {
+export function createTransactions(db: SqliteLike): Transactions {
   let waiting: WaitingStep[] = [];
 
   function commit() {
     const steps = waiting;
     waiting = [];
     try {
-      const resolvers = atomically(db, () => steps.map((step) => step.run()));
+      const resolvers = steps.some(({ flush }) => flush)
+        ? atomically(db, () => steps.map((step) => step.run()))
+        : withoutFlush(db, () => atomically(db, () => steps.map((step) => step.run())));
       for (const resolve of resolvers) resolve();
     } catch (error) {
       for (const step of steps) step.reject(error);
     }
   }
 
-  return <Value>(step: () => Value) =>
-    new Promise<Value>((resolve, reject) => {
-      if (waiting.length === 0) setImmediate(commit);
-      waiting.push({
-        run() {
-          const value = step();
-          return () => resolve(value);
-        },
-        reject,
-      });
-    });
+  return {
+    share: (step, { flush } = { flush: true }) =>
+      new Promise((resolve, reject) => {
+        if (waiting.length === 0) setImmediate(commit);
+        waiting.push({
+          flush,
+          run() {
+            const value = step();
+            return () => resolve(value);
+          },
+          reject,
+        });
+      }),
+    own: (effect, complete) => runOwn(db, effect, complete),
+  };
+}
+
+/** In WAL, a commit under NORMAL is on disk with the next commit under FULL. */
+function withoutFlush<Value>(db: SqliteLike, work: () => Value): Value {
+  db.exec('PRAGMA synchronous = NORMAL');
+  try {
+    return work();
+  } finally {
+    db.exec('PRAGMA synchronous = FULL');
+  }
 }

@@ -1,7 +1,10 @@
 /** The inbox over an SQLite database, however it is opened. */
 
+import { type Awaitable, isPromise } from '../core/awaitable.js';
+import { PermanentError } from '../core/errors.js';
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import {
+  type Claim,
   EMPTY_POLL_STATE,
   type Inbox,
   type InboxOperations,
@@ -22,15 +25,30 @@ import { type EventRow, parseJson, toCounts, toPollState, toRecord, toStored } f
 import { prepareStatements } from './sqlite-sql.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
-/** Runs a step in a transaction, or in one that it shares, and resolves with its result after the commit. */
-export type RunStep = <Value>(step: () => Value) => Promise<Value>;
+/** The transactions of a database. */
+export interface Transactions {
+  /**
+   * Runs a step in a transaction, or in one that it shares, and resolves with its result after the commit.
+   *
+   * @param options.flush - whether the commit waits for the disk. @default true
+   */
+  share<Value>(step: () => Value, options?: { readonly flush: boolean }): Promise<Value>;
+  /**
+   * Runs an effect in a transaction of its own, immediately, and commits it if `complete` then returns `true`.
+   *
+   * @throws {PermanentError} when the effect ended the transaction.
+   */
+  own(effect: () => void, complete: () => boolean): boolean;
+}
 
-interface SqliteInboxSettings {
+interface SqliteInboxSettings<Tx> {
   /** A database whose tables are migrated. */
   readonly db: SqliteLike;
+  /** What handlers write with; `undefined` for an inbox without transactions. */
+  readonly tx: Tx | undefined;
   readonly durable: boolean;
   readonly runtime: Runtime;
-  readonly inTransaction: RunStep;
+  readonly transactions: Transactions;
 }
 
 type StoreSettings = Parameters<Inbox['record']>[1] & { readonly state: 'received' | 'parked' | 'done' };
@@ -38,17 +56,18 @@ type StoreSettings = Parameters<Inbox['record']>[1] & { readonly state: 'receive
 /** How many events one step prunes: other processes wait until it is committed. */
 const PRUNE_BATCH = 1_000;
 
-export function createSqliteInbox({
+export function createSqliteInbox<Tx>({
   db,
+  tx,
   durable,
   runtime,
-  inTransaction,
-}: SqliteInboxSettings): Omit<Inbox, 'transaction'> & InboxOperations {
+  transactions,
+}: SqliteInboxSettings<Tx>): Inbox<Tx> & InboxOperations {
   const sql = prepareStatements(db);
 
   /** Runs a step with the time, in whole ms like the columns. */
-  function step<Value>(work: (at: number) => Value): Promise<Value> {
-    return inTransaction(() => work(Math.round(runtime.now())));
+  function step<Value>(work: (at: number) => Value, options?: { readonly flush: boolean }): Promise<Value> {
+    return transactions.share(() => work(Math.round(runtime.now())), options);
   }
 
   /** Durations can have a fraction. */
@@ -56,16 +75,13 @@ export function createSqliteInbox({
 
   function settle(
     { id, token }: Lease,
-    to: { state: 'done' | 'failed' | 'dead'; retryAfterMs: number | null; error: string | null },
-  ) {
-    return step((at) => {
-      const { state, retryAfterMs, error } = to;
-      const dueAt = retryAfterMs === null ? null : sum(at, retryAfterMs);
-      const [settled] = sql.settle(at, at, state, error, at, state, error, dueAt, id, token);
-      if (settled === undefined) return false;
-      if (settled.key !== null) sql.releaseKey(at, at, settled.key);
-      return true;
-    });
+    { at, state, retryAfterMs, error }: Settled & { readonly at: number },
+  ): boolean {
+    const dueAt = retryAfterMs === null ? null : sum(at, retryAfterMs);
+    const [settled] = sql.settle(at, at, state, error, at, state, error, dueAt, id, token);
+    if (settled === undefined) return false;
+    if (settled.key !== null) sql.releaseKey(at, at, settled.key);
+    return true;
   }
 
   /** Stores the new events of a page in one state, and answers for each event. */
@@ -98,7 +114,7 @@ export function createSqliteInbox({
       const first = [id, type, origin, traceparent ?? null, json] as const;
       const keyColumns = toKeyColumns(event, key);
       const [newKey] = keyColumns;
-      return step((at) => {
+      const claim = (at: number): Claim => {
         sql.moveBack(at, at, at);
         const rows = sql.contenders(id, newKey, id);
         const { state, due_at: dueAt } = rows.find(({ role }) => role === 'own') ?? NEW;
@@ -119,16 +135,28 @@ export function createSqliteInbox({
         const [leased] = sql.lease(...first, at, at, leasedUntil, ...keyColumns, token);
         const lease = { id, token, attempt: leased?.attempts ?? 1, key };
         return { state: 'claimed', lease: { ...lease, traceparent: leased?.traceparent ?? undefined } };
-      });
+      };
+      // The event is answered after its completion, which waits for the disk.
+      return step(claim, { flush: false });
     },
 
     async complete(lease) {
-      return settle(lease, { state: 'done', retryAfterMs: null, error: null });
+      return step((at) => settle(lease, { at, ...DONE }));
     },
+
+    ...(tx !== undefined && {
+      transaction(lease: Lease, effect: (tx: Tx) => Awaitable<void>) {
+        return transactions.own(
+          () => assertSynchronous(effect(tx)),
+          () => settle(lease, { at: Math.round(runtime.now()), ...DONE }),
+        );
+      },
+    }),
 
     async fail(lease, { retryAfterMs, error: message }) {
       const error = JSON.stringify(message.slice(0, 1_000));
-      return settle(lease, { state: retryAfterMs === null ? 'dead' : 'failed', retryAfterMs, error });
+      const state = retryAfterMs === null ? 'dead' : 'failed';
+      return step((at) => settle(lease, { at, state, retryAfterMs, error }));
     },
 
     async record(events, options) {
@@ -218,6 +246,27 @@ export function createSqliteInbox({
       }
     },
   };
+}
+
+/** Thrown inside a transaction to roll it back. */
+export const LEASE_LOST = new Error('The lease is lost.');
+
+/** How an attempt ended. */
+interface Settled {
+  readonly state: 'done' | 'failed' | 'dead';
+  readonly retryAfterMs: number | null;
+  readonly error: string | null;
+}
+
+const DONE: Settled = { state: 'done', retryAfterMs: null, error: null };
+
+/** @throws {PermanentError} for a promise: the transaction ends before it does. */
+function assertSynchronous(running: Awaitable<void>): void {
+  if (!isPromise(running)) return;
+  running.catch(() => undefined);
+  throw new PermanentError(
+    'The handler returned a promise, and its transaction was rolled back. With `transactional: true`, handlers over SQLite must be synchronous: remove `async` and `await`, or the option.',
+  );
 }
 
 /** `last_error` is JSON: drivers cut strings at NUL and replace lone surrogates. */

@@ -1,12 +1,12 @@
 import { ConfigError } from '../core/errors.js';
-import { integer, readOptions, required, rule, withMethods } from '../core/options.js';
+import { boolean, integer, readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Inbox, InboxOperations } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import {
   assertRows,
   atomically,
   configure,
-  createStepRunner,
+  createTransactions,
   type OwnConnection,
   openPath,
 } from './sqlite-connection.js';
@@ -25,6 +25,14 @@ export interface SqliteInboxOptions {
    */
   readonly busyTimeoutMs?: number | undefined;
   /**
+   * Whether handlers run in a transaction, with the connection as `ctx.tx`: the writes of a handler and the end of its
+   * event are committed together. Such handlers must be synchronous, as the drivers are: a handler that returns a promise
+   * is rolled back, and its event is dead-lettered.
+   *
+   * @default false
+   */
+  readonly transactional?: boolean | undefined;
+  /**
    * Time and randomness, for tests. All processes that share the file must use the same clock.
    *
    * @default those of the platform
@@ -33,7 +41,7 @@ export interface SqliteInboxOptions {
 }
 
 /** The inbox that {@link sqliteInbox} returns. */
-export interface SqliteInbox extends Omit<Inbox, 'transaction'>, InboxOperations {
+export interface SqliteInbox<Tx = undefined> extends Inbox<Tx>, InboxOperations {
   /** Closes the file if it was given as a path; a connection stays open. */
   close(): void;
 }
@@ -48,12 +56,9 @@ const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsq
  * processes of one machine can share the file.
  *
  * Pass a path, which `node:sqlite` opens, or a connection of `node:sqlite`, `better-sqlite3`, `libsql` or
- * `bun:sqlite` that nothing else uses. The connection is set to WAL with `synchronous = FULL`: events that
- * were answered 200 survive a power failure. Each step is part of a transaction and fails while the app
- * has one open on the same connection. The file must be on a local disk.
- *
- * There is no `transaction`: handlers are asynchronous and share one connection, so the writes of other
- * deliveries would become part of a handler's transaction and roll back with it.
+ * `bun:sqlite`. The connection is set to WAL with `synchronous = FULL`: events that were answered 200 survive a power
+ * failure. Each step is part of a transaction and fails while the app has one open on the same connection, so an app
+ * that keeps transactions open across an `await` uses another connection. The file must be on a local disk.
  *
  * @param file - a path, or a connection.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `file` is wrong, the connection reads integers as BigInt,
@@ -61,19 +66,39 @@ const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsq
  *
  * @example
  * ```ts
- * const receiver = createReceiver({ secret, handlers, inbox: sqliteInbox('events.db') });
+ * const db = new Database('app.db');
+ * const receiver = createReceiver({
+ *   secret,
+ *   inbox: sqliteInbox(db, { transactional: true }),
+ *   handlers: {
+ *     'transfer.settled': (event, { tx }) => tx.prepare('INSERT INTO ledger (event_id) VALUES (?)').run(event.id),
+ *   },
+ * });
  * ```
  */
-export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptions = {}): SqliteInbox {
-  const { busyTimeoutMs, ...given } = readOptions('sqliteInbox', options, {
+export function sqliteInbox<Connection extends SqliteLike>(
+  file: Connection,
+  options: SqliteInboxOptions & { readonly transactional: true },
+): SqliteInbox<Connection>;
+export function sqliteInbox(
+  file: string,
+  options: SqliteInboxOptions & { readonly transactional: true },
+): SqliteInbox<SqliteLike>;
+export function sqliteInbox(file: string | SqliteLike, options?: SqliteInboxOptions): SqliteInbox;
+export function sqliteInbox(
+  file: string | SqliteLike,
+  options: SqliteInboxOptions = {},
+): SqliteInbox<unknown> {
+  const { busyTimeoutMs, transactional, ...given } = readOptions('sqliteInbox', options, {
     busyTimeoutMs: integer({ default: 5_000, min: 0 }),
+    transactional: boolean(false),
     runtime: RUNTIME,
   });
   readOptions('sqliteInbox', { file }, { file: required(FILE) });
   const runtime = toRuntime(given.runtime);
-  const { db, durable, inTransaction, close } = open(file, { busyTimeoutMs });
-
-  return { ...createSqliteInbox({ db, durable, runtime, inTransaction }), close };
+  const { db, durable, transactions, close } = open(file, { busyTimeoutMs });
+  const tx = transactional ? db : undefined;
+  return { ...createSqliteInbox<unknown>({ db, tx, durable, runtime, transactions }), close };
 }
 
 /** Does everything that can fail before the first event. */
@@ -88,7 +113,7 @@ function open(file: string | SqliteLike, { busyTimeoutMs }: { readonly busyTimeo
     return {
       db,
       durable,
-      inTransaction: createStepRunner(db),
+      transactions: createTransactions(db),
       close: () => own?.close(),
     };
   } catch (cause) {

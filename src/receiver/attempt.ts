@@ -98,7 +98,7 @@ export class Attempt {
     let isCompleted: boolean;
     try {
       if (store.hasTransactions) {
-        isCompleted = await store.transaction(lease, async (tx) => this.#runHandler(tx));
+        isCompleted = await store.transaction(lease, (tx) => this.#runHandler(tx));
       } else {
         const running = this.#runHandler(undefined);
         if (isPromise(running)) await running;

@@ -71,7 +71,7 @@ export class Store {
   }
 
   /** The time of the effect is not limited here, only that of the begin and of the commit. */
-  async transaction(lease: Lease, effect: (tx: unknown) => Promise<void>): Promise<boolean> {
+  async transaction(lease: Lease, effect: (tx: unknown) => Awaitable<void>): Promise<boolean> {
     let onTimeUp = () => {};
     const silence = new Promise<never>((_, reject) => {
       onTimeUp = () => {
@@ -81,13 +81,17 @@ export class Store {
     });
     let isTimeUp = false;
     let wait = this.#deadlines.begin(onTimeUp);
-    const run = async (tx: unknown) => {
+    const beginCommit = () => {
+      wait = this.#deadlines.begin(onTimeUp);
+    };
+    const run = (tx: unknown) => {
       // The delivery is answered, so the event must not take effect in this attempt.
       if (isTimeUp) throw this.#silent();
       this.#deadlines.end(wait);
-      await effect(tx).finally(() => {
-        wait = this.#deadlines.begin(onTimeUp);
-      });
+      const running = effect(tx);
+      if (isPromise(running)) return running.finally(beginCommit);
+      beginCommit();
+      return undefined;
     };
     try {
       const committed = orUnavailable(INBOX, () => this.#inbox.transaction?.(lease, run) ?? false);

@@ -12,6 +12,7 @@ import {
   type TracerProvider,
   trace,
 } from '@opentelemetry/api';
+import { isPromise } from '../core/awaitable.js';
 import { decorateInbox } from '../core/decorate-inbox.js';
 import { createdAtMs, type UnknownEvent } from '../core/events.js';
 import { boolean, readOptions, rule, withMethods } from '../core/options.js';
@@ -178,9 +179,14 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
         ...(transaction && {
           async transaction(lease, effect) {
             let commit: Step | undefined;
-            const run = async (tx: unknown) => {
-              await effect(tx);
+            const beginCommit = () => {
               commit = beginOf('complete', lease);
+            };
+            const run = (tx: unknown) => {
+              const running = effect(tx);
+              if (isPromise(running)) return running.then(beginCommit);
+              beginCommit();
+              return undefined;
             };
             try {
               const isCompleted = await transaction.call(inbox, lease, run);

@@ -88,7 +88,7 @@ async function inSqlite(counts: ExactlyOnceCounts): Promise<ExactlyOnceResult> {
     const see = db.prepare('INSERT OR IGNORE INTO seen VALUES (?, ?)');
     const receiver = createReceiver({
       secret: SECRET,
-      inbox: sqliteInbox(db),
+      inbox: sqliteInbox(db, { transactional: true }),
       handlers: { 'transfer.settled': ({ id }) => void enter.run(id) },
     });
     const handle = db.transaction((event: UnknownEvent) => {

@@ -6,3 +6,4 @@ export type { InboxUnderTest } from './inbox/given.js';
 export { inboxContract, inboxTransactionContract } from './inbox.js';
 export { type QueueUnderTest, queueContract } from './queue.js';
 export { type OpenTransactions, type TransactionsUnderTest, transactionContract } from './transaction.js';
+export { type SynchronousTransactionsUnderTest, synchronousTransactionContract } from './transaction-sync.js';

@@ -1,0 +1,122 @@
+/** Transactions of handlers over SQLite, on each driver. */
+import Database from 'libsql';
+import { createReceiver, withPayload } from 'stablehooks';
+import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { openTelemetry } from 'stablehooks/opentelemetry';
+import { exampleEvent } from 'stablehooks/testing';
+import {
+  type SynchronousTransactionsUnderTest,
+  synchronousTransactionContract,
+} from 'stablehooks-kit/conformance';
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { recorded } from '../compat/recorded.js';
+import { connect, drivers, freshPath } from './sqlite-drivers.js';
+
+const LEDGER = 'CREATE TABLE ledger (id TEXT NOT NULL, number INTEGER CHECK (number > 0))';
+const silent = { warn: () => undefined, error: () => undefined };
+
+function underTest(db: SqliteLike): SynchronousTransactionsUnderTest<SqliteLike> {
+  db.exec(LEDGER);
+  return {
+    inbox: sqliteInbox(db, { transactional: true }),
+    effect: (tx, id) => void tx.prepare('INSERT INTO ledger VALUES (?, 1) RETURNING id').all(id),
+    fail: (tx) => void tx.prepare('INSERT INTO ledger VALUES (?, -1) RETURNING id').all('wrong'),
+    countEffects: (id) => db.prepare('SELECT id FROM ledger WHERE id = ?').all(id).length,
+    raw: (tx, text) => void tx.exec(text),
+  };
+}
+
+for (const { name: driver, packageName, open } of drivers) {
+  describe(`transactions of handlers over ${driver}`, () => {
+    const options = recorded('inbox', driver, packageName, { synchronousTransactionContract });
+    test.each(synchronousTransactionContract)('$name', options, async ({ run }) => {
+      const db = open(freshPath());
+      try {
+        await run(underTest(db));
+      } finally {
+        db.close();
+      }
+    });
+  });
+}
+
+test("a handler's own transaction function of the driver is nested in that of its event", async () => {
+  const db = new Database(freshPath());
+  db.exec(LEDGER);
+  const insert = db.prepare('INSERT INTO ledger VALUES (?, ?)');
+  const receiver = createReceiver({
+    ...{ secret: 'test', logger: silent, inbox: sqliteInbox(db, { transactional: true }) },
+    handlers: {
+      'transfer.settled': ({ id }, { tx }) => {
+        tx.exec('SAVEPOINT mine');
+        insert.run(id, 1);
+        tx.exec('ROLLBACK TO mine; RELEASE mine');
+        insert.run(id, 2);
+      },
+    },
+  });
+  expect((await receiver.handle(exampleEvent('transfer.settled'), 'push')).kind).toBe('handled');
+  expect(db.prepare('SELECT number FROM ledger').all()).toEqual([{ number: 2 }]);
+  db.close();
+});
+
+test('a deferred constraint that refuses the COMMIT is a failure of the handler', async () => {
+  const db = connect(freshPath());
+  db.exec(`PRAGMA foreign_keys = ON; CREATE TABLE account (id TEXT PRIMARY KEY);
+    CREATE TABLE entry (account TEXT REFERENCES account DEFERRABLE INITIALLY DEFERRED)`);
+  const inbox = sqliteInbox(db, { transactional: true });
+  const receiver = createReceiver({
+    ...{ secret: 'test', logger: silent, inbox },
+    handlers: { 'transfer.settled': (_, { tx }) => tx.exec("INSERT INTO entry VALUES ('unknown')") },
+  });
+  const event = exampleEvent('transfer.settled');
+  expect(await receiver.handle(event, 'push')).toMatchObject({
+    kind: 'failed',
+    error: { code: 'ERR_HANDLER_FAILED' },
+  });
+  expect(db.prepare('SELECT * FROM entry').all()).toEqual([]);
+  expect(await inbox.find(event.id)).toMatchObject({ state: 'failed', attempts: 1 });
+});
+
+test('while another connection holds the write lock, events are unavailable, and no attempt counts as failed', async () => {
+  const path = freshPath();
+  const [db, other] = [connect(path), connect(path)];
+  const inbox = sqliteInbox(db, { transactional: true, busyTimeoutMs: 1 });
+  let runs = 0;
+  const receiver = createReceiver({
+    ...{ secret: 'test', logger: silent, inbox },
+    handlers: {
+      'transfer.settled': () => {
+        runs += 1;
+      },
+    },
+  });
+  const event = exampleEvent('transfer.settled');
+  const claim = await inbox.claim(event, { leaseMs: 0, origin: 'push' });
+  if (claim.state !== 'claimed') throw new Error(claim.state);
+  other.exec('BEGIN IMMEDIATE');
+  expect(() => inbox.transaction?.(claim.lease, () => undefined)).toThrow(/locked|busy/i);
+  expect((await receiver.handle(event, 'push')).kind).toBe('unavailable');
+  other.exec('ROLLBACK');
+  expect(runs).toBe(0);
+  expect((await receiver.handle(event, 'push')).kind).toBe('handled');
+});
+
+test('layers and typed payloads leave a synchronous handler synchronous', async () => {
+  const db = connect(freshPath());
+  db.exec(LEDGER);
+  const receiver = createReceiver({
+    ...{ secret: 'test', logger: silent, inbox: sqliteInbox(db, { transactional: true }) },
+    use: [openTelemetry()],
+    maxConcurrency: 2,
+    orderingKey: ({ id }) => id,
+    handlers: {
+      'transfer.settled': withPayload(z.object({}).loose(), ({ id }, { tx }) =>
+        tx.prepare('INSERT INTO ledger VALUES (?, 1) RETURNING id').all(id),
+      ),
+    },
+  });
+  expect((await receiver.handle(exampleEvent('transfer.settled'), 'push')).kind).toBe('handled');
+  expect(db.prepare('SELECT number FROM ledger').all()).toEqual([{ number: 1 }]);
+});
