@@ -7,11 +7,17 @@ import type { Dispatch, Work } from '../receiver/work.js';
 /** The longest wait before the next try when all slots are taken, in ms. The shortest is a second, which spreads a burst. */
 const RETRY_MS = 5_000;
 
+interface Wait {
+  readonly ended: Promise<void>;
+  end(): void;
+}
+
 export class Slots {
   readonly count: number;
   readonly #runtime: Runtime;
   #free: number;
-  #waiting: (() => void)[] = [];
+  /** The waits for the next release, one per signal: Node warns of a leak at the eleventh listener of a signal. */
+  readonly #waits = new Map<AbortSignal | undefined, Wait>();
 
   constructor(count: number, runtime: Runtime) {
     this.count = count;
@@ -44,20 +50,16 @@ export class Slots {
 
   /** Resolves at the next release of a slot, or when the signal aborts. */
   freed(signal: AbortSignal | undefined): Promise<void> {
-    return new Promise((resolve) => {
-      const end = () => {
-        signal?.removeEventListener('abort', end);
-        resolve();
-      };
-      signal?.addEventListener('abort', end);
-      if (signal?.aborted) end();
-      else this.#waiting.push(end);
-    });
+    const wait = this.#waits.get(signal) ?? toWait(signal);
+    this.#waits.set(signal, wait);
+    return wait.ended;
   }
 
   release(): void {
     this.#free += 1;
-    for (const end of this.#waiting.splice(0)) end();
+    const waits = [...this.#waits.values()];
+    this.#waits.clear();
+    for (const { end } of waits) end();
   }
 
   #busy(): BusyError {
@@ -67,6 +69,20 @@ export class Slots {
       { retryAfterMs: 1_000 + this.#runtime.random() * (RETRY_MS - 1_000) },
     );
   }
+}
+
+/** A wait that ends by itself when the signal aborts. */
+function toWait(signal: AbortSignal | undefined): Wait {
+  let end = () => {};
+  const ended = new Promise<void>((resolve) => {
+    end = () => {
+      signal?.removeEventListener('abort', end);
+      resolve();
+    };
+  });
+  if (signal?.aborted) end();
+  else signal?.addEventListener('abort', end);
+  return { ended, end };
 }
 
 /**

@@ -133,6 +133,8 @@ export function prepareStatements(db: SqliteLike) {
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
       ON CONFLICT (id) DO NOTHING RETURNING id`,
     ),
+    /** Makes a commit wait for earlier ones: a commit without a change does not wait. */
+    flush: rows('UPDATE stablehooks_flushes SET count = count + 1 RETURNING count'),
     /**
      * The events of some types that are due: the types, the time, how many, twice. Each type is read from the index on its
      * own, so the events of other types are not read.

@@ -60,6 +60,8 @@ const MIGRATIONS: readonly string[] = [
     list_limit INTEGER NOT NULL DEFAULT 0,
     oldest TEXT
   ) STRICT;
+  CREATE TABLE stablehooks_flushes (count INTEGER NOT NULL) STRICT;
+  INSERT INTO stablehooks_flushes VALUES (0);
   `,
 ];
 

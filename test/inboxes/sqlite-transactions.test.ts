@@ -1,4 +1,5 @@
 /** Transactions of handlers over SQLite, on each driver. */
+import { statSync } from 'node:fs';
 import Database from 'libsql';
 import { createReceiver, withPayload } from 'stablehooks';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
@@ -119,4 +120,14 @@ test('layers and typed payloads leave a synchronous handler synchronous', async 
   });
   expect((await receiver.handle(exampleEvent('transfer.settled'), 'push')).kind).toBe('handled');
   expect(db.prepare('SELECT number FROM ledger').all()).toEqual([{ number: 1 }]);
+});
+
+test('a record that finds a leased event writes, which makes its commit wait until the claim is on disk', async () => {
+  const path = freshPath();
+  const inbox = sqliteInbox(connect(path));
+  const event = exampleEvent('transfer.settled');
+  await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+  const before = statSync(`${path}-wal`).size;
+  expect(await inbox.record([event], { dueInMs: 0, origin: 'push' })).toEqual(['leased']);
+  expect(statSync(`${path}-wal`).size).toBeGreaterThan(before);
 });

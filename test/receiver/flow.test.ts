@@ -288,3 +288,22 @@ describe('maxConcurrency', () => {
     await running;
   });
 });
+
+test('many passes that wait for a slot with one signal cause no warning of a leak', async () => {
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error) => void warnings.push(warning);
+  process.on('warning', onWarning);
+  const { handler, begun, end } = gated();
+  const { receiver } = setUp(handler, { inbox: durable(), maxConcurrency: 1 });
+  const event = anEvent();
+  const running = receiver.handle(event, 'pull');
+  await until(() => begun.length > 0);
+  const { signal } = new AbortController();
+  const passes = Array.from({ length: 12 }, () => receiver.redrive({ signal }));
+  await settled();
+  await end(event.id);
+  await Promise.all([running, ...passes]);
+  await settled();
+  process.off('warning', onWarning);
+  expect(warnings).toEqual([]);
+});
