@@ -139,18 +139,6 @@ describe('the body of a Node request', () => {
     expect(error?.cause).toBe(cause);
   });
 
-  test.each(['', 'x9', '9x', 'many'])(
-    'the content-length %j, which is no number, declares nothing',
-    async (length) => {
-      const body = Buffer.from(JSON.stringify(exampleEvent('transfer.settled')));
-      const { request, handle } = createDelivery();
-      request.headers = { 'x-service-signature': await sign(body, { secret }), 'content-length': length };
-      request.push(body);
-      request.push(null);
-      expect((await handle()).kind).toBe('handled');
-    },
-  );
-
   test.each(['body', 'rawBody'])(
     'the bytes that a parser left in `%s` can be as many as maxBodyBytes',
     async (name) => {

@@ -23,17 +23,6 @@ describe('node:http', () => {
     expect(message).toContain('rawBody: true');
   });
 
-  test('a delivery whose stream other code reads by readable events is handled', async () => {
-    const { receiver } = createObserved();
-    const handler = toNodeHandler(receiver);
-    const server = createServer((request, response) => {
-      request.on('readable', () => request.read());
-      void handler(request, response);
-    });
-
-    expect((await deliverTo(server)).status).toBe(200);
-  });
-
   test('a delivery whose stream was read to its end is answered 500 ERR_BODY_UNAVAILABLE', async () => {
     const { receiver, outcomes } = createObserved();
     const handler = toNodeHandler(receiver);
@@ -43,17 +32,6 @@ describe('node:http', () => {
     });
 
     await expectUnavailable(await deliverTo(server), outcomes);
-  });
-
-  test('a delivery whose stream was paused is handled', async () => {
-    const { receiver } = createObserved();
-    const handler = toNodeHandler(receiver);
-    const server = createServer((request, response) => {
-      request.pause();
-      void handler(request, response);
-    });
-
-    expect((await deliverTo(server)).status).toBe(200);
   });
 
   test('a body that is cut off half way fails with ERR_BODY_INCOMPLETE and runs no handler', async () => {

@@ -433,17 +433,6 @@ test('the error of a fetch that throws its request does not hold the token', asy
   expect(await failure(client.events.list())).toMatchObject({ code: 'ERR_API_CONNECTION', unsent: false });
 });
 
-test('the error of a fetch whose error is its own cause is ERR_API_CONNECTION', async () => {
-  const cyclic = new Error('cut');
-  cyclic.cause = cyclic;
-  const { client } = await setUp([], { retries: 0, fetch: () => Promise.reject(cyclic) });
-  expect(await failure(client.wallets.create(INPUT))).toMatchObject({
-    code: 'ERR_API_CONNECTION',
-    unsent: false,
-    cause: { message: 'cut' },
-  });
-});
-
 test.each<[object, string]>([
   [{ limits: { perTx: 1, daily: '1' } }, 'limits.perTx'],
   [{ limits: { ...INPUT.limits, dialy: '1' } }, 'limits.dialy'],

@@ -106,46 +106,6 @@ describeWithRedis('Redis inbox', () => {
     expect((await inbox.count()).find(({ state }) => state === 'done')?.count).toBe(2_500);
   });
 
-  test('without a trace context the hash of an event has no field for it', async () => {
-    const prefix = randomUUID();
-    const inbox = redisInbox(fromIoredis(own.redis), { prefix });
-    const [claimed, recorded] = [someEvent(), someEvent()];
-    await inbox.claim(claimed, { leaseMs: 60_000, origin: 'push' });
-    await inbox.record([recorded], { dueInMs: 0, origin: 'pull' });
-    for (const { id } of [claimed, recorded]) {
-      expect(await own.redis.hkeys(`{${prefix}}:event:${id}`)).not.toContain('traceparent');
-    }
-  });
-
-  test('the keys of a pruned event are its hash and its places in the sorted sets', async () => {
-    const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'small' });
-    for (const { id } of [someEvent(), someEvent()]) {
-      const claim = await inbox.claim({ ...someEvent(), id }, { leaseMs: 60_000, origin: 'push' });
-      if (claim.state === 'claimed') await inbox.complete(claim.lease);
-    }
-    await inbox.prune({ olderThanMs: 0 });
-    const keys = (await own.redis.keys('{small}:*')).map((key) => key.replace(/evt_.*/, '…'));
-    expect(keys.sort()).toEqual(
-      ['event:…', 'event:…', 'in:done', 'since:done'].map((key) => `{small}:${key}`),
-    );
-  });
-
-  test('an event that is done or dead has no place among those that are due, nor a token', async () => {
-    const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'settled' });
-    const [done, dead] = [someEvent(), someEvent()];
-    await inbox.record([done, dead], { dueInMs: 0, origin: 'pull' });
-    for (const { id } of [done, dead]) {
-      const claim = await inbox.claim({ ...someEvent(), id }, { leaseMs: 60_000, origin: 'push', key: 'a' });
-      if (claim.state !== 'claimed') throw new Error(claim.state);
-      if (id === done.id) await inbox.complete(claim.lease);
-      else await inbox.fail(claim.lease, { retryAfterMs: null, error: 'no' });
-      expect(await own.redis.hmget(`{settled}:event:${id}`, 'token', 'dueAt')).toEqual([null, null]);
-    }
-    expect(
-      (await own.redis.keys('{settled}:*')).filter((key) => /:(?:holder|waiting|keyed|due):/.test(key)),
-    ).toEqual([]);
-  });
-
   test('every key of the Redis inbox begins with the hash tag of its prefix', async () => {
     const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'tagged' });
     const event = { ...someEvent(), id: 'evt}{other}' };

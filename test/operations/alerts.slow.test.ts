@@ -24,6 +24,14 @@ function runTests(tests: readonly object[], evaluationInterval = '1m'): string {
 /** Metrics of which exporters append the unit to the name, unless they are those of JavaScript. */
 const IN_SECONDS = /^(stablehooks_inbox_oldest|stablehooks_poll_watermark_lag|stablehooks_event_age)/;
 
+/** The series as a collector names them. */
+const withUnits = (series: Series): Series =>
+  Object.fromEntries(
+    Object.entries(series).map(([name, values]) => [name.replace(IN_SECONDS, '$1_seconds'), values]),
+  );
+
+const isRenamed = ({ fires }: AlertCase) => Object.keys(fires).some((name) => IN_SECONDS.test(name));
+
 /** What promtool runs: series, when to evaluate, and what fires then. */
 function promtoolTest({
   name,
@@ -82,36 +90,26 @@ describe('the alert rules', () => {
     expect(promtool('check', 'rules', RULES)).toContain(`${rules.length} rules found`);
   });
 
-  test.each(['as JavaScript exporters name metrics', 'as collectors name metrics, with their units'])(
-    'fire when they must, and nothing else fires, %s',
-    (naming) => {
-      const rename = (series: Series): Series =>
-        naming.startsWith('as collectors')
-          ? Object.fromEntries(
-              Object.entries(series).map(([name, values]) => [
-                name.replace(IN_SECONDS, '$1_seconds'),
-                values,
-              ]),
-            )
-          : series;
-      const testsOf = ({ alert, fires, silent, also = [], ...each }: AlertCase) => [
-        promtoolTest({
-          ...{ name: `${alert} fires`, series: rename({ ...HEALTHY, ...fires }), firing: [alert, ...also] },
-          ...{ at: each.at, step: each.step, named: { alert, fires, silent, ...each } },
-        }),
-        promtoolTest({
-          ...{ name: `${alert} does not fire`, series: rename({ ...HEALTHY, ...silent }), firing: [] },
-          ...{ at: each.at, step: each.step },
-        }),
-      ];
-      const [minutes, days] = [
-        CASES.filter(({ step = 1 }) => step <= 5),
-        CASES.filter(({ step = 1 }) => step > 5),
-      ];
-      expect(runTests(minutes.flatMap(testsOf))).toContain('SUCCESS');
-      expect(runTests(days.flatMap(testsOf), '1h')).toContain('SUCCESS');
-    },
-  );
+  test.each<[string, (series: Series) => Series, readonly AlertCase[]]>([
+    ['as JavaScript exporters name metrics', (series) => series, CASES],
+    // Each test of promtool makes a database, so only the alerts on metrics with another name run again.
+    ['as collectors name metrics, with their units', withUnits, CASES.filter(isRenamed)],
+  ])('fire when they must, and nothing else fires, %s', (_, rename, cases) => {
+    const testsOf = ({ alert, fires, silent, also = [], ...each }: AlertCase) => [
+      promtoolTest({
+        ...{ name: `${alert} fires`, series: rename({ ...HEALTHY, ...fires }), firing: [alert, ...also] },
+        ...{ at: each.at, step: each.step, named: { alert, fires, silent, ...each } },
+      }),
+      promtoolTest({
+        ...{ name: `${alert} does not fire`, series: rename({ ...HEALTHY, ...silent }), firing: [] },
+        ...{ at: each.at, step: each.step },
+      }),
+    ];
+    const minutes = cases.filter(({ step = 1 }) => step <= 5);
+    const days = cases.filter(({ step = 1 }) => step > 5);
+    expect(runTests(minutes.flatMap(testsOf))).toContain('SUCCESS');
+    if (days.length > 0) expect(runTests(days.flatMap(testsOf), '1h')).toContain('SUCCESS');
+  });
 
   test('are quiet while an app is healthy, and speak when nothing is exported at all', () => {
     const tests = [5, 40, 90].map((at) =>

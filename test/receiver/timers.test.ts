@@ -20,17 +20,6 @@ function setUp(handler?: SettledHandler, options: Partial<ReceiverOptions> = {},
   };
 }
 
-test('the methods of a class can be the parts of a runtime', async () => {
-  class FixedTime {
-    readonly #time = 1_000;
-    elapsed() {
-      return this.#time;
-    }
-  }
-  const { deliver } = setUp(() => undefined, { runtime: new FixedTime() });
-  expect(await deliver()).toMatchObject({ kind: 'handled', handlerMs: 0 });
-});
-
 test('a body is waited for as long as bodyTimeoutMs, and then its reading is cancelled', async () => {
   const { receiver, fire, pending } = setUp(undefined, { bodyTimeoutMs: 2_500 });
   const cancelBody = vi.fn();
@@ -42,23 +31,6 @@ test('a body is waited for as long as bodyTimeoutMs, and then its reading is can
   expect(error?.code).toBe('ERR_BODY_TIMEOUT');
   expect(error?.message).toContain('within 2500 ms. Raise bodyTimeoutMs');
   expect(cancelBody).toHaveBeenCalledOnce();
-});
-
-test('deliveries that end in time share one timer, and a later body still has its time', async () => {
-  const { receiver, clock, fire, pending, deliver } = setUp(async () => undefined, {
-    bodyTimeoutMs: 2_500,
-    handlerTimeoutMs: 4_000,
-  });
-  for (let count = 0; count < 10; count++) await deliver();
-  expect(pending()).toEqual([2_500, 4_000]);
-  clock.elapsed += 1_000;
-  const answer = receiver.receive({ ...(await delivery(anEvent())), body: never });
-  clock.elapsed += 1_500;
-  fire(2_500);
-  expect(pending()).toEqual([4_000, 1_000]);
-  clock.elapsed += 1_000;
-  fire(1_000);
-  expect((await answer).error?.code).toBe('ERR_BODY_TIMEOUT');
 });
 
 test('a handler that begins late is told by its signal when its lease is over, before handlerTimeoutMs', async () => {

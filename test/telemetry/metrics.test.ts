@@ -48,15 +48,6 @@ test('outcomes are counted by type, kind, origin and code', async () => {
   ]);
 });
 
-test('counts add up over collections', async () => {
-  const { receiver, metric } = observed();
-  for (const value of [1, 2]) {
-    await receiver.receive(await delivery(anEvent()));
-    for (const _ of ['once', 'again'])
-      expect(await metric('stablehooks.outcomes')).toMatchObject([{ value }]);
-  }
-});
-
 test.each([
   ['whose handler runs after the answer', { answer: 'recorded' }],
   ['whose handler is overdue', { handlerTimeoutMs: 1 }],

@@ -137,16 +137,6 @@ test('each command has an example in its help, and each flag a description', asy
   expect(bare).toEqual([]);
 });
 
-test('a default that is a duration is shown with its unit', async () => {
-  const durations = (await pages).flatMap(({ options }) =>
-    options.flatMap(({ term, about }) =>
-      term.includes('<duration>') ? (/\(default: (\w+)\)/.exec(about)?.slice(1) ?? []) : [],
-    ),
-  );
-  expect(durations.length).toBeGreaterThan(5);
-  expect(durations.filter((shown) => !/^\d+(ms|s|m|h|d)$/.test(shown))).toEqual([]);
-});
-
 test('docs/command-line-flags.md has the flags that --help prints', async () => {
   // `npx vitest run … -u` writes it.
   await expect(renderFlagsPage()).resolves.toMatchFileSnapshot('../../../docs/command-line-flags.md');
@@ -206,21 +196,4 @@ test('bash completes with the script of completion alone, and runs nothing that 
   expect(await complete('stablehooks', 'trigger', '')).toEqual([...EVENT_TYPES]);
   expect(await complete('stablehooks', 'sign', '--body', '$(touch ran)', '--enc')).toEqual(['--encoding']);
   expect(existsSync(folder.at('ran'))).toBe(false);
-});
-
-test('completion suggests commands, flags and event types', async () => {
-  const suggest = async (...words: string[]) => {
-    const { stdout } = await run(['complete', '--', ...words]);
-    return stdout.trim().split('\n');
-  };
-  expect(await suggest('tri')).toContain('trigger');
-  expect(await suggest('trigger', '')).toContain('transfer.settled');
-  expect(await suggest('inbox', 're')).toEqual(expect.arrayContaining(['requeue', 'redrive']));
-  expect(await suggest('catch-up', '--')).toContain('--inbox');
-});
-
-test('an unknown shell is wrong use', async () => {
-  const { exitCode, stderr } = await run(['completion', 'tcsh']);
-  expect(exitCode).toBe(2);
-  expect(stderr).toMatch(/^stablehooks: .*zsh.*\n$/);
 });

@@ -116,22 +116,6 @@ describe.concurrent('an app and `catch-up` or `listen` with the same inbox', () 
     },
   );
 
-  test.for(APPS)(
-    'catch-up with an inbox of its own, to an app that %s, delivers every event',
-    async ([, options]) => {
-      await using folder = await makeFolder();
-      await using service = await startService();
-      await using app = await startApp(folder.at('app.db'), options);
-      const ids = fire(service.sandbox, 6);
-      const args = ['catch-up', '--to', app.url, '--inbox', folder.at('catch-up.db'), '--since', '1h'];
-      const { stderr, exitCode } = await run(args, service);
-      expect(stderr).not.toContain('same inbox');
-      await app.work();
-      expect(app.ran.toSorted()).toEqual(ids.toSorted());
-      expect(exitCode).toBe(options?.permanent && options.answer === undefined ? 1 : 0);
-    },
-  );
-
   test('catch-up to an app that has no handler and the same inbox says so, and another process of the app runs the events', async () => {
     await using folder = await makeFolder();
     await using service = await startService();
@@ -278,21 +262,6 @@ describe.concurrent('an inbox in which no receiver has recorded an event', () =>
     const { stderr, exitCode } = await runWith(path, service, args);
     expect(stderr).toMatch(REFUSED);
     expect(exitCode).toBe(2);
-  });
-
-  test('inbox redrive to another page that answers 200 leaves an event dead that the poller of an app recorded', async () => {
-    await using folder = await makeFolder();
-    await using service = await startService();
-    await using page = await startPage();
-    const path = folder.at('app.db');
-    await using app = await startApp(path, { permanent: true });
-    const [id = ''] = fire(service.sandbox, 1);
-    await app.poll(service);
-    const { stderr, exitCode } = await runWith(path, service, ['inbox', 'redrive', id, '--to', page.url]);
-    expect(stderr).toContain(`${id} is unchanged: the endpoint answered 2xx without a change of this inbox`);
-    expect(exitCode).toBe(1);
-    using inbox = await openSqlite(path);
-    expect(await inbox.find(id)).toMatchObject({ state: 'dead' });
   });
 
   test('it is the inbox of an app from the moment at which catch-up finds out that the endpoint uses it', async () => {

@@ -54,14 +54,6 @@ test('wallets limits refuses one limit without the other', async () => {
   expect(exitCode).toBe(2);
 });
 
-test('wallets create names all flags that are missing', async () => {
-  const { stderr, exitCode } = await run(['wallets', 'create', '--agent', 'agent-7']);
-  expect(stderr).toMatch(
-    /^stablehooks: --chain <name>, --per-tx <amount> and --daily <amount> are required\. See `stablehooks wallets create --help`\.\n$/,
-  );
-  expect(exitCode).toBe(2);
-});
-
 const PAGES = [
   [200, /This is not the service: check --base-url \(STABLEHOOKS_BASE_URL\)\./],
   [404, /This is not the service: check --base-url \(STABLEHOOKS_BASE_URL\)\./],

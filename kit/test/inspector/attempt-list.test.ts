@@ -74,12 +74,3 @@ test('counts follow the attempts that come and go, without a look at the others'
   // The same with a filter that was not asked for before.
   expect(await list.stats({ type: 'accept.confirmed' })).toEqual(await list.stats({}));
 });
-
-test('counts begin anew when every attempt is another one', async () => {
-  const { list, add, drop } = keepAttempts(3, '');
-  await Promise.all([list.stats({}), list.stats({})]);
-  for (let n = 0; n < 3; n++) drop();
-  expect(await list.stats({})).toMatchObject({ total: 0, types: [], kinds: { accepted: [] } });
-  for (let n = 0; n < 2; n++) add();
-  expect(await list.stats({})).toMatchObject({ total: 2, kinds: { accepted: [2] } });
-});

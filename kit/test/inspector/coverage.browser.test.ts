@@ -90,19 +90,6 @@ test('a poll that fails shows what it reported, its problems and when', async ()
   await page.getByText('Nothing is proven yet').waitFor();
 });
 
-test('the time that is not proven grows while nothing changes', async () => {
-  const app = await startApp();
-  await savePoll(app, []);
-  const { page } = await open('about:blank');
-  await page.clock.install();
-  await page.goto(`${app.url}/?view=coverage`);
-  await page.getByText('That is 1 h ago; nothing is proven of the time since.').waitFor();
-  // Until then, the page asks how far it is drawn.
-  await page.getByRole('img', { name: /^Coverage over time/ }).waitFor();
-  await page.clock.fastForward('02:00:00');
-  await page.getByText('That is 3 h ago; nothing is proven of the time since.').waitFor();
-});
-
 test('the picture is loaded, and drawn again on demand', async () => {
   const app = await startApp();
   await app.receiver.accept(exampleEvent('transfer.settled'), 'push');
@@ -155,17 +142,6 @@ test('a gap that cannot be acknowledged while a poll runs stays open, and the pa
   await page.keyboard.press('Enter');
   await page.getByText('The gap was not acknowledged').waitFor();
   await page.getByRole('listitem').getByText('open', { exact: true }).waitFor();
-});
-
-test('without the action, a gap has no button', async () => {
-  const app = await startApp([]);
-  await savePoll(app, [gap()]);
-  const { page } = await open(`${app.url}/?view=coverage`);
-  await page
-    .getByRole('listitem')
-    .getByText(/can be missing/)
-    .waitFor();
-  expect(await page.getByRole('listitem').getByRole('button').count()).toBe(0);
 });
 
 test.each([

@@ -134,48 +134,6 @@ describe('a page of another origin', () => {
   });
 });
 
-test('a host name that resolves to this machine does not open the inspector', async () => {
-  await using sandbox = await startSandbox();
-  const { port, search } = new URL(sandbox.inspectorUrl);
-  // Chromium resolves every name below localhost to this machine, as a rebound name would be.
-  const { page } = await open(`http://rebound.localhost:${port}/${search}`);
-  expect(await page.evaluate(() => document.body.innerText)).toContain('127.0.0.1');
-  expect(await page.getByRole('navigation').count()).toBe(0);
-});
-
-test('a page whose host name resolves to this machine does not reach the sandbox, although the token is known', async () => {
-  await using sandbox = await startSandbox();
-  const { port } = new URL(sandbox.url);
-  const statusesAt = async (hostname: string) => {
-    const { page } = await open(`http://${hostname}:${port}/`);
-    return page.evaluate(
-      async ([token]) => {
-        const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-        const body = '{"type":"accept.confirmed"}';
-        const answers = [
-          await fetch('/sandbox/events', { headers }),
-          await fetch('/sandbox/events', { method: 'POST', headers, body }),
-        ];
-        return answers.map(({ status }) => status);
-      },
-      [createSandbox().token] as const,
-    );
-  };
-  expect(await statusesAt('rebound.localhost')).toEqual([403, 403]);
-  expect(await countEvents(sandbox.url)).toBe(0);
-  // The same requests to a name of this machine are answered, so they are right.
-  expect(await statusesAt('127.0.0.1')).toEqual([200, 201]);
-});
-
-test('without the token of the printed URL the inspector shows nothing', async () => {
-  await using sandbox = await startSandbox();
-  const { page } = await open(`${sandbox.url}/`);
-  expect(await page.evaluate(() => document.body.innerText)).toContain(
-    'Open the URL that the command printed',
-  );
-  expect(await page.getByRole('navigation').count()).toBe(0);
-});
-
 async function countEvents(url: string): Promise<number> {
   const { token } = createSandbox();
   const response = await fetch(`${url}/sandbox/events`, { headers: { authorization: `Bearer ${token}` } });

@@ -169,38 +169,6 @@ describe('why an event failed, and how to run it again', () => {
     await until(async () => got.length === 4);
     expect(got[3]?.body.toString('hex')).toBe('ff000d0a');
   });
-
-  test('an attempt can be sent to another URL', async () => {
-    const [first, second] = [await startRecorder(), await startRecorder()];
-    const sandbox = startSandbox([first.url]);
-    sandbox.emit('transfer.settled');
-    const { page, rows } = await inspectSandbox(sandbox);
-    await rows.first().click();
-    await button(page, /Send to another URL/).click();
-    await page.getByRole('textbox', { name: 'URL' }).fill(second.url);
-    await button(page, 'Send').click();
-    await detailOf(page).getByText(second.url).first().waitFor();
-    await page
-      .getByRole('region', { name: 'Other attempts of this event' })
-      .getByRole('listitem')
-      .filter({ hasText: `to ${first.url}` })
-      .waitFor();
-    expect(second.got.map(({ body }) => body)).toEqual(first.got.map(({ body }) => body));
-  });
-
-  test('a page without the action has no button for it', async () => {
-    const { url } = await startRecorder();
-    const sandbox = startSandbox([url]);
-    sandbox.emit('transfer.settled');
-    await sandbox.settled();
-    const inspector = createInspector({ source: fromSandbox(sandbox), authorize: () => true });
-    await using server = await serve(getRequestListener(inspector.fetch));
-    const { page } = await open(server.url);
-    await page.locator('.deliveries-rows tbody tr').click();
-    await button(page, 'Copy as curl').waitFor();
-    expect(await button(page, /Resend|Send/).count()).toBe(0);
-    inspector.close();
-  });
 });
 
 describe('copies', () => {
@@ -309,24 +277,6 @@ describe('copies', () => {
     expect(hex(got.slice(before).map(({ body }) => body))).toEqual(hex(bodies));
     await rm(folder, { recursive: true });
   });
-
-  test('without a clipboard, the text is shown and selected', async () => {
-    const { url } = await startRecorder();
-    const sandbox = startSandbox([url]);
-    sandbox.emit('transfer.settled');
-    const { page, rows } = await inspectSandbox(sandbox);
-    await page.evaluate(() => Object.defineProperty(navigator, 'clipboard', { value: undefined }));
-    await rows.first().click();
-    await button(page, 'Copy as curl').click();
-    const field = page.getByRole('textbox', { name: 'Text to copy' });
-    await field.waitFor();
-    await until(() => field.evaluate((each: HTMLTextAreaElement) => each.selectionEnd === each.value.length));
-    expect(await field.inputValue()).toContain('curl ');
-    await page.keyboard.press('Escape');
-    await field.waitFor({ state: 'detached' });
-    // The dialog was closed, and not the attempt.
-    await detailOf(page).waitFor();
-  });
 });
 
 /** The result of a program. */
@@ -393,24 +343,6 @@ describe('the list', () => {
     await page.getByText('No attempt has all of this.').waitFor();
   });
 
-  test('what is typed while the URL takes what was typed before is not lost', async () => {
-    const sandbox = startSandbox([await startReceiver()]);
-    sandbox.emit('transfer.settled');
-    const { page } = await inspectSandbox(sandbox);
-    const field = page.getByRole('searchbox', { name: 'Id contains' });
-    const inUrl = () => new URL(page.url()).searchParams.get('id');
-    await page.clock.install();
-    await page.clock.pauseAt(Date.now() + 60_000);
-    await field.pressSequentially('evt');
-    await page.clock.runFor(250);
-    await expect.poll(inUrl).toBe('evt');
-    await field.press('_');
-    await page.clock.runFor(100);
-    expect(await field.inputValue()).toBe('evt_');
-    await page.clock.runFor(150);
-    await expect.poll(inUrl).toBe('evt_');
-  });
-
   test('new rows appear at the top, and do not move what one reads', async () => {
     const { url } = await startRecorder();
     const sandbox = startSandbox([url]);
@@ -458,78 +390,6 @@ describe('the list', () => {
     await page.getByRole('link', { name: 'Show the newest' }).click();
     for (let count = 0; count < 150; count += 1) sandbox.emit('transfer.settled');
     await until(async () => (await rows.count()) === 200);
-  });
-
-  test('the filters and the charts share one request for the counts', async () => {
-    const sandbox = startSandbox([await startReceiver()]);
-    for (let count = 0; count < 3; count += 1) sandbox.emit('transfer.settled');
-    const { page, requests } = await inspectSandbox(sandbox);
-    await button(page, /^All\s*3$/).waitFor();
-    await page.getByRole('figure').filter({ hasText: '3 accepted' }).locator('canvas').waitFor();
-    expect(requests.filter((path) => path.startsWith('deliveries/stats'))).toEqual(['deliveries/stats']);
-    // With a kind, the charts draw that kind, and the filters still count all of them.
-    sandbox.emit('accept.confirmed');
-    await button(page, /^All\s*4$/).waitFor();
-    await button(page, /Without effect\s*1$/).click();
-    const outcomes = page.getByRole('figure').filter({ hasText: 'Outcomes' });
-    await until(async () => /^Outcomes\s*1 without effect$/.test((await outcomes.innerText()).trim()));
-    await button(page, /^All\s*4$/).waitFor();
-  });
-
-  test('while a thousand attempts per second arrive, the page answers, and has no more rows than before', async () => {
-    const entries = new Set<(entry: StreamEntry) => void>();
-    const kept: AttemptRow[] = [];
-    const source = sourceOf(() => kept, entries);
-    const { page, rows, errors } = await inspect(source);
-    await page.getByText('No attempts yet.').waitFor();
-    await page.evaluate(() => {
-      const known = Object.assign(globalThis, { mostRows: 0 });
-      new MutationObserver(() => {
-        const { length } = document.querySelectorAll('.deliveries-rows tbody tr');
-        known.mostRows = Math.max(known.mostRows, length);
-      }).observe(document, { childList: true, subtree: true });
-    });
-    let made = 0;
-    const started = performance.now();
-    const timer = setInterval(() => {
-      const due = Math.floor(performance.now() - started);
-      for (; made < due; made += 1) {
-        const row = rowOf({ id: `del_${made}.1`, eventId: `evt_${made}` });
-        kept.unshift(row);
-        for (const tell of entries) tell({ kind: 'attempt', row });
-      }
-    }, 5);
-    closing.push(() => clearInterval(timer));
-    await until(async () => (await rows.count()) === 200);
-    // While they arrive, a row can be opened, and the list then stays as it is.
-    await rows.nth(2).locator('a').click();
-    await detailOf(page).getByText('It is as it should be.').waitFor();
-    const shown = await rows.allInnerTexts();
-    await button(page, /new$/).waitFor();
-    expect(await rows.allInnerTexts()).toEqual(shown);
-    await page.keyboard.press('Escape');
-    await detailOf(page).waitFor({ state: 'detached' });
-    // What is typed is answered, and what arrives does not replace it.
-    const search = page.getByRole('searchbox', { name: 'Id contains' });
-    await search.pressSequentially('evt_17');
-    const found = async () => (await rows.allInnerTexts()).map((text) => text.includes('evt_17'));
-    await until(async () => {
-      const all = await found();
-      return all.length > 0 && all.every(Boolean);
-    });
-    expect(await search.inputValue()).toBe('evt_17');
-    const before = made;
-    await search.fill('');
-    await until(async () => made > before && (await found()).includes(false) && (await rows.count()) === 200);
-    clearInterval(timer);
-    // The last one is shown, or announced.
-    await button(page, /new$/)
-      .or(rows.filter({ hasText: `evt_${made - 1}` }))
-      .first()
-      .waitFor();
-    expect(await rows.count()).toBe(200);
-    expect(await page.evaluate(() => (globalThis as unknown as { mostRows: number }).mostRows)).toBe(200);
-    expect(errors).toEqual([]);
   });
 
   test('after a lost connection the list catches up without moving what one reads', async () => {
@@ -730,49 +590,6 @@ describe('hostile content', () => {
     expect(await boxes(sourceOf(list((text) => text)))).toEqual(await boxes(sourceOf(list(() => 'plain'))));
   });
 
-  test('an attempt of hostile strings opens by its row, runs nothing and stays in its place', async () => {
-    const all = HOSTILE.join(' ');
-    const headers = Object.fromEntries(HOSTILE.map((text) => [text, text]));
-    const message = { headers, body: Buffer.from(all).toString('base64') };
-    const row = rowOf({
-      id: HOSTILE[4] ?? '',
-      eventId: all,
-      type: all,
-      endpoint: all,
-      outcome: all,
-      faults: HOSTILE,
-    });
-    const { page, rows, errors } = await inspect(
-      sourceOf(() => [row], undefined, {
-        request: { ...message, method: HOSTILE[0] ?? '', url: all },
-        response: { ...message, status: 500, cut: true },
-        error: all,
-        verdict: { what: all, fix: all },
-        signatureHeader: all,
-      }),
-    );
-    const aside = page.locator('header, .deliveries-above, .deliveries-filters');
-    await rows.first().waitFor();
-    await loaded(page);
-    const before = await boxesOf(aside);
-    await rows.first().click();
-    await detailOf(page).getByText('Only the start of the body was kept.').waitFor();
-    expect(await boxesOf(aside)).toEqual(before);
-    await isHarmless(page);
-    const beyond = await detailOf(page).evaluate((panel) => {
-      const { left, right } = panel.getBoundingClientRect();
-      return [...panel.querySelectorAll('*')].filter((each) => {
-        const box = each.getBoundingClientRect();
-        return box.width > 0 && (box.left < left - 1 || box.right > right + 1);
-      }).length;
-    });
-    expect(beyond).toBe(0);
-    expect(await detailOf(page).innerText()).toContain('\\u{202e}');
-    await page.setViewportSize(NARROW);
-    await isHarmless(page);
-    expect(errors).toEqual([]);
-  });
-
   test('a body runs nothing and changes no layout outside its box, in every form', async () => {
     const bodies = [
       // As high as a box can be, so that only what leaves it makes a difference.
@@ -811,39 +628,5 @@ describe('hostile content', () => {
     }
     expect(seen[1]).toEqual(seen[0]);
     expect(seen[2]).toEqual(seen[0]);
-  });
-
-  test('of a body of 1 MiB that is not UTF-8, a page is shown at a time, and every byte can be reached', async () => {
-    const { url } = await startRecorder();
-    const sandbox = startSandbox([url]);
-    sandbox.emit('transfer.settled');
-    await sandbox.settled();
-    const { deliveries } = fromSandbox(sandbox);
-    const [{ id = '' } = {}] = (await deliveries?.list({ limit: 1 }))?.rows ?? [];
-    const body = Buffer.from(
-      Uint8Array.from({ length: 1_048_576 }, (_, index) => (index * 7 + (index >> 8)) % 256),
-    );
-    await deliveries?.resend(id, { body });
-    const { page, rows } = await inspectSandbox(sandbox);
-    await rows.first().click();
-    const box = page.getByRole('textbox', { name: 'Request: body' });
-    await box.waitFor();
-    await detailOf(page).getByText('1,048,576 bytes, not UTF-8').waitFor();
-    const bytesOf = async () =>
-      (await box.inputValue())
-        .split('\n')
-        .map((line) => line.slice(10, 57).replaceAll(' ', ''))
-        .join('');
-    // All of what is shown is here: the rest of the body is not laid out.
-    await expect.poll(bytesOf).toBe(body.subarray(0, 4_096).toString('hex'));
-    expect(await detailOf(page).evaluate((panel) => panel.textContent?.length)).toBeLessThan(10_000);
-    await button(page, 'Next').click();
-    await detailOf(page).getByText('4,096 to 8,191').waitFor();
-    await expect.poll(bytesOf).toBe(body.subarray(4_096, 8_192).toString('hex'));
-    await button(page, 'Last').click();
-    await expect.poll(bytesOf).toBe(body.subarray(-4_096).toString('hex'));
-    await page.getByRole('radio', { name: 'Text' }).check();
-    await detailOf(page).getByText('Bytes that are not UTF-8 are shown as').waitFor();
-    await expect.poll(async () => (await box.inputValue()).length).toBeLessThan(400_000);
   });
 });

@@ -216,18 +216,6 @@ test('a lease that has ended is told from one that holds', async () => {
   await page.getByRole('button', { name: 'Run now' }).waitFor();
 });
 
-test('the age of the oldest grows while nothing changes', async () => {
-  const app = await startApp();
-  await deliverDead(app, [eventOf('evt_1')]);
-  const { page } = await open('about:blank');
-  await page.clock.install();
-  await page.goto(app.url);
-  const dead = page.getByRole('navigation', { name: 'States' }).getByRole('link').filter({ hasText: 'dead' });
-  await dead.getByText(/^oldest \d+ s$/).waitFor();
-  await page.clock.fastForward('03:00');
-  await dead.getByText('oldest 3 min').waitFor();
-});
-
 test('a failed event that is not due yet is run now', async () => {
   const app = await startApp();
   app.work = () => {
@@ -293,18 +281,6 @@ test.each([{ viewport: WIDE }, { viewport: NARROW }])(
     ]);
   },
 );
-
-test('with the oldest first, new events appear at the end', async () => {
-  const app = await startApp();
-  await deliverDead(app, [eventOf('evt_1')]);
-  const { page } = await open(app.url);
-  await page.getByLabel('Order').selectOption('oldest first');
-  await expect.poll(() => new URL(page.url()).searchParams.get('order')).toBe('oldest');
-  await page.getByText('the oldest first').waitFor();
-  await deliverDead(app, [eventOf('evt_2')]);
-  await page.getByRole('link', { name: 'evt_2' }).waitFor();
-  expect(await page.getByRole('row').getByRole('link').allInnerTexts()).toEqual(['evt_1', 'evt_2']);
-});
 
 test('an event is found by its id, and an unknown id is told', async () => {
   const app = await startApp();

@@ -241,21 +241,3 @@ test('the service has its wallets, faults and clock, and an example of each type
   });
   expect(Object.keys(report.examples)).toContain('transfer.settled');
 });
-
-test('charts have at most 61 buckets, however long the time', async () => {
-  const { sandbox, deliveries } = inspect({ endpoints: [{ fetch: byType }] });
-  for (const ms of [1, 1_000, 59_000, 86_400_000, 31_536_000_000]) {
-    sandbox.emit('accept.confirmed');
-    await sandbox.settled();
-    await sandbox.clock.advance(ms);
-    const { kinds, from, stepMs, total } = await deliveries.stats({});
-    expect(kinds.accepted.length).toBeLessThanOrEqual(61);
-    expect(kinds.accepted.reduce((all, one) => all + one, 0)).toBe(total);
-    expect(from + kinds.accepted.length * stepMs).toBeGreaterThan(sandbox.clock.now() - ms);
-  }
-  expect(await inspect().deliveries.stats({})).toMatchObject({
-    total: 0,
-    types: [],
-    kinds: { accepted: [] },
-  });
-});

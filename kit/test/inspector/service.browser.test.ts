@@ -86,20 +86,6 @@ test('the slider of a fault moves by the keyboard, and each step takes effect in
   await page.getByText('1 active').waitFor();
 });
 
-test('a fault occurs the next two times, and the page shows how many are left', async () => {
-  const endpoints = [{ fetch: async () => new Response() }];
-  const { page, sandbox } = await openService({ endpoints });
-  await page.getByRole('combobox', { name: 'Drop: how often' }).selectOption('the next times');
-  const times = page.getByRole('textbox', { name: 'Drop: the next times' });
-  await times.fill('2');
-  await times.press('Enter');
-  await expect.poll(() => sandbox.faults.get().drop).toEqual({ next: 2 });
-  sandbox.accept();
-  await sandbox.settled();
-  await expect.poll(() => times.inputValue()).toBe('0');
-  expect(sandbox.attempts().map(({ faults }) => faults)).toEqual([['drop'], ['drop'], []]);
-});
-
 test('a switch, an order, a cap and durations take effect in the sandbox', async () => {
   const { page, sandbox } = await openService();
   await page.getByRole('switch', { name: 'Filter after the cap' }).focus();
@@ -141,32 +127,6 @@ test('a value that cannot be used is refused with what to write, and changes not
   expect(requests.filter((path) => path.startsWith('actions/'))).toEqual([]);
 });
 
-test('what is typed stays while the sandbox changes', async () => {
-  const { page, sandbox } = await openService();
-  const lag = page.getByRole('textbox', { name: 'Lag', exact: true });
-  const payload = page.getByRole('textbox', { name: 'Payload' });
-  await payload.fill('{ "half": ');
-  await lag.fill('12');
-  sandbox.faults.set({ cut: 0.25, listLagMs: 3_000 });
-  sandbox.accept({ amount: '3.50' });
-  await page.getByRole('region', { name: 'Movements, table' }).getByText('3.50').waitFor();
-  await expect.poll(() => page.getByRole('slider', { name: 'Cut: chance' }).inputValue()).toBe('0.25');
-  expect(await lag.inputValue()).toBe('12');
-  expect(await payload.inputValue()).toBe('{ "half": ');
-  await lag.press('Escape');
-  await expect.poll(() => lag.inputValue()).toBe('3s');
-});
-
-test('all faults are cleared at once', async () => {
-  const { page, sandbox, notice } = await openService({ faults: { drop: 0.5, listCap: 3, apiSlow: 1 } });
-  await page.getByText('3 active').waitFor();
-  await page.getByRole('button', { name: 'Clear all' }).click();
-  await notice.getByText('All faults are cleared.').waitFor();
-  expect(sandbox.faults.get()).toMatchObject({ drop: 0, listCap: null, apiSlow: 0 });
-  await expect.poll(() => page.getByRole('slider', { name: 'Drop: chance' }).inputValue()).toBe('0');
-  await expect.poll(() => page.getByRole('button', { name: 'Clear all' }).isDisabled()).toBe(true);
-});
-
 test('a manual clock stands still until it is advanced, by a button or by a typed duration', async () => {
   const { page, sandbox, notice } = await openService();
   const clock = page.getByRole('region', { name: 'Clock' });
@@ -182,14 +142,6 @@ test('a manual clock stands still until it is advanced, by a button or by a type
   await page.keyboard.press('Enter');
   await notice.getByText('Write a duration as a number and a unit').waitFor();
   expect(new Date(sandbox.clock.now()).toISOString()).toBe('2026-01-01T01:01:30.000Z');
-});
-
-test('a real clock goes on by itself', async () => {
-  const { page } = await openService({ clock: 'real' });
-  const clock = page.getByRole('region', { name: 'Clock' });
-  await clock.getByText('real', { exact: true }).waitFor();
-  const before = await clock.getByRole('time').innerText();
-  await expect.poll(() => clock.getByRole('time').innerText()).not.toBe(before);
 });
 
 test('an event is fired with its example, with an edited payload, and with a type that nobody knows', async () => {

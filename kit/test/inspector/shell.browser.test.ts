@@ -240,34 +240,6 @@ describe('the URL', () => {
   });
 });
 
-test('the charts say in words what they draw, follow what happens, and are drawn in both schemes', async () => {
-  const sandbox = await startSandbox();
-  const server = await startServer(inspect(sandbox).fetch);
-  const { page, errors } = await open(server.url, { colorScheme: 'light' });
-  const outcomes = page.getByRole('figure').filter({ hasText: 'Outcomes' });
-  const words = () => outcomes.locator('figcaption').innerText();
-  await outcomes.locator('figcaption').getByText('accepted').waitFor();
-  const before = await words();
-  await page.getByRole('figure').filter({ hasText: 'median ≤' }).waitFor();
-  const drawn = () =>
-    outcomes.locator('canvas').evaluate((canvas) => (canvas as HTMLCanvasElement).toDataURL());
-  const light = await drawn();
-  await page.emulateMedia({ colorScheme: 'dark' });
-  await expect.poll(drawn).not.toBe(light);
-  // The same again, so that it was the scheme that made the difference.
-  await page.emulateMedia({ colorScheme: 'light' });
-  await expect.poll(drawn).toBe(light);
-  sandbox.emit('transfer.settled');
-  await sandbox.settled();
-  // Counting all attempts takes the sandbox a while, so the page rests between two requests for the counts.
-  await expect.poll(words).not.toBe(before);
-  await page.setViewportSize(NARROW);
-  await expect
-    .poll(() => outcomes.locator('canvas').evaluate(({ clientWidth }) => clientWidth))
-    .toBeLessThan(NARROW.width);
-  expect(errors).toEqual([]);
-});
-
 describe('the keyboard', () => {
   test('skips to the content, and follows a change of the view', async () => {
     const server = await startServer(inspect(await startSandbox()).fetch);
@@ -287,18 +259,6 @@ describe('the keyboard', () => {
     await page.keyboard.press('Enter');
     await page.keyboard.press('Tab');
     await expect.poll(() => page.evaluate(() => document.activeElement?.closest('main')?.id)).toBe('main');
-  });
-
-  test('returns to where it was when a dialog is closed', async () => {
-    const server = await startServer((await inspectInbox()).fetch);
-    const { page } = await open(server.url);
-    const opener = page.getByRole('button', { name: 'Prune' });
-    await opener.focus();
-    await page.keyboard.press('Enter');
-    await page.getByRole('dialog').waitFor();
-    await page.keyboard.press('Escape');
-    await page.getByRole('dialog').waitFor({ state: 'detached' });
-    await expect.poll(() => opener.evaluate((element) => element === document.activeElement)).toBe(true);
   });
 });
 
@@ -337,37 +297,6 @@ describe.each(CASES)('every view of a $of, $colorScheme and $size', ({ start, co
     expect(errors).toEqual([]);
   });
 });
-
-test('where less motion is preferred, nothing moves by itself', async () => {
-  const server = await startServer(inspect(await startSandbox()).fetch);
-  const { page } = await open(server.url, { reducedMotion: 'reduce' });
-  for (const view of ['Deliveries', 'Service']) {
-    await viewLinks(page).filter({ hasText: view }).click();
-    await showsAll[view]?.(page);
-    expect(await findMotion(page), view).toEqual([]);
-  }
-  // Otherwise the switch does: it would be found.
-  await page.emulateMedia({ reducedMotion: 'no-preference' });
-  await expect.poll(() => findMotion(page)).toContain('INPUT::before');
-});
-
-/** The elements that have a transition, an animation, or scroll smoothly. */
-function findMotion(page: Page): Promise<readonly string[]> {
-  return page.evaluate(() =>
-    [...document.querySelectorAll('*')].flatMap((element) =>
-      ['', '::before', '::after']
-        .filter((part) => {
-          const style = getComputedStyle(element, part);
-          return (
-            /[1-9]/.test(style.transitionDuration) ||
-            style.animationName !== 'none' ||
-            style.scrollBehavior !== 'auto'
-          );
-        })
-        .map((part) => element.tagName + part),
-    ),
-  );
-}
 
 /** Waits until a view shows what it loads. */
 const showsAll: Readonly<Record<string, (page: Page) => Promise<void>>> = {

@@ -95,24 +95,6 @@ test('advancing the real clock runs the retries that become due', async () => {
   expect(sandbox.clock.now()).toBeGreaterThan(Date.now() + 200_000);
 });
 
-test('a payload that JSON cannot represent is refused and fires no event', () => {
-  const sandbox = createSandbox();
-  const circular: { self?: unknown } = {};
-  circular.self = circular;
-  for (const payload of [circular, { amount: 1n }]) {
-    expect(() => sandbox.emit('accept.confirmed', payload)).toThrow(SandboxError);
-  }
-  expect(sandbox.events()).toEqual([]);
-});
-
-test('a limit of 0 lists no attempts', async () => {
-  const { sandbox } = await startSandbox({ endpoints: [{ fetch: () => new Response() }] });
-  sandbox.emit('accept.confirmed');
-  await sandbox.settled();
-  expect(sandbox.attempts({ limit: 1 })).toHaveLength(1);
-  expect(sandbox.attempts({ limit: 0 })).toEqual([]);
-});
-
 test('an attempt that a reset aborts before it is sent never arrives', async () => {
   let arrivals = 0;
   const fetch = () => {

@@ -111,17 +111,6 @@ test('another body, or another URL, is an attempt alone, which is no delivery of
   expect(again.request.url).toBe(`${endpoint.url}/hooks`);
 });
 
-test('the own body and URL of a delivery are no others', async () => {
-  const endpoint = await startEndpoint({ status: 500 });
-  const { sandbox, delivery } = await startDelivered(endpoint);
-  endpoint.answer.status = 200;
-  const [first] = sandbox.attempts();
-  if (first === undefined) throw new Error('No attempt was made.');
-  await sandbox.resend(delivery.id, { body: bytesOf(first.request), url: first.request.url });
-  expect(sandbox.events()).toMatchObject([{ delivered: true }]);
-  expect(sandbox.deliveries()).toHaveLength(2);
-});
-
 test('the first 1,024 bytes of a response are kept, also in the middle of a character', async () => {
   const body = Buffer.from('€'.repeat(400));
   const endpoint = await startEndpoint({ body });
@@ -129,25 +118,6 @@ test('the first 1,024 bytes of a response are kept, also in the middle of a char
   const [attempt] = sandbox.attempts();
   if (!attempt?.response) throw new Error('There was no response.');
   expect(bytesOf(attempt.response).equals(body.subarray(0, 1_024))).toBe(true);
-});
-
-test('bytes that are UTF-8 are kept as a string alone', async () => {
-  const endpoint = await startEndpoint({ body: Buffer.from('fine €') });
-  const { sandbox } = await startDelivered(endpoint);
-  const [attempt] = sandbox.attempts();
-  expect(attempt?.response?.body).toBe('fine €');
-  expect(attempt?.request).not.toHaveProperty('bodyBase64');
-  expect(attempt?.response).not.toHaveProperty('bodyBase64');
-});
-
-test('a caller that changes its bytes afterwards does not change what is sent', async () => {
-  const endpoint = await startEndpoint();
-  const { sandbox, delivery } = await startDelivered(endpoint);
-  const body = Uint8Array.of(1, 2, 3);
-  const resent = sandbox.resend(delivery.id, { body });
-  body.fill(9);
-  expect([...bytesOf((await resent).request)]).toEqual([1, 2, 3]);
-  expect([...(endpoint.arrivals.at(-1)?.body ?? [])]).toEqual([1, 2, 3]);
 });
 
 test('a resend to another URL sends only the content type and the signature, and follows no redirect', async () => {

@@ -12,7 +12,6 @@ import fs, {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import promises from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -268,26 +267,6 @@ function applySpies(...spies: readonly { mockRestore(): void }[]): void {
   });
 }
 
-test('a reset while the file is put into its place is saved next', async () => {
-  const path = stateFile();
-  const sandbox = createSandbox({ stateFile: path, saveAfterMs: 60_000 });
-  sandbox.emit('accept.confirmed');
-  let renames = 0;
-  const { rename } = promises;
-  applySpies(
-    vi.spyOn(promises, 'rename').mockImplementation(async (from, to) => {
-      await rename(from, to);
-      renames += 1;
-      if (renames === 1) sandbox.reset();
-    }),
-  );
-  await sandbox.save();
-  expect(saved(path)).toContain('"event"');
-  await sandbox.close();
-  expect(renames).toBe(2);
-  expect(saved(path)).not.toContain('"event"');
-});
-
 test('a state file that another sandbox uses is refused until that one is closed', async () => {
   const path = stateFile();
   const first = createSandbox({ stateFile: path });
@@ -321,53 +300,6 @@ test('the lock of a process that has ended, or of this id in another container, 
     expect(() => createSandbox({ stateFile: path })).toThrow(/is used by another sandbox.*remove .*\.lock/);
     expect(() => createSandbox({ stateFile: path })).not.toThrow(/NaN/);
   }
-});
-
-test('a lock that replaces a stale one while it is taken over is never removed', () => {
-  const path = stateFile();
-  const lock = `${path}.lock`;
-  const { pid } = spawnSync(process.execPath, ['--version']);
-  writeFileSync(lock, `${pid}\n`);
-  const other = `${process.ppid}\n`;
-  const { readFileSync: read, renameSync, rmSync: remove } = fs;
-  let isReplaced = false;
-  const found: string[] = [];
-  const look = () => {
-    if (isReplaced) found.push(existsSync(lock) ? String(read(lock)) : 'no lock');
-  };
-  applySpies(
-    // Another process takes the lock over right after it was read for the first time.
-    vi.spyOn(fs, 'readFileSync').mockImplementation((file, options) => {
-      const content = read(file, options);
-      if (file === lock && !isReplaced) {
-        writeFileSync(lock, other);
-        isReplaced = true;
-      }
-      return content;
-    }),
-    vi.spyOn(fs, 'renameSync').mockImplementation((from, to) => {
-      renameSync(from, to);
-      look();
-    }),
-    vi.spyOn(fs, 'rmSync').mockImplementation((file, options) => {
-      remove(file, options);
-      look();
-    }),
-  );
-  expect(() => createSandbox({ stateFile: path })).toThrow(/is used by another sandbox/);
-  look();
-  expect(new Set(found)).toEqual(new Set([other]));
-});
-
-test('a stale lock that another process removes at this moment is left to that one', () => {
-  const path = stateFile();
-  const { pid } = spawnSync(process.execPath, ['--version']);
-  writeFileSync(`${path}.lock`, `${pid}\n`);
-  writeFileSync(`${path}.lock.removal`, `${process.ppid}\n`);
-  expect(() => createSandbox({ stateFile: path })).toThrow(
-    /is used by another sandbox\. .* If no sandbox uses it, remove .*\.lock\.removal\.$/,
-  );
-  expect(readFileSync(`${path}.lock`, 'utf8')).toBe(`${pid}\n`);
 });
 
 test.each([

@@ -57,27 +57,6 @@ test('an error of a listener is logged and affects neither other listeners nor d
   expect(log).toHaveBeenCalledWith(failure);
 });
 
-test('a listener that resets the sandbox at event.fired leaves no delivery of the event', async () => {
-  const arrived: string[] = [];
-  const { sandbox } = await startSandbox({
-    endpoints: [
-      {
-        fetch: async (request) => {
-          arrived.push(await request.text());
-          return new Response();
-        },
-      },
-    ],
-  });
-  const unsubscribe = sandbox.subscribe(({ kind }) => kind === 'event.fired' && sandbox.reset());
-  sandbox.emit('accept.confirmed');
-  unsubscribe();
-  const { id } = sandbox.emit('transfer.settled');
-  await sandbox.settled();
-  expect(sandbox.deliveries()).toMatchObject([{ eventId: id, state: 'delivered' }]);
-  expect(arrived).toHaveLength(1);
-});
-
 test('a reader of the stream that is too far behind is disconnected', async () => {
   const log = vi.spyOn(console, 'error').mockImplementation(() => {});
   onTestFinished(() => log.mockRestore());
