@@ -6,6 +6,7 @@ import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
+import { explainingPool } from './explaining-pool.js';
 import { expectOutageSurvived } from './outage.js';
 
 let server: Service;
@@ -247,7 +248,7 @@ test('takeDue does not read the 50,000 events of another type that have been due
   await fill(schema, { received: 20, failed: 20 });
   await pool.query(`VACUUM ANALYZE ${schema}.events`);
   let read = 0;
-  const explaining = explain((plan) => {
+  const explaining = explainingPool(server.url, (plan) => {
     if (JSON.stringify(plan).includes('"events_due"'))
       read = plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
   });
@@ -278,7 +279,7 @@ test('each statement of the Postgres inbox finds its rows by an index among 80,0
 
   const indexes = new Set<string>();
   const tables = new Set<string>();
-  const explaining = explain((found) => {
+  const explaining = explainingPool(server.url, (found) => {
     const plan = JSON.stringify(found);
     for (const [, index = ''] of plan.matchAll(/"(?:Index Name|Conflict Arbiter Indexes)":\[?"(\w+)"/g))
       indexes.add(index);
@@ -336,30 +337,6 @@ test('each statement of the Postgres inbox finds its rows by an index among 80,0
     prune: ['events_pkey', 'events_whole'],
   });
 });
-
-interface Plan {
-  readonly 'Shared Hit Blocks': number;
-  readonly 'Shared Read Blocks': number;
-}
-
-/** A pool of one connection, whose server reports the plan of each statement, even within functions. */
-function explain(onPlan: (plan: Plan) => void): pg.Pool {
-  const own = new pg.Pool({
-    connectionString: server.url,
-    max: 1,
-    options: `-c session_preload_libraries=auto_explain -c client_min_messages=log -c auto_explain.log_min_duration=0
-      -c auto_explain.log_nested_statements=on -c auto_explain.log_analyze=on -c auto_explain.log_buffers=on
-      -c auto_explain.log_format=json`,
-  });
-  own.on('connect', (client) =>
-    client.on('notice', ({ message = '' }) => {
-      const json = /plan:\n(\{.*\})/s.exec(message)?.[1];
-      if (json !== undefined) onPlan(JSON.parse(json).Plan);
-    }),
-  );
-  onTestFinished(() => own.end());
-  return own;
-}
 
 /** Locks the row of an event by another transaction until the test ends. */
 async function lockRow(schema: string, id: string) {
