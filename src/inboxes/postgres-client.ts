@@ -101,7 +101,7 @@ interface Statement {
 }
 
 /** The parts of the transaction of an event. */
-export interface Steps<Tx> {
+export interface TransactionSteps<Tx> {
   /** The first statement. Fails if the transaction must not go on. */
   readonly begin: Statement;
   /** The last statement before COMMIT. */
@@ -117,7 +117,10 @@ export interface Steps<Tx> {
  * @returns whether the server is known to have committed: it answers COMMIT with ROLLBACK, and no error, when a
  * statement before it failed.
  */
-export async function runInTransaction<Tx>(pool: PgTransactional<Tx>, steps: Steps<Tx>): Promise<boolean> {
+export async function runInTransaction<Tx>(
+  pool: PgTransactional<Tx>,
+  steps: TransactionSteps<Tx>,
+): Promise<boolean> {
   if (!('transaction' in pool)) return runOnClient(pool, steps);
   await pool.transaction(async (tx, adapted) => {
     const native = tx as Tx & PgLike & { readonly closed?: boolean };
@@ -144,7 +147,7 @@ export async function runInTransaction<Tx>(pool: PgTransactional<Tx>, steps: Ste
 /** Over a client of `pg` the statements before and after the handler take one round trip each. */
 async function runOnClient<Tx>(
   pool: PgPoolLike<Tx>,
-  { begin, complete, effect }: Steps<Tx>,
+  { begin, complete, effect }: TransactionSteps<Tx>,
 ): Promise<boolean> {
   const client = await pool.connect();
   const { tx, close } = lend(client);

@@ -45,7 +45,11 @@ export async function startPostgres({ fsync = false } = {}): Promise<Service> {
   process.once('exit', abort);
 
   async function start() {
-    const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', `fsync=${fsync ? 'on' : 'off'}`];
+    const settings = [
+      'listen_addresses=127.0.0.1',
+      'unix_socket_directories=',
+      `fsync=${fsync ? 'on' : 'off'}`,
+    ];
     const child = spawn(
       postgres,
       ['-D', data, '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])],
