@@ -1,7 +1,7 @@
 /** The pools that the Postgres inbox accepts, and the transactions of its handlers. */
 import { type HandlerError, StablehooksError } from '../core/errors.js';
 import { required, rule, withMethods } from '../core/options.js';
-import { endedByHandler } from './postgres-errors.js';
+import { endedBeforeDone, endedByHandler, isAborted, isEnded, isNoSavepoint } from './postgres-errors.js';
 
 /** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
 export interface PgLike {
@@ -92,31 +92,36 @@ export async function queryRows<Row>(
   return rows as readonly Row[];
 }
 
-/** A transaction that is open. */
-export interface OpenTransaction<Tx> {
-  /** The transaction as the handler gets it. */
-  readonly tx: Tx;
-  /** Sends the statements of the inbox in it. */
-  readonly queries: PgLike;
-  /** Called when the handler has ended: `tx` refuses later statements, as far as it can. */
-  close(): void;
+/** Where this savepoint does not exist, the transaction that {@link runInTransaction} began has ended. */
+const FENCE_SAVEPOINT = 'stablehooks_fence';
+
+interface Statement {
+  readonly text: string;
+  readonly values: readonly (string | null)[];
 }
 
-/** Where this savepoint does not exist, the transaction that {@link runInTransaction} began has ended. */
-export const FENCE_SAVEPOINT = 'stablehooks_fence';
+/** The parts of the transaction of an event. */
+export interface TransactionSteps<Tx> {
+  /** The first statement. Fails if the transaction must not go on. */
+  readonly begin: Statement;
+  /** The last statement before COMMIT. */
+  readonly complete: Statement;
+  /** Runs the handler. */
+  effect(tx: Tx): Promise<void>;
+}
 
 /**
- * Runs `work` in a transaction at READ COMMITTED: commits when it resolves, rolls back and rejects with its error
- * otherwise.
+ * Runs the steps in a transaction at READ COMMITTED. Rolls back and rejects with the error of a step that fails, or with a
+ * `PermanentError` if the handler had ended the transaction.
  *
  * @returns whether the server is known to have committed: it answers COMMIT with ROLLBACK, and no error, when a
  * statement before it failed.
  */
 export async function runInTransaction<Tx>(
   pool: PgTransactional<Tx>,
-  work: (transaction: OpenTransaction<Tx>) => Promise<void>,
+  steps: TransactionSteps<Tx>,
 ): Promise<boolean> {
-  if (!('transaction' in pool)) return runOnClient(pool, work);
+  if (!('transaction' in pool)) return runOnClient(pool, steps);
   await pool.transaction(async (tx, adapted) => {
     const native = tx as Tx & PgLike & { readonly closed?: boolean };
     if (!adapted) await native.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE');
@@ -127,15 +132,22 @@ export async function runInTransaction<Tx>(
         return native.query(text, values);
       },
     };
+    const { begin, complete } = steps;
     await queries.query(`SAVEPOINT ${FENCE_SAVEPOINT}`);
-    await work({ tx, queries, close: () => undefined });
+    await queries.query(begin.text, [...begin.values]);
+    await finish(
+      queries,
+      () => steps.effect(tx),
+      () => queries.query(complete.text, [...complete.values]),
+    );
   });
   return false;
 }
 
+/** Over a client of `pg` the statements before and after the handler take one round trip each. */
 async function runOnClient<Tx>(
   pool: PgPoolLike<Tx>,
-  work: (transaction: OpenTransaction<Tx>) => Promise<void>,
+  { begin, complete, effect }: TransactionSteps<Tx>,
 ): Promise<boolean> {
   const client = await pool.connect();
   const { tx, close } = lend(client);
@@ -146,11 +158,21 @@ async function runOnClient<Tx>(
   };
   client.on('error', onError);
   try {
-    // One text: the savepoint costs no round trip.
-    await client.query(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SAVEPOINT ${FENCE_SAVEPOINT}`);
-    await work({ tx, close, queries: client });
-    const { command } = (await client.query('COMMIT')) as { readonly command?: unknown };
-    return command === 'COMMIT';
+    // The pool closes a connection on which no transaction can begin.
+    await client
+      .query(
+        `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SAVEPOINT ${FENCE_SAVEPOINT}; ${inline(begin)}`,
+      )
+      .catch((error: Error) => {
+        onError(error);
+        throw error;
+      });
+    await finish(
+      client,
+      () => effect(tx).finally(close),
+      () => client.query(`${inline(complete)}; COMMIT`),
+    );
+    return true;
   } catch (error) {
     if (broken === undefined) await client.query('ROLLBACK').catch(onError);
     throw error;
@@ -159,6 +181,45 @@ async function runOnClient<Tx>(
     // A client that is being closed can still emit an error.
     if (broken === undefined) client.removeListener('error', onError);
   }
+}
+
+/** Runs the handler and completes its event. */
+async function finish(
+  queries: PgLike,
+  effect: () => Promise<void>,
+  complete: () => Promise<unknown>,
+): Promise<void> {
+  try {
+    await effect();
+  } catch (cause) {
+    throw (await hasEnded(queries)) ? endedBeforeDone({ cause }) : cause;
+  }
+  try {
+    await complete();
+  } catch (cause) {
+    if (isEnded(cause) || (isAborted(cause) && (await hasEnded(queries)))) throw endedBeforeDone({ cause });
+    throw cause;
+  }
+}
+
+/** Whether the transaction of the event has ended. A lost connection has rolled it back. */
+async function hasEnded(queries: PgLike): Promise<boolean> {
+  try {
+    await queries.query(`ROLLBACK TO SAVEPOINT ${FENCE_SAVEPOINT}`);
+    return false;
+  } catch (error) {
+    return isNoSavepoint(error);
+  }
+}
+
+/** The statement with its values as literals: several statements in one text can have no parameters. */
+function inline({ text, values }: Statement): string {
+  return text.replaceAll(/\$(\d+)/g, (_, index) => toLiteral(values[index - 1] ?? null));
+}
+
+/** A text as a literal that no value can end, whatever `standard_conforming_strings` is. */
+export function toLiteral(value: string | null): string {
+  return value === null ? 'NULL' : `E'${value.replaceAll(/['\\]/g, '$&$&')}'`;
 }
 
 /**

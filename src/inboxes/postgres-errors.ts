@@ -1,5 +1,6 @@
 /** Errors of Postgres, and of handlers that end their transaction or leave it broken. */
 import { type HandlerError, PermanentError, StablehooksError } from '../core/errors.js';
+import { LEASE_LOST, TRANSACTION_ENDED } from './postgres-procedures.js';
 
 /** The SQLSTATE of an error. Node has other codes (EPIPE), as has Prisma (P2010). */
 function sqlState(error: unknown): string | undefined {
@@ -25,8 +26,31 @@ export function isReadOnly(error: unknown): boolean {
   return [READ_ONLY, '0A000'].includes(sqlState(error) ?? '');
 }
 
+/** Whether the transaction of an event was not committed because its lease is lost. */
+export function isLeaseLost(error: unknown): boolean {
+  return sqlState(error) === LEASE_LOST;
+}
+
+/** Whether the connection of a statement had an open transaction. */
+export function isLeftOpen(error: unknown): boolean {
+  return ['2D000', '25001', '25P02'].includes(sqlState(error) ?? '');
+}
+
+/** The error of a connection that came from the pool with an open transaction. Nothing was written over it. */
+export function leftOpen(cause: unknown): Error {
+  return new Error(
+    'A connection of the pool had an open transaction, in which the inbox writes nothing. It was rolled back. Find the code that releases a connection without COMMIT or ROLLBACK, as after an error or a query_timeout.',
+    { cause },
+  );
+}
+
+/** Whether the transaction of an event had ended before its completion. */
+export function isEnded(error: unknown): boolean {
+  return sqlState(error) === TRANSACTION_ENDED;
+}
+
 /** Whether a statement was refused because one before it in the transaction failed. */
-function isAborted(error: unknown): boolean {
+export function isAborted(error: unknown): boolean {
   return sqlState(error) === '25P02';
 }
 

@@ -29,12 +29,8 @@ export const epochMs = (time: string) => `(extract(epoch FROM ${time}) * 1000)`;
 export const ms = (time: string) => `floor(${epochMs(time)})::double precision`;
 export const msUntil = (time: string) => `ceil(${epochMs(`(${time} - ${CLOCK})`)})`;
 
-/**
- * Returned by each statement that writes: its commit then waits for the disk, as by default, also where
- * `synchronous_commit` is off. A crash of the server would lose what was answered otherwise.
- */
-export const DURABLY = `CASE WHEN current_setting('synchronous_commit') = 'off'
-  THEN set_config('synchronous_commit', 'on', true) END AS durably`;
+/** Kept plans must use the indexes: they can be made while a table is small, and outlive that. */
+export const FUNCTION = 'LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off';
 
 /** The condition of events that still have to run, which the indexes of due events have. */
 export const isOpen = (row: string) => `(${row}.due_at IS NOT NULL OR ${row}.state = 'parked')`;

@@ -7,7 +7,7 @@
  * another has committed since it began. There, what makes an event wait also writes the row of the lease, and the unique
  * index allows one lease: the later step fails as a conflict, and the inbox sends it again.
  */
-import { fromMs, history, LAPSED, type Tables } from './postgres-expressions.js';
+import { FUNCTION, fromMs, history, LAPSED, type Tables } from './postgres-expressions.js';
 
 /** The number of the lock of a key, in a function of the inbox. */
 const lockNumber = ({ schema }: Tables, key: string) =>
@@ -19,7 +19,7 @@ const tryLock = (tables: Tables) => `pg_try_advisory_xact_lock(${lockNumber(tabl
 /** The functions that need several statements, each of which sees what was committed before it got the lock. */
 export const writeKeyFunctions = (tables: Tables) => `${writeLockKey(tables)}
 ${writeClaimKeyed(tables)}
-${writeEndKeyed(tables)}`;
+${writeEndAttempt(tables)}`;
 
 const IS_STRICTER = "current_setting('transaction_isolation') <> 'read committed'";
 
@@ -55,7 +55,7 @@ const writeClaimKeyed = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tabl
     created_ms double precision, new_traceparent text,
     OUT state text, OUT attempts integer, OUT won boolean, OUT left_ms double precision,
     OUT traceparent text
-  ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $claim$
+  ) ${FUNCTION} AS $claim$
 DECLARE
   created timestamptz := ${fromMs('created_ms')};
   claimed_at timestamptz;
@@ -134,20 +134,25 @@ BEGIN
 END $claim$;`;
 
 /** Ends an attempt, and makes the first event that waits for its key due. Returns whether the lease was not lost. */
-const writeEndKeyed = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.end_keyed(
+const writeEndAttempt = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.end_attempt(
     event_id text, lease_token uuid, event_key text, result text,
     retry_ms double precision, failure text
-  ) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $end$
+  ) RETURNS boolean ${FUNCTION} AS $end$
 DECLARE
   ended_at timestamptz;
   next_id text;
 BEGIN
-  IF NOT ${tryLock(tables)} THEN PERFORM ${tables.schema}.lock_key(event_key); END IF;
+  IF event_key IS NOT NULL AND NOT ${tryLock(tables)} THEN
+    PERFORM ${tables.schema}.lock_key(event_key);
+  END IF;
   ended_at := clock_timestamp();
+  -- Only a leased event has a token. With a condition on the state as well, the planner can choose to read all rows that
+  -- were leased recently.
   UPDATE ${tables.events} AS e SET state = result, due_at = ended_at + retry_ms * interval '1 millisecond',
     token = NULL, last_error = failure, updated_at = ended_at, history = ${history('result', 'ended_at', 'failure')}
   WHERE e.id = event_id AND e.token = lease_token;
   IF NOT FOUND THEN RETURN false; END IF;
+  IF event_key IS NULL THEN RETURN true; END IF;
   -- Locked: one that is claimed without its key meanwhile no longer waits, and the one behind it is the first.
   SELECT found.id INTO next_id FROM ${tables.events} AS found WHERE found.key = event_key AND found.waiting
     ORDER BY found.created_at, found.received_at LIMIT 1 FOR UPDATE;

@@ -3,21 +3,17 @@ import type { readListOptions, Selection } from './operation-options.js';
 import { type PgLike, QUERIES_RULE } from './postgres-client.js';
 import {
   CLOCK,
-  DURABLY,
   dueOf,
-  epochMs,
   fromMs,
-  history,
   isOpen,
   LAPSED,
   later,
   ms,
-  msUntil,
   quoteTables,
   span,
   type Tables,
 } from './postgres-expressions.js';
-import { writeKeyFunctions } from './postgres-keys.js';
+import { writeFunctions } from './postgres-procedures.js';
 import { type ConditionSql, type SqlPart, toWhere, writeList } from './selection.js';
 
 /** Options of everything that needs to know where the tables are. */
@@ -50,79 +46,6 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
   const { schema } = readOptions('postgresMigrations', options, { schema: SCHEMA_RULE });
   return writeMigrations(quoteTables(schema));
 }
-
-/** The function that claims an event without a key. */
-const writeClaim = ({ schema, events }: Tables) => `  CREATE OR REPLACE FUNCTION ${schema}.claim(
-    event_id text, event_type text, origin text, lease_ms double precision,
-    new_token uuid, event_json text, early boolean, new_traceparent text,
-    OUT state text, OUT attempts integer, OUT won boolean, OUT left_ms double precision,
-    OUT traceparent text
-  ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $claim$
-DECLARE
-  claimed_at timestamptz := clock_timestamp();
-  lease_end timestamptz := claimed_at + lease_ms * interval '1 millisecond';
-  e ${events};
-BEGIN
-  INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event, traceparent)
-  VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at, lease_end, new_token, event_json,
-    new_traceparent)
-  ON CONFLICT (id) DO NOTHING;
-  won := FOUND;
-  state := 'leased';
-  attempts := 1;
-  traceparent := new_traceparent;
-  IF won THEN RETURN; END IF;
-  SELECT * INTO e FROM ${events} AS found WHERE found.id = event_id FOR UPDATE;
-  traceparent := CASE WHEN e.id IS NULL THEN new_traceparent ELSE e.traceparent END;
-  -- The SELECT can have waited for another claim.
-  claimed_at := clock_timestamp();
-  lease_end := claimed_at + lease_ms * interval '1 millisecond';
-  -- Only received, leased and failed events have a due time.
-  won := coalesce(e.state IN ('received', 'parked') OR e.due_at <= claimed_at OR e.state = 'failed' AND early, false);
-  IF won THEN
-    attempts := e.attempts + 1;
-    UPDATE ${events} AS found SET state = 'leased', attempts = e.attempts + 1, due_at = lease_end,
-      token = new_token, updated_at = claimed_at, key = NULL, created_at = NULL, waiting = NULL,
-      history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
-    WHERE found.id = event_id;
-  ELSE
-    state := e.state;
-    left_ms := ceil(extract(epoch FROM e.due_at - clock_timestamp()) * 1000);
-  END IF;
-END $claim$;
-`;
-
-/** The id that a stored text has; NULL if the text is not the JSON of an event. Only the id is decoded: a payload can have \u0000. */
-const writeStoredId = ({ schema }: Tables) => `
-  CREATE OR REPLACE FUNCTION ${schema}.stored_id(event_json text) RETURNS text
-  LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $stored$
-BEGIN
-  RETURN (event_json::json -> 'id') #>> '{}';
-EXCEPTION WHEN data_exception THEN
-  RETURN NULL;
-END $stored$;`;
-
-/** The SQLSTATE of a COMMIT that the server refused, because the event of the transaction was not marked done. */
-const COMMIT_REFUSED = 'SH001';
-
-/**
- * A transaction inserts its token into the fences and can commit only after it has deleted it, together with marking its
- * event done. The table is empty for every other transaction, so it need not be logged.
- */
-const writeFences = ({ schema, fences }: Tables) => `
-  CREATE OR REPLACE FUNCTION ${schema}.refuse_commit() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $refuse$
-BEGIN
-  IF EXISTS (SELECT FROM ${fences} WHERE token = NEW.token) THEN
-    RAISE EXCEPTION USING ERRCODE = '${COMMIT_REFUSED}',
-      MESSAGE = 'The handler ended the transaction of its event, and the server rolled it back. Do not send COMMIT, END or PREPARE TRANSACTION in a handler: return to commit, and use a savepoint or a nested transaction for a part.',
-      HINT = 'SET CONSTRAINTS ALL IMMEDIATE raises this as well: name your own constraints.';
-  END IF;
-  RETURN NULL;
-END $refuse$;
-  CREATE UNLOGGED TABLE ${fences} (token uuid PRIMARY KEY);
-  CREATE CONSTRAINT TRIGGER refuse_commit AFTER INSERT ON ${fences} DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW EXECUTE FUNCTION ${schema}.refuse_commit();
-  ALTER TABLE ${fences} ENABLE ALWAYS TRIGGER refuse_commit;`;
 
 /**
  * Each migration is one block, which is atomic, and which first looks for what it creates last: most starts lock nothing.
@@ -178,8 +101,7 @@ IF to_regclass('${fences}') IS NULL THEN
     list_limit integer NOT NULL DEFAULT 0,
     oldest text
   );
-${writeKeyFunctions(tables)}
-${writeClaim(tables)}${writeStoredId(tables)}${writeFences(tables)}
+${writeFunctions(tables)}
 END IF;
 END $version1$`,
   ];
@@ -225,7 +147,7 @@ function numbered({ text, values }: SqlPart): SqlPart {
 /** Returns every statement of the inbox for a checked schema; each is atomic at READ COMMITTED and uses the server's clock. */
 export function writeStatements(name: string) {
   const tables = quoteTables(name);
-  const { schema, events, poll, fences } = tables;
+  const { schema, events, poll } = tables;
   // Returned columns have names of one word: data layers can be told to rename others, as to camel case.
   const record = `id, type, state, attempts, source, key, traceparent, last_error AS error, event AS json,
   history::text AS history,
@@ -250,7 +172,7 @@ export function writeStatements(name: string) {
       text: `WITH changed AS (
   UPDATE ${events} AS e SET ${set} WHERE id = ANY (ARRAY (
     SELECT id FROM ${events} WHERE ${text} ORDER BY received_at, id LIMIT ${limit} FOR UPDATE))
-  RETURNING id, ${DURABLY}
+  RETURNING id
 ) SELECT count(*)::double precision AS count FROM changed`,
       values: [...first, ...values],
     });
@@ -265,108 +187,33 @@ export function writeStatements(name: string) {
     WHERE e.type = of_type.type COLLATE "C" AND ${isOpen('e')} AND ${dueOf('e')} <= now()
     ORDER BY ${dueOf('e')}, e.received_at`;
 
-  // Not booleans: an app can have told its driver to leave them as text.
-  const claimState = "CASE WHEN won THEN 'claimed' ELSE state END AS state";
-  const fencedEnd = (isDone: string) =>
-    `SELECT CASE WHEN NOT EXISTS (SELECT FROM fenced) THEN 'no fence' WHEN ${isDone} THEN 'done' ELSE 'lease lost' END AS ending, ${DURABLY}`;
-
-  const markDone = `UPDATE ${events} AS e SET state = 'done', due_at = NULL, token = NULL, last_error = NULL,
-  updated_at = ${CLOCK}, history = ${history("'done'", CLOCK, 'NULL::text')}
-WHERE e.id = $1::text AND e.token = $2::uuid`;
-  const markFailed = `UPDATE ${events} AS e SET state = CASE WHEN $3::double precision IS NULL THEN 'dead' ELSE 'failed' END,
-  due_at = ${later('$3')}, token = NULL, last_error = $4::text, updated_at = ${CLOCK},
-  history = ${history("CASE WHEN $3::double precision IS NULL THEN 'dead' ELSE 'failed' END", CLOCK, '$4::text')}
-WHERE e.id = $1::text AND e.token = $2::uuid`;
-
   return {
     /**
-     * id, type, source, leaseMs, token, event, early, traceparent or null. A function, which keeps its plan: planning
-     * this as one statement takes longer than running it. A claim that does not win writes nothing.
+     * id, type, source, leaseMs, token, event, early, key or null, when the event was created in epoch ms or null, traceparent
+     * or null, whether the claim need not wait for the disk. A claim that does not win writes nothing.
      */
-    claim: `SELECT ${claimState}, attempts, left_ms AS wait, traceparent, ${DURABLY}
-FROM ${schema}.claim($1, $2, $3, $4, $5, $6, $7, $8)`,
+    claim: `CALL ${schema}.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, NULL, NULL, NULL, NULL)`,
 
-    /** The same up to early, then the key, when the event was created in epoch ms, and traceparent or null. */
-    claimKeyed: `SELECT ${claimState}, attempts, left_ms AS wait, traceparent, ${DURABLY}
-FROM ${schema}.claim_keyed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+    /** id, token, key or null, the new state, retryAfterMs or null, error or null */
+    finish: `CALL ${schema}.finish($1, $2, $3, $4, $5, $6, NULL)`,
 
     /**
-     * id, token. Only a leased event has a token. With a condition on the state as well, the planner can choose
-     * to read all rows that were leased recently.
+     * ids, types, events, the state of new events, dueInMs or null, source, keys, created, traceparent or null: the function
+     * record_events describes them.
      */
-    complete: `${markDone} RETURNING e.id, ${DURABLY}`,
+    record: `CALL ${schema}.record($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL)`,
 
-    /** id, token, key */
-    completeKeyed: `SELECT ended, ${DURABLY} FROM ${schema}.end_keyed($1, $2, $3, 'done', NULL, NULL) AS ended WHERE ended`,
+    /** A statement with \`$1\`, \`$2\` … and its values: commits it, and answers with its rows as JSON. */
+    run: `CALL ${schema}.run($1, $2, NULL)`,
 
-    /** id, token, retryAfterMs or null, error */
-    fail: `${markFailed} RETURNING e.id, ${DURABLY}`,
+    /** id, token. The first statement of a transaction. */
+    begin: `CALL ${schema}.begin_transaction($1, $2)`,
 
-    /** id, token, retryAfterMs or null, error, key */
-    failKeyed: `SELECT ended, ${DURABLY} FROM ${schema}.end_keyed($1, $2, $5,
-  CASE WHEN $3::double precision IS NULL THEN 'dead' ELSE 'failed' END, $3, $4) AS ended WHERE ended`,
-
-    /**
-     * id, token. The first statement of a transaction: inserts the row that makes COMMIT fail. Takes no lock on the
-     * event: a second delivery would wait for the handler instead of being answered. The server ends a statement, and
-     * the transaction of a stopped process, after the time that the lease has left; a shorter statement_timeout stays.
-     * Both times begin again with each statement. Postgres 17 and later also end the transaction a second after the lease:
-     * a statement that has run since then fails first, and keeps its connection. A transaction_timeout that is set stays.
-     */
-    fence: `WITH leased AS MATERIALIZED (
-  SELECT greatest(1000, ${msUntil('due_at')})::bigint AS left_ms
-  FROM ${events} WHERE id = $1::text AND token = $2::uuid
-), fenced AS (
-  INSERT INTO ${fences} (token) SELECT $2::uuid FROM leased
-), configured AS MATERIALIZED (
-  SELECT current_setting('statement_timeout')::interval AS statement_timeout,
-    current_setting('transaction_timeout', true) AS transaction_timeout
-)
-SELECT set_config('idle_in_transaction_session_timeout', left_ms::text, true),
-  set_config('statement_timeout', least(left_ms,
-    CASE WHEN statement_timeout > interval '0' THEN ${epochMs('statement_timeout')}::bigint END
-  )::text, true),
-  CASE WHEN transaction_timeout = '0' THEN
-    set_config('transaction_timeout', least(left_ms + 1000, 2147483647)::text, true) END
-FROM leased CROSS JOIN configured`,
+    /** id, token, key or null. The last statement of a transaction. */
+    complete: `CALL ${schema}.complete_transaction($1, $2, $3)`,
 
     /** id */
     isDone: `SELECT id FROM ${events} WHERE id = $1::text AND state = 'done'`,
-
-    /** id, token. The last statement of a transaction: deletes the row that makes COMMIT fail. */
-    completeFenced: `WITH fenced AS (
-  DELETE FROM ${fences} WHERE token = $2::uuid RETURNING token
-), done AS (
-  ${markDone} AND EXISTS (SELECT FROM fenced) RETURNING e.id
-)
-${fencedEnd('EXISTS (SELECT FROM done)')}`,
-
-    /** id, token, key */
-    completeFencedKeyed: `WITH fenced AS (
-  DELETE FROM ${fences} WHERE token = $2::uuid RETURNING token
-)
-${fencedEnd(`(SELECT ${schema}.end_keyed($1, $2, $3, 'done', NULL, NULL) FROM fenced)`)}`,
-
-    /**
-     * ids, types, events, the state of new events, dueInMs or null, source; keys ('' for none) and when the events were
-     * created in epoch ms, or two empty arrays; traceparent or null. Inserted in the order of the ids, so two pages cannot
-     * deadlock; events of a key are received in the order of the page nevertheless.
-     */
-    record: `WITH page AS (
-  SELECT id, type, event, CASE WHEN key <> '' THEN key END AS key, created_ms, position FROM ROWS FROM (unnest($1::text[]), unnest($2::text[]),
-    unnest($3::text[]), unnest($7::text[]),
-    unnest($8::text[])) WITH ORDINALITY AS one (id, type, event, key, created_ms, position)
-), recorded AS (
-  INSERT INTO ${events} (id, type, state, source, due_at, event, traceparent, key, created_at, received_at)
-  SELECT id, type, $4::text, $6::text, ${later('$5')}, event, $9::text,
-    key, CASE WHEN key IS NOT NULL THEN ${fromMs('created_ms')} END,
-    CASE WHEN key IS NULL THEN ${CLOCK}
-      ELSE now() + (position::double precision * interval '1 microsecond') END
-  FROM page ORDER BY id COLLATE "C", position
-  ON CONFLICT (id) DO NOTHING RETURNING id, ${DURABLY}
-)
-SELECT id, 'new' AS state FROM recorded UNION ALL
-SELECT id, state FROM ${events} WHERE id = ANY ($1::text[])`,
 
     /**
      * limit, visibilityTimeoutMs, types. The first part counts how many of the longest due events each type has. The
@@ -386,7 +233,7 @@ SELECT id, state FROM ${events} WHERE id = ANY ($1::text[])`,
 ), taken AS (
   UPDATE ${events} AS e SET state = 'received', due_at = ${later('$2')}, token = NULL, waiting = NULL,
     updated_at = ${CLOCK}, history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
-  WHERE e.id = ANY (ARRAY (SELECT id FROM found)) RETURNING e.id, e.event, ${DURABLY}
+  WHERE e.id = ANY (ARRAY (SELECT id FROM found)) RETURNING e.id, e.event
 )
 SELECT taken.id, taken.event AS json FROM found JOIN taken ON found.id = taken.id ORDER BY found.at, found.received_at`,
 
@@ -395,12 +242,12 @@ SELECT taken.id, taken.event AS json FROM found JOIN taken ON found.id = taken.i
 VALUES ($1::text, ${later('$2')})
 ON CONFLICT (only_row) DO UPDATE SET holder = excluded.holder, lease_until = ${later('$2')}
 WHERE p.holder = excluded.holder OR p.lease_until <= ${CLOCK}
-RETURNING ${pollState}, ${DURABLY}`,
+RETURNING ${pollState}`,
 
     /** holder, leaseMs, since or null, watermark or null, gaps, limit, oldest or null */
     savePoll: `UPDATE ${poll} SET lease_until = ${later('$2')}, since = $3::bigint, watermark = $4::bigint,
   gaps = $5::text, list_limit = $6::int, oldest = $7::text
-WHERE holder = $1::text RETURNING holder, ${DURABLY}`,
+WHERE holder = $1::text RETURNING holder`,
 
     pollState: `SELECT ${pollState} FROM ${poll}`,
 
@@ -449,7 +296,7 @@ FROM ${events} WHERE ${text} GROUP BY state`,
     importDone: `WITH added AS (
   INSERT INTO ${events} (id, type, source, state)
   SELECT id, '', 'import', 'done' FROM unnest($1::text[]) AS imported (id) ORDER BY id COLLATE "C"
-  ON CONFLICT (id) DO NOTHING RETURNING id, ${DURABLY}
+  ON CONFLICT (id) DO NOTHING RETURNING id
 ) SELECT count(*)::double precision AS count FROM added`,
 
     /** olderThanMs, limit */
@@ -458,7 +305,7 @@ FROM ${events} WHERE ${text} GROUP BY state`,
     SELECT id FROM ${events} WHERE state = 'done' AND event IS NOT NULL
       AND updated_at <= (now() - ${span('$1')})
     ORDER BY updated_at LIMIT $2::int FOR UPDATE SKIP LOCKED))
-  RETURNING id, ${DURABLY}
+  RETURNING id
 ) SELECT count(*)::double precision AS pruned FROM pruned`,
   } as const;
 }

@@ -21,7 +21,6 @@ import {
   unknownAfter,
 } from './operation-options.js';
 import {
-  FENCE_SAVEPOINT,
   type PgClientLike,
   type PgLike,
   type PgPoolLike,
@@ -33,11 +32,12 @@ import {
   TRANSACTIONAL_POOL_RULE,
 } from './postgres-client.js';
 import {
-  endedBeforeDone,
   isConflict,
-  isNoSavepoint,
+  isLeaseLost,
+  isLeftOpen,
   isNotMigrated,
   isReadOnly,
+  leftOpen,
   rethrowCommitError,
   rolledBackAtCommit,
 } from './postgres-errors.js';
@@ -120,7 +120,7 @@ export function postgresInbox(
   const runtime = toRuntime(given.runtime);
 
   /** Sends one statement of its own, again if it conflicts with another: roles can have a stricter isolation level. */
-  async function send<Row>(text: string, values: unknown[] = []): Promise<readonly Row[]> {
+  async function send<Row>(text: string, values: readonly unknown[] = []): Promise<readonly Row[]> {
     const sent = values.map((value) => (Array.isArray(value) ? toArrayText(value) : value));
     for (let tries = 1; ; tries++) {
       try {
@@ -128,11 +128,23 @@ export function postgresInbox(
       } catch (error) {
         if (isNotMigrated(error)) throw notMigrated(schema, error);
         if (isReadOnly(error)) await closeReadOnly();
+        if (isLeftOpen(error)) {
+          await pool.query('ROLLBACK').catch(() => undefined);
+          throw leftOpen(error);
+        }
         if (!isConflict(error) || tries >= CONFLICT_TRIES) throw error;
         const waitMs = runtime.random() * Math.min(2 ** tries, CONFLICT_WAIT_MS);
         await new Promise<void>((resolve) => runtime.setTimeout(resolve, waitMs));
       }
     }
+  }
+
+  /** Sends a statement that writes, which is committed with the answer. */
+  async function run<Row>(text: string, values: readonly unknown[]): Promise<readonly Row[]> {
+    const statement = text.replaceAll(/\$(\d+)/g, '($$1)[$1]');
+    const parameters = values.map((value) => (Array.isArray(value) ? toArrayText(value) : value));
+    const [row] = await send<{ readonly answer: string }>(statements.run, [statement, parameters]);
+    return JSON.parse(row?.answer ?? '[]') as readonly Row[];
   }
 
   /**
@@ -143,42 +155,48 @@ export function postgresInbox(
     await pool.query(CLOSE_READ_ONLY).catch(() => undefined);
   }
 
-  const sendPart = <Row>({ text, values }: SqlPart) => send<Row>(text, [...values]);
+  const sendPart = <Row>({ text, values }: SqlPart) => send<Row>(text, values);
+  const runPart = ({ text, values }: SqlPart) => run(text, values);
 
   async function transaction(
     { id, token, key }: Lease,
     effect: (tx: unknown) => Promise<void>,
   ): Promise<boolean> {
-    // Thrown, because every driver rolls back only after a rejection.
-    const leaseLost = new Error('The lease is lost.');
-    const completion = key === undefined ? statements.completeFenced : statements.completeFencedKeyed;
-    const values = key === undefined ? [id, token] : [id, token, key];
+    let hasBegun = false;
     let hasReturned = false;
     try {
       // TRANSACTIONAL_POOL_RULE has checked the pool.
-      const hasCommitted = await runInTransaction(pool as PgTransactional<unknown>, async (open) => {
-        const begun = await queryRows(open.queries, statements.fence, [id, token]);
-        if (begun.length === 0) throw leaseLost;
-        let row: FencedRow | undefined;
-        try {
-          await effect(open.tx).finally(open.close);
+      const hasCommitted = await runInTransaction(pool as PgTransactional<unknown>, {
+        begin: { text: statements.begin, values: [id, token] },
+        complete: { text: statements.complete, values: [id, token, key ?? null] },
+        async effect(tx) {
+          hasBegun = true;
+          await effect(tx);
           hasReturned = true;
-          [row] = await queryRows<FencedRow>(open.queries, completion, values);
-        } catch (cause) {
-          if (await hasEnded(open.queries)) throw endedBeforeDone({ cause });
-          throw cause;
-        }
-        if (row?.ending === 'lease lost') throw leaseLost;
-        if (row?.ending !== 'done') throw endedBeforeDone();
+        },
       });
       if (!hasCommitted && (await send(statements.isDone, [id])).length === 0) throw rolledBackAtCommit();
       return true;
     } catch (error) {
-      if (error === leaseLost) return false;
+      if (isLeaseLost(error)) return false;
       if (isReadOnly(error)) await closeReadOnly();
+      if (isLeftOpen(error) && !hasBegun) throw leftOpen(error);
       const isFault = hasCode(error, 'ERR_HANDLER_FAILED', 'ERR_HANDLER_PERMANENT');
       return hasReturned && !isFault ? rethrowCommitError(error) : Promise.reject(error);
     }
+  }
+
+  async function finish(
+    { id, token, key }: Lease,
+    state: 'done' | 'failed' | 'dead',
+    {
+      retryAfterMs = null,
+      error = null,
+    }: { readonly retryAfterMs?: number | null; readonly error?: string | null } = {},
+  ): Promise<boolean> {
+    const values = [id, token, key ?? null, state, retryAfterMs, error];
+    const [row] = await send<{ readonly ended: string }>(statements.finish, values);
+    return row?.ended === 'ended';
   }
 
   /** Stores the new events of a page in one state, and answers for each event. */
@@ -205,12 +223,12 @@ export function postgresInbox(
           `Postgres returned no row for recorded events: an id is not valid Unicode, or rows of ${schema}.events are hidden.`,
         );
       }
-      for (const row of await send<{ readonly id: string; readonly state: RecordResult }>(
-        statements.record,
-        values,
-      )) {
-        if (!found.has(row.id)) found.set(row.id, row.state);
-      }
+      const [row] = await send<{ readonly answer: string | null }>(statements.record, values);
+      const pairs = JSON.parse(row?.answer ?? '[]') as readonly (readonly [
+        id: string,
+        result: RecordResult,
+      ])[];
+      for (const [id, result] of pairs) if (!found.has(id)) found.set(id, result);
     }
     return events.map(({ id }) => {
       const result = found.get(id) ?? state;
@@ -228,11 +246,13 @@ export function postgresInbox(
     ) {
       const { id, type } = event;
       const token = runtime.uuid();
-      const values = [id, type, origin, leaseMs, token, json, early];
-      const [row] = await (key === undefined
-        ? send<ClaimRow>(statements.claim, [...values, traceparent])
-        : send<ClaimRow>(statements.claimKeyed, [...values, key, createdAtMs(event), traceparent]));
-      const { state, attempts, wait, traceparent: stored } = row as ClaimRow;
+      const createdMs = key === undefined ? null : createdAtMs(event);
+      // Its transaction commits after it and waits for the disk.
+      const isAsync = transactional;
+      const [row] = await send<ClaimRow>(statements.claim, [
+        ...[id, type, origin, leaseMs, token, json, early, key ?? null, createdMs, traceparent, isAsync],
+      ]);
+      const { result: state, attempts, wait, traceparent: stored } = row as ClaimRow;
       if (state === 'claimed') {
         return {
           state,
@@ -243,21 +263,13 @@ export function postgresInbox(
       return { state, retryAfterMs: Math.max(1, Number(wait ?? 0)) };
     },
 
-    async complete({ id, token, key }) {
-      const rows = await (key === undefined
-        ? send(statements.complete, [id, token])
-        : send(statements.completeKeyed, [id, token, key]));
-      return rows.length > 0;
-    },
+    complete: (lease) => finish(lease, 'done'),
 
     ...(transactional && { transaction }),
 
-    async fail({ id, token, key }, { retryAfterMs, error }) {
-      const values = [id, token, retryAfterMs, storable(error.slice(0, 1_000))];
-      const rows = await (key === undefined
-        ? send(statements.fail, values)
-        : send(statements.failKeyed, [...values, key]));
-      return rows.length > 0;
+    async fail(lease, { retryAfterMs, error }) {
+      const state = retryAfterMs === null ? 'dead' : 'failed';
+      return finish(lease, state, { retryAfterMs, error: storable(error.slice(0, 1_000)) });
     },
 
     async record(events, options) {
@@ -269,12 +281,12 @@ export function postgresInbox(
     },
 
     async takeDue({ limit, visibilityTimeoutMs, types, onDamaged }) {
-      const rows = await send<DueRow>(statements.takeDue, [limit, visibilityTimeoutMs, types]);
+      const rows = await run<DueRow>(statements.takeDue, [limit, visibilityTimeoutMs, types]);
       return toStored(rows, onDamaged);
     },
 
     async acquirePoll({ holder, leaseMs }) {
-      const [row] = await send<PollRow>(statements.acquirePoll, [holder, leaseMs]);
+      const [row] = await run<PollRow>(statements.acquirePoll, [holder, leaseMs]);
       return row === undefined ? null : toPollState(row);
     },
 
@@ -288,7 +300,7 @@ export function postgresInbox(
         limit,
         oldest && JSON.stringify(oldest),
       ];
-      return (await send(statements.savePoll, values)).length > 0;
+      return (await run(statements.savePoll, values)).length > 0;
     },
 
     async pollState() {
@@ -321,17 +333,17 @@ export function postgresInbox(
     },
 
     async requeue(which) {
-      return countOf(await sendPart(statements.requeue(readRequeueOptions(which))));
+      return countOf(await runPart(statements.requeue(readRequeueOptions(which))));
     },
 
     async discard(options) {
       const { by, reason, ...which } = readDiscardOptions(options);
-      return countOf(await sendPart(statements.discard(which, storable(by), storable(reason))));
+      return countOf(await runPart(statements.discard(which, storable(by), storable(reason))));
     },
 
     async importDone(ids) {
       let added = 0;
-      for (const page of readImportedIds(ids)) added += countOf(await send(statements.importDone, [page]));
+      for (const page of readImportedIds(ids)) added += countOf(await run(statements.importDone, [page]));
       return added;
     },
 
@@ -340,7 +352,7 @@ export function postgresInbox(
       let total = 0;
       for (let pruned = PRUNE_BATCH; pruned === PRUNE_BATCH; total += pruned) {
         const values = [olderThanMs, PRUNE_BATCH];
-        const [row] = await send<{ readonly pruned: number }>(statements.prune, values);
+        const [row] = await run<{ readonly pruned: number }>(statements.prune, values);
         pruned = Number(row?.pruned ?? 0);
       }
       return total;
@@ -365,27 +377,14 @@ const storable = (text: string) => text.replaceAll('\0', '\ufffd');
 const countOf = ([row]: readonly unknown[]) => Number((row as { readonly count: number }).count);
 
 /** An array of strings as Postgres writes it: postgres.js with `fetch_types: false` sends no arrays. */
-function toArrayText(items: readonly string[]): string {
-  return `{${items.map((item) => `"${item.replaceAll(/["\\]/g, '\\$&')}"`).join()}}`;
-}
-
-/** Whether the transaction of the event has ended. A lost connection has rolled it back. */
-async function hasEnded(queries: PgLike): Promise<boolean> {
-  try {
-    await queries.query(`ROLLBACK TO SAVEPOINT ${FENCE_SAVEPOINT}`);
-    return false;
-  } catch (error) {
-    return isNoSavepoint(error);
-  }
-}
-
-interface FencedRow {
-  /** `no fence`: it was no longer the transaction of the event. */
-  readonly ending: 'done' | 'lease lost' | 'no fence';
+function toArrayText(items: readonly unknown[]): string {
+  const quote = (item: unknown) =>
+    item === null ? 'NULL' : `"${String(item).replaceAll(/["\\]/g, '\\$&')}"`;
+  return `{${items.map(quote).join()}}`;
 }
 
 interface ClaimRow {
-  readonly state: Claim['state'];
+  readonly result: Claim['state'];
   readonly attempts: number;
   /** How long until the event can be claimed, in ms, if that is known. */
   readonly wait: number | null;

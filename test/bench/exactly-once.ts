@@ -41,7 +41,7 @@ const LEDGER = 'CREATE TABLE ledger (id text NOT NULL)';
 const SEEN = 'CREATE TABLE seen (id text PRIMARY KEY, event text NOT NULL)';
 
 async function inPostgres(counts: ExactlyOnceCounts): Promise<readonly ExactlyOnceResult[]> {
-  const server = await startPostgres();
+  const server = await startPostgres({ fsync: true });
   // Connections that are still closing report the end of the server.
   const pool = new pg.Pool({ connectionString: server.url, max: 10 }).on('error', () => undefined);
   const enter = (id: string) => ({ name: 'enter', text: 'INSERT INTO ledger VALUES ($1)', values: [id] });

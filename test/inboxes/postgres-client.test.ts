@@ -181,6 +181,29 @@ test('the server ends the transaction of a handler that sends one short statemen
   expect((await pool.query('SHOW transaction_timeout')).rows).toEqual([{ transaction_timeout: '0' }]);
 });
 
+test.each(['on', 'off'])(
+  'no id and no key of an event is read as SQL, with standard_conforming_strings = %s',
+  async (setting) => {
+    const options = `-c standard_conforming_strings=${setting}`;
+    const own = new pg.Pool({ connectionString: server.url, max: 1, options });
+    const inbox = postgresInbox(own, { transactional: true });
+    const attack = "COMMIT; INSERT INTO ledger VALUES ('attack'); --";
+    const texts = ["'", "\\'", '\\', "''", '$1', '$2', '$$', '$&', "E'", '\n', '--', '/*', '"', 'é\u{1f600}'];
+    const endings = ["'); ", "\\'); ", "\\\\'); ", "'', NULL); ", "\u02bc'); "].map((text) => text + attack);
+    for (const text of [...texts, ...endings]) {
+      const event = { ...exampleEvent('transfer.settled'), id: `${randomUUID()}${text}` };
+      const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push', key: text });
+      if (claim.state !== 'claimed') throw new Error(claim.state);
+      const effect = async (tx: pg.PoolClient) =>
+        void (await tx.query('INSERT INTO ledger VALUES ($1)', [text]));
+      expect(await inbox.transaction?.(claim.lease, effect), text).toBe(true);
+      expect(await inbox.find(event.id)).toMatchObject({ state: 'done', key: text });
+    }
+    expect((await entries()).sort()).toEqual([...texts, ...endings].sort());
+    await own.end();
+  },
+);
+
 test('a transaction_timeout that is set stays', async () => {
   const set = new pg.Pool({ connectionString: server.url, max: 1, options: '-c transaction_timeout=40min' });
   const read = async (over: pg.Pool) => {

@@ -56,6 +56,28 @@ describe.each(Object.entries(DATA_LAYERS))('%s', (layer, open) => {
     expect(rounds).toBeGreaterThan(0);
   });
 
+  test('a transaction left open on a connection fails one step, and the steps after it are committed', async () => {
+    const opened = await open({ url: server.url, connections: 1, connectTimeoutMs: 1_000 });
+    onTestFinished(async () => void (await opened.close()));
+    const inbox = postgresInbox(opened.pool as pg.Pool, { transactional: true });
+    const stored = async (id: string) => (await postgresInbox(admin).find(id)) !== undefined;
+    for (const end of ['SELECT 1', 'SELECT 1 / 0']) {
+      const [lost, next] = [someEvent(), someEvent()];
+      await opened.pool.query('BEGIN');
+      await opened.pool.query(end).catch(() => undefined);
+      const claim = async (event: typeof lost) => inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+      // The failed statement has closed the connection of some pools.
+      const isClaimed = await claim(lost).then(
+        ({ state }) => state === 'claimed',
+        () => false,
+      );
+      expect(await stored(lost.id)).toBe(isClaimed);
+      if (end === 'SELECT 1') expect(isClaimed).toBe(false);
+      expect((await claim(next)).state).toBe('claimed');
+      expect(await stored(next.id)).toBe(true);
+    }
+  });
+
   test('transactions that cannot begin are unavailable, leave no connection behind and count against no event', async () => {
     const proxy = await startProxy(server.port);
     const url = new URL(server.url);

@@ -7,6 +7,7 @@ import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
+import { explainingPool, type Plan, readsOf } from './explaining-pool.js';
 
 let server: Service;
 let pool: pg.Pool;
@@ -123,10 +124,7 @@ test('an end makes the next event due when the first that waited is claimed with
     client.release();
   });
   await client.query('BEGIN');
-  await client.query(
-    `SELECT ${schema}.claim($1, 'transfer.settled', 'push', 60000, gen_random_uuid(), '{}', false, NULL)`,
-    [first.id],
-  );
+  await client.query(`SELECT ${schema}.claim_stored($1, 60000, gen_random_uuid(), false, NULL)`, [first.id]);
   const ended = inbox.complete(lease);
   await vi.waitUntil(
     async () => (await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0,
@@ -309,24 +307,19 @@ test.each([
     await pool.query(`UPDATE ${schema}.events SET due_at = now() + interval '1 hour' WHERE key IS NULL`);
     if (when === 'after') await pool.query(`VACUUM ANALYZE ${schema}.events`);
 
-    const single = new pg.Pool({ connectionString: server.url, max: 1 });
-    onTestFinished(() => single.end());
-    const measured = postgresInbox(single, { schema });
-    /** What its transaction has read so far; the counters also have what is not reported yet. */
-    const counters = async () => {
-      const { rows } = await single.query(
-        `SELECT seq_scan::int AS scans, (seq_tup_read + idx_tup_fetch)::int AS rows
-FROM pg_stat_xact_user_tables WHERE schemaname = '${schema}' AND relname = 'events'`,
-      );
-      return rows[0] as { readonly scans: number; readonly rows: number };
-    };
+    let plans: Plan[] = [];
+    const measured = postgresInbox(
+      explainingPool(server.url, (plan) => plans.push(plan)),
+      { schema },
+    );
     const reads = async (step: () => unknown) => {
-      await single.query('BEGIN');
-      const before = await counters();
+      plans = [];
       await step();
-      const after = await counters();
-      await single.query('COMMIT');
-      return { scans: after.scans - before.scans, rows: after.rows - before.rows };
+      const each = plans.map(readsOf);
+      return {
+        scans: each.reduce((sum, { scans }) => sum + scans, 0),
+        rows: each.reduce((sum, { rows }) => sum + rows, 0),
+      };
     };
     const few = { scans: 0, rows: expect.toSatisfy((rows: number) => rows < 20) };
     const first = await claimed(inbox, 'evt_hot_0', 'hot');

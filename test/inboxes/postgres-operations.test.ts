@@ -1,16 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { createReceiver, EVENT_TYPES } from 'stablehooks';
-import {
-  migratePostgres,
-  type PgLike,
-  postgresInbox,
-  postgresMigrations,
-} from 'stablehooks/inboxes/postgres';
+import { migratePostgres, postgresInbox, postgresMigrations } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
+import { explainingPool } from './explaining-pool.js';
 import { expectOutageSurvived } from './outage.js';
 
 let server: Service;
@@ -55,7 +51,7 @@ test.each([
   ['off', 'on'],
   ['local', 'local'],
 ])(
-  'with synchronous_commit = %s, every step of the inbox that writes is committed with %s',
+  'with synchronous_commit = %s, every step of the inbox that is the last before an answer is committed with %s',
   async (setting, expected) => {
     const schema = `committed_${setting}`;
     await migratePostgres(pool, { schema });
@@ -71,6 +67,7 @@ test.each([
     const own = new pg.Pool({ connectionString: server.url, max: 1, options });
     onTestFinished(() => own.end());
     const inbox = postgresInbox(own, { schema, transactional: true });
+    const plain = postgresInbox(own, { schema });
     /** The settings with which a step is committed. */
     const settingsOf = async (step: () => unknown) => {
       await pool.query(`TRUNCATE ${schema}.commits`);
@@ -91,7 +88,7 @@ test.each([
       const leases = [await claim(key()), await claim(key()), await claim(key())] as const;
       const [completed, committed, failed] = leases;
       const steps = {
-        claim: () => claim(key()),
+        claim: () => plain.claim(someEvent(), { leaseMs: 60_000, origin: 'push', key: key() }),
         complete: () => inbox.complete(completed),
         transaction: () => inbox.transaction?.(committed, async () => undefined),
         fail: () => inbox.fail(failed, { retryAfterMs: null, error: 'no' }),
@@ -107,6 +104,8 @@ test.each([
       for (const [name, step] of Object.entries(steps)) {
         expect({ [name]: await settingsOf(step) }).toEqual({ [name]: [expected] });
       }
+      // The transaction that follows it waits for the disk.
+      expect(await settingsOf(() => claim(key()))).toEqual(['off']);
     }
     expect((await own.query('SHOW synchronous_commit')).rows).toEqual([{ synchronous_commit: setting }]);
   },
@@ -249,21 +248,10 @@ test('takeDue does not read the 50,000 events of another type that have been due
   await fill(schema, { received: 20, failed: 20 });
   await pool.query(`VACUUM ANALYZE ${schema}.events`);
   let read = 0;
-  const explaining: PgLike = {
-    async query(text, values) {
-      const client = await pool.connect();
-      try {
-        await client.query('BEGIN');
-        const { rows } = await client.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`, values);
-        await client.query('ROLLBACK');
-        const { Plan: plan } = rows[0]['QUERY PLAN'][0];
-        read = plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
-        return await client.query(text, values);
-      } finally {
-        client.release();
-      }
-    },
-  };
+  const explaining = explainingPool(server.url, (plan) => {
+    if (JSON.stringify(plan).includes('"events_due"'))
+      read = plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
+  });
   const inbox = postgresInbox(explaining, { schema });
   const take = { limit: 16, visibilityTimeoutMs: 60_000, types: ['transfer.settled', 'deposit.settled'] };
   const taken = await inbox.takeDue(take);
@@ -291,17 +279,13 @@ test('each statement of the Postgres inbox finds its rows by an index among 80,0
 
   const indexes = new Set<string>();
   const tables = new Set<string>();
-  const explaining: PgLike = {
-    async query(text, values) {
-      const { rows } = await pool.query(`EXPLAIN (FORMAT JSON) ${text}`, values);
-      const plan = JSON.stringify(rows);
-      for (const [, index = ''] of plan.matchAll(/"(?:Index Name|Conflict Arbiter Indexes)":\[?"(\w+)"/g))
-        indexes.add(index);
-      for (const [, table = ''] of plan.matchAll(/"Seq Scan",[^{}]*"Relation Name":"(\w+)"/g))
-        tables.add(table);
-      return pool.query(text, values);
-    },
-  };
+  const explaining = explainingPool(server.url, (found) => {
+    const plan = JSON.stringify(found);
+    for (const [, index = ''] of plan.matchAll(/"(?:Index Name|Conflict Arbiter Indexes)":\[?"(\w+)"/g))
+      indexes.add(index);
+    for (const [, table = ''] of plan.matchAll(/"Seq Scan",[^{}]*"Relation Name":"(\w+)"/g))
+      tables.add(table);
+  });
   const inbox = postgresInbox(explaining, { schema });
   const used = async (step: () => unknown) => {
     indexes.clear();

@@ -19,7 +19,8 @@ const isRoot = process.getuid?.() === 0;
 const user = isRoot ? { uid: 65_534, gid: 65_534 } : {};
 const locale = { LC_ALL: 'C', LANG: 'C' };
 
-export async function startPostgres(): Promise<Service> {
+/** @param options.fsync - whether commits wait for the disk, as in production. @default false */
+export async function startPostgres({ fsync = false } = {}): Promise<Service> {
   const { postgres, initdb } = await findBinaries();
   const directory = await mkdtemp(join(await temporaryFolder(), 'stablehooks-postgres-'));
   const data = join(directory, 'data');
@@ -44,7 +45,11 @@ export async function startPostgres(): Promise<Service> {
   process.once('exit', abort);
 
   async function start() {
-    const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off'];
+    const settings = [
+      'listen_addresses=127.0.0.1',
+      'unix_socket_directories=',
+      `fsync=${fsync ? 'on' : 'off'}`,
+    ];
     const child = spawn(
       postgres,
       ['-D', data, '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])],

@@ -1,0 +1,56 @@
+/** A crash of the server: claims that did not wait for the disk can be lost, and nothing that was answered is. */
+import { randomUUID } from 'node:crypto';
+import pg from 'pg';
+import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { exampleEvent } from 'stablehooks/testing';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { startPostgres } from '../services/postgres.js';
+
+test('a crash of the server can lose the claim of a transactional inbox, and loses nothing that was answered', async () => {
+  const server = await startPostgres();
+  const pool = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
+  onTestFinished(async () => {
+    await pool.end();
+    await server.stop();
+  });
+  await migratePostgres(pool);
+  await pool.query('CREATE TABLE ledger (id text)');
+  const transactional = postgresInbox(pool, { transactional: true });
+  const plain = postgresInbox(pool);
+  const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
+  const claim = async (inbox: Pick<typeof plain, 'claim'>, event = someEvent()) => {
+    const claimed = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+    if (claimed.state !== 'claimed') throw new Error(claimed.state);
+    return { event, lease: claimed.lease };
+  };
+
+  // It writes what did not wait to the disk, a fifth of a second later.
+  const writer = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'";
+  process.kill((await pool.query(writer)).rows[0].pid, 'SIGSTOP');
+
+  const ofPlain = await claim(plain);
+  const handled = await claim(transactional);
+  const effect = async (tx: pg.PoolClient) => {
+    await tx.query('SET LOCAL synchronous_commit = off');
+    await tx.query('INSERT INTO ledger VALUES ($1)', [handled.event.id]);
+  };
+  expect(await transactional.transaction?.(handled.lease, effect)).toBe(true);
+  const failed = await claim(transactional);
+  expect(await transactional.fail(failed.lease, { retryAfterMs: 60_000, error: 'no' })).toBe(true);
+  const recorded = await claim(transactional);
+  // Another process answers this delivery 202.
+  expect(await plain.record([recorded.event], { origin: 'push', dueInMs: 0 })).toEqual(['leased']);
+  const lost = await claim(transactional);
+
+  const { rows } = await pool.query('SELECT pg_backend_pid() AS pid');
+  process.kill(rows[0].pid, 'SIGKILL');
+  await vi.waitFor(() => pool.query('SELECT 1'), { timeout: 30_000, interval: 100 });
+
+  const stateOf = async ({ event }: typeof lost) => (await plain.find(event.id))?.state;
+  expect(await stateOf(lost)).toBeUndefined();
+  expect(await stateOf(ofPlain)).toBe('leased');
+  expect(await stateOf(recorded)).toBe('leased');
+  expect(await stateOf(failed)).toBe('failed');
+  expect(await stateOf(handled)).toBe('done');
+  expect((await pool.query('SELECT id FROM ledger')).rows).toEqual([{ id: handled.event.id }]);
+});

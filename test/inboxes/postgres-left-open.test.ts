@@ -1,0 +1,112 @@
+/** Connections that an app returns to its pool with a transaction open. */
+import { randomUUID } from 'node:crypto';
+import pg from 'pg';
+import { createReceiver } from 'stablehooks';
+import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { exampleEvent } from 'stablehooks/testing';
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { startPostgres } from '../services/postgres.js';
+import type { Service } from '../services/service.js';
+
+let server: Service;
+let admin: pg.Pool;
+beforeAll(async () => {
+  server = await startPostgres();
+  admin = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
+  await migratePostgres(admin);
+  await admin.query('CREATE TABLE ledger (id text)');
+});
+beforeEach(async () => {
+  await admin.query('TRUNCATE ledger, stablehooks.events');
+});
+afterAll(async () => {
+  await admin.end();
+  await server.stop();
+});
+
+const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
+const quiet = { warn: () => undefined, error: () => undefined };
+
+/** How an app leaves a transaction open. */
+const LEFTOVERS = {
+  'that has written': ['BEGIN', "INSERT INTO ledger VALUES ('left over')"],
+  'that has read': ['BEGIN', 'SELECT FROM ledger'],
+  'that has done nothing': ['BEGIN'],
+  'that has failed': ['BEGIN', 'SELECT 1 / 0'],
+};
+
+/** A pool each of whose connections has a transaction open. */
+async function openPool(connections: number, leftover: readonly string[]) {
+  const pool = new pg.Pool({ connectionString: server.url, max: connections });
+  pool.on('error', () => undefined);
+  onTestFinished(() => pool.end());
+  const clients = await Promise.all(Array.from({ length: connections }, () => pool.connect()));
+  for (const client of clients) {
+    for (const text of leftover) await client.query(text).catch(() => undefined);
+    client.release();
+  }
+  return pool;
+}
+
+const inboxOver = (pool: pg.Pool, transactional: boolean) =>
+  (transactional ? postgresInbox(pool, { transactional }) : postgresInbox(pool)) as ReturnType<
+    typeof postgresInbox
+  >;
+
+const CASES = [true, false].flatMap((transactional) =>
+  Object.entries(LEFTOVERS).map(([name, leftover]) => ({ transactional, name, leftover })),
+);
+
+test.each(CASES)(
+  'with a transaction $name left open on each connection, a delivery is answered 200 only if its event is stored (transactional: $transactional)',
+  async ({ transactional, leftover }) => {
+    const pool = await openPool(3, leftover);
+    const receiver = createReceiver({
+      ...{ secret: 'x', inbox: inboxOver(pool, transactional), logger: quiet },
+      handlers: { 'transfer.settled': () => undefined },
+    });
+    const events = Array.from({ length: 40 }, someEvent);
+    const kinds = new Map<string, string>();
+    for (const event of events) {
+      const { kind, error } = await receiver.handle(event, 'push');
+      if (kind !== 'handled') expect([kind, error?.code]).toEqual(['unavailable', 'ERR_INBOX_FAILED']);
+      kinds.set(event.id, kind);
+    }
+    const { rows } = await admin.query("SELECT id FROM stablehooks.events WHERE state = 'done'");
+    const handled = [...kinds].filter(([, kind]) => kind === 'handled').map(([id]) => id);
+    expect(rows.map(({ id }) => id).sort()).toEqual(handled.sort());
+    // The connections were closed, and the pool has new ones.
+    expect(handled.length).toBeGreaterThan(30);
+    expect((await admin.query('SELECT FROM ledger')).rowCount).toBe(0);
+  },
+);
+
+test('with a transaction left open, no step of an inbox says that it has stored something', async () => {
+  const event = someEvent();
+  const inbox = postgresInbox(admin);
+  const poll = { holder: randomUUID(), leaseMs: 60_000 };
+  const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+  if (claim.state !== 'claimed') throw new Error(claim.state);
+  const state = await inbox.acquirePoll(poll);
+  if (state === null) throw new Error('Another holder polls.');
+  const { lease } = claim;
+  const steps: Readonly<Record<string, (over: typeof inbox) => unknown>> = {
+    complete: (over) => over.complete(lease),
+    fail: (over) => over.fail(lease, { retryAfterMs: null, error: 'no' }),
+    record: (over) => over.record([someEvent()], { dueInMs: 0, origin: 'pull' }),
+    ignore: (over) => over.ignore([someEvent()], { origin: 'pull' }),
+    takeDue: (over) => over.takeDue({ limit: 1, visibilityTimeoutMs: 1, types: ['transfer.settled'] }),
+    acquirePoll: (over) => over.acquirePoll(poll),
+    savePoll: (over) => over.savePoll(state, poll),
+    requeue: (over) => over.requeue(event.id),
+    discard: (over) => over.discard({ ids: [event.id], by: 'ana', reason: 'test' }),
+    importDone: (over) => over.importDone(['evt_old']),
+    prune: (over) => over.prune({ olderThanMs: 0 }),
+  };
+  for (const [name, step] of Object.entries(steps)) {
+    const pool = await openPool(1, LEFTOVERS['that has written']);
+    await expect(Promise.resolve(step(postgresInbox(pool))), name).rejects.toThrow('had an open transaction');
+    expect((await pool.query("SELECT FROM ledger WHERE id = 'left over'")).rowCount, name).toBe(0);
+  }
+  expect(await inbox.find(event.id)).toMatchObject({ state: 'leased' });
+});
