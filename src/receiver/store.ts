@@ -81,8 +81,10 @@ export class Store {
     });
     let isTimeUp = false;
     let wait = this.#deadlines.begin(onTimeUp);
+    let isOver = false;
     const beginCommit = () => {
-      wait = this.#deadlines.begin(onTimeUp);
+      // The transaction of a synchronous inbox can end before the promise of its handler.
+      if (!isOver) wait = this.#deadlines.begin(onTimeUp);
     };
     const run = (tx: unknown) => {
       // The delivery is answered, so the event must not take effect in this attempt.
@@ -97,6 +99,7 @@ export class Store {
       const committed = orUnavailable(INBOX, () => this.#inbox.transaction?.(lease, run) ?? false);
       return await Promise.race([committed, silence]);
     } finally {
+      isOver = true;
       this.#deadlines.end(wait);
     }
   }

@@ -12,6 +12,7 @@ import {
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { recorded } from '../compat/recorded.js';
+import { deferred } from '../receiver/delivery.js';
 import { connect, drivers, freshPath } from './sqlite-drivers.js';
 
 const LEDGER = 'CREATE TABLE ledger (id TEXT NOT NULL, number INTEGER CHECK (number > 0))';
@@ -130,4 +131,22 @@ test('a record that finds a leased event writes, which makes its commit wait unt
   const before = statSync(`${path}-wal`).size;
   expect(await inbox.record([event], { dueInMs: 0, origin: 'push' })).toEqual(['leased']);
   expect(statSync(`${path}-wal`).size).toBeGreaterThan(before);
+});
+
+test('a handler that returns a promise leaves no wait for its commit, which would end the process', async () => {
+  const db = connect(freshPath());
+  const handler = deferred();
+  const receiver = createReceiver({
+    ...{ secret: 'test', logger: silent, inboxTimeoutMs: 1 },
+    inbox: sqliteInbox(db, { transactional: true }),
+    handlers: { 'transfer.settled': () => handler.promise },
+  });
+  const rejections: unknown[] = [];
+  const onRejection = (reason: unknown) => void rejections.push(reason);
+  process.on('unhandledRejection', onRejection);
+  await receiver.handle(exampleEvent('transfer.settled'), 'push');
+  handler.resolve();
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  process.off('unhandledRejection', onRejection);
+  expect(rejections).toEqual([]);
 });
