@@ -149,7 +149,7 @@ export const CASES: readonly AlertCase[] = [
     silent: { [outcome('failed', 'ERR_BODY_INCOMPLETE')]: from(30, 1) },
     at: 31,
     labels: { error_type: 'ERR_BODY_UNAVAILABLE' },
-    summary: 'Deliveries of app fail with ERR_BODY_UNAVAILABLE, and each retry will, too.',
+    summary: 'Deliveries of app fail with ERR_BODY_UNAVAILABLE, and each retry will fail as well.',
   },
   {
     alert: 'StablehooksNothingAuthentic',
