@@ -283,7 +283,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'a transaction is rolled back at the time limit of its handler',
     breaks: ['a transaction lives as long as its handler'],
     file: ATTEMPT,
-    find: 'async (tx) => this.#runHandler(tx)',
+    find: '(tx) => this.#runHandler(tx)',
     replace: `(tx) => Promise.race([
           Promise.resolve(this.#runHandler(tx)),
           new Promise<never>((_, reject) => {
@@ -295,7 +295,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'a transaction is rolled back when its overdue handler has ended well',
     breaks: ['a transaction lives as long as its handler'],
     file: ATTEMPT,
-    find: 'async (tx) => this.#runHandler(tx)',
+    find: '(tx) => this.#runHandler(tx)',
     replace: `async (tx) => {
           await this.#runHandler(tx);
           if (this.#parts.runtime.elapsed() - this.#startedAt > this.#limitMs) throw ${FAULT};
