@@ -198,8 +198,8 @@ async function redriveDue(
 const FIRST_RECORDS = 500;
 
 /**
- * The oldest of the first events that the inbox received, if it was created before `settledAt`: a list that shows only newer ones
- * has lost events. A pruned event counts by its receipt. `null` if there is none, or the inbox has no `list`.
+ * The oldest of the first events that the inbox received, if it was created before `settledAt`: a list without any event as
+ * old has lost events. A pruned event counts by its receipt. `null` without such an event, or if the inbox has no `list`.
  *
  * @throws {StablehooksError} `ERR_INBOX_FAILED`.
  */
@@ -214,8 +214,8 @@ async function oldestReceived(
     .map(({ event, receivedAt }) => (event === null ? receivedAt : createdAtMs(event)))
     .filter((time) => time <= settledAt)
     .reduce((oldest, time) => Math.min(oldest, time), Number.POSITIVE_INFINITY);
-  // The list was never seen with it, so it shows no age up to which the service keeps events, and any older event of the
-  // list can be it: one that is pruned was created before it was received.
+  // No poll saw it in the list, so it shows no age up to which the service keeps events. Any older event of the list can be
+  // it, because a pruned event counts by its receipt.
   return Number.isFinite(at) ? { at, seenAt: 0 } : null;
 }
 

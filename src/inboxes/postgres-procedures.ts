@@ -33,6 +33,11 @@ export const writeFunctions = (tables: Tables) =>
     writeStoredId(tables),
   ].join('\n');
 
+/** Answers wait for the disk, as by default, even where `synchronous_commit` is off. Assigned to a variable: a PERFORM would be a query. */
+const DURABLY = (variable: string) => `IF pg_catalog.current_setting('synchronous_commit') = 'off' THEN
+    ${variable} := pg_catalog.set_config('synchronous_commit', 'on', true);
+  END IF;`;
+
 /** Claims an event without a key that is stored already. */
 const writeClaim = ({ schema, events }: Tables) => `  CREATE OR REPLACE FUNCTION ${schema}.claim_stored(
     event_id text, lease_ms double precision, new_token uuid, early boolean, new_traceparent text,
@@ -199,15 +204,8 @@ BEGIN
   END IF;
   DELETE FROM ${fences} WHERE ctid = pg_catalog.current_setting('${FENCE_ROW}')::tid;
   ignored := pg_catalog.set_config('${FENCE}', '', true);
-  IF pg_catalog.current_setting('synchronous_commit') = 'off' THEN
-    ignored := pg_catalog.set_config('synchronous_commit', 'on', true);
-  END IF;
+  ${DURABLY('ignored')}
 END $complete$;`;
-
-/** Answers wait for the disk, as by default, even where `synchronous_commit` is off. Assigned to a variable: a PERFORM would be a query. */
-const DURABLY = (variable: string) => `IF pg_catalog.current_setting('synchronous_commit') = 'off' THEN
-    ${variable} := pg_catalog.set_config('synchronous_commit', 'on', true);
-  END IF;`;
 
 const writeProcedures = ({ schema, events }: Tables) => `
   CREATE OR REPLACE PROCEDURE ${schema}.claim(

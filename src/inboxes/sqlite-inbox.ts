@@ -44,7 +44,7 @@ export interface Transactions {
 interface SqliteInboxSettings<Tx> {
   /** A database whose tables are migrated. */
   readonly db: SqliteLike;
-  /** What handlers write with; `undefined` for an inbox without transactions. */
+  /** The `ctx.tx` of handlers; `undefined` for an inbox without transactions. */
   readonly tx: Tx | undefined;
   readonly durable: boolean;
   readonly runtime: Runtime;

@@ -166,7 +166,7 @@ async function oldestFirstCapped(): Promise<Measured> {
   return {
     unmet: unmet(run, {
       'one line is logged': lines.length === 1,
-      // Before, the watermark has not left the start date, so that there is nothing to prove.
+      // Before that the watermark has not left the start date, and nothing can be proven.
       'no poll is proven once the lag has passed': shareProven(since(run, FIRST + 10 * MINUTE)) === 0,
       'the diagnosis says that new events are never shown, and to ask the service and use push':
         /oldest/.test(last) && /50/.test(last) && /service/.test(last) && /push/.test(last),

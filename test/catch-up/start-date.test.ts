@@ -119,7 +119,7 @@ test("without the service's clock, our clock can be ahead by lagMs: an event aft
   expect(it.handled).toEqual(['new']);
 });
 
-test('a start date in the future counts as the first poll, also when only our own clock is ahead', async () => {
+test('a start date in the future counts as the first poll, even if only our own clock is ahead', async () => {
   for (const options of [
     { since: new Date(START + DAY_MS) },
     { runtime: { now: () => START + DAY_MS } },
@@ -279,7 +279,7 @@ test('a first poll that looks back proves nothing if the inbox fails when it is 
   expect(await poll()).toMatchObject({ proven: false, gapsOpened: [{ reason: 'removed' }] });
 });
 
-test('what is malformed and older than the start date is no problem', async () => {
+test('a malformed element that is older than the start date is not a problem', async () => {
   const it = setUp();
   const broken = (at: number) => ({ id: 'broken', created_at: new Date(at).toISOString() }) as UnknownEvent;
   const client = (value: unknown) => ({

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { createClient } from 'stablehooks/client';
 import { expect, test } from 'vitest';
 
-/** What the client reads from a list of this text. */
+/** The elements that the client reads from this text. */
 function read(text: string) {
   const client = createClient({
     baseUrl: 'http://service.test',
@@ -69,7 +69,7 @@ test.each([
 });
 
 test.each(['{}', '1', '"[]"', 'null', ' {"events":[]}'])(
-  'JSON that is no array, such as %j, is not a list',
+  'other JSON than an array, such as %j, is not a list',
   async (text) => {
     await expect(read(text)).rejects.toThrow('it is not an array');
   },

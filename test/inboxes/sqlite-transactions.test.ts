@@ -43,7 +43,7 @@ for (const { name: driver, packageName, open } of drivers) {
   });
 }
 
-test("a handler's own transaction function of the driver is nested in that of its event", async () => {
+test('a savepoint of a handler is rolled back alone', async () => {
   const db = new Database(freshPath());
   db.exec(LEDGER);
   const insert = db.prepare('INSERT INTO ledger VALUES (?, ?)');

@@ -65,7 +65,7 @@ async function handle(subject: Subject, handler: Handle, event: UnknownEvent, { 
 
 const FAILURE = new Error('The handler fails.');
 
-/** What a handler does after its effect, and the outcomes of two deliveries. */
+/** The actions of a handler after its effect, with the outcomes of two deliveries. */
 const DEEDS: Readonly<Record<string, Expected & { readonly deed: (subject: Subject) => Handle }>> = {
   "a handler's effect and the event's done commit together, and a second delivery is a duplicate": {
     ...{ kinds: ['handled', 'duplicate'], effects: 1 },

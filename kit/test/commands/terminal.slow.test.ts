@@ -1,4 +1,4 @@
-/** What each command shows in a real terminal of 80 columns. */
+/** The output of each command in a real terminal of 80 columns. */
 import { symlink, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { sign } from 'stablehooks';
