@@ -1,4 +1,4 @@
-/** What examples/durable-object.ts uses of `@cloudflare/workers-types`; install that in a project of your own. */
+/** The part of `@cloudflare/workers-types` that examples/durable-object.ts uses. Install that package in your own project. */
 declare module 'cloudflare:workers' {
   interface DurableObjectStorage {
     readonly sql: {

@@ -1,5 +1,6 @@
 /**
- * A cron job: one poll, a readable report, and an exit code: 0 proven, 1 an unproven gap, 2 a failure.
+ * A cron job: one poll, a readable report, and an exit code: 0 proven or unconfirmed, 1 an unproven gap, 2 a
+ * failure.
  *
  * INBOX must be the inbox of the app's receivers: another one does not know what push has handled.
  *
@@ -41,7 +42,9 @@ console.log(
 console.log(`${report.requests} requests in ${report.durationMs} ms`);
 for (const { code, message, id } of report.problems) console.log(`problem: ${code} ${id ?? ''} ${message}`);
 // The poller has printed each gap.
-console.log(report.proven ? `proven up to ${report.watermark}` : 'not proven');
+const isCalm = report.proven || report.unconfirmed;
+if (report.proven) console.log(`proven up to ${report.watermark}`);
+else console.log(`${isCalm ? 'unconfirmed' : 'not proven'}: ${report.diagnosis}`);
 
 const broken = report.problems.length > 0 || report.failed > 0;
-process.exitCode = broken ? 2 : report.proven ? 0 : 1;
+process.exitCode = broken ? 2 : isCalm ? 0 : 1;

@@ -1,4 +1,4 @@
-/** `npm run demo`: what each delivery is answered, and how missed events are found. Exits with 0 only if all is right. */
+/** `npm run demo`: shows the answer to each delivery, and how missed events are found. Exits with 0 only if all of it succeeds. */
 import { showDeliveries } from './demo-deliveries.js';
 import { neverMiss } from './never-miss.js';
 

@@ -17,7 +17,7 @@ const KILLS = 4;
 const TIMEOUT_MS = 60_000;
 const secret = 'whsec_never_miss';
 
-/** What the receiver's process sends. */
+/** Messages from the receiver's process. */
 interface Message {
   readonly address?: AddressInfo;
   readonly report?: PollReport;

@@ -4,6 +4,7 @@ export {
   ConfigError,
   PermanentError,
   type ReceiverError,
+  RetryLater,
   SignatureError,
   StablehooksError,
 } from './core/errors.js';
@@ -26,6 +27,7 @@ export {
   type Claim,
   type ClaimOptions,
   EMPTY_POLL_STATE,
+  type FailOptions,
   INBOX_STATES,
   type Inbox,
   type InboxCount,
@@ -33,6 +35,7 @@ export {
   type InboxOperations,
   type InboxRecord,
   type InboxState,
+  type InboxStep,
   type Lease,
   type Logger,
   type Origin,
@@ -42,6 +45,7 @@ export {
   type StoredEvent,
   type StoredGap,
   type StoreOptions,
+  type Synchronous,
 } from './core/ports.js';
 export type { Runtime, RuntimeOptions } from './core/runtime.js';
 export {
@@ -56,7 +60,14 @@ export {
   verifySignature,
 } from './core/signature.js';
 export { memoryInbox } from './inboxes/memory.js';
-export type { Handler, HandlerContext, Handlers } from './receiver/handler.js';
+export type {
+  EventContext,
+  Handler,
+  HandlerContext,
+  Handlers,
+  StepContext,
+  StepOptions,
+} from './receiver/handler.js';
 export type { ReceiverOptions } from './receiver/options.js';
 export {
   type Outcome,

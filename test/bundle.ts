@@ -12,7 +12,7 @@ export interface Bundle {
 }
 
 /** Packages that cannot be bundled. */
-const EXTERNAL = ['libsql', 'pg-native', 'typeorm', 'knex', 'bullmq', 'pg-boss'];
+const EXTERNAL = ['libsql', 'better-sqlite3', 'pg-native', 'typeorm', 'knex', 'bullmq', 'pg-boss'];
 
 /** Bundles a program, which is named by its URL. */
 export async function bundle(program: URL): Promise<Bundle> {

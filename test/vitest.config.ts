@@ -57,10 +57,11 @@ const separate = {
 /** The slowest files. One that began last would run alone, on one processor. */
 const LONGEST = [
   'test/chaos/chaos.test.ts',
+  'test/inboxes/postgres-data-layers.slow.test.ts',
+  'test/adapters/next.slow.test.ts',
+  'kit/test/commands/inbox-server.slow.test.ts',
   'test/catch-up/kills.test.ts',
   'test/receiver/burst.slow.test.ts',
-  'test/inboxes/postgres-data-layers.slow.test.ts',
-  'kit/test/commands/inbox-server.slow.test.ts',
 ].map((path) => fileURLToPath(new URL(path, root)));
 
 class LongestFirst extends BaseSequencer {

@@ -15,14 +15,17 @@ import {
 } from './io/output.js';
 
 interface CommandEntry {
+  /** @default that of the command before it */
+  readonly group?: string;
   readonly summary: string;
   /** Loads the command only when it is typed, because loading all commands takes longer than running one. */
   readonly load: () => Promise<Command>;
 }
 
-/** In the order in which a new user needs them. */
+/** In the order of `--help`, in which a new user needs them. The first of a group names it. */
 const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   sandbox: {
+    group: 'Develop:',
     summary: 'run the whole service on this machine',
     load: async () => (await import('./commands/sandbox.js')).sandboxCommand(),
   },
@@ -33,6 +36,35 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   listen: {
     summary: 'bring events to this machine without a tunnel: poll, sign, forward, retry',
     load: async () => (await import('./commands/listen.js')).listenCommand(),
+  },
+  doctor: {
+    summary: 'check a running endpoint with test events; its handlers run for real',
+    load: async () => (await import('./commands/doctor.js')).doctorCommand(),
+  },
+  verify: {
+    summary: 'check the signature of a body, and explain why it does not match',
+    load: async () => (await import('./commands/verify.js')).verifyCommand(),
+  },
+  sign: {
+    summary: 'print the signature header of a body, for curl',
+    load: async () => (await import('./commands/sign.js')).signCommand(),
+  },
+  types: {
+    summary: 'learn zod schemas of payloads from real events',
+    load: async () => (await import('./commands/learn-types.js')).typesCommand(),
+  },
+  wallets: {
+    summary: 'create a wallet, change its limits',
+    load: async () => (await import('./commands/wallets.js')).walletsCommand(),
+  },
+  status: {
+    group: 'Operate:',
+    summary: 'say whether an inbox is healthy: nothing due, dead or unproven',
+    load: async () => (await import('./commands/status.js')).statusCommand(),
+  },
+  inbox: {
+    summary: 'list events of an inbox, run them again, end them, import, prune',
+    load: async () => (await import('./commands/inbox.js')).inboxCommand(),
   },
   events: {
     summary: 'list, show and replay events',
@@ -50,33 +82,9 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'compare what the service lists, what the inbox did, and your own ledger',
     load: async () => (await import('./commands/reconcile.js')).reconcileCommand(),
   },
-  verify: {
-    summary: 'check the signature of a body, and explain why it does not match',
-    load: async () => (await import('./commands/verify.js')).verifyCommand(),
-  },
-  sign: {
-    summary: 'print the signature header of a body, for curl',
-    load: async () => (await import('./commands/sign.js')).signCommand(),
-  },
-  inbox: {
-    summary: 'inspect an inbox, requeue or redrive dead events, prune',
-    load: async () => (await import('./commands/inbox.js')).inboxCommand(),
-  },
   inspect: {
     summary: 'show an inbox as a page: its events, and what is proven',
     load: async () => (await import('./commands/inspect.js')).inspectCommand(),
-  },
-  types: {
-    summary: 'learn zod schemas of payloads from real events',
-    load: async () => (await import('./commands/learn-types.js')).typesCommand(),
-  },
-  wallets: {
-    summary: 'create a wallet, change its limits',
-    load: async () => (await import('./commands/wallets.js')).walletsCommand(),
-  },
-  doctor: {
-    summary: 'check a running endpoint with test events, sent as the service sends them',
-    load: async () => (await import('./commands/doctor.js')).doctorCommand(),
   },
 };
 
@@ -99,23 +107,26 @@ const USAGE_HINTS = [
     pattern: /^unknown option '--token'/,
     hint: 'A token among the flags shows in the process list: set STABLEHOOKS_TOKEN, or pass --token-file FILE.',
   },
-  { pattern: /^unknown option '--forward-to'/, hint: 'The endpoint is --to URL in every command.' },
-  {
-    pattern: /^unknown option '--types'/,
-    hint: 'Event types are --type in every command; it can be repeated.',
-  },
 ] as const;
 
-const words = process.argv.slice(2);
+const [first, ...others] = process.argv.slice(2);
+const words = toWords();
 // Warnings of Node itself (node:sqlite is experimental) do not help operators.
 if (!words.includes('--debug')) process.removeAllListeners('warning');
 watchInterruption();
 process.on('exit', reportLostOutput);
 const program = await createProgram();
 try {
-  await program.parseAsync();
+  await program.parseAsync(words, { from: 'user' });
 } catch (error) {
   fail(error);
+}
+
+/** The typed words, with `help X` as `X --help`, because commander's own `help` prints no help of subcommands. */
+function toWords(): readonly string[] {
+  if (first !== 'help' || others[0] === undefined) return process.argv.slice(2);
+  const isKnown = Object.hasOwn(COMMANDS, others[0]) || others[0] === 'completion';
+  return isKnown ? [...others, '--help'] : others;
 }
 
 async function createProgram(): Promise<Command> {
@@ -125,11 +136,12 @@ async function createProgram(): Promise<Command> {
     .version(String(version), '-v, --version')
     .addHelpText('after', HELP_FOOTER);
   const completes = words[0] === COMPLETE;
-  for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
-    // The second word counts as well: `stablehooks help trigger`.
-    const command = completes || words.slice(0, 2).includes(name) ? await load() : new Command(name);
+  for (const [name, { group, summary, load }] of Object.entries(COMMANDS)) {
+    if (group !== undefined) root.commandsGroup(group);
+    const command = completes || words[0] === name ? await load() : new Command(name);
     root.addCommand(command.description(summary));
   }
+  root.commandsGroup('Other:').helpCommand(true);
   root
     .command('completion')
     .description('print the script that completes commands with Tab')

@@ -1,7 +1,7 @@
-import type { Inbox, InboxOperations } from 'stablehooks';
-import { withMark } from '../src/io/inbox-owner.js';
+import { type OpenInbox, openOwnInbox } from '../src/io/inbox.js';
 
-/** Leaves an inbox as one that `catch-up` has polled with. */
-export async function leaveToCatchUp(inbox: Inbox & InboxOperations): Promise<void> {
-  await withMark(inbox).acquirePoll({ holder: 'a run', leaseMs: 0 });
+/** Opens the namespace of `catch-up` and `listen` in an SQLite file; it is closed at the end of the block. */
+export async function openCatchUp(path: string): Promise<OpenInbox & Disposable> {
+  const inbox = await openOwnInbox({ inbox: path });
+  return Object.assign(Object.create(inbox), { ...inbox, [Symbol.dispose]: () => inbox.close() });
 }

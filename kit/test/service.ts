@@ -71,3 +71,10 @@ export function fire(sandbox: Sandbox, count: number): readonly string[] {
     return sandbox.emit('transfer.settled').id;
   });
 }
+
+/** The settings that `stablehooks sandbox` printed, as the environment of other commands. */
+export function pasted(output: string): Record<string, string> {
+  return Object.fromEntries(
+    [...output.matchAll(/^export (\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]),
+  );
+}

@@ -15,7 +15,7 @@ export interface TerminalOptions {
   readonly type?: { readonly at: string | RegExp; readonly text: string };
 }
 
-/** What a terminal shows after a command has ended. */
+/** The screen of a terminal after a command has ended. */
 export interface Screen {
   readonly exitCode: number;
   /** The rows as the command printed them, without those that are empty at the end. */

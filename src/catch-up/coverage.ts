@@ -2,37 +2,21 @@
  * Judges what the answers of the list prove. Pure: no request, clock or inbox.
  *
  * The model: an answer contains `min(|S|, L, C)` of the matching events `S`, where `L` is the limit of the query and
- * `C` an unspecified cap of the server. Which events it contains and in which order is not specified either.
+ * `C` a constant cap of the server, which is not specified. Nor is which events it contains, and in which order.
  */
 import { EVENT_TYPES, type EventType } from '../core/events.js';
-import type { GapReason, OldestListed } from '../core/ports.js';
-
-/** One query of the list. */
-export interface ListQuery {
-  /** `null`: every type. */
-  readonly type: EventType | null;
-  readonly limit: number;
-}
-
-/** The part of an event that coverage depends on. */
-export interface EventKey {
-  readonly id: string;
-  readonly type: string;
-  /** `created_at`, epoch ms. */
-  readonly at: number;
-}
-
-/** One answer of the list. */
-export interface ListAnswer extends ListQuery {
-  /** How many elements came back, unreadable ones and repetitions included: a cap counts them all. */
-  readonly size: number;
-  /** The events in the order of the answer, repetitions included. */
-  readonly events: readonly EventKey[];
-  /** When the elements were created that cannot be read and can be of a known type; `null` if that cannot be read either. */
-  readonly unreadable: readonly (number | null)[];
-  /** The service's clock when it answered, epoch ms; `null` when it did not say. */
-  readonly servedAt: number | null;
-}
+import type { GapReason, OldestListed, PollState, SeenAnswers, Unconfirmed } from '../core/ports.js';
+import type { EventKey, ListAnswer, ListQuery } from './answer.js';
+import {
+  chooseFilterProbe,
+  MIN_PROBED_EVENTS,
+  measureDisorder,
+  type Order,
+  PROBED_SHARE,
+  REACH_EVENTS,
+  readOrder,
+  refutesWindow,
+} from './order.js';
 
 /** The verdict on the last answer for a type, or for all types (`null`). */
 export interface ListVerdict {
@@ -43,16 +27,17 @@ export interface ListVerdict {
   readonly size: number;
   /**
    * - `complete`: the answer contains every matching event.
-   * - `window`: it is cut, and contains the newest events.
+   * - `window`: it contains the newest events.
+   * - `unconfirmed`: it can be complete, or as large as the service's answers ever are.
    * - `unproven`: it can be cut anywhere.
    * - `failed`: there was no answer.
    */
-  readonly verdict: 'complete' | 'window' | 'unproven' | 'failed';
+  readonly verdict: 'complete' | 'window' | 'unconfirmed' | 'unproven' | 'failed';
   /** Why it proves nothing, or begins later than it could; `null` if it does not. */
   readonly reason: GapReason | null;
-  /** How far back it shows the events in their order, in ms before the poll; `null` if it has no order. */
+  /** How far back it shows the events in their order, in ms before the poll; `null` if it is complete, ignores the limit or has no order. */
   readonly windowMs: number | null;
-  /** By how much neighbours are out of order, in ms, apart from a tenth that can be late; `null` for too few events. */
+  /** By how much neighbours are out of order, in ms, apart from a tenth that can be late; `null` if it is complete, ignores the limit or has too few events. */
   readonly disorderMs: number | null;
 }
 
@@ -81,31 +66,46 @@ export interface SurveyOptions {
   /** The lowest limit of a query. */
   readonly limit: number;
   readonly maxLimit: number;
-  /** The limit that sufficed at the last poll; 0 for none. @default 0 */
-  readonly lastLimit?: number | undefined;
-  /** The `oldest` of the last survey. @default null */
-  readonly oldest?: OldestListed | null | undefined;
+  /** The service lists at least so many events if it has them and the limit asks for them. @default 0: not known */
+  readonly listMax?: number | undefined;
+  /** The state that earlier polls saved. */
+  readonly state: Pick<PollState, 'limit' | 'oldest' | 'seen' | 'unconfirmed'>;
 }
 
-/** The result of a survey. Times are epoch ms. */
-export interface SurveyResult {
+/** The times of a survey, epoch ms. */
+interface Times {
+  readonly watermark: number;
+  /** Whether the watermark is in the future by both clocks. A clock was wrong, so it proves nothing. */
+  readonly isAhead: boolean;
+  /** The start of the poll by the earlier of the two clocks: a clock that is ahead must not move the watermark too far. */
+  readonly until: number;
+  /** `until` less the lag: events created later can still be listed. */
+  readonly settledAt: number;
+  /** The clocks, for the start date. */
+  readonly clocks: Clocks;
+}
+
+/** The result of a survey. */
+export interface SurveyResult extends Times {
   /** Whether the list answered at all. */
   readonly answered: boolean;
-  readonly watermark: number;
-  /** Whether the watermark is in the future by both clocks: a clock was wrong. */
-  readonly isAhead: boolean;
-  /** The start of the poll by the earlier of the two clocks. */
-  readonly until: number;
-  /** Until then less the lag: what was created later can still be listed. */
-  readonly settledAt: number;
   readonly proofs: Readonly<Record<EventType, Proof>>;
   readonly verdicts: readonly ListVerdict[];
   /** The limit to begin with at the next poll. */
   readonly limit: number;
   /** The oldest event of the list, of this survey or the last one that knew it; `null` for an empty list. */
   readonly oldest: OldestListed | null;
-  /** Events created up to here can have been removed from the list; `null` without a sign of that. */
-  readonly removedUntil: number | null;
+  readonly seen: SeenAnswers;
+  /** The proof if the list was complete; `null` if an answer contradicts that, or if the proof would not suffice. */
+  readonly ifComplete: Pick<Unconfirmed, 'from' | 'size'> | null;
+}
+
+/** When the poll started, epoch ms. */
+export interface Clocks {
+  /** By the earlier of our clock and the service's; a lag before ours if the service's is not known. */
+  readonly earlier: number;
+  /** By the later one. */
+  readonly later: number;
 }
 
 /** Yields queries and takes their answers; `null` stands for a request that failed. */
@@ -118,480 +118,420 @@ interface Judged {
   readonly answer: ListAnswer | null;
   readonly verdict: ListVerdict['verdict'];
   readonly proof: Proof;
-  /** The types of which it proves nothing, although it is an answer for all types. @default none */
-  readonly except?: ReadonlySet<EventType> | undefined;
+  /** `null`: it is not judged by its order, or shows none. */
+  readonly order: Order | null;
 }
 
 /** Surveys the list: as a whole with a growing limit, then by type. */
 export function* surveyList(options: SurveyOptions): Survey {
-  const { startedAt, lagMs, disorderMs, maxLimit, lastLimit = 0, oldest = null } = options;
-  const answers: ListAnswer[] = [];
-  /** The last answers for one type, with the newest events of it; `null`: the request failed. */
-  const asked = new Map<EventType, ListAnswer | null>();
-  let removedUntil: number | null = null;
-  /** The earlier of two clocks, so that a clock that is ahead cannot move the watermark too far. */
-  const until = () => answers.reduce((time, { servedAt }) => Math.min(time, servedAt ?? time), startedAt);
-  const latest = () => answers.reduce((time, { servedAt }) => Math.max(time, servedAt ?? time), startedAt);
-  const settledAt = () => until() - lagMs;
-  const watermark = () => {
-    if (!options.first) return options.watermark;
-    // Without the service's clock, ours can be ahead of it by `lagMs`.
-    const said = answers.some(({ servedAt }) => servedAt !== null);
-    return Math.min(options.watermark, said ? until() : settledAt());
-  };
-  /** A watermark that both clocks have not reached was set by a clock that was wrong: it proves nothing. */
-  const isAhead = () => watermark() > latest();
-  /** The unproven part begins here. */
-  const start = () => (isAhead() ? Number.NEGATIVE_INFINITY : watermark());
-  const target = () => Math.min(start(), options.target ?? start());
+  const { limit: lowest, maxLimit, state } = options;
+  const query = { type: null, limit: Math.min(Math.max(lowest, state.limit), maxLimit) };
+  const whole = yield query;
+  const survey = new ListSurvey(options, whole?.servedAt ?? null);
+  return whole === null ? survey.conclude([failed(query)]) : yield* survey.run(whole);
+}
 
-  function* ask(query: ListQuery): Survey<ListAnswer | null> {
-    const answer = yield query;
-    if (answer !== null) answers.push(answer);
-    return answer;
+/** The service's default limit: every server answers at least this many. */
+export const MIN_CAP = 50;
+
+const NOTHING_SEEN: SeenAnswers = { all: 0, type: 0, oldestAt: null, listMaxRefuted: false };
+
+/** One survey, and the answers that it has so far. */
+class ListSurvey {
+  readonly #options: SurveyOptions;
+  readonly #seen: SeenAnswers;
+  readonly #answers: ListAnswer[] = [];
+  /** The events of all answers, and the index of the last answer that shows each. */
+  readonly #shown = new Map<string, { readonly event: EventKey; readonly last: number }>();
+  /** How many different events the largest answer to each kind of query had. */
+  readonly #largest: { all: number; type: number };
+  /** The last answers for one type, with the newest events of it; `null`: the request failed. */
+  readonly #newest = new Map<EventType, ListAnswer | null>();
+  /** The last answer for all types that was not a probe. */
+  #whole: ListAnswer | null = null;
+  readonly #times: Times;
+  /** The unproven part begins here. */
+  readonly #start: number;
+  readonly #target: number;
+  /** Whether the app declares `listMax`, which replaces the evidence of larger answers: the cap can then fall, and differ per type. */
+  readonly #isDeclared: boolean;
+
+  /** @param servedAt - the service's clock, by its first answer. */
+  constructor(options: SurveyOptions, servedAt: number | null) {
+    const { watermark, target, first, startedAt, lagMs, listMax = 0, state } = options;
+    this.#options = options;
+    this.#seen = state.seen ?? NOTHING_SEEN;
+    this.#largest = { all: this.#seen.all, type: this.#seen.type };
+    const until = Math.min(startedAt, servedAt ?? startedAt);
+    const settledAt = until - lagMs;
+    // Without the service's clock, ours can be ahead of it by `lagMs`.
+    const earlier = servedAt === null ? settledAt : until;
+    const clocks = { earlier, later: Math.max(startedAt, servedAt ?? startedAt) };
+    const start = first ? Math.min(watermark, earlier) : watermark;
+    const isAhead = start > clocks.later;
+    this.#times = { watermark: start, isAhead, until, settledAt, clocks };
+    this.#start = isAhead ? Number.NEGATIVE_INFINITY : start;
+    this.#target = Math.min(this.#start, target ?? this.#start);
+    this.#isDeclared = listMax > 0 && !this.#seen.listMaxRefuted;
   }
 
-  /** Asks for the whole list, with a limit that grows as long as the limit is what cuts it. */
-  function* surveyWhole(): Survey {
-    let limit = Math.min(Math.max(options.limit, lastLimit), maxLimit);
-    let whole = yield* ask({ type: null, limit });
-    if (whole === null && limit > options.limit) {
-      // The service can refuse a limit that it took before, or answer it too slowly.
-      limit = options.limit;
-      whole = yield* ask({ type: null, limit });
-    }
-    if (whole === null) return conclude([failed({ type: null, limit })]);
+  /** Asks for the whole list, with a limit that grows while the limit is what cuts the answer. */
+  *run(first: ListAnswer): Survey {
+    const { maxLimit } = this.#options;
+    // Until the watermark leaves the start date there is nothing to prove.
+    const isEarly = this.#times.settledAt <= this.#target;
+    let whole = this.#keep(first);
     for (;;) {
-      const judged = isComplete(whole, MIN_CAP) ? complete(whole) : yield* judgeWindow(whole, target());
-      const proven = judged.proof.from <= target() || judged.verdict === 'complete';
-      // Until the watermark leaves the start date there is nothing to prove.
-      const isEarly = settledAt() <= target() && oldestTime([whole], Number.NEGATIVE_INFINITY) <= target();
-      if (proven || isEarly) return conclude([judged]);
-      // Smaller than the limit: the whole list, or a cap. A larger limit cannot tell which.
-      if (whole.size < limit || limit >= maxLimit) return yield* surveyTypes(judged, whole);
-      limit = Math.min(limit * 2, maxLimit);
-      const larger: ListAnswer | null = yield* ask({ type: null, limit });
-      // The service can refuse a limit of this size. The types are then asked for with the last one.
-      if (larger === null) return yield* surveyTypes(judged, whole);
+      this.#whole = whole;
+      const judged: Judged = this.#isComplete(whole)
+        ? this.#complete(whole)
+        : yield* this.#judgeWindow(whole, this.#target);
+      if (judged.proof.from <= this.#target || judged.verdict === 'complete') return this.conclude([judged]);
+      if (isEarly && oldestTime([whole]) < this.#target) {
+        return this.conclude([judged]);
+      }
+      // An answer smaller than its limit is the whole list, or cut by a cap. A larger limit cannot tell which.
+      const limit = Math.min(Math.max(whole.limit, whole.size) * 2, maxLimit);
+      const grows = whole.size >= whole.limit && limit > whole.limit;
+      const larger = grows ? yield* this.#ask({ type: null, limit }) : null;
+      // The service can refuse a limit of this size. The types are then asked for with the previous one.
+      if (larger === null) return isEarly ? this.conclude([judged]) : yield* this.#surveyTypes(judged, whole);
       whole = larger;
     }
   }
 
-  /** Asks for each type by itself, and judges each alone. */
-  function* surveyTypes(judgedWhole: Judged, whole: ListAnswer): Survey {
-    const { query } = judgedWhole;
-    const parts: { readonly query: ListQuery; readonly answer: ListAnswer | null }[] = [];
-    for (const type of EVENT_TYPES) {
-      const part = { type, limit: query.limit };
-      const answer = yield* ask(part);
-      parts.push({ query: part, answer });
-      if (answer !== null) asked.set(type, answer);
-    }
-    // The cap can have shrunk since the whole was answered, so the whole is asked for again where its size matters.
-    const sizeMatters = parts.some(({ answer }) => (answer?.size ?? 0) >= MIN_CAP);
-    const again = sizeMatters ? yield* ask(query) : null;
-    // A cap of 60 events can let pass 120 elements if it is applied before events are repeated.
-    const cap = Math.max(MIN_CAP, Math.min(countEvents(whole), again === null ? 0 : countEvents(again)));
-    const isWhole = (answer: ListAnswer | null) => answer !== null && isComplete(answer, cap);
-    const filter = parts.some(({ answer }) => isWhole(answer)) ? yield* judgeFilter(whole) : null;
-
-    const judged: Judged[] = [];
-    for (const part of parts) {
-      if (part.answer === null) judged.push(failed(part.query));
-      else if (!isWhole(part.answer)) judged.push(yield* judgeWindow(part.answer, settledAt()));
-      else judged.push(filter === null ? complete(part.answer) : unproven(part.answer, filter));
-    }
-    // The window of the whole can prove what no type proves by itself.
-    const helps =
-      judgedWhole.proof.reason === 'not-reached' && judged.some(({ proof }) => proof.from > settledAt());
-    return conclude([helps ? yield* judgeWindow(whole, settledAt()) : judgedWhole, ...judged]);
+  *#ask(query: ListQuery): Survey<ListAnswer | null> {
+    const answer = yield query;
+    return answer && this.#keep(answer);
   }
 
-  /** Judges an answer as the newest part of the list. It is confirmed by a second query if it begins before `reach`. */
-  function* judgeWindow(answer: ListAnswer, reach: number): Survey<Judged> {
-    const order = readOrder(answer, disorderMs);
+  #keep(answer: ListAnswer): ListAnswer {
+    const last = this.#answers.push(answer) - 1;
+    for (const [id, event] of answer.events) this.#shown.set(id, { event, last });
+    const kind = answer.type === null ? 'all' : 'type';
+    this.#largest[kind] = Math.max(this.#largest[kind], answer.events.size);
+    return answer;
+  }
+
+  /** Asks for each type by itself, and judges each alone. */
+  *#surveyTypes(judgedWhole: Judged, whole: ListAnswer): Survey {
+    const { limit } = whole;
+    const answers: (ListAnswer | null)[] = [];
+    for (const type of EVENT_TYPES) {
+      const answer = yield* this.#ask({ type, limit });
+      if (answer !== null) this.#newest.set(type, answer);
+      answers.push(answer);
+    }
+    const isComplete = (answer: ListAnswer | null) => answer !== null && this.#isComplete(answer);
+    const filter = answers.some(isComplete) ? yield* this.#judgeFilter(whole) : null;
+    const judged: Judged[] = [judgedWhole];
+    for (const [index, answer] of answers.entries()) {
+      if (answer === null) judged.push(failed({ type: EVENT_TYPES[index] ?? null, limit }));
+      else if (!isComplete(answer)) judged.push(yield* this.#judgeWindow(answer, this.#times.settledAt));
+      else judged.push(filter === null ? this.#complete(answer) : unproven(answer, filter));
+    }
+    // The window of the whole list can prove a type that its own answer does not.
+    const isUnproven = judged.some(
+      ({ query, proof }) => query.type !== null && proof.from > this.#times.settledAt,
+    );
+    if (judgedWhole.proof.reason === 'not-reached' && isUnproven) {
+      judged[0] = yield* this.#judgeWindow(whole, this.#times.settledAt);
+    }
+    return this.conclude(judged);
+  }
+
+  /** Judges an answer as the newest part of the list. A second query confirms it if it begins before `reach`. */
+  *#judgeWindow(answer: ListAnswer, reach: number): Survey<Judged> {
+    const { lagMs, disorderMs } = this.#options;
+    const order = ignoresLimit(answer) ? null : readOrder(answer, disorderMs);
     if (order === null) return unproven(answer, 'no-order');
-    // A list in the order of listing can cut off what was created up to a lag later than the oldest that it shows.
+    // A list in the order of listing can lack events created up to a lag after the oldest event that it shows.
     const spare = lagMs + disorderMs;
-    // One that is further below its place than that shows how much newer than its place what is cut off can be.
+    // An event further below its place shows that the events below the cut can be newer than their place by as much.
     const sink = order.sink > spare ? order.sink : 0;
     const from = order.tail + spare + sink;
-    if (from >= settledAt()) return unproven(answer, sink > 0 ? 'no-order' : 'window-too-short');
-    if (from > reach) return unproven(answer, 'not-reached');
+    if (sink > 0 && from >= this.#times.settledAt) return unproven(answer, 'no-order', order);
+    if (from >= this.#times.settledAt || from > reach) return unproven(answer, 'not-reached', order);
     const query = { type: answer.type, limit: Math.max(1, Math.ceil(answer.size * PROBED_SHARE)) };
-    const probe = yield* ask(query);
-    if (probe === null) return unproven(answer, 'no-answer');
-    const reason = refutesWindow({ probe, order, limit: query.limit, disorderMs });
-    if (reason !== null) return unproven(answer, reason);
-    const except = answer.type === null ? yield* judgeUnshown(answer, from) : new Set<EventType>();
-    if (except === null) return unproven(answer, 'contradiction');
-    return { query: answer, answer, verdict: 'window', proof: { from, reason: 'not-reached' }, except };
+    const probe = yield* this.#ask(query);
+    const reason =
+      probe === null
+        ? 'no-answer'
+        : (refutesWindow({ probe, order, limit: query.limit, disorderMs }) ??
+          (answer.type === null ? yield* this.#judgeUnshown(answer, from) : null));
+    if (reason !== null) return unproven(answer, reason, order);
+    return { query: answer, answer, verdict: 'window', proof: { from, reason: 'not-reached' }, order };
   }
 
   /**
-   * Asks for the newest events of each type that a window of all types does not show: a list that is sorted by type first,
-   * and by time then, looks like a window of the first types. `null` if there are events that the window lacks; otherwise
-   * the types of which that is not known.
+   * Asks for the newest events of each type that a window of all types does not show. A list sorted by type, then by time,
+   * looks like a window of the first types. `null` if the window lacks no event.
    */
-  function* judgeUnshown(window: ListAnswer, from: number): Survey<ReadonlySet<EventType> | null> {
-    const shown = new Set(window.events.map(({ type }) => type));
-    const except = new Set<EventType>();
-    for (const type of EVENT_TYPES.filter((each) => !shown.has(each))) {
-      if (!asked.has(type)) asked.set(type, yield* ask({ type, limit: REACH_EVENTS }));
-      const answer = asked.get(type) ?? null;
-      if (answer === null) {
-        except.add(type);
-        continue;
-      }
-      const times = answer.events.filter((event) => event.type === type).map(({ at }) => at);
-      if (times.some((at) => at > from && at > start() && at <= settledAt())) return null;
-      // With the elements that cannot be read. So many can hardly all have been listed since the window was, and the
-      // answer shows nothing of older ones.
+  *#judgeUnshown(window: ListAnswer, from: number): Survey<GapReason | null> {
+    const shown = new Set([...window.events.values()].map(({ type }) => type));
+    for (const type of EVENT_TYPES) {
+      if (shown.has(type)) continue;
+      if (!this.#newest.has(type)) this.#newest.set(type, yield* this.#ask({ type, limit: REACH_EVENTS }));
+      const answer = this.#newest.get(type) ?? null;
+      if (answer === null) return 'no-answer';
+      const times = [...answer.events.values()].filter((event) => event.type === type).map(({ at }) => at);
+      if (times.some((at) => at > from && at > this.#start && at <= this.#times.settledAt))
+        return 'contradiction';
+      // Including unreadable elements. So many can hardly all have been listed since the window was, and the answer does
+      // not show older ones.
       const elements = [...times, ...answer.unreadable];
-      if (elements.length >= REACH_EVENTS && elements.every((at) => at === null || at > from)) return null;
+      if (elements.length >= REACH_EVENTS && elements.every((at) => at === null || at > from)) {
+        return 'contradiction';
+      }
     }
-    return except;
+    return null;
   }
 
   /**
-   * `null` if the service filters by type before it cuts the list: then a type of which an answer has `n` events has `n`
-   * with a limit of `n`. One that cuts first answers only those of the first `n` events.
+   * `null` if the service filters by type before it cuts the list. It then returns `n` events of a type with a limit of `n`;
+   * a service that cuts first returns only the events of that type among the first `n`.
    */
-  function* judgeFilter(whole: ListAnswer): Survey<GapReason | null> {
+  *#judgeFilter(whole: ListAnswer): Survey<GapReason | null> {
     const query = chooseFilterProbe(whole);
     if (query === null) return 'no-order';
-    const answer = yield* ask(query);
+    const answer = yield* this.#ask(query);
     if (answer === null) return 'no-answer';
     return answer.size >= query.limit ? null : 'filtered-late';
   }
 
-  /**
-   * An event that is older than the oldest one before was listed late, and shows nothing of the others. If that one was
-   * dated in the future, those that were created since are older as well, and count.
-   */
-  function oldestNow(): number {
-    const before = oldest?.at ?? Number.NEGATIVE_INFINITY;
-    return oldestTime(answers, Math.min(before, oldest?.seenAt ?? before));
+  /** Whether neither the limit nor the cap can have cut the answer: larger answers show that the cap is larger. */
+  #isComplete({ type, size, limit }: ListAnswer): boolean {
+    if (size >= limit) return false;
+    const shown = this.#isDeclared ? this.#options.listMax : this.#largest[type === null ? 'all' : 'type'];
+    if (size < Math.max(MIN_CAP, shown ?? 0)) return true;
+    // Unless the app declares it, one cap is assumed for both kinds of queries.
+    return !this.#isDeclared && type !== null && this.#whole !== null && size < this.#whole.events.size;
   }
 
   /** A complete answer proves everything unless events have been removed from the list. */
-  function complete(answer: ListAnswer): Judged {
-    let from = Number.NEGATIVE_INFINITY;
-    if (oldest !== null && (oldest.at === null || oldestNow() > oldest.at)) {
-      // An event that was listed up to an age shows that the service keeps events at least as long. A list of so many that
-      // it is not complete as a whole can also keep a number of events: these are the younger, the more there are.
-      const isByAge = oldest.at !== null && answer.type === null;
-      const keptMs = isByAge ? Math.max(0, oldest.seenAt - oldest.at) : 0;
-      // A service that removes the oldest first has everything that is newer than the oldest that it has. It judges the
-      // age by its own clock: ours can be so slow that what it has removed is in our future.
-      from = Math.min(oldestNow(), latest() - keptMs) + lagMs + disorderMs;
-      removedUntil = from;
-    }
-    return { query: answer, answer, verdict: 'complete', proof: { from, reason: 'removed' } };
+  #complete(answer: ListAnswer): Judged {
+    const proof: Proof = { from: this.#keptFrom(answer), reason: 'removed' };
+    return { query: answer, answer, verdict: 'complete', proof, order: null };
+  }
+
+  /** No event that was created later can have been removed from the list. */
+  #keptFrom({ type }: ListQuery): number {
+    const { lagMs, disorderMs, state } = this.#options;
+    const { oldest } = state;
+    const oldestNow = this.#oldestNow();
+    if (oldest === null || (oldest.at !== null && oldestNow <= oldest.at)) return Number.NEGATIVE_INFINITY;
+    // An event that was listed up to an age shows that the service keeps events at least as long. A list that is not
+    // complete as a whole can instead keep a number of events, which are younger the more events there are.
+    const isByAge = oldest.at !== null && type === null;
+    const keptMs = isByAge ? oldest.seenAt - oldest.at - lagMs - disorderMs : 0;
+    // A service that removes the oldest events first has every event newer than the oldest listed one. It judges age by its
+    // own clock: by ours, if it is slow, removed events can be in the future.
+    return Math.min(oldestNow + lagMs + disorderMs, this.#times.clocks.later - Math.max(keptMs, 2 * lagMs));
+  }
+
+  /**
+   * The oldest event now. An event older than the previous oldest one was listed late, and shows nothing about others. If
+   * that one was dated in the future, events created since then are older as well, and count.
+   */
+  #oldestNow(): number {
+    const { oldest } = this.#options.state;
+    const before = oldest?.at ?? Number.NEGATIVE_INFINITY;
+    return oldestTime(this.#answers, Math.min(before, oldest?.seenAt ?? before));
   }
 
   /** The oldest event, by which the next poll notices that events have been removed. */
-  function oldestToKeep(judged: readonly Judged[]): OldestListed | null {
-    const parts = judged.filter(({ query }) => query.type !== null);
-    const isWhole = (parts.length > 0 ? parts : judged).every(({ verdict }) => verdict === 'complete');
-    // While the event that is known is listed, nothing newer has been removed, even if a list was cut meanwhile.
-    if (!isWhole) return oldest ?? { at: null, seenAt: until() };
-    const at = oldestNow();
-    return Number.isFinite(at) ? { at, seenAt: until() } : null;
+  #oldestToKeep(judged: readonly Judged[], ifComplete: SurveyResult['ifComplete']): OldestListed | null {
+    const { oldest } = this.#options.state;
+    if (this.#whole === null) return oldest;
+    const parts = judged.length > 1 ? judged.slice(1) : judged;
+    const isWhole = parts.every(({ verdict }) => verdict === 'complete');
+    // While the known oldest event is listed, no newer event has been removed, even if a list was cut in the meantime.
+    if (!isWhole && oldest !== null) return oldest;
+    const at = isWhole || ifComplete?.size != null ? this.#oldestNow() : null;
+    return at === null || Number.isFinite(at) ? { at, seenAt: this.#times.until } : null;
   }
 
-  function conclude(judged: readonly Judged[]): SurveyResult {
-    const checked = judged.map((each) => ({ ...each, proof: limitProof(each) }));
-    const proofOf = (type: EventType) =>
-      checked
-        .filter(({ query, except }) => (query.type === null ? !except?.has(type) : query.type === type))
-        .map(({ proof }) => proof)
-        .reduce((best, proof) => (proof.from <= best.from ? proof : best), nothing('no-answer'));
-    const proofs = Object.fromEntries(EVENT_TYPES.map((type) => [type, proofOf(type)]));
+  conclude(judged: readonly Judged[]): SurveyResult {
+    const checked = judged.map((each) => ({ ...each, proof: this.#limitProof(each) }));
+    const [whole] = checked;
+    // After a window that suffices there are no further queries, so nothing is known about the rest of the list.
+    const isEnough =
+      whole?.verdict === 'complete' || (whole?.verdict === 'window' && whole.proof.from <= this.#start);
+    const maybe = isEnough ? nothing('no-answer') : this.#judgeIfComplete();
+    const answer = this.#whole;
+    // An answer with more events shows that it was not cut, unless its limit can have cut it.
+    const isConfirmable = answer !== null && answer.size < answer.limit && !this.#isDeclared;
+    const size = isConfirmable ? answer.size : null;
+    const ifComplete = maybe.from <= this.#start ? { from: maybe.from, size } : null;
+    const proofs = {} as Record<EventType, Proof>;
+    for (const type of EVENT_TYPES) {
+      let best = nothing('no-answer');
+      for (const { query, proof } of checked) {
+        if ((query.type ?? type) === type && proof.from <= best.from) best = proof;
+      }
+      // Without a sign that events are missing, the order of the list gives no reason for a gap.
+      proofs[type] =
+        best.from > this.#start && !CUT_REASONS.has(maybe.reason) ? { ...best, reason: maybe.reason } : best;
+    }
     return {
-      answered: answers.length > 0,
-      watermark: watermark(),
-      isAhead: isAhead(),
-      until: until(),
-      settledAt: settledAt(),
-      proofs: proofs as Record<EventType, Proof>,
-      verdicts: checked.map(toVerdict),
-      limit: nextLimit(checked),
-      oldest: answers.length > 0 ? oldestToKeep(judged) : oldest,
-      removedUntil,
+      ...this.#times,
+      answered: answer !== null,
+      proofs,
+      verdicts: checked.map((each) => this.#toVerdict(each, ifComplete)),
+      limit: this.#nextLimit(checked),
+      oldest: this.#oldestToKeep(judged, ifComplete),
+      seen: this.#toSeen(),
+      ifComplete,
     };
   }
 
-  /** Then an answer for a type that is not smaller than its limit does not show that the service filters first. */
-  function ignoresLimit(): boolean {
-    return answers.some(({ size, limit }) => size > limit);
+  /**
+   * The proof of the last answer for all types if neither its limit nor the cap has cut it. Its reason is `contradiction` if
+   * the answer lacks events of another answer.
+   */
+  #judgeIfComplete(): Proof {
+    const { unconfirmed } = this.#options.state;
+    const whole = this.#whole;
+    if (whole === null) return nothing('no-answer');
+    const { oldestAt } = this.#seen;
+    if (oldestAt !== null && oldestTime([whole]) > oldestAt) return nothing('contradiction');
+    if (this.#isCut(whole)) return nothing('contradiction');
+    // No event has been removed while the span waited: later polls would have noticed.
+    const isWaiting = unconfirmed != null && unconfirmed.until > this.#times.watermark;
+    const from = isWaiting ? unconfirmed.from : this.#keptFrom(whole);
+    const reason = from <= this.#start ? 'unconfirmed' : 'removed';
+    return this.#limitProof({ answer: whole, verdict: 'complete', proof: { from, reason } });
   }
 
   /** Limits a proof by the other answers and by elements that cannot be read. */
-  function limitProof({ answer, verdict, proof }: Judged): Proof {
-    if (answer === null || proof.from >= settledAt()) return { ...proof, from: Number.POSITIVE_INFINITY };
-    if (verdict === 'complete' && answer.type !== null && ignoresLimit()) return nothing('no-order');
+  #limitProof({ answer, verdict, proof }: Pick<Judged, 'answer' | 'verdict' | 'proof'>): Proof {
+    const settledAt = this.#times.settledAt;
+    if (answer === null || proof.from >= settledAt) return { ...proof, from: Number.POSITIVE_INFINITY };
+    // The probe of a service that ignores the limit does not show that it filters before it cuts.
+    if (verdict === 'complete' && answer.type !== null && this.#answers.some(ignoresLimit))
+      return nothing('no-order');
     let { from, reason } = proof;
-    const ids = new Set(answer.events.map(({ id }) => id));
-    const isLacked = ({ id, type, at }: EventKey) =>
-      (answer.type === null || type === answer.type) && at > from && at <= settledAt() && !ids.has(id);
-    for (const { at } of answers.flatMap(({ events }) => events.filter(isLacked))) {
+    const lackedAt = this.#newestLacked(answer, from);
+    if (lackedAt !== null) {
       // An event from before the start can have been removed in the meantime.
-      [from, reason] = [at > start() ? Number.POSITIVE_INFINITY : Math.max(from, at), 'contradiction'];
+      [from, reason] = [lackedAt > this.#start ? Number.POSITIVE_INFINITY : lackedAt, 'contradiction'];
     }
-    // An element that cannot be read cannot be recorded.
-    for (const at of answers.flatMap(({ unreadable }) => unreadable)) {
-      if (at === null) [from, reason] = [Number.POSITIVE_INFINITY, 'malformed'];
-      else if (at > from && at <= settledAt()) [from, reason] = [at, 'malformed'];
+    for (const { unreadable } of this.#answers) {
+      // An element that cannot be read cannot be recorded.
+      for (const at of unreadable) {
+        if (at === null) [from, reason] = [Number.POSITIVE_INFINITY, 'malformed'];
+        else if (at > from && at <= settledAt) [from, reason] = [at, 'malformed'];
+      }
     }
     return { from, reason };
   }
 
+  /** Whether it lacks an event that was not removed: one newer than its oldest event, or one that a later answer shows. */
+  #isCut(answer: ListAnswer): boolean {
+    const index = this.#answers.indexOf(answer);
+    const oldest = oldestTime([answer]);
+    return (
+      this.#newestLacked(answer, Number.NEGATIVE_INFINITY, index) !== null ||
+      this.#newestLacked(answer, oldest) !== null
+    );
+  }
+
+  /**
+   * When the newest event after a time was created that an answer lacks and another one shows; or `null`.
+   *
+   * @param index - only answers after this one count.
+   */
+  #newestLacked(answer: ListAnswer, from: number, index = -1): number | null {
+    let newest: number | null = null;
+    // The answer has all events that were shown.
+    if (answer.events.size === this.#shown.size) return newest;
+    for (const { event, last } of this.#shown.values()) {
+      const { id, type, at } = event;
+      const counts = (answer.type ?? type) === type && at > (newest ?? from) && at <= this.#times.settledAt;
+      if (counts && last > index && !answer.events.has(id)) newest = at;
+    }
+    return newest;
+  }
+
   /** The smallest limit in the order of growth that would have sufficed now. */
-  function nextLimit(judged: readonly Judged[]): number {
-    const [whole, ...parts] = judged;
-    if (!whole?.answer || judged.every(({ proof }) => proof.from > settledAt())) return lastLimit;
-    if (parts.length > 0) return whole.answer.limit;
+  #nextLimit([whole, ...parts]: readonly Judged[]): number {
+    const { limit: lowest, maxLimit, lagMs, disorderMs } = this.#options;
+    if (!whole?.answer) return lowest;
     const { size, events } = whole.answer;
-    const reached = events.filter(({ at }) => at >= start() - lagMs - disorderMs).length + REACH_EVENTS;
+    if (parts.length > 0) return whole.answer.limit;
+    let reached = REACH_EVENTS;
+    for (const { at } of events.values()) if (at >= this.#start - lagMs - disorderMs) reached += 1;
     const needed = whole.verdict === 'complete' ? size : Math.max(reached, MIN_PROBED_EVENTS / PROBED_SHARE);
-    let { limit } = options;
+    let limit = lowest;
     while (limit <= needed && limit < maxLimit) limit = Math.min(limit * 2, maxLimit);
     return limit;
   }
 
-  function toVerdict({ query, answer, verdict, proof }: Judged): ListVerdict {
-    const order = answer && readOrder(answer, disorderMs);
+  #toSeen(): SeenAnswers {
+    const { listMax = 0 } = this.#options;
+    const oldestAt = this.#whole && oldestTime([this.#whole]);
+    let { listMaxRefuted } = this.#seen;
+    for (const answer of this.#answers) {
+      if (answer.size < Math.min(answer.limit, listMax)) listMaxRefuted ||= this.#isCut(answer);
+    }
     return {
-      type: query.type,
-      limit: query.limit,
-      size: answer?.size ?? 0,
-      verdict: proof.from > settledAt() && verdict !== 'failed' ? 'unproven' : verdict,
-      reason: isLimited({ verdict, proof }) ? proof.reason : null,
-      windowMs: order && until() - order.tail,
-      disorderMs: answer && measureDisorder(answer),
+      ...this.#largest,
+      oldestAt: oldestAt !== null && Number.isFinite(oldestAt) ? oldestAt : null,
+      listMaxRefuted,
     };
   }
 
-  return yield* surveyWhole();
+  #toVerdict(
+    { query, answer, verdict, proof, order }: Judged,
+    ifComplete: SurveyResult['ifComplete'],
+  ): ListVerdict {
+    const { type, limit } = query;
+    const { from, reason } = proof;
+    const isCut = answer !== null && verdict !== 'complete';
+    const isUnproven = from > this.#times.settledAt && verdict !== 'failed';
+    const isFull =
+      verdict === 'complete'
+        ? from === Number.NEGATIVE_INFINITY
+        : verdict === 'window' && reason === 'not-reached';
+    const isUnconfirmed = type === null && isCut && ifComplete !== null && from > this.#start;
+    return {
+      type,
+      limit,
+      size: answer?.size ?? 0,
+      verdict: isUnconfirmed ? 'unconfirmed' : isUnproven ? 'unproven' : verdict,
+      reason: isFull ? null : reason,
+      windowMs: order && this.#times.until - order.tail,
+      disorderMs: isCut && !ignoresLimit(answer) ? measureDisorder(answer) : null,
+    };
+  }
 }
 
-/** Whether a proof is less than what an answer of this verdict proves by itself. */
-function isLimited({ verdict, proof }: Pick<Judged, 'verdict' | 'proof'>): boolean {
-  if (verdict === 'complete') return proof.from !== Number.NEGATIVE_INFINITY;
-  return verdict !== 'window' || proof.reason !== 'not-reached';
-}
+/** The reasons that show that the answer lacks events: then the order of the list says why it does not prove more. */
+const CUT_REASONS: ReadonlySet<GapReason> = new Set(['contradiction', 'no-answer']);
 
 function failed(query: ListQuery): Judged {
-  return { query, answer: null, verdict: 'failed', proof: nothing('no-answer') };
+  return { query, answer: null, verdict: 'failed', proof: nothing('no-answer'), order: null };
 }
 
-function unproven(answer: ListAnswer, reason: GapReason): Judged {
-  return { query: answer, answer, verdict: 'unproven', proof: nothing(reason) };
+function unproven(answer: ListAnswer, reason: GapReason, order: Order | null = null): Judged {
+  return { query: answer, answer, verdict: 'unproven', proof: nothing(reason), order };
+}
+
+/** Then no probe could confirm the order of the list, which is not read: such an answer can have any size. */
+function ignoresLimit({ size, limit }: ListAnswer): boolean {
+  return size > limit;
 }
 
 function nothing(reason: GapReason): Proof {
   return { from: Number.POSITIVE_INFINITY, reason };
 }
 
-/**
- * Every server answers at least this many: the service's default limit is 50.
- *
- * Caps can shrink, so a larger answer of an earlier poll does not count, only answers of the same poll.
- */
-const MIN_CAP = 50;
-
-/** `cap` must be known from other answers: no answer proves its own. */
-function isComplete({ size, limit }: ListAnswer, cap: number): boolean {
-  return size < limit && size < cap;
-}
-
-/** The highest probability at which what can happen by chance still counts as evidence. */
-const MAX_CHANCE = 1e-9;
-
-/** So many events must show how far back a list reaches: one or two can be there because they were listed late. */
-const REACH_EVENTS = 3;
-
-/** One in so many events can be older than its place by more than the disorder. */
-const LATE_SHARE = 10;
-
-/** A list that is sorted by time, in either direction. */
-interface Order {
-  /** The events in order, newest first, without those that are late. */
-  readonly events: readonly EventKey[];
-  /** When the oldest event was created, by {@link REACH_EVENTS} events. */
-  readonly tail: number;
-  /** By how much an event is newer than its place, at most, in ms. In a list by listing, the lag has the same look. */
-  readonly sink: number;
-}
-
-/**
- * The order of an answer, or `null`: neighbours are in order within `disorderMs`, all but a few that are late, and the
- * times are too many and too different for a shuffled list to look so by chance. Fifty equal times show no order, nor
- * does one event repeated.
- */
-function readOrder(answer: ListAnswer, disorderMs: number): Order | null {
-  const distinct = distinctEvents(answer);
-  for (const events of [distinct, distinct.toReversed()]) {
-    const kept = withoutLate(events, disorderMs);
-    const outliers = events.length - kept.length;
-    const tail = kept.map(({ at }) => at).sort((a, b) => a - b)[REACH_EVENTS - 1];
-    if (tail === undefined || outliers * LATE_SHARE > events.length) continue;
-    // Every choice of the outliers is one more way for chance.
-    const maxChance = Math.log(MAX_CHANCE) - outliers * Math.log(events.length);
-    if (isMoreThanChance(kept, { disorderMs, maxChance })) {
-      return { events: kept, tail, sink: measureSink(events) };
-    }
+/** When the oldest element from `start` on was created, readable or not; `Infinity` without one. */
+function oldestTime(answers: readonly ListAnswer[], start = Number.NEGATIVE_INFINITY): number {
+  let oldest = Number.POSITIVE_INFINITY;
+  for (const { events, unreadable } of answers) {
+    for (const { at } of events.values()) if (at >= start && at < oldest) oldest = at;
+    for (const at of unreadable) if (at !== null && at >= start && at < oldest) oldest = at;
   }
-  return null;
-}
-
-/** How many different events an answer has at least. */
-function countEvents({ events }: ListAnswer): number {
-  return new Set(events.map(({ id }) => id)).size;
-}
-
-/** Each event once, without those whose date no clock shows. */
-function distinctEvents({ events }: ListAnswer): readonly EventKey[] {
-  return [
-    ...new Map(events.filter(({ at }) => Number.isFinite(at)).map((event) => [event.id, event])).values(),
-  ];
-}
-
-/**
- * Of events that are newest first, those that are in order: without the ones that are older than a later one of the list,
- * because they were listed late. That shows nothing of the others, but an event below its place shows that others can be
- * below the cut, so none is left out for that.
- */
-function withoutLate(events: readonly EventKey[], disorderMs: number): readonly EventKey[] {
-  let newest = Number.NEGATIVE_INFINITY;
-  const notLate = events.toReversed().filter(({ at }) => {
-    newest = Math.max(newest, at);
-    return newest - at <= disorderMs;
-  });
-  return notLate.toReversed();
-}
-
-/** An event is below its place if it is newer than most of so many before it: one of them can have been listed late. */
-const SINK_NEIGHBOURS = 3;
-
-/** By how much an event is newer than most of those just before it, at most; of events that are newest first, in ms. */
-function measureSink(events: readonly EventKey[]): number {
-  return events.reduce((deepest, { at }, index) => {
-    const before = events.slice(Math.max(0, index - SINK_NEIGHBOURS), index).map((event) => event.at);
-    const [, second = Number.POSITIVE_INFINITY] = before.sort((a, b) => a - b);
-    return Math.max(deepest, at - second);
-  }, 0);
-}
-
-/** An event that can change places with more than these shows no order: to count them all would take too long. */
-const MAX_PLACES = 500;
-
-/**
- * Whether events in random order are in this order with less than a probability, given as its logarithm. It is the
- * product, step by step, of the share of places that the next event can have, as those within the disorder can change
- * places freely.
- */
-function isMoreThanChance(
-  events: readonly EventKey[],
-  { disorderMs, maxChance }: { readonly disorderMs: number; readonly maxChance: number },
-): boolean {
-  let chance = 0;
-  for (const [index, { at }] of events.entries()) {
-    let places = 1;
-    for (let before = index - 1; before >= 0 && places <= MAX_PLACES; before--) {
-      const other = events[before]?.at ?? 0;
-      // In order within the disorder, so all that come before are newer than this.
-      if (other > at + 2 * disorderMs) break;
-      if (other <= at + disorderMs) places += 1;
-    }
-    if (places <= MAX_PLACES) chance += Math.log(places / (index + 1));
-    if (chance < maxChance) return true;
-  }
-  return false;
-}
-
-/** By how much events are out of order, in the better direction and without {@link LATE_SHARE}, in ms. */
-function measureDisorder(answer: ListAnswer): number | null {
-  const distinct = distinctEvents(answer);
-  if (distinct.length < REACH_EVENTS) return null;
-  const measure = (events: readonly EventKey[]) => {
-    let newest = Number.NEGATIVE_INFINITY;
-    const late = events.toReversed().map(({ at }) => {
-      newest = Math.max(newest, at);
-      return newest - at;
-    });
-    return late.sort((a, b) => a - b)[Math.ceil(late.length * (1 - 1 / LATE_SHARE)) - 1] ?? 0;
-  };
-  return Math.min(measure(distinct), measure(distinct.toReversed()));
-}
-
-/** When the oldest element from `start` on was created, readable or not; infinite when there is none. */
-function oldestTime(answers: readonly ListAnswer[], start: number): number {
-  return answers
-    .flatMap(({ events, unreadable }) => [...events.map(({ at }) => at), ...unreadable])
-    .reduce<number>(
-      (oldest, at) => (at === null || at < start ? oldest : Math.min(oldest, at)),
-      Number.POSITIVE_INFINITY,
-    );
-}
-
-/** The limit of the query that confirms a window, as a share of the window's size. */
-const PROBED_SHARE = 0.6;
-
-/** So many events must be in the probe; a server that cuts at random passes once in a million. */
-const MIN_PROBED_EVENTS = 20;
-
-/**
- * Whether a smaller answer, asked for after a larger one, lacks some of the newest events of it; `null` if it has them
- * all.
- *
- * A server can take any fifty events and then sort them: that looks like a window and is always the same old one. A
- * server that cuts where it sorts answers a smaller limit with the newer part.
- */
-function refutesWindow({
-  probe,
-  order,
-  limit,
-  disorderMs,
-}: {
-  readonly probe: ListAnswer;
-  readonly order: Order;
-  readonly limit: number;
-  readonly disorderMs: number;
-}): GapReason | null {
-  // A server that ignores the limit answers the same list again, which proves nothing.
-  if (probe.size > limit) return 'no-order';
-  const times = distinctEvents(probe)
-    .map(({ at }) => at)
-    .sort((a, b) => a - b);
-  const ids = new Set(probe.events.map(({ id }) => id));
-  const hasAll = (events: readonly EventKey[]) =>
-    events.length >= MIN_PROBED_EVENTS && events.every(({ id }) => ids.has(id));
-
-  const from = (times[REACH_EVENTS - 1] ?? Number.POSITIVE_INFINITY) + disorderMs;
-  if (hasAll(order.events.filter(({ at }) => at > from))) return null;
-  const to = (times.at(-REACH_EVENTS) ?? Number.NEGATIVE_INFINITY) - disorderMs;
-  return hasAll(order.events.filter(({ at }) => at < to)) ? 'oldest-first' : 'no-order';
-}
-
-/** At most this probability that a server that cuts a shuffled list first and filters then passes. */
-const MAX_FILTER_CHANCE = 1e-6;
-
-/**
- * The query that tells whether the list is filtered before it is cut: a type, and as many events of it as the answer
- * has. `null` if no type is scattered enough over the answer for the result to show anything.
- */
-function chooseFilterProbe(whole: ListAnswer): ListQuery | null {
-  const events = distinctEvents(whole);
-  const probes = EVENT_TYPES.map((type) => {
-    const limit = events.filter((event) => event.type === type).length;
-    const isAllAt = (part: readonly EventKey[]) => part.every((event) => event.type === type);
-    const tells = !isAllAt(events.slice(0, limit)) && !isAllAt(events.slice(-limit));
-    return { type, limit, chance: tells ? (limit / events.length) ** limit : 1 };
-  });
-  const [best] = probes.sort((a, b) => a.chance - b.chance);
-  return best !== undefined && best.chance < MAX_FILTER_CHANCE
-    ? { type: best.type, limit: best.limit }
-    : null;
+  return oldest;
 }

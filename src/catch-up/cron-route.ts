@@ -1,6 +1,6 @@
 import { ConfigError } from '../core/errors.js';
 import { log } from '../core/log.js';
-import { type OptionRule, readOptions, required, rule, withMethods } from '../core/options.js';
+import { readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Logger } from '../core/ports.js';
 import { sign, verifySignature } from '../core/signature.js';
 import type { Poller } from './poller.js';
@@ -9,13 +9,12 @@ import type { PollReport } from './report.js';
 
 /** Options of {@link toCronRoute}. */
 export interface CronRouteOptions {
-  /** What the scheduler sends as `Authorization: Bearer <secret>`. A function is called at each request. */
+  /** The secret that the scheduler sends as `Authorization: Bearer <secret>`. A function is called at each request. */
   readonly secret: string | (() => string);
-  /** Takes a line when a request cannot be served because the wiring is wrong. @default console */
+  /** Receives a line when a mistake in the wiring prevents a poll. @default console */
   readonly logger?: Logger | undefined;
 }
 
-const POLLER = withMethods('a poller, which createPoller makes', ['pollOnce']);
 const SECRET = rule(
   'a string that is not empty, without white space around it: check the environment variable that it comes from',
   (value) => typeof value === 'string' && value !== '' && value.trim() === value,
@@ -24,13 +23,13 @@ const SECRET = rule(
 /**
  * Creates a route handler that runs one poll, for a scheduler that sends a GET request.
  *
- * It answers 200 when the poll is proven and not doubtful and no event failed, also while a gap of an earlier poll is
- * open; 409 when another process polls; and 500 for anything else, such as a new gap or an event that failed. The body is
+ * It answers 200 when the poll is proven or unconfirmed, not doubtful, and no event failed, even while a gap of an earlier
+ * poll is open; 409 when another process polls; and 500 for anything else, such as a new gap or an event that failed. The body is
  * the report. It answers 401, without a poll, when the request does not contain the secret.
  *
- * The poller's inbox must be durable, and the same one that the app's receivers use: a process that answers one
- * request forgets a memory inbox, and would handle the same events at every request. A wrong inbox, and a function that
- * fails, is found at a request: it is then answered 500 without a poll, and a line says how to fix it.
+ * The poller's inbox must be durable, and the one that the app's receivers use: with a memory inbox, a process that ends
+ * after a request would handle the same events at every request. With a wrong inbox, or if a function fails, a request is
+ * answered 500 without a poll, and a line in the log says how to fix it.
  *
  * @param poller - a poller, or a function that makes it at the first request with the secret, so a build such as
  * `next build` needs neither secrets nor connections.
@@ -52,13 +51,7 @@ export function toCronRoute(
     ),
     logger: withMethods<Logger>('a logger, such as console or pino()', ['warn', 'error'], console),
   });
-  if (!isFunction(poller)) readOptions(where, { poller }, { poller: required(POLLER) });
   let made: Pick<Poller, 'pollOnce' | 'inbox'> | undefined;
-  const read = <Value>(name: string, given: Value | (() => Value), accepted: OptionRule): Value => {
-    const value = isFunction(given) ? given() : given;
-    readOptions(where, { [name]: value }, { [name]: required(accepted) });
-    return value;
-  };
   let lastLine: string | undefined;
 
   async function GET(request: Request): Promise<Response> {
@@ -79,11 +72,17 @@ export function toCronRoute(
   async function serve(headers: Headers): Promise<Response> {
     // The scheme is case-insensitive (RFC 9110, 11.1).
     const given = /^bearer +(.*)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
-    if (!(await isSameString(given, read('secret', secret, SECRET)))) {
+    // Again: an environment variable that a function reads can be empty.
+    const current = readOptions(
+      where,
+      { secret: isFunction(secret) ? secret() : secret },
+      { secret: required(SECRET) },
+    );
+    if (!(await isSameString(given, current.secret))) {
       return new Response(null, { status: 401, headers: { 'www-authenticate': 'Bearer' } });
     }
     // Without the request's signal: the poll continues when the scheduler stops waiting.
-    made ??= requireDurable(read('poller', poller, POLLER));
+    made ??= requireDurable(isFunction(poller) ? poller() : poller);
     const report = await made.pollOnce();
     return toResponse(report, statusOf(report));
   }
@@ -104,7 +103,7 @@ function toResponse(body: PollReport | { readonly code: string }, status: number
 }
 
 function statusOf(report: PollReport): number {
-  if (report.proven && report.failed === 0 && !report.doubtful) return 200;
+  if ((report.proven || report.unconfirmed) && report.failed === 0 && !report.doubtful) return 200;
   return report.problems.some(({ code }) => code === 'ERR_POLL_BUSY') ? 409 : 500;
 }
 

@@ -1,9 +1,9 @@
-/** Where events can be missing: how what the list proves changes the poller's state, and what people do about gaps. */
+/** Where events can be missing: how a survey changes the poller's state, and how people acknowledge gaps. */
 
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
-import { readOptions, required, rule, withMethods } from '../core/options.js';
-import type { GapReason, Inbox, InboxOperations, PollState, StoredGap } from '../core/ports.js';
+import { readOptions, required, rule } from '../core/options.js';
+import type { GapReason, Inbox, InboxOperations, PollState, StoredGap, Unconfirmed } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import type { SurveyResult } from './coverage.js';
 
@@ -28,102 +28,127 @@ export interface Gap {
 export interface Advance {
   /** The next state of the poller. */
   readonly state: PollState;
-  /** Whether everything from the old watermark to the new one is proven. */
+  /** Whether everything from the old watermark to the new one is proven, and no span is unconfirmed. */
   readonly proven: boolean;
-  /** Why not; of no meaning if it is proven. */
+  /** Whether the watermark waits for a larger answer. */
+  readonly unconfirmed: boolean;
+  /** Why it is not proven; of no meaning if it is. */
   readonly reason: GapReason;
   readonly opened: readonly StoredGap[];
   readonly closed: readonly StoredGap[];
 }
 
 /**
- * Moves the watermark on and keeps what is not proven as gaps. A gap that a proof covers is closed; one that ends where
- * this poll begins and is still not proven becomes longer.
+ * Moves the watermark and keeps unproven spans as gaps. A gap that a proof covers is closed. A gap that ends where this poll
+ * begins becomes longer if the poll proves nothing. For a span that is only unconfirmed, the watermark waits first.
  *
- * @param state - the state with the start date of this poll.
+ * @param last - the state with the start date of this poll.
  * @param wasAhead - whether the start date of the last poll was set by a wrong clock.
+ * @param unconfirmedMs - how long the watermark waits.
  */
 export function advance(
-  state: PollState,
+  last: PollState,
   survey: SurveyResult,
-  { wasAhead }: { readonly wasAhead: boolean },
+  { wasAhead, unconfirmedMs }: { readonly wasAhead: boolean; readonly unconfirmedMs: number },
 ): Advance {
-  const { answered, isAhead, until, settledAt } = survey;
-  if (!answered) return { state, proven: false, reason: 'no-answer', opened: [], closed: [] };
-  // It isn't known what a wrong clock skipped.
+  const { answered, isAhead, until, settledAt, seen } = survey;
+  const unread = { proven: false, unconfirmed: false, opened: [], closed: [] };
+  // The service can refuse a limit that it accepted before, so the next poll begins with the lowest.
+  if (!answered) return { ...unread, state: { ...last, limit: 0 }, reason: 'no-answer' };
+  const isClockWrong = isAhead || wasAhead;
+  const state = isClockWrong ? { ...last, unconfirmed: null } : confirm(last, seen.all);
+  // A wrong clock can have skipped any event.
   const ever = Math.min(0, settledAt);
-  const start = wasAhead ? ever : isAhead ? (state.since ?? ever) : survey.watermark;
+  const known = Math.max(survey.watermark, state.watermark ?? survey.watermark);
+  const start = wasAhead ? ever : isAhead ? (state.since ?? ever) : known;
   // An event that was created at the start date itself counts.
   const begin = start === state.since ? start - 1 : start;
   const watermark = Math.max(start, state.since ?? start, settledAt);
 
-  const proofs = limitToStart(limitProofs(survey.proofs, state.gaps), state);
+  const proofs = limitToStart(survey.proofs, state);
   const shrunk = state.gaps.map((gap) => (gap.acknowledged ? gap : shrink(gap, { proofs, settledAt })));
-  const closed = state.gaps.filter((_, index) => isEmpty(shrunk[index]));
   const kept = shrunk.filter((gap) => !isEmpty(gap));
 
   // Until the watermark leaves the start date there is nothing to prove.
   const missing = watermark > start ? EVENT_TYPES.filter((type) => proofs[type].from > begin) : [];
+  const isProven = missing.length === 0;
+  const unconfirmed = isProven || isClockWrong ? null : toUnconfirmed(state, { survey, begin, watermark });
+  // The reason that says most.
+  const telling = missing.find((type) => proofs[type].reason !== 'no-order') ?? missing[0];
+  const proofReason = telling === undefined ? 'no-order' : proofs[telling].reason;
+  const reason = isClockWrong ? 'clock' : unconfirmed ? 'unconfirmed' : proofReason;
   const ends = new Map(missing.map((type) => [type, Math.min(proofs[type].from, watermark)]));
-  const extended = kept.map((gap) => extend(gap, { start, ends }));
-  const isExtended = (type: EventType) => kept.some((gap) => endsAt(gap, type, start));
-  const added = missing.filter((type) => !isExtended(type));
-  const reason = isAhead || wasAhead ? 'clock' : reasonOf(missing, proofs);
-  const gap: StoredGap = {
-    from: begin,
-    until: Object.fromEntries(added.map((type) => [type, ends.get(type) ?? watermark])),
-    reason,
-    openedAt: until,
-    acknowledged: null,
-  };
-  const opened = added.length === 0 ? [] : [gap];
-  const gaps = limitGaps([...extended, ...opened]).map((gap) => markRemoved(gap, survey));
-  // While the watermark stands still, there is no gap to mark: what has been removed since must be noticed once it moves.
-  const oldest = watermark > start ? survey.oldest : (state.oldest ?? survey.oldest);
+  const grown = grow(kept, { start, begin, ends, reason, openedAt: until });
+  const waits = unconfirmed !== null && !grown.isExtended && until - unconfirmed.since < unconfirmedMs;
+
+  const gaps = waits ? kept : grown.gaps;
+  const moved = waits ? start : watermark;
+  const open = gaps.filter(({ acknowledged }) => acknowledged === null);
+  const isConfirmable = open.some((gap) => gap.reason === 'unconfirmed');
   return {
-    state: { ...state, watermark, gaps, limit: survey.limit, oldest },
-    proven: missing.length === 0,
+    state: {
+      ...state,
+      watermark: moved,
+      gaps,
+      limit: survey.limit,
+      // A poll that proves a waiting span or a gap must notice events that were removed in the meantime.
+      oldest: moved > start && open.length === 0 ? survey.oldest : (state.oldest ?? survey.oldest),
+      seen,
+      unconfirmed: unconfirmed ?? (isConfirmable ? state.unconfirmed : null),
+    },
+    proven: isProven,
+    unconfirmed: waits,
     reason,
-    opened,
-    closed,
+    opened: waits ? [] : grown.opened,
+    closed: last.gaps.filter((_, index) => isEmpty(shrunk[index])),
   };
 }
 
-/** Of the reasons why types are not proven, the one that says most. */
-function reasonOf(types: readonly EventType[], proofs: Proofs): GapReason {
-  const reasons = types.map((type) => proofs[type].reason);
-  return reasons.find((each) => each !== 'no-order') ?? 'no-order';
+/** The state after an answer that was larger than the unconfirmed one, which was therefore complete. */
+function confirm(state: PollState, largest: number): PollState {
+  const { unconfirmed, watermark } = state;
+  if (!unconfirmed || unconfirmed.size === null || largest <= unconfirmed.size) return state;
+  const { from, until } = unconfirmed;
+  const gaps = state.gaps.map((gap) => {
+    if (gap.reason !== 'unconfirmed' || gap.acknowledged !== null || gap.from < from) return gap;
+    return { ...gap, until: Object.fromEntries(Object.entries(gap.until).filter(([, end]) => end > until)) };
+  });
+  return { ...state, gaps, watermark: Math.max(watermark ?? until, until), unconfirmed: null };
 }
 
-function markRemoved(gap: StoredGap, { removedUntil }: SurveyResult): StoredGap {
-  if (removedUntil === null) return gap;
-  return { ...gap, removedUntil: Math.max(removedUntil, gap.removedUntil ?? removedUntil) };
+/** Whether the watermark waits for a larger answer, and has not passed the span. */
+export function isWaiting({ unconfirmed, watermark }: PollState): boolean {
+  return unconfirmed != null && unconfirmed.until > (watermark ?? Number.NEGATIVE_INFINITY);
+}
+
+/** The span that is proven if the list was complete; `null` if even that would not prove all of it. */
+function toUnconfirmed(
+  state: PollState,
+  {
+    survey: { ifComplete, until },
+    begin,
+    watermark,
+  }: { readonly survey: SurveyResult; readonly begin: number; readonly watermark: number },
+): Unconfirmed | null {
+  if (ifComplete === null || ifComplete.from > begin) return null;
+  const from = Math.max(ifComplete.from, state.since === null ? begin : state.since - 1);
+  const since = isWaiting(state) ? (state.unconfirmed?.since ?? until) : until;
+  return { since, from, until: watermark, size: ifComplete.size };
 }
 
 type Proofs = SurveyResult['proofs'];
 
-/** A complete list proves nothing of the time from which events have been removed since a gap was opened. */
-export function limitProofs(proofs: Proofs, gaps: readonly StoredGap[]): Proofs {
-  const removedUntil = Math.max(...gaps.map((gap) => gap.removedUntil ?? Number.NEGATIVE_INFINITY));
-  const limited = EVENT_TYPES.map((type) => {
-    const proof = proofs[type];
-    const isAll = proof.from === Number.NEGATIVE_INFINITY;
-    return [type, isAll ? { from: removedUntil, reason: 'removed' } : proof] as const;
-  });
-  return Object.fromEntries(limited) as Proofs;
-}
-
-/** No answer proves anything of before the start date: what it shows from there is skipped. */
+/** An answer proves nothing before the start date, because older events are skipped. */
 function limitToStart(proofs: Proofs, { since }: PollState): Proofs {
   const begin = since === null ? Number.NEGATIVE_INFINITY : since - 1;
-  const limited = EVENT_TYPES.map((type) => {
-    const { from, reason } = proofs[type];
-    return [type, { from: Math.max(from, begin), reason }] as const;
-  });
-  return Object.fromEntries(limited) as Proofs;
+  const limited = { ...proofs };
+  for (const type of EVENT_TYPES) {
+    if (proofs[type].from < begin) limited[type] = { ...proofs[type], from: begin };
+  }
+  return limited;
 }
 
-/** The rest of a gap that the answers of this poll prove in part or whole. */
+/** The part of a gap that this poll does not prove. */
 function shrink(
   gap: StoredGap,
   { proofs, settledAt }: Pick<SurveyResult, 'proofs' | 'settledAt'>,
@@ -146,16 +171,33 @@ function endsAt({ until, acknowledged }: StoredGap, type: EventType, time: numbe
   return acknowledged === null && until[type] === time;
 }
 
-/** A gap that ends where this poll begins, with the span that this poll does not prove either. */
-function extend(
-  gap: StoredGap,
-  { start, ends }: { readonly start: number; readonly ends: ReadonlyMap<EventType, number> },
-): StoredGap {
-  const longer = [...ends].filter(([type]) => endsAt(gap, type, start));
-  return { ...gap, until: { ...gap.until, ...Object.fromEntries(longer) } };
+/** The span that a poll leaves unproven. Times are epoch ms. */
+interface Unproven {
+  readonly start: number;
+  /** Where a new gap begins. */
+  readonly begin: number;
+  /** Where it ends, for each type. */
+  readonly ends: ReadonlyMap<EventType, number>;
+  readonly reason: GapReason;
+  readonly openedAt: number;
 }
 
-/** How many open gaps are kept apart. A poller that is too slow for its list opens one at each poll. */
+/** Gaps that end where the poll begins become longer. The rest is a new gap. */
+function grow(gaps: readonly StoredGap[], { start, begin, ends, reason, openedAt }: Unproven) {
+  const rest = new Map(ends);
+  const extended = gaps.map((gap) => {
+    // A larger answer closes unconfirmed gaps only.
+    if ((gap.reason === 'unconfirmed') !== (reason === 'unconfirmed')) return gap;
+    const longer = [...ends].filter(([type]) => endsAt(gap, type, start));
+    for (const [type] of longer) rest.delete(type);
+    return { ...gap, until: { ...gap.until, ...Object.fromEntries(longer) } };
+  });
+  const until = Object.fromEntries(rest);
+  const opened = rest.size > 0 ? [{ from: begin, until, reason, openedAt, acknowledged: null }] : [];
+  return { gaps: limitGaps([...extended, ...opened]), opened, isExtended: rest.size < ends.size };
+}
+
+/** How many open gaps are kept apart. A poller that is too slow for its list opens a gap at each poll. */
 const MAX_GAPS = 500;
 
 /** Joins the two oldest open gaps into one until there are not too many. The joined gap covers the time between them as well. */
@@ -164,7 +206,9 @@ function limitGaps(gaps: readonly StoredGap[]): readonly StoredGap[] {
   if (first === undefined || second === undefined || open.length + 2 <= MAX_GAPS) return gaps;
   const until = { ...first.until };
   for (const [type, end] of Object.entries(second.until)) until[type] = Math.max(end, until[type] ?? end);
-  const joined = { ...first, from: Math.min(first.from, second.from), until };
+  // A larger answer closes unconfirmed gaps only.
+  const { reason } = first.reason === 'unconfirmed' ? second : first;
+  const joined = { ...first, reason, from: Math.min(first.from, second.from), until };
   return limitGaps(gaps.flatMap((gap) => (gap === first ? [joined] : gap === second ? [] : [gap])));
 }
 
@@ -196,27 +240,28 @@ function endOf(until: StoredGap['until']): number {
   return Math.max(...Object.values(until));
 }
 
-/** ISO, also of a time that no calendar has. */
+/** The last time of a `Date`, epoch ms (ECMA-262, 21.4.1.1). */
+const MAX_TIME = 8.64e15;
+
+/** ISO. A time that no calendar has becomes the nearest one that it has. */
 export function toIso(time: number): string {
   return new Date(Math.max(-MAX_TIME, Math.min(MAX_TIME, time))).toISOString();
 }
 
-/** The last time of a `Date`, epoch ms (ECMA-262, 21.4.1.1). */
-const MAX_TIME = 8.64e15;
-
 /** Why events of a gap can be missing, and what to do. */
 const REASONS: Readonly<Record<GapReason, string>> = {
+  unconfirmed:
+    'the list can be complete or cut, because no larger answer was seen. The next one closes the gap. Set listMax if you know how many events the service returns',
   'not-reached':
-    'the list shows only its newest events, and they do not reach back far enough. If this happens without an outage, poll more often or raise maxLimit',
-  'window-too-short':
-    'the list shows only its newest events, and more of that time can still be listed. Lower lagMs, poll more often or raise maxLimit',
+    'the list shows its newest events, and they do not reach back far enough. Compare the books of the span with reconcile. If this happens without an outage, lower lagMs or raise maxLimit',
   'oldest-first':
-    'the list is cut and shows its oldest events, so it never shows new ones. Ask the service for a larger limit; until then only push brings them',
+    'the list shows its oldest events and lacks others. Ask the service how to read the newest ones; until then rely on push',
   'no-order':
-    'the list is cut and shows no order. Raise maxLimit, or disorderMs if its events are only slightly out of order',
+    'the list lacks events and shows no order. Raise maxLimit, or ask the service for the newest events first',
   'filtered-late': 'the service filters by type only after it has cut the list. Ask the service',
   contradiction: 'two answers of the list contradict each other. Ask the service if this continues',
-  removed: 'the service has removed events from the list. Poll more often than it removes them',
+  removed:
+    'events of the span can have left the list before a poll saw them. Compare the books of the span with reconcile',
   malformed: 'an element of the list is not an event. Report it to the service',
   'no-answer': 'the list was not read, or what it showed was not recorded',
   clock:
@@ -229,7 +274,7 @@ export function describeReason(reason: GapReason): string {
   return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
 }
 
-/** A gap in one or two sentences: what can be missing, why, and what to do. */
+/** A gap in one or two sentences: which events can be missing, why, and what to do. */
 export function describeGap({ state, types, from, until, reason, acknowledged }: Gap): string {
   const which = types.length === EVENT_TYPES.length ? 'Events' : `Events of ${types.join(', ')}`;
   const span = `created after ${from} and up to ${until}`;
@@ -253,19 +298,13 @@ const textOf = (length: number) =>
     (value) => typeof value === 'string' && value.trim() !== '' && value.length <= length,
   );
 
-/** The gaps that the poller's state has: open ones and acknowledged ones, in the order in which they were opened. */
+/** The open and acknowledged gaps of the poller's state, in the order in which they were opened. */
 export async function listGaps(inbox: Pick<InboxOperations, 'pollState'>): Promise<readonly Gap[]> {
   const { gaps } = await orUnavailable('ERR_INBOX_FAILED', () => inbox.pollState());
   return gaps.map((gap) => toGap(gap));
 }
 
-const INBOX = withMethods('an inbox, such as sqliteInbox() or memoryInbox()', ['acquirePoll', 'savePoll']);
-const GAP = rule('a gap, such as listGaps or a report gives', (gap) => {
-  const { from, until, openedAt } = (gap ?? {}) as Partial<Gap>;
-  return [from, until, openedAt].every((time) => !Number.isNaN(Date.parse(String(time))));
-});
-
-/** How long an acknowledgement keeps others from polling if this process dies, in ms. */
+/** How long other processes cannot poll if this process dies while it acknowledges a gap, in ms. */
 const ACKNOWLEDGE_LEASE_MS = 10_000;
 
 /**
@@ -275,7 +314,7 @@ const ACKNOWLEDGE_LEASE_MS = 10_000;
  * @param gap - a gap of a report or of {@link listGaps}; `from`, `until` and `openedAt` identify it.
  * @returns the acknowledged gap; `null`, and nothing changed, while another process polls.
  * @throws {StablehooksError} `ERR_INBOX_FAILED`.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when there is no such open gap, or `by` or `reason` is missing.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the gap is not open, or `by` or `reason` is missing.
  */
 export async function acknowledgeGap(
   inbox: Pick<Inbox<unknown>, 'acquirePoll' | 'savePoll'>,
@@ -283,7 +322,6 @@ export async function acknowledgeGap(
   acknowledgement: Acknowledgement,
   options: { readonly runtime?: RuntimeOptions | undefined } = {},
 ): Promise<Gap | null> {
-  readOptions('acknowledgeGap', { inbox, gap }, { inbox: required(INBOX), gap: required(GAP) });
   const { by, reason } = readOptions('acknowledgeGap', acknowledgement, {
     by: required(textOf(200)),
     reason: required(textOf(1_000)),
@@ -308,17 +346,16 @@ export async function acknowledgeGap(
       'acknowledgeGap: there is no such open gap: it is closed or acknowledged. listGaps shows what there is.',
     );
   }
+  const ends = Object.entries(found.until);
   const accepted: StoredGap = {
     ...found,
-    until: Object.fromEntries(
-      Object.entries(found.until).map(([type, until]) => [type, Math.min(until, end)]),
-    ),
+    until: Object.fromEntries(ends.map(([type, until]) => [type, Math.min(until, end)])),
     acknowledged: { by, reason, at: now() },
   };
   const rest: StoredGap = {
     ...found,
     from: end,
-    until: Object.fromEntries(Object.entries(found.until).filter(([, until]) => until > end)),
+    until: Object.fromEntries(ends.filter(([, until]) => until > end)),
   };
   const gaps = state.gaps.flatMap((stored) =>
     stored !== found ? [stored] : isEmpty(rest) ? [accepted] : [accepted, rest],

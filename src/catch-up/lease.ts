@@ -1,15 +1,7 @@
 /** The right to poll, which one process has at a time, and the state that it reads and saves. */
 import type { PollState } from '../core/ports.js';
-import type { Runtime } from '../core/runtime.js';
-import type { Receiver, ReceiverParts } from '../receiver/receiver.js';
+import type { OpenSettings } from './options.js';
 import { type PollProblem, problemOf, toProblem } from './problems.js';
-
-interface LeaseSettings {
-  readonly receiver: Receiver;
-  readonly parts: ReceiverParts;
-  readonly leaseMs: number;
-  readonly runtime: Runtime;
-}
 
 /** The right to poll. One process has it at a time. */
 export interface PollLease {
@@ -17,8 +9,8 @@ export interface PollLease {
   readonly state: PollState;
   /** Aborts when another process has taken over. */
   readonly lost: AbortSignal;
-  /** Saves the state and returns the lease; `false`, and nothing saved, when another process has it. */
-  readonly release: (state: PollState) => Promise<boolean>;
+  /** Saves the state and returns the lease; `false` when another process has it, `null` when the inbox failed. */
+  readonly save: (state: PollState, problems: PollProblem[]) => Promise<boolean | null>;
   /** Stops renewing. Unless it is released, the lease lapses. */
   readonly drop: () => void;
 }
@@ -26,10 +18,10 @@ export interface PollLease {
 /**
  * Acquires the lease and renews it until it is released; `null` while another holder has it.
  *
- * @throws {StablehooksError} `ERR_INBOX_FAILED`, also from `release`.
+ * @throws {StablehooksError} `ERR_INBOX_FAILED`.
  */
 export async function acquireLease(
-  { receiver: { inbox }, parts, leaseMs, runtime }: LeaseSettings,
+  { receiver: { inbox }, parts, leaseMs, runtime }: OpenSettings,
   holder: string,
 ): Promise<PollLease | null> {
   const state = await parts.ask(() => inbox.acquirePoll({ holder, leaseMs }));
@@ -57,25 +49,17 @@ export async function acquireLease(
     state,
     lost: lost.signal,
     drop,
-    release: async (next) => {
+    save: async (next, problems) => {
       drop();
       await renewal;
-      return parts.ask(() => inbox.savePoll(next, { holder, leaseMs: 0 }));
+      try {
+        const saved = await parts.ask(() => inbox.savePoll(next, { holder, leaseMs: 0 }));
+        if (!saved) problems.push(problemOf('ERR_LEASE_LOST'));
+        return saved;
+      } catch (error) {
+        problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
+        return null;
+      }
     },
   };
-}
-
-/** Whether the state is saved; `null` if that is not known, because the inbox failed. */
-export async function saveState(
-  lease: PollLease,
-  { state, problems }: { readonly state: PollState; readonly problems: PollProblem[] },
-): Promise<boolean | null> {
-  try {
-    const saved = await lease.release(state);
-    if (!saved) problems.push(problemOf('ERR_LEASE_LOST'));
-    return saved;
-  } catch (error) {
-    problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
-    return null;
-  }
 }

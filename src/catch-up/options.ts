@@ -2,8 +2,8 @@
 import { ConfigError } from '../core/errors.js';
 import { boolean, date, func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Logger } from '../core/ports.js';
-import { RUNTIME, type Runtime, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import type { Receiver } from '../receiver/receiver.js';
+import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
+import type { Receiver, ReceiverParts } from '../receiver/receiver.js';
 import { type ReceiverSource, toReceiver } from '../receiver/source.js';
 import type { Gap } from './gaps.js';
 import type { PollerClient } from './list.js';
@@ -14,14 +14,27 @@ export interface PollerOptions {
   /** Reads the list: a client of `stablehooks/client`. */
   readonly client: PollerClient;
   /**
-   * Receives the events. Its inbox keeps the watermark, and must be the one that every process and job of the app
-   * uses: another inbox does not know which events push has handled. A function is called at the first poll.
+   * Receives the events. Its inbox keeps the watermark. Every process and job of the app must use this inbox, because
+   * another one does not know which events push has handled. A function is called at the first poll.
    */
   readonly receiver: ReceiverSource;
   /** The limit of the first query. Below 50, a proof takes more requests. @default 50 */
   readonly limit?: number | undefined;
-  /** The highest limit of a query. @default 1_000 */
+  /** The highest limit of a query; `listMax` if that is more. @default 1_000 */
   readonly maxLimit?: number | undefined;
+  /**
+   * How many events the service lists at least, if it has them and `limit` asks for them. A smaller answer is then complete,
+   * from the first poll on, and only a smaller one. The documentation of the service may say it.
+   *
+   * @default not known: until the service returned a larger answer, one of 50 events or more can be all that it returns
+   */
+  readonly listMax?: number | undefined;
+  /**
+   * How long the watermark waits for a larger answer, in ms, before a span that is only unconfirmed becomes a gap.
+   *
+   * @default 3_600_000
+   */
+  readonly unconfirmedMs?: number | undefined;
   /** How late an event can be listed after its `created_at`, in ms. The watermark stays this far behind now. @default 300_000 */
   readonly lagMs?: number | undefined;
   /**
@@ -36,16 +49,16 @@ export interface PollerOptions {
   /** How long no other process polls when this one dies, in ms. @default 30_000 */
   readonly leaseMs?: number | undefined;
   /**
-   * The start date: events created before it are neither recorded nor handled, and no event created from it on can be
-   * missing. The first poll stores it in the inbox. Later, an earlier date opens the poller for older events, of which
-   * nothing is proven, and a later date changes nothing. A date in the future counts as the first poll.
+   * The start date. Events created before it are neither recorded nor handled; every later event is proven to be in the
+   * inbox, or in a gap. The first poll stores the date in the inbox. After that, an earlier date lets the poller record older
+   * events, without a proof, and a later date changes nothing. A date in the future counts as the first poll.
    *
    * @default the first poll, by the earlier of this clock and the service's, or `lagMs` before this one alone
    */
   readonly since?: Date | undefined;
-  /** Records and handles listed events of any age. Nothing is proven of those from before the start date. @default false */
+  /** Records and handles listed events of any age, without a proof for those before the start date. @default false */
   readonly backfill?: boolean | undefined;
-  /** Takes a line for each gap, and for what is wrong with the wiring. @default console */
+  /** Receives a line for each gap, and for mistakes in the wiring. @default console */
   readonly logger?: Logger | undefined;
   /** Called with the report of each poll. Its failure is logged. @default none */
   readonly onReport?: ((report: PollReport) => void | Promise<void>) | undefined;
@@ -56,34 +69,37 @@ export interface PollerOptions {
 }
 
 /** The options, checked, with their defaults. */
-export type PollerSettings = {
-  readonly [Name in keyof Omit<PollerOptions, 'client' | 'receiver' | 'runtime' | 'since'>]-?: Exclude<
-    PollerOptions[Name],
-    undefined
-  >;
-} & {
-  readonly client: PollerClient;
-  readonly receiver: () => Receiver;
-  readonly runtime: Runtime;
-  /** Epoch ms. */
-  readonly since: number | undefined;
+export type PollerSettings = ReturnType<typeof toPollerSettings>;
+
+/** The settings of one poll, with the receiver that is made. */
+export type OpenSettings = Omit<PollerSettings, 'receiver'> & {
+  readonly receiver: Receiver;
+  readonly parts: ReceiverParts;
 };
 
-const CLIENT = rule(
-  'a client, such as createClient of stablehooks/client returns',
-  (client) => typeof (client as PollerClient | null | undefined)?.events?.listWithProblems === 'function',
-);
+/** How the list is read, in every call that reads it. */
+export const LIST_RULES = {
+  client: required(
+    rule('a client, such as createClient of stablehooks/client returns', (client) => {
+      const { events }: Partial<PollerClient> = Object(client);
+      return typeof events?.listWithProblems === 'function';
+    }),
+  ),
+  limit: integer({ default: 50 }),
+  maxLimit: integer({ default: 1_000 }),
+  listMax: integer(),
+  // 0 suits a service that lists events immediately and whose clock equals ours.
+  lagMs: integer({ default: 300_000, min: 0 }),
+  disorderMs: integer({ default: 1_000, min: 0 }),
+  runtime: RUNTIME,
+};
 
 /** @throws {ConfigError} `ERR_CONFIG_INVALID` */
-export function toPollerSettings(options: PollerOptions): PollerSettings {
+export function toPollerSettings(options: PollerOptions) {
   const settings = readOptions('createPoller', options, {
-    client: required(CLIENT),
+    ...LIST_RULES,
     receiver: required(rule('given', () => true)),
-    limit: integer({ default: 50 }),
-    maxLimit: integer({ default: 1_000 }),
-    // 0 suits a service that lists events immediately and whose clock equals ours.
-    lagMs: integer({ default: 300_000, min: 0 }),
-    disorderMs: integer({ default: 1_000, min: 0 }),
+    unconfirmedMs: integer({ default: 3_600_000, min: 0 }),
     intervalMs: integer({ default: 60_000 }),
     leaseMs: integer({ default: 30_000 }),
     since: date(),
@@ -91,7 +107,6 @@ export function toPollerSettings(options: PollerOptions): PollerSettings {
     logger: withMethods<Logger>('a logger, such as console or pino()', ['warn', 'error'], console),
     onReport: func((): void => undefined),
     onGap: func((): void => undefined),
-    runtime: RUNTIME,
   });
   if (settings.limit > settings.maxLimit) {
     throw new ConfigError(
@@ -100,6 +115,7 @@ export function toPollerSettings(options: PollerOptions): PollerSettings {
   }
   return {
     ...settings,
+    maxLimit: Math.max(settings.maxLimit, settings.listMax ?? 0),
     receiver: toReceiver('createPoller', settings.receiver),
     runtime: toRuntime(settings.runtime),
     since: settings.since?.getTime(),

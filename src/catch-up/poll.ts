@@ -1,16 +1,18 @@
 /** One poll: survey, record, save, redrive. */
 import { createdAtMs, isEventType, isKnownEvent } from '../core/events.js';
 import type { Inbox, InboxOperations, OldestListed, PollState } from '../core/ports.js';
+import { nextTurn } from '../core/runtime.js';
 import type { Outcome, OutcomeKind } from '../receiver/outcome.js';
-import { partsOf, type Receiver, type ReceiverParts } from '../receiver/receiver.js';
+import { partsOf } from '../receiver/receiver.js';
 import { warnNotDurable } from '../receiver/store.js';
+import { type Clocks, MIN_CAP } from './coverage.js';
+import { diagnose } from './diagnosis.js';
 import { advance, isInGap } from './gaps.js';
-import { acquireLease, type PollLease, saveState } from './lease.js';
-import { type Clocks, createListReader, type ListedEvent, runSurvey } from './list.js';
-import type { PollerSettings } from './options.js';
+import { acquireLease, type PollLease } from './lease.js';
+import { type ListedEvent, ListReader, runSurvey } from './list.js';
+import type { OpenSettings, PollerSettings } from './options.js';
 import { DOUBTFUL, type PollProblem, problemOf, toProblem } from './problems.js';
 import {
-  diagnose,
   EMPTY_REPORT,
   type FoundEvent,
   isFailure,
@@ -18,12 +20,6 @@ import {
   type Redriven,
   toReport,
 } from './report.js';
-
-/** The settings of one poll, with the receiver that is made. */
-type OpenSettings = Omit<PollerSettings, 'receiver'> & {
-  readonly receiver: Receiver;
-  readonly parts: ReceiverParts;
-};
 
 interface PollOptions {
   readonly holder: string;
@@ -54,57 +50,41 @@ export async function poll(settings: PollerSettings, options: PollOptions): Prom
 
 async function leaseAndPoll(settings: OpenSettings, options: PollOptions): Promise<PollReport> {
   const startedAt = Math.floor(settings.runtime.now());
-  let lease: PollLease | null;
-  try {
-    lease = await acquireLease(settings, options.holder);
-  } catch (error) {
-    return { ...EMPTY_REPORT, problems: [toProblem(error, { code: 'ERR_INBOX_FAILED' })] };
-  }
+  const lease = await acquireLease(settings, options.holder);
   if (lease === null) return { ...EMPTY_REPORT, problems: [problemOf('ERR_POLL_BUSY')] };
-  return pollUnderLease(settings, { ...options, lease, startedAt }).finally(lease.drop);
+  try {
+    return await pollUnderLease(settings, { ...options, lease, startedAt });
+  } finally {
+    lease.drop();
+  }
 }
 
 /** Surveys the list, records what it found, saves the state, and redrives the inbox. */
 async function pollUnderLease(
   settings: OpenSettings,
-  {
-    lease,
-    signal,
-    isFirst,
-    isTimed,
-    startedAt,
-  }: PollOptions & { readonly lease: PollLease; readonly startedAt: number },
+  options: PollOptions & { readonly lease: PollLease; readonly startedAt: number },
 ): Promise<PollReport> {
-  const { lagMs } = settings;
-  const { state } = lease;
+  const { lease, signal, isFirst, isTimed, startedAt } = options;
+  let { state } = lease;
   const problems: PollProblem[] = [];
   const halt = AbortSignal.any([signal, lease.lost]);
-  const startBy = (clocks: Clocks) => toStart(settings, { state, clocks });
-
-  const list = createListReader({ ...settings, startedAt, signal: halt });
+  const list = new ListReader(settings.client, halt);
   const first = state.watermark === null;
-  const watermark = state.watermark ?? startBy(list.clocks()).since;
-  const { limit: lastLimit } = state;
-  let { oldest } = state;
-  const settledAt = startedAt - lagMs;
-  // Only a first poll that looks back could take for whole what has lost events before any poll saw it. If the inbox fails,
-  // the poll ends: no later one looks.
-  if (first && watermark < settledAt) oldest ??= await oldestReceived(settings, settledAt);
-  const target = triesGaps(state, { ...settings, startedAt, isFirst }) ? oldestGap(state) : undefined;
-  const survey = await runSurvey(list, {
-    ...settings,
-    watermark,
-    target,
-    first,
-    startedAt,
-    lastLimit,
-    oldest,
-  });
-  // Without an answer, the service's clock is not known: ours can be ahead of it by `lagMs`.
-  const { until, latest } = list.clocks();
-  const start = startBy({ until: survey.answered ? until : Math.min(until, settledAt), latest });
+  const clocks = { earlier: startedAt, later: startedAt };
+  const watermark = state.watermark ?? toStart(settings, { state, clocks }).since;
+  const settledAt = startedAt - settings.lagMs;
+  // Only a first poll that looks back could call a list complete that lost events before any poll saw it. If the inbox
+  // fails, the poll ends, because no later poll looks.
+  if (first && watermark < settledAt && state.oldest === null) {
+    state = { ...state, oldest: await oldestReceived(settings, settledAt) };
+  }
+  // An event that was created at the start date itself counts.
+  const begin = watermark === (state.since ?? watermark) ? watermark - 1 : watermark;
+  const target = Math.min(begin, gapToTry(state, { ...settings, startedAt, isFirst }) ?? begin);
+  const survey = await runSurvey(list, { ...settings, watermark, target, first, startedAt, state });
+  const start = toStart(settings, { state, clocks: survey.clocks });
 
-  const taken = [...list.found(start.takeFrom).values()];
+  const taken = list.found(start.takeFrom);
   const { found, failure } = await recordFound(taken, settings);
   if (failure !== undefined) problems.push(failure);
 
@@ -112,15 +92,18 @@ async function pollUnderLease(
   const isWhole = survey.answered && failure === undefined && !halt.aborted;
   // Otherwise a start date that is stored stays.
   const since = isWhole ? start.since : (state.since ?? start.since);
-  const next = advance({ ...state, since }, { ...survey, answered: isWhole }, start);
+  const next = advance({ ...state, since }, { ...survey, answered: isWhole }, { ...settings, ...start });
   const wasAhead = survey.isAhead || (survey.answered && start.wasAhead);
   if (wasAhead) problems.push(problemOf('ERR_WATERMARK_AHEAD'));
   // The header has whole seconds (RFC 9110, 6.6.1).
-  const isClockBehind = survey.until < startedAt - lagMs - 1_000;
-  if (isClockBehind) problems.push(problemOf('ERR_CLOCK_BEHIND'));
+  if (survey.until < settledAt - 1_000) problems.push(problemOf('ERR_CLOCK_BEHIND'));
   const late = first || wasAhead ? [] : found.filter((event) => isLate(event, { state, since }));
+  const listMaxRefuted = survey.seen.listMaxRefuted || (late.length > 0 && reliedOnListMax(settings, state));
+  if (listMaxRefuted && state.seen?.listMaxRefuted !== true) problems.push(problemOf('ERR_LIST_MAX'));
   if (late.length > 0) problems.push(problemOf('ERR_EVENT_LATE'));
-  const saved = await saveState(lease, { state: next.state, problems });
+  const seen = { ...survey.seen, listMaxRefuted };
+  const nextState = survey.answered ? { ...next.state, seen } : next.state;
+  const saved = await lease.save(nextState, problems);
 
   const redriven = await redriveDue(settings, { signal, isTimed });
   if (signal.aborted) problems.push(problemOf('ERR_POLL_STOPPED'));
@@ -132,9 +115,9 @@ async function pollUnderLease(
     late,
     redriven,
     dispatches: settings.parts.dispatches,
-    fetched: list.size(),
-    skipped: list.size() - taken.length,
-    requests: list.requests(),
+    fetched: list.size,
+    skipped: list.size - taken.length,
+    requests: list.requests,
     problems: [...problems, ...list.problems(start.takeFrom), ...redriven.problems],
     diagnosis:
       halt.aborted || saved !== true
@@ -155,7 +138,7 @@ async function recordFound(
   const oldestFirst = listed.toSorted((a, b) => a.at - b.at);
   try {
     for (let from = 0; from < oldestFirst.length; from += RECORD_BATCH) {
-      if (from > 0) await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
+      if (from > 0) await nextTurn(runtime);
       const batch = oldestFirst.slice(from, from + RECORD_BATCH);
       const events = batch.map(({ event }) => event);
       const json = batch.map((each) => each.json);
@@ -171,7 +154,7 @@ async function recordFound(
   }
 }
 
-/** Runs what is due in the inbox: what this poll has found, and what waited. */
+/** Runs the due events of the inbox: the events that this poll found, and those that waited. */
 async function redriveDue(
   { receiver }: Pick<OpenSettings, 'receiver'>,
   { signal, isTimed }: Pick<PollOptions, 'signal' | 'isTimed'>,
@@ -198,7 +181,7 @@ async function redriveDue(
 const FIRST_RECORDS = 500;
 
 /**
- * The oldest of the first events that the inbox received, if it was created before `settledAt`: a list without any event as
+ * The oldest of the first events that the inbox received, if it was created before `settledAt`. A list without an event as
  * old has lost events. A pruned event counts by its receipt. `null` without such an event, or if the inbox has no `list`.
  *
  * @throws {StablehooksError} `ERR_INBOX_FAILED`.
@@ -214,8 +197,7 @@ async function oldestReceived(
     .map(({ event, receivedAt }) => (event === null ? receivedAt : createdAtMs(event)))
     .filter((time) => time <= settledAt)
     .reduce((oldest, time) => Math.min(oldest, time), Number.POSITIVE_INFINITY);
-  // No poll saw it in the list, so it shows no age up to which the service keeps events. Any older event of the list can be
-  // it, because a pruned event counts by its receipt.
+  // No poll saw it in the list, so it does not show how long the service keeps events.
   return Number.isFinite(at) ? { at, seenAt: 0 } : null;
 }
 
@@ -230,30 +212,30 @@ interface Start {
 }
 
 /**
- * The start date moves only until the first poll with an answer has ended: later, what a changed `since` would add is
- * before the watermark and not proven, and what it would take away would be lost.
+ * The start date moves only until the first poll with an answer has ended. A later change of `since` would add events that
+ * are before the watermark and not proven, or lose events.
  *
- * One that neither clock has reached moves back by as much as the watermark does: so far back from now as polls had
- * covered. It isn't known what was skipped before that.
+ * A date that neither clock has reached moves back as far as the watermark does, so the span that polls covered stays. The
+ * events skipped before that are not known.
  */
 function toStart(
   { since: given, backfill, lagMs }: Pick<PollerSettings, 'since' | 'backfill' | 'lagMs'>,
-  { state, clocks: { until, latest } }: { readonly state: PollState; readonly clocks: Clocks },
+  { state, clocks: { earlier, later } }: { readonly state: PollState; readonly clocks: Clocks },
 ): Start {
   const { since: stored, watermark } = state;
-  let since = stored ?? until;
-  if (since > latest) since = until - Math.max(0, (watermark ?? since) - since);
-  if (watermark === null) since = Math.min(given ?? since, until);
+  let since = stored ?? earlier;
+  if (since > later) since = earlier - Math.max(0, (watermark ?? since) - since);
+  if (watermark === null) since = Math.min(given ?? since, earlier);
   const takeFrom = backfill ? Number.NEGATIVE_INFINITY : Math.min(given ?? since, since);
   // Clocks can be wrong by less than the lag.
-  return { since, takeFrom, wasAhead: stored !== null && stored > latest + lagMs };
+  return { since, takeFrom, wasAhead: stored !== null && stored > later + lagMs };
 }
 
 /**
- * Whether this poll also tries to close the open gaps, which takes more requests: the first poll of a poller does, whose
- * options can be new, and later ones once, twice, four times, … the interval after a gap was opened.
+ * Where the oldest open gap begins, if this poll tries to close the gaps as well, which takes more requests: at the first
+ * poll, because options can be new, and then once, twice, four times, … the interval after a gap was opened.
  */
-function triesGaps(
+function gapToTry(
   { gaps, watermark }: PollState,
   {
     startedAt,
@@ -261,22 +243,25 @@ function triesGaps(
     intervalMs,
     lagMs,
   }: Pick<PollerSettings, 'intervalMs' | 'lagMs'> & { readonly startedAt: number; readonly isFirst: boolean },
-): boolean {
+): number | undefined {
   const lastAt = (watermark ?? startedAt) + lagMs;
-  const steps = (time: number, openedAt: number) =>
-    Math.floor(Math.log2(Math.max(0.5, (time - openedAt) / intervalMs)));
-  return gaps.some(
-    ({ acknowledged, openedAt }) =>
-      acknowledged === null && (isFirst || steps(startedAt, openedAt) > steps(lastAt, openedAt)),
-  );
+  let begin: number | undefined;
+  let tries = isFirst;
+  for (const { acknowledged, openedAt, from } of gaps) {
+    if (acknowledged !== null) continue;
+    begin = Math.min(from, begin ?? from);
+    const steps = (time: number) => Math.floor(Math.log2(Math.max(0.5, (time - openedAt) / intervalMs)));
+    tries ||= steps(startedAt) > steps(lastAt);
+  }
+  return tries ? begin : undefined;
 }
 
-function oldestGap({ gaps }: PollState): number | undefined {
-  const open = gaps.filter(({ acknowledged }) => acknowledged === null);
-  return open.length === 0 ? undefined : Math.min(...open.map(({ from }) => from));
+/** Whether an earlier answer was complete by `listMax` alone: it should have shown every late event. */
+function reliedOnListMax({ listMax = 0 }: Pick<PollerSettings, 'listMax'>, { seen }: PollState): boolean {
+  return seen !== undefined && seen.all >= MIN_CAP && seen.all < listMax;
 }
 
-/** New, but from between the start date and the watermark and from no gap, where every event should be known. */
+/** Whether it is new, although the inbox should have every event of its time. */
 function isLate(
   { event, at, result }: FoundEvent,
   { state, since }: { readonly state: PollState; readonly since: number },

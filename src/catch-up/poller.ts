@@ -2,7 +2,7 @@ import type { AsyncDisposal } from '../core/disposal.js';
 import { log, notify } from '../core/log.js';
 import type { Inbox } from '../core/ports.js';
 import { setBackgroundTimeout } from '../core/runtime.js';
-import { type Acknowledgement, acknowledgeGap, describeGap, type Gap } from './gaps.js';
+import { describeGap, type Gap } from './gaps.js';
 import { type PollerOptions, toPollerSettings } from './options.js';
 import { poll } from './poll.js';
 import type { PollProblem } from './problems.js';
@@ -11,23 +11,15 @@ import type { PollReport } from './report.js';
 /** Polls the list for events that push missed. */
 export interface Poller extends AsyncDisposal {
   /**
-   * Polls once, or joins the poll that is running. Never rejects: what failed is in the report. A handler that outlives
-   * `handlerTimeoutMs` is waited for until it ends, or its lease, unless the poller was started. The signal ends the poll
-   * early: other handlers that run are waited for, and what was found is kept.
+   * Polls once, or joins the running poll. Never rejects: failures are in the report. Unless the poller was started, it waits
+   * for a handler that outlives `handlerTimeoutMs` until the handler or its lease ends. The signal ends the poll early: it
+   * waits for other running handlers, and the inbox keeps the events that were found.
    */
   pollOnce(options?: PollOnceOptions): Promise<PollReport>;
   /** Polls now and every `intervalMs` from now on. The timer does not keep the process alive. */
   start(): void;
   /** Stops polling. Ends the running poll early and resolves when it has ended. */
   stop(): Promise<void>;
-  /**
-   * Accepts a gap of a report without a proof, such as after a comparison of the books: as {@link acknowledgeGap} does,
-   * after the poll that is running.
-   */
-  acknowledgeGap(
-    gap: Pick<Gap, 'from' | 'until' | 'openedAt'>,
-    acknowledgement: Acknowledgement,
-  ): Promise<Gap | null>;
   /** The receiver's inbox. Reading it makes a receiver that is given as a function. @throws {ConfigError} */
   readonly inbox: Inbox<unknown>;
 }
@@ -62,20 +54,18 @@ export function createPoller(options: PollerOptions): Poller {
   function pollOnce({ signal }: PollOnceOptions = {}): Promise<PollReport> {
     const signals = signal === undefined ? [stopping.signal] : [stopping.signal, signal];
     const isTimed = loop !== undefined;
-    current ??= poll(settings, { holder, signal: AbortSignal.any(signals), isFirst, isTimed })
-      .finally(() => {
-        current = undefined;
-      })
-      .then(publish);
+    current ??= poll(settings, { holder, signal: AbortSignal.any(signals), isFirst, isTimed }).then(publish);
     return current;
   }
 
   function publish(report: PollReport): PollReport {
+    current = undefined;
     const { logger, onReport, onGap } = settings;
     notify('onReport', onReport, { value: report, logger });
-    // The gaps are tried by the first poll that reads the list.
-    if (report.verdicts.some(({ verdict }) => verdict !== 'failed')) isFirst = false;
-    const failure = failureOf(report);
+    const isRead = report.verdicts.some(({ verdict }) => verdict !== 'failed');
+    // The first poll that reads the list tries to close the gaps.
+    if (isRead) isFirst = false;
+    const failure = report.problems.find((problem) => preventsProgress(problem, isRead));
     if (failure !== undefined && lastFailure === undefined) {
       log(logger, 'error', `the poll failed. ${failure.code}: ${failure.message}`);
     }
@@ -94,7 +84,7 @@ export function createPoller(options: PollerOptions): Poller {
     const startedAt = runtime.elapsed();
     await pollOnce();
     if (loop !== own) return;
-    // A tenth more or less, so that processes that start together do not keep polling at the same time.
+    // A tenth more or less: processes that start together must not keep polling at the same time.
     const intervalMs = settings.intervalMs * (0.9 + runtime.random() / 5);
     const waitMs = Math.max(0, intervalMs - (runtime.elapsed() - startedAt));
     timer = setBackgroundTimeout(runtime, () => run(own), waitMs);
@@ -119,19 +109,10 @@ export function createPoller(options: PollerOptions): Poller {
     await ended;
   }
 
-  async function acknowledge(
-    gap: Pick<Gap, 'from' | 'until' | 'openedAt'>,
-    acknowledgement: Acknowledgement,
-  ): Promise<Gap | null> {
-    await current;
-    return acknowledgeGap(settings.receiver().inbox, gap, acknowledgement, { runtime });
-  }
-
   return {
     pollOnce,
     start,
     stop,
-    acknowledgeGap: acknowledge,
     [Symbol.asyncDispose]: stop,
     get inbox() {
       return settings.receiver().inbox;
@@ -144,15 +125,11 @@ interface PollOnceOptions {
 }
 
 /**
- * Why polls do not get on: the list was not read, the watermark stands still, or what is due in the inbox does not run.
- * `undefined` if a poll was stopped, or another process polls.
+ * Whether a problem keeps polls from making progress: the list was not read, the watermark stands still, or due events of
+ * the inbox do not run.
  */
-function failureOf({ verdicts, problems }: PollReport): PollProblem | undefined {
-  if (verdicts.some(({ verdict }) => verdict !== 'failed')) {
-    // The receiver logs what is wrong with a single event.
-    return problems.find(
-      ({ code, id }) => code === 'ERR_CLOCK_BEHIND' || (code === 'ERR_INBOX_FAILED' && id === undefined),
-    );
-  }
-  return problems.find(({ code }) => code !== 'ERR_POLL_BUSY' && code !== 'ERR_POLL_STOPPED');
+function preventsProgress({ code, id }: PollProblem, isRead: boolean): boolean {
+  // The receiver logs the failures of single events.
+  if (isRead) return code === 'ERR_CLOCK_BEHIND' || (code === 'ERR_INBOX_FAILED' && id === undefined);
+  return code !== 'ERR_POLL_BUSY' && code !== 'ERR_POLL_STOPPED';
 }

@@ -9,29 +9,6 @@ export interface PollProblem {
   readonly id?: string | undefined;
 }
 
-/**
- * The codes of the poller itself.
- *
- * - `ERR_EVENT_MALFORMED`: an element of the list is not an event. A gap contains it.
- * - `ERR_EVENT_CONFLICT`: two events with one id differ. The first is used.
- * - `ERR_EVENT_LATE`: events were listed only after the watermark had passed them. Raise `lagMs`.
- * - `ERR_WATERMARK_AHEAD`: the stored watermark, or the start date as well, was in the future, because a clock was
- *   wrong.
- * - `ERR_CLOCK_BEHIND`: the service's clock is behind ours by more than `lagMs`, and the watermark follows it.
- * - `ERR_POLL_BUSY`: another process polls.
- * - `ERR_POLL_STOPPED`: the poll was stopped before its end.
- * - `ERR_LEASE_LOST`: this poll was too slow and another process polls now. The watermark was not saved.
- */
-export type PollProblemCode =
-  | 'ERR_EVENT_MALFORMED'
-  | 'ERR_EVENT_CONFLICT'
-  | 'ERR_EVENT_LATE'
-  | 'ERR_WATERMARK_AHEAD'
-  | 'ERR_CLOCK_BEHIND'
-  | 'ERR_POLL_BUSY'
-  | 'ERR_POLL_STOPPED'
-  | 'ERR_LEASE_LOST';
-
 const MESSAGES = {
   ERR_POLL_BUSY:
     'Another process polls with this inbox, so this poll did nothing. This is normal when several processes poll.',
@@ -40,12 +17,22 @@ const MESSAGES = {
   ERR_LEASE_LOST:
     'Another process took over the lease to poll, so the watermark was not saved. Raise leaseMs if this happens often.',
   ERR_WATERMARK_AHEAD:
-    'The stored watermark was in the future, because a clock was wrong. It moves back, as does a start date in the future, and what the list does not prove is a gap. Check the clocks.',
+    'The stored watermark was in the future, because a clock was wrong. It moves back, as does a start date in the future, and spans that the list does not prove are gaps. Check the clocks.',
   ERR_CLOCK_BEHIND:
     "The `Date` header of the service's answers is older than this machine's clock by more than lagMs, and the watermark follows it. Check both clocks, and whether a cache answers for the service.",
+  ERR_LIST_MAX:
+    'The list returned fewer events than `listMax` and lacked others that it has, so `listMax` no longer counts for this inbox. Remove it, or ask the service how many events it returns.',
   ERR_EVENT_LATE:
     'The list shows new events from before the watermark: they were listed later than lagMs after they were created. They are recorded, and `ids.late` has them. Raise lagMs.',
-} as const satisfies Partial<Record<PollProblemCode, string>>;
+} as const;
+
+/**
+ * The codes of the poller itself. Two more are about events:
+ *
+ * - `ERR_EVENT_MALFORMED`: an element of the list is not an event. A gap contains it.
+ * - `ERR_EVENT_CONFLICT`: two events with one id differ. The first is used.
+ */
+export type PollProblemCode = keyof typeof MESSAGES | 'ERR_EVENT_MALFORMED' | 'ERR_EVENT_CONFLICT';
 
 /** A problem of the poller itself that is not about one event. */
 export function problemOf(code: keyof typeof MESSAGES): PollProblem {

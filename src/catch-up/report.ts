@@ -2,14 +2,22 @@ import { isKnownEvent, type UnknownEvent } from '../core/events.js';
 import type { RecordResult } from '../core/ports.js';
 import type { OutcomeCounts, OutcomeKind } from '../receiver/outcome.js';
 import type { ListVerdict, SurveyResult } from './coverage.js';
-import { type Advance, describeReason, type Gap, toGap, toIso } from './gaps.js';
+import { type Advance, type Gap, toGap, toIso } from './gaps.js';
 import type { ListedEvent } from './list.js';
 import type { PollProblem } from './problems.js';
 
 /** The work and the proof of one poll. Plain data: it survives `JSON.stringify`. */
 export interface PollReport {
-  /** Whether this poll has proven everything from the last watermark to the new one: it has neither opened nor extended a gap. */
+  /**
+   * Whether this poll left nothing open: it has neither opened nor extended a gap, and nothing is unconfirmed. While the
+   * watermark is still at the start date, nothing is proven yet, and `diagnosis` says so.
+   */
   readonly proven: boolean;
+  /**
+   * Whether the watermark waits for a larger answer: the list can be complete, or cut at the most that the service returns.
+   * Nothing is wrong. After `unconfirmedMs` the span becomes a gap.
+   */
+  readonly unconfirmed: boolean;
   /**
    * Every event of the five types created from the start date (`since`) up to this time is in the inbox, except in the
    * gaps. ISO; `null` when another process polls, the inbox failed, or the list has not answered yet.
@@ -58,14 +66,14 @@ export interface PollReport {
   readonly gapsOpened: readonly Gap[];
   /** The gaps that this poll closed: their events are now in the inbox. */
   readonly gapsClosed: readonly Gap[];
-  /** The proof of this poll, or why it has none and which number to change: one or two sentences. */
+  /** The proof of this poll, or why it has none and what to do: the same sentences while the situation is the same. */
   readonly diagnosis: string;
   /** Failures, and signs that something is wrong; at most 1,000. */
   readonly problems: readonly PollProblem[];
   /**
-   * Whether `problems` has one that a proof does not cover: what is due in the inbox could not run (`ERR_INBOX_FAILED`),
-   * the watermark follows a clock that is behind (`ERR_CLOCK_BEHIND`), or different events have one id, of which the wrong
-   * one can be in the inbox (`ERR_EVENT_CONFLICT`).
+   * Whether `problems` contains one that a proof does not cover: due events could not run (`ERR_INBOX_FAILED`), the
+   * watermark follows a clock that is behind (`ERR_CLOCK_BEHIND`), or different events have one id, and the wrong one can be
+   * in the inbox (`ERR_EVENT_CONFLICT`).
    */
   readonly doubtful: boolean;
   /** How the events ended that this poll ran from the inbox, found now or waiting; `null` when the inbox failed. */
@@ -77,6 +85,7 @@ export interface PollReport {
 /** The report of a poll that did not read the list. */
 export const EMPTY_REPORT: PollReport = {
   proven: false,
+  unconfirmed: false,
   watermark: null,
   fetched: 0,
   skipped: 0,
@@ -101,7 +110,7 @@ export const EMPTY_REPORT: PollReport = {
   durationMs: 0,
 };
 
-/** An event of the list, and what the inbox knew of it when this poll recorded it. */
+/** An event of the list, and its state in the inbox before this poll recorded it. */
 export interface FoundEvent extends ListedEvent {
   readonly result: RecordResult;
 }
@@ -129,7 +138,7 @@ export function toReport({
   saved,
   found,
   late,
-  redriven: { counts, kinds },
+  redriven: { counts: redriven, kinds },
   dispatches,
   problems,
   ...rest
@@ -145,48 +154,49 @@ export function toReport({
   readonly dispatches: (event: UnknownEvent) => boolean;
 }): PollReport {
   const { since, watermark, gaps } = advance.state;
-  const isWaiting = ({ event, result }: FoundEvent) =>
-    dispatches(event) && WAITS.has(result) && !ENDED.has(kinds.get(event.id));
-  const isRecovered = ({ event }: FoundEvent) => {
-    const kind = kinds.get(event.id);
-    return dispatches(event) ? kind === 'handled' || kind === 'queued' : isKnownEvent(event);
+  const counts = { new: 0, recovered: 0, deliveredButUnseen: 0, late: 0, failed: 0 };
+  let waiting = 0;
+  let duplicates = 0;
+  const ids: { readonly [Name in keyof PollReport['ids']]: string[] } = {
+    ...{ new: [], recovered: [], deliveredButUnseen: [], late: [], failed: [] },
   };
-  const unseen = found.filter(({ result }) => result === 'new');
-  const recovered = unseen.filter(isRecovered);
-  const unseenDelivered = unseen.filter(
-    ({ event, at }) => event.delivered === true && at >= (since ?? Number.NEGATIVE_INFINITY),
-  );
-  const failedIds = [...kinds].filter(([, kind]) => isFailure(kind)).map(([id]) => id);
-  const toIds = (events: readonly FoundEvent[]) => events.slice(0, MAX_LISTED).map(({ event }) => event.id);
+  const count = (name: keyof PollReport['ids'], id: string) => {
+    counts[name] += 1;
+    if (counts[name] <= MAX_LISTED) ids[name].push(id);
+  };
+  for (const { event, at, result } of found) {
+    const kind = kinds.get(event.id);
+    const isRun = dispatches(event);
+    if (isRun && WAITS.has(result) && !ENDED.has(kind)) waiting += 1;
+    if (result === 'done') duplicates += 1;
+    if (result !== 'new') continue;
+    count('new', event.id);
+    const isRecovered = isRun ? kind === 'handled' || kind === 'queued' : isKnownEvent(event);
+    if (isRecovered) count('recovered', event.id);
+    const isAfterStart = at >= (since ?? Number.NEGATIVE_INFINITY);
+    if (event.delivered === true && isAfterStart) count('deliveredButUnseen', event.id);
+  }
+  for (const { event } of late) count('late', event.id);
+  for (const [id, kind] of kinds) if (isFailure(kind)) count('failed', id);
   const open = gaps.filter(({ acknowledged }) => acknowledged === null);
   return {
+    ...EMPTY_REPORT,
     ...rest,
+    ...counts,
+    waiting,
+    duplicates,
     proven: advance.proven && saved === true,
+    unconfirmed: advance.unconfirmed && saved === true,
     watermark: watermark === null ? null : toIso(watermark),
-    new: unseen.length,
-    recovered: recovered.length,
-    waiting: found.filter(isWaiting).length,
-    deliveredButUnseen: unseenDelivered.length,
-    handled: counts?.handled ?? 0,
-    duplicates: found.filter(({ result }) => result === 'done').length,
-    failed: failedIds.length,
-    late: late.length,
-    ids: {
-      new: toIds(unseen),
-      recovered: toIds(recovered),
-      deliveredButUnseen: toIds(unseenDelivered),
-      late: toIds(late),
-      failed: failedIds.slice(0, MAX_LISTED),
-    },
+    handled: redriven?.handled ?? 0,
+    ids,
     verdicts: survey.verdicts,
     gaps: open.map((gap) => toGap(gap)),
     // If the state can be saved, a gap is told: better twice than never.
     gapsOpened: saved !== false ? advance.opened.map((gap) => toGap(gap)) : [],
     gapsClosed: saved ? advance.closed.map((gap) => toGap(gap, 'closed')) : [],
     problems: problems.slice(0, MAX_LISTED),
-    doubtful: false,
-    redriven: counts,
-    durationMs: 0,
+    redriven,
   };
 }
 
@@ -201,125 +211,3 @@ const ENDED: ReadonlySet<OutcomeKind | undefined> = new Set([
   'queued',
   'dead',
 ]);
-
-/** The numbers that a diagnosis tells to change. */
-export interface DiagnosisSettings {
-  readonly lagMs: number;
-  readonly disorderMs: number;
-  readonly intervalMs: number;
-  readonly maxLimit: number;
-}
-
-interface Diagnosis {
-  readonly survey: SurveyResult;
-  readonly advance: Advance;
-  readonly settings: DiagnosisSettings;
-}
-
-/** Says what the poll proved, or why it proved nothing and which number to change. */
-export function diagnose(diagnosis: Diagnosis): string {
-  const { survey, advance } = diagnosis;
-  if (!survey.answered) {
-    return 'The list was not read, or what it showed was not recorded, so nothing is proven and the watermark stays.';
-  }
-  if (!advance.proven) return explainGap(diagnosis);
-  const { since, watermark, gaps } = advance.state;
-  const open = gaps.filter(({ acknowledged }) => acknowledged === null).length;
-  const except = [countOf(open, 'open gap'), countOf(gaps.length - open, 'acknowledged gap')].filter(Boolean);
-  const from = since === null ? '' : ` from ${toIso(since)}`;
-  return `Every event created${from} up to ${toIso(watermark ?? survey.settledAt)} is in the inbox${except.length > 0 ? `, except in ${except.join(' and ')}` : ''}.`;
-}
-
-function countOf(count: number, name: string): string {
-  return count === 0 ? '' : `${count} ${name}${count === 1 ? '' : 's'}`;
-}
-
-/** A window is planned for this share of what the list shows now: the rate of events varies. */
-const PLANNED_SHARE = 0.7;
-
-/** A poll that comes so many intervals after the last one follows an outage. */
-const OUTAGE_INTERVALS = 3;
-
-function explainGap({ survey, advance, settings }: Diagnosis): string {
-  const { lagMs, disorderMs, intervalMs, maxLimit } = settings;
-  const [whole] = survey.verdicts;
-  const { reason } = advance;
-  if (whole === undefined || !WINDOW_REASONS.has(reason)) return describeReason(reason);
-  const { size, limit, windowMs, disorderMs: measuredMs } = whole;
-  const isCutByUs = size >= limit && limit >= maxLimit;
-  if (reason === 'oldest-first') {
-    if (isCutByUs) {
-      return `The list shows its oldest ${size} events, as many as maxLimit asks for. Set maxLimit to ${maxLimit * 2}.`;
-    }
-    return `The list shows its oldest events first, ${size} of them. If that is as many as it ever shows, it can never show new events beyond its first ${size}. Ask the service how to read the newest ones; until then rely on push.`;
-  }
-  if (reason === 'no-order' || windowMs === null) {
-    if (measuredMs !== null && measuredMs > disorderMs && measuredMs < lagMs) {
-      return `The list returned ${size} events, and neighbours are out of order by ${measuredMs} ms. Set disorderMs to ${roundUp(measuredMs * 1.5, 1_000)}.`;
-    }
-    const more = isCutByUs ? `Set maxLimit to ${maxLimit * 2}, or ask` : 'Rely on push, and ask';
-    return `The list returned ${size} events and shows no order, so what it lacks cannot be known. ${more} the service for the newest events first.`;
-  }
-
-  const elapsedMs = survey.settledAt - survey.watermark;
-  const shown = `The list shows the newest ${size} events, which is ${toWords(windowMs)} at the present rate`;
-  const plannedMs = windowMs * PLANNED_SHARE;
-  if (elapsedMs > OUTAGE_INTERVALS * intervalMs && plannedMs > 2 * lagMs + disorderMs + intervalMs) {
-    const seconds = Math.floor(roundDown(plannedMs - 2 * lagMs - disorderMs) / 1_000);
-    return `${shown}, and ${toWords(elapsedMs)} were to be proven. Compare the books of the gap with reconcile, and acknowledge it when nothing is missing: after an outage, or if the list has no older events. If polls are always that far apart, poll every ${seconds} seconds.`;
-  }
-  const neededMs = 2 * lagMs + disorderMs + Math.max(intervalMs, elapsedMs);
-  const changes: string[] = [];
-  if (isCutByUs) {
-    const factor = Math.max(2, neededMs / Math.max(1, plannedMs));
-    changes.push(`maxLimit to ${roundUp(Math.min(maxLimit * factor, 1e9), 100)}`);
-  }
-  const shorterMs = roundDown(plannedMs - 2 * lagMs - disorderMs);
-  const lowerMs = roundDown((plannedMs - intervalMs - disorderMs) / 2);
-  if (lowerMs >= 1_000 && lowerMs < lagMs) changes.push(`lagMs to ${lowerMs}`);
-  if (shorterMs >= 1_000 && shorterMs < intervalMs) changes.push(`intervalMs to ${shorterMs}`);
-  // The window is too short for either alone.
-  const thirdMs = Math.max(1_000, roundDown((plannedMs - disorderMs) / 3));
-  if (changes.length === 0 && thirdMs < lagMs && thirdMs < intervalMs) {
-    changes.push(`lagMs to ${thirdMs} and intervalMs to ${thirdMs}`);
-  }
-  const advice =
-    changes.length === 0
-      ? 'If this happens often, poll more often or lower lagMs.'
-      : `Set ${changes.join(', or ')}.`;
-  return `${shown}; ${toWords(neededMs)} were needed (2 x lagMs + disorderMs + the time since the last poll). ${advice}`;
-}
-
-/** The reasons for which the numbers of the list say what to change. */
-const WINDOW_REASONS: ReadonlySet<string> = new Set([
-  'not-reached',
-  'window-too-short',
-  'oldest-first',
-  'no-order',
-]);
-
-/** Down to a number with one or two digits that are not 0. */
-function roundDown(value: number): number {
-  if (!(value > 0)) return 0;
-  const unit = 10 ** Math.max(0, Math.floor(Math.log10(value)) - 1);
-  return Math.floor(value / unit) * unit;
-}
-
-function roundUp(value: number, unit: number): number {
-  return Math.ceil(value / unit) * unit;
-}
-
-const UNITS = [
-  ['day', 86_400_000],
-  ['hour', 3_600_000],
-  ['minute', 60_000],
-  ['second', 1_000],
-] as const;
-
-/** A duration in its largest unit, such as "7 minutes". */
-function toWords(ms: number): string {
-  const [name, unit] = UNITS.find(([, length]) => ms >= length * 1.5) ?? ['second', 1_000];
-  const count = Math.round((ms / unit) * 10) / 10;
-  const shown = count >= 10 ? Math.round(count) : count;
-  return `${shown} ${name}${shown === 1 ? '' : 's'}`;
-}

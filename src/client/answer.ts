@@ -2,7 +2,7 @@ import { joinBytes } from '../core/bytes.js';
 import { ApiError, type RequestLine, ResponseError, type ResponseFacts } from './errors.js';
 import { redact } from './token.js';
 
-/** A 2xx answer, with what an error about it must hold. */
+/** A 2xx answer, with the facts for an error about it. */
 export interface HttpResult<Value> extends ResponseFacts {
   /** The JSON of the body, parsed. Its shape is not checked yet. */
   readonly value: Value;
@@ -53,22 +53,21 @@ export async function toResult<Value>(
 ): Promise<HttpResult<Value>> {
   const { line, token, response, bytes } = answered;
   const { headers } = response;
-  const facts = { ...line, requestId: readRequestId(headers, token) };
-  /** Only the answer shows the effect of a change; a list can be requested again. */
-  const keep = (answer: () => unknown) => (line.method === 'GET' ? undefined : answer());
+  /** Only the answer shows the effect of a change. A list can be requested again. */
+  const isKept = line.method !== 'GET';
   const unreadable = (what: string) => {
     const after =
       line.method === 'POST' ? ' The service may have carried out the request: see `answer`.' : '';
     const message = `The body of the answer to ${line.method} ${line.url} is ${what}${after}`;
-    return new ResponseError(message, { ...facts, answer: keep(() => quote(answered)), fields: [] });
+    return new ResponseError(message, { ...line, answer: isKept ? quote(answered) : undefined, fields: [] });
   };
   if (bytes.length > maxBodyBytes) throw unreadable(`larger than ${maxBodyBytes} bytes (maxBodyBytes).`);
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     return {
-      ...facts,
+      ...line,
       value: await parse(text),
-      answer: keep(() => redactJson(text, token)),
+      answer: isKept ? redactJson(text, token) : undefined,
       servedAt: readDate(headers.get('date')),
     };
   } catch {
@@ -87,7 +86,6 @@ export function toApiError(answered: Answered, now: number): ApiError {
     status,
     headers,
     body: quote(answered),
-    requestId: readRequestId(headers, token),
     retryAfterMs: readRetryAfter(headers.get('retry-after'), now),
   });
 }
@@ -111,14 +109,6 @@ function fixOf(status: number): string {
   if (status === 429) return 'Send fewer requests. Wait for `retryAfterMs` of this error.';
   if (status >= 500) return 'The service failed. Try again later.';
   return 'See `body` of this error for the reason that the service states.';
-}
-
-/** The headers in which services and their proxies name a request, the service's own first. */
-const REQUEST_ID_HEADERS = ['x-request-id', 'request-id', 'x-correlation-id', 'x-amzn-requestid', 'cf-ray'];
-
-function readRequestId(headers: Headers, token: string): string | undefined {
-  const id = REQUEST_ID_HEADERS.map((name) => headers.get(name)).find(Boolean);
-  return id == null ? undefined : redact(id, token);
 }
 
 /**

@@ -1,5 +1,6 @@
 /** Reads a list of events element by element, with the exact text of each, in pieces that keep no process busy for long. */
-import { toEvent, type UnknownEvent, wrongFields } from '../core/events.js';
+import { type UnknownEvent, wrongFields } from '../core/events.js';
+import { nextTurn } from '../core/runtime.js';
 
 /** An element of the list that is not an event. */
 export interface EventProblem {
@@ -56,7 +57,7 @@ export async function readElements(text: string): Promise<Elements | null> {
     const value: unknown = JSON.parse(element);
     const fields = wrongFields(value);
     if (fields === null) {
-      events.push(toEvent(value).event);
+      events.push(value as UnknownEvent);
       // A copy: a slice would keep the whole answer in memory for as long as the inbox keeps one event of it.
       json.push(` ${element.trim()}`.slice(1));
     } else if (problems.length < MAX_PROBLEMS) {
@@ -64,7 +65,7 @@ export async function readElements(text: string): Promise<Elements | null> {
     }
     size += 1;
     if (size % PIECE.elements === 0 || end - pausedAt > PIECE.characters) {
-      await new Promise((resolve) => setTimeout(resolve, 0));
+      await nextTurn();
       pausedAt = end;
     }
   }

@@ -14,17 +14,16 @@ export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements Requ
   declare readonly url: string;
   /** The HTTP status; 0 where a browser conceals the status of a redirect. */
   declare readonly status: number;
+  /** All headers, such as the one with the service's id of the request. */
   declare readonly headers: Headers;
   /** The first 2,000 characters of the body. Its format is not specified. */
   declare readonly body: string;
   /** The service's `Retry-After`, in ms, not limited by `maxWaitMs`; `undefined` without one. */
   declare readonly retryAfterMs: number | undefined;
-  /** The service's id of the request, for its support; `undefined` if no header contains one. */
-  declare readonly requestId: string | undefined;
 
   constructor(
     message: string,
-    facts: RequestLine & Pick<ApiError, 'status' | 'headers' | 'body' | 'retryAfterMs' | 'requestId'>,
+    facts: RequestLine & Pick<ApiError, 'status' | 'headers' | 'body' | 'retryAfterMs'>,
   ) {
     super('ERR_API_STATUS', message);
     Object.assign(this, facts);
@@ -52,7 +51,6 @@ export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> impl
 
 /** The facts about a 2xx answer. */
 export interface ResponseFacts extends RequestLine {
-  readonly requestId: string | undefined;
   readonly answer: unknown;
 }
 
@@ -63,8 +61,6 @@ export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implemen
   readonly url: string;
   /** The missing or wrong fields, such as `limits.daily` or `[3].created_at`; empty for the whole body. */
   override readonly fields: readonly string[];
-  /** The service's id of the request, for its support; `undefined` if no header contains one. */
-  readonly requestId: string | undefined;
   readonly #answer: unknown;
 
   constructor(message: string, facts: ResponseFacts & { readonly fields: readonly string[] }) {
@@ -72,7 +68,6 @@ export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implemen
     this.method = facts.method;
     this.url = facts.url;
     this.fields = facts.fields;
-    this.requestId = facts.requestId;
     this.#answer = facts.answer;
   }
 

@@ -31,14 +31,12 @@ export interface Events {
 }
 
 export function createEvents(send: Send): Events {
-  async function request(query: EventQuery = {}): Promise<EventList & ResponseFacts> {
-    const { value, ...answer } = await send({
-      method: 'GET',
-      path: '/v1/webhooks/events',
-      query: toSearchParams(query),
-      signal: query.signal,
-      parse: readElements,
-    });
+  async function request({ type, limit, signal }: EventQuery = {}): Promise<EventList & ResponseFacts> {
+    const query = new URLSearchParams();
+    if (type !== undefined) query.set('type', type);
+    if (limit !== undefined) query.set('limit', String(limit));
+    const path = '/v1/webhooks/events';
+    const { value, ...answer } = await send({ method: 'GET', path, query, signal, parse: readElements });
     if (value === null) throw notEvents(answer, []);
     return { ...answer, ...value };
   }
@@ -66,11 +64,4 @@ function notEvents(facts: ResponseFacts, fields: readonly string[]): ResponseErr
       : `These are missing or wrong: ${fields.join(', ')}. Call listWithProblems to get the other events.`;
   const message = `The answer to ${facts.method} ${facts.url} is not a list of events. ${what}`;
   return new ResponseError(message, { ...facts, fields });
-}
-
-function toSearchParams({ type, limit }: EventQuery): URLSearchParams {
-  const search = new URLSearchParams();
-  if (type !== undefined) search.set('type', type);
-  if (limit !== undefined) search.set('limit', String(limit));
-  return search;
 }

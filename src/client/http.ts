@@ -25,40 +25,51 @@ interface HttpCall<Value> {
 export type Send = <Value = unknown>(call: HttpCall<Value>) => Promise<HttpResult<Value>>;
 
 export function createSend(settings: Settings): Send {
-  const { timeoutMs, runtime, onRetry } = settings;
   return async (call) => {
-    const { method, signal } = call;
-    const line: RequestLine = { method, url: settings.baseUrl + call.path };
-    const limits = { signal, runtime, timeoutMs };
-    let renewAt = 0;
-    let retries = 0;
-    for (let attempt = 1; ; attempt++) {
-      const renew = attempt === renewAt;
-      const token = await withDeadline(() => readToken(settings.token, { renew }), {
-        ...limits,
-        toError: () => tokenTooSlow(timeoutMs),
-      });
+    const line: RequestLine = { method: call.method, url: settings.baseUrl + call.path };
+    const { runtime, onRetry } = settings;
+    let isRenewed = false;
+    for (let attempt = 1, retries = 0, renew = false; ; attempt++) {
       try {
-        return await withDeadline((signal) => sendOnce(call, { settings, line, token, signal }), {
-          ...limits,
-          toError: () => tooSlow(line, timeoutMs),
-        });
+        return await sendInTime(call, { settings, line, renew });
       } catch (error) {
-        let waitMs = 0;
-        if (renewAt === 0 && isRefused(error) && typeof settings.token === 'function') {
-          renewAt = attempt + 1;
-        } else {
-          if (!isRetryable(error) || retries === settings.retries) throw error;
-          retries++;
-          waitMs = retryWaitMs(error, retries, settings);
-        }
+        if (!(error instanceof ApiError || error instanceof ConnectionError)) throw error;
+        renew = !isRenewed && isRefused(error) && typeof settings.token === 'function';
+        isRenewed ||= renew;
+        if (!renew && (!isRetryable(error) || retries++ === settings.retries)) throw error;
+        const waitMs = renew ? 0 : retryWaitMs(error, retries, settings);
         Promise.resolve({ ...line, attempt, waitMs, error })
           .then(onRetry)
           .catch(() => undefined);
-        await wait(waitMs, limits);
+        await wait(waitMs, { signal: call.signal, runtime });
       }
     }
   };
+}
+
+/** One attempt: `timeoutMs` for the token, then for the answer. */
+async function sendInTime<Value>(
+  call: HttpCall<Value>,
+  {
+    settings,
+    line,
+    renew,
+  }: { readonly settings: Settings; readonly line: RequestLine; readonly renew: boolean },
+): Promise<HttpResult<Value>> {
+  const { timeoutMs, runtime } = settings;
+  const limits = { signal: call.signal, runtime, timeoutMs };
+  const source = settings.token;
+  const token =
+    typeof source === 'string'
+      ? source
+      : await withDeadline(() => readToken(source, { renew }), {
+          ...limits,
+          toError: () => tokenTooSlow(timeoutMs),
+        });
+  return withDeadline((signal) => sendOnce(call, { settings, line, token, signal }), {
+    ...limits,
+    toError: () => tooSlow(line, timeoutMs),
+  });
 }
 
 interface Attempt {
@@ -120,7 +131,7 @@ function connectionMessage({ method, url }: RequestLine, what: string, unsentFix
   return `${method} ${url} ${what}. ${fix}`;
 }
 
-function isRefused(error: unknown): error is ApiError {
+function isRefused(error: ApiError | ConnectionError): boolean {
   return error instanceof ApiError && error.status === 401;
 }
 
@@ -129,9 +140,9 @@ function isRefused(error: unknown): error is ApiError {
  * out. So a POST is sent again only if it certainly did not arrive. The same holds for 408, which gateways also return
  * when the service behind them is slow.
  */
-function isRetryable(error: unknown): error is ApiError | ConnectionError {
+function isRetryable(error: ApiError | ConnectionError): boolean {
   if (error instanceof ConnectionError) return error.unsent || error.method !== 'POST';
-  if (!(error instanceof ApiError) || error.method === 'POST') return false;
+  if (error.method === 'POST') return false;
   return error.status === 408 || error.status === 429 || error.status >= 500;
 }
 

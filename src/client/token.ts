@@ -15,8 +15,10 @@ export function isToken(token: unknown): boolean {
 }
 
 /** @throws {StablehooksError} `ERR_SECRET_UNAVAILABLE` when the function fails. */
-export async function readToken(source: TokenSource, options: { readonly renew: boolean }): Promise<string> {
-  if (typeof source === 'string') return source;
+export async function readToken(
+  source: Exclude<TokenSource, string>,
+  options: { readonly renew: boolean },
+): Promise<string> {
   let token: string;
   try {
     token = await source(options);

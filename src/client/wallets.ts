@@ -59,7 +59,7 @@ interface CallOptions {
 export interface Wallets {
   /** Creates a wallet. Retried only if it certainly did not arrive, because the service accepts no idempotency key. */
   create(input: CreateWallet, options?: CallOptions): Promise<Wallet>;
-  /** Changes what a wallet can spend, and resolves to the wallet after the change. */
+  /** Changes the limits or the allowlist of a wallet, and resolves to the wallet after the change. */
   updateLimits(id: string, input: UpdateLimits, options?: CallOptions): Promise<Wallet>;
 }
 

@@ -2,7 +2,7 @@ import type { Inbox } from './ports.js';
 
 /** An inbox with some members replaced. Other members are called on the inbox itself, which may be a class. */
 export function decorateInbox<Tx>(inbox: Inbox<Tx>, replaced: Partial<Inbox<Tx>>): Inbox<Tx> {
-  const { transaction } = inbox;
+  const { transaction, readSteps, saveStep } = inbox;
   return {
     durable: inbox.durable,
     claim: (event, options) => inbox.claim(event, options),
@@ -14,6 +14,8 @@ export function decorateInbox<Tx>(inbox: Inbox<Tx>, replaced: Partial<Inbox<Tx>>
     acquirePoll: (options) => inbox.acquirePoll(options),
     savePoll: (state, options) => inbox.savePoll(state, options),
     ...(transaction && { transaction: (lease, effect) => transaction.call(inbox, lease, effect) }),
+    ...(readSteps && { readSteps: (lease) => readSteps.call(inbox, lease) }),
+    ...(saveStep && { saveStep: (...step) => saveStep.apply(inbox, step) }),
     ...replaced,
   };
 }

@@ -50,6 +50,27 @@ export class PermanentError extends StablehooksError<'ERR_HANDLER_PERMANENT'> {
   }
 }
 
+/**
+ * Thrown by a handler that cannot act yet, for example because the app's own row does not exist: the event is due again
+ * after `afterMs`, and no attempt is used up. A durable inbox answers 202; without one, the delivery is answered 503 with
+ * `Retry-After`. An event that asks for later longer than `maxLaterMs` is dead-lettered with the reason.
+ *
+ * @example
+ * ```ts
+ * throw new RetryLater({ afterMs: 60_000, reason: 'the order is not committed yet' });
+ * ```
+ */
+export class RetryLater extends StablehooksError<'ERR_HANDLER_LATER'> {
+  override readonly name = 'RetryLater';
+  declare readonly retryAfterMs: number;
+
+  /** @param options - `afterMs`: at least 1. `reason`: kept in the inbox for operators, without payloads or secrets. */
+  constructor({ afterMs, reason }: { readonly afterMs: number; readonly reason: string }) {
+    if (!(afterMs >= 1)) throw new ConfigError('RetryLater: `afterMs` must be a number of at least 1.');
+    super('ERR_HANDLER_LATER', reason, { retryAfterMs: afterMs });
+  }
+}
+
 /** An option or argument is wrong: change the code that calls this package. */
 export class ConfigError extends StablehooksError<'ERR_CONFIG_INVALID'> {
   override readonly name = 'ConfigError';
@@ -77,12 +98,14 @@ export type HandlerError = StablehooksError<'ERR_HANDLER_FAILED' | 'ERR_HANDLER_
 
 /**
  * The event cannot run now: another delivery or process runs it, or an event of its ordering key runs, or its retry time
- * is not reached, or the receiver is full or closing. Try again after `retryAfterMs`.
+ * is not reached, or its handler asked for a later attempt and the inbox is not durable, or the receiver is full or
+ * closing. Try again after `retryAfterMs`.
  */
 export type BusyError = StablehooksError<
   | 'ERR_EVENT_BUSY'
   | 'ERR_EVENT_NOT_DUE'
   | 'ERR_KEY_BUSY'
+  | 'ERR_HANDLER_LATER'
   | 'ERR_RECEIVER_BUSY'
   | 'ERR_RECEIVER_CLOSED'
   | 'ERR_LEASE_LOST'
@@ -123,21 +146,20 @@ export function orUnavailable<Value>(
   code: keyof typeof DEPENDENCY,
   ask: () => Value | Promise<Value>,
 ): Value | Promise<Value> {
-  const fail = (cause: unknown): never => {
-    if (cause instanceof StablehooksError) throw cause;
-    throw new StablehooksError(
-      code,
-      `The ${DEPENDENCY[code]} failed; see the cause. Check that it can be reached.`,
-      { cause },
-    );
-  };
   try {
     const answer = ask();
     // A driver's own promise may have no `catch`.
-    return isPromise(answer) ? Promise.resolve(answer).catch(fail) : answer;
+    if (!isPromise(answer)) return answer;
+    return Promise.resolve(answer).catch((cause) => Promise.reject(unavailable(code, cause)));
   } catch (cause) {
-    return fail(cause);
+    throw unavailable(code, cause);
   }
+}
+
+function unavailable(code: keyof typeof DEPENDENCY, cause: unknown): StablehooksError {
+  if (cause instanceof StablehooksError) return cause;
+  const message = `The ${DEPENDENCY[code]} failed; see the cause. Check that it can be reached.`;
+  return new StablehooksError(code, message, { cause });
 }
 
 /**

@@ -105,24 +105,9 @@ export function createdAtMs(event: Pick<UnknownEvent, 'created_at'>): number {
 }
 
 /**
- * Checks a value from JSON: an event of a known or an unknown type.
- * The event stays the parsed object, with keys beyond the envelope, their order and a `__proto__` key.
+ * The fields for which a value is not an event, none if it is not an object; `null` for an event.
  * Written by hand, because a check by the schema of `stablehooks/zod` takes longer; a test compares their verdicts.
- *
- * @throws {StablehooksError} `ERR_EVENT_MALFORMED`, naming the fields that are wrong, never their values.
  */
-export function toEvent(value: unknown): ParsedEvent {
-  const wrong = wrongFields(value);
-  if (wrong !== null) {
-    const what =
-      wrong.length === 0 ? 'it is not an object' : `these fields are missing or wrong: ${wrong.join(', ')}`;
-    throw malformed(what, wrong);
-  }
-  const event = value as UnknownEvent;
-  return isKnownEvent(event) ? { known: true, event } : { known: false, event };
-}
-
-/** The fields for which a value is not an event, none if it is not an object; `null` for an event. */
 export function wrongFields(value: unknown): readonly string[] | null {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
   const { id, type, created_at, payload, delivered }: { readonly [Field in keyof UnknownEvent]?: unknown } =
@@ -153,13 +138,17 @@ export function wrongFields(value: unknown): readonly string[] | null {
  * ```
  */
 export function parseEvent(body: Uint8Array): ParsedEvent {
-  return readEvent(body).parsed;
+  const { event } = readEvent(body);
+  return isKnownEvent(event) ? { known: true, event } : { known: false, event };
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** As {@link parseEvent}, with the JSON that the event was parsed from, which inboxes store. */
-export function readEvent(body: Uint8Array): { readonly parsed: ParsedEvent; readonly json: string } {
+/**
+ * As {@link parseEvent}, with the JSON that the event was parsed from, which inboxes store.
+ * The event is the parsed object, with keys beyond the envelope, their order and a `__proto__` key.
+ */
+export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; readonly json: string } {
   let json: string;
   let value: unknown;
   try {
@@ -173,7 +162,11 @@ export function readEvent(body: Uint8Array): { readonly parsed: ParsedEvent; rea
     // No cause: V8 quotes the JSON in its message.
     throw malformed('it is not JSON');
   }
-  return { parsed: toEvent(value), json };
+  const wrong = wrongFields(value);
+  if (wrong === null) return { event: value as UnknownEvent, json };
+  const what =
+    wrong.length === 0 ? 'it is not an object' : `these fields are missing or wrong: ${wrong.join(', ')}`;
+  throw malformed(what, wrong);
 }
 
 /**

@@ -32,9 +32,12 @@ export function encodeBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString(encoding);
 }
 
-/** The bytes of 64 hex digits. */
-export function decodeHex(digits: string): Uint8Array {
-  return Buffer.from(digits, 'hex');
+/** The bytes of 64 hex digits; `undefined` for another text. A pattern takes twice as long. */
+export function decodeHex(digits: string): Uint8Array | undefined {
+  // A Buffer reads the low byte of each character, and stops at the first that is not a digit.
+  if (digits.length !== 64 || Buffer.byteLength(digits) !== 64) return undefined;
+  const bytes = Buffer.from(digits, 'hex');
+  return bytes.length === 32 ? bytes : undefined;
 }
 
 /** The bytes of 43 digits without padding; `undefined` unless they encode to the same digits again. */

@@ -52,8 +52,9 @@ export function encodeBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'
   return encoding === 'base64' ? base64 : base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '');
 }
 
-/** The bytes of 64 hex digits. */
-export function decodeHex(digits: string): Uint8Array {
+/** The bytes of 64 hex digits; `undefined` for another text. */
+export function decodeHex(digits: string): Uint8Array | undefined {
+  if (!/^[0-9a-f]{64}$/i.test(digits)) return undefined;
   return Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
 }
 

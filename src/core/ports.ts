@@ -60,20 +60,20 @@ export type RecordResult = 'new' | InboxState;
 /**
  * Why events of a span can be missing.
  *
- * - `not-reached`: the list is cut, and begins after the previously proven span.
- * - `window-too-short`: the list is cut, and every event in it is so new that more can still be listed.
- * - `oldest-first`: the list is cut, and shows its oldest events.
- * - `no-order`: the list is cut, and shows no order.
+ * - `unconfirmed`: the list can be complete, or cut at the most that the service returns: no larger answer was seen.
+ * - `not-reached`: the list shows its newest events, and begins after the previously proven span.
+ * - `oldest-first`: the list shows its oldest events, and lacks others.
+ * - `no-order`: the list shows no order, and lacks events.
  * - `filtered-late`: the service filters by type only after it has cut the list.
  * - `contradiction`: an answer lacks an event that another answer of the same poll has.
- * - `removed`: the service has removed events from the list.
+ * - `removed`: events of the span can have left the list before a poll saw them.
  * - `malformed`: an element of the list is not an event.
  * - `no-answer`: a request failed.
  * - `clock`: the watermark was in the future.
  */
 export type GapReason =
+  | 'unconfirmed'
   | 'not-reached'
-  | 'window-too-short'
   | 'oldest-first'
   | 'no-order'
   | 'filtered-late'
@@ -92,18 +92,40 @@ export interface StoredGap {
   readonly reason: GapReason;
   /** When the poll that opened it started. */
   readonly openedAt: number;
-  /** The service may have removed events created up to here, so a complete list does not prove this part. */
-  readonly removedUntil?: number | undefined;
   /** The person who accepted the gap without a proof, the reason and the time; `null` while it is open. */
   readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: number } | null;
 }
 
-/** The oldest event of the list when the list was last known to be complete. Times are epoch ms. */
+/** The oldest event of the list when it was last known to be complete and no gap was open. Times are epoch ms. */
 export interface OldestListed {
   /** When it was created; `null` if the list was cut at every poll. */
   readonly at: number | null;
   /** When the list had it. */
   readonly seenAt: number;
+}
+
+/** Facts that the answers of the list have shown over all polls. */
+export interface SeenAnswers {
+  /** How many different events the largest answer to a query for all types had. */
+  readonly all: number;
+  /** How many the largest answer to a query for one type had. */
+  readonly type: number;
+  /** When the oldest event of the last answer for all types was created, epoch ms; `null` for an empty one. */
+  readonly oldestAt: number | null;
+  /** Whether an answer contradicted the poller's `listMax`, which then no longer counts. */
+  readonly listMaxRefuted: boolean;
+}
+
+/** A span that is proven as soon as a larger answer shows that the list was not cut. Times are epoch ms. */
+export interface Unconfirmed {
+  /** The first poll that could not confirm it started then. */
+  readonly since: number;
+  /** The span begins after this time. */
+  readonly from: number;
+  /** The end of the span, inclusive. The watermark waits before it, until a gap contains the span. */
+  readonly until: number;
+  /** An answer with more events confirms the span; `null` if the poller's own limit can have cut the list. */
+  readonly size: number | null;
 }
 
 /** The state of the catch-up poller between polls. Times are epoch ms. */
@@ -121,6 +143,10 @@ export interface PollState {
   readonly limit: number;
   /** Shows whether the service removes events from its list; `null` until the list has had an event. */
   readonly oldest: OldestListed | null;
+  /** @default no answer was seen */
+  readonly seen?: SeenAnswers | undefined;
+  /** The span that waits for a larger answer. @default none */
+  readonly unconfirmed?: Unconfirmed | null | undefined;
 }
 
 /** The poller's state before the first poll. */
@@ -141,6 +167,33 @@ export interface ClaimOptions {
    * The inbox neither checks nor changes it. @default none
    */
   readonly traceparent?: string | undefined;
+}
+
+/** The key of a type that marks transactions; it has no value. */
+export declare const SYNCHRONOUS: unique symbol;
+
+/** A transaction of a synchronous driver, whose handlers are synchronous. */
+export type Synchronous<Tx> = Tx & { readonly [SYNCHRONOUS]: true };
+
+/** A step of a handler. */
+export interface InboxStep {
+  readonly name: string;
+  /** The attempt that stored it. */
+  readonly attempt: number;
+  /** When it was stored, in epoch ms by the inbox's clock. */
+  readonly at: number;
+  /** Its result as JSON, or empty for `undefined`; `null` for a step that began and recorded no result. */
+  readonly result: string | null;
+}
+
+/** How an attempt ends without success. */
+export interface FailOptions {
+  /** In ms; `null` dead-letters the event. */
+  readonly retryAfterMs: number | null;
+  /** For operators; truncated to 1,000 characters, with U+FFFD for NUL and halves of surrogate pairs. */
+  readonly error: string;
+  /** The handler asked for a later attempt. @default the attempt failed */
+  readonly later?: { readonly maxAgeMs: number } | undefined;
 }
 
 /** An event, and its JSON as it is stored. */
@@ -207,16 +260,27 @@ export interface Inbox<Tx = undefined> {
    * Ends a failed attempt: the event is due again after `retryAfterMs`, or `dead` when that is `null`. Returns `false`,
    * without any change, when the lease is lost. The next event of the key becomes due as in {@link complete}: a failed
    * event does not keep its key.
+   *
+   * With `later`, the attempt has not failed and does not count: the event becomes `received`, due after `retryAfterMs`,
+   * with one attempt less. If it was first received `maxAgeMs` ago or longer, it becomes `dead` instead, and the answer
+   * is `'dead'`.
    */
-  fail(
-    lease: Lease,
-    options: {
-      /** In ms; `null` dead-letters the event. */
-      readonly retryAfterMs: number | null;
-      /** For operators; truncated to 1,000 characters. */
-      readonly error: string;
-    },
-  ): Awaitable<boolean>;
+  fail(lease: Lease, options: FailOptions): Awaitable<boolean | 'dead'>;
+
+  /**
+   * Returns the steps of the event of a lease, in the order in which they were stored, or `null` when the lease is lost.
+   * Only in inboxes that store steps, together with {@link saveStep}.
+   */
+  readSteps?(lease: Lease): Awaitable<readonly InboxStep[] | null>;
+
+  /**
+   * Stores the result of a step: JSON, or empty for `undefined`. `null` stores that it has begun; `undefined` removes that
+   * again. Durable when it resolves, and outside of any transaction of the handler.
+   *
+   * Returns `false`, without any change, when the lease is lost, the step has a result, or it has begun before (for `null`).
+   * It neither waits for a lock on the event nor takes one.
+   */
+  saveStep?(lease: Lease, name: string, result: string | null | undefined): Awaitable<boolean>;
 
   /**
    * Records events without running them: a whole page in one round trip. Returns a result for each, in order.
@@ -282,9 +346,12 @@ export interface InboxAttempt {
   readonly attempt: number;
   readonly startedAt: number;
   readonly endedAt: number;
-  /** `lapsed`: its lease ended before it was completed or failed. `discarded`: a person ended the event. */
-  readonly result: 'done' | 'failed' | 'dead' | 'lapsed' | 'discarded';
-  /** Why it failed, or `null`. */
+  /**
+   * `later`: the handler threw `RetryLater`, and the attempt does not count. `lapsed`: its lease ended before it was
+   * completed or failed. `discarded`: a person ended the event.
+   */
+  readonly result: 'done' | 'failed' | 'dead' | 'later' | 'lapsed' | 'discarded';
+  /** Why it failed, or has to run later; `null` for the others. */
   readonly error: string | null;
   /** Who discarded the event. Only where `result` is `discarded`, as `reason`. */
   readonly by?: string | undefined;
@@ -309,7 +376,7 @@ export interface InboxRecord {
   readonly updatedAt: number;
   /** When it runs again, or its lease lapses; `null` when it is done, dead or parked. */
   readonly dueAt: number | null;
-  /** Why the last attempt failed, or `null`. */
+  /** Why the last attempt failed, or asked for a later one; `null` for neither. */
   readonly lastError: string | null;
   /** The last 10 attempts that have ended, oldest first; empty once it is pruned. */
   readonly history: readonly InboxAttempt[];
@@ -337,6 +404,8 @@ export interface InboxFilter {
   readonly updatedSince?: number | undefined;
   /** Last changed before this time. */
   readonly updatedUntil?: number | undefined;
+  /** Due before this time, or with a lease that ends before it. */
+  readonly dueUntil?: number | undefined;
   /** A part of the last error; upper and lower case differ. */
   readonly error?: string | undefined;
   /** Only events that are {@link InboxRecord.damaged} and not done. */
@@ -377,14 +446,19 @@ export interface InboxOperations {
   ): Promise<readonly InboxRecord[]>;
   /** One entry per state, in the order of {@link INBOX_STATES}. Without a filter it takes the shortest time. */
   count(filter?: InboxFilter): Promise<readonly InboxCount[]>;
+  /** The steps that the handler of an event has stored, in that order; none once it is pruned. */
+  steps(id: string): Promise<readonly InboxStep[]>;
   /** The state that the poller saved last, without its lease; {@link EMPTY_POLL_STATE} before the first poll. */
   pollState(): Promise<PollState>;
-  /** The last `holder` of the poll lease, even after the lease has ended; `null` before the first. */
-  lastPoller(): Promise<string | null>;
   /**
    * Makes `dead` and `failed` events `received` and due now, with their attempts counted from 0. Events in other states
    * do not change. Resolves to how many it requeued: with an id 1 or 0; with a filter at most `limit`, those that were
    * received first.
+   *
+   * An event with a step that began and recorded no result does not change, unless `steps` states for each such step
+   * whether its effect happened: `done` (the step then returns `undefined`) or `again`. Other steps are left as they are.
+   *
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when `steps` is given without one id in `ids`.
    */
   requeue(
     which:
@@ -392,6 +466,8 @@ export interface InboxOperations {
       | (InboxFilter & {
           /** At most 10,000. @default 1_000 */
           readonly limit?: number | undefined;
+          /** For one id: what happened to steps without a result. @default none */
+          readonly steps?: Readonly<Record<string, 'done' | 'again'>> | undefined;
         }),
   ): Promise<number>;
   /**
@@ -416,7 +492,7 @@ export interface InboxOperations {
    */
   importDone(ids: readonly string[]): Promise<number>;
   /**
-   * Removes the JSON and the history of events that have been `done` for `olderThanMs`, and keeps their ids, so that
+   * Removes the JSON, the history and the steps of events that have been `done` for `olderThanMs`, and keeps their ids, so that
    * a replay is still a duplicate. Resolves to how many it pruned.
    */
   prune(options: { readonly olderThanMs: number }): Promise<number>;

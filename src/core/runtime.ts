@@ -52,6 +52,17 @@ export function toRuntime(given: RuntimeOptions = {}): Runtime {
   return Object.fromEntries(parts);
 }
 
+/** A moment, by both clocks of a runtime. */
+export interface Moment {
+  readonly elapsed: number;
+  readonly now: number;
+}
+
+/** How long ago a moment was, in ms. The first clock stands still while a machine is suspended; the second can be set back. */
+export function msSince(moment: Moment, { elapsed, now }: Pick<Runtime, 'elapsed' | 'now'>): number {
+  return Math.max(elapsed() - moment.elapsed, now() - moment.now);
+}
+
 /** Calls back after `ms`, without keeping the process alive. */
 export function setBackgroundTimeout(runtime: Runtime, callback: () => void, ms: number): unknown {
   const timer = runtime.setTimeout(callback, ms);
@@ -60,36 +71,54 @@ export function setBackgroundTimeout(runtime: Runtime, callback: () => void, ms:
   return timer;
 }
 
-/** Waits for an answer for `ms`, then rejects with the error and ignores a late answer. */
-export function orTimeout<Value>(
+/** Lets the other work of the process have its turn. */
+export function nextTurn(runtime: Pick<Runtime, 'setTimeout'> = PLATFORM): Promise<void> {
+  return new Promise((resolve) => runtime.setTimeout(resolve, 0));
+}
+
+/** The time limits of waits, as `Deadlines` keeps them. */
+interface TimeLimits {
+  /** Begins a wait, and calls back if it takes too long. */
+  begin(onTimeUp: () => void): unknown;
+  end(wait: unknown): void;
+}
+
+/** Waits for an answer within its time limit, then rejects with the error and ignores a late answer. */
+export function inTime<Value>(
   answer: PromiseLike<Value>,
-  { runtime, ms, toError }: { readonly runtime: Runtime; readonly ms: number; readonly toError: () => Error },
+  limits: TimeLimits,
+  toError: () => unknown,
 ): Promise<Value> {
   return new Promise((resolve, reject) => {
-    const timer = runtime.setTimeout(() => reject(toError()), ms);
+    const wait = limits.begin(() => reject(toError()));
     answer.then(
       (value) => {
-        runtime.clearTimeout(timer);
+        limits.end(wait);
         resolve(value);
       },
       (error: unknown) => {
-        runtime.clearTimeout(timer);
+        limits.end(wait);
         reject(error);
       },
     );
   });
 }
 
+/** As {@link inTime}, for waits that have no limits in common. */
+export function orTimeout<Value>(
+  answer: PromiseLike<Value>,
+  { runtime, ms, toError }: { readonly runtime: Runtime; readonly ms: number; readonly toError: () => Error },
+): Promise<Value> {
+  const limits: TimeLimits = {
+    begin: (onTimeUp) => runtime.setTimeout(onTimeUp, ms),
+    end: (timer) => runtime.clearTimeout(timer),
+  };
+  return inTime(answer, limits, toError);
+}
+
 /** Waits for work for at most `ms`, and ignores its failure. */
-export function atMost(ms: number, work: Promise<unknown>, runtime: Runtime): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = runtime.setTimeout(resolve, ms);
-    const end = () => {
-      runtime.clearTimeout(timer);
-      resolve();
-    };
-    work.then(end, end);
-  });
+export async function atMost(ms: number, work: Promise<unknown>, runtime: Runtime): Promise<void> {
+  await orTimeout(work, { runtime, ms, toError: () => new Error() }).catch(() => undefined);
 }
 
 /** Waits for work until the signal aborts. */

@@ -198,7 +198,8 @@ function decode(
   }
   if (typeof signature === 'string' && signature.startsWith(prefix)) {
     const digits = signature.slice(prefix.length);
-    if ((encoding ?? 'hex') === 'hex' && HEX.test(digits)) return decodeHex(digits);
+    const hex = (encoding ?? 'hex') === 'hex' ? decodeHex(digits) : undefined;
+    if (hex !== undefined) return hex;
     const base64 = /^([^=]{43})=?$/.exec(digits)?.[1] ?? '';
     for (const name of ['base64', 'base64url'] as const) {
       const bytes = encoding === undefined || encoding === name ? decodeBase64(base64, name) : undefined;
@@ -210,8 +211,6 @@ function decode(
     `The ${header} header is not ${encoding ?? 'hex or base64'} of 32 bytes. Check the encoding and the prefix, and that it is sent once.`,
   );
 }
-
-const HEX = /^[0-9a-f]{64}$/i;
 
 function notBytes(): ConfigError {
   return new ConfigError(

@@ -1,7 +1,7 @@
 import { boolean, readOptions, required, rule } from '../core/options.js';
-import type { Inbox, InboxOperations } from '../core/ports.js';
-import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import { createSqliteInbox, LEASE_LOST } from './sqlite-inbox.js';
+import type { Inbox, InboxOperations, Synchronous } from '../core/ports.js';
+import { RUNTIME, toRuntime } from '../core/runtime.js';
+import { createSqliteInbox, type SynchronousInboxOptions } from './sqlite-inbox.js';
 import { migrate, type SqliteLike } from './sqlite-tables.js';
 
 /** The part of `ctx.storage`, a `DurableObjectStorage` with SQLite, that the inbox uses. */
@@ -13,18 +13,7 @@ export interface DurableObjectStorageLike {
 }
 
 /** Options of {@link durableObjectInbox}. */
-export interface DurableObjectInboxOptions {
-  /**
-   * Whether handlers run in a transaction, with the storage as `ctx.tx`: the writes of a handler and the end of its event
-   * are committed together. Such handlers must be synchronous, as the storage is: a handler that returns a promise is
-   * rolled back, and its event is dead-lettered.
-   *
-   * @default false
-   */
-  readonly transactional?: boolean | undefined;
-  /** Time, timers and randomness, for tests. @default those of the platform */
-  readonly runtime?: RuntimeOptions | undefined;
-}
+export interface DurableObjectInboxOptions extends SynchronousInboxOptions {}
 
 const STORAGE = rule('the `ctx.storage` of a Durable Object whose class has SQLite storage', (value) => {
   try {
@@ -61,7 +50,7 @@ const STORAGE = rule('the `ctx.storage` of a Durable Object whose class has SQLi
 export function durableObjectInbox<Storage extends DurableObjectStorageLike>(
   storage: Storage,
   options: DurableObjectInboxOptions & { readonly transactional: true },
-): Inbox<Storage> & InboxOperations;
+): Inbox<Synchronous<Storage>> & InboxOperations;
 export function durableObjectInbox(
   storage: DurableObjectStorageLike,
   options?: DurableObjectInboxOptions,
@@ -91,21 +80,12 @@ export function durableObjectInbox(
     transactions: {
       // Without await: what a Durable Object writes in one turn of its event loop is on disk together.
       share: async (step) => storage.transactionSync(step),
-      own: (effect, complete) => runOwn(storage, effect, complete),
+      // The storage refuses a COMMIT or ROLLBACK of the effect.
+      own: (effect, complete) =>
+        storage.transactionSync(() => {
+          effect();
+          complete();
+        }),
     },
   });
-}
-
-/** The storage refuses a COMMIT or ROLLBACK of the effect. */
-function runOwn(storage: DurableObjectStorageLike, effect: () => void, complete: () => boolean): boolean {
-  try {
-    return storage.transactionSync(() => {
-      effect();
-      if (!complete()) throw LEASE_LOST;
-      return true;
-    });
-  } catch (error) {
-    if (error === LEASE_LOST) return false;
-    throw error;
-  }
 }

@@ -1,299 +1,8 @@
-/**
- * Adapters of data layers to the Postgres inbox. The inbox sends its statements through the data layer, and handlers
- * get the data layer's own transaction. The types are structural: nothing here imports a data layer.
- */
-import { ConfigError, StablehooksError } from '../core/errors.js';
-import { withMethods } from '../core/options.js';
-import {
-  isClient,
-  type PgLike,
-  type PgPoolLike,
-  type PgTransactionsLike,
-  sentLate,
-} from './postgres-client.js';
-import { endedByHandler } from './postgres-errors.js';
-
-/** The parts that differ between data layers. */
-interface DataLayer<Tx, Queries> {
-  /** Sends statements outside of a transaction. */
-  readonly queries: Queries;
-  /** Sends one statement over `queries`, or over a transaction, and resolves to its rows. */
-  send(queries: Queries, text: string, values: unknown[]): Promise<readonly unknown[]>;
-  /** Opens a transaction at READ COMMITTED. */
-  begin<Value>(work: (tx: Tx) => Promise<Value>): PromiseLike<Value>;
-  /** Returns the driver's error, without the values of the statement; `undefined` if the error is the driver's. */
-  unwrap?(error: Error): unknown;
-}
-
-function adapt<Tx, Queries>({
-  queries,
-  send,
-  begin,
-  unwrap = () => undefined,
-}: DataLayer<Tx, Queries>): PgTransactionsLike<Tx> {
-  const toDriverError = (error: unknown) => unwrap(error as Error) ?? error;
-  const toClient = (over: Queries): PgLike => ({
-    async query(text, values = []) {
-      try {
-        const rows = await send(over, text, values);
-        // After a lost connection, postgres.js leaves a hole before the rows of the next result.
-        return { rows: rows.filter((row) => row !== undefined) };
-      } catch (error) {
-        throw toDriverError(error);
-      }
-    },
-  });
-  return {
-    ...toClient(queries),
-    async transaction<Value>(work: (tx: Tx, queries: PgLike) => Promise<Value>) {
-      let working: Promise<Value> | undefined;
-      try {
-        await begin((tx) => {
-          working = work(tx, toClient(tx as unknown as Queries));
-          return working;
-        });
-      } catch (error) {
-        // Its own error is the reason; some data layers reject with that of their ROLLBACK.
-        await working;
-        throw toDriverError(error);
-      }
-      // The transaction of Knex resolves when its handler rolls it back.
-      return working as unknown as Promise<Value>;
-    },
-  };
-}
-
-/** @param call - how the adapter is called, such as `fromKnex(knex)`. */
-function checkDataLayer(layer: unknown, methods: readonly string[], call: string): void {
-  if (withMethods(call, methods).accepts(layer)) return;
-  throw new ConfigError(`${call.split('(')[0]}: the argument must be as in ${call}.`);
-}
-
-/** The result of a statement in most data layers. */
-interface Rows {
-  readonly rows: readonly unknown[];
-}
-
-/** The methods of a Drizzle database over any Postgres driver that the inbox uses. */
-export interface DrizzleLike<Tx> {
-  execute(query: never): PromiseLike<unknown>;
-  transaction<Value>(
-    work: (tx: Tx) => Promise<Value>,
-    config?: { readonly isolationLevel?: 'read committed'; readonly accessMode?: 'read write' },
-  ): Promise<Value>;
-}
-
-/**
- * Adapts a Drizzle database, over node-postgres, postgres.js, PGlite or another driver of Postgres. `ctx.tx` is
- * Drizzle's own transaction, with the schema of `db`; its `transaction` is a savepoint. Await every statement: Drizzle
- * sends one that is late, and it can become part of the transaction of another event.
- *
- * Add a listener to the connections of a pool of `pg`; otherwise one that breaks ends the process:
- * `pool.on('connect', (client) => client.on('error', console.error))`.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is not a Drizzle database, or is one over a single `Client`.
- *
- * @example
- * ```ts
- * const inbox = postgresInbox(fromDrizzle(drizzle(pool, { schema })), { transactional: true });
- * ```
- */
-export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): PgTransactionsLike<Tx> {
-  checkDataLayer(db, ['execute', 'transaction'], 'fromDrizzle(drizzle(pool))');
-  if (isClient((db as { readonly $client?: unknown }).$client))
-    throw new ConfigError('fromDrizzle: transactions cannot share the connection of a Client. Pass a Pool.');
-  return adapt<Tx, DrizzleLike<Tx>>({
-    queries: db,
-    async send(queries, text, values) {
-      // What the `sql` tag returns, reduced to what `execute` reads of it.
-      const query = { getSQL: () => ({ toQuery: () => ({ sql: text, params: values }) }) };
-      const result = await queries.execute(query as never);
-      return (Array.isArray(result) ? result : (result as Rows).rows) as readonly unknown[];
-    },
-    begin: (work) => beginDrizzle(db, work),
-    unwrap: (error) => error.cause,
-  });
-}
-
-/** What a Drizzle database over a pool of `pg` or Neon is made of. */
-interface DrizzleOverPool {
-  readonly $client?: { readonly connect?: unknown };
-  readonly session?: { readonly client?: unknown };
-}
-
-/**
- * Over a pool, the transaction runs on a connection that is taken here: Drizzle keeps the one that it takes itself when its
- * BEGIN fails, and the pool becomes empty.
- */
-async function beginDrizzle<Tx, Value>(
-  db: DrizzleLike<Tx>,
-  work: (tx: Tx) => Promise<Value>,
-): Promise<Value> {
-  const { $client: pool, session }: DrizzleOverPool = db as object;
-  const config = { isolationLevel: 'read committed', accessMode: 'read write' } as const;
-  if (session === undefined || session.client !== pool || typeof pool?.connect !== 'function')
-    return db.transaction(work, config);
-  const client = await (pool as PgPoolLike).connect();
-  const onClient = Object.create(session, { client: { value: client } });
-  const over: DrizzleLike<Tx> = Object.create(db, { session: { value: onClient } });
-  let failure: Error | undefined = new Error('BEGIN failed.');
-  try {
-    return await over.transaction((tx) => {
-      failure = undefined;
-      return work(tx);
-    }, config);
-  } finally {
-    client.release(failure);
-  }
-}
-
-/** The methods of a Kysely database that the inbox uses. */
-export interface KyselyLike<Tx> {
-  withoutPlugins(): { executeQuery(query: never): PromiseLike<unknown> };
-  transaction(): {
-    setIsolationLevel(level: 'read committed'): {
-      setAccessMode(mode: 'read write'): {
-        execute<Value>(work: (tx: Tx) => Promise<Value>): Promise<Value>;
-      };
-    };
-  };
-}
-
-/**
- * Adapts a Kysely database. `ctx.tx` is Kysely's own `Transaction`. Kysely has no nested transactions in it; send
- * `SAVEPOINT` and `ROLLBACK TO SAVEPOINT` with its `sql` tag.
- *
- * Add a listener to the connections of a pool of `pg`; otherwise one that breaks ends the process:
- * `pool.on('connect', (client) => client.on('error', console.error))`.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is not a Kysely database.
- *
- * @example
- * ```ts
- * const inbox = postgresInbox(fromKysely(new Kysely<DB>({ dialect })), { transactional: true });
- * ```
- */
-export function fromKysely<Tx>(db: KyselyLike<Tx>): PgTransactionsLike<Tx> {
-  checkDataLayer(db, ['withoutPlugins', 'transaction'], 'fromKysely(new Kysely({ dialect }))');
-  return adapt<Tx, KyselyLike<Tx>>({
-    queries: db,
-    async send(queries, text, values) {
-      const query = {
-        sql: text,
-        parameters: values,
-        query: { kind: 'RawNode', sqlFragments: [text], parameters: [] },
-        queryId: { queryId: 'stablehooks' },
-      };
-      // Plugins such as CamelCasePlugin rename columns.
-      const result = await queries.withoutPlugins().executeQuery(query as never);
-      return (result as Rows).rows;
-    },
-    begin: (work) =>
-      db.transaction().setIsolationLevel('read committed').setAccessMode('read write').execute(work),
-  });
-}
-
-/** The methods of a Knex instance that the inbox uses. */
-export interface KnexLike<Tx> {
-  raw(text: string, values: never): PromiseLike<unknown>;
-  /** A transaction has it. */
-  isCompleted?(): boolean;
-  transaction<Value>(
-    work: (tx: Tx) => Promise<Value>,
-    config?: { readonly isolationLevel?: 'read committed' },
-  ): Promise<Value>;
-}
-
-/**
- * Adapts a Knex instance with the client `pg`. `ctx.tx` is Knex's own `Knex.Transaction`; its `transaction` is a
- * savepoint.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `knex` is not a Knex instance.
- *
- * @example
- * ```ts
- * const inbox = postgresInbox(fromKnex(knex({ client: 'pg', connection })), { transactional: true });
- * ```
- */
-export function fromKnex<Tx>(knex: KnexLike<Tx>): PgTransactionsLike<Tx> {
-  checkDataLayer(knex, ['raw', 'transaction'], "fromKnex(knex({ client: 'pg', connection }))");
-  return adapt<Tx, KnexLike<Tx>>({
-    queries: knex,
-    async send(queries, text, values) {
-      // The handler called `tx.commit()` or `tx.rollback()`, and Knex sends nothing more.
-      if (queries.isCompleted?.()) throw endedByHandler();
-      // Knex has the placeholder `?`, once for each use of a value.
-      const bindings: unknown[] = [];
-      const raw = text.replaceAll('?', '\\?').replaceAll(/\$(\d+)/g, (_, index) => {
-        bindings.push(values[index - 1]);
-        return '?';
-      });
-      return ((await queries.raw(raw, bindings as never)) as Rows).rows;
-    },
-    begin: (work) =>
-      knex.transaction(
-        async (tx) => {
-          // Knex calls this even if BEGIN failed, and then rejects with the error of BEGIN.
-          if ((tx as KnexLike<Tx>).isCompleted?.()) throw new Error('BEGIN failed.');
-          return work(tx);
-        },
-        { isolationLevel: 'read committed' },
-      ),
-    unwrap: unwrapKnex,
-  });
-}
-
-/** The methods of a TypeORM `DataSource` that the inbox uses. */
-export interface TypeOrmLike<Tx> {
-  query(text: string, values?: unknown[]): Promise<unknown>;
-  createQueryRunner(): {
-    readonly manager: Tx;
-    readonly isTransactionActive: boolean;
-    startTransaction(isolation: 'READ COMMITTED'): Promise<void>;
-    commitTransaction(): Promise<void>;
-    rollbackTransaction(): Promise<void>;
-    release(): Promise<void>;
-  };
-}
-
-/**
- * Adapts a TypeORM `DataSource` of the type `postgres`. `ctx.tx` is TypeORM's own `EntityManager`; its `transaction`
- * is a savepoint.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `dataSource` is not a `DataSource`.
- *
- * @example
- * ```ts
- * const inbox = postgresInbox(fromTypeOrm(await dataSource.initialize()), { transactional: true });
- * ```
- */
-export function fromTypeOrm<Tx>(dataSource: TypeOrmLike<Tx>): PgTransactionsLike<Tx> {
-  checkDataLayer(dataSource, ['query', 'createQueryRunner'], 'fromTypeOrm(dataSource)');
-  return adapt<Tx, TypeOrmLike<Tx>>({
-    queries: dataSource,
-    async send(queries, text, values) {
-      const result = (await queries.query(text, values)) as readonly unknown[];
-      // For UPDATE and DELETE it is [rows, count].
-      return Array.isArray(result[0]) ? result[0] : result;
-    },
-    async begin(work) {
-      const runner = dataSource.createQueryRunner();
-      try {
-        await runner.startTransaction('READ COMMITTED');
-        const value = await work(runner.manager);
-        // The first ones end nested transactions that the handler left open.
-        while (runner.isTransactionActive) await runner.commitTransaction();
-        return value;
-      } catch (error) {
-        while (runner.isTransactionActive) await runner.rollbackTransaction();
-        throw error;
-      } finally {
-        await runner.release();
-      }
-    },
-    unwrap: (error) => (error as { readonly driverError?: unknown }).driverError,
-  });
-}
+/** Adapters of the data layers that have Postgres alone. */
+import { StablehooksError } from '../core/errors.js';
+import { adapt, checkDataLayer } from './data-layers.js';
+import { sentLate } from './lend.js';
+import type { PgTransactionsLike } from './postgres-client.js';
 
 /** The methods of a Prisma client that the inbox uses. */
 export interface PrismaLike<Tx> {
@@ -323,7 +32,7 @@ export interface PrismaLike<Tx> {
 export function fromPrisma<Tx>(prisma: PrismaLike<Tx>): PgTransactionsLike<Tx> {
   checkDataLayer(prisma, ['$queryRawUnsafe', '$transaction'], 'fromPrisma(new PrismaClient({ adapter }))');
   return adapt<Tx, PrismaLike<Tx>>({
-    queries: prisma,
+    db: prisma,
     async send(queries, text, values) {
       return (await queries.$queryRawUnsafe(text, ...(values as never[]))) as readonly unknown[];
     },
@@ -346,33 +55,30 @@ export interface PostgresJsLike<Tx> {
 }
 
 /**
- * Adapts a postgres.js `sql`. `ctx.tx` is postgres.js' own `TransactionSql`; its `savepoint` nests.
+ * Adapts a postgres.js `sql`: `postgresInbox(fromPostgresJs(postgres(url)), { transactional: true })`. `ctx.tx` is
+ * postgres.js' own `TransactionSql`; its `savepoint` nests.
  *
  * Statements are prepared, because postgres.js needs two round trips for each unprepared one. A pooler in transaction
  * mode loses them: pass `prepare: false` in the options of `sql`, which has precedence.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `sql` is not a postgres.js `sql`.
- *
- * @example
- * ```ts
- * const inbox = postgresInbox(fromPostgresJs(postgres(url)), { transactional: true });
- * ```
  */
 export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<Tx> {
   checkDataLayer(sql, ['unsafe', 'begin'], 'fromPostgresJs(postgres(url))');
   return adapt<Tx, PostgresJsLike<Tx>>({
-    queries: sql,
+    db: sql,
     async send(queries, text, values) {
       // `never[]` fits the parameter type of every version of postgres.js; it accepts what pg accepts.
       const parameters = values as never[];
-      const rows = queries.unsafe(text, parameters, { prepare: values.length > 0 });
-      return (await rows) as readonly unknown[];
+      const rows = await queries.unsafe(text, parameters, { prepare: values.length > 0 });
+      // After a lost connection, postgres.js leaves a hole before the rows of the next result.
+      return (rows as readonly unknown[]).filter((row) => row !== undefined);
     },
     async begin<Value>(work: (tx: Tx) => Promise<Value>) {
       const gate: Gate = { isClosed: false, isLost: false };
       const begun = sql.begin('isolation level read committed read write', async (tx) => {
         try {
-          return await work(guardPostgresJs(tx as object, gate) as Tx);
+          return await work(guard(tx as Tx & Method, gate));
         } finally {
           gate.isClosed = true;
           if (gate.isLost) await never();
@@ -404,29 +110,29 @@ type Method = (...args: unknown[]) => unknown;
  * The transaction of postgres.js as a handler gets it. postgres.js itself sends late statements over a connection that
  * another transaction can have, and writes to a closed socket after a connection is lost, which ends the process.
  */
-function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
-  const guarded =
-    (method: Method): Method =>
-    (...args) => {
-      if (gate.isClosed) return Promise.reject(sentLate());
-      const result = method(...args);
-      // Before the handler learns of it. Not `result.catch`, which would send the statement.
-      if (result instanceof Promise) Promise.prototype.then.call(result, undefined, onError);
-      return result;
-    };
+function guard<Sql extends Method>(sql: Sql, gate: Gate): Sql {
   const onError = ({ code, severity, syscall }: Readonly<Record<string, unknown>>) => {
     // postgres.js closes the connection after it.
     if (syscall ?? /^CONNECTION_|^FATAL|^PANIC/.exec(`${severity ?? code}`))
       gate.isClosed = gate.isLost = true;
   };
+  const guarded =
+    (method: Method): Method =>
+    (...args) => {
+      if (gate.isClosed) return refused();
+      const result = method(...args);
+      // Before the handler learns of it. Not `result.catch`, which would send the statement.
+      if (result instanceof Promise) Promise.prototype.then.call(result, undefined, onError);
+      return result;
+    };
   const savepoint =
     (method: Method): Method =>
     (...args) =>
       new Promise((resolve, reject) => {
         const work = args.pop() as Method;
-        const nest = async (nested: object) => {
+        const nest = async (nested: Method) => {
           try {
-            const value = await work(guardPostgresJs(nested, gate));
+            const value = await work(guard(nested, gate));
             return Array.isArray(value) ? await Promise.all(value) : value;
           } catch (error) {
             if (!gate.isClosed) throw error;
@@ -437,13 +143,7 @@ function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
         Promise.resolve(guarded(method)(...args, nest)).then(resolve, reject);
       });
   return new Proxy(sql, {
-    apply(target, self, args) {
-      const call: Method = (...each) => Reflect.apply(target as unknown as Method, self, each);
-      // Not a template: a helper, which sends nothing.
-      return Array.isArray((args[0] as { readonly raw?: unknown })?.raw)
-        ? guarded(call)(...args)
-        : call(...args);
-    },
+    apply: (target, self, args) => guarded((...each) => Reflect.apply(target, self, each))(...args),
     get(target, name) {
       const member = Reflect.get(target, name) as Method;
       if (name === 'savepoint') return savepoint(member);
@@ -452,15 +152,20 @@ function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
   });
 }
 
-/** Knex writes the statement before the message of the server. */
-function unwrapKnex(error: Error): Error | undefined {
-  const at = error.message.lastIndexOf(' - ');
-  const { code } = error as { readonly code?: unknown };
-  return at < 0 ? undefined : Object.assign(new Error(error.message.slice(at + 3)), { code });
+/** A late helper, such as `tx(rows)`, is not awaited. */
+function refused(): Promise<never> {
+  const refusal = Promise.reject(sentLate());
+  refusal.catch(() => undefined);
+  return refusal;
+}
+
+interface PrismaRefusal {
+  readonly cause?: { readonly originalCode?: string; readonly originalMessage?: string };
+  readonly meta?: { readonly driverAdapterError?: PrismaRefusal };
 }
 
 /** Prisma has the SQLSTATE and the server's message in `meta`. */
-function unwrapPrisma(error: Error): Error | undefined {
+function unwrapPrisma(error: Error & PrismaRefusal): Error | undefined {
   if (error.message.includes('while a nested transaction is still active')) {
     return new StablehooksError(
       'ERR_HANDLER_FAILED',
@@ -468,11 +173,7 @@ function unwrapPrisma(error: Error): Error | undefined {
       { cause: error },
     );
   }
-  interface Refusal {
-    readonly cause?: { readonly originalCode?: string; readonly originalMessage?: string };
-  }
-  const { meta } = error as { readonly meta?: { readonly driverAdapterError?: Refusal } };
-  const { cause } = meta?.driverAdapterError ?? (error as Refusal);
+  const { cause } = error.meta?.driverAdapterError ?? error;
   if (cause?.originalCode === undefined) return undefined;
   return Object.assign(new Error(cause.originalMessage, { cause: error }), { code: cause.originalCode });
 }

@@ -1,12 +1,11 @@
 /** The pools that the Postgres inbox accepts, and the transactions of its handlers. */
-import { type HandlerError, StablehooksError } from '../core/errors.js';
 import { required, rule, withMethods } from '../core/options.js';
-import { endedBeforeDone, endedByHandler, isAborted, isEnded, isNoSavepoint } from './postgres-errors.js';
+import { isClient, type Queries, TransactionEnded } from './data-layers.js';
+import { lend } from './lend.js';
+import { endedBeforeDone } from './postgres-errors.js';
 
 /** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
-export interface PgLike {
-  query(text: string, values?: unknown[]): Promise<{ readonly rows: readonly unknown[] }>;
-}
+export interface PgLike extends Queries {}
 
 /** A pool that lends clients: `Pool` of `pg` or `@neondatabase/serverless`. */
 export interface PgPoolLike<Client = PgClientLike> extends PgLike {
@@ -53,9 +52,6 @@ export interface PgTx {
 const POOLS =
   'a Pool of pg or @neondatabase/serverless, a PGlite, or fromPostgresJs(sql), fromDrizzle(db), fromKysely(db), fromKnex(knex), fromTypeOrm(dataSource) or fromPrisma(prisma) of your data layer';
 
-/** Whether a value is one connection: a `Client` of `pg` or `@neondatabase/serverless`. */
-export const isClient = withMethods(POOLS, ['query', 'escapeLiteral']).accepts;
-
 const has = (value: unknown, ...methods: readonly string[]) => withMethods(POOLS, methods).accepts(value);
 
 /** The rule of what sends statements, whichever connection they go over. TypeORM has other results. */
@@ -92,10 +88,8 @@ export async function queryRows<Row>(
   return rows as readonly Row[];
 }
 
-/** Where this savepoint does not exist, the transaction that {@link runInTransaction} began has ended. */
-const FENCE_SAVEPOINT = 'stablehooks_fence';
-
-interface Statement {
+/** A statement and its values. */
+export interface Statement {
   readonly text: string;
   readonly values: readonly (string | null)[];
 }
@@ -104,8 +98,10 @@ interface Statement {
 export interface TransactionSteps<Tx> {
   /** The first statement. Fails if the transaction must not go on. */
   readonly begin: Statement;
-  /** The last statement before COMMIT. */
+  /** The last statement before COMMIT. Fails in any other transaction. */
   readonly complete: Statement;
+  /** Has a row in any other transaction. */
+  readonly hasEnded: Statement;
   /** Runs the handler. */
   effect(tx: Tx): Promise<void>;
 }
@@ -123,34 +119,23 @@ export async function runInTransaction<Tx>(
 ): Promise<boolean> {
   if (!('transaction' in pool)) return runOnClient(pool, steps);
   await pool.transaction(async (tx, adapted) => {
-    const native = tx as Tx & PgLike & { readonly closed?: boolean };
-    if (!adapted) await native.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE');
-    const queries = adapted ?? {
-      async query(text, values) {
-        // The handler called `rollback()` of PGlite, which sends nothing more.
-        if (native.closed) throw endedByHandler();
-        return native.query(text, values);
-      },
-    };
+    const pglite = tx as Tx & PgLike & { readonly closed?: boolean };
+    if (!adapted) await pglite.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE');
+    const queries = adapted ?? pglite;
     const { begin, complete } = steps;
-    await queries.query(`SAVEPOINT ${FENCE_SAVEPOINT}`);
     await queries.query(begin.text, [...begin.values]);
-    await finish(
-      queries,
-      () => steps.effect(tx),
-      () => queries.query(complete.text, [...complete.values]),
-    );
+    await runEffect(queries, tx, steps);
+    // The handler called `rollback()` of PGlite, which sends nothing more.
+    if (!adapted && pglite.closed) throw new TransactionEnded();
+    await queries.query(complete.text, [...complete.values]);
   });
   return false;
 }
 
 /** Over a client of `pg` the statements before and after the handler take one round trip each. */
-async function runOnClient<Tx>(
-  pool: PgPoolLike<Tx>,
-  { begin, complete, effect }: TransactionSteps<Tx>,
-): Promise<boolean> {
+async function runOnClient<Tx>(pool: PgPoolLike<Tx>, steps: TransactionSteps<Tx>): Promise<boolean> {
   const client = await pool.connect();
-  const { tx, close } = lend(client);
+  const { tx, close } = lend(client, ['query']);
   let broken: Error | undefined;
   // A checked-out client has no other listener, and an 'error' event without a listener ends the process.
   const onError = (error: Error) => {
@@ -158,20 +143,14 @@ async function runOnClient<Tx>(
   };
   client.on('error', onError);
   try {
+    const begin = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ${inline(steps.begin)}`;
     // The pool closes a connection on which no transaction can begin.
-    await client
-      .query(
-        `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SAVEPOINT ${FENCE_SAVEPOINT}; ${inline(begin)}`,
-      )
-      .catch((error: Error) => {
-        onError(error);
-        throw error;
-      });
-    await finish(
-      client,
-      () => effect(tx).finally(close),
-      () => client.query(`${inline(complete)}; COMMIT`),
-    );
+    await client.query(begin).catch((error: Error) => {
+      onError(error);
+      throw error;
+    });
+    await runEffect(client, tx, steps).finally(close);
+    await client.query(`${inline(steps.complete)}; COMMIT`);
     return true;
   } catch (error) {
     if (broken === undefined) await client.query('ROLLBACK').catch(onError);
@@ -183,32 +162,18 @@ async function runOnClient<Tx>(
   }
 }
 
-/** Runs the handler and completes its event. */
-async function finish(
+/** Runs the handler. If it throws after it has ended the transaction, the event must not run again. */
+async function runEffect<Tx>(
   queries: PgLike,
-  effect: () => Promise<void>,
-  complete: () => Promise<unknown>,
+  tx: Tx,
+  { effect, hasEnded }: TransactionSteps<Tx>,
 ): Promise<void> {
   try {
-    await effect();
+    await effect(tx);
   } catch (cause) {
-    throw (await hasEnded(queries)) ? endedBeforeDone({ cause }) : cause;
-  }
-  try {
-    await complete();
-  } catch (cause) {
-    if (isEnded(cause) || (isAborted(cause) && (await hasEnded(queries)))) throw endedBeforeDone({ cause });
-    throw cause;
-  }
-}
-
-/** Whether the transaction of the event has ended. A lost connection has rolled it back. */
-async function hasEnded(queries: PgLike): Promise<boolean> {
-  try {
-    await queries.query(`ROLLBACK TO SAVEPOINT ${FENCE_SAVEPOINT}`);
-    return false;
-  } catch (error) {
-    return isNoSavepoint(error);
+    // Fails after a statement has failed, or the connection is lost: everything is rolled back.
+    const answer = await queries.query(hasEnded.text, [...hasEnded.values]).catch(() => undefined);
+    throw answer !== undefined && answer.rows.length > 0 ? endedBeforeDone({ cause }) : cause;
   }
 }
 
@@ -220,33 +185,4 @@ function inline({ text, values }: Statement): string {
 /** A text as a literal that no value can end, whatever `standard_conforming_strings` is. */
 export function toLiteral(value: string | null): string {
   return value === null ? 'NULL' : `E'${value.replaceAll(/['\\]/g, '$&$&')}'`;
-}
-
-/**
- * The client as a handler gets it. After its end a statement would reach whatever transaction the connection has then,
- * so it is refused.
- */
-function lend<Client extends PgClientLike>(client: Client): { readonly tx: Client; close(): void } {
-  let isClosed = false;
-  const native = client as { query(...args: readonly unknown[]): unknown };
-  const query = (...args: readonly unknown[]) => {
-    if (!isClosed) return native.query(...args);
-    const callback = args.at(-1);
-    return typeof callback === 'function' ? callback(sentLate()) : Promise.reject(sentLate());
-  };
-  const release = () => {
-    throw new StablehooksError('ERR_HANDLER_FAILED', 'The inbox releases the connection of ctx.tx.');
-  };
-  const close = () => {
-    isClosed = true;
-  };
-  return { tx: Object.create(client, { query: { value: query }, release: { value: release } }), close };
-}
-
-/** The error of a statement that a handler sends after its transaction has ended. */
-export function sentLate(): HandlerError {
-  return new StablehooksError(
-    'ERR_HANDLER_FAILED',
-    'The transaction has ended and the statement was not sent. Await every statement in the handler.',
-  );
 }

@@ -8,12 +8,9 @@ function sqlState(error: unknown): string | undefined {
   return /^(?=.*\d)(?!P[12]\d)[0-9A-Z]{5}$/.test(String(code)) ? String(code) : undefined;
 }
 
-/**
- * Whether a statement of the inbox must be sent again: a serialization failure, a deadlock, or a second lease of a key
- * that a stricter isolation level did not show (unique_violation).
- */
+/** Whether a statement of the inbox must be sent again: another call stored its event meanwhile, or a deadlock. */
 export function isConflict(error: unknown): boolean {
-  return ['40001', '40P01', '23505'].includes(sqlState(error) ?? '');
+  return ['40001', '40P01'].includes(sqlState(error) ?? '');
 }
 
 /** Whether a table, a schema or a function of the inbox does not exist. */
@@ -36,43 +33,11 @@ export function isLeftOpen(error: unknown): boolean {
   return ['2D000', '25001', '25P02'].includes(sqlState(error) ?? '');
 }
 
-/** The error of a connection that came from the pool with an open transaction. Nothing was written over it. */
-export function leftOpen(cause: unknown): Error {
-  return new Error(
-    'A connection of the pool had an open transaction, in which the inbox writes nothing. It was rolled back. Find the code that releases a connection without COMMIT or ROLLBACK, as after an error or a query_timeout.',
-    { cause },
-  );
-}
-
-/** Whether the transaction of an event had ended before its completion. */
-export function isEnded(error: unknown): boolean {
-  return sqlState(error) === TRANSACTION_ENDED;
-}
-
-/** Whether a statement was refused because one before it in the transaction failed. */
-export function isAborted(error: unknown): boolean {
-  return sqlState(error) === '25P02';
-}
-
-/** Whether a savepoint does not exist, because its transaction has ended. */
-export function isNoSavepoint(error: unknown): boolean {
-  return ['3B001', '25P01'].includes(sqlState(error) ?? '');
-}
-
 /** Classes that say nothing about the handler: connection, transaction state, resources, operator, system, internal. */
 const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
 
 /** The transaction is read-only. */
 const READ_ONLY = '25006';
-
-/** The error of a transaction that its handler ended, after which its library sends nothing more. */
-export function endedByHandler(options?: ErrorOptions): HandlerError {
-  return new StablehooksError(
-    'ERR_HANDLER_FAILED',
-    'The handler ended the transaction of its event, and Postgres rolled it back. Return from the handler to commit, throw to roll back, and use a nested transaction or a SAVEPOINT for a part.',
-    options,
-  );
-}
 
 /** The error of a transaction that its handler ended: statements that followed can be committed. */
 export function endedBeforeDone(options?: ErrorOptions): PermanentError {
@@ -93,7 +58,8 @@ export function rolledBackAtCommit(): HandlerError {
 /** Rejects with the error of a statement or COMMIT that ends a transaction, as the handler's if it is the reason. */
 export function rethrowCommitError(error: unknown): never {
   const state = sqlState(error);
-  if (isAborted(error)) {
+  if (state === TRANSACTION_ENDED) throw endedBeforeDone({ cause: error });
+  if (state === '25P02') {
     throw new StablehooksError(
       'ERR_HANDLER_FAILED',
       'A statement failed and the handler caught its error, but Postgres has aborted the transaction. Do not catch the error, or use ON CONFLICT or a SAVEPOINT.',

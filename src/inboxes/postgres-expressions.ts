@@ -6,6 +6,7 @@ export interface Tables {
   readonly events: string;
   readonly poll: string;
   readonly fences: string;
+  readonly steps: string;
 }
 
 /** Quotes the names; the schema must be checked. */
@@ -16,6 +17,7 @@ export function quoteTables(schema: string): Tables {
     events: quote('events'),
     poll: quote('poll'),
     fences: quote('fences'),
+    steps: quote('steps'),
   };
 }
 
@@ -25,12 +27,11 @@ export const span = (parameter: string) => `(${parameter}::double precision * in
 /** The time that is so many ms after the epoch. */
 export const fromMs = (parameter: string) => `(to_timestamp(0) + ${span(parameter)})`;
 export const later = (parameter: string) => `(${CLOCK} + ${span(parameter)})`;
-export const epochMs = (time: string) => `(extract(epoch FROM ${time}) * 1000)`;
+const epochMs = (time: string) => `(extract(epoch FROM ${time}) * 1000)`;
 export const ms = (time: string) => `floor(${epochMs(time)})::double precision`;
-export const msUntil = (time: string) => `ceil(${epochMs(`(${time} - ${CLOCK})`)})`;
 
 /** Kept plans must use the indexes: they can be made while a table is small, and outlive that. */
-export const FUNCTION = 'LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off';
+export const FUNCTION = 'LANGUAGE plpgsql SET enable_seqscan = off';
 
 /** The condition of events that still have to run, which the indexes of due events have. */
 export const isOpen = (row: string) => `(${row}.due_at IS NOT NULL OR ${row}.state = 'parked')`;

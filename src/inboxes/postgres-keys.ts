@@ -2,54 +2,33 @@
  * The SQL of ordering keys. Of the events of a key one is leased at a time; the others wait: they are `received`, due
  * when that lease lapses, and the first of them is due as soon as its event ends.
  *
- * A lock per key serializes these steps in all processes. Each takes it before it locks a row, and several in the order
- * of their numbers, so no two can deadlock. Under a stricter isolation than READ COMMITTED a step does not see what
- * another has committed since it began. There, what makes an event wait also writes the row of the lease, and the unique
- * index allows one lease: the later step fails as a conflict, and the inbox sends it again.
+ * A lock per key serializes these steps in all processes. Each takes it before it locks a row, so no two can deadlock.
  */
 import { FUNCTION, fromMs, history, LAPSED, type Tables } from './postgres-expressions.js';
 
-/** The number of the lock of a key, in a function of the inbox. */
-const lockNumber = ({ schema }: Tables, key: string) =>
-  `hashtextextended('stablehooks ${schema} ' || ${key}, 0)`;
+/** The number of the lock of a key, in a function of the inbox. It is held until the end of the transaction. */
+const lockNumber = ({ schema }: Tables) => `hashtextextended('stablehooks ${schema} ' || event_key, 0)`;
 
 /** Takes the lock of a key if it is free. An expression costs a part of what a statement costs. */
-const tryLock = (tables: Tables) => `pg_try_advisory_xact_lock(${lockNumber(tables, 'event_key')})`;
+const tryLock = (tables: Tables) => `pg_try_advisory_xact_lock(${lockNumber(tables)})`;
 
 /** The functions that need several statements, each of which sees what was committed before it got the lock. */
-export const writeKeyFunctions = (tables: Tables) => `${writeLockKey(tables)}
-${writeClaimKeyed(tables)}
+export const writeKeyFunctions = (tables: Tables) => `${writeClaim(tables)}
 ${writeEndAttempt(tables)}`;
 
-const IS_STRICTER = "current_setting('transaction_isolation') <> 'read committed'";
-
-/** Waits for the lock of a key, which is held until the end of the transaction. */
-const writeLockKey = (
-  tables: Tables,
-) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.lock_key(event_key text) RETURNS void
-  LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $lock$
-BEGIN
-  IF NOT ${IS_STRICTER} THEN
-    PERFORM pg_advisory_xact_lock(${lockNumber(tables, 'event_key')});
-  ELSIF NOT ${tryLock(tables)} THEN
-    -- A call that waits here continues with what was there before, and then fails in any case.
-    RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'Another call has the lock of the ordering key.';
-  END IF;
-END $lock$;`;
-
 /**
- * Claims an event with a key. Three steps, each for what the one before it leaves:
+ * Claims an event with a key, or one that is stored already. Three steps, each for what the one before it leaves:
  *
  * 1. A new event of a free key is inserted as leased, and nothing is read. ON CONFLICT names no column: the index of the
  *    ids and that of the leased keys both count. Under the lock, so the rows that a taker or an end has read do not
- *    change. At a stricter isolation, where a call fails if another has the lock, the next step comes first.
- * 2. An event that waits already is answered without the lock and without a write: repeated deliveries delay no other
- *    call. One statement reads both rows as they were at one time. The call that ends the lease must see that the event
+ *    change.
+ * 2. An event with a key that waits already is answered without the lock and without a write: repeated deliveries delay
+ *    no other call. One statement reads both rows as they were at one time. The call that ends the lease must see that the event
  *    waits: either it waits for this lease, or it began to wait before the lease did, which was under the lock and
  *    therefore committed before the lease could be claimed. In that case it must be due by the end of the lease.
- * 3. Anything else is decided under the lock.
+ * 3. Anything else is decided under the lock of the key, if there is one.
  */
-const writeClaimKeyed = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_keyed(
+const writeClaim = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_event(
     event_id text, event_type text, origin text, lease_ms double precision,
     new_token uuid, event_json text, early boolean, event_key text,
     created_ms double precision, new_traceparent text,
@@ -64,7 +43,7 @@ DECLARE
   holder ${tables.events};
   is_locked boolean;
 BEGIN
-  is_locked := NOT ${IS_STRICTER} AND ${tryLock(tables)};
+  is_locked := event_key IS NOT NULL AND ${tryLock(tables)};
   IF is_locked THEN
     claimed_at := clock_timestamp();
     INSERT INTO ${tables.events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event,
@@ -78,15 +57,17 @@ BEGIN
     traceparent := new_traceparent;
     IF won THEN RETURN; END IF;
   END IF;
-  won := false;
-  state := 'waiting';
-  SELECT found.attempts, ceil(extract(epoch FROM held.due_at - clock_timestamp()) * 1000) INTO attempts, left_ms
-    FROM ${tables.events} AS found JOIN ${tables.events} AS held
-      ON held.key = event_key AND held.state = 'leased' AND held.due_at > clock_timestamp()
-    WHERE found.id = event_id AND found.waiting AND found.key = event_key AND (found.due_at = held.due_at
-      OR found.due_at < held.due_at AND found.updated_at < held.updated_at);
-  IF FOUND THEN RETURN; END IF;
-  IF NOT is_locked THEN PERFORM ${tables.schema}.lock_key(event_key); END IF;
+  IF event_key IS NOT NULL THEN
+    won := false;
+    state := 'waiting';
+    SELECT found.attempts, ceil(extract(epoch FROM held.due_at - clock_timestamp()) * 1000) INTO attempts, left_ms
+      FROM ${tables.events} AS found JOIN ${tables.events} AS held
+        ON held.key = event_key AND held.state = 'leased' AND held.due_at > clock_timestamp()
+      WHERE found.id = event_id AND found.waiting AND found.key = event_key AND (found.due_at = held.due_at
+        OR found.due_at < held.due_at AND found.updated_at < held.updated_at);
+    IF FOUND THEN RETURN; END IF;
+    IF NOT is_locked THEN PERFORM pg_advisory_xact_lock(${lockNumber(tables)}); END IF;
+  END IF;
   SELECT * INTO present FROM ${tables.events} AS found WHERE found.id = event_id FOR UPDATE;
   traceparent := CASE WHEN present.id IS NULL THEN new_traceparent ELSE present.traceparent END;
   claimed_at := clock_timestamp();
@@ -108,9 +89,6 @@ BEGIN
     won := false;
     due := holder.due_at;
     left_ms := ceil(extract(epoch FROM due - claimed_at) * 1000);
-    IF ${IS_STRICTER} THEN
-      UPDATE ${tables.events} AS e SET key = event_key WHERE e.id = holder.id;
-    END IF;
   END IF;
   attempts := attempts + won::integer;
   state := CASE WHEN won THEN 'leased' ELSE 'waiting' END;
@@ -126,33 +104,40 @@ BEGIN
     END IF;
   ELSE
     UPDATE ${tables.events} AS e SET state = CASE WHEN won THEN 'leased' ELSE 'received' END,
-      attempts = claim_keyed.attempts, due_at = due, token = CASE WHEN won THEN new_token END,
+      attempts = claim_event.attempts, due_at = due, token = CASE WHEN won THEN new_token END,
       updated_at = claimed_at, key = event_key, created_at = created, waiting = NOT won,
       history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
     WHERE e.id = event_id;
   END IF;
 END $claim$;`;
 
-/** Ends an attempt, and makes the first event that waits for its key due. Returns whether the lease was not lost. */
+/** Ends an attempt, and makes the first event that waits for its key due. Returns the result; NULL if the lease is lost. */
 const writeEndAttempt = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.end_attempt(
     event_id text, lease_token uuid, event_key text, result text,
-    retry_ms double precision, failure text
-  ) RETURNS boolean ${FUNCTION} AS $end$
+    retry_ms double precision, failure text, max_age_ms double precision
+  ) RETURNS text ${FUNCTION} AS $end$
 DECLARE
   ended_at timestamptz;
   next_id text;
 BEGIN
   IF event_key IS NOT NULL AND NOT ${tryLock(tables)} THEN
-    PERFORM ${tables.schema}.lock_key(event_key);
+    PERFORM pg_advisory_xact_lock(${lockNumber(tables)});
   END IF;
   ended_at := clock_timestamp();
+  IF result = 'later' AND EXISTS (SELECT 1 FROM ${tables.events} AS e
+    WHERE e.id = event_id AND e.received_at <= ended_at - max_age_ms * interval '1 millisecond')
+  THEN
+    result := 'dead';
+    retry_ms := NULL;
+  END IF;
   -- Only a leased event has a token. With a condition on the state as well, the planner can choose to read all rows that
   -- were leased recently.
-  UPDATE ${tables.events} AS e SET state = result, due_at = ended_at + retry_ms * interval '1 millisecond',
-    token = NULL, last_error = failure, updated_at = ended_at, history = ${history('result', 'ended_at', 'failure')}
+  UPDATE ${tables.events} AS e SET state = CASE result WHEN 'later' THEN 'received' ELSE result END,
+    attempts = e.attempts - (result = 'later')::integer, due_at = ended_at + retry_ms * interval '1 millisecond', token = NULL,
+    last_error = failure, updated_at = ended_at, history = ${history('result', 'ended_at', 'failure')}
   WHERE e.id = event_id AND e.token = lease_token;
-  IF NOT FOUND THEN RETURN false; END IF;
-  IF event_key IS NULL THEN RETURN true; END IF;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  IF event_key IS NULL THEN RETURN result; END IF;
   -- Locked: one that is claimed without its key meanwhile no longer waits, and the one behind it is the first.
   SELECT found.id INTO next_id FROM ${tables.events} AS found WHERE found.key = event_key AND found.waiting
     ORDER BY found.created_at, found.received_at LIMIT 1 FOR UPDATE;
@@ -160,5 +145,5 @@ BEGIN
     UPDATE ${tables.events} AS e SET due_at = ended_at, updated_at = ended_at, waiting = false
     WHERE e.id = next_id;
   END IF;
-  RETURN true;
+  RETURN result;
 END $end$;`;

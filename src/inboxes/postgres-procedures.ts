@@ -4,9 +4,9 @@
  *
  * A procedure begins with COMMIT. In a transaction that the app left open on a pooled connection this fails (2D000) before
  * anything is read or written; without it, the inbox would answer what that transaction can still roll back. A procedure
- * that commits can have neither a SET clause nor an EXCEPTION block, so it only calls a function, with qualified names.
+ * that commits can have neither a SET clause nor an EXCEPTION block.
  */
-import { FUNCTION, fromMs, history, LAPSED, type Tables } from './postgres-expressions.js';
+import { history, type Tables } from './postgres-expressions.js';
 import { writeKeyFunctions } from './postgres-keys.js';
 
 /** The SQLSTATE of a COMMIT that the server refused, because the event of the transaction was not marked done. */
@@ -17,105 +17,27 @@ export const LEASE_LOST = 'SH002';
 export const TRANSACTION_ENDED = 'SH003';
 
 /** The setting that has the token of the event of the transaction. */
-const FENCE = 'stablehooks.fence';
+export const FENCE = 'stablehooks.fence';
 /** The setting that has the place of its row in the fences. */
 const FENCE_ROW = 'stablehooks.fence_row';
 
 export const writeFunctions = (tables: Tables) =>
   [
     writeKeyFunctions(tables),
-    writeClaim(tables),
-    writeRecord(tables),
-    writeRun(tables),
     writeFences(tables),
     writeTransactions(tables),
     writeProcedures(tables),
     writeStoredId(tables),
   ].join('\n');
 
-/** Answers wait for the disk, as by default, even where `synchronous_commit` is off. Assigned to a variable: a PERFORM would be a query. */
-const DURABLY = (variable: string) => `IF pg_catalog.current_setting('synchronous_commit') = 'off' THEN
-    ${variable} := pg_catalog.set_config('synchronous_commit', 'on', true);
+/** The isolation level of the role does not matter. Before anything is read: IF would be too late. */
+const BEGIN_STEP = `COMMIT;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;`;
+
+/** Answers wait for the disk, even where `synchronous_commit` is off. Assigned to a variable: a PERFORM would be a query. */
+const DURABLY = (variable: string) => `IF current_setting('synchronous_commit') = 'off' THEN
+    ${variable} := set_config('synchronous_commit', 'on', true);
   END IF;`;
-
-/** Claims an event without a key that is stored already. */
-const writeClaim = ({ schema, events }: Tables) => `  CREATE OR REPLACE FUNCTION ${schema}.claim_stored(
-    event_id text, lease_ms double precision, new_token uuid, early boolean, new_traceparent text,
-    OUT state text, OUT attempts integer, OUT won boolean, OUT left_ms double precision, OUT traceparent text
-  ) ${FUNCTION} AS $claim$
-DECLARE
-  claimed_at timestamptz;
-  e ${events};
-BEGIN
-  SELECT * INTO e FROM ${events} AS found WHERE found.id = event_id FOR UPDATE;
-  traceparent := CASE WHEN e.id IS NULL THEN new_traceparent ELSE e.traceparent END;
-  -- The SELECT can have waited for another claim.
-  claimed_at := clock_timestamp();
-  state := coalesce(e.state, 'leased');
-  attempts := coalesce(e.attempts, 1);
-  -- Only received, leased and failed events have a due time.
-  won := coalesce(e.state IN ('received', 'parked') OR e.due_at <= claimed_at OR e.state = 'failed' AND early, false);
-  IF won THEN
-    attempts := e.attempts + 1;
-    UPDATE ${events} AS found SET state = 'leased', attempts = e.attempts + 1,
-      due_at = claimed_at + lease_ms * interval '1 millisecond',
-      token = new_token, updated_at = claimed_at, key = NULL, created_at = NULL, waiting = NULL,
-      history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
-    WHERE found.id = event_id;
-  ELSE
-    left_ms := ceil(extract(epoch FROM e.due_at - clock_timestamp()) * 1000);
-  END IF;
-END $claim$;`;
-
-/**
- * Stores the new events of a page, and returns the ids and states of all of them as JSON. Inserted in the order of the ids,
- * so two pages cannot deadlock; events of a key are received in the order of the page nevertheless. The text arrays are
- * keys ('' for none) and when the events were created in epoch ms, or empty.
- */
-const writeRecord = ({ schema, events }: Tables) => `  CREATE OR REPLACE FUNCTION ${schema}.record_events(
-    ids text[], types text[], texts text[], new_state text, due_ms double precision,
-    origin text, keys text[], created_ms text[], new_traceparent text
-  ) RETURNS json ${FUNCTION} AS $record$
-DECLARE
-  answer json;
-  is_open boolean;
-BEGIN
-  WITH page AS (
-    SELECT id, type, event, CASE WHEN key <> '' THEN key END AS key, created, position
-    FROM ROWS FROM (unnest(ids), unnest(types), unnest(texts), unnest(keys), unnest(created_ms))
-      WITH ORDINALITY AS one (id, type, event, key, created, position)
-  ), recorded AS (
-    INSERT INTO ${events} (id, type, state, source, due_at, event, traceparent, key, created_at, received_at)
-    SELECT id, type, new_state, origin, clock_timestamp() + due_ms * interval '1 millisecond', event, new_traceparent,
-      key, CASE WHEN key IS NOT NULL THEN ${fromMs('created')} END,
-      CASE WHEN key IS NULL THEN clock_timestamp()
-        ELSE now() + (position::double precision * interval '1 microsecond') END
-    FROM page ORDER BY id COLLATE "C", position
-    ON CONFLICT (id) DO NOTHING RETURNING id
-  ), known AS (
-    SELECT id, 'new' AS state FROM recorded UNION ALL
-    SELECT e.id, e.state FROM ${events} AS e WHERE e.id = ANY (ids)
-  )
-  SELECT json_agg(json_build_array(known.id, known.state)), bool_or(known.state IN ('received', 'leased'))
-    INTO answer, is_open FROM known;
-  -- A claim that commits asynchronously can have stored it, and the answer promises that it is stored.
-  IF is_open THEN PERFORM pg_logical_emit_message(true, 'stablehooks', ''); END IF;
-  RETURN answer;
-END $record$;`;
-
-/** Runs a statement of the inbox, in which the parameters are `$1[1]`, `$1[2]` …, and returns its rows as JSON. */
-const writeRun = ({ schema }: Tables) => `  CREATE OR REPLACE FUNCTION ${schema}.run_statement(
-    statement text, parameters text[]
-  ) RETURNS json LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $run$
-DECLARE
-  one record;
-  rows json[] := '{}';
-BEGIN
-  FOR one IN EXECUTE statement USING parameters LOOP
-    rows := rows || row_to_json(one);
-  END LOOP;
-  RETURN array_to_json(rows);
-END $run$;`;
 
 /**
  * A transaction inserts a row into the fences, whose deferred trigger refuses COMMIT until the completion clears a setting
@@ -125,7 +47,7 @@ END $run$;`;
 const writeFences = ({ schema, fences }: Tables) => `
   CREATE OR REPLACE FUNCTION ${schema}.refuse_commit() RETURNS trigger LANGUAGE plpgsql AS $refuse$
 BEGIN
-  IF pg_catalog.current_setting('${FENCE}', true) = NEW.token::text THEN
+  IF current_setting('${FENCE}', true) = NEW.token::text THEN
     RAISE EXCEPTION USING ERRCODE = '${COMMIT_REFUSED}',
       MESSAGE = 'The handler ended the transaction of its event, and the server rolled it back. Do not send COMMIT, END or PREPARE TRANSACTION in a handler: return to commit, and use a savepoint or a nested transaction for a part.',
       HINT = 'SET CONSTRAINTS ALL IMMEDIATE raises this as well: name your own constraints.';
@@ -154,40 +76,40 @@ const writeTransactions = ({ schema, events, fences }: Tables) => `
 DECLARE
   left_ms bigint;
   row_id tid;
-  statement_limit text := pg_catalog.current_setting('statement_timeout');
-  seqscan text := pg_catalog.current_setting('enable_seqscan');
-  ignored text := pg_catalog.set_config('enable_seqscan', 'off', true);
+  statement_limit text := current_setting('statement_timeout');
+  seqscan text := current_setting('enable_seqscan');
+  ignored text := set_config('enable_seqscan', 'off', true);
 BEGIN
-  IF pg_catalog.txid_current_if_assigned() IS NOT NULL THEN
+  IF txid_current_if_assigned() IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'active_sql_transaction',
       MESSAGE = 'The connection has an open transaction that has written something.';
   END IF;
-  SELECT pg_catalog.ceil(pg_catalog.date_part('epoch', e.due_at - pg_catalog.clock_timestamp()) * 1000)::bigint INTO left_ms
+  SELECT ceil(date_part('epoch', e.due_at - clock_timestamp()) * 1000)::bigint INTO left_ms
     FROM ${events} AS e WHERE e.id = event_id AND e.token = lease_token;
   IF left_ms IS NULL THEN
     RAISE EXCEPTION USING ERRCODE = '${LEASE_LOST}', MESSAGE = 'The lease is lost.';
   END IF;
   left_ms := greatest(1000, left_ms);
   INSERT INTO ${fences} (token) VALUES (lease_token) RETURNING ctid INTO row_id;
-  ignored := pg_catalog.set_config('${FENCE}', lease_token::text, true);
-  ignored := pg_catalog.set_config('${FENCE_ROW}', row_id::text, true);
-  ignored := pg_catalog.set_config('enable_seqscan', seqscan, true);
-  ignored := pg_catalog.set_config('idle_in_transaction_session_timeout', left_ms::text, true);
-  IF statement_limit = '0' OR pg_catalog.date_part('epoch', statement_limit::interval) * 1000 > left_ms THEN
-    ignored := pg_catalog.set_config('statement_timeout', left_ms::text, true);
+  ignored := set_config('${FENCE}', lease_token::text, true);
+  ignored := set_config('${FENCE_ROW}', row_id::text, true);
+  ignored := set_config('enable_seqscan', seqscan, true);
+  ignored := set_config('idle_in_transaction_session_timeout', left_ms::text, true);
+  IF statement_limit = '0' OR date_part('epoch', statement_limit::interval) * 1000 > left_ms THEN
+    ignored := set_config('statement_timeout', left_ms::text, true);
   END IF;
-  IF pg_catalog.current_setting('transaction_timeout', true) = '0' THEN
-    ignored := pg_catalog.set_config('transaction_timeout', least(left_ms + 1000, 2147483647)::text, true);
+  IF current_setting('transaction_timeout', true) = '0' THEN
+    ignored := set_config('transaction_timeout', least(left_ms + 1000, 2147483647)::text, true);
   END IF;
 END $begin$;
   CREATE OR REPLACE PROCEDURE ${schema}.complete_transaction(event_id text, lease_token uuid, event_key text)
   LANGUAGE plpgsql AS $complete$
 DECLARE
-  done_at timestamptz := pg_catalog.clock_timestamp();
+  done_at timestamptz := clock_timestamp();
   is_done boolean;
-  ignored text := pg_catalog.set_config('enable_seqscan', 'off', true);
+  ignored text := set_config('enable_seqscan', 'off', true);
 BEGIN
-  IF pg_catalog.current_setting('${FENCE}', true) IS DISTINCT FROM lease_token::text THEN
+  IF current_setting('${FENCE}', true) IS DISTINCT FROM lease_token::text THEN
     RAISE EXCEPTION USING ERRCODE = '${TRANSACTION_ENDED}',
       MESSAGE = 'The transaction of the event has ended before its completion.';
   END IF;
@@ -197,16 +119,17 @@ BEGIN
     WHERE e.id = event_id AND e.token = lease_token;
     is_done := FOUND;
   ELSE
-    is_done := ${schema}.end_attempt(event_id, lease_token, event_key, 'done', NULL, NULL);
+    is_done := ${schema}.end_attempt(event_id, lease_token, event_key, 'done', NULL, NULL, NULL) IS NOT NULL;
   END IF;
   IF NOT is_done THEN
     RAISE EXCEPTION USING ERRCODE = '${LEASE_LOST}', MESSAGE = 'The lease is lost.';
   END IF;
-  DELETE FROM ${fences} WHERE ctid = pg_catalog.current_setting('${FENCE_ROW}')::tid;
-  ignored := pg_catalog.set_config('${FENCE}', '', true);
+  DELETE FROM ${fences} WHERE ctid = current_setting('${FENCE_ROW}')::tid;
+  ignored := set_config('${FENCE}', '', true);
   ${DURABLY('ignored')}
 END $complete$;`;
 
+/** Of `run`, the parameters are `$1[1]`, `$1[2]` … in the statement, whose rows it returns as JSON. */
 const writeProcedures = ({ schema, events }: Tables) => `
   CREATE OR REPLACE PROCEDURE ${schema}.claim(
     event_id text, event_type text, origin text, lease_ms double precision, new_token uuid, event_json text,
@@ -216,64 +139,56 @@ const writeProcedures = ({ schema, events }: Tables) => `
 DECLARE
   claimed_at timestamptz;
 BEGIN
-  COMMIT;
+  ${BEGIN_STEP}
   IF is_async THEN
-    result := pg_catalog.set_config('synchronous_commit', 'off', true);
+    result := set_config('synchronous_commit', 'off', true);
   ELSE
     ${DURABLY('result')}
   END IF;
-  IF event_key IS NOT NULL THEN
-    SELECT CASE WHEN c.won THEN 'claimed' ELSE c.state END, c.attempts, c.left_ms, c.traceparent
-      INTO result, attempts, wait, traceparent FROM ${schema}.claim_keyed(
-        event_id, event_type, origin, lease_ms, new_token, event_json, early, event_key, created_ms, new_traceparent) AS c;
-    RETURN;
+  IF event_key IS NULL THEN
+    claimed_at := clock_timestamp();
+    INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event, traceparent)
+    VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at,
+      claimed_at + lease_ms * interval '1 millisecond', new_token, event_json, new_traceparent)
+    ON CONFLICT (id) DO NOTHING;
+    IF FOUND THEN
+      result := 'claimed';
+      attempts := 1;
+      traceparent := new_traceparent;
+      RETURN;
+    END IF;
   END IF;
-  claimed_at := pg_catalog.clock_timestamp();
-  INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event, traceparent)
-  VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at,
-    claimed_at OPERATOR(pg_catalog.+) pg_catalog.make_interval(secs => lease_ms OPERATOR(pg_catalog./) 1000),
-    new_token, event_json, new_traceparent)
-  ON CONFLICT (id) DO NOTHING;
-  result := 'claimed';
-  attempts := 1;
-  traceparent := new_traceparent;
-  IF NOT FOUND THEN
-    SELECT CASE WHEN c.won THEN 'claimed' ELSE c.state END, c.attempts, c.left_ms, c.traceparent
-      INTO result, attempts, wait, traceparent
-      FROM ${schema}.claim_stored(event_id, lease_ms, new_token, early, new_traceparent) AS c;
-  END IF;
+  SELECT CASE WHEN c.won THEN 'claimed' ELSE c.state END, c.attempts, c.left_ms, c.traceparent
+    INTO result, attempts, wait, traceparent FROM ${schema}.claim_event(
+      event_id, event_type, origin, lease_ms, new_token, event_json, early, event_key, created_ms, new_traceparent) AS c;
 END $claim$;
   CREATE OR REPLACE PROCEDURE ${schema}.finish(
     event_id text, lease_token uuid, event_key text, result text, retry_ms double precision, failure text,
-    INOUT ended text
+    max_age_ms double precision, INOUT ended text
   ) LANGUAGE plpgsql AS $finish$
 BEGIN
-  COMMIT;
+  ${BEGIN_STEP}
   ${DURABLY('ended')}
-  ended := CASE WHEN ${schema}.end_attempt(event_id, lease_token, event_key, result, retry_ms, failure)
-    THEN 'ended' ELSE 'lost' END;
+  ended := ${schema}.end_attempt(event_id, lease_token, event_key, result, retry_ms, failure, max_age_ms);
 END $finish$;
-  CREATE OR REPLACE PROCEDURE ${schema}.record(
-    ids text[], types text[], texts text[], new_state text, due_ms double precision,
-    origin text, keys text[], created_ms text[], new_traceparent text, INOUT answer text
-  ) LANGUAGE plpgsql AS $record$
-BEGIN
-  COMMIT;
-  ${DURABLY('answer')}
-  answer := ${schema}.record_events(ids, types, texts, new_state, due_ms, origin, keys, created_ms, new_traceparent);
-END $record$;
   CREATE OR REPLACE PROCEDURE ${schema}.run(statement text, parameters text[], INOUT answer text)
   LANGUAGE plpgsql AS $run$
+DECLARE
+  one record;
+  rows json[] := '{}';
 BEGIN
-  COMMIT;
+  ${BEGIN_STEP}
   ${DURABLY('answer')}
-  answer := ${schema}.run_statement(statement, parameters);
+  FOR one IN EXECUTE statement USING parameters LOOP
+    rows := rows || row_to_json(one);
+  END LOOP;
+  answer := array_to_json(rows);
 END $run$;`;
 
 /** The id that a stored text has; NULL if the text is not the JSON of an event. Only the id is decoded: a payload can have \u0000. */
 const writeStoredId = ({ schema }: Tables) => `
   CREATE OR REPLACE FUNCTION ${schema}.stored_id(event_json text) RETURNS text
-  LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $stored$
+  LANGUAGE plpgsql IMMUTABLE AS $stored$
 BEGIN
   RETURN (event_json::json -> 'id') #>> '{}';
 EXCEPTION WHEN data_exception THEN

@@ -1,5 +1,5 @@
-import { readOptions, rule } from '../core/options.js';
-import type { readListOptions, Selection } from './operation-options.js';
+import { readOptions } from '../core/options.js';
+import { INBOX_STATES } from '../core/ports.js';
 import { type PgLike, QUERIES_RULE } from './postgres-client.js';
 import {
   CLOCK,
@@ -13,8 +13,17 @@ import {
   span,
   type Tables,
 } from './postgres-expressions.js';
-import { writeFunctions } from './postgres-procedures.js';
-import { type ConditionSql, type SqlPart, toWhere, writeList } from './selection.js';
+import { FENCE, writeFunctions } from './postgres-procedures.js';
+import {
+  type ConditionSql,
+  type Limited,
+  type PageQuery,
+  type Selection,
+  type SqlPart,
+  toWhere,
+  writeList,
+} from './selection.js';
+import { nameRule } from './server-inbox.js';
 
 /** Options of everything that needs to know where the tables are. */
 export interface PostgresSchemaOptions {
@@ -28,11 +37,7 @@ export interface PostgresSchemaOptions {
 }
 
 /** The rule of {@link PostgresSchemaOptions.schema}. */
-export const SCHEMA_RULE = rule<string>(
-  'letters, digits and underscores, at most 63 characters, and must not start with a digit',
-  (value) => typeof value === 'string' && /^[A-Za-z_][A-Za-z0-9_]{0,62}$/.test(value),
-  'stablehooks',
-);
+export const SCHEMA_RULE = nameRule(63);
 
 /**
  * Returns the SQL that creates the tables, one statement per element, for apps that run migrations themselves.
@@ -51,10 +56,10 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
  * Each migration is one block, which is atomic, and which first looks for what it creates last: most starts lock nothing.
  *
  * `event` is text: jsonb refuses \u0000, and json would parse the event once more. The index of the states grows with the
- * table, and that of the pruned events when events are pruned; the others hold only events that are not done yet.
+ * table; the others hold only events that are not done or not pruned yet.
  */
 function writeMigrations(tables: Tables): readonly string[] {
-  const { schema, events, poll, fences } = tables;
+  const { schema, events, poll, fences, steps } = tables;
   return [
     // CREATE SCHEMA IF NOT EXISTS needs the right to create one even where the schema exists.
     `DO $schema$ BEGIN
@@ -88,18 +93,23 @@ IF to_regclass('${fences}') IS NULL THEN
   CREATE INDEX events_state ON ${events} (state, received_at) INCLUDE (updated_at);
   CREATE INDEX events_due ON ${events} (type, ${dueOf('events')}, received_at) WHERE ${isOpen('events')};
   CREATE INDEX events_whole ON ${events} (updated_at) WHERE state = 'done' AND event IS NOT NULL;
-  CREATE INDEX events_pruned ON ${events} (updated_at) WHERE state = 'done' AND event IS NULL;
   CREATE UNIQUE INDEX events_leased_key ON ${events} (key) WHERE state = 'leased' AND key IS NOT NULL;
   CREATE INDEX events_waiting ON ${events} (key, created_at, received_at) WHERE waiting;
+  CREATE TABLE ${steps} (
+    event_id text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    number bigint GENERATED ALWAYS AS IDENTITY,
+    attempt integer NOT NULL,
+    stored_at timestamp with time zone NOT NULL,
+    result text,
+    PRIMARY KEY (event_id, name)
+  );
+  CREATE INDEX steps_unknown ON ${steps} (event_id) WHERE result IS NULL;
   CREATE TABLE ${poll} (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     holder text NOT NULL,
     lease_until timestamp with time zone NOT NULL,
-    since bigint,
-    watermark bigint,
-    gaps text NOT NULL DEFAULT '[]',
-    list_limit integer NOT NULL DEFAULT 0,
-    oldest text
+    state text
   );
 ${writeFunctions(tables)}
 END IF;
@@ -133,11 +143,6 @@ ${writeMigrations(tables).join(';\n')};
 END $migration$`);
 }
 
-interface Limited {
-  readonly selection: Selection;
-  readonly limit: number;
-}
-
 /** The part as a statement of Postgres, with `$1` for its first value. */
 function numbered({ text, values }: SqlPart): SqlPart {
   let count = 0;
@@ -145,16 +150,15 @@ function numbered({ text, values }: SqlPart): SqlPart {
 }
 
 /** Returns every statement of the inbox for a checked schema; each is atomic at READ COMMITTED and uses the server's clock. */
-export function writeStatements(name: string) {
+export function writeStatements(name: string, { isAsync }: { readonly isAsync: boolean }) {
   const tables = quoteTables(name);
-  const { schema, events, poll } = tables;
+  const { schema, events, poll, steps } = tables;
   // Returned columns have names of one word: data layers can be told to rename others, as to camel case.
   const record = `id, type, state, attempts, source, key, traceparent, last_error AS error, event AS json,
   history::text AS history,
   ${ms('received_at')} AS received, ${ms('updated_at')} AS updated, ${ms('due_at')} AS due`;
-  const pollState = `since::double precision AS since, watermark::double precision AS watermark, gaps,
-  list_limit AS "limit", oldest`;
   const conditions: ConditionSql = {
+    known: `NOT EXISTS (SELECT 1 FROM ${steps} AS s WHERE s.event_id = events.id AND s.result IS NULL)`,
     ids: 'id = ANY (?::text[])',
     type: 'type = ?::text',
     key: 'key = ?::text',
@@ -162,6 +166,7 @@ export function writeStatements(name: string) {
     receivedUntil: `received_at < ${fromMs('?')}`,
     updatedSince: `updated_at >= ${fromMs('?')}`,
     updatedUntil: `updated_at < ${fromMs('?')}`,
+    dueUntil: `due_at < ${fromMs('?')}`,
     error: 'position(?::text IN last_error) > 0',
     damaged: `state <> 'done' AND ${schema}.stored_id(event) IS DISTINCT FROM id`,
   };
@@ -177,11 +182,6 @@ export function writeStatements(name: string) {
       values: [...first, ...values],
     });
   };
-  /** A value of the done events that are not pruned, and of those that are: each is read from an index of its own. */
-  const doneRows = (value: string) =>
-    ['IS NOT NULL', 'IS NULL'].map(
-      (has) => `(SELECT ${value} FROM ${events} WHERE state = 'done' AND event ${has})`,
-    );
   /** The due events of a type, the longest due first. */
   const due = `FROM ${events} AS e
     WHERE e.type = of_type.type COLLATE "C" AND ${isOpen('e')} AND ${dueOf('e')} <= now()
@@ -190,18 +190,37 @@ export function writeStatements(name: string) {
   return {
     /**
      * id, type, source, leaseMs, token, event, early, key or null, when the event was created in epoch ms or null, traceparent
-     * or null, whether the claim need not wait for the disk. A claim that does not win writes nothing.
+     * or null. It need not wait for the disk before a transaction that does. A claim that does not win writes nothing.
      */
-    claim: `CALL ${schema}.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, NULL, NULL, NULL, NULL)`,
+    claim: `CALL ${schema}.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, ${isAsync}, NULL, NULL, NULL, NULL)`,
 
     /** id, token, key or null, the new state, retryAfterMs or null, error or null */
-    finish: `CALL ${schema}.finish($1, $2, $3, $4, $5, $6, NULL)`,
+    finish: `CALL ${schema}.finish($1, $2, $3, $4, $5, $6, $7, NULL)`,
 
     /**
-     * ids, types, events, the state of new events, dueInMs or null, source, keys, created, traceparent or null: the function
-     * record_events describes them.
+     * ids, types, events, the state of new events, dueInMs or null, source, keys ('' for none) and when the events were
+     * created in epoch ms, or empty, traceparent or null. Inserted in the order of the ids, so two pages cannot deadlock;
+     * events of a key are received in the order of the page nevertheless. An event that another call stores at the same time
+     * is updated, which changes nothing, to read its state. A claim that commits asynchronously can have stored an event, and
+     * the answer promises that it is stored: the message is something to wait for.
      */
-    record: `CALL ${schema}.record($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL)`,
+    record: `WITH page AS (
+  SELECT id, type, event, nullif(key, '') AS key, created, position
+  FROM ROWS FROM (unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($7::text[]), unnest($8::text[]))
+    WITH ORDINALITY AS one (id, type, event, key, created, position)
+), known AS (
+  SELECT id, state FROM ${events} WHERE id = ANY ($1::text[])
+), recorded AS (
+  INSERT INTO ${events} (id, type, state, source, due_at, event, traceparent, key, created_at, received_at)
+  SELECT id, type, $4::text, $6::text, ${later('$5')}, event, $9::text, key,
+    CASE WHEN key IS NOT NULL THEN ${fromMs('created')} END,
+    CASE WHEN key IS NULL THEN ${CLOCK} ELSE now() + ${span('position * 0.001')} END
+  FROM page WHERE id NOT IN (SELECT id FROM known) ORDER BY id COLLATE "C", position
+  ON CONFLICT (id) DO UPDATE SET id = excluded.id RETURNING id, CASE xmax WHEN 0 THEN 'new' ELSE state END AS result
+)
+SELECT id, result, NULL AS flushed FROM recorded UNION ALL
+SELECT id, state, CASE WHEN state IN ('received', 'leased') THEN pg_logical_emit_message(true, 'stablehooks', '')::text END
+FROM known`,
 
     /** A statement with \`$1\`, \`$2\` … and its values: commits it, and answers with its rows as JSON. */
     run: `CALL ${schema}.run($1, $2, NULL)`,
@@ -211,6 +230,9 @@ export function writeStatements(name: string) {
 
     /** id, token, key or null. The last statement of a transaction. */
     complete: `CALL ${schema}.complete_transaction($1, $2, $3)`,
+
+    /** token. Has a row in any other transaction than that of the event. */
+    hasEnded: `SELECT 1 AS ended WHERE current_setting('${FENCE}', true) IS DISTINCT FROM $1::text`,
 
     /** id */
     isDone: `SELECT id FROM ${events} WHERE id = $1::text AND state = 'done'`,
@@ -242,27 +264,19 @@ SELECT taken.id, taken.event AS json FROM found JOIN taken ON found.id = taken.i
 VALUES ($1::text, ${later('$2')})
 ON CONFLICT (only_row) DO UPDATE SET holder = excluded.holder, lease_until = ${later('$2')}
 WHERE p.holder = excluded.holder OR p.lease_until <= ${CLOCK}
-RETURNING ${pollState}`,
+RETURNING state`,
 
-    /** holder, leaseMs, since or null, watermark or null, gaps, limit, oldest or null */
-    savePoll: `UPDATE ${poll} SET lease_until = ${later('$2')}, since = $3::bigint, watermark = $4::bigint,
-  gaps = $5::text, list_limit = $6::int, oldest = $7::text
-WHERE holder = $1::text RETURNING holder`,
+    /** holder, leaseMs, the state */
+    savePoll: `UPDATE ${poll} SET lease_until = ${later('$2')}, state = $3::text WHERE holder = $1::text RETURNING holder`,
 
-    pollState: `SELECT ${pollState} FROM ${poll}`,
-
-    lastPoller: `SELECT holder FROM ${poll}`,
+    poll: `SELECT holder, state FROM ${poll}`,
 
     /** id */
     find: `SELECT ${record} FROM ${events} WHERE id = $1::text`,
 
-    /** id */
-    has: `SELECT id FROM ${events} WHERE id = $1::text`,
+    list: (query: PageQuery) => numbered(writeList(query, { columns: record, events, sql: conditions })),
 
-    list: (options: ReturnType<typeof readListOptions>) =>
-      numbered(writeList(options, { columns: record, events, sql: conditions })),
-
-    countSelected(selection: Selection) {
+    count(selection: Selection = { states: INBOX_STATES }): SqlPart {
       const { text, values } = toWhere(selection, conditions);
       return numbered({
         text: `SELECT state, count(*)::double precision AS count, ${ms('min(updated_at)')} AS oldest
@@ -270,15 +284,6 @@ FROM ${events} WHERE ${text} GROUP BY state`,
         values,
       });
     },
-
-    // Most events are done. To count the entries of a small index, and to look up its least, takes a part of the time
-    // that grouping all rows takes.
-    count: `SELECT state, count::double precision AS count, ${ms('oldest')} AS oldest FROM (
-  SELECT state, count(*) AS count, min(updated_at) AS oldest FROM ${events}
-  WHERE state = ANY ('{received,leased,failed,dead,parked}') GROUP BY state
-  UNION ALL SELECT 'done', ${doneRows('count(*)').join(` + `)},
-    least(${doneRows('min(updated_at)')})
-) AS counted`,
 
     requeue: (which: Limited) =>
       update(`state = 'received', attempts = 0, due_at = ${CLOCK}, updated_at = ${CLOCK}`, which),
@@ -306,6 +311,42 @@ FROM ${events} WHERE ${text} GROUP BY state`,
       AND updated_at <= (now() - ${span('$1')})
     ORDER BY updated_at LIMIT $2::int FOR UPDATE SKIP LOCKED))
   RETURNING id
-) SELECT count(*)::double precision AS pruned FROM pruned`,
+), forgotten AS (
+  DELETE FROM ${steps} WHERE event_id = ANY (ARRAY (SELECT id FROM pruned))
+) SELECT count(*)::double precision AS count FROM pruned`,
+
+    /** id, the token of the lease that it must have or null. One row without a name for an event without steps. */
+    steps: `SELECT s.name, s.attempt, ${ms('s.stored_at')} AS at, s.result
+FROM ${events} AS e LEFT JOIN ${steps} AS s ON s.event_id = e.id
+WHERE e.id = $1::text AND ($2::uuid IS NULL OR e.token = $2::uuid) ORDER BY s.number`,
+
+    /**
+     * id, token, name, result, and whether it begins, ends or forgets the step. Reads the row of the event without a lock, which the transaction of the handler can
+     * have: of two processes that each believe to have the lease, the primary key lets one begin a step.
+     */
+    saveStep: `WITH leased AS (
+  SELECT id, attempts FROM ${events} WHERE id = $1::text AND token = $2::uuid
+), forgotten AS (
+  DELETE FROM ${steps} USING leased WHERE event_id = id AND name = $3::text AND result IS NULL AND $5::text = 'forgets'
+  RETURNING name
+), saved AS (
+  INSERT INTO ${steps} AS s (event_id, name, attempt, stored_at, result)
+  SELECT id, $3::text, attempts, ${CLOCK}, CASE $5::text WHEN 'ends' THEN $4::text END FROM leased
+  WHERE $5::text <> 'forgets'
+  ON CONFLICT (event_id, name) DO UPDATE
+    SET attempt = excluded.attempt, stored_at = excluded.stored_at, result = excluded.result
+    WHERE s.result IS NULL AND excluded.result IS NOT NULL
+  RETURNING name
+) SELECT name FROM forgotten UNION ALL SELECT name FROM saved`,
+
+    /** id, the names of the steps that are done, and of those to forget */
+    stateSteps: `WITH unknown AS (
+  SELECT s.name FROM ${steps} AS s JOIN ${events} AS e ON e.id = s.event_id
+  WHERE e.id = $1::text AND e.state IN ('failed', 'dead') AND s.result IS NULL
+), done AS (
+  UPDATE ${steps} SET result = '' WHERE event_id = $1::text AND name IN (SELECT name FROM unknown) AND name = ANY ($2::text[])
+)
+DELETE FROM ${steps} WHERE event_id = $1::text AND name IN (SELECT name FROM unknown) AND name = ANY ($3::text[])
+RETURNING name`,
   } as const;
 }

@@ -1,6 +1,8 @@
 /**
  * Every key begins with KEYS[1], a hash tag, so a cluster keeps all of them on one shard: `:event:<id>` a hash,
- * `:json:<id>` the JSON of the event, `:history:<id>` a list of its attempts (keys of their own keep the hash compact);
+ * `:json:<id>` the JSON of the event, `:history:<id>` a list of its attempts (keys of their own keep the hash compact),
+ * `:steps:<id>` a hash of its steps by name, each as the attempt, the time in microseconds, the id of the call that stored it, and `=` with
+ * the result or `-` for none;
  * sorted sets of ids: `:in:<state>` by receivedAt, `:since:<state>` by updatedAt, `:due:<type>` by dueAt, with the parked
  * events in front of it, `:whole` by updatedAt (done events with JSON); `:poll` a hash, with the state of the poller as
  * JSON in one field.
@@ -22,6 +24,7 @@ local NOW = text(now)
 local function eventKey(id) return base .. ':event:' .. id end
 local function jsonKey(id) return base .. ':json:' .. id end
 local function historyKey(id) return base .. ':history:' .. id end
+local function stepsKey(id) return base .. ':steps:' .. id end
 
 local function answer(list)
   if #list == 0 then return '[]' end
@@ -98,16 +101,19 @@ const RECORD = `
 -- among those that are received in this step.
 local function turnOf(receivedAt, created, index)
   local micros = receivedAt == NOW and tonumber(time[2]) % 1000 or 0
-  return created .. receivedAt .. string.format('%03d%06d', micros, index)
+  -- Digits that sort by it: the ms since the year -1200.
+  local since = string.format('%015.0f', tonumber(created) + 1e14)
+  return since .. receivedAt .. string.format('%03d%06d', micros, index)
 end
 
 -- What is empty is none; \`traceparent\` is stored here and never changes.
 local function record(id, eventType, source, json, traceparent, key, created, index)
-  local event = { id = id, type = eventType, receivedAt = NOW, attempts = 0, key = key, traceparent = traceparent }
+  local event = { id = id, type = eventType, receivedAt = NOW, attempts = 0, key = key,
+    traceparent = traceparent ~= '' and traceparent }
   if key then event.turn = turnOf(NOW, created, index) end
   redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'attempts', '0', 'receivedAt', NOW,
     unpack(key and { 'key', key, 'turn', event.turn } or {}))
-  if traceparent ~= '' then redis.call('HSET', eventKey(id), 'traceparent', traceparent) end
+  if event.traceparent then redis.call('HSET', eventKey(id), 'traceparent', traceparent) end
   redis.call('SET', jsonKey(id), json)
   return event
 end
@@ -129,28 +135,6 @@ local function wait(event, due)
 end
 `;
 
-/** The end of an attempt. */
-const SETTLE = `
--- Makes the event due that waits for a key and was created first.
-local function dueNext(key)
-  local first = redis.call('ZPOPMIN', waitingKey(key))[1]
-  if first then move(load(string.match(first, ':(.*)')), 'received', now) end
-end
-
--- Ends the attempt of a lease that is not lost. A client that lost the reply can send the same call again.
-local function settle(id, token, call, to, due, err)
-  local event = load(id)
-  if not event or event.state ~= 'leased' or event.token ~= token then
-    if event and redis.call('HGET', eventKey(id), 'call') == call then return '["1"]' end
-    return '[]'
-  end
-  ended(event, NOW, to, err)
-  if err then move(event, to, due, 'call', call, 'lastError', err) else move(event, to, due, 'call', call) end
-  if event.key then dueNext(event.key) end
-  return '["1"]'
-end
-`;
-
 /** A record for operators. */
 const READ = `
 local function read(id)
@@ -165,30 +149,28 @@ end
 `;
 
 /**
- * Each script is atomic. It returns a JSON array of strings, because the client of Upstash parses other
- * replies in its own way.
+ * Each script is atomic. Its values are texts, empty for none, and a list follows its length. It returns its rows as JSON,
+ * because the client of Upstash parses other replies in its own way.
  */
 const BODIES = {
-  /**
-   * id, type, source, leaseMs, token, event, '1' if early, traceparent or '', and with a key: key, created → the state
-   * of the claim, the attempt or the ms left, and of one that is claimed the traceparent that is stored or ''
-   */
+  /** id, type, source, leaseMs, token, event, '1' if early, key, created, traceparent */
   claim: `${RECORD}${WAIT}
-local id, leaseUntil, token, key = ARGV[1], now + tonumber(ARGV[4]), ARGV[5], ARGV[9]
+local id, leaseUntil, token, key = ARGV[1], now + tonumber(ARGV[4]), ARGV[5], ARGV[8] ~= '' and ARGV[8] or nil
 local event = load(id)
 local state = event and event.state
-if state == 'done' or state == 'dead' then return answer({ state, '0' }) end
+if state == 'done' or state == 'dead' then return answer({ { result = state } }) end
+local function claimed(attempt)
+  return answer({ { result = 'claimed', attempts = attempt, traceparent = event.traceparent or cjson.null } })
+end
 -- A client that lost the reply sends the same claim again.
-if state == 'leased' and event.token == token then
-  return answer({ 'claimed', event.attempts, event.traceparent or '' })
-end
+if state == 'leased' and event.token == token then return claimed(event.attempts) end
 if (state == 'leased' or (state == 'failed' and ARGV[7] ~= '1')) and event.due > now then
-  return answer({ state, text(event.due - now) })
+  return answer({ { result = state, wait = event.due - now } })
 end
-if not event then event = record(id, ARGV[2], ARGV[3], ARGV[6], ARGV[8], key, ARGV[10], 0)
+if not event then event = record(id, ARGV[2], ARGV[3], ARGV[6], ARGV[10], key, ARGV[9], 0)
 elseif event.key ~= key then
   if event.key then leaveKey(event) end
-  event.key, event.turn = key, event.turn or turnOf(event.receivedAt, ARGV[10], 0)
+  event.key, event.turn = key, event.turn or key and turnOf(event.receivedAt, ARGV[9], 0)
   if key then redis.call('HSET', eventKey(id), 'key', key, 'turn', event.turn)
   else redis.call('HDEL', eventKey(id), 'key') end
 end
@@ -196,36 +178,47 @@ local holder = key and holderOf(key)
 if holder and holder.id ~= id then
   if holder.due > now then
     wait(event, holder.due)
-    return answer({ 'waiting', text(holder.due - now) })
+    return answer({ { result = 'waiting', wait = holder.due - now } })
   end
   wait(holder, leaseUntil)
 end
 if state == 'leased' then ended(event, text(event.due), 'lapsed') end
 local attempt = text(event.attempts + 1)
 move(event, 'leased', leaseUntil, 'token', token, 'attempts', attempt)
-return answer({ 'claimed', attempt, event.traceparent or '' })`,
+return claimed(attempt)`,
 
-  /** id, token, the call → whether it was settled */
-  complete: `${SETTLE}
-return settle(ARGV[1], ARGV[2], ARGV[3], 'done')`,
+  /** id, token, key, the result, retryAfterMs, error, maxAgeMs, the call. A client that lost the reply sends the same call again. */
+  finish: `
+local id, token, result, retryAfterMs, call = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5]), ARGV[8]
+local event = load(id)
+if not event or event.state ~= 'leased' or event.token ~= token then
+  if event and redis.call('HGET', eventKey(id), 'call') == call then return answer({ { ended = event.state } }) end
+  return '[]'
+end
+local maxAgeMs = tonumber(ARGV[7])
+if maxAgeMs and tonumber(event.receivedAt) <= now - maxAgeMs then result, retryAfterMs = 'dead', nil end
+local err = result ~= 'done' and ARGV[6] or nil
+ended(event, NOW, result, err)
+local fields = err and { 'lastError', err } or {}
+local to = result
+if result == 'later' then
+  to = 'received'
+  fields[3], fields[4] = 'attempts', text(event.attempts - 1)
+end
+move(event, to, retryAfterMs and now + retryAfterMs, 'call', call, unpack(fields))
+-- Of the events that wait for its key, the one that was created first is due.
+local first = event.key and redis.call('ZPOPMIN', waitingKey(event.key))[1]
+if first then move(load(string.match(first, ':(.*)')), 'received', now) end
+return answer({ { ended = result } })`,
 
-  /** id, token, the call, retryAfterMs or '', error → whether it was settled */
-  fail: `${SETTLE}
-local retryAfterMs = tonumber(ARGV[4])
-return settle(ARGV[1], ARGV[2], ARGV[3], retryAfterMs and 'failed' or 'dead', retryAfterMs and now + retryAfterMs,
-  ARGV[5])`,
-
-  /**
-   * the state of new events, dueInMs or '', source, traceparent or '', then id, type, event, key or '', created of each →
-   * the result of each
-   */
+  /** the state of new events, dueInMs, source, traceparent, the list of id, type, event, key, created of each */
   record: `${RECORD}
 local state, dueInMs = ARGV[1], tonumber(ARGV[2])
 local answers = {}
-for index = 5, #ARGV, 5 do
+for index = 6, #ARGV, 5 do
   local id, key = ARGV[index], ARGV[index + 3]
   local event = load(id)
-  answers[#answers + 1] = event and event.state or 'new'
+  answers[#answers + 1] = { id = id, result = event and event.state or 'new' }
   if not event then
     event = record(id, ARGV[index + 1], ARGV[3], ARGV[index + 2], ARGV[4], key ~= '' and key or nil,
       ARGV[index + 4], index)
@@ -234,12 +227,12 @@ for index = 5, #ARGV, 5 do
 end
 return answer(answers)`,
 
-  /** limit, visibilityTimeoutMs, then the types → ids and texts of the events */
+  /** limit, visibilityTimeoutMs, types */
   takeDue: `
 local limit, visibleAt = ARGV[1], now + tonumber(ARGV[2])
 -- The events of each type that are due the longest: of all of them, those that are taken are among these.
 local due = {}
-for index = 3, #ARGV do
+for index = 4, #ARGV do
   local found = redis.call('ZRANGEBYSCORE', dueKey(ARGV[index]), '-inf', NOW, 'WITHSCORES', 'LIMIT', 0, limit)
   for at = 1, #found, 2 do due[#due + 1] = { id = found[at], at = tonumber(found[at + 1]) } end
 end
@@ -256,27 +249,26 @@ for index = 1, math.min(#due, tonumber(limit)) do
 end
 return answer(events)`,
 
-  /** holder, leaseMs → the poller's state; empty while another holder has the lease */
+  /** holder, leaseMs */
   acquirePoll: `
 local key = base .. ':poll'
 local found = redis.call('HMGET', key, 'holder', 'leaseUntil')
 if found[1] and found[1] ~= ARGV[1] and tonumber(found[2]) > now then return '[]' end
 redis.call('HSET', key, 'holder', ARGV[1], 'leaseUntil', text(now + tonumber(ARGV[2])))
-return answer({ redis.call('HGET', key, 'state') or '' })`,
+return answer({ { state = redis.call('HGET', key, 'state') or cjson.null } })`,
 
-  /** holder, leaseMs, state → whether it was saved */
+  /** holder, leaseMs, state */
   savePoll: `
 local key = base .. ':poll'
 if redis.call('HGET', key, 'holder') ~= ARGV[1] then return '[]' end
 redis.call('HSET', key, 'leaseUntil', text(now + tonumber(ARGV[2])), 'state', ARGV[3])
 return '["1"]'`,
 
-  /** → the poller's state or '', and the last holder of the lease to poll or '' */
   poll: `
 local found = redis.call('HMGET', base .. ':poll', 'state', 'holder')
-return answer({ found[1] or '', found[2] or '' })`,
+return answer({ { state = found[1] or cjson.null, holder = found[2] or cjson.null } })`,
 
-  /** ids → the records of those that are there */
+  /** each id */
   find: `${READ}
 local records = {}
 for _, id in ipairs(ARGV) do
@@ -284,14 +276,14 @@ for _, id in ipairs(ARGV) do
 end
 return answer(records)`,
 
-  /** state, limit, id to continue after or '', 'oldest' or 'newest' → records, or that the id is unknown */
+  /** state, limit, id to continue after or '', 'oldest' or 'newest' → records, none if the id is unknown */
   list: `${READ}
 local state, limit, after, newest = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4] == 'newest'
 local key = base .. ':in:' .. state
 local start = 0
 if after ~= '' then
   local receivedAt = redis.call('HGET', eventKey(after), 'receivedAt')
-  if not receivedAt then return '["unknown"]' end
+  if not receivedAt then return '[]' end
   -- An event that has left the state comes back for a moment: the list goes on from where it stood.
   local isAdded = redis.call('ZADD', key, 'NX', receivedAt, after) == 1
   start = redis.call(newest and 'ZREVRANK' or 'ZRANK', key, after) + 1
@@ -306,7 +298,7 @@ for _, id in ipairs(redis.call(newest and 'ZREVRANGE' or 'ZRANGE', key, start, s
 end
 return answer(records)`,
 
-  /** states → the count of each */
+  /** each state */
   count: `
 local answers = {}
 for _, state in ipairs(ARGV) do
@@ -316,37 +308,90 @@ for _, state in ipairs(ARGV) do
 end
 return answer(answers)`,
 
-  /** pairs of an id and when it was last changed → how many have not changed since, and are requeued */
-  requeue: `
-local count = 0
-for index = 1, #ARGV, 2 do
-  local event = load(ARGV[index])
-  if event and (event.state == 'dead' or event.state == 'failed') and event.updatedAt == ARGV[index + 1] then
-    move(event, 'received', now, 'attempts', '0')
-    count = count + 1
+  /** id, the token of the lease that it must have. A row without a name for an event without steps. */
+  steps: `
+local id, token = ARGV[1], ARGV[2]
+local event = load(id)
+if not event or (token ~= '' and (event.state ~= 'leased' or event.token ~= token)) then return '[]' end
+local found = redis.call('HGETALL', stepsKey(id))
+local steps = {}
+for index = 1, #found, 2 do
+  local attempt, micros, result = string.match(found[index + 1], '^(%d+) (%d+) %S+ (.*)$')
+  steps[#steps + 1] = { name = found[index], attempt = attempt, at = string.sub(micros, 1, -4), micros = micros,
+    result = string.sub(result, 1, 1) == '=' and string.sub(result, 2) or cjson.null }
+end
+table.sort(steps, function(one, other) return tonumber(one.micros) < tonumber(other.micros) end)
+if #steps == 0 then steps[1] = { name = cjson.null } end
+return answer(steps)`,
+
+  /** id, token, name, result, whether it 'begins', 'ends' or 'forgets' the step, the call */
+  saveStep: `
+local id, token, name, what, call = ARGV[1], ARGV[2], ARGV[3], ARGV[5], ARGV[6]
+local event = load(id)
+if not event or event.state ~= 'leased' or event.token ~= token then return '[]' end
+local found = redis.call('HGET', stepsKey(id), name)
+local foundCall, foundResult
+if found then foundCall, foundResult = string.match(found, '^%d+ %d+ (%S+) (.)') end
+-- A client that lost the reply sends the same call again.
+if foundCall == call then return '["1"]' end
+if what == 'forgets' then
+  if foundResult ~= '-' then return '[]' end
+  redis.call('HDEL', stepsKey(id), name)
+  return '["1"]'
+end
+if foundResult == '=' or (foundResult == '-' and what == 'begins') then return '[]' end
+local step = what == 'begins' and '-' or '=' .. ARGV[4]
+local micros = NOW .. string.format('%03d', tonumber(time[2]) % 1000)
+redis.call('HSET', stepsKey(id), name, event.attempts .. ' ' .. micros .. ' ' .. call .. ' ' .. step)
+return '["1"]'`,
+
+  /** id, the names of the steps that are done, and of those to forget */
+  stateSteps: `
+local id, done = ARGV[1], tonumber(ARGV[2])
+local event = load(id)
+if event and (event.state == 'dead' or event.state == 'failed') then
+  for index = 3, #ARGV do
+    local isName = index ~= done + 3
+    local found = isName and redis.call('HGET', stepsKey(id), ARGV[index])
+    local kept = found and string.match(found, '^(%d+ %d+ %S+ )%-$')
+    if kept and index <= done + 2 then redis.call('HSET', stepsKey(id), ARGV[index], kept .. '=')
+    elseif kept then redis.call('HDEL', stepsKey(id), ARGV[index]) end
   end
 end
-return answer({ text(count) })`,
+return '[]'`,
 
-  /** by and reason, then as requeue → how many were discarded */
-  discard: `
-local count = 0
+  /**
+   * by and reason to discard events, or none to requeue them, then id and when it was last changed of each: events that have
+   * changed since stay
+   */
+  change: `
+local count, by, reason = 0, ARGV[1], ARGV[2]
+local function isKnown(id)
+  for _, step in ipairs(redis.call('HVALS', stepsKey(id))) do
+    if string.match(step, '^%d+ %d+ %S+ %-$') then return false end
+  end
+  return true
+end
 for index = 3, #ARGV, 2 do
   local event = load(ARGV[index])
-  local isOpen = event and event.state ~= 'leased' and event.state ~= 'done'
-  if isOpen and event.updatedAt == ARGV[index + 1] then
+  local state = event and event.updatedAt == ARGV[index + 1] and event.state
+  if by == '' and (state == 'dead' or state == 'failed') and isKnown(event.id) then
+    move(event, 'received', now, 'attempts', '0')
+    count = count + 1
+  elseif by ~= '' and state and state ~= 'leased' and state ~= 'done' then
     event.updatedAt = NOW
-    ended(event, NOW, 'discarded', nil, { by = ARGV[1], reason = ARGV[2] })
+    ended(event, NOW, 'discarded', nil, { by = by, reason = reason })
     move(event, 'done')
     count = count + 1
   end
 end
-return answer({ text(count) })`,
+return answer({ { count = count } })`,
 
-  /** ids → how many were new */
+  /** ids */
   importDone: `
 local count = 0
-for _, id in ipairs(ARGV) do
+for index = 2, #ARGV do
+  local id = ARGV[index]
   if not load(id) then
     redis.call('HSET', eventKey(id), 'type', '', 'source', 'import', 'attempts', '0', 'receivedAt', NOW)
     move({ id = id, type = '', receivedAt = NOW }, 'done')
@@ -355,19 +400,19 @@ for _, id in ipairs(ARGV) do
     count = count + 1
   end
 end
-return answer({ text(count) })`,
+return answer({ { count = count } })`,
 
-  /** olderThanMs, limit → how many events it pruned */
+  /** olderThanMs, limit */
   prune: `
 local ids = redis.call('ZRANGEBYSCORE', base .. ':whole', '-inf', text(now - tonumber(ARGV[1])), 'LIMIT', 0, ARGV[2])
 for _, id in ipairs(ids) do
   redis.call('ZREM', base .. ':whole', id)
-  redis.call('DEL', jsonKey(id), historyKey(id))
+  redis.call('DEL', jsonKey(id), historyKey(id), stepsKey(id))
   redis.call('HDEL', eventKey(id), 'call')
 end
-return answer({ text(#ids) })`,
+return answer({ { count = #ids } })`,
 
-  /** → what the server removes when its memory is full; '' if it does not say so */
+  /** Returns what the server removes when its memory is full; '' if it does not say so. */
   evictionPolicy: `
 local info = redis.pcall('INFO', 'memory')
 return answer({ type(info) == 'string' and string.match(info, 'maxmemory_policy:(%S+)') or '' })`,

@@ -1,33 +1,21 @@
 import { toHex } from '../core/bytes.js';
 import { ConfigError } from '../core/errors.js';
-import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import { readOptions, required, rule, withMethods } from '../core/options.js';
 import {
-  type Claim,
-  EMPTY_POLL_STATE,
   INBOX_STATES,
   type Inbox,
   type InboxCount,
   type InboxOperations,
   type InboxRecord,
-  type PollState,
-  type RecordResult,
 } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import {
-  readCountOptions,
-  readDiscardOptions,
-  readImportedIds,
-  readListOptions,
-  readPruneOptions,
-  readRequeueOptions,
-  type Selection,
-  unknownAfter,
-} from './operation-options.js';
+import { createInbox, type PageStep, type RecordRow, type StoreSteps } from './create-inbox.js';
+import { countRecords } from './operations.js';
 import { REDIS_SCRIPTS, type RedisScript } from './redis-lua.js';
-import { type EventRow, toRecord, toStored } from './rows.js';
-import { byAge, isSelected } from './selection.js';
+import { type EventRow, toRecord } from './rows.js';
+import { isSelected, type Limited, type PageQuery, toPage } from './selection.js';
+import { callSteps, readCount, type StepValue } from './server-inbox.js';
 
 /**
  * Runs scripts. A client of `@upstash/redis` needs no adapter; adapt ioredis with {@link fromIoredis} and
@@ -133,18 +121,12 @@ const REDIS_RULE = rule(
   (value) => WITH_SCRIPTS.accepts(value) && !IOREDIS.accepts(value),
 );
 
-type StoreSettings = Parameters<Inbox['record']>[1] & { readonly state: 'received' | 'parked' | 'done' };
-
 /** Which records to read. */
-interface Query extends Partial<ReturnType<typeof readListOptions>> {
-  readonly selection: Selection;
-  readonly limit: number;
-}
+type Query = Limited & Partial<PageQuery>;
 
-/** How many events one script reads, changes or prunes: Redis runs nothing else meanwhile. */
+/** How many events one script reads or changes: Redis runs nothing else meanwhile. */
 const MAX_PAGE = 500;
 const CHANGE_BATCH = 1_000;
-const PRUNE_BATCH = 1_000;
 
 /**
  * Keeps events in Redis 6.2 or later, for any number of receivers and workers. Each step is one atomic script
@@ -171,49 +153,42 @@ export function redisInbox(
   redis: RedisLike,
   options: RedisInboxOptions = {},
 ): Omit<Inbox, 'transaction'> & InboxOperations {
-  const { prefix, runtime } = readOptions('redisInbox', options, {
+  const { prefix, ...given } = readOptions('redisInbox', options, {
     prefix: PREFIX_RULE,
     runtime: RUNTIME,
   });
   readOptions('redisInbox', { redis }, { redis: required(REDIS_RULE) });
-  const { uuid } = toRuntime(runtime);
+  const runtime = toRuntime(given.runtime);
   const scripts = bindScripts(redis, `{${prefix}}`);
 
-  /** Stores the new events of a page in one state, and answers for each event. */
-  async function store(
-    events: readonly UnknownEvent[],
-    { state, dueInMs, origin, json = [], keys = [], traceparent = '' }: StoreSettings,
-  ): Promise<readonly RecordResult[]> {
-    if (events.length === 0) return [];
-    const page = events.flatMap((event, index) => [
-      event.id,
-      event.type,
-      json[index] ?? encodeEvent(event),
-      keys[index] ?? '',
-      keys[index] === undefined ? '' : toCreated(event),
+  function call<Row>(name: RedisScript, ...values: readonly StepValue[]) {
+    const sent = IDENTIFIED.includes(name) ? [...values, runtime.uuid()] : values;
+    return scripts[name](sent) as Promise<readonly Row[]>;
+  }
+
+  /** Stores the new events of a page in one state. */
+  async function store({ events, state, dueInMs, origin, traceparent }: PageStep) {
+    const page = events.flatMap(({ id, type, json, key, createdMs }) => [
+      ...[id, type, json, key ?? '', String(createdMs ?? '')],
     ]);
-    const reply = await scripts.record([state, dueInMs ?? '', origin, traceparent, ...page]);
-    return reply as readonly RecordResult[];
+    return call<RecordRow>('record', state, dueInMs, origin, traceparent, page);
   }
 
   /** Pages of selected records: at most `limit` of each state. Redis runs nothing else during a script, so each is short. */
   async function* readPages({ selection, limit, after, order = 'oldest' }: Query) {
     if (selection.ids !== undefined) {
       const [last] = after === undefined ? [] : await find([after]);
-      if (after !== undefined && last === undefined) throw unknownAfter(after);
-      const sign = order === 'newest' ? -1 : 1;
-      const isAfter = (record: InboxRecord) => last === undefined || sign * byAge(record, last) > 0;
+      if (after !== undefined && last === undefined) return;
       const found = await find([...new Set(selection.ids)]);
-      yield found.filter((record) => isSelected(record, selection) && isAfter(record));
+      const selected = found.filter((record) => isSelected(record, selection));
+      yield toPage(selected, { order, limit, last });
       return;
     }
     for (const state of selection.states) {
       let room = limit;
       // Pages become larger, because a filter can find few.
       for (let last = after, size = Math.min(limit, MAX_PAGE); ; size = Math.min(size * 2, MAX_PAGE)) {
-        const reply = await scripts.list([state, size, last ?? '', order]);
-        if (last !== undefined && reply[0] === 'unknown') throw unknownAfter(last);
-        const page = (reply as readonly EventRow[]).map(toRecord);
+        const page = (await call<EventRow>('list', state, size, last ?? null, order)).map(toRecord);
         const found = page.filter((record) => isSelected(record, selection));
         yield found;
         room -= found.length;
@@ -224,127 +199,53 @@ export function redisInbox(
   }
 
   /** The selected records, in their order. */
-  async function select(query: Query): Promise<readonly InboxRecord[]> {
+  async function select({ order = 'oldest', ...query }: Query): Promise<readonly InboxRecord[]> {
     const found: InboxRecord[] = [];
-    for await (const page of readPages(query)) found.push(...page);
-    const sign = query.order === 'newest' ? -1 : 1;
-    return found.sort((one, other) => sign * byAge(one, other)).slice(0, query.limit);
+    for await (const page of readPages({ order, ...query })) found.push(...page);
+    return toPage(found, { order, limit: query.limit });
   }
 
   async function find(ids: readonly string[]): Promise<readonly InboxRecord[]> {
     return ((await scripts.find(ids)) as readonly EventRow[]).map(toRecord);
   }
 
-  /** Changes records that have not changed since they were read, and returns how many. */
-  async function change(records: readonly InboxRecord[], run: RunScript): Promise<number> {
+  /** Discards selected events, or requeues them if no person is named. Skips those that changed after they were read. */
+  async function change(which: Limited, by: string | null, reason: string | null) {
+    const records = await select(which);
     let changed = 0;
     for (let at = 0; at < records.length; at += CHANGE_BATCH) {
       const page = records.slice(at, at + CHANGE_BATCH);
-      changed += Number((await run(page.flatMap(({ id, updatedAt }) => [id, updatedAt])))[0]);
+      changed += readCount(
+        await call('change', by, reason, ...page.flatMap(({ id, updatedAt }) => [id, updatedAt])),
+      );
     }
     return changed;
   }
 
-  return {
-    durable: true,
-
-    async claim(event, { leaseMs, origin, json = encodeEvent(event), early = false, key, traceparent = '' }) {
-      const { id, type } = event;
-      const token = uuid();
-      const values = [id, type, origin, leaseMs, token, json, early ? 1 : '', traceparent];
-      if (key !== undefined) values.push(key, toCreated(event));
-      const [state, number, stored = ''] = (await scripts.claim(values)) as [Claim['state'], string, string?];
-      if (state === 'claimed') {
-        const lease = { id, token, attempt: Number(number), key };
-        return { state, lease: { ...lease, traceparent: stored === '' ? undefined : stored } };
+  const steps: StoreSteps<undefined> = {
+    ...callSteps(call),
+    list: select,
+    async count(selection) {
+      if (selection === undefined) return call<InboxCount>('count', ...INBOX_STATES);
+      const found: Pick<InboxRecord, 'state' | 'updatedAt'>[] = [];
+      for await (const page of readPages({ selection, limit: Number.MAX_SAFE_INTEGER })) {
+        // Without the events: there can be many.
+        for (const { state, updatedAt } of page) found.push({ state, updatedAt });
       }
-      if (state === 'done' || state === 'dead') return { state };
-      return { state, retryAfterMs: Number(number) };
+      return countRecords(found);
     },
-
-    // Each call has an id of its own: a client that lost the reply sends it again, and the answer must be the same.
-    complete: ({ id, token }) => succeeded(scripts.complete([id, token, uuid()])),
-
-    fail: ({ id, token }, { retryAfterMs, error }) =>
-      succeeded(scripts.fail([id, token, uuid(), retryAfterMs ?? '', error.slice(0, 1_000)])),
-
-    record: (events, options) =>
-      store(events, { ...options, state: options.dueInMs === null ? 'parked' : 'received' }),
-
-    ignore: (events, options) => store(events, { ...options, state: 'done', dueInMs: null }),
-
-    async takeDue({ limit, visibilityTimeoutMs, types, onDamaged }) {
-      const rows = await scripts.takeDue([limit, visibilityTimeoutMs, ...types]);
-      return toStored(rows as readonly EventRow[], onDamaged);
-    },
-
-    async acquirePoll({ holder, leaseMs }) {
-      const [state] = (await scripts.acquirePoll([holder, leaseMs])) as readonly string[];
-      return state === undefined ? null : toPollState(state);
-    },
-
-    savePoll: (state, { holder, leaseMs }) =>
-      succeeded(scripts.savePoll([holder, leaseMs, JSON.stringify(state)])),
-
-    async pollState() {
-      const [state = ''] = (await scripts.poll([])) as readonly string[];
-      return toPollState(state);
-    },
-
-    async lastPoller() {
-      const [, holder = ''] = (await scripts.poll([])) as readonly string[];
-      return holder === '' ? null : holder;
-    },
-
-    async find(id) {
-      return (await find([id]))[0];
-    },
-
-    async list(options) {
-      return select(readListOptions(options));
-    },
-
-    async count(filter) {
-      if (filter === undefined) return (await scripts.count(INBOX_STATES)) as readonly InboxCount[];
-      const times = new Map(INBOX_STATES.map((state) => [state, [] as number[]]));
-      const query = { selection: readCountOptions(filter), limit: Number.MAX_SAFE_INTEGER };
-      for await (const page of readPages(query)) {
-        for (const { state, updatedAt } of page) times.get(state)?.push(updatedAt);
-      }
-      return Array.from(times, ([state, found]) => {
-        const oldest = found.reduce((least: number | null, at) => Math.min(least ?? at, at), null);
-        return { state, count: found.length, oldest };
-      });
-    },
-
-    async requeue(which) {
-      return change(await select(readRequeueOptions(which)), scripts.requeue);
-    },
-
-    async discard(options) {
-      const { by, reason, ...which } = readDiscardOptions(options);
-      return change(await select(which), (values) => scripts.discard([by, reason, ...values]));
-    },
-
-    async importDone(ids) {
-      let added = 0;
-      for (const page of readImportedIds(ids)) added += Number((await scripts.importDone(page))[0]);
-      return added;
-    },
-
-    async prune(options) {
-      const { olderThanMs } = readPruneOptions(options);
-      let total = 0;
-      for (let pruned = PRUNE_BATCH; pruned === PRUNE_BATCH; total += pruned) {
-        [pruned = 0] = (await scripts.prune([olderThanMs, PRUNE_BATCH])).map(Number);
-      }
-      return total;
-    },
+    requeue: (which) => change(which, null, null),
+    discard: (which, { by, reason }) => change(which, by, reason),
+    store,
   };
+  return createInbox(steps, runtime);
 }
 
+/** Scripts whose calls have an id: a client that lost the reply sends it again, and the answer must be the same. */
+const IDENTIFIED: readonly RedisScript[] = ['finish', 'saveStep'];
+
 /** Runs a script with its values. */
-type RunScript = (values: readonly (string | number)[]) => Promise<readonly unknown[]>;
+type RunScript = (values: readonly StepValue[]) => Promise<readonly unknown[]>;
 
 function bindScripts(redis: RedisLike, key: string): Readonly<Record<RedisScript, RunScript>> {
   const bind = (lua: string) => bindScript(redis, { lua, key });
@@ -396,7 +297,13 @@ function bindScript(
     }
   }
 
-  return async (values) => readReply(await redactCommand(run(values.map(String))));
+  return async (values) => readReply(await redactCommand(run(values.flatMap(toTexts))));
+}
+
+/** The texts of a value: none is empty, and a list follows its length. */
+function toTexts(value: StepValue): string | readonly string[] {
+  if (Array.isArray(value)) return [String(value.length), ...value];
+  return typeof value === 'boolean' ? (value ? '1' : '') : String(value ?? '');
 }
 
 /** Reads the JSON array that a script returns: as text, as a Buffer of node-redis, or as the client of Upstash parsed it. */
@@ -407,19 +314,4 @@ function readReply(reply: unknown): readonly unknown[] {
 async function digestHex(lua: string): Promise<string> {
   const bytes = await crypto.subtle.digest('SHA-1', new TextEncoder().encode(lua));
   return toHex(new Uint8Array(bytes));
-}
-
-/** Scripts that change something return an empty array if they changed nothing. */
-async function succeeded(reply: Promise<unknown>): Promise<boolean> {
-  return ((await reply) as readonly string[]).length > 0;
-}
-
-/** When the event was created, as digits that sort by it: those of the ms since the year -1200. */
-function toCreated(event: UnknownEvent): string {
-  return String(createdAtMs(event) + 1e14).padStart(15, '0');
-}
-
-/** The state is empty before the first save. */
-function toPollState(state: string): PollState {
-  return state === '' ? EMPTY_POLL_STATE : (JSON.parse(state) as PollState);
 }

@@ -1,24 +1,25 @@
 /** The rows of stores, as their statements and scripts return them. */
 import type { UnknownEvent } from '../core/events.js';
 import {
-  INBOX_STATES,
+  EMPTY_POLL_STATE,
   type InboxAttempt,
-  type InboxCount,
   type InboxRecord,
-  type OldestListed,
+  type InboxStep,
   type PollState,
   type StoredEvent,
-  type StoredGap,
 } from '../core/ports.js';
 
 /** The value of a text in JSON; `undefined` if it is not JSON. */
-export function parseJson(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
     return undefined;
   }
 }
+
+/** The first 1,000 characters of a text for operators, without those that some store cannot keep. */
+export const toStorable = (text: string) => text.slice(0, 1_000).replaceAll(/\0|\p{Cs}/gu, '\ufffd');
 
 /** The stored text of an event; `null` once it is pruned. */
 interface Stored extends Pick<InboxRecord, 'id' | 'state'> {
@@ -32,9 +33,11 @@ export function readStored({ id, state, json }: Stored): Pick<InboxRecord, 'even
   return event?.id === id ? { event } : { event: null, damaged: true };
 }
 
+export type DueRow = Omit<Stored, 'state'>;
+
 /** The due events. Damaged ones are left out and named. */
 export function toStored(
-  due: readonly Omit<Stored, 'state'>[],
+  due: readonly DueRow[],
   onDamaged: ((id: string) => void) | undefined,
 ): readonly StoredEvent[] {
   return due.flatMap(({ id, json }) => {
@@ -61,9 +64,6 @@ export interface EventRow
 }
 
 /** Drivers can be told to read NULL as `undefined` and numbers as text. */
-const numberOr = <None>(value: number | null | undefined, none: None) =>
-  value === null || value === undefined ? none : Number(value);
-
 export function toRecord(row: EventRow): InboxRecord {
   const history = parseJson(row.history ?? '');
   return {
@@ -76,35 +76,36 @@ export function toRecord(row: EventRow): InboxRecord {
     traceparent: row.traceparent ?? null,
     receivedAt: Number(row.received),
     updatedAt: Number(row.updated),
-    dueAt: numberOr(row.due, null),
+    dueAt: (row.due ?? null) === null ? null : Number(row.due),
     lastError: row.error ?? null,
     history: Array.isArray(history) ? (history as readonly InboxAttempt[]) : [],
     ...readStored(row),
   };
 }
 
-/** A {@link PollState}. */
-export interface PollRow extends Omit<PollState, 'gaps' | 'oldest'> {
-  /** JSON. */
-  readonly gaps: string;
-  /** JSON. */
-  readonly oldest: string | null;
+/** A step as a store has it. Drivers can be told to read NULL as `undefined` and numbers as text. */
+export interface StepRow {
+  /** None in the row of an event without steps. */
+  readonly name: string | null;
+  readonly attempt: number | string | null;
+  readonly at: number | string | null;
+  readonly result: string | null;
 }
 
-export function toPollState({ since, watermark, gaps, limit, oldest }: PollRow): PollState {
-  return {
-    since: numberOr(since, null),
-    watermark: numberOr(watermark, null),
-    gaps: JSON.parse(gaps) as readonly StoredGap[],
-    limit: Number(limit),
-    oldest: JSON.parse(oldest ?? 'null') as OldestListed | null,
-  };
+export function toSteps(rows: readonly StepRow[]): readonly InboxStep[] {
+  return rows.flatMap(({ name, attempt, at, result }) =>
+    name ? { name, attempt: Number(attempt), at: Number(at), result: result ?? null } : [],
+  );
 }
 
-/** An entry for each state, from the rows of those that have events. */
-export function toCounts(rows: readonly InboxCount[]): readonly InboxCount[] {
-  return INBOX_STATES.map((state) => {
-    const row = rows.find((each) => each.state === state);
-    return { state, count: Number(row?.count ?? 0), oldest: numberOr(row?.oldest, null) };
-  });
+/** What a store has of the poller. */
+export interface PollRow {
+  /** The last holder of the poll lease. */
+  readonly holder?: string | null;
+  /** The poller's state as JSON; none before the first save. */
+  readonly state?: string | null;
+}
+
+export function toPollState(row: PollRow | undefined): PollState {
+  return row?.state ? (JSON.parse(row.state) as PollState) : EMPTY_POLL_STATE;
 }

@@ -1,6 +1,24 @@
 /** Which events an operation is about, in SQL and in this process. */
-import type { InboxRecord } from '../core/ports.js';
-import type { readListOptions, Selection } from './operation-options.js';
+import type { InboxFilter, InboxRecord, InboxState } from '../core/ports.js';
+
+/** A filter that was checked, with the states that it can find. */
+export interface Selection extends Omit<InboxFilter, 'state'> {
+  readonly states: readonly InboxState[];
+  /** Only events without a step that began and recorded no result. */
+  readonly known?: true | undefined;
+}
+
+/** The events that an operation changes: of the selected ones, those that were received first. */
+export interface Limited {
+  readonly selection: Selection;
+  readonly limit: number;
+}
+
+/** Which page of records to list. */
+export interface PageQuery extends Limited {
+  readonly after: string | undefined;
+  readonly order: 'oldest' | 'newest';
+}
 
 type Condition = Exclude<keyof Selection, 'states'>;
 
@@ -29,17 +47,19 @@ export function toWhere({ states, ...selection }: Selection, sql: ConditionSql):
 
 /** The statement that lists events. Each state is read from the index of the states on its own. */
 export function writeList(
-  { selection, limit, after, order }: ReturnType<typeof readListOptions>,
+  { selection, limit, after, order }: PageQuery,
   { columns, events, sql }: { readonly columns: string; readonly events: string; readonly sql: ConditionSql },
 ): SqlPart {
   const [isAfter, direction] = order === 'oldest' ? ['>', 'ASC'] : ['<', 'DESC'];
-  const place = `(received_at, id) ${isAfter} ((SELECT received_at FROM ${events} WHERE id = ?), ?)`;
+  const received = `(SELECT received_at FROM ${events} WHERE id = ?)`;
+  // MySQL finds the place in the index by the first condition alone.
+  const place = `received_at ${isAfter}= ${received} AND (received_at, id) ${isAfter} (${received}, ?)`;
   const end = `ORDER BY received_at ${direction}, id ${direction} LIMIT ${limit}`;
   const lists = selection.states.map((state): SqlPart => {
     const { text, values } = toWhere({ ...selection, states: [state] }, sql);
     const from = `SELECT ${columns}, received_at FROM ${events} WHERE ${text}`;
     if (after === undefined) return { text: `${from} ${end}`, values };
-    return { text: `${from} AND ${place} ${end}`, values: [...values, after, after] };
+    return { text: `${from} AND ${place} ${end}`, values: [...values, after, after, after] };
   });
   const union = (parts: readonly string[]) =>
     parts.map((text) => `SELECT * FROM (${text}) AS part`).join(' UNION ALL ');
@@ -60,8 +80,8 @@ export function isSelected(
   selection: Selection,
 ): boolean {
   const { ids, states, type, key, error, receivedSince = 0, updatedSince = 0 } = selection;
-  const { receivedUntil = Infinity, updatedUntil = Infinity } = selection;
-  const { receivedAt, updatedAt } = record;
+  const { receivedUntil = Infinity, updatedUntil = Infinity, dueUntil } = selection;
+  const { receivedAt, updatedAt, dueAt } = record;
   return (
     states.includes(record.state) &&
     (ids === undefined || ids.includes(record.id)) &&
@@ -72,12 +92,23 @@ export function isSelected(
     receivedSince <= receivedAt &&
     receivedAt < receivedUntil &&
     updatedSince <= updatedAt &&
-    updatedAt < updatedUntil
+    updatedAt < updatedUntil &&
+    (dueUntil === undefined || (dueAt !== null && dueAt < dueUntil))
   );
 }
 
-/** The order of lists: by when they were received, then by id. */
-export function byAge(a: Age, b: Age): number {
+/** The first records of a list, or the first after another one. */
+export function toPage<Listed extends Age>(
+  records: readonly Listed[],
+  { order, limit, last }: Pick<PageQuery, 'order' | 'limit'> & { readonly last?: Age | undefined },
+): readonly Listed[] {
+  const compare = (a: Age, b: Age) => (order === 'newest' ? byAge(b, a) : byAge(a, b));
+  const after = last === undefined ? [...records] : records.filter((record) => compare(record, last) > 0);
+  return after.sort(compare).slice(0, limit);
+}
+
+/** By when they were received, then by id. */
+function byAge(a: Age, b: Age): number {
   if (a.receivedAt !== b.receivedAt) return a.receivedAt - b.receivedAt;
   return a.id === b.id ? 0 : a.id < b.id ? -1 : 1;
 }

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers';
 import { ConfigError, messageOf, PermanentError, StablehooksError } from '../core/errors.js';
-import { LEASE_LOST, type Transactions } from './sqlite-inbox.js';
+import type { Transactions } from './sqlite-inbox.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
 /** A connection that the inbox opened and closes. */
@@ -42,14 +42,12 @@ export function assertRows(db: SqliteLike): void {
 }
 
 /**
- * Sets the busy timeout, the write-ahead log, and that each commit waits for the disk.
+ * Sets the busy timeout and the write-ahead log.
  *
  * @returns whether committed data survives this process; `false` for `:memory:`, and for the temporary file of an empty path.
  */
 export function configure(db: SqliteLike, { busyTimeoutMs }: { readonly busyTimeoutMs: number }): boolean {
   db.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
-  // With NORMAL, a power failure can undo commits of events that were answered 200.
-  db.exec('PRAGMA synchronous = FULL');
   const journal = enableWriteAheadLog(db, { until: Date.now() + busyTimeoutMs });
   const files = db.prepare('PRAGMA database_list').all() as readonly {
     readonly name: string;
@@ -81,8 +79,7 @@ function isLocked(error: unknown): boolean {
  * writes. The work is synchronous, so nothing else in this process runs in between either.
  */
 export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
-  // Fails inside a transaction of the caller, whose rollback would undo events that were answered 200.
-  db.exec('BEGIN IMMEDIATE');
+  begin(db);
   try {
     const value = work();
     db.exec('COMMIT');
@@ -97,22 +94,33 @@ export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
   }
 }
 
+/** Fails inside a transaction of the app, whose rollback would undo events that were answered 200. */
+function begin(db: SqliteLike): void {
+  try {
+    db.exec('BEGIN IMMEDIATE');
+  } catch (cause) {
+    if (!/within a transaction/.test(messageOf(cause) ?? '')) throw cause;
+    throw new Error(
+      'The app has a transaction open on the connection of the inbox. Give the inbox a connection of its own.',
+      { cause },
+    );
+  }
+}
+
 /** Exists as long as the transaction that an effect began in. */
 const SAVEPOINT = 'stablehooks';
 
-function runOwn(db: SqliteLike, effect: () => void, complete: () => boolean): boolean {
+function runOwn(db: SqliteLike, effect: () => void, complete: () => void): void {
   let isCompleted = false;
   try {
-    return atomically(db, () => {
+    atomically(db, () => {
       db.exec(`SAVEPOINT ${SAVEPOINT}`);
       effect();
       assertSameTransaction(db);
-      isCompleted = complete();
-      if (!isCompleted) throw LEASE_LOST;
-      return true;
+      complete();
+      isCompleted = true;
     });
   } catch (error) {
-    if (error === LEASE_LOST) return false;
     // A deferred constraint, which SQLite checks at COMMIT.
     if (isCompleted && /constraint failed/.test(messageOf(error) ?? '')) {
       const message = 'A constraint refused the COMMIT of the handler; see the cause. The event runs again.';
@@ -133,6 +141,11 @@ function assertSameTransaction(db: SqliteLike): void {
   }
 }
 
+/** The levels of `PRAGMA synchronous`. In WAL, a commit under NORMAL is on disk with the next commit under FULL. */
+const NORMAL = 1;
+/** Under a lower level, a power failure can undo commits of events that were answered 200. */
+const FULL = 2;
+
 interface WaitingStep {
   /** Whether its commit waits for the disk. */
   readonly flush: boolean;
@@ -148,15 +161,31 @@ interface WaitingStep {
  * them rejects and nothing changes.
  */
 export function createTransactions(db: SqliteLike): Transactions {
+  const [{ synchronous: ownLevel }] = db.prepare('PRAGMA synchronous').all() as [
+    { readonly synchronous: number },
+  ];
   let waiting: WaitingStep[] = [];
+
+  /** Runs the work under another level than the connection's own, which the statements of the app keep. */
+  function atLevel<Value>(level: number, work: () => Value): Value {
+    if (level === ownLevel) return work();
+    // Not prepared: a prepared PRAGMA has no effect the second time.
+    db.exec(`PRAGMA synchronous = ${level}`);
+    try {
+      return work();
+    } finally {
+      db.exec(`PRAGMA synchronous = ${ownLevel}`);
+    }
+  }
+
+  const flushing = Math.max(ownLevel, FULL);
 
   function commit() {
     const steps = waiting;
     waiting = [];
     try {
-      const resolvers = steps.some(({ flush }) => flush)
-        ? atomically(db, () => steps.map((step) => step.run()))
-        : withoutFlush(db, () => atomically(db, () => steps.map((step) => step.run())));
+      const level = steps.some(({ flush }) => flush) ? flushing : NORMAL;
+      const resolvers = atLevel(level, () => atomically(db, () => steps.map((step) => step.run())));
       for (const resolve of resolvers) resolve();
     } catch (error) {
       for (const step of steps) step.reject(error);
@@ -176,16 +205,6 @@ export function createTransactions(db: SqliteLike): Transactions {
           reject,
         });
       }),
-    own: (effect, complete) => runOwn(db, effect, complete),
+    own: (effect, complete) => atLevel(flushing, () => runOwn(db, effect, complete)),
   };
-}
-
-/** In WAL, a commit under NORMAL is on disk with the next commit under FULL. */
-function withoutFlush<Value>(db: SqliteLike, work: () => Value): Value {
-  db.exec('PRAGMA synchronous = NORMAL');
-  try {
-    return work();
-  } finally {
-    db.exec('PRAGMA synchronous = FULL');
-  }
 }

@@ -2,28 +2,39 @@
 
 import { type Awaitable, isPromise } from '../core/awaitable.js';
 import { PermanentError } from '../core/errors.js';
-import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
+import type { Inbox, InboxOperations, Lease } from '../core/ports.js';
+import type { Runtime, RuntimeOptions } from '../core/runtime.js';
 import {
-  type Claim,
-  EMPTY_POLL_STATE,
-  type Inbox,
-  type InboxOperations,
-  type Lease,
-  type RecordResult,
-} from '../core/ports.js';
-import type { Runtime } from '../core/runtime.js';
-import {
-  readCountOptions,
-  readDiscardOptions,
-  readImportedIds,
-  readListOptions,
-  readPruneOptions,
-  readRequeueOptions,
-  unknownAfter,
-} from './operation-options.js';
-import { type EventRow, parseJson, toCounts, toPollState, toRecord, toStored } from './rows.js';
+  type AttemptEnd,
+  type ClaimRow,
+  type ClaimStep,
+  createInbox,
+  DONE,
+  type PageStep,
+  type RecordRow,
+  type StoreSteps,
+} from './create-inbox.js';
+import { toRecord } from './rows.js';
 import { prepareStatements } from './sqlite-sql.js';
 import type { SqliteLike } from './sqlite-tables.js';
+
+/** Options of the inboxes over SQLite. */
+export interface SynchronousInboxOptions {
+  /**
+   * Whether handlers run in a transaction, with the connection or storage as `ctx.tx`: the writes of a handler and the end of
+   * its event are committed together. Such handlers must be synchronous, as the drivers are: a handler that returns a promise
+   * is rolled back, and its event is dead-lettered.
+   *
+   * @default false
+   */
+  readonly transactional?: boolean | undefined;
+  /**
+   * Time and randomness, for tests. All processes that share a file must use the same clock.
+   *
+   * @default those of the platform
+   */
+  readonly runtime?: RuntimeOptions | undefined;
+}
 
 /** The transactions of a database. */
 export interface Transactions {
@@ -34,11 +45,11 @@ export interface Transactions {
    */
   share<Value>(step: () => Value, options?: { readonly flush: boolean }): Promise<Value>;
   /**
-   * Runs an effect in a transaction of its own, immediately, and commits it if `complete` then returns `true`.
+   * Runs an effect and then `complete` in a transaction of their own, immediately. Rolls back and throws what they throw.
    *
    * @throws {PermanentError} when the effect ended the transaction.
    */
-  own(effect: () => void, complete: () => boolean): boolean;
+  own(effect: () => void, complete: () => void): void;
 }
 
 interface SqliteInboxSettings<Tx> {
@@ -50,11 +61,6 @@ interface SqliteInboxSettings<Tx> {
   readonly runtime: Runtime;
   readonly transactions: Transactions;
 }
-
-type StoreSettings = Parameters<Inbox['record']>[1] & { readonly state: 'received' | 'parked' | 'done' };
-
-/** How many events one step prunes: other processes wait until it is committed. */
-const PRUNE_BATCH = 1_000;
 
 export function createSqliteInbox<Tx>({
   db,
@@ -73,195 +79,136 @@ export function createSqliteInbox<Tx>({
   /** Durations can have a fraction. */
   const sum = (at: number, ms: number) => Math.round(at + ms);
 
-  function settle(
+  function finish(
     { id, token }: Lease,
-    { at, state, retryAfterMs, error }: Settled & { readonly at: number },
-  ): boolean {
-    const dueAt = retryAfterMs === null ? null : sum(at, retryAfterMs);
-    const [settled] = sql.settle(at, at, state, error, at, state, error, dueAt, id, token);
-    if (settled === undefined) return false;
-    if (settled.key !== null) sql.releaseKey(at, at, settled.key);
-    return true;
+    { result, retryAfterMs, error, maxAgeMs }: AttemptEnd,
+    at: number,
+  ): boolean | 'dead' {
+    const isTooOld = maxAgeMs !== null && (sql.own(id)[0]?.received_at ?? at) <= at - maxAgeMs;
+    const ended = isTooOld ? 'dead' : result;
+    const state = ended === 'later' ? 'received' : ended;
+    const dueAt = retryAfterMs === null || isTooOld ? null : sum(at, retryAfterMs);
+    const [finished] = sql.finish(at, at, ended, error, at, state, error, dueAt, ended, id, token);
+    if (finished === undefined) return false;
+    if (finished.key !== null) sql.releaseKey(at, at, finished.key);
+    return isTooOld ? 'dead' : true;
   }
 
-  /** Stores the new events of a page in one state, and answers for each event. */
-  function store(
-    events: readonly UnknownEvent[],
-    { state, dueInMs, origin, json = [], keys = [], traceparent }: StoreSettings,
-  ) {
-    // Encoded before the step: an event that cannot be encoded must not fail the other steps.
-    const page = events.map((event, index) => ({
-      ...{ id: event.id, type: event.type, text: json[index] ?? encodeEvent(event) },
-      keyColumns: toKeyColumns(event, keys[index]),
-    }));
-    return step((at) => {
+  /** Stores the new events of a page in one state. */
+  const store = ({ events, state, dueInMs, origin, traceparent }: PageStep) =>
+    step((at) => {
       const dueAt = dueInMs === null ? null : sum(at, dueInMs);
-      const results = page.map(({ id, type, text, keyColumns }): RecordResult => {
+      const rows = events.map(({ id, type, json, key, createdMs }): RecordRow => {
         const [stored] = sql.record(
-          ...[id, type, origin, traceparent ?? null, text, at, at, dueAt, ...keyColumns, state],
+          ...[id, type, origin, traceparent, json, at, at, dueAt, key, createdMs, state],
         );
         const [known] = stored === undefined ? sql.own(id) : [];
-        return known?.state ?? 'new';
+        return { id, result: known?.state ?? 'new' };
       });
       // Its claim did not wait for the disk, and the delivery is answered 202.
-      if (results.some((result) => result === 'received' || result === 'leased')) sql.flush();
-      return results;
+      if (rows.some(({ result }) => result === 'received' || result === 'leased')) sql.flush();
+      return rows;
     });
+
+  function claim(
+    { id, type, origin, leaseMs, token, json, early, key, createdMs, traceparent }: ClaimStep,
+    at: number,
+  ): ClaimRow {
+    const refused = (result: ClaimRow['result'], wait: number | null = null) => ({
+      ...{ result, wait, attempts: null, traceparent: null },
+    });
+    const rows = sql.contenders(id, key, id);
+    const { state, due_at: dueAt } = rows.find(({ role }) => role === 'own') ?? NEW;
+    if (state === 'done' || state === 'dead') return refused(state);
+    const retryAfterMs = (dueAt ?? 0) - at;
+    const waits = state === 'leased' || (state === 'failed' && !early);
+    if (waits && retryAfterMs > 0) return refused(state, retryAfterMs);
+
+    const holder = rows.find(({ role }) => role === 'holder');
+    const heldUntil = holder?.due_at ?? 0;
+    const isHeld = heldUntil > at;
+    const until = isHeld ? heldUntil : sum(at, leaseMs);
+    if (holder !== undefined && !isHeld) sql.receive(until, at, 1, holder.rowid);
+    const [stored] = sql.claim(
+      ...[id, type, origin, traceparent, json, at, at, until, key, createdMs],
+      ...(isHeld ? [null, 'received', 1, 0] : [token, 'leased', 0, 1]),
+    );
+    if (isHeld) return refused('waiting', heldUntil - at);
+    const { attempts = 1, traceparent: kept = null } = stored ?? {};
+    return { result: 'claimed', wait: null, attempts, traceparent: kept };
   }
 
-  return {
+  const saveStep = ({ id, token }: Lease, name: string, result: string | null | undefined) =>
+    step((at) => {
+      const saved =
+        result === undefined
+          ? sql.forgetStep(id, name, id, token)
+          : sql.saveStep(name, at, result, id, token);
+      return saved.length > 0;
+    });
+
+  /** Such handlers are synchronous, and so is their transaction. */
+  function transaction(lease: Lease, effect: (tx: Tx) => Awaitable<void>): boolean {
+    const complete = () => {
+      if (!finish(lease, DONE, Math.round(runtime.now()))) throw LEASE_LOST;
+    };
+    try {
+      transactions.own(() => assertSynchronous(effect(tx as Tx)), complete);
+      return true;
+    } catch (error) {
+      if (error === LEASE_LOST) return false;
+      throw error;
+    }
+  }
+
+  const steps: StoreSteps<Tx> = {
     durable,
+    find: (id) => sql.find(id).map(toRecord)[0],
+    list: (query) => sql.list(query).map(toRecord),
+    count: (selection) => (selection === undefined ? sql.countAll() : sql.count(selection)),
+    requeue: (which) => step((at) => sql.requeue(which, at)),
+    discard: (which, who) => step((at) => sql.discard(which, at, who)),
+    importDone: (ids) => step((at) => sql.importDone(at, at, JSON.stringify(ids)).length),
+    prune: (olderThanMs, limit) =>
+      step((at) => {
+        const pruned = sql.prune(at - olderThanMs, limit).map(({ id }) => id);
+        if (pruned.length > 0) sql.forgetSteps(JSON.stringify(pruned));
+        return pruned.length;
+      }),
+    steps: (id, token) => sql.steps(id, token),
+    stateSteps: (id, done, again) =>
+      step(() => sql.stateSteps(id, JSON.stringify(done), JSON.stringify(again))),
+    readPoll: () => sql.poll()[0],
 
-    async claim(event, { leaseMs, origin, json = encodeEvent(event), early = false, key, traceparent }) {
-      const { id, type } = event;
-      const first = [id, type, origin, traceparent ?? null, json] as const;
-      const keyColumns = toKeyColumns(event, key);
-      const [newKey] = keyColumns;
-      const claim = (at: number): Claim => {
-        sql.moveBack(at, at, at);
-        const rows = sql.contenders(id, newKey, id);
-        const { state, due_at: dueAt } = rows.find(({ role }) => role === 'own') ?? NEW;
-        if (state === 'done' || state === 'dead') return { state };
-        const retryAfterMs = (dueAt ?? 0) - at;
-        const waits = state === 'leased' || (state === 'failed' && !early);
-        if (waits && retryAfterMs > 0) return { state, retryAfterMs };
+    // The event is answered after its completion, which waits for the disk.
+    claim: (event) => step((at) => claim(event, at), { flush: false }),
 
-        const holder = rows.find(({ role }) => role === 'holder');
-        const heldUntil = holder?.due_at ?? 0;
-        if (heldUntil > at) {
-          sql.wait(...first, at, at, heldUntil, ...keyColumns);
-          return { state: 'waiting', retryAfterMs: heldUntil - at };
-        }
-        const leasedUntil = sum(at, leaseMs);
-        if (holder !== undefined) sql.passOver(leasedUntil, at, holder.rowid);
-        const token = runtime.uuid();
-        const [leased] = sql.lease(...first, at, at, leasedUntil, ...keyColumns, token);
-        const lease = { id, token, attempt: leased?.attempts ?? 1, key };
-        return { state: 'claimed', lease: { ...lease, traceparent: leased?.traceparent ?? undefined } };
-      };
-      // The event is answered after its completion, which waits for the disk.
-      return step(claim, { flush: false });
-    },
+    finish: (lease, end) => step((at) => finish(lease, end, at)),
 
-    async complete(lease) {
-      return step((at) => settle(lease, { at, ...DONE }));
-    },
+    ...(tx === undefined ? { saveStep } : { transaction }),
 
-    ...(tx !== undefined && {
-      transaction(lease: Lease, effect: (tx: Tx) => Awaitable<void>) {
-        return transactions.own(
-          () => assertSynchronous(effect(tx)),
-          () => settle(lease, { at: Math.round(runtime.now()), ...DONE }),
-        );
-      },
-    }),
+    store,
 
-    async fail(lease, { retryAfterMs, error: message }) {
-      const error = JSON.stringify(message.slice(0, 1_000));
-      const state = retryAfterMs === null ? 'dead' : 'failed';
-      return step((at) => settle(lease, { at, state, retryAfterMs, error }));
-    },
-
-    async record(events, options) {
-      return store(events, { ...options, state: options.dueInMs === null ? 'parked' : 'received' });
-    },
-
-    async ignore(events, options) {
-      return store(events, { ...options, state: 'done', dueInMs: null });
-    },
-
-    async takeDue({ limit, visibilityTimeoutMs, types, onDamaged }) {
-      if (limit < 1) return [];
-      const taken = await step((at) => {
-        sql.moveBack(at, at, at);
+    takeDue({ limit, visibilityTimeoutMs, types }) {
+      const take = (at: number) => {
         const visibleAt = sum(at, visibilityTimeoutMs);
         const due = sql.due(JSON.stringify(types), at, limit, limit);
-        return due.flatMap(({ rowid }) => sql.take(visibleAt, at, rowid));
-      });
-      return toStored(taken, onDamaged);
+        return due.flatMap(({ rowid }) => sql.receive(visibleAt, at, 0, rowid));
+      };
+      // Events whose taking is lost are due again.
+      return step(take, { flush: false });
     },
 
-    async acquirePoll({ holder, leaseMs }) {
-      return step((at) => {
-        sql.movePollBack(at, at, at);
-        const [state] = sql.acquirePoll(holder, sum(at, leaseMs), at);
-        return state === undefined ? null : toPollState(state);
-      });
-    },
+    acquirePoll: (holder, leaseMs) => step((at) => sql.acquirePoll(holder, sum(at, leaseMs), at)[0]),
 
-    async savePoll({ since, watermark, gaps, limit, oldest }, { holder, leaseMs }) {
-      const json = JSON.stringify(gaps);
-      return step((at) => {
-        const until = sum(at, leaseMs);
-        const listed = oldest && JSON.stringify(oldest);
-        return sql.savePoll(since, watermark, json, limit, listed, until, at, holder).length === 1;
-      });
-    },
-
-    async pollState() {
-      return sql.pollState().map(toPollState)[0] ?? EMPTY_POLL_STATE;
-    },
-
-    async lastPoller() {
-      return sql.lastPoller()[0]?.holder ?? null;
-    },
-
-    async find(id) {
-      return sql.find(id).map(decode)[0];
-    },
-
-    async list(options) {
-      const query = readListOptions(options);
-      const rows = sql.list(query);
-      const { after } = query;
-      if (after !== undefined && rows.length === 0 && sql.own(after).length === 0) throw unknownAfter(after);
-      return rows.map(decode);
-    },
-
-    async count(filter) {
-      return toCounts(filter === undefined ? sql.count() : sql.countSelected(readCountOptions(filter)));
-    },
-
-    async requeue(which) {
-      const options = readRequeueOptions(which);
-      return step((at) => sql.requeue(options, at));
-    },
-
-    async discard(options) {
-      const { by, reason, ...which } = readDiscardOptions(options);
-      return step((at) => sql.discard(which, at, JSON.stringify({ by, reason })));
-    },
-
-    async importDone(ids) {
-      let added = 0;
-      for (const page of readImportedIds(ids)) {
-        added += await step((at) => sql.importDone(at, at, JSON.stringify(page)).length);
-      }
-      return added;
-    },
-
-    async prune(options) {
-      const { olderThanMs } = readPruneOptions(options);
-      for (let pruned = 0; ; ) {
-        const { length } = await step((at) => sql.prune(at - olderThanMs, PRUNE_BATCH));
-        pruned += length;
-        if (length < PRUNE_BATCH) return pruned;
-      }
-    },
+    savePoll: (state, holder, leaseMs) =>
+      step((at) => sql.savePoll(state, sum(at, leaseMs), holder).length === 1),
   };
+  return createInbox(steps, runtime);
 }
 
 /** Thrown inside a transaction to roll it back. */
-export const LEASE_LOST = new Error('The lease is lost.');
-
-/** How an attempt ended. */
-interface Settled {
-  readonly state: 'done' | 'failed' | 'dead';
-  readonly retryAfterMs: number | null;
-  readonly error: string | null;
-}
-
-const DONE: Settled = { state: 'done', retryAfterMs: null, error: null };
+const LEASE_LOST = new Error('The lease is lost.');
 
 /** @throws {PermanentError} for a promise: the transaction ends before it does. */
 function assertSynchronous(running: Awaitable<void>): void {
@@ -272,14 +219,5 @@ function assertSynchronous(running: Awaitable<void>): void {
   );
 }
 
-/** `last_error` is JSON: drivers cut strings at NUL and replace lone surrogates. */
-const decode = (row: EventRow) =>
-  toRecord({ ...row, error: row.error && String(parseJson(row.error) ?? row.error) });
-
 /** What `sql.own` has for an event that is not there. */
 const NEW = { state: 'received', due_at: null } as const;
-
-/** The columns `key` and `created_at`: the events of a key are in the order of their creation. */
-function toKeyColumns(event: UnknownEvent, key: string | undefined) {
-  return key === undefined ? ([null, null] as const) : ([key, createdAtMs(event)] as const);
-}

@@ -1,7 +1,14 @@
 import { INBOX_STATES, type InboxCount, type InboxState } from '../core/ports.js';
-import type { readListOptions, Selection } from './operation-options.js';
-import type { PollRow, EventRow as RecordRow } from './rows.js';
-import { type ConditionSql, type SqlPart, toWhere, writeList } from './selection.js';
+import type { DueRow, PollRow, EventRow as RecordRow, StepRow } from './rows.js';
+import {
+  type ConditionSql,
+  type Limited,
+  type PageQuery,
+  type Selection,
+  type SqlPart,
+  toWhere,
+  writeList,
+} from './selection.js';
 import { DUE, OPEN, type SqliteLike } from './sqlite-tables.js';
 
 /** Some columns of `stablehooks_events`. */
@@ -11,20 +18,17 @@ interface EventRow {
   readonly id: string;
   readonly state: InboxState;
   readonly attempts: number;
+  readonly received_at: number;
   readonly due_at: number | null;
   readonly key: string | null;
   readonly traceparent: string | null;
 }
 
-/** The columns of a record; `error` is a JSON string. */
 const RECORD = `id, type, state, attempts, source, key, traceparent, last_error AS error, event AS json, history,
   received_at AS received, updated_at AS updated, due_at AS due`;
 
-/** The columns of the state of the poller. */
-const POLL_STATE = 'since, watermark, gaps, list_limit AS "limit", oldest';
-
 /** A row that decides on a claim: the event itself, or another event that has the lease of its key. */
-interface ContenderRow extends Pick<EventRow, 'rowid' | 'state' | 'due_at'> {
+interface ContenderRow extends Pick<EventRow, 'rowid' | 'state' | 'due_at' | 'received_at'> {
   readonly role: 'own' | 'holder';
 }
 
@@ -38,20 +42,13 @@ const LAST_9 = `CASE WHEN json_valid(history) IS NOT 1 THEN '[]'
  */
 const historyWith = (endedAt: string, result: string, error: string) =>
   `json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', min(updated_at, CAST(${endedAt} AS INTEGER)),
-      'endedAt', CAST(${endedAt} AS INTEGER), 'result', ${result}, 'error', json(${error})))`;
+      'endedAt', CAST(${endedAt} AS INTEGER), 'result', ${result}, 'error', ${error}))`;
 
 /** The end of a lease that has lapsed. */
 const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at', "'lapsed'", 'NULL')} ELSE history END`;
 
-/** Ends the lease of an event, if it has one. */
-const RECEIVED = `state = 'received', token = NULL, history = ${HISTORY_WITH_LAPSED}`;
-
-interface Limited {
-  readonly selection: Selection;
-  readonly limit: number;
-}
-
 const CONDITIONS: ConditionSql = {
+  known: 'id NOT IN (SELECT event_id FROM stablehooks_steps WHERE result IS NULL)',
   ids: 'id IN (SELECT value FROM json_each(?))',
   type: 'type = ?',
   key: 'key = ?',
@@ -59,12 +56,13 @@ const CONDITIONS: ConditionSql = {
   receivedUntil: 'received_at < ?',
   updatedSince: 'updated_at >= ?',
   updatedUntil: 'updated_at < ?',
-  error: "instr(CASE WHEN json_valid(last_error) THEN json_extract(last_error, '$') END, ?) > 0",
+  dueUntil: 'due_at < ?',
+  error: 'instr(last_error, ?) > 0',
   damaged: "state <> 'done' AND CASE WHEN json_valid(event) THEN json_extract(event, '$.id') END IS NOT id",
 };
 
 /** The event of an id. */
-const OWN = "SELECT 'own' AS role, rowid, state, due_at FROM stablehooks_events WHERE id = ?";
+const OWN = "SELECT 'own' AS role, rowid, state, received_at, due_at FROM stablehooks_events WHERE id = ?";
 
 /**
  * Prepares every statement of the inbox.
@@ -93,31 +91,23 @@ export function prepareStatements(db: SqliteLike) {
     own: rows<ContenderRow>(OWN),
     /** The event of an id, and another event that has the lease of a key, even a lapsed one; none has that of `NULL`. */
     contenders: rows<ContenderRow>(
-      `${OWN} UNION ALL SELECT 'holder', rowid, state, due_at FROM stablehooks_events
+      `${OWN} UNION ALL SELECT 'holder', rowid, state, received_at, due_at FROM stablehooks_events
       WHERE key = ? AND state = 'leased' AND id <> ?`,
     ),
-    lease: rows<Pick<EventRow, 'attempts' | 'traceparent'>>(
-      `INSERT INTO stablehooks_events
-        (id, type, source, traceparent, event, received_at, updated_at, due_at, key, created_at, token, state, attempts)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'leased', 1)
-      ON CONFLICT (id) DO UPDATE SET state = 'leased', attempts = attempts + 1,
-        updated_at = excluded.updated_at, due_at = excluded.due_at, token = excluded.token,
-        key = excluded.key, created_at = excluded.created_at, waiting = 0, history = ${HISTORY_WITH_LAPSED}
+    /** Leases an event, or makes it wait for the lease of its key; ends the lease that it has, if any. */
+    claim: rows<Pick<EventRow, 'attempts' | 'traceparent'>>(
+      `INSERT INTO stablehooks_events (id, type, source, traceparent, event, received_at, updated_at, due_at, key,
+        created_at, token, state, waiting, attempts)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      ON CONFLICT (id) DO UPDATE SET state = excluded.state, attempts = attempts + excluded.attempts,
+        updated_at = excluded.updated_at, due_at = excluded.due_at, token = excluded.token, key = excluded.key,
+        created_at = excluded.created_at, waiting = excluded.waiting, history = ${HISTORY_WITH_LAPSED}
       RETURNING attempts, traceparent`,
     ),
-    /** Records an event that waits for the lease of its key, or makes it wait; ends its own lease, if it has one. */
-    wait: rows<Pick<EventRow, 'id'>>(
-      `INSERT INTO stablehooks_events
-        (id, type, source, traceparent, event, received_at, updated_at, due_at, key, created_at, waiting, state, attempts)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 'received', 0)
-      ON CONFLICT (id) DO UPDATE SET updated_at = excluded.updated_at, due_at = excluded.due_at,
-        key = excluded.key, created_at = excluded.created_at, waiting = 1, ${RECEIVED}
-      RETURNING id`,
-    ),
     /** Ends an attempt, if the token is that of the lease. */
-    settle: rows<Pick<EventRow, 'key'>>(
+    finish: rows<Pick<EventRow, 'key'>>(
       `UPDATE stablehooks_events SET history = ${historyWith('?', '?', '?')},
-        updated_at = ?, state = ?, last_error = ?, due_at = ?, token = NULL
+        updated_at = ?, state = ?, last_error = ?, due_at = ?, token = NULL, attempts = attempts - (? = 'later')
       WHERE id = ? AND state = 'leased' AND token = ?
       RETURNING key`,
     ),
@@ -145,48 +135,25 @@ export function prepareStatements(db: SqliteLike) {
         WHERE type = types.value AND ${OPEN} AND ${DUE} <= ? ORDER BY ${DUE}, rowid LIMIT ?)
       ORDER BY coalesce(e.due_at, 0), e.rowid LIMIT ?`,
     ),
-    /** Takes the lapsed lease of an event away, which then waits. */
-    passOver: rows<Pick<EventRow, 'id'>>(
-      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = 1, ${RECEIVED} WHERE rowid = ? RETURNING id`,
-    ),
-    // Only done events are pruned, so an open one has its JSON.
-    take: rows<{ readonly id: string; readonly json: string | null }>(
-      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = 0, ${RECEIVED} WHERE rowid = ? RETURNING id, event AS json`,
+    /** Makes an event received, and ends the lease that it has, if any. */
+    receive: rows<DueRow>(
+      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = ?, state = 'received', token = NULL,
+        history = ${HISTORY_WITH_LAPSED} WHERE rowid = ? RETURNING id, event AS json`,
     ),
     acquirePoll: rows<PollRow>(
-      `INSERT INTO stablehooks_poll (one, holder, lease_until, renewed_at) VALUES (1, ?, ?, ?)
-      ON CONFLICT (one) DO UPDATE SET
-        holder = excluded.holder, lease_until = excluded.lease_until, renewed_at = excluded.renewed_at
-      WHERE holder = excluded.holder OR lease_until <= excluded.renewed_at
-      RETURNING ${POLL_STATE}`,
+      `INSERT INTO stablehooks_poll (one, holder, lease_until) VALUES (1, ?, ?)
+      ON CONFLICT (one) DO UPDATE SET holder = excluded.holder, lease_until = excluded.lease_until
+      WHERE holder = excluded.holder OR lease_until <= ?
+      RETURNING state`,
     ),
     savePoll: rows<{ readonly one: number }>(
-      `UPDATE stablehooks_poll SET since = ?, watermark = ?, gaps = ?, list_limit = ?, oldest = ?,
-        lease_until = ?, renewed_at = ?
-      WHERE one = 1 AND holder = ? RETURNING one`,
+      'UPDATE stablehooks_poll SET state = ?, lease_until = ? WHERE holder = ? RETURNING one',
     ),
-    pollState: rows<PollRow>(`SELECT ${POLL_STATE} FROM stablehooks_poll`),
-    lastPoller: rows<{ readonly holder: string }>('SELECT holder FROM stablehooks_poll'),
-    /**
-     * Follows a clock that was set back: each event that the file has from later than now is moved back to now, so its
-     * lease ends, or it is due, after its own time from now. Each by its own difference: a clock that was ahead for a
-     * moment must not end the leases from before. Older events keep their times.
-     *
-     * The rows tell it, and not the earlier steps of this process: another process may have written them and be gone.
-     * Without the index's name SQLite may read all rows that are due at some time.
-     */
-    moveBack: rows<Pick<EventRow, 'id'>>(
-      `UPDATE stablehooks_events INDEXED BY stablehooks_written SET due_at = due_at - updated_at + ?, updated_at = ?
-      WHERE due_at IS NOT NULL AND updated_at > ? RETURNING id`,
-    ),
-    movePollBack: rows<{ readonly one: number }>(
-      `UPDATE stablehooks_poll SET lease_until = lease_until - renewed_at + ?, renewed_at = ?
-      WHERE renewed_at > ? RETURNING one`,
-    ),
+    poll: rows<PollRow & { readonly holder: string }>('SELECT holder, state FROM stablehooks_poll'),
     find: rows<RecordRow>(`SELECT ${RECORD} FROM stablehooks_events WHERE id = ?`),
     // Most events are done. To count all rows, and to look up the least of an index, takes a fraction of the time that
     // reading the done ones takes.
-    count: rows<InboxCount>(
+    countAll: rows<InboxCount>(
       `WITH open AS MATERIALIZED (
         SELECT state, count(*) AS count, min(updated_at) AS oldest FROM stablehooks_events
         WHERE state IN (${INBOX_STATES.filter((state) => state !== 'done').map((state) => `'${state}'`)}) GROUP BY state)
@@ -198,26 +165,54 @@ export function prepareStatements(db: SqliteLike) {
           SELECT min(updated_at) FROM stablehooks_events INDEXED BY stablehooks_pruned
           WHERE state = 'done' AND event IS NULL))`,
     ),
-    list: (options: ReturnType<typeof readListOptions>) =>
+    list: (query: PageQuery) =>
       selected<RecordRow>(
-        writeList(options, { columns: RECORD, events: 'stablehooks_events', sql: CONDITIONS }),
+        writeList(query, { columns: RECORD, events: 'stablehooks_events', sql: CONDITIONS }),
       ),
-    countSelected(selection: Selection) {
+    count(selection: Selection) {
       const { text: where, values } = toWhere(selection, CONDITIONS);
       const text = `SELECT state, count(*) AS count, min(updated_at) AS oldest FROM stablehooks_events
         WHERE ${where} GROUP BY state`;
       return selected<InboxCount>({ text, values });
     },
+    /** The steps of an event, which must have the lease of the token if there is one; one row without a name for none. */
+    steps: rows<StepRow>(
+      `SELECT s.name, s.attempt, s.at, s.result FROM stablehooks_events AS e
+      LEFT JOIN stablehooks_steps AS s ON s.event_id = e.id
+      WHERE e.id = ? AND e.token IS coalesce(?, e.token) ORDER BY s.rowid`,
+    ),
+    /** Stores a step, unless it has a result, or it has begun and has no result now. */
+    saveStep: rows<StepRow>(
+      `INSERT INTO stablehooks_steps (event_id, name, attempt, at, result)
+      SELECT id, ?, attempts, ?, ? FROM stablehooks_events WHERE id = ? AND state = 'leased' AND token = ?
+      ON CONFLICT (event_id, name) DO UPDATE SET attempt = excluded.attempt, at = excluded.at, result = excluded.result
+        WHERE result IS NULL AND excluded.result IS NOT NULL
+      RETURNING name`,
+    ),
+    /** Forgets that a step has begun. */
+    forgetStep: rows<StepRow>(
+      `DELETE FROM stablehooks_steps WHERE event_id = ? AND name = ? AND result IS NULL AND event_id IN (
+        SELECT id FROM stablehooks_events WHERE id = ? AND state = 'leased' AND token = ?) RETURNING name`,
+    ),
+    /** @param done - the names of the steps that are done, as JSON, as `again` of those to forget. */
+    stateSteps(id: string, done: string, again: string) {
+      const unknown = `event_id IN (SELECT id FROM stablehooks_events WHERE id = ? AND state IN ('failed', 'dead'))
+        AND result IS NULL AND name IN (SELECT value FROM json_each(?))`;
+      db.prepare(`UPDATE stablehooks_steps SET result = '' WHERE ${unknown} RETURNING name`).all(id, done);
+      db.prepare(`DELETE FROM stablehooks_steps WHERE ${unknown} RETURNING name`).all(id, again);
+    },
+    forgetSteps: rows<StepRow>(
+      'DELETE FROM stablehooks_steps WHERE event_id IN (SELECT value FROM json_each(?)) RETURNING name',
+    ),
     requeue: (which: Limited, at: number) =>
       update("state = 'received', attempts = 0, due_at = ?, updated_at = ?", which, at, at),
-    /** @param who - `by` and `reason` as JSON: drivers cut strings at NUL. */
-    discard: (which: Limited, at: number, who: string) =>
+    discard: (which: Limited, at: number, { by, reason }: { readonly by: string; readonly reason: string }) =>
       update(
-        `history = json_insert(${LAST_9}, '$[#]', json_patch(json_object('attempt', attempts, 'startedAt', CAST(? AS INTEGER),
-          'endedAt', CAST(? AS INTEGER), 'result', 'discarded', 'error', NULL), ?)),
+        `history = json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', CAST(? AS INTEGER),
+          'endedAt', CAST(? AS INTEGER), 'result', 'discarded', 'error', NULL, 'by', ?, 'reason', ?)),
         updated_at = ?, state = 'done', due_at = NULL, last_error = NULL, waiting = 0`,
         which,
-        ...[at, at, who, at],
+        ...[at, at, by, reason, at],
       ),
     importDone: rows<Pick<EventRow, 'id'>>(
       `INSERT INTO stablehooks_events (id, type, source, received_at, updated_at, state, attempts)

@@ -19,8 +19,7 @@ export const DUE = 'coalesce(due_at, 0)';
 /**
  * The entry with index `n` changes the tables from version `n` to `n + 1`. Released entries never change.
  *
- * Strings compare by bytes (BINARY, SQLite's default). `last_error` is a JSON string, because drivers cut
- * strings at NUL and replace lone surrogates.
+ * Strings compare by bytes (BINARY, SQLite's default).
  */
 const MIGRATIONS: readonly string[] = [
   `
@@ -43,22 +42,25 @@ const MIGRATIONS: readonly string[] = [
     traceparent TEXT
   ) STRICT;
   CREATE INDEX stablehooks_due ON stablehooks_events (type, ${DUE}) WHERE ${OPEN};
-  CREATE INDEX stablehooks_written ON stablehooks_events (updated_at) WHERE due_at IS NOT NULL;
   CREATE INDEX stablehooks_prunable ON stablehooks_events (updated_at) WHERE state = 'done' AND event IS NOT NULL;
   CREATE INDEX stablehooks_pruned ON stablehooks_events (updated_at) WHERE state = 'done' AND event IS NULL;
   CREATE INDEX stablehooks_states ON stablehooks_events (state, received_at, id, updated_at);
   CREATE UNIQUE INDEX stablehooks_key_leased ON stablehooks_events (key) WHERE key IS NOT NULL AND state = 'leased';
   CREATE INDEX stablehooks_key_waiting ON stablehooks_events (key, created_at) WHERE state = 'received' AND waiting = 1;
+  CREATE TABLE stablehooks_steps (
+    event_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    result TEXT,
+    PRIMARY KEY (event_id, name)
+  ) STRICT;
+  CREATE INDEX stablehooks_unknown_steps ON stablehooks_steps (event_id) WHERE result IS NULL;
   CREATE TABLE stablehooks_poll (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     holder TEXT NOT NULL,
     lease_until INTEGER NOT NULL,
-    renewed_at INTEGER NOT NULL,
-    since INTEGER,
-    watermark INTEGER,
-    gaps TEXT NOT NULL DEFAULT '[]',
-    list_limit INTEGER NOT NULL DEFAULT 0,
-    oldest TEXT
+    state TEXT
   ) STRICT;
   CREATE TABLE stablehooks_flushes (count INTEGER NOT NULL) STRICT;
   INSERT INTO stablehooks_flushes VALUES (0);

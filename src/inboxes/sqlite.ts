@@ -1,7 +1,7 @@
 import { ConfigError } from '../core/errors.js';
 import { boolean, integer, readOptions, required, rule, withMethods } from '../core/options.js';
-import type { Inbox, InboxOperations } from '../core/ports.js';
-import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
+import type { Inbox, InboxOperations, Synchronous } from '../core/ports.js';
+import { RUNTIME, toRuntime } from '../core/runtime.js';
 import {
   assertRows,
   atomically,
@@ -10,13 +10,13 @@ import {
   type OwnConnection,
   openPath,
 } from './sqlite-connection.js';
-import { createSqliteInbox } from './sqlite-inbox.js';
+import { createSqliteInbox, type SynchronousInboxOptions } from './sqlite-inbox.js';
 import { migrate, type SqliteLike } from './sqlite-tables.js';
 
 export type { SqliteLike } from './sqlite-tables.js';
 
 /** Options of {@link sqliteInbox}. */
-export interface SqliteInboxOptions {
+export interface SqliteInboxOptions extends SynchronousInboxOptions {
   /**
    * How long a step waits in ms while another process writes. After that the step fails and the delivery is
    * answered 503. The drivers are synchronous, so this process does nothing else while it waits.
@@ -24,20 +24,6 @@ export interface SqliteInboxOptions {
    * @default 5_000
    */
   readonly busyTimeoutMs?: number | undefined;
-  /**
-   * Whether handlers run in a transaction, with the connection as `ctx.tx`: the writes of a handler and the end of its
-   * event are committed together. Such handlers must be synchronous, as the drivers are: a handler that returns a promise
-   * is rolled back, and its event is dead-lettered.
-   *
-   * @default false
-   */
-  readonly transactional?: boolean | undefined;
-  /**
-   * Time and randomness, for tests. All processes that share the file must use the same clock.
-   *
-   * @default those of the platform
-   */
-  readonly runtime?: RuntimeOptions | undefined;
 }
 
 /** The inbox that {@link sqliteInbox} returns. */
@@ -56,9 +42,11 @@ const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsq
  * processes of one machine can share the file.
  *
  * Pass a path, which `node:sqlite` opens, or a connection of `node:sqlite`, `better-sqlite3`, `libsql` or
- * `bun:sqlite`. The connection is set to WAL with `synchronous = FULL`: events that were answered 200 survive a power
- * failure. Each step is part of a transaction and fails while the app has one open on the same connection, so an app
- * that keeps transactions open across an `await` uses another connection. The file must be on a local disk.
+ * `bun:sqlite`. The connection is set to WAL. What an answer stands for is committed with `synchronous = FULL`, so events
+ * that were answered 2xx survive a power failure; other statements keep the level of the connection.
+ *
+ * Each step is part of a transaction and fails while the app has one open on the same connection, so an app that keeps
+ * transactions open across an `await` uses another connection. The file must be on a local disk.
  *
  * @param file - a path, or a connection.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `file` is wrong, the connection reads integers as BigInt,
@@ -79,11 +67,11 @@ const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsq
 export function sqliteInbox<Connection extends SqliteLike>(
   file: Connection,
   options: SqliteInboxOptions & { readonly transactional: true },
-): SqliteInbox<Connection>;
+): SqliteInbox<Synchronous<Connection>>;
 export function sqliteInbox(
   file: string,
   options: SqliteInboxOptions & { readonly transactional: true },
-): SqliteInbox<SqliteLike>;
+): SqliteInbox<Synchronous<SqliteLike>>;
 export function sqliteInbox(file: string | SqliteLike, options?: SqliteInboxOptions): SqliteInbox;
 export function sqliteInbox(
   file: string | SqliteLike,

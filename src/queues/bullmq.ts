@@ -1,5 +1,5 @@
 import { StablehooksError } from '../core/errors.js';
-import { encodeEvent, type UnknownEvent } from '../core/events.js';
+import type { UnknownEvent } from '../core/events.js';
 import { integer, readOptions, required, withMethods } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
@@ -10,8 +10,8 @@ import {
   type JobData,
   type QueueOptions,
   runJob,
+  toQueue,
   type WorkerReceiver,
-  withTimeout,
 } from './job.js';
 
 export type { JobData, QueueOptions } from './job.js';
@@ -52,11 +52,10 @@ export interface BullJobLike {
  * ```
  */
 export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Queue {
-  const { timeoutMs, ...given } = readOptions('bullmqQueue', options, {
+  const limit = readOptions('bullmqQueue', options, {
     timeoutMs: integer({ default: 5_000 }),
     runtime: RUNTIME,
   });
-  const limit = { timeoutMs, runtime: toRuntime(given.runtime) };
   readOptions('bullmqQueue', { queue }, { queue: required(QUEUE) });
 
   async function addJob(event: UnknownEvent, data: JobData): Promise<void> {
@@ -65,10 +64,7 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
     if (FINISHED.has(await queue.getJobState(jobId))) await queue.remove(jobId);
     await queue.add(event.type, data, { jobId });
   }
-  return {
-    enqueue: async (event, { json = encodeEvent(event), traceparent } = {}) =>
-      withTimeout(redactCommand(addJob(event, { event: json, traceparent })), limit),
-  };
+  return toQueue((event, data) => redactCommand(addJob(event, data)), limit);
 }
 
 const QUEUE = withMethods('a Queue of bullmq: new Queue(name, { connection })', [

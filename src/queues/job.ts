@@ -1,6 +1,7 @@
-import type { UnknownEvent } from '../core/events.js';
+import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import { readOptions, required, withMethods } from '../core/options.js';
-import { orTimeout, type Runtime, type RuntimeOptions } from '../core/runtime.js';
+import type { Queue } from '../core/ports.js';
+import { orTimeout, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { queueInboxError } from '../receiver/options.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
@@ -18,13 +19,19 @@ export interface QueueOptions {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** Rejects if the engine does not answer in time. Some clients wait without a limit for a server that is down. */
-export function withTimeout<Value>(
-  answer: Promise<Value>,
-  { timeoutMs, runtime }: { readonly timeoutMs: number; readonly runtime: Runtime },
-): Promise<Value> {
+/** A queue that rejects if its engine does not answer in time. Some clients wait for a server that is down without a limit. */
+export function toQueue(
+  addJob: (event: UnknownEvent, data: JobData) => Promise<void>,
+  { timeoutMs, ...given }: { readonly timeoutMs: number; readonly runtime: RuntimeOptions },
+): Queue {
+  const runtime = toRuntime(given.runtime);
   const message = `The queue did not answer within ${timeoutMs} ms. Check that its server can be reached.`;
-  return orTimeout(answer, { runtime, ms: timeoutMs, toError: () => new Error(message) });
+  return {
+    async enqueue(event, { json = encodeEvent(event), traceparent } = {}) {
+      const added = addJob(event, { event: json, traceparent });
+      await orTimeout(added, { runtime, ms: timeoutMs, toError: () => new Error(message) });
+    },
+  };
 }
 
 /** Outcomes with an error that a retry cannot change. */

@@ -1,16 +1,16 @@
 import { toHex } from '../core/bytes.js';
 import { StablehooksError } from '../core/errors.js';
-import { encodeEvent, type UnknownEvent } from '../core/events.js';
+import type { UnknownEvent } from '../core/events.js';
 import { integer, readOptions, required, string, withMethods } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
-import { RUNTIME, toRuntime } from '../core/runtime.js';
+import { RUNTIME } from '../core/runtime.js';
 import {
   assertWorker,
   type JobData,
   type QueueOptions,
   runJob,
+  toQueue,
   type WorkerReceiver,
-  withTimeout,
 } from './job.js';
 
 export type { JobData, QueueOptions } from './job.js';
@@ -20,7 +20,6 @@ export interface PgBossLike {
   send(name: string, data: object, options: { id: string }): Promise<string | null>;
   getJobById(name: string, id: string): Promise<{ readonly state: string } | null>;
   deleteJob(name: string, id: string): Promise<unknown>;
-  getQueue(name: string): Promise<{ readonly policy?: string | undefined } | null>;
 }
 
 /** The method of a `PgBoss` that {@link pgBossProcessor} uses. */
@@ -64,45 +63,30 @@ export interface PgBossQueueOptions extends QueueOptions {
  * ```
  */
 export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}): Queue {
-  const { queue, timeoutMs, ...given } = readOptions('pgBossQueue', options, {
+  const { queue, ...limit } = readOptions('pgBossQueue', options, {
     queue: string('stablehooks'),
     timeoutMs: integer({ default: 5_000 }),
     runtime: RUNTIME,
   });
-  const limit = { timeoutMs, runtime: toRuntime(given.runtime) };
   readOptions('pgBossQueue', { boss }, { boss: required(BOSS) });
 
   async function addJob(event: UnknownEvent, data: JobData): Promise<void> {
     const id = await toJobId(event.id);
     // Twice, because the job with the same id may have been deleted between the calls.
     for (const _ of [1, 2]) {
-      if ((await boss.send(queue, data, { id }).catch(explain)) !== null) return;
+      if ((await boss.send(queue, data, { id })) !== null) return;
       const job = await boss.getJobById(queue, id);
       if (job !== null && !FINISHED.has(job.state)) return;
       if (job !== null) await boss.deleteJob(queue, id);
     }
-    const found = await boss.getQueue(queue);
-    if (found === null) throw missing();
     throw new Error(
-      `pg-boss did not add the job to the queue '${queue}', whose policy is '${found.policy}'. Use a queue with the policy 'standard': other policies add no job while another job waits or runs.`,
+      `pg-boss did not add the job. Create the queue with boss.createQueue('${queue}') and the policy 'standard': other policies add no job while another job waits or runs.`,
     );
   }
-  function missing(cause?: unknown): Error {
-    const options = cause === undefined ? {} : { cause };
-    const message = `pg-boss did not add the job. Create the queue first: await boss.createQueue('${queue}').`;
-    return new Error(message, options);
-  }
-  /** From pg-boss 11 on, sending to a missing queue rejects; before, it resolves with `null`. */
-  function explain(error: unknown): never {
-    throw error instanceof Error && /^Queue .* does not exist/.test(error.message) ? missing(error) : error;
-  }
-  return {
-    enqueue: async (event, { json = encodeEvent(event), traceparent } = {}) =>
-      withTimeout(addJob(event, { event: json, traceparent }), limit),
-  };
+  return toQueue(addJob, limit);
 }
 
-const BOSS = withMethods('a PgBoss of pg-boss 10 to 12', ['send', 'getJobById', 'deleteJob', 'getQueue']);
+const BOSS = withMethods('a PgBoss of pg-boss 10 to 12', ['send', 'getJobById', 'deleteJob']);
 
 /**
  * Returns the handler for `boss.work`. It handles the events of a batch at the same time, completes the jobs that

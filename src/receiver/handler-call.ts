@@ -4,15 +4,19 @@ import {
   type HandlerError,
   hasCode,
   PermanentError,
+  RetryLater,
   StablehooksError,
 } from '../core/errors.js';
 import { encodeEvent, type WebhookEvent } from '../core/events.js';
 import type { Lease, Origin } from '../core/ports.js';
-import type { HandlerContext } from './handler.js';
+import type { Moment } from '../core/runtime.js';
+import type { HandlerContext, StepContext } from './handler.js';
+import { toIdempotencyKey } from './idempotency-key.js';
+import { HandlerSteps, type StepParts } from './steps.js';
 import type { Work } from './work.js';
 
 /** The errors of a handler, as opposed to errors of the inbox around it. */
-export type HandlerFault = HandlerError | PermanentError | EventError;
+export type HandlerFault = HandlerError | PermanentError | RetryLater | EventError;
 
 export function isHandlerFault(error: unknown): error is HandlerFault {
   return hasCode(error, ...FAULTS, 'ERR_EVENT_MALFORMED');
@@ -23,6 +27,7 @@ const FAULTS = [
   'ERR_HANDLER_FAILED',
   'ERR_HANDLER_TIMEOUT',
   'ERR_HANDLER_PERMANENT',
+  'ERR_HANDLER_LATER',
   'ERR_PAYLOAD_INVALID',
 ] as const;
 
@@ -31,8 +36,10 @@ export function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFau
   try {
     if (hasCode(thrown, ...FAULTS)) return thrown as HandlerFault;
     // The handler may have imported the class from the other module format of this package.
-    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ERR_HANDLER_PERMANENT') {
-      return new PermanentError(thrown.message, { cause: thrown });
+    if (thrown instanceof Error && 'code' in thrown) {
+      const { code, message: reason, retryAfterMs } = thrown as RetryLater | PermanentError;
+      if (code === 'ERR_HANDLER_PERMANENT') return new PermanentError(reason, { cause: thrown });
+      if (code === 'ERR_HANDLER_LATER') return new RetryLater({ afterMs: Number(retryAfterMs), reason });
     }
   } catch {
     // A thrown value can be unreadable: a getter that throws, a message that is not a string.
@@ -44,19 +51,36 @@ export function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFau
   );
 }
 
-/** The second argument of a handler. The signal is created on first use, because few handlers use it. */
+/** The second argument of a handler. Its signal and steps are created on first use, because few handlers use them. */
 export class Context implements HandlerContext<unknown> {
   readonly tx: unknown;
   readonly attempt: number;
   readonly origin: Origin;
   readonly json: string;
+  readonly #lease: Lease;
+  readonly #parts: StepParts;
+  readonly #askedAt: Moment;
   #controller: AbortController | undefined;
+  #steps: HandlerSteps | undefined;
 
-  constructor({ event, origin, json }: Work, { attempt }: Lease, tx: unknown) {
+  constructor({ event, origin, json }: Work, lease: Lease, tx: unknown, parts: StepParts, askedAt: Moment) {
     this.tx = tx;
-    this.attempt = attempt;
+    this.attempt = lease.attempt;
     this.origin = origin;
     this.json = json ?? encodeEvent(event);
+    this.#lease = lease;
+    this.#parts = parts;
+    this.#askedAt = askedAt;
+  }
+
+  get step(): StepContext['step'] {
+    this.#steps ??= new HandlerSteps(this.#parts, this.#lease, this.#askedAt);
+    const steps = this.#steps;
+    return ((...call) => steps.run(...call)) as StepContext['step'];
+  }
+
+  get idempotencyKey(): (name?: string) => string {
+    return (name = '') => toIdempotencyKey(this.#lease.id, name);
   }
 
   get signal(): AbortSignal {

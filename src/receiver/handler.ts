@@ -1,9 +1,57 @@
 /** The types of handlers. */
-import type { EventType, WebhookEvent } from '../core/events.js';
-import type { Origin } from '../core/ports.js';
 
-/** The second argument of a handler. */
-export interface HandlerContext<Tx = undefined> {
+import type { Awaitable } from '../core/awaitable.js';
+import type { EventType, WebhookEvent } from '../core/events.js';
+import type { Origin, SYNCHRONOUS } from '../core/ports.js';
+
+/** The second argument of a handler. Handlers in a {@link Synchronous} transaction have no `step`. */
+export type HandlerContext<Tx = undefined> = EventContext<Tx> &
+  ([Tx] extends [never] ? StepContext : typeof SYNCHRONOUS extends keyof Tx ? unknown : StepContext);
+
+/** How a step is run. */
+export interface StepOptions {
+  /**
+   * What happens when a step began and recorded no result, because the process ended or the inbox could not be reached,
+   * so that its effect is unknown.
+   *
+   * - `repeat`: the next attempt runs it again. Use it with {@link EventContext.idempotencyKey}.
+   * - `fail`: the event is dead-lettered, until a person requeues it and states whether the effect happened. The
+   *   beginning of the step is stored first. If `run` rejects, the effect is unknown as well, except for `RetryLater`,
+   *   which says that nothing happened.
+   *
+   * @default 'repeat'
+   */
+  readonly onInterrupted?: 'repeat' | 'fail' | undefined;
+}
+
+/** The steps of a handler. */
+export interface StepContext {
+  /**
+   * Runs an effect outside of the database, and stores its result in the inbox: durably, before this resolves. A later
+   * attempt at the event, in any process, gets the stored result and does not call `run`. A rejection stores nothing.
+   *
+   * The result is the value as JSON, at most 65,536 characters; `undefined` stays `undefined`. It is stored apart from
+   * `tx`: a rollback does not forget it. `requeue` keeps it, and `prune` removes it.
+   *
+   * Rejects with a `ConfigError` if the name was used before in this run, and with a `PermanentError` if the effect of the
+   * step is unknown or its result cannot be stored.
+   *
+   * @param name - names the step within its handler.
+   *
+   * @example
+   * ```ts
+   * const id = await ctx.step('payout', () => bank.pay({ idempotencyKey: ctx.idempotencyKey('payout') }));
+   * ```
+   */
+  readonly step: <Result>(
+    name: string,
+    run: () => Awaitable<Result>,
+    options?: StepOptions,
+  ) => Promise<Result>;
+}
+
+/** The facts about the event of a handler. */
+export interface EventContext<Tx = undefined> {
   /** In a transactional inbox, the open transaction in which the event is marked done; otherwise `undefined`. */
   readonly tx: Tx;
   /** Aborts after `handlerTimeoutMs`. Pass it on, because another process can run the event after `leaseMs`. */
@@ -17,6 +65,13 @@ export interface HandlerContext<Tx = undefined> {
    * list it is serialized again. `JSON.parse` rounds large numbers in `payload`.
    */
   readonly json: string;
+  /**
+   * Returns the idempotency key of a call that the handler makes: a UUID, which is the same for each attempt at the event,
+   * and different for each event and name. It is no secret.
+   *
+   * @param name - what the call is for, if the handler makes several.
+   */
+  readonly idempotencyKey: (name?: string) => string;
 }
 
 /**

@@ -3,12 +3,12 @@ import { ConfigError } from '../core/errors.js';
 import { EVENT_TYPES, type EventType, type UnknownEvent, type WebhookEvent } from '../core/events.js';
 import { func, integer, oneOf, readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Inbox, Logger, Queue } from '../core/ports.js';
-import { RUNTIME, type Runtime, type RuntimeOptions, toRuntime } from '../core/runtime.js';
+import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { SIGNATURE_ENCODINGS, SIGNATURE_HEADER, type SignatureFormat } from '../core/signature.js';
-import { memoryInbox } from '../inboxes/memory.js';
+import { CAPACITY, EventStore, memorySteps } from '../inboxes/memory-steps.js';
 import type { Handler, Handlers } from './handler.js';
 import type { Outcome } from './outcome.js';
-import { type ReceiverSecret, readSecret, type SecretOfRequest } from './secret.js';
+import { type ReceiverSecret, readSecret } from './secret.js';
 import type { Layer } from './work.js';
 
 /** Options of {@link createReceiver}. */
@@ -104,6 +104,11 @@ export interface ReceiverOptions<Tx = undefined> {
   readonly handlerTimeoutMs?: number | undefined;
   /** After how many failed attempts a durable inbox dead-letters an event. @default 25 */
   readonly maxAttempts?: number | undefined;
+  /**
+   * How long after an event was first received its handler can ask for a later attempt with `RetryLater`, in ms by the
+   * inbox's clock. After that the event is dead-lettered with the reason. @default 259_200_000, which is 3 days
+   */
+  readonly maxLaterMs?: number | undefined;
   /** Time, timers and randomness, for tests. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
 }
@@ -118,30 +123,7 @@ export interface SignatureOptions extends SignatureFormat {
 }
 
 /** The handlers by type, once the compiler has checked each against its own event. */
-type HandlerTable = { readonly [Type in EventType]?: Handler<EventType, unknown> | undefined };
-
-/** The options after the check, with their defaults. */
-export interface ReceiverSettings {
-  readonly secret: SecretOfRequest;
-  readonly inbox: Inbox<unknown>;
-  readonly handlers: HandlerTable;
-  readonly signature: SignatureOptions & { readonly header: string };
-  readonly queue: Queue | undefined;
-  readonly answer: 'handled' | 'recorded';
-  readonly orderingKey: OrderingKey | undefined;
-  readonly maxConcurrency: number | undefined;
-  readonly onUnknown: ((event: UnknownEvent) => unknown) | undefined;
-  readonly logger: Logger | undefined;
-  readonly onOutcome: ((outcome: Outcome) => unknown) | undefined;
-  readonly use: readonly Layer[];
-  readonly maxBodyBytes: number;
-  readonly bodyTimeoutMs: number;
-  readonly inboxTimeoutMs: number;
-  readonly leaseMs: number;
-  readonly handlerTimeoutMs: number;
-  readonly maxAttempts: number;
-  readonly runtime: Runtime;
-}
+export type HandlerTable = { readonly [Type in EventType]?: Handler<EventType, unknown> | undefined };
 
 const INBOX_METHODS = ['claim', 'ignore', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'];
 
@@ -150,7 +132,7 @@ const INBOX_METHODS = ['claim', 'ignore', 'complete', 'fail', 'record', 'takeDue
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
  */
-export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>): ReceiverSettings {
+export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   const { secret, secretTimeoutMs, handlers, ...read } = readOptions('createReceiver', options, {
     // Presence only: `readSecret` checks the value.
     secret: required(rule('given: check the environment variable that it comes from', () => true)),
@@ -172,6 +154,7 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>): ReceiverS
     leaseMs: integer({ default: 60_000 }),
     handlerTimeoutMs: integer({ default: 10_000 }),
     maxAttempts: integer({ default: 25 }),
+    maxLaterMs: integer({ default: 3 * 86_400_000 }),
     runtime: RUNTIME,
   });
   // Otherwise a second process could run the event while the first still runs it.
@@ -180,7 +163,10 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>): ReceiverS
       `createReceiver: \`leaseMs\` (${read.leaseMs}) must be more than \`handlerTimeoutMs\` (${read.handlerTimeoutMs}).`,
     );
   }
-  const inbox: Inbox<unknown> = read.inbox ?? memoryInbox({ runtime: read.runtime });
+  const runtime = toRuntime(read.runtime);
+  const { now } = runtime;
+  const inbox: Inbox<unknown> =
+    read.inbox ?? memorySteps(new EventStore({ capacity: CAPACITY, logger: console, now, keepsDone: false }));
   if (read.queue !== undefined && !inbox.durable) throw queueInboxError('createReceiver');
   if (read.answer === 'recorded' && !inbox.durable) throw recordedInboxError();
   if (read.answer === 'recorded' && read.queue !== undefined) {
@@ -188,7 +174,6 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>): ReceiverS
       "createReceiver: with a `queue`, a delivery is answered once it is enqueued. Remove `answer: 'recorded'`, or the queue.",
     );
   }
-  const runtime = toRuntime(read.runtime);
   return {
     ...read,
     inbox,

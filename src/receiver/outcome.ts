@@ -34,7 +34,8 @@ export type OutcomeResult = {
        * - `duplicate`: the event was already done, that is, handled or ignored.
        * - `ignored`: a new event of a known type without a handler in this process; recorded as done.
        * - `parked`: an event of an unknown type, stored until a release knows it; or a parked event without a handler here.
-       * - `queued`: durably enqueued, or durably stored to run after the answer or in another process.
+       * - `queued`: durably enqueued, or durably stored to run after the answer, in another process, or when its handler
+       *   asked for it (`RetryLater`).
        */
       readonly kind: 'handled' | 'duplicate' | 'ignored' | 'parked' | 'queued';
       /** Which attempt the handler ran in, from 1. */
@@ -45,7 +46,7 @@ export type OutcomeResult = {
       /** Dead-lettered by this delivery (with the error) or earlier (without). */
       readonly kind: 'dead';
       readonly attempt?: number | undefined;
-      readonly error?: HandlerError | PermanentError | EventError | undefined;
+      readonly error?: HandlerError | PermanentError | EventError | BusyError | undefined;
     }
   | {
       /** Not authentic, or not a delivery: a retry does not help. */
@@ -59,7 +60,7 @@ export type OutcomeResult = {
       readonly attempt?: number | undefined;
       readonly error: HandlerError | PermanentError | EventError | RequestError | ConfigError;
     }
-  | { readonly kind: 'busy'; readonly attempt?: undefined; readonly error: BusyError }
+  | { readonly kind: 'busy'; readonly attempt?: number | undefined; readonly error: BusyError }
   | { readonly kind: 'unavailable'; readonly attempt?: undefined; readonly error: UnavailableError }
 );
 
@@ -92,6 +93,7 @@ const OUTCOMES = {
   ERR_HANDLER_FAILED: { kind: 'failed', status: 500 },
   ERR_HANDLER_TIMEOUT: { kind: 'failed', status: 500 },
   ERR_HANDLER_PERMANENT: { kind: 'failed', status: 500 },
+  ERR_HANDLER_LATER: { kind: 'busy', status: 503 },
   ERR_EVENT_BUSY: { kind: 'busy', status: 503 },
   ERR_EVENT_NOT_DUE: { kind: 'busy', status: 503 },
   ERR_KEY_BUSY: { kind: 'busy', status: 503 },
@@ -122,18 +124,8 @@ export type OutcomeCounts = Readonly<Record<OutcomeKind, number>>;
 
 /** Counts of zero for every outcome. */
 export function emptyCounts(): Record<OutcomeKind, number> {
-  return {
-    handled: 0,
-    duplicate: 0,
-    ignored: 0,
-    parked: 0,
-    queued: 0,
-    dead: 0,
-    rejected: 0,
-    failed: 0,
-    busy: 0,
-    unavailable: 0,
-  };
+  const zeros = Object.values(OUTCOMES).map(({ kind }) => [kind, 0]);
+  return Object.fromEntries(zeros);
 }
 
 /** The response to a delivery. An adapter writes it to its framework's response unchanged. */

@@ -1,6 +1,6 @@
 /** The receiver: connects its parts, and has its public methods. */
 import { Deadlines } from '#deadlines';
-import type { Awaitable } from '../core/awaitable.js';
+import { type Awaitable, isPromise } from '../core/awaitable.js';
 import type { AsyncDisposal } from '../core/disposal.js';
 import { ConfigError } from '../core/errors.js';
 import {
@@ -12,20 +12,20 @@ import {
 } from '../core/events.js';
 import { notify } from '../core/log.js';
 import type { Inbox, Origin, RecordResult } from '../core/ports.js';
-import { atMost, orAborted } from '../core/runtime.js';
+import { atMost, inTime, orAborted } from '../core/runtime.js';
 import { verify } from '../core/signature.js';
 import { answerFirst, awaitIdle, storeForLater } from '../flow/answer-first.js';
 import { enqueueEvents, enqueueInto } from '../flow/enqueue.js';
 import { limitConcurrency, Slots } from '../flow/limit.js';
 import { checkKey, keyedInbox, wakeAfter } from '../flow/order.js';
-import { readBodyInTime } from './body.js';
+import { cancelBody } from './body.js';
 import { createDispatch } from './dispatch.js';
 import { InFlight, receiverClosed } from './in-flight.js';
 import { queueInboxError, type ReceiverOptions, readReceiverOptions } from './options.js';
-import { emptyCounts, type Outcome, type OutcomeCounts, type OutcomeResult } from './outcome.js';
+import { emptyCounts, type Outcome, type OutcomeCounts } from './outcome.js';
 import { noteDelivery } from './per-request.js';
 import { Redriver, type StartOptions } from './redriver.js';
-import { type OpenPass, Report } from './report.js';
+import { Report } from './report.js';
 import type { WebhookRequest } from './request.js';
 import { assertDelivery } from './request-checks.js';
 import { type RecordOptions, Store } from './store.js';
@@ -69,7 +69,7 @@ export interface Receiver extends AsyncDisposal {
    * for. It logs one line when the inbox cannot be reached, and one when it can be reached again. It keeps the process
    * alive until its signal aborts or `close()` is called.
    *
-   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, or it was started before.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, or it was started or closed before.
    */
   start(options?: StartOptions): void;
   /**
@@ -155,7 +155,8 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
 
   const call: CallHandler = (event, _lease, context) => handlers[event.type]?.(event, context);
   const callHandler = wrap(use, 'handler', orderingKey === undefined ? call : checkKey(orderingKey)(call));
-  const bodies = { ...settings, deadlines: new Deadlines(settings.bodyTimeoutMs, runtime) };
+  const { bodyTimeoutMs, maxBodyBytes } = settings;
+  const bodyDeadlines = new Deadlines(bodyTimeoutMs, runtime);
   const parts = {
     ...settings,
     handlerDeadlines: new Deadlines(settings.handlerTimeoutMs, runtime),
@@ -196,37 +197,38 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
 
   let deliveries = 0;
 
-  function receive(request: WebhookRequest): Promise<Outcome> {
-    return report.conclude({ origin: 'push' }, (pass) => deliver(pass, request));
-  }
-
   /** Verifies, parses and dispatches a delivery. All steps before the body is read are synchronous. */
-  async function deliver(pass: OpenPass, request: WebhookRequest): Promise<OutcomeResult> {
-    if (settings.logger === undefined) pass.logger = request.logger ?? console;
-    if (inFlight.isClosed) throw receiverClosed();
-    if (queue === undefined && !isAnsweredFirst) slots?.assertFree();
-    assertDelivery(request);
-    const { body, secretIndex } = await verify(
-      request.header(signature.header),
-      signature,
-      typeof secret === 'function' ? secret(request) : secret,
-      () => readBodyInTime(request, bodies),
-    );
-    inFlight.admit(pass);
-    if (deliveries < 2) {
-      deliveries += 1;
-      noteDelivery(deliveries === 1, pass.logger);
-    }
-    pass.secretIndex = secretIndex;
-    const { parsed, json } = readEvent(body);
-    const { event } = parsed;
-    pass.event = event;
-    const { result, rest } = await delivering({ event, origin: 'push', json, secretIndex });
-    if (rest !== undefined) {
-      const keepAlive = (work: Promise<unknown>) => request.waitUntil?.(work);
-      notify('waitUntil', keepAlive, { value: rest, logger: pass.logger });
-    }
-    return result;
+  function receive(request: WebhookRequest): Promise<Outcome> {
+    return report.conclude({ origin: 'push' }, async (pass) => {
+      if (settings.logger === undefined) pass.logger = request.logger ?? console;
+      if (inFlight.isClosed) throw receiverClosed();
+      if (queue === undefined && !isAnsweredFirst) slots?.assertFree();
+      assertDelivery(request);
+      const { body, secretIndex } = await verify(
+        request.header(signature.header),
+        signature,
+        typeof secret === 'function' ? secret(request) : secret,
+        () => {
+          const body = request.body(maxBodyBytes);
+          if (!isPromise(body)) return body;
+          return inTime(body, bodyDeadlines, () => cancelBody(request, bodyTimeoutMs));
+        },
+      );
+      inFlight.admit(pass);
+      if (deliveries < 2) {
+        deliveries += 1;
+        noteDelivery(deliveries === 1, pass.logger);
+      }
+      pass.secretIndex = secretIndex;
+      const { event, json } = readEvent(body);
+      pass.event = event;
+      const { result, rest } = await delivering({ event, origin: 'push', json, secretIndex });
+      if (rest !== undefined) {
+        const keepAlive = (work: Promise<unknown>) => request.waitUntil?.(work);
+        notify('waitUntil', keepAlive, { value: rest, logger: pass.logger });
+      }
+      return result;
+    });
   }
 
   /** Takes an authentic event through the dispatch to its outcome. */

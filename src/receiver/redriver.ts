@@ -82,15 +82,20 @@ export class Redriver {
     this.#settings = settings;
   }
 
-  /** @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, or it was started before. */
+  /** @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, or it was started or closed before. */
   start(options: StartOptions = {}): void {
     const { intervalMs, signal } = readOptions('receiver.start', options, {
       intervalMs: integer({ default: INTERVAL_MS }),
       signal: abortSignal(),
     });
     const { inFlight, detached } = this.#settings;
+    if (inFlight.isClosed) {
+      throw new ConfigError(
+        'receiver.start: the receiver is closed, so nothing would run. Create another receiver, or call start() before close().',
+      );
+    }
     if (this.#wasStarted) throw new ConfigError('receiver.start: it was started before.');
-    if (inFlight.isClosed || signal?.aborted) return;
+    if (signal?.aborted) return;
     this.#wasStarted = true;
     this.#isStarted = true;
     this.#intervalMs = intervalMs;

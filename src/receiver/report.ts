@@ -44,42 +44,38 @@ export class Report {
     this.#around = options.around;
   }
 
-  /** Runs a pass to its outcome, calling `run` synchronously. Never rejects. */
+  /**
+   * Runs a pass to its outcome, calling `run` synchronously. Never rejects.
+   * Not async: an async function allocates about 0.5 kB per delivery here.
+   */
   conclude(
     { origin, event, secretIndex, isContended = false, traceparent }: PassStart,
     run: (pass: OpenPass) => Promise<OutcomeResult>,
   ): Promise<Outcome> {
     const logger = this.#logger;
     const pass: OpenPass = { origin, event, secretIndex, logger, isInFlight: false, isContended };
-    if (this.#around === undefined) return this.#toOutcome(pass, run);
-    return this.#around(pass, () => this.#toOutcome(pass, run), traceparent);
-  }
-
-  async #toOutcome(pass: OpenPass, run: (pass: OpenPass) => Promise<OutcomeResult>): Promise<Outcome> {
-    let result: OutcomeResult;
-    try {
-      result = await run(pass);
-    } catch (error) {
-      result = toFailure(error);
-    }
-    const { origin, event, secretIndex } = pass;
-    const { kind, attempt, handlerMs, error } = result;
-    // Frozen, because the response is made from it after the observer has seen it.
-    const outcome = Object.freeze({
-      kind,
-      origin,
-      event,
-      secretIndex,
-      attempt,
-      handlerMs,
-      error,
-    }) as Outcome;
-    if (error !== undefined && !isContention(pass, outcome)) logOutcome(outcome, pass.logger);
-    if (this.#onOutcome !== undefined) {
-      notify('onOutcome', this.#onOutcome, { value: outcome, logger: pass.logger });
-    }
-    if (pass.isInFlight) this.#inFlight.leave();
-    return outcome;
+    const end = ({ kind, attempt, handlerMs, error }: OutcomeResult): Outcome => {
+      const facts = {
+        kind,
+        origin,
+        event: pass.event,
+        secretIndex: pass.secretIndex,
+        attempt,
+        handlerMs,
+        error,
+      };
+      // Frozen, because the response is made from it after the observer has seen it.
+      const outcome = Object.freeze(facts) as Outcome;
+      if (error !== undefined && !isContention(pass, outcome)) logOutcome(outcome, pass.logger);
+      if (this.#onOutcome !== undefined) {
+        notify('onOutcome', this.#onOutcome, { value: outcome, logger: pass.logger });
+      }
+      if (pass.isInFlight) this.#inFlight.leave();
+      return outcome;
+    };
+    const fail = (error: unknown) => end(toFailure(error));
+    if (this.#around === undefined) return run(pass).then(end, fail);
+    return this.#around(pass, () => run(pass).then(end, fail), traceparent);
   }
 }
 

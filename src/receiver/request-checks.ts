@@ -1,15 +1,9 @@
 /** The checks of a request before its body is read. */
 import { ConfigError, StablehooksError } from '../core/errors.js';
+import type { WebhookRequest } from './request.js';
 
 /** The compressions of HTTP (RFC 9110, 8.4.1, and its registry), with their aliases. */
 const COMPRESSIONS = new Set(['gzip', 'x-gzip', 'deflate', 'br', 'zstd', 'compress', 'x-compress']);
-
-/** The members of a request that are checked. */
-interface Delivery {
-  readonly method: string;
-  header(name: string): string | null | undefined;
-  readonly body: unknown;
-}
 
 /**
  * Refuses requests that aren't deliveries.
@@ -18,8 +12,8 @@ interface Delivery {
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when it is a framework's own request, as in
  * `app.post('/hooks', receiver.receive)`.
  */
-export function assertDelivery(request: Delivery): void {
-  const { method, header, body }: Partial<Delivery> = Object(request);
+export function assertDelivery(request: WebhookRequest): void {
+  const { method, header, body }: Partial<WebhookRequest> = Object(request);
   if (typeof method !== 'string' || typeof header !== 'function' || typeof body !== 'function') {
     throw new ConfigError(
       "receiver.receive: the argument is not a WebhookRequest. Pass the receiver to the adapter of your framework: `app.post('/hooks', toExpressHandler(receiver))`.",

@@ -2,6 +2,7 @@
 import { isPromise } from '../core/awaitable.js';
 import { orTimeout, type Runtime } from '../core/runtime.js';
 import { type Secret, type SecretFunction, type Secrets, toSecrets } from '../core/signature.js';
+import type { WebhookRequest } from './request.js';
 
 /**
  * The unverified request that a `secret` function receives. Everything in it is a claim of the sender: use it only to
@@ -24,12 +25,6 @@ export interface SecretRequest {
 /** Fixed secrets, or a function that is called for each delivery before anything in it is trusted. */
 export type ReceiverSecret = Secrets | SecretFunction<[request: SecretRequest]>;
 
-/** The members of a request that a `secret` function receives. */
-interface RequestHead {
-  readonly url?: string | undefined;
-  header(name: string): string | null | undefined;
-}
-
 /** The time limit of a `secret` function. */
 interface Limit {
   readonly runtime: Runtime;
@@ -37,7 +32,7 @@ interface Limit {
 }
 
 /** Fixed secrets, or the function that returns the secrets of a request. */
-export type SecretOfRequest = readonly Secret[] | ((request: RequestHead) => SecretFunction);
+export type SecretOfRequest = readonly Secret[] | ((request: WebhookRequest) => SecretFunction);
 
 /**
  * Reads the option. Fixed secrets are copied, so later changes to them do not affect the receiver. A function has at
@@ -64,7 +59,7 @@ function inTime<Answer>(
   return orTimeout(answer, { runtime, ms: timeoutMs, toError });
 }
 
-function toSecretRequest(request: RequestHead): SecretRequest {
+function toSecretRequest(request: WebhookRequest): SecretRequest {
   // Some platforms pass an absolute URL. A fragment (#) is never sent.
   const [target = ''] = (request.url ?? '').replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '').split('#', 1);
   const end = target.indexOf('?');

@@ -1,11 +1,21 @@
 /** The receiver's only caller of the inbox: its failures and its silence become `ERR_INBOX_FAILED`. */
 import { Deadlines } from '#deadlines';
 import { type Awaitable, isPromise } from '../core/awaitable.js';
-import { orUnavailable, StablehooksError } from '../core/errors.js';
+import { type BusyError, ConfigError, orUnavailable, StablehooksError } from '../core/errors.js';
 import { isKnownEvent, type UnknownEvent } from '../core/events.js';
 import { log, notify } from '../core/log.js';
-import type { Claim, Inbox, Lease, Logger, Origin, RecordResult, StoredEvent } from '../core/ports.js';
-import type { Runtime } from '../core/runtime.js';
+import type {
+  Claim,
+  FailOptions,
+  Inbox,
+  InboxStep,
+  Lease,
+  Logger,
+  Origin,
+  RecordResult,
+  StoredEvent,
+} from '../core/ports.js';
+import { inTime, type Runtime } from '../core/runtime.js';
 import type { Work } from './work.js';
 
 /** How a page of events is recorded. */
@@ -63,11 +73,22 @@ export class Store {
     return this.ask(() => this.#inbox.complete(lease));
   }
 
-  fail(
-    lease: Lease,
-    failure: { readonly retryAfterMs: number | null; readonly error: string },
-  ): Awaitable<boolean> {
+  fail(lease: Lease, failure: FailOptions): Awaitable<boolean | 'dead'> {
     return this.ask(() => this.#inbox.fail(lease, failure));
+  }
+
+  /** @throws {StablehooksError} `ERR_LEASE_LOST` */
+  async readSteps(lease: Lease): Promise<readonly InboxStep[]> {
+    const { readSteps } = this.#inbox;
+    if (readSteps === undefined) throw new ConfigError(NO_STEPS);
+    const steps = await this.ask(() => readSteps.call(this.#inbox, lease));
+    if (steps === null) throw leaseLost(lease);
+    return steps;
+  }
+
+  /** @throws {StablehooksError} `ERR_LEASE_LOST` */
+  async saveStep(lease: Lease, name: string, result: string | null | undefined): Promise<void> {
+    if (!(await this.ask(() => this.#inbox.saveStep?.(lease, name, result)))) throw leaseLost(lease);
   }
 
   /** The time of the effect is not limited here, only that of the begin and of the commit. */
@@ -111,23 +132,7 @@ export class Store {
    */
   ask<Value>(step: () => Awaitable<Value>): Awaitable<Value> {
     const answer = orUnavailable(INBOX, step);
-    return isPromise(answer) ? this.#inTime(answer) : answer;
-  }
-
-  #inTime<Value>(answer: PromiseLike<Value>): Promise<Value> {
-    return new Promise((resolve, reject) => {
-      const wait = this.#deadlines.begin(() => reject(this.#silent()));
-      answer.then(
-        (value) => {
-          this.#deadlines.end(wait);
-          resolve(value);
-        },
-        (error: unknown) => {
-          this.#deadlines.end(wait);
-          reject(error);
-        },
-      );
-    });
+    return isPromise(answer) ? inTime(answer, this.#deadlines, () => this.#silent()) : answer;
   }
 
   #silent(): StablehooksError<typeof INBOX> {
@@ -226,6 +231,18 @@ function at<Value>(list: readonly Value[], index: number): Value {
 }
 
 const INBOX = 'ERR_INBOX_FAILED';
+
+const NO_STEPS =
+  'ctx.step: the inbox stores no steps. In a transaction of SQLite handlers are synchronous and have none: remove `transactional`.';
+
+/** The lease of a handler ended before it did. */
+export function leaseLost({ attempt }: Lease): BusyError {
+  return new StablehooksError(
+    'ERR_LEASE_LOST',
+    `Attempt ${attempt} took longer than its lease, and another process may run the event. Raise leaseMs.`,
+    { retryAfterMs: 1_000 },
+  );
+}
 
 function isProduction(): boolean {
   // Through globalThis, because bundlers for edge runtimes warn about the members of `process`.

@@ -1,4 +1,5 @@
 /** The interfaces between the parts of the receiver, where layers can wrap a part. */
+import type { Awaitable } from '../core/awaitable.js';
 import type { UnknownEvent, WebhookEvent } from '../core/events.js';
 import type { Inbox, Lease, Origin } from '../core/ports.js';
 import type { HandlerContext } from './handler.js';
@@ -22,8 +23,8 @@ export interface Run {
   readonly rest?: Promise<unknown> | undefined;
 }
 
-/** Takes an authentic event to its result. */
-export type Dispatch = (work: Work) => Promise<Run>;
+/** Takes an authentic event to its result. A failure may be thrown synchronously. */
+export type Dispatch = (work: Work) => Awaitable<Run>;
 
 /** Calls the handler of an event. */
 export type CallHandler = (event: WebhookEvent, lease: Lease, context: HandlerContext<unknown>) => unknown;
@@ -59,6 +60,7 @@ export type Conclude = (
 export interface PollSummary {
   /** Whether this poll proved everything up to the new watermark. */
   readonly proven: boolean;
+  readonly unconfirmed: boolean;
   /** ISO 8601; `null` when it is unknown. */
   readonly watermark: string | null;
   /** The gaps that are open after the poll. */

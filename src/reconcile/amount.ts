@@ -22,7 +22,7 @@ export function sameAmount(a: unknown, b: unknown): boolean {
 }
 
 /**
- * The shortest way to write a decimal amount, so that equal amounts become equal strings: `1.50`, `+1.500` and `01.5`
+ * The shortest way to write a decimal amount. Equal amounts become equal strings: `1.50`, `+1.500` and `01.5`
  * become `1.5`, and `-0` becomes `0`. To compare two amounts, use {@link sameAmount}: here, everything that isn't an
  * amount becomes `undefined`.
  *

@@ -6,7 +6,7 @@ export interface DailyTotal {
   /** The day on which the events were created, in UTC: `2026-01-31`. */
   readonly date: string;
   readonly type: string;
-  /** What `amounts.currency` returned; `null` when it returned nothing or is not given. */
+  /** The result of `amounts.currency`; `null` if it returned nothing or is not given. */
   readonly currency: string | null;
   /** Events that the list or the inbox has. */
   readonly events: number;
@@ -28,45 +28,46 @@ export interface Amounts<Entry> {
   readonly currency?: ((event: UnknownEvent) => string | undefined) | undefined;
 }
 
-/** Adds up what belongs to a day, a type and a currency. */
-export interface DailyTotals<Entry> {
-  addEvent(event: UnknownEvent): void;
-  addEntry(entry: Entry, event: UnknownEvent): void;
-  /** By date, then type, then currency. */
-  list(): readonly DailyTotal[];
-}
-
 type Mutable<Value> = { -readonly [Name in keyof Value]: Value[Name] };
 
-export function createDailyTotals<Entry>(amounts: Amounts<Entry> | undefined): DailyTotals<Entry> {
-  const totals = new Map<string, Mutable<DailyTotal>>();
-  const zero = amounts === undefined ? null : '0';
+/** Adds up what belongs to a day, a type and a currency. */
+export class DailyTotals<Entry> {
+  readonly #amounts: Amounts<Entry> | undefined;
+  readonly #totals = new Map<string, Mutable<DailyTotal>>();
 
-  function totalOf(event: UnknownEvent): Mutable<DailyTotal> {
-    const date = new Date(createdAtMs(event)).toISOString().slice(0, 10);
-    const { type } = event;
-    const currency = amounts?.currency?.(event) ?? null;
-    const key = JSON.stringify([date, type, currency]);
-    const known = totals.get(key);
-    if (known !== undefined) return known;
-    const total = { date, type, currency, events: 0, entries: 0, eventAmount: zero, entryAmount: zero };
-    totals.set(key, total);
-    return total;
+  constructor(amounts: Amounts<Entry> | undefined) {
+    this.#amounts = amounts;
   }
 
-  return {
-    addEvent(event) {
-      const total = totalOf(event);
-      total.events += 1;
-      total.eventAmount = add(total.eventAmount, amounts?.event(event));
-    },
-    addEntry(entry, event) {
-      const total = totalOf(event);
-      total.entries += 1;
-      total.entryAmount = add(total.entryAmount, amounts?.entry(entry));
-    },
-    list: () => [...totals].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, total]) => total),
-  };
+  addEvent(event: UnknownEvent): void {
+    const total = this.#totalOf(event);
+    total.events += 1;
+    total.eventAmount = add(total.eventAmount, this.#amounts?.event(event));
+  }
+
+  addEntry(entry: Entry, event: UnknownEvent): void {
+    const total = this.#totalOf(event);
+    total.entries += 1;
+    total.entryAmount = add(total.entryAmount, this.#amounts?.entry(entry));
+  }
+
+  /** By date, then type, then currency. */
+  list(): readonly DailyTotal[] {
+    return [...this.#totals].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, total]) => total);
+  }
+
+  #totalOf(event: UnknownEvent): Mutable<DailyTotal> {
+    const date = new Date(createdAtMs(event)).toISOString().slice(0, 10);
+    const { type } = event;
+    const currency = this.#amounts?.currency?.(event) ?? null;
+    const key = JSON.stringify([date, type, currency]);
+    const known = this.#totals.get(key);
+    if (known !== undefined) return known;
+    const zero = this.#amounts === undefined ? null : '0';
+    const total = { date, type, currency, events: 0, entries: 0, eventAmount: zero, entryAmount: zero };
+    this.#totals.set(key, total);
+    return total;
+  }
 }
 
 /** A sum that lacks one amount would look right, so it becomes `null`. */

@@ -1,12 +1,7 @@
 export { normalizeAmount, sameAmount } from './amount.js';
 export type { Amounts, DailyTotal } from './daily.js';
-export {
-  type LedgerEntry,
-  type ReconcileInbox,
-  type ReconcileOptions,
-  type ReconcileProgress,
-  reconcile,
-} from './reconcile.js';
+export type { LedgerEntry, ReconcileInbox, ReconcileOptions, ReconcileProgress } from './options.js';
+export { reconcile } from './reconcile.js';
 export { recordPages } from './record-pages.js';
 export type {
   Finding,

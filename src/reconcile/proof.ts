@@ -17,49 +17,55 @@ export interface UnprovenSpan extends Span {
   readonly reason: UnprovenReason;
 }
 
-/** For each type the span of which one reading of the list has every event, and why it does not begin earlier. */
-export type ListProof = Readonly<Record<EventType, Span & { readonly reason: GapReason }>>;
+/** The span of a type of which one reading of the list has every event, and why it does not begin earlier. */
+type ProvenSpan = Span & { readonly reason: GapReason };
+
+/** The proof of each type. */
+export type ListProof = Readonly<Record<EventType, ProvenSpan>>;
+
+/** Evidence that events are in the list or the inbox. Times are epoch ms. */
+export interface Proofs {
+  readonly list: ListProof;
+  /** The poller's. */
+  readonly state: PollState;
+  /** Events created up to here can have been removed from the list; `-Infinity` without a sign of that. */
+  readonly removedUntil: number;
+  /** When the inbox received its first event. No poll has seen events that were removed earlier. */
+  readonly firstAt: number;
+}
+
+export function isIn({ from, until }: Span, at: number): boolean {
+  return at > from && at <= until;
+}
 
 /** The parts of the span that neither the list nor the poller's state proves, types with the same ones together. */
-export function findUnproven(
-  span: Span,
-  {
-    state,
-    list,
-    polledFrom,
-  }: {
-    readonly state: PollState;
-    readonly list: ListProof;
-    /**
-     * Events created up to here can have been removed from the list before the first poll, which then proved nothing
-     * about them. `-Infinity` if nothing suggests a removal.
-     */
-    readonly polledFrom: number;
-  },
-): readonly UnprovenSpan[] {
+export function findUnproven(span: Span, proofs: Proofs): readonly UnprovenSpan[] {
   const groups = new Map<string, UnprovenSpan>();
   for (const type of EVENT_TYPES) {
-    const proven = [list[type], ...provenByPoller(state, { type, polledFrom })];
-    for (const { from, until } of proven.reduce(subtractFromAll, [span])) {
-      const reason = reasonOf({ from, until }, { state, list: list[type], type });
-      const key = `${from} ${until} ${reason}`;
-      groups.set(key, { from, until, reason, types: [...(groups.get(key)?.types ?? []), type] });
+    const list = provenByList(proofs.list[type], proofs.removedUntil);
+    const proven = [list, ...provenByPoller(type, proofs)];
+    for (const part of proven.reduce(subtractFromAll, [span])) {
+      const reason =
+        part.from >= list.until ? 'not-settled' : (acknowledged(part, type, proofs) ?? list.reason);
+      const key = `${part.from} ${part.until} ${reason}`;
+      groups.set(key, { ...part, reason, types: [...(groups.get(key)?.types ?? []), type] });
     }
   }
   return [...groups.values()].sort((a, b) => a.from - b.from);
+}
+
+function provenByList(proven: ProvenSpan, removedUntil: number): ProvenSpan {
+  return proven.from < removedUntil ? { ...proven, from: removedUntil, reason: 'removed' } : proven;
 }
 
 /**
  * The spans that the poller has proven for a type: up to the watermark, except in the open gaps. None begins before its
  * start date.
  */
-function provenByPoller(
-  state: PollState,
-  { type, polledFrom }: { readonly type: EventType; readonly polledFrom: number },
-): readonly Span[] {
+function provenByPoller(type: EventType, { state, removedUntil, firstAt }: Proofs): readonly Span[] {
   // A first poll puts the watermark at the start date, and proves nothing.
   if (state.watermark === null || state.watermark === state.since) return [];
-  const whole = { from: polledFrom, until: state.watermark };
+  const whole = { from: Math.min(removedUntil, firstAt), until: state.watermark };
   // A gap that a person has acknowledged is accepted, and not proven.
   return state.gaps.flatMap((gap) => spanOf(gap, type)).reduce(subtractFromAll, [whole]);
 }
@@ -69,21 +75,10 @@ function spanOf({ from, until }: StoredGap, type: EventType): readonly Span[] {
   return end === undefined ? [] : [{ from, until: end }];
 }
 
-function reasonOf(
-  part: Span,
-  {
-    state,
-    list,
-    type,
-  }: { readonly state: PollState; readonly list: ListProof[EventType]; readonly type: EventType },
-): UnprovenReason {
-  if (part.from >= list.until) return 'not-settled';
-  const isAcknowledged = state.gaps.some(
-    (gap) =>
-      gap.acknowledged !== null &&
-      spanOf(gap, type).some(({ from, until }) => from <= part.from && until >= part.until),
-  );
-  return isAcknowledged ? 'acknowledged' : list.reason;
+function acknowledged(part: Span, type: EventType, { state }: Proofs): 'acknowledged' | undefined {
+  const spans = state.gaps.flatMap((gap) => (gap.acknowledged === null ? [] : spanOf(gap, type)));
+  const isCovered = spans.some(({ from, until }) => from <= part.from && until >= part.until);
+  return isCovered ? 'acknowledged' : undefined;
 }
 
 function subtractFromAll(spans: readonly Span[], taken: Span): readonly Span[] {
@@ -92,12 +87,7 @@ function subtractFromAll(spans: readonly Span[], taken: Span): readonly Span[] {
 
 function subtract(span: Span, taken: Span): readonly Span[] {
   const before = { from: span.from, until: Math.min(span.until, taken.from) };
-  const after = { from: Math.max(span.from, taken.until), until: span.until };
   // An empty `taken` would split the span in two parts that overlap.
-  if (taken.until <= taken.from) return isEmpty(span) ? [] : [span];
-  return [before, after].filter((part) => !isEmpty(part));
-}
-
-function isEmpty({ from, until }: Span): boolean {
-  return until <= from;
+  const after = { from: Math.max(span.from, taken.from, taken.until), until: span.until };
+  return [before, after].filter(({ from, until }) => until > from);
 }

@@ -5,6 +5,18 @@ import { EVENT_TYPES, type EventType } from '../core/events.js';
 import type { GapReason, InboxState } from '../core/ports.js';
 import type { DailyTotal } from './daily.js';
 
+const KINDS = [
+  'unseen',
+  'missing',
+  'doubled',
+  'extra',
+  'mismatched',
+  'waiting',
+  'dead',
+  'unlisted',
+  'conflicting',
+] as const;
+
 /**
  * The kinds of findings about one event or one ledger entry.
  *
@@ -19,29 +31,7 @@ import type { DailyTotal } from './daily.js';
  * - `conflicting`: different events have its id: the inbox has another one than the list, or the list has two. Events
  *   differ if their type, time or payload does; of two in the list, any field but `delivered`.
  */
-export type FindingKind =
-  | 'unseen'
-  | 'missing'
-  | 'doubled'
-  | 'extra'
-  | 'mismatched'
-  | 'waiting'
-  | 'dead'
-  | 'unlisted'
-  | 'conflicting';
-
-/** Every {@link FindingKind}. */
-export const FINDING_KINDS: readonly FindingKind[] = [
-  'unseen',
-  'missing',
-  'doubled',
-  'extra',
-  'mismatched',
-  'waiting',
-  'dead',
-  'unlisted',
-  'conflicting',
-];
+export type FindingKind = (typeof KINDS)[number];
 
 /** One thing that is wrong. An event can have several findings, even of one kind. */
 export interface Finding {
@@ -118,10 +108,7 @@ export interface ReconcileResult {
     readonly parked: number;
     /** Of `unseen`, the events that this run recorded; always 0 in a dry run. */
     readonly recorded: number;
-    /**
-     * Pruned events, events that ended while the books were read, and events that are dated in the future of their
-     * receipt, if the list does not prove that it must have them.
-     */
+    /** Pruned events, and events that ended while the books were read. */
     readonly unjudged: number;
   };
   readonly findings: Readonly<Record<FindingKind, FindingCount>>;
@@ -134,40 +121,37 @@ export interface ReconcileResult {
   readonly dryRun: boolean;
 }
 
+/** The totals while a run counts. */
+export type Totals = { -readonly [Name in keyof ReconcileResult['totals']]: number };
+
+export function createTotals(): Totals {
+  return { listed: 0, inbox: 0, entries: 0, outside: 0, compared: 0, parked: 0, recorded: 0, unjudged: 0 };
+}
+
 /** How many ids of a kind a result holds. */
 const MAX_IDS = 1_000;
 
 /** Counts findings and passes each on. */
-export interface FindingLog {
-  add(finding: Finding): Promise<void>;
-  counts(): ReconcileResult['findings'];
-  /** Of all kinds. */
-  total(): number;
-}
+export class FindingLog {
+  readonly found = Object.fromEntries(
+    KINDS.map((kind) => [kind, { count: 0, ids: [] as string[] }]),
+  ) as Record<FindingKind, { count: number; readonly ids: string[] }>;
+  readonly #onFinding: (finding: Finding) => unknown;
 
-export function createFindingLog(onFinding: (finding: Finding) => unknown): FindingLog {
-  const none = () => ({ count: 0, ids: [] as string[] });
-  const found: Record<FindingKind, ReturnType<typeof none>> = {
-    unseen: none(),
-    missing: none(),
-    doubled: none(),
-    extra: none(),
-    mismatched: none(),
-    waiting: none(),
-    dead: none(),
-    unlisted: none(),
-    conflicting: none(),
-  };
-  return {
-    async add(finding) {
-      const entry = found[finding.kind];
-      entry.count += 1;
-      if (entry.ids.length < MAX_IDS && !entry.ids.includes(finding.id)) entry.ids.push(finding.id);
-      await onFinding(finding);
-    },
-    counts: () => found,
-    total: () => Object.values(found).reduce((sum, { count }) => sum + count, 0),
-  };
+  constructor(onFinding: (finding: Finding) => unknown) {
+    this.#onFinding = onFinding;
+  }
+
+  async add(finding: Finding): Promise<void> {
+    const found = this.found[finding.kind];
+    found.count += 1;
+    if (found.ids.length < MAX_IDS && !found.ids.includes(finding.id)) found.ids.push(finding.id);
+    await this.#onFinding(finding);
+  }
+
+  isEmpty(): boolean {
+    return Object.values(this.found).every(({ count }) => count === 0);
+  }
 }
 
 /** Says in words whether the books agree. */
@@ -179,7 +163,7 @@ export function describeResult({
   until,
   dryRun,
 }: Omit<ReconcileResult, 'agree' | 'complete' | 'diagnosis' | 'daily' | 'problems' | 'requests'>): string {
-  const kinds = FINDING_KINDS.filter((kind) => findings[kind].count > 0);
+  const kinds = Object.entries(findings).filter(([, { count }]) => count > 0);
   const span = `created from ${since} and before ${until}`;
   const sentences = [describeFindings()];
   if (totals.recorded > 0) {
@@ -197,14 +181,14 @@ export function describeResult({
   }
   if (totals.unjudged > 0) {
     sentences.push(
-      `${totals.unjudged} could not be judged, because they ended while the books were read, or because their events are pruned or dated in the future. Reconcile again, and more often than the inbox is pruned.`,
+      `${totals.unjudged} could not be judged, because they ended while the books were read, or because their events are pruned. Reconcile again, and more often than the inbox is pruned.`,
     );
   }
   return sentences.join(' ');
 
   function describeFindings(): string {
     if (kinds.length > 0) {
-      return `Of the events ${span}: ${kinds.map((kind) => `${findings[kind].count} ${kind}`).join(', ')}.`;
+      return `Of the events ${span}: ${kinds.map(([kind, { count }]) => `${count} ${kind}`).join(', ')}.`;
     }
     const { listed, inbox, entries } = totals;
     if (listed + inbox + entries > 0) {
@@ -214,16 +198,18 @@ export function describeResult({
   }
 }
 
+/** Other words where the advice of a gap, which is about the next poll, does not help. */
 function describeUnproven(reason: UnprovenReason): string {
-  return reason in REASONS ? REASONS[reason as keyof typeof REASONS] : describeReason(reason as GapReason);
+  switch (reason) {
+    case 'unconfirmed':
+      return 'The list can be complete or cut, because no larger answer was seen. Set listMax if you know how many events the service returns.';
+    case 'not-reached':
+      return 'The list does not show that it reaches back so far, and no poll has proven it. Ask the service for its records of that time, and let a poller run from now on.';
+    case 'acknowledged':
+      return 'A person acknowledged the gap there, which proves nothing: `listGaps` says who, when and why.';
+    case 'not-settled':
+      return 'They are so new that more of them can still be listed. Choose an earlier end, or reconcile again later.';
+    default:
+      return describeReason(reason);
+  }
 }
-
-/** Where the advice of a gap, which is about the next poll, does not help. */
-const REASONS = {
-  'not-reached':
-    'The list does not show that it reaches back so far, and no poll has proven it. Ask the service for its records of that time, and let a poller run from now on.',
-  acknowledged:
-    'A person acknowledged the gap there, which proves nothing: `listGaps` says who, when and why.',
-  'not-settled':
-    'They are so new that more of them can still be listed. Choose an earlier end, or reconcile again later.',
-} as const;

@@ -1,7 +1,7 @@
 /** A cache for functions that fetch a secret from a secret manager. */
 import { describeThrown } from '../core/errors.js';
 import { log } from '../core/log.js';
-import { func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
+import { func, integer, readOptions, required, withMethods } from '../core/options.js';
 import type { Logger } from '../core/ports.js';
 import { orTimeout, RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import type { SecretFunction, Secrets } from '../core/signature.js';
@@ -32,8 +32,8 @@ export interface CachedSecretOptions {
 /** Options of {@link cachedSecret} for several secrets. */
 export interface KeyedSecretOptions extends CachedSecretOptions {
   /**
-   * The key of the secret that a request needs: at most 512 characters, or `null` for an unknown sender. The request is
-   * not verified. Return `null` for everything that cannot be a key, because every other key is looked up.
+   * The key of the secret that a request needs, or `null` for an unknown sender, as is every key of more than 512
+   * characters. The request is not verified. Return `null` for everything that cannot be a key, because every other key is looked up.
    */
   readonly key: (request: SecretRequest) => string | null;
 }
@@ -44,8 +44,8 @@ type Fetched = Secrets | null | Promise<Secrets | null>;
 const RETRY_MS = 1_000;
 /** How long a key without a secret stays unknown, in ms, if `ttlMs` is not shorter. */
 const NEGATIVE_TTL_MS = 10_000;
+/** A longer key is unknown: senders can make up keys of any length. */
 const MAX_KEY_LENGTH = 512;
-const ONLY_KEY = '';
 
 interface Known {
   readonly secrets: Secrets;
@@ -72,8 +72,8 @@ interface Miss {
  * Without `key` there is one secret. With `key`, the function receives only the key of the request, so no sender can
  * cause a secret to be cached for another sender.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or wrong, or the function has a parameter
- * and `key` is missing. The returned function rejects when nothing is cached and the fetch fails.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or wrong. The returned function rejects when
+ * nothing is cached and the fetch fails.
  *
  * @example
  * ```ts
@@ -100,13 +100,7 @@ export function cachedSecret(
     maxStaleMs: integer({ default: 3_600_000, min: 0 }),
     timeoutMs: integer({ default: 5_000 }),
     maxEntries: integer({ default: 1_000 }),
-    key: {
-      ...rule(
-        'a function that returns the key of a request, for the function that fetches its secret',
-        (value) => typeof value === 'function',
-      ),
-      required: fetchSecret.length > 0,
-    },
+    key: func(),
     logger: withMethods<Logger>('a logger, such as console or pino()', ['warn', 'error'], console),
     runtime: RUNTIME,
   });
@@ -125,10 +119,9 @@ export function cachedSecret(
 
   function get(key: string): Fetched {
     const cached = known.get(key);
-    if (cached === undefined) return fetchOnce(key);
-    if (ageOf(cached) < ttlMs) return cached.secrets;
+    if (cached !== undefined && ageOf(cached) < ttlMs) return cached.secrets;
     const answer = fetchOnce(key);
-    if (ageOf(cached) >= ttlMs + maxStaleMs) return answer;
+    if (cached === undefined || ageOf(cached) >= ttlMs + maxStaleMs) return answer;
     const answerOrStale = answer.catch(() => cached.secrets);
     return cached.isFailing ? cached.secrets : answerOrStale;
   }
@@ -143,56 +136,42 @@ export function cachedSecret(
       const fix = 'Return null from `key` for unknown senders.';
       return Promise.reject(new Error(`cachedSecret: ${maxEntries} calls are running. ${fix}`));
     }
-    const askedAt = runtime.now();
-    const answer = Promise.resolve(key).then(fetchSecret).then(toCopy);
-    const call = orTimeout(answer, {
-      runtime,
-      ms: timeoutMs,
-      toError: () => new Error(`cachedSecret: the function did not answer within ${timeoutMs} ms.`),
-    })
-      .then(
-        (secrets) => keep(key, secrets, askedAt),
-        (error: unknown) => fail(key, error, askedAt),
-      )
-      .finally(() => calls.delete(key));
+    const call = fetchInTime(key, runtime.now()).finally(() => calls.delete(key));
     calls.set(key, call);
     return call;
   }
 
-  function keep(key: string, secrets: Secrets | null, askedAt: number): Secrets | null {
-    if (known.get(key)?.isFailing) log(logger, 'warn', 'cachedSecret: a secret could be fetched again.');
-    if (secrets === null) {
-      known.delete(key);
-      misses.set(key, { askedAt, lifetimeMs: Math.min(ttlMs, NEGATIVE_TTL_MS), answer: async () => null });
-    } else {
-      misses.delete(key);
-      known.set(key, { secrets, askedAt, isFailing: false });
-    }
-    return secrets;
-  }
-
-  function fail(key: string, error: unknown, askedAt: number): never {
+  async function fetchInTime(key: string, askedAt: number): Promise<Secrets | null> {
     const cached = known.get(key);
-    if (cached?.isFailing === false) {
-      known.set(key, { ...cached, isFailing: true });
-      const text = `a secret could not be fetched again. The cached one is used for ${maxStaleMs} ms after its ttlMs.`;
-      log(logger, 'error', `cachedSecret: ${text} ${describeThrown(error)}`);
+    try {
+      const answer = Promise.resolve(key).then(fetchSecret).then(toCopy);
+      const toError = () => new Error(`cachedSecret: the function did not answer within ${timeoutMs} ms.`);
+      const secrets = await orTimeout(answer, { runtime, ms: timeoutMs, toError });
+      if (cached?.isFailing) log(logger, 'warn', 'cachedSecret: a secret could be fetched again.');
+      if (secrets === null) {
+        known.delete(key);
+        const lifetimeMs = Math.min(ttlMs, NEGATIVE_TTL_MS);
+        misses.set(key, { askedAt, lifetimeMs, answer: async () => null });
+      } else {
+        misses.delete(key);
+        known.set(key, { secrets, askedAt, isFailing: false });
+      }
+      return secrets;
+    } catch (error) {
+      if (cached?.isFailing === false) {
+        known.set(key, { ...cached, isFailing: true });
+        const text = `a secret could not be fetched again. The cached one is used for ${maxStaleMs} ms after its ttlMs.`;
+        log(logger, 'error', `cachedSecret: ${text} ${describeThrown(error)}`);
+      }
+      misses.set(key, { askedAt, lifetimeMs: RETRY_MS, answer: () => Promise.reject(error) });
+      throw error;
     }
-    misses.set(key, { askedAt, lifetimeMs: RETRY_MS, answer: () => Promise.reject(error) });
-    throw error;
   }
 
   return (request) => {
-    const key = keyOf === undefined ? ONLY_KEY : checkKey(keyOf(request));
-    return key === null ? null : get(key);
+    const key = keyOf === undefined ? '' : keyOf(request);
+    return key === null || key.length > MAX_KEY_LENGTH ? null : get(key);
   };
-}
-
-function checkKey(key: string | null): string | null {
-  if (key === null || (typeof key === 'string' && key.length <= MAX_KEY_LENGTH)) return key;
-  throw new Error(
-    `\`key\` of cachedSecret must return null or a string of at most ${MAX_KEY_LENGTH} characters. Return null for an unknown sender.`,
-  );
 }
 
 const toCopy = (secrets: Secrets | null) => (secrets === null ? null : copySecrets(secrets));

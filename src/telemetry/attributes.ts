@@ -33,14 +33,14 @@ export interface StepAttributes {
 }
 
 export class AttributeCache {
-  readonly #common: Attributes;
+  /** The attributes of every span and metric. */
+  readonly common: Attributes;
   readonly #steps = new Map<Operation, Map<string | undefined, StepAttributes>>();
   readonly #outcomes = new Map<Origin, Map<string | undefined, Map<string, Attributes>>>();
   readonly #secrets = new Map<number, Attributes>();
 
-  /** @param common - the attributes of every span and metric. */
   constructor(common: Attributes) {
-    this.#common = common;
+    this.common = common;
   }
 
   step(operation: Operation, event: UnknownEvent | undefined): StepAttributes {
@@ -51,7 +51,7 @@ export class AttributeCache {
 
   #makeStep(operation: Operation, type: string | undefined): StepAttributes {
     const metric = {
-      ...this.#common,
+      ...this.common,
       ...(type !== undefined && { 'stablehooks.event.type': type }),
       'messaging.operation.name': operation,
     };
@@ -64,7 +64,7 @@ export class AttributeCache {
     const type = event && knownType(event);
     const byEnd = inner(inner(this.#outcomes, origin), type);
     return orMade(byEnd, error === undefined ? kind : `${kind} ${error.code}`, () => ({
-      ...this.#common,
+      ...this.common,
       'stablehooks.outcome': kind,
       'stablehooks.origin': origin,
       ...(type !== undefined && { 'stablehooks.event.type': type }),
@@ -73,7 +73,7 @@ export class AttributeCache {
   }
 
   secret(index: number): Attributes {
-    return orMade(this.#secrets, index, () => ({ ...this.#common, 'stablehooks.secret.index': index }));
+    return orMade(this.#secrets, index, () => ({ ...this.common, 'stablehooks.secret.index': index }));
   }
 }
 
@@ -91,16 +91,12 @@ function orMade<Key, Value>(values: Map<Key, Value>, key: Key, make: () => Value
 }
 
 /** The type, or {@link OTHER}: the service can add types, and the number of time series must not grow with them. */
-export function knownType({ type }: UnknownEvent): string {
+function knownType({ type }: UnknownEvent): string {
   return isEventType(type) ? type : OTHER;
 }
 
 /** The code of an error, such as `ERR_HANDLER_FAILED`, `ECONNREFUSED` or `57P01`. */
 export function errorType(error: unknown): string {
-  try {
-    const { code } = error as { readonly code?: unknown };
-    return typeof code === 'string' && /^[A-Z\d_]{2,40}$/.test(code) ? code : OTHER;
-  } catch {
-    return OTHER;
-  }
+  const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
+  return typeof code === 'string' && /^[A-Z\d_]{2,40}$/.test(code) ? code : OTHER;
 }

@@ -1,17 +1,11 @@
 /** The gauges of the inbox and of catch-up, read at each collection of metrics. */
 import type { Attributes, BatchObservableResult, Meter, ObservableGauge } from '@opentelemetry/api';
-import type { Inbox, InboxOperations, InboxState } from '../core/ports.js';
+import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { orTimeout, type Runtime } from '../core/runtime.js';
 
-export interface Gauges {
-  readonly events: ObservableGauge;
-  readonly oldest: ObservableGauge;
-  readonly readable: ObservableGauge;
-  readonly watermarkLag: ObservableGauge;
-  readonly gaps: ObservableGauge;
-}
+export type Gauges = ReturnType<typeof createGauges>;
 
-export function createGauges(meter: Meter): Gauges {
+export function createGauges(meter: Meter) {
   const gauge = (name: string, unit: string, description: string) =>
     meter.createObservableGauge(name, { unit, description });
   return {
@@ -25,23 +19,16 @@ export function createGauges(meter: Meter): Gauges {
   };
 }
 
-/** The values of the gauges; the worst of each for several inboxes with the same attributes. */
-interface InboxSummary {
-  /** Whether every inbox could be read. */
-  readonly readable: boolean;
-  readonly states: ReadonlyMap<InboxState, { readonly count: number; readonly oldestMs: number }>;
-  /** `undefined` before the first answer to a poll. */
-  readonly watermarkLagMs: number | undefined;
-  readonly gaps: number | undefined;
-}
-
 /** How long to wait for an inbox, in ms. Exporters wait for metrics without a limit. */
 const READ_TIMEOUT_MS = 5_000;
+
+type ReadableInbox = Inbox<unknown> & InboxOperations;
 
 /** The inboxes in use. */
 export class Inboxes {
   readonly #runtime: Runtime;
-  readonly #users = new Map<InboxOperations, number>();
+  /** One for each receiver: several can share an inbox. */
+  readonly #open: ReadableInbox[] = [];
   readonly #reads = new Map<InboxOperations, ReturnType<typeof readInbox>>();
 
   constructor(runtime: Runtime) {
@@ -49,33 +36,43 @@ export class Inboxes {
   }
 
   add(inbox: Inbox<unknown>): void {
-    if (hasOperations(inbox)) this.#users.set(inbox, (this.#users.get(inbox) ?? 0) + 1);
+    if (hasOperations(inbox)) this.#open.push(inbox);
   }
 
   remove(inbox: Inbox<unknown>): void {
-    if (!hasOperations(inbox)) return;
-    const left = (this.#users.get(inbox) ?? 0) - 1;
-    if (left > 0) this.#users.set(inbox, left);
-    else this.#users.delete(inbox);
+    if (hasOperations(inbox)) this.#open.splice(this.#open.indexOf(inbox), 1);
   }
 
   /**
-   * Reads the inboxes. While an inbox cannot be read, `readable` is 0, and a reader of cumulative values exports the last
-   * values again.
+   * Reads the inboxes and exports the worst of their values. While an inbox cannot be read, `readable` is 0, and a reader
+   * of cumulative values exports the last values again.
    */
   async observe(result: BatchObservableResult, gauges: Gauges, common: Attributes): Promise<void> {
-    const all = await Promise.allSettled([...this.#users.keys()].map((inbox) => this.#read(inbox)));
-    if (all.length === 0) return;
-    const { readable, states, watermarkLagMs, gaps } = summarize(all, this.#runtime.now());
-    result.observe(gauges.readable, readable ? 1 : 0, common);
-    for (const [state, { count, oldestMs }] of states) {
+    const inboxes = [...new Set(this.#open)];
+    if (inboxes.length === 0) return;
+    const reads = await Promise.allSettled(inboxes.map((inbox) => this.#read(inbox)));
+    const answers = reads.flatMap((read) => (read.status === 'fulfilled' ? [read.value] : []));
+    const now = this.#runtime.now();
+    const observe = (gauge: ObservableGauge, values: readonly number[], attributes = common) => {
+      if (values.length > 0) result.observe(gauge, Math.max(...values), attributes);
+    };
+
+    observe(gauges.readable, [answers.length === inboxes.length ? 1 : 0]);
+    for (const state of INBOX_STATES.filter((each) => each !== 'done')) {
+      const counts = answers.flatMap((answer) => answer.counts.filter((each) => each.state === state));
       const attributes = { ...common, 'stablehooks.inbox.state': state };
-      result.observe(gauges.events, count, attributes);
-      result.observe(gauges.oldest, oldestMs / 1_000, attributes);
+      const sizes = counts.map(({ count }) => count);
+      observe(gauges.events, sizes, attributes);
+      // Without an event the age is 0, so an alert on it ends.
+      const ages = counts.map(({ oldest }) => Math.max(0, now - (oldest ?? now)) / 1_000);
+      observe(gauges.oldest, ages, attributes);
     }
-    // No process polls, or no poll has been answered yet.
-    if (watermarkLagMs !== undefined) result.observe(gauges.watermarkLag, watermarkLagMs / 1_000, common);
-    if (gaps !== undefined) result.observe(gauges.gaps, gaps, common);
+    // A watermark of `null`: no process polls, or no poll has been answered yet.
+    const polls = answers.map(({ poll }) => poll).filter(({ watermark }) => watermark !== null);
+    const lags = polls.map(({ watermark }) => (now - (watermark ?? now)) / 1_000);
+    const open = polls.map(({ gaps }) => gaps.filter(({ acknowledged }) => acknowledged === null).length);
+    observe(gauges.watermarkLag, lags);
+    observe(gauges.gaps, open);
   }
 
   /** Joins a running read, because the reads of a hanging inbox must not use up its connections. */
@@ -94,39 +91,12 @@ export class Inboxes {
   }
 }
 
-const readInbox = (inbox: InboxOperations) => Promise.all([inbox.count(), inbox.pollState()]);
-
-function summarize(
-  all: readonly PromiseSettledResult<Awaited<ReturnType<typeof readInbox>>>[],
-  now: number,
-): InboxSummary {
-  const states = new Map<InboxState, { readonly count: number; readonly oldestMs: number }>();
-  const lags: number[] = [];
-  const gapCounts: number[] = [];
-  for (const read of all) {
-    if (read.status === 'rejected') continue;
-    const [counts, { watermark, gaps }] = read.value;
-    for (const { state, count, oldest } of counts) {
-      if (state === 'done') continue;
-      const { count: most = 0, oldestMs: longest = 0 } = states.get(state) ?? {};
-      // Without an event the age is 0, so an alert on it ends.
-      const oldestMs = oldest === null ? 0 : Math.max(0, now - oldest);
-      states.set(state, { count: Math.max(most, count), oldestMs: Math.max(longest, oldestMs) });
-    }
-    if (watermark === null) continue;
-    lags.push(now - watermark);
-    gapCounts.push(gaps.filter(({ acknowledged }) => acknowledged === null).length);
-  }
-  return {
-    readable: all.every(({ status }) => status === 'fulfilled'),
-    states,
-    watermarkLagMs: lags.length === 0 ? undefined : Math.max(...lags),
-    gaps: lags.length === 0 ? undefined : Math.max(...gapCounts),
-  };
+async function readInbox(inbox: InboxOperations) {
+  const [counts, poll] = await Promise.all([inbox.count(), inbox.pollState()]);
+  return { counts, poll };
 }
 
-function hasOperations(
-  inbox: Inbox<unknown> & Partial<InboxOperations>,
-): inbox is Inbox<unknown> & InboxOperations {
-  return typeof inbox.count === 'function' && typeof inbox.pollState === 'function';
+/** An inbox of the app's own may have no operations. */
+function hasOperations(inbox: Inbox<unknown> & Partial<InboxOperations>): inbox is ReadableInbox {
+  return inbox.count !== undefined && inbox.pollState !== undefined;
 }

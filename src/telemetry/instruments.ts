@@ -1,28 +1,18 @@
 /** The metrics of a receiver, by name. */
-import type { Attributes, Counter, Histogram, Meter } from '@opentelemetry/api';
-import { createGauges, type Gauges } from './inbox-gauges.js';
+import type { Attributes, Counter, Meter } from '@opentelemetry/api';
+import { createGauges } from './inbox-gauges.js';
 
 /** Buckets of durations in seconds, by the semantic conventions. */
 const DURATIONS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 
-/** Buckets of ages in seconds: from a prompt delivery to one that took days. */
+/** Buckets of ages in seconds: from a prompt delivery to a delay of days. */
 const AGES = [0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3_600, 10_800, 43_200, 86_400, 604_800];
 
 const ATTEMPTS = [1, 2, 3, 5, 8, 13, 25];
 
-export interface Instruments {
-  readonly outcomes: Pick<Counter, 'add'>;
-  readonly secretMatches: Pick<Counter, 'add'>;
-  readonly eventAge: Histogram;
-  readonly attempts: Histogram;
-  readonly processDuration: Histogram;
-  readonly operationDuration: Histogram;
-  readonly polls: Counter;
-  readonly recovered: Counter;
-  readonly gauges: Gauges;
-}
+export type Instruments = ReturnType<typeof createInstruments>;
 
-export function createInstruments(meter: Meter): Instruments {
+export function createInstruments(meter: Meter) {
   const seconds = (name: string, description: string, explicitBucketBoundaries = DURATIONS) =>
     meter.createHistogram(name, { unit: 's', description, advice: { explicitBucketBoundaries } });
   const counter = (name: string, unit: string, description: string) =>

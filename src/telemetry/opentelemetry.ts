@@ -7,23 +7,20 @@ import {
   type MeterProvider,
   metrics,
   ROOT_CONTEXT,
-  type Span,
-  SpanStatusCode,
   type TracerProvider,
   trace,
 } from '@opentelemetry/api';
-import { isPromise } from '../core/awaitable.js';
-import { decorateInbox } from '../core/decorate-inbox.js';
-import { createdAtMs, type UnknownEvent } from '../core/events.js';
+import type { UnknownEvent } from '../core/events.js';
 import { boolean, readOptions, rule, withMethods } from '../core/options.js';
-import type { Inbox, InboxOperations, Lease } from '../core/ports.js';
+import type { Inbox, InboxOperations } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import type { Outcome, OutcomeKind } from '../receiver/outcome.js';
-import type { Layer, PollSummary } from '../receiver/work.js';
-import { AttributeCache, knownType } from './attributes.js';
+import type { Layer } from '../receiver/work.js';
+import { AttributeCache } from './attributes.js';
+import { Conclusions } from './conclusions.js';
 import { Inboxes } from './inbox-gauges.js';
 import { createInstruments, type Instruments } from './instruments.js';
-import { noteFailure, type Step, Steps, setError } from './steps.js';
+import { observeInbox } from './observed-inbox.js';
+import { noteFailure, Steps } from './steps.js';
 import { isSampled, toTraceparent } from './trace-context.js';
 
 /** Options of {@link openTelemetry}. */
@@ -44,9 +41,6 @@ export interface OpenTelemetryOptions {
   /** Time and timers, for tests. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
 }
-
-/** The outcomes whose span has the status ERROR, because a person has to act. */
-const ERRORS: ReadonlySet<OutcomeKind> = new Set<OutcomeKind>(['failed', 'unavailable', 'dead']);
 
 /**
  * Creates the layer: `createReceiver({ use: [openTelemetry()] })`. It observes the receiver and its poller;
@@ -71,135 +65,29 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
   );
   const runtime = toRuntime(given.runtime);
   const common = { ...attributes, 'messaging.system.name': 'stablehooks' };
-  const cache = new AttributeCache(common);
   const inboxes = new Inboxes(runtime);
   const tracer = (tracerProvider ?? trace).getTracer('stablehooks');
-  const steps = new Steps({ tracer, attributes: cache, instruments, runtime });
-  /** The events of leases, because an inbox completes a lease without its event. */
-  const events = new WeakMap<Lease, UnknownEvent>();
+  const parts = { tracer, attributes: new AttributeCache(common), instruments, runtime };
+  const steps = new Steps(parts);
+  const conclusions = new Conclusions(parts);
   /** The contexts of the passes whose handlers run, because a shared timer reports the end of an overdue handler. */
   const passes = new WeakMap<UnknownEvent, Context>();
-  let made: Instruments | undefined;
-  let madeBy: MeterProvider | undefined;
+  let made: { readonly by: MeterProvider; readonly instruments: Instruments } | undefined;
 
   /** The instruments of the current provider. The SDK can start after the first measurement. */
   function instruments(): Instruments {
     const provider = meterProvider ?? metrics.getMeterProvider();
-    if (made !== undefined && madeBy === provider) return made;
+    if (made?.by === provider) return made.instruments;
     const meter = provider.getMeter('stablehooks');
     const fresh = createInstruments(meter);
     const observe = (result: BatchObservableResult) => inboxes.observe(result, fresh.gauges, common);
     meter.addBatchObservableCallback(observe, Object.values(fresh.gauges));
-    made = fresh;
-    madeBy = provider;
+    made = { by: provider, instruments: fresh };
     return fresh;
   }
 
-  /** `isFirst`: whether it is the first pass of its delivery. */
-  function measure(outcome: Outcome, isFirst: boolean): void {
-    const { kind, event, attempt, secretIndex } = outcome;
-    const { outcomes, secretMatches, eventAge, attempts } = instruments();
-    const measured = cache.outcome(outcome);
-    outcomes.add(1, measured);
-    if (secretIndex !== undefined && isFirst) secretMatches.add(1, cache.secret(secretIndex));
-    if (event !== undefined && (kind === 'handled' || kind === 'ignored')) {
-      // Clocks differ: an age is at least 0.
-      eventAge.record(Math.max(0, runtime.now() - createdAtMs(event)) / 1_000, measured);
-    }
-    if (attempt !== undefined && (kind === 'handled' || kind === 'dead')) attempts.record(attempt, measured);
-  }
-
-  /** The span of a delivery, once its outcome is known. */
-  function describe(span: Span, outcome: Outcome): void {
-    const { kind, origin, event, error, attempt, secretIndex } = outcome;
-    span.updateName(cache.step('receive', event).name);
-    span.setAttribute('stablehooks.origin', origin);
-    span.setAttribute('stablehooks.outcome', kind);
-    if (event !== undefined) {
-      span.setAttribute('messaging.message.id', event.id);
-      span.setAttribute('stablehooks.event.type', knownType(event));
-    }
-    if (secretIndex !== undefined) span.setAttribute('stablehooks.secret.index', secretIndex);
-    if (attempt !== undefined) span.setAttribute('stablehooks.attempt', attempt);
-    if (error === undefined) return;
-    span.setAttribute('error.type', error.code);
-    if (ERRORS.has(kind)) span.setStatus({ code: SpanStatusCode.ERROR });
-  }
-
-  function measurePoll(summary: PollSummary, span: Span | undefined): void {
-    const { polls, recovered } = instruments();
-    const result = resultOf(summary);
-    polls.add(1, { ...common, 'stablehooks.poll.result': result });
-    recovered.add(summary.recovered, common);
-    if (span === undefined) return;
-    span.setAttributes({
-      'stablehooks.poll.result': result,
-      'stablehooks.poll.recovered': summary.recovered,
-      'stablehooks.poll.gaps': summary.gaps.length,
-    });
-    const [problem] = summary.problems;
-    if (problem !== undefined && result === 'unproven') setError(span, problem.code);
-  }
-
-  /** Runs the step for a page of events. */
-  function runPage<Result>(
-    operation: 'record' | 'ignore',
-    page: readonly UnknownEvent[],
-    work: () => Result,
-  ): Result {
-    const event = page.length === 1 ? page[0] : undefined;
-    return steps.run(steps.begin(operation, { event }), work);
-  }
-
-  const beginOf = (operation: 'complete' | 'fail', lease: Lease) =>
-    steps.begin(operation, { event: events.get(lease), id: lease.id });
-
   return {
-    inbox(inbox) {
-      const { transaction } = inbox;
-      return decorateInbox(inbox, {
-        claim(event, claimOptions) {
-          const traced = withTraceparent(claimOptions);
-          return steps.run(
-            steps.begin('claim', { event }),
-            () => inbox.claim(event, traced),
-            (claim) => claim?.state === 'claimed' && events.set(claim.lease, event),
-          );
-        },
-        complete: (lease) => steps.run(beginOf('complete', lease), () => inbox.complete(lease)),
-        fail: (lease, failure) => steps.run(beginOf('fail', lease), () => inbox.fail(lease, failure)),
-        record(page, storeOptions) {
-          const traced = withTraceparent(storeOptions);
-          return runPage('record', page, () => inbox.record(page, traced));
-        },
-        ignore(page, storeOptions) {
-          const traced = withTraceparent(storeOptions);
-          return runPage('ignore', page, () => inbox.ignore(page, traced));
-        },
-        ...(transaction && {
-          async transaction(lease, effect) {
-            let commit: Step | undefined;
-            const beginCommit = () => {
-              commit = beginOf('complete', lease);
-            };
-            const run = (tx: unknown) => {
-              const running = effect(tx);
-              if (isPromise(running)) return running.then(beginCommit);
-              beginCommit();
-              return undefined;
-            };
-            try {
-              const isCompleted = await transaction.call(inbox, lease, run);
-              if (commit !== undefined) steps.end(commit, undefined, isCompleted);
-              return isCompleted;
-            } catch (error) {
-              if (commit !== undefined) steps.end(commit, error);
-              throw error;
-            }
-          },
-        }),
-      });
-    },
+    inbox: (inbox) => observeInbox(inbox, steps),
 
     conclude: (next) => (pass, run, traceparent) => {
       // A later pass has the secret index from its start.
@@ -211,17 +99,16 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
         () => next(pass, run, traceparent),
         (outcome) => {
           if (outcome === undefined) return;
-          if (step.span?.isRecording()) describe(step.span, outcome);
-          measure(outcome, isFirst);
+          if (step.span?.isRecording()) conclusions.describe(step.span, outcome);
+          conclusions.measure(outcome, isFirst);
         },
       );
     },
 
     handler: (next) => (event, lease, handlerContext) => {
       const step = steps.begin('handler', { event, traceparent: lease.traceparent });
-      if (step.span === undefined) return steps.run(step, () => next(event, lease, handlerContext));
-      passes.set(event, context.active());
-      const forget = () => passes.delete(event);
+      if (step.span !== undefined) passes.set(event, context.active());
+      const forget = step.span && (() => passes.delete(event));
       return steps.run(step, () => next(event, lease, handlerContext), forget);
     },
 
@@ -238,7 +125,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
 
     poll(run) {
       const step = steps.begin('poll');
-      return steps.run(step, run, (summary) => summary && measurePoll(summary, step.span));
+      return steps.run(step, run, (summary) => summary && conclusions.concludePoll(summary, step.span));
     },
 
     detached: (run) => (context.active() === ROOT_CONTEXT ? run() : context.with(ROOT_CONTEXT, run)),
@@ -257,14 +144,6 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
   };
 }
 
-/** Stores the trace of the delivery with new events. */
-function withTraceparent<Options extends { readonly traceparent?: string | undefined }>(
-  options: Options,
-): Options {
-  const traceparent = toTraceparent(trace.getActiveSpan());
-  return traceparent === undefined ? options : { ...options, traceparent };
-}
-
 /** The trace that an event was recorded in. A failure only omits the link. */
 async function recordedTrace(
   inbox: Inbox<unknown> & Partial<InboxOperations>,
@@ -275,11 +154,4 @@ async function recordedTrace(
   } catch {
     return undefined;
   }
-}
-
-function resultOf({ proven, problems }: PollSummary): 'proven' | 'unproven' | 'busy' | 'stopped' {
-  if (proven) return 'proven';
-  const has = (code: string) => problems.some((problem) => problem.code === code);
-  if (has('ERR_POLL_BUSY')) return 'busy';
-  return has('ERR_POLL_STOPPED') ? 'stopped' : 'unproven';
 }

@@ -17,9 +17,6 @@ import { type AttributeCache, errorType, OPERATIONS, type Operation, OTHER } fro
 import type { Instruments } from './instruments.js';
 import { isSampled, linksTo } from './trace-context.js';
 
-/** The error of a step for which the inbox returns `false`: another process has claimed the event. */
-const LEASE_LOST = { code: 'ERR_LEASE_LOST' };
-
 /** A step that has begun. */
 export interface Step {
   readonly operation: Operation;
@@ -31,7 +28,8 @@ export interface Step {
   readonly startedAt: number;
 }
 
-interface Parts {
+/** The tracer, instruments and clock that every part of the layer uses. */
+export interface Parts {
   readonly tracer: Tracer;
   readonly attributes: AttributeCache;
   readonly instruments: () => Instruments;
@@ -117,40 +115,44 @@ export class Steps {
     return running as Result;
   }
 
-  end({ operation, event, span, startedAt }: Step, thrown: unknown, value?: unknown): void {
+  end(step: Step, error: unknown, value?: unknown): void {
     const { attributes, instruments, runtime } = this.#parts;
-    const { type, duration } = OPERATIONS[operation];
-    const error = type === 'settle' && value === false ? LEASE_LOST : thrown;
+    const { operation, event, span, startedAt } = step;
+    const { duration } = OPERATIONS[operation];
     try {
-      const code = error === undefined ? undefined : codeOf(operation, event, error);
-      if (code !== undefined && span !== undefined) setError(span, code);
+      const code = codeOf(step, error, value);
+      if (code !== undefined) setError(span, code);
       span?.end();
       if (duration === undefined) return;
       const { metric } = attributes.step(operation, event);
       const seconds = (runtime.elapsed() - startedAt) / 1_000;
-      const measured = code === undefined ? metric : { ...metric, 'error.type': code };
-      instruments()[duration].record(seconds, measured);
+      instruments()[duration].record(
+        seconds,
+        code === undefined ? metric : { ...metric, 'error.type': code },
+      );
     } catch (failure) {
       noteFailure(failure);
     }
   }
 }
 
-function codeOf(operation: Operation, event: UnknownEvent | undefined, error: unknown): string {
-  return operation === 'handler' ? toHandlerFault(event as WebhookEvent, error).code : errorType(error);
+function codeOf({ operation, event }: Step, error: unknown, value: unknown): string | undefined {
+  // The inbox returns `false` when another process has claimed the event.
+  if (OPERATIONS[operation].type === 'settle' && value === false) return 'ERR_LEASE_LOST';
+  if (error === undefined) return undefined;
+  if (operation !== 'handler') return errorType(error);
+  const { code } = toHandlerFault(event as WebhookEvent, error);
+  // The handler has not failed.
+  return code === 'ERR_HANDLER_LATER' ? undefined : code;
 }
 
 /** Marks a span as failed. Without the message of the error, which can contain a payload. */
-export function setError(span: Span, type: string): void {
-  span.setAttribute('error.type', type);
-  span.setStatus({ code: SpanStatusCode.ERROR });
+export function setError(span: Span | undefined, type: string): void {
+  span?.setAttribute('error.type', type);
+  span?.setStatus({ code: SpanStatusCode.ERROR });
 }
 
 /** Logs an error of a provider, sampler or processor to the diagnostic logger. */
 export function noteFailure(error: unknown): void {
-  try {
-    diag.error('stablehooks: a provider, sampler or processor threw an error.', errorType(error));
-  } catch {
-    // The logger failed as well.
-  }
+  diag.error('stablehooks: a provider, sampler or processor threw an error.', errorType(error));
 }

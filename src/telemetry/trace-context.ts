@@ -9,7 +9,8 @@ export function toTraceparent(span: Span | undefined): string | undefined {
   const spanContext = span?.spanContext();
   if (spanContext === undefined || spanContext.traceId === INVALID_TRACEID) return undefined;
   const { traceId, spanId, traceFlags } = spanContext;
-  return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`;
+  const flags = traceFlags === TraceFlags.SAMPLED ? '01' : traceFlags.toString(16).padStart(2, '0');
+  return `00-${traceId}-${spanId}-${flags}`;
 }
 
 /** The link to another span, unless that is in the same trace. */

@@ -65,79 +65,52 @@ function pathlessServer(): RequestListener {
   return (request, response) => handler(Object.assign(request, { url: undefined }), response);
 }
 
+/** Servers, the cases that must refuse each, and how many of those there are at least. */
 test.each([
   {
     fault: 'answers 200 to every request',
     start: acceptingServer,
-    breaks: [
-      'a delivery with no signature is answered 401 ERR_SIGNATURE_MISSING',
-      'a delivery with the right signature twice is answered 401 ERR_SIGNATURE_MALFORMED',
-      'a body that gained one space after signing is answered 401 ERR_SIGNATURE_MISMATCH',
-      'an event whose handler does "throw" is answered ERR_HANDLER_FAILED, then ERR_HANDLER_FAILED',
-      'an event whose handler does "succeed" is answered handled, then duplicate, then duplicate',
-      'of 8 simultaneous deliveries of one event exactly one is handled',
-      'a body one byte over the limit is answered 413',
-      'a gzipped body is answered 415, whether the compressed or the plain bytes were signed',
-      'an event of an unknown type is parked and answered 200 at every delivery',
-      'a GET request is answered 405',
-    ],
+    breaks: /answered (4|duplicate|parked|ERR_)|, then duplicate|exactly one/,
+    atLeast: 40,
   },
   {
     fault: 'verifies the parsed body, written as JSON again',
     start: rewritingServer,
-    breaks: [
-      'a pretty-printed body is verified byte for byte and handled',
-      'a body with escaped slashes is verified byte for byte and handled',
-      'a body with escaped letters is verified byte for byte and handled',
-      'a body with a 20-digit integer is verified byte for byte and handled',
-      'a body with trailing zeros in numbers is verified byte for byte and handled',
-      'a body with a repeated key is verified byte for byte and handled',
-      'a body with keys that are integers is verified byte for byte and handled',
-      'a body with a byte order mark is verified byte for byte and handled',
-      'a body that gained one space after signing is answered 401 ERR_SIGNATURE_MISMATCH',
-    ],
+    breaks:
+      /pretty-printed|escaped|20-digit|trailing zeros|repeated key|keys that are|byte order|gained one space/,
+    atLeast: 9,
   },
   {
     fault: 'verifies the decoded body',
     start: decodingServer,
-    breaks: [
-      'a body with invalid UTF-8 is answered 401 when its U+FFFD replacement was signed',
-      'a signed body with invalid UTF-8 is answered 400',
-    ],
+    breaks: /with invalid UTF-8/,
+    atLeast: 2,
   },
   {
     fault: 'puts the error of the handler into its reply',
     start: disclosingServer,
-    breaks: [
-      'an event whose handler does "throw" is answered ERR_HANDLER_FAILED, then ERR_HANDLER_FAILED',
-      'an event whose handler does "throw-string" is answered ERR_HANDLER_FAILED, then ERR_HANDLER_FAILED',
-      'an event whose handler does "throw-once" is answered ERR_HANDLER_FAILED, then handled, then duplicate',
-    ],
+    breaks: /whose handler does "throw(-string|-once)?"/,
+    atLeast: 3,
   },
   {
     fault: 'does not hand in the URL',
     start: pathlessServer,
-    breaks: [
-      'a secret function receives the path, the query and the headers of a delivery with no query',
-      'a secret function receives the path, the query and the headers of a delivery with a query',
-    ],
+    breaks: /the path, the query and the headers/,
+    atLeast: 3,
   },
   {
     fault: 'uses a new inbox for each delivery',
     start: forgettingServer,
-    breaks: [
-      'an event whose handler does "succeed" is answered handled, then duplicate, then duplicate',
-      'of 8 simultaneous deliveries of one event exactly one is handled',
-      'an event whose handler does "throw-once" is answered ERR_HANDLER_FAILED, then handled, then duplicate',
-    ],
+    breaks: /, then duplicate|exactly one/,
+    atLeast: 3,
   },
 ])(
   'a server that $fault fails the cases of the adapter contract that this breaks',
-  async ({ start, breaks }) => {
+  async ({ start, breaks, atLeast }) => {
     running = await listen(createServer(start()));
     const { url } = running;
-    const cases = adapterContract.filter(({ name }) => breaks.includes(name));
-    expect(cases).toHaveLength(breaks.length);
+    const cases = adapterContract.filter(({ name }) => breaks.test(name));
+    expect(cases.length).toBeGreaterThanOrEqual(atLeast);
 
     const verdicts = await Promise.allSettled(cases.map(({ run }) => run({ url })));
     const kept = cases.filter((_, index) => verdicts[index]?.status === 'fulfilled');

@@ -6,7 +6,6 @@ import type { AddressInfo } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';
 import fastify from 'fastify';
 import { Hono } from 'hono';
-import Koa from 'koa';
 import type { Receiver } from 'stablehooks';
 import { toFastifyPlugin } from 'stablehooks/fastify';
 import { toFetchHandler } from 'stablehooks/fetch';
@@ -36,18 +35,6 @@ const SERVERS: readonly {
       await app.register(toFastifyPlugin(receiver));
       await app.ready();
       return app.server;
-    },
-  },
-  {
-    name: 'Koa',
-    serve(receiver) {
-      const handler = toNodeHandler(receiver);
-      const app = new Koa();
-      app.use(async (context) => {
-        context.respond = false;
-        await handler(context.req, context.res);
-      });
-      return http2.createServer(app.callback());
     },
   },
   {
@@ -92,7 +79,7 @@ describe.each(SERVERS)('$name over HTTP/2', ({ serve }) => {
   const forged = { 'x-service-signature': '0'.repeat(64) };
 
   test('the stream of a body that never ends is closed after the answer, and other streams go on', async () => {
-    const { receiver, outcomes } = createObserved({ bodyTimeoutMs: 50 });
+    const { receiver, outcomes } = createObserved({ bodyTimeoutMs: 1_000 });
     const { session, post } = await connectTo(await serve(receiver));
     const stalled = post(forged);
     stalled.stream.write('{"id":');

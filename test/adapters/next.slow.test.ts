@@ -4,8 +4,7 @@ import { createRequire } from 'node:module';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
-import { adapterContract } from 'stablehooks-kit/conformance';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Listening, listenAsProcess, run } from '../child.js';
 import { blocksOf, sectionOf } from '../project/markdown.js';
 
@@ -15,17 +14,8 @@ const kit = fileURLToPath(new URL('../../kit', import.meta.url));
 const next = createRequire(import.meta.url).resolve('next/dist/bin/next');
 const secret = 'whsec_example';
 
-/** Routes that are added to the Next example, so that one build serves the example and the contract. */
+/** Routes that are added to the Next example, so that one build serves both. The contract runs on `next` in `test/consumers`. */
 const ROUTES = {
-  'app/contract/route.ts': `
-    import { toNextRoute } from 'stablehooks/next';
-    import { createContractReceiver } from 'stablehooks-kit/conformance';
-    export const { POST } = toNextRoute(createContractReceiver());`,
-  'pages/api/contract.ts': `
-    import { toNextApiRoute } from 'stablehooks/next';
-    import { createContractReceiver } from 'stablehooks-kit/conformance';
-    export const config = { api: { bodyParser: false } };
-    export default toNextApiRoute(createContractReceiver());`,
   'pages/api/parsed.ts': `
     import { createReceiver } from 'stablehooks';
     import { toNextApiRoute } from 'stablehooks/next';
@@ -64,7 +54,7 @@ function mountInspector(): string {
     import { createInspector, fromInbox } from 'stablehooks-kit/inspector';
     const inspector: Inspector = createInspector({
       source: fromInbox(memoryInbox(), { name: 'payments' }),
-      actions: ['prune'],
+      actions: ['requeue'],
       authorize: () => true,
       basePath: '/ops/hooks',
     });`;
@@ -99,15 +89,6 @@ afterAll(async () => {
   expect(server?.complaints()).not.toMatch(/unhandled|uncaught/i);
   await server?.stop();
   if (app !== undefined) await rm(app, { recursive: true });
-});
-
-describe.each([
-  { router: 'the App Router', path: '/contract' },
-  { router: 'the Pages Router', path: '/api/contract' },
-])('the adapter contract on $router', ({ path }) => {
-  for (const { name, run: check } of adapterContract) {
-    test.concurrent(name, () => check({ url: at(path) }));
-  }
 });
 
 test.each(['/hooks', '/api/hooks', '/edge'])(
@@ -145,12 +126,12 @@ test('the inspector of docs/inspector.md is mounted: its page, its files and its
   const session = await fetch(at('/ops/hooks/api/session'));
   const [cookie = ''] = session.headers.get('set-cookie')?.split(';') ?? [];
   const { actionToken } = await session.json();
-  const answer = await fetch(at('/ops/hooks/api/actions/prune'), {
+  const answer = await fetch(at('/ops/hooks/api/actions/requeue'), {
     method: 'POST',
     headers: { cookie, 'x-inspector-token': actionToken, 'content-type': 'application/json' },
-    body: '{"olderThanMs":0}',
+    body: '{"filter":{"ids":["evt_1"]}}',
   });
-  expect(await answer.text()).toBe('{"pruned":0}');
+  expect(await answer.json()).toMatchObject({ matched: 0, changed: 0 });
 });
 
 test('a Next API route that does not turn off the body parser is answered 500 at once, and one line says how to do it', async () => {

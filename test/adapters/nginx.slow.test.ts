@@ -3,10 +3,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { type AddressInfo, connect, createServer as createListener } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { freePort } from '../services/free-port.js';
 import { SERVERS } from './frameworks.js';
 import { listen } from './listening.js';
 import { createObserved } from './observed.js';
@@ -30,14 +31,6 @@ async function proxyTo(upstream: string): Promise<string> {
   });
   await expect.poll(() => canConnect(port), { timeout: 10_000 }).toBe(true);
   return `http://127.0.0.1:${port}/hooks`;
-}
-
-async function freePort(): Promise<number> {
-  const listener = createListener().listen(0, '127.0.0.1');
-  await once(listener, 'listening');
-  const { port } = listener.address() as AddressInfo;
-  listener.close();
-  return port;
 }
 
 async function canConnect(port: number): Promise<boolean> {

@@ -9,7 +9,7 @@ import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { listen } from './listening.js';
-import { createObserved, deliverTo, expectUnavailable, secret } from './observed.js';
+import { createObserved, secret } from './observed.js';
 
 type NodeRequest = Parameters<ReturnType<typeof toNodeHandler>>[0];
 
@@ -167,6 +167,7 @@ describe('the body of a Node request', () => {
     const { error } = await handle();
     expect(error?.code).toBe('ERR_BODY_UNAVAILABLE');
     expect(error?.message).toMatch(`${reader} read the body first`);
+    expect(error?.message).toContain('in Koa, mount it before the body parser');
   });
 
   test('a secret function gets a header that Node keeps as a list as one text', async () => {
@@ -186,18 +187,6 @@ describe('the body of a Node request', () => {
     const [response] = await once(sent, 'response');
     response.resume();
     expect(values).toEqual(['a=1, b=2']);
-  });
-
-  test('a stream that other code begins to decode while it is read is answered 500 ERR_BODY_UNAVAILABLE', async () => {
-    const { receiver, outcomes } = createObserved();
-    const handler = toNodeHandler(receiver);
-    const server = createServer((request, response) => {
-      void handler(request, response);
-      request.setEncoding('utf8');
-    });
-
-    const message = await expectUnavailable(await deliverTo(server), outcomes);
-    expect(message).toContain('something other than Uint8Array, such as strings');
   });
 
   test.each<[string, unknown]>([

@@ -1,12 +1,11 @@
 import type { Server } from 'node:http';
-import { Readable } from 'node:stream';
 import { runInNewContext } from 'node:vm';
 import { createAdaptorServer } from '@hono/node-server';
 import { Hono } from 'hono';
 import { memoryInbox, sign } from 'stablehooks';
 import { toFetchHandler } from 'stablehooks/fetch';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createObserved, deliverTo, expectUnavailable, secret } from './observed.js';
 
 describe('fetch', () => {
@@ -45,40 +44,6 @@ describe('fetch', () => {
       ]);
     },
   );
-
-  test('a Request whose connection is reset half way is answered 500 ERR_BODY_INCOMPLETE', async () => {
-    const { receiver, outcomes } = createObserved();
-    const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
-    const body = new ReadableStream({
-      start(controller) {
-        controller.enqueue(signed.body.subarray(0, 10));
-        controller.error(Object.assign(new Error('aborted'), { code: 'ECONNRESET' }));
-      },
-    });
-    const init = { method: 'POST', headers: signed.headers, body, duplex: 'half' };
-
-    expect((await toFetchHandler(receiver)(new Request(signed.url, init))).status).toBe(500);
-    expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_INCOMPLETE']);
-  });
-
-  test('a Request whose stream arrives in pieces is verified byte for byte', async () => {
-    const { receiver, outcomes } = createObserved();
-    const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
-    const pieces = Array.from({ length: Math.ceil(signed.body.length / 7) }, (_, index) =>
-      signed.body.subarray(index * 7, (index + 1) * 7),
-    );
-    const body = new ReadableStream({
-      pull(controller) {
-        const piece = pieces.shift();
-        if (piece === undefined) controller.close();
-        else controller.enqueue(piece);
-      },
-    });
-    const init = { method: 'POST', headers: signed.headers, body, duplex: 'half' };
-
-    expect((await toFetchHandler(receiver)(new Request(signed.url, init))).status).toBe(200);
-    expect(outcomes.map(({ kind }) => kind)).toEqual(['handled']);
-  });
 
   test('a Request whose stream gives Uint8Array of another realm is verified byte for byte', async () => {
     const { receiver, outcomes } = createObserved();
@@ -265,20 +230,6 @@ describe('fetch', () => {
     expect((await toFetchHandler(receiver)(request)).status).toBe(500);
     expect(outcomes.map(({ error }) => error?.code)).toEqual([code]);
   });
-
-  test('a Hono request with a content-length is read without a web stream', async () => {
-    const { receiver } = createObserved();
-    const handler = toFetchHandler(receiver);
-    const toWeb = vi.spyOn(Readable, 'toWeb');
-    onTestFinished(() => toWeb.mockRestore());
-    const server = createAdaptorServer({
-      fetch: (request) => handler(request),
-      overrideGlobalObjects: false,
-    });
-
-    expect((await deliverTo(server as Server)).status).toBe(200);
-    expect(toWeb).not.toHaveBeenCalled();
-  });
 });
 
 describe('fetch, for handlers that run after the answer', () => {
@@ -328,17 +279,6 @@ describe('fetch, for handlers that run after the answer', () => {
     expect(outcomes.map(({ kind }) => kind)).toEqual(['queued', 'handled']);
   });
 
-  test('an argument with waitUntil has precedence over the option: it belongs to the request', async () => {
-    const option = vi.fn();
-    const lifetime = new Lifetime();
-    const handler = toFetchHandler(createRecording().receiver, { waitUntil: option });
-
-    await handler(await signed(), lifetime);
-
-    expect(await lifetime.ended()).toBe(1);
-    expect(option).not.toHaveBeenCalled();
-  });
-
   test.each([
     ['undefined', undefined],
     ['null', null],
@@ -367,16 +307,5 @@ describe('fetch, for handlers that run after the answer', () => {
     await receiver.close();
     expect(outcomes.map(({ kind }) => kind)).toEqual(['queued', 'handled']);
     expect(lines).toEqual([expect.stringMatching(/waitUntil threw an error.*The context is gone/s)]);
-  });
-
-  test('a waitUntil that refuses the work does not change the answer, and the handler runs', async () => {
-    const { receiver, outcomes } = createRecording();
-    const waitUntil = () => {
-      throw new TypeError('Illegal invocation');
-    };
-
-    expect((await toFetchHandler(receiver, { waitUntil })(await signed())).status).toBe(202);
-    await receiver.close();
-    expect(outcomes.map(({ kind }) => kind)).toEqual(['queued', 'handled']);
   });
 });

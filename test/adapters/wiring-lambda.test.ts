@@ -18,14 +18,8 @@ function invoke(receiver: Receiver, event: unknown) {
 test.each<{ readonly name: string; readonly event: unknown }>([
   { name: 'a batch of SQS messages', event: { Records: [record] } },
   { name: 'a scheduled event', event: { source: 'aws.events', 'detail-type': 'Scheduled Event' } },
-  { name: 'a warm-up', event: { source: 'serverless-plugin-warmup' } },
   { name: 'a WebSocket message', event: { requestContext: { routeKey: '$default' }, body: 'x' } },
   { name: 'null', event: null },
-  { name: 'nothing', event: undefined },
-  { name: 'the string "ping"', event: 'ping' },
-  { name: 'a number', event: 7 },
-  { name: 'true', event: true },
-  { name: 'an array', event: [] },
   { name: 'an empty object', event: {} },
   { name: 'an event whose context is null', event: { requestContext: null } },
   { name: 'an event whose method is null', event: { httpMethod: null } },
@@ -49,7 +43,6 @@ test.each<{ readonly name: string; readonly event: unknown; readonly status: num
   },
   { name: 'an event without headers', event: post, status: 401 },
   { name: 'an event whose headers are null', event: { ...post, headers: null }, status: 401 },
-  { name: 'an event whose headers are a string', event: { ...post, headers: 'x' }, status: 401 },
 ])('the Lambda handler answers $name $status and does not reject', async ({ event, status }) => {
   const { receiver, outcomes } = createObserved();
   expect((await invoke(receiver, event)).statusCode).toBe(status);

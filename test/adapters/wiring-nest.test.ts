@@ -236,16 +236,6 @@ test('an app without handlers starts, and warns that nothing runs', async () => 
   await app.close();
 });
 
-test('a parser on the Express instance that the app is made with takes the body: 500 ERR_BODY_UNAVAILABLE', async () => {
-  const server = express();
-  server.use(express.json());
-  const { module, outcomes } = observed();
-  const app = await createApp(new ExpressAdapter(server), { imports: [module], providers: [Settlements] });
-
-  expect(await deliver(`${await listening(app)}/hooks`)).toBe('500 failed');
-  expect(outcomes[0]?.error?.code).toBe('ERR_BODY_UNAVAILABLE');
-});
-
 describe('handlers are found', () => {
   test.each([
     { how: 'a class', providers: [Settlements] },
@@ -315,22 +305,6 @@ describe('the receiver is injected', () => {
     await app.close();
     expect(await receiver.accept(exampleEvent('transfer.settled'), 'pull')).toMatchObject({ kind: 'busy' });
   });
-
-  test('into modules that do not import it, with isGlobal', async () => {
-    class Reports {
-      readonly receiver: Receiver;
-
-      constructor(@Inject(getReceiverToken()) receiver: Receiver) {
-        this.receiver = receiver;
-      }
-    }
-    const reports = moduleOf('ReportsModule', { providers: [Reports], exports: [] });
-    const imports = [observed({ isGlobal: true }).module, reports];
-    const app = await createApp(new ExpressAdapter(), { imports, providers: [Settlements] });
-
-    expect(app.get(Reports, { strict: false }).receiver).toBe(app.get(getReceiverToken()));
-    await app.close();
-  });
 });
 
 test.each([{ start: true }, { start: { intervalMs: 5 } }])(
@@ -391,8 +365,6 @@ describe('forRootAsync', () => {
 describe('the app does not start', () => {
   @Injectable({ scope: Scope.REQUEST })
   class PerRequest extends Settlements {}
-  @Injectable({ scope: Scope.TRANSIENT })
-  class PerUse extends Settlements {}
   @Injectable({ scope: Scope.REQUEST })
   class Session {}
   @Injectable()
@@ -431,7 +403,6 @@ describe('the app does not start', () => {
         '`transfer.settled` has more than one handler: Settlements.settled (AppModule), Ledger.book (AppModule).',
     },
     { when: 'a handler is request-scoped', providers: [PerRequest], message: scoped },
-    { when: 'a handler is transient', providers: [PerUse], message: scoped },
     {
       when: 'a handler depends on something request-scoped',
       providers: [WithSession, Session],

@@ -1,8 +1,7 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse, request as sendRequest } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import http2 from 'node:http2';
 import { type AddressInfo, connect } from 'node:net';
-import Koa from 'koa';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -21,35 +20,6 @@ describe('node:http', () => {
     const message = await expectUnavailable(await deliverTo(server), outcomes);
 
     expect(message).toContain('rawBody: true');
-  });
-
-  test('a delivery whose stream was read to its end is answered 500 ERR_BODY_UNAVAILABLE', async () => {
-    const { receiver, outcomes } = createObserved();
-    const handler = toNodeHandler(receiver);
-    const server = createServer(async (request, response) => {
-      for await (const _ of request);
-      await handler(request, response);
-    });
-
-    await expectUnavailable(await deliverTo(server), outcomes);
-  });
-
-  test('a body that is cut off half way fails with ERR_BODY_INCOMPLETE and runs no handler', async () => {
-    const { receiver, outcomes } = createObserved();
-    const handler = toNodeHandler(receiver);
-    const { headers, body } = await signedRequest(exampleEvent('transfer.settled'), { secret });
-    await new Promise<void>((resolve) => {
-      const server = createServer((request, response) => handler(request, response).then(resolve));
-      void listen(server).then((listening) => {
-        onTestFinished(listening.close);
-        const lengthy = { ...headers, 'content-length': body.length };
-        const sent = sendRequest(listening.url, { method: 'POST', headers: lengthy });
-        sent.on('error', () => undefined);
-        sent.write(body.subarray(0, 10), () => sent.destroy());
-      });
-    });
-
-    expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_INCOMPLETE']);
   });
 
   test('a body that does not arrive is answered 500 ERR_BODY_TIMEOUT, is read no more, and its connection is closed', async () => {
@@ -150,23 +120,3 @@ async function sendHalf(url: string) {
   socket.write([...head, 'content-length: 10', '', 'half.'].join('\r\n'));
   return { closed, reply: () => reply };
 }
-
-describe('Koa', () => {
-  test('a delivery whose body was read before the receiver is answered 500 ERR_BODY_UNAVAILABLE', async () => {
-    const { receiver, outcomes } = createObserved();
-    const app = new Koa();
-    const handler = toNodeHandler(receiver);
-    app.use(async (context, next) => {
-      for await (const _ of context.req);
-      await next();
-    });
-    app.use(async (context) => {
-      context.respond = false;
-      await handler(context.req, context.res);
-    });
-
-    const message = await expectUnavailable(await deliverTo(createServer(app.callback())), outcomes);
-
-    expect(message).toContain('in Koa, mount it before the body parser');
-  });
-});

@@ -1,4 +1,4 @@
-/** A list of any length, newest first and without a cap, written while it is read, so that it takes no memory here. */
+/** A list of any length, newest first and without a cap, generated while it is read, so it needs no memory here. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -97,7 +97,7 @@ function budgetsOf(results: Results): readonly Budget[] {
   ];
 }
 
-/** The table of the budgets: what was found, and whether it is kept. */
+/** The table of the budgets: each measured value, and whether it is within its budget. */
 export function toBudgetTable(results: Results): string {
   return toTable(
     ['', 'budget', 'found', 'kept'],

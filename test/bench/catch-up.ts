@@ -10,13 +10,13 @@ import type { Job, Taken, WAYS } from './take-backlog.js';
 /** A way of working. */
 export type Way = keyof typeof WAYS;
 
-/** What one way took for one backlog. */
+/** The cost of one way for one backlog. */
 export interface CatchUpResult extends Taken {
   readonly count: number;
   readonly way: Way;
 }
 
-/** The pages first: what a page takes by itself is no matter of the poller's. */
+/** Pages are made first, so the measured time contains only the poller's work. */
 const ORDER: readonly Way[] = ['the pages alone', 'by hand', 'stablehooks'];
 
 /** The loop by hand takes as long per event for more events, and two minutes for a million. */
@@ -24,13 +24,13 @@ const MOST_BY_HAND = 100_000;
 
 /**
  * V8 lets garbage pile up to a multiple of what lives, so its heap is bounded, for every way alike: by the same for
- * every backlog, and by what the events themselves take. A way that needed more would not end.
+ * every backlog, and by what the events and their texts take. A way that needed more would not end.
  */
 function heapBound(count: number): string {
-  return `--max-old-space-size=${Math.round(100 + count * 0.0009)}`;
+  return `--max-old-space-size=${Math.round(100 + count * 0.0018)}`;
 }
 
-/** So many events are older than the watermark, so that the list is seen to reach back past it. */
+/** Events older than the watermark, which show that the list reaches back past it. */
 const OLDER = 200;
 const LAG_MS = 500;
 

@@ -102,7 +102,7 @@ async function inSqlite(counts: ExactlyOnceCounts): Promise<ExactlyOnceResult> {
   }
 }
 
-/** Rounds take turns, so that both meet the same minutes of the machine; the first round warms up. */
+/** Rounds alternate, so a slow minute of the machine affects both candidates. The first round warms up. */
 async function compare(
   receiver: { accept(event: UnknownEvent, origin: 'push'): Promise<{ readonly kind: string }> },
   byHand: Step,

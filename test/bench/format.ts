@@ -1,6 +1,6 @@
-/** What the benchmarks write: tables in Markdown. */
+/** The Markdown tables of the benchmarks. */
 
-/** Writes a table; the first column is text, the others are numbers. */
+/** Writes a table; the first column is text, the other columns are numbers. */
 export function toTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
   const rule = head.map((_, index) => (index === 0 ? ':--' : '--:'));

@@ -5,7 +5,7 @@ import { exampleEvent } from 'stablehooks/testing';
 /** One way of doing the job. */
 export interface Candidate {
   readonly name: string;
-  /** Makes the work of one round, fresh, so that no round meets what an earlier one left behind. */
+  /** Creates the work of one round, independent of earlier rounds. */
   readonly prepare: () => Work | Promise<Work>;
 }
 

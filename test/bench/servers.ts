@@ -32,7 +32,7 @@ const SERVERS: Readonly<Record<string, readonly ServerName[]>> = {
   'Hono on Node': ['hono by hand', 'hono stablehooks'],
 };
 
-/** Rounds take turns among the servers of a framework, so that all of them meet the same minutes of the machine. */
+/** Rounds alternate between the servers of a framework, so a slow minute of the machine affects each of them. */
 export async function measureServers({
   rounds,
   seconds,
@@ -110,7 +110,7 @@ async function start(name: ServerName): Promise<Running> {
 
 type Load = Pick<LoadResult, 'cpuUs' | 'requestsPerSecond' | 'p99Ms'>;
 
-/** Ten connections as fast as they are answered; every delivery is another event, so that none is a duplicate. */
+/** Ten connections send as fast as they are answered. Each delivery has a new event id, so none is a duplicate. */
 async function loadServer(server: Running, seconds: number): Promise<Load> {
   const cpuBefore = await server.cpuUs();
   const { requests, latency, non2xx, errors } = await autocannon({

@@ -11,7 +11,7 @@ import { createClient } from 'stablehooks/client';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { SECRET } from './secret.js';
 
-/** What is to be taken. */
+/** The backlog to take. */
 export interface Job {
   readonly url: string;
   readonly file: string;
@@ -22,7 +22,7 @@ export interface Job {
   readonly lagMs: number;
 }
 
-/** What it took. */
+/** The cost of taking it. */
 export interface Taken {
   readonly ms: number;
   readonly peakBytes: number;
@@ -43,7 +43,7 @@ export const WAYS = {
     return 0;
   },
 
-  /** What one would write: each event is inserted unless it is there, and then handled. */
+  /** A loop written by hand: inserts each event unless it exists, then handles it. */
   async 'by hand'({ url, file, count }: Job): Promise<number> {
     const db = new Database(file);
     db.pragma('journal_mode = WAL');

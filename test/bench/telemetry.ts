@@ -35,7 +35,7 @@ function candidatesFor(deliveries: readonly SignedDelivery[]): readonly Candidat
   const candidate = (name: string, make?: () => Layer): Candidate => ({
     name,
     prepare() {
-      // Its hooks slow down every promise of the process, so that only candidates that need it have it.
+      // Its hooks slow down every promise of the process, so only the candidates that need it use it.
       context.disable();
       const use = make === undefined ? [] : [make()];
       const handlers = { 'transfer.settled': async () => undefined };

@@ -108,26 +108,6 @@ test('old elements of a type that are no events do not refute a window of the ot
   expect(report).toMatchObject({ proven: true, gaps: [] });
 });
 
-test('an event that is nested too deeply to be stored does not stop the others', async () => {
-  const deep = JSON.parse(`${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`);
-  const client: PollerClient = {
-    events: {
-      listWithProblems: async () => ({
-        events: [event('a', { minutes: 10, payload: deep }), event('b')],
-        problems: [],
-        size: 2,
-      }),
-    },
-  };
-  const { poller, handled } = setUp(client);
-  const report = await poller.pollOnce();
-  expect(report.problems).toMatchObject([
-    { code: 'ERR_EVENT_MALFORMED', message: expect.stringContaining('wrong: payload') },
-  ]);
-  expect(report.proven).toBe(false);
-  expect(handled).toEqual(['b']);
-});
-
 test('an event from the future is handled and does not move the watermark', async () => {
   const list = [event('late', { minutes: -100_000 }), event('a', { minutes: 1 })];
   const { poller, handled } = setUp(await startList(() => list));
@@ -153,10 +133,10 @@ test('the oldest events shown newest first are not mistaken for the newest', asy
   const { poller } = setUp(await startList(oldest));
   const report = await poller.pollOnce();
   expect(report.proven).toBe(false);
-  expect(report.gaps).toMatchObject([{ types: EVENT_TYPES, reason: 'oldest-first' }]);
+  expect(report).toMatchObject({ unconfirmed: true, gaps: [] });
 });
 
-test('when the queries of two types fail, the events of the others are handled and there is a gap of these two', async () => {
+test('when the queries of two types fail, the events of the others are handled and the span is unconfirmed', async () => {
   const list = Array.from({ length: 100 }, (_, index) =>
     event(`e${index}`, { type: EVENT_TYPES[index % 5] }),
   );
@@ -171,7 +151,8 @@ test('when the queries of two types fail, the events of the others are handled a
   expect(report.verdicts.filter(({ verdict }) => verdict === 'failed').map(({ type }) => type)).toEqual(
     Object.keys(failing),
   );
-  expect(report.gaps).toMatchObject([{ types: Object.keys(failing), reason: 'no-answer' }]);
+  // The whole list can be complete, so that is no gap yet.
+  expect(report).toMatchObject({ unconfirmed: true, gaps: [] });
   expect(report.problems).toHaveLength(2);
   expect(handled).toHaveLength(80);
 });
@@ -187,15 +168,34 @@ test('when the service refuses a larger limit, the types are queried with the la
   expect(handled).toHaveLength(100);
 });
 
-test('a cap that shrinks between two polls is not mistaken for the end of the list', async () => {
-  const list = Array.from({ length: 100 }, (_, index) => event(`e${index}`, { minutes: 300 - index }));
-  let cap = 90;
-  const { poller } = setUp(
-    await startList((asked) => cut(list, { ...asked, limit: Math.min(asked.limit, cap) })),
+test('an old event that a smaller answer than listMax lacked ends the belief in listMax, which is reported once', async () => {
+  const list = Array.from({ length: 80 }, (_, index) => event(`e${index}`, { minutes: 400 - index }));
+  // Sixty events at most, and others each time.
+  let from = 0;
+  const { poller, inbox } = setUp(
+    await startList((asked) =>
+      cut(list.slice(from, from + 60).toReversed(), { ...asked, limit: asked.limit }),
+    ),
+    { listMax: 200 },
   );
-  expect((await poller.pollOnce()).proven).toBe(false);
-  cap = 60;
-  expect((await poller.pollOnce()).gaps).toHaveLength(1);
+  expect(await poller.pollOnce()).toMatchObject({ proven: true, problems: [] });
+  from = 20;
+  const second = await poller.pollOnce();
+  expect(second.problems.map(({ code }) => code)).toEqual(['ERR_LIST_MAX', 'ERR_EVENT_LATE']);
+  expect((await inbox.pollState()).seen).toMatchObject({ all: 60, listMaxRefuted: true });
+  expect((await poller.pollOnce()).problems).toEqual([]);
+});
+
+test('a first poll whose answers contradict `listMax` reports it, and the next poll does not repeat it', async () => {
+  const list = Array.from({ length: 100 }, (_, index) => event(`e${index}`, { minutes: 200 - index }));
+  // The larger answer lacks events of the smaller one, and has fewer than the declared 100.
+  const client = await startList(({ type, limit }) =>
+    cut(limit > 50 ? list.filter((_, index) => index % 2 === 0) : list, { type, limit }),
+  );
+  const { poller } = setUp(client, { listMax: 100 });
+  const codes = async () => (await poller.pollOnce()).problems.map(({ code }) => code);
+  expect(await codes()).toContain('ERR_LIST_MAX');
+  expect(await codes()).not.toContain('ERR_LIST_MAX');
 });
 
 test('a watermark in the future is reported, and a complete list moves it back', async () => {

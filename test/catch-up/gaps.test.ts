@@ -15,6 +15,8 @@ function forAll<Value>(value: Value): Readonly<Record<EventType, Value>> {
   return Object.fromEntries(EVENT_TYPES.map((type) => [type, value])) as Record<EventType, Value>;
 }
 
+const SEEN = { all: 60, type: 0, oldestAt: 5, listMaxRefuted: false };
+
 /** A survey from 1,000 up to 2,000, that proves of each type what is newer than a time. */
 function surveyed(
   from: number | Partial<Record<EventType, number>>,
@@ -23,7 +25,9 @@ function surveyed(
   const fromOf = (type: EventType) => (typeof from === 'number' ? from : (from[type] ?? EVERYTHING));
   return {
     ...{ answered: true, watermark: 1_000, isAhead: false, until: 2_300, settledAt: 2_000 },
-    ...{ verdicts: [], limit: 100, oldest: { at: 5, seenAt: 2_300 }, removedUntil: null },
+    ...{ verdicts: [], limit: 100, oldest: { at: 5, seenAt: 2_300 } },
+    clocks: { earlier: 2_300, later: 2_300 },
+    ...{ seen: SEEN, ifComplete: null },
     proofs: Object.fromEntries(EVENT_TYPES.map((type) => [type, { from: fromOf(type), reason }])) as never,
     ...rest,
   };
@@ -40,14 +44,15 @@ function stateOf(gaps: readonly StoredGap[], since: number | null = null): PollS
   return { ...EMPTY_POLL_STATE, watermark: 1_000, since, gaps };
 }
 
-const onTime = { wasAhead: false };
+const onTime = { wasAhead: false, unconfirmedMs: 1_000 };
 const accepted = { by: 'ops', reason: 'the books agree', at: 900 };
 
 describe('a survey', () => {
-  test('that had no answer changes nothing', () => {
+  test('that had no answer changes nothing but the limit: the service can refuse one that it accepted before', () => {
     const state = stateOf([gapOf()]);
-    expect(advance(state, surveyed(NOTHING, { answered: false }), onTime)).toEqual({
-      ...{ state, proven: false, reason: 'no-answer', opened: [], closed: [] },
+    const limited = { ...state, limit: 400 };
+    expect(advance(limited, surveyed(NOTHING, { answered: false }), onTime)).toEqual({
+      ...{ state, proven: false, unconfirmed: false, reason: 'no-answer', opened: [], closed: [] },
     });
   });
 
@@ -55,7 +60,9 @@ describe('a survey', () => {
     const next = advance(stateOf([]), surveyed(EVERYTHING), onTime);
     expect(next).toMatchObject({ proven: true, opened: [], closed: [] });
     const oldest = { at: 5, seenAt: 2_300 };
-    expect(next.state).toEqual({ since: null, watermark: 2_000, gaps: [], limit: 100, oldest });
+    expect(next.state).toEqual({
+      ...{ since: null, watermark: 2_000, gaps: [], limit: 100, oldest, seen: SEEN, unconfirmed: null },
+    });
   });
 
   test('that proves a type from a later time on opens a gap of this type up to then, and of others up to the watermark', () => {
@@ -117,7 +124,10 @@ describe('a survey', () => {
   test('after a wrong clock opens a gap from 1970 on, or from the start date on', () => {
     const ahead = surveyed(NOTHING, { isAhead: true, watermark: 9_000 });
     const reasonAndFrom = (since: number | null, { wasAhead }: { readonly wasAhead: boolean }) =>
-      advance(stateOf([], since), ahead, { wasAhead }).opened.map(({ from, reason }) => ({ from, reason }));
+      advance(stateOf([], since), ahead, { ...onTime, wasAhead }).opened.map(({ from, reason }) => ({
+        from,
+        reason,
+      }));
     expect(reasonAndFrom(null, { wasAhead: false })).toEqual([{ from: 0, reason: 'clock' }]);
     expect(reasonAndFrom(700, { wasAhead: false })).toEqual([{ from: 699, reason: 'clock' }]);
     expect(reasonAndFrom(700, { wasAhead: true })).toEqual([{ from: 0, reason: 'clock' }]);
@@ -170,26 +180,67 @@ describe('a gap', () => {
     expect(state.gaps).toEqual([{ ...gap, until: { 'wallet.frozen': 500 } }]);
   });
 
-  test('is not closed by a complete list up to where events have been removed since, but by a window', () => {
-    const next = advance(stateOf([gapOf()]), surveyed(500, { reason: 'removed', removedUntil: 500 }), onTime);
-    expect(next.state.gaps).toEqual([gapOf({ removedUntil: 500 })]);
-    const later = advance(next.state, surveyed(EVERYTHING), onTime);
-    expect(later).toMatchObject({
-      closed: [],
-      reason: 'no-order',
-      state: { gaps: [{ until: forAll(500) }] },
+  test('keeps the oldest event that was known when it was opened, so that a later poll notices what was removed since', () => {
+    const known = { at: 3, seenAt: 1_200 };
+    const oldestAfter = (gaps: readonly StoredGap[]) =>
+      advance({ ...stateOf(gaps), oldest: known }, surveyed(1_000), onTime).state.oldest;
+    expect(oldestAfter([gapOf()])).toEqual(known);
+    expect(oldestAfter([gapOf({ acknowledged: accepted })])).toEqual({ at: 5, seenAt: 2_300 });
+    expect(oldestAfter([])).toEqual({ at: 5, seenAt: 2_300 });
+  });
+});
+
+describe('a span that is only unconfirmed', () => {
+  const ifComplete = { from: EVERYTHING, size: 60 };
+  const unproven = (rest: Partial<SurveyResult> = {}) => surveyed(NOTHING, { ifComplete, ...rest });
+  const pending = { since: 2_300, from: 999, until: 2_000, size: 60 };
+  const larger = { ...SEEN, all: 61 };
+
+  test('keeps the watermark, opens no gap, and is kept with what would confirm it', () => {
+    const next = advance(stateOf([], 1_000), unproven(), onTime);
+    expect(next).toMatchObject({ proven: false, unconfirmed: true, reason: 'unconfirmed', opened: [] });
+    expect(next.state).toMatchObject({ watermark: 1_000, gaps: [], unconfirmed: pending });
+    // A proof that would not reach back to the watermark, or a wrong clock, is a gap.
+    const short = advance(stateOf([]), unproven({ ifComplete: { from: 1_001, size: 60 } }), onTime);
+    expect(short).toMatchObject({ unconfirmed: false, opened: [{ from: 1_000 }] });
+    expect(advance(stateOf([]), unproven(), { ...onTime, wasAhead: true })).toMatchObject({
+      unconfirmed: false,
+      opened: [{ reason: 'clock' }],
     });
-    expect(advance(next.state, surveyed(50), onTime).closed).toHaveLength(1);
   });
 
-  test('keeps the latest time up to which events were removed, and has none before any were', () => {
-    const removed = (known: StoredGap, removedUntil: number | null) =>
-      advance(stateOf([known]), surveyed(NOTHING, { removedUntil }), onTime).state.gaps[0]?.removedUntil;
-    expect(removed(gapOf(), null)).toBeUndefined();
-    expect(removed(gapOf(), 300)).toBe(300);
-    expect(removed(gapOf({ removedUntil: 200 }), 300)).toBe(300);
-    expect(removed(gapOf({ removedUntil: 400 }), 300)).toBe(400);
-    expect(removed(gapOf({ removedUntil: 400 }), null)).toBe(400);
+  test('is confirmed by a larger answer, which moves the watermark, and not by one as large', () => {
+    const waiting = { ...stateOf([], 1_000), unconfirmed: pending };
+    const later = { until: 3_300, settledAt: 3_000 };
+    const confirmed = advance(waiting, unproven({ ...later, seen: larger }), onTime);
+    expect(confirmed.state).toMatchObject({ watermark: 2_000, unconfirmed: { since: 3_300, until: 3_000 } });
+    const equal = advance(waiting, unproven({ until: 3_299, settledAt: 2_999 }), onTime);
+    expect(equal.state).toMatchObject({ watermark: 1_000, unconfirmed: { since: 2_300, until: 2_999 } });
+    const byLimit = { ...waiting, unconfirmed: { ...pending, size: null } };
+    expect(advance(byLimit, unproven({ seen: larger }), onTime).state.watermark).toBe(1_000);
+  });
+
+  test('becomes a gap after unconfirmedMs, once, and a larger answer closes it', () => {
+    const waiting = { ...stateOf([], 1_000), unconfirmed: pending };
+    const late = advance(waiting, unproven({ until: 3_300, settledAt: 3_000 }), onTime);
+    expect(late).toMatchObject({
+      unconfirmed: false,
+      opened: [{ from: 999, until: forAll(3_000), reason: 'unconfirmed' }],
+      state: { watermark: 3_000 },
+    });
+    const again = advance(late.state, unproven({ watermark: 3_000, until: 4_300, settledAt: 4_000 }), onTime);
+    expect(again).toMatchObject({ opened: [], state: { gaps: [{ from: 999, until: forAll(4_000) }] } });
+    const more = { watermark: 4_000, until: 5_300, settledAt: 5_000, seen: larger };
+    const closed = advance(again.state, unproven(more), onTime);
+    expect(closed.closed).toHaveLength(1);
+    expect(closed.state.gaps).toEqual([]);
+  });
+
+  test('that a gap with another reason precedes does not make that one longer', () => {
+    const other = gapOf({ from: 500, until: forAll(1_000), reason: 'no-order' });
+    const next = advance(stateOf([other]), unproven(), { ...onTime, unconfirmedMs: 0 });
+    expect(next.state.gaps).toEqual([other, ...next.opened]);
+    expect(next.opened).toMatchObject([{ from: 1_000, reason: 'unconfirmed' }]);
   });
 });
 

@@ -4,12 +4,12 @@ import { createServer } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import Database from 'libsql';
 import { createReceiver, type WebhookEvent } from 'stablehooks';
-import { createPoller, type Gap } from 'stablehooks/catch-up';
+import { acknowledgeGap, createPoller, type Gap } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { toNodeHandler } from 'stablehooks/node';
 
-const { FOLDER = '', BASE_URL = '', TOKEN = '', SECRET = '', SINCE = '' } = process.env;
+const { FOLDER = '', BASE_URL = '', TOKEN = '', SECRET = '', SINCE = '', MAX_LIMIT = '' } = process.env;
 
 /** Writes one line to the ledger in the middle of a slow handler. */
 async function handle({ id }: WebhookEvent) {
@@ -34,6 +34,7 @@ const poller = createPoller({
   client: createClient({ baseUrl: BASE_URL, token: TOKEN }),
   receiver,
   since: new Date(SINCE),
+  maxLimit: Number(MAX_LIMIT),
   lagMs: 500,
   intervalMs: 50,
   leaseMs: 60,
@@ -47,7 +48,10 @@ const poller = createPoller({
 /** At a random moment, so that kills hit it, too. */
 async function acknowledge(gap: Gap) {
   await pause(Math.random() * 100);
-  const acknowledged = await poller.acknowledgeGap(gap, { by: 'kills', reason: `seen by ${process.pid}` });
+  const acknowledged = await acknowledgeGap(receiver.inbox, gap, {
+    by: 'kills',
+    reason: `seen by ${process.pid}`,
+  });
   if (acknowledged !== null) process.send?.({ acknowledged });
 }
 

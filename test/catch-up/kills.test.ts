@@ -43,7 +43,8 @@ test(`SIGKILL at ${KILLS} random moments loses no event and repeats only events 
   });
   const { url } = await sandbox.listen(0);
   const since = new Date().toISOString();
-  const env = {
+  let maxLimit = 100_000;
+  const settings = {
     ...process.env,
     FOLDER: folder,
     BASE_URL: url,
@@ -55,6 +56,7 @@ test(`SIGKILL at ${KILLS} random moments loses no event and repeats only events 
   let endpointId: string | undefined;
 
   async function start(): Promise<ChildProcess> {
+    const env = { ...settings, MAX_LIMIT: String(maxLimit) };
     const child = fork(program.file, { env, execArgv: [] });
     const [{ address }] = (await once(child, 'message')) as [ReceiverMessage];
     child.on('message', (message: ReceiverMessage) => {
@@ -115,9 +117,10 @@ test(`SIGKILL at ${KILLS} random moments loses no event and repeats only events 
     await once(child, 'exit');
     await noteInFlight();
     await checkState();
-    // A list that shows only its 50 oldest events opens gaps, and one that shows all closes them.
+    // A poller that asks for no more than the 50 oldest events opens gaps, and one that asks for all closes them.
     const isCut = kill % 6 >= 2 && kill < KILLS - 2;
-    sandbox.faults.set({ listOrder: isCut ? 'oldest' : 'newest', listCap: isCut ? 50 : 100_000 });
+    maxLimit = isCut ? 50 : 100_000;
+    sandbox.faults.set({ listOrder: isCut ? 'oldest' : 'newest' });
     child = await start();
   }
   // Kills that hit nothing show nothing.

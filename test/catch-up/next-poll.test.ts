@@ -17,6 +17,11 @@ import {
 const newest = marks(2_000);
 const oldestFirst = newest.toReversed();
 
+/** A complete list proves nothing of events that were created up to here. */
+const removedUntil = ({ proofs }: { readonly proofs: ReturnType<typeof survey>['proofs'] }) =>
+  proofs['redeem.failed'].from;
+const NOTHING = Number.NEGATIVE_INFINITY;
+
 describe('limit', () => {
   test('the first query has the limit that sufficed last time, at least limit and at most maxLimit', () => {
     const firstLimit = (lastLimit: number) =>
@@ -62,11 +67,10 @@ describe('limit', () => {
     expect(limit).toBe(100);
   });
 
-  test('after a survey that proved nothing, or had no answer, the next limit is that of the last', () => {
+  test('after a survey that proved nothing, the next limit is its highest, so that the next poll asks less', () => {
     const options = { lastLimit: 200, maxLimit: 400 };
     const nothing = survey((query) => cut(oldestFirst, query), options);
-    expect(nothing).toMatchObject({ unproven: EVENT_TYPES, limit: 200 });
-    expect(survey(() => null, options)).toMatchObject({ answered: false, limit: 200 });
+    expect(nothing).toMatchObject({ unproven: EVENT_TYPES, limit: 400 });
   });
 });
 
@@ -90,7 +94,7 @@ describe('oldest', () => {
   test('types that are all complete give the oldest event of all, and keep what is known if one is not', () => {
     const list = marks(100).toReversed();
     const complete = survey((query) => cut(list, query));
-    expect(complete.verdicts[0]).toMatchObject({ type: null, verdict: 'unproven' });
+    expect(complete.verdicts[0]).toMatchObject({ type: null, verdict: 'unconfirmed' });
     expect(complete.oldest).toEqual({ at: timeOf(99), seenAt: NOW });
     const failing = survey((query) => (query.type === 'redeem.failed' ? null : cut(list, query)), {
       oldest: known,
@@ -102,26 +106,27 @@ describe('oldest', () => {
     const future = { id: 'future', type: EVENT_TYPES[0], at: NOW + 1_000 * HOUR_MS };
     const first = survey(() => [future], { startedAt: NOW - 10 * HOUR_MS });
     const second = survey(() => [future, ...marks(1)], { oldest: first.oldest });
-    expect(second).toMatchObject({ removedUntil: null, oldest: { at: timeOf(0), seenAt: NOW } });
+    expect(removedUntil(second)).toBe(NOTHING);
+    expect(second.oldest).toEqual({ at: timeOf(0), seenAt: NOW });
     const third = survey(() => [future], { startedAt: NOW + 10 * HOUR_MS, oldest: second.oldest });
-    expect(third.removedUntil).toBe(NOW + 10 * HOUR_MS - HOUR_MS + LAG_MS + DISORDER_MS);
+    expect(removedUntil(third)).toBe(NOW + 10 * HOUR_MS - HOUR_MS + LAG_MS + DISORDER_MS);
   });
 
   test('an event that was dated in the future and is gone shows nothing of the time after the lag, so that polls prove again', () => {
     const oldest = { at: NOW + 1_000 * HOUR_MS, seenAt: NOW - HOUR_MS };
-    const { removedUntil } = survey(() => [], { oldest });
-    expect(removedUntil).toBe(NOW + LAG_MS + DISORDER_MS);
+    expect(removedUntil(survey(() => [], { oldest }))).toBe(NOW - 2 * LAG_MS);
   });
 
   test('an element that cannot be read counts by its date, so that the gap that contains it stays when it is removed', () => {
     const unreadable = [timeOf(40), null];
     const { oldest } = survey(() => marks(3), { extras: () => ({ unreadable }) });
     expect(oldest).toEqual({ at: timeOf(40), seenAt: NOW });
-    expect(survey(() => marks(3), { oldest, extras: () => ({ unreadable }) }).removedUntil).toBeNull();
-    expect(survey(() => marks(3), { oldest }).removedUntil).toBe(timeOf(40) + LAG_MS + DISORDER_MS);
+    const answer = survey(() => marks(3), { oldest, extras: () => ({ unreadable: [timeOf(40)] }) });
+    expect(removedUntil(answer)).toBe(timeOf(40));
+    expect(removedUntil(survey(() => marks(3), { oldest }))).toBe(timeOf(40) + LAG_MS + DISORDER_MS);
     // Corrected, it has its date still.
     const corrected = { id: 'corrected', type: EVENT_TYPES[0], at: timeOf(40) };
-    expect(survey(() => [...marks(3), corrected], { oldest }).removedUntil).toBeNull();
+    expect(removedUntil(survey(() => [...marks(3), corrected], { oldest }))).toBe(NOTHING);
   });
 
   test('a list that does not answer changes nothing', () => {
@@ -148,14 +153,14 @@ describe('watermark', () => {
   test("without the service's clock, the first poll sets it a lag before our clock, which can be ahead by that", () => {
     expect(survey(() => [], { first: true, watermark: ahead }).watermark).toBe(SETTLED_AT);
     expect(survey(() => null, { first: true, watermark: ahead }).watermark).toBe(SETTLED_AT);
-    // One answer with a clock is enough.
-    const once = survey((query) => cut(list, query), {
+    // The first answer counts: the poll started before it.
+    const later = survey((query) => cut(list, query), {
       first: true,
       watermark: ahead,
-      extras: (request) => ({ servedAt: request === 1 ? NOW + MINUTE_MS : null }),
+      extras: (request) => ({ servedAt: NOW + (request + 1) * MINUTE_MS }),
     });
-    expect(once.requests).toBeGreaterThan(1);
-    expect(once).toMatchObject({ watermark: NOW, until: NOW });
+    expect(later.requests).toBeGreaterThan(1);
+    expect(later).toMatchObject({ watermark: NOW, clocks: { earlier: NOW, later: NOW + MINUTE_MS } });
   });
 
   test("a watermark that the service's clock has reached is not in the future, whatever ours says", () => {

@@ -1,7 +1,10 @@
 /** Which answers show an order, how far back, and what a smaller answer must contain to confirm it. */
 import { expect, test } from 'vitest';
-import type { EventKey, ListVerdict } from '../../src/catch-up/coverage.js';
+import type { EventKey, ListAnswer } from '../../src/catch-up/answer.js';
+import type { ListVerdict } from '../../src/catch-up/coverage.js';
+import { measureDisorder, readOrder } from '../../src/catch-up/order.js';
 import {
+  byId,
   cut,
   DISORDER_MS,
   HOUR_MS,
@@ -32,9 +35,21 @@ function verdictOf(
   return survey(serve, { limit, maxLimit, watermark }).verdicts[0];
 }
 
+function answerOf(events: readonly EventKey[]): ListAnswer {
+  return {
+    type: null,
+    limit: 1_000,
+    size: events.length,
+    events: byId(events),
+    unreadable: [],
+    servedAt: null,
+  };
+}
+
 /** How far back a list shows its events in order; `null` if it shows no order. */
-function windowOf(list: readonly EventKey[]): number | null | undefined {
-  return verdictOf(list)?.windowMs;
+function windowOf(list: readonly EventKey[]): number | null {
+  const order = readOrder(answerOf(list), DISORDER_MS);
+  return order && NOW - order.tail;
 }
 
 /** The list with other dates for some of its events. */
@@ -120,7 +135,7 @@ test('a window with a new event among old ones proves nothing, because other new
   const list = marks(100).map((mark, index) => ({ ...mark, at: at(index) }));
   const options = { limit: 100, maxLimit: 100, watermark: timeOf(0) + HOUR_MS / 2 };
   expect(survey((query) => cut(list, query), options).verdicts[0]).toMatchObject({
-    verdict: 'unproven',
+    verdict: 'unconfirmed',
     reason: 'no-order',
   });
   const others = list.filter((_, index) => index !== 95);
@@ -158,7 +173,7 @@ test('an event with a date that no clock shows is left out, and counts as no dis
 });
 
 test('the disorder is by how much events are out of order, without the latest tenth, in the better direction', () => {
-  const disorderOf = (list: readonly EventKey[]) => verdictOf(list)?.disorderMs;
+  const disorderOf = (list: readonly EventKey[]) => measureDisorder(answerOf(list));
   expect(disorderOf(marks(2))).toBeNull();
   expect(disorderOf(marks(3))).toBe(0);
   const late = redated(marks(20), {
@@ -192,7 +207,10 @@ test('a list is called oldest first by 20 events that a smaller limit shows agai
   expect(verdictAt(36, oldest(MINUTE_MS))).toMatchObject({ verdict: 'unproven', reason: 'no-order' });
   expect(verdictAt(37, oldest(MINUTE_MS))).toMatchObject({ verdict: 'unproven', reason: 'oldest-first' });
   expect(verdictAt(38, oldest(DISORDER_MS))).toMatchObject({ verdict: 'unproven', reason: 'no-order' });
-  expect(verdictAt(39, oldest(DISORDER_MS))).toMatchObject({ verdict: 'unproven', reason: 'oldest-first' });
+  expect(verdictAt(39, oldest(DISORDER_MS))).toMatchObject({
+    verdict: 'unproven',
+    reason: 'oldest-first',
+  });
 });
 
 test('a server that ignores the limit confirms no window', () => {
@@ -201,5 +219,33 @@ test('a server that ignores the limit confirms no window', () => {
     watermark: NOW - 2 * HOUR_MS,
     serve: ({ type }) => cut(list, { type, limit: 300 }),
   });
-  expect(verdict).toMatchObject({ verdict: 'unproven', reason: 'no-order' });
+  expect(verdict).toMatchObject({ verdict: 'unconfirmed', reason: 'no-order' });
+});
+
+/** Events, and how often the time of one of them was read. */
+function counted(events: readonly EventKey[]) {
+  const counter = { reads: 0, list: [] as readonly EventKey[] };
+  counter.list = events.map(({ id, type, at }) => ({
+    ...{ id, type },
+    get at() {
+      counter.reads += 1;
+      return at;
+    },
+  }));
+  return counter;
+}
+
+test.for([
+  { name: 'at one instant', stepMs: 0 },
+  { name: 'in order', stepMs: 10 },
+])('each of 10,000 events $name is read a bounded number of times to find their order', ({ stepMs }) => {
+  const counter = counted(spaced(10_000, stepMs));
+  windowOf(counter.list);
+  expect(counter.reads / 10_000).toBeLessThan(15);
+});
+
+test('each event of a list that ignores the limit is read at most twice for each answer', () => {
+  const counter = counted(spaced(10_000, 0));
+  const { requests } = survey(() => counter.list);
+  expect(counter.reads / 10_000 / requests).toBeLessThan(2);
 });

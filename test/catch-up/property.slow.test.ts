@@ -33,7 +33,12 @@ function sinceStart(state: PollState): PollState {
     from: gap.from - START,
     until: Object.fromEntries(Object.entries(gap.until).map(([type, end]) => [type, end - START])),
   }));
-  return { ...state, since: shift(state.since), watermark: shift(state.watermark), gaps };
+  const oldest = state.oldest && {
+    at: shift(state.oldest.at),
+    // 0: push brought it, and no poll saw it in the list.
+    seenAt: state.oldest.seenAt === 0 ? Number.NEGATIVE_INFINITY : state.oldest.seenAt - START,
+  };
+  return { ...state, since: shift(state.since), watermark: shift(state.watermark), gaps, oldest };
 }
 
 async function run(server: SimulatedServer): Promise<Faults> {
@@ -75,7 +80,7 @@ async function run(server: SimulatedServer): Promise<Faults> {
         const answer = list.answer({ type: known, limit }, { time, poll });
         if (answer === null) throw new Error('503');
         return {
-          events: answer.events.map(toEvent),
+          events: [...answer.events.values()].map(toEvent),
           problems: [],
           size: answer.size,
           servedAt: answer.servedAt === null ? null : START + answer.servedAt,

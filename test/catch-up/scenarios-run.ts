@@ -22,7 +22,7 @@ import {
   type Span,
 } from './scenarios-service.js';
 
-type Settings = Pick<PollerOptions, 'lagMs' | 'maxLimit' | 'disorderMs' | 'intervalMs'>;
+type Settings = Pick<PollerOptions, 'lagMs' | 'maxLimit' | 'listMax' | 'disorderMs' | 'intervalMs'>;
 
 /** The options of a run. Times are epoch ms by the service's clock. */
 export interface RunOptions extends ServiceOptions, Span {
@@ -64,7 +64,7 @@ const ROUND_TRIP_MS = 100;
 /** So many changes does an operator make before giving up. */
 const MAX_CHANGES = 4;
 
-const NUMBERS = ['lagMs', 'maxLimit', 'disorderMs', 'intervalMs'] as const;
+const NUMBERS = ['lagMs', 'maxLimit', 'listMax', 'disorderMs', 'intervalMs'] as const;
 
 /** The setting and number that a diagnosis tells to change. */
 function namedChange(diagnosis: string): Settings {

@@ -105,6 +105,15 @@ function createEvent({
   };
 }
 
+/** The same events, all of one type. */
+export function ofOneType(events: readonly ServiceEvent[], type: string): readonly ServiceEvent[] {
+  return events.map(({ event, deliveredEvent, ...times }) => ({
+    ...times,
+    event: { ...event, type },
+    deliveredEvent: { ...deliveredEvent, type },
+  }));
+}
+
 /** The same event, created earlier. */
 export function backdate({ event, deliveredEvent, ...times }: ServiceEvent, byMs: number): ServiceEvent {
   const at = times.at - byMs;

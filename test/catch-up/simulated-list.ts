@@ -1,7 +1,8 @@
 /** A list in virtual time. What the service does not specify (order, cap, lateness, clocks, faults) is random. */
 import fc from 'fast-check';
 import { EVENT_TYPES, isEventType, type PollState } from 'stablehooks';
-import type { ListAnswer, ListQuery } from '../../src/catch-up/coverage.js';
+import type { ListAnswer, ListQuery } from '../../src/catch-up/answer.js';
+import { byId } from './survey-list.js';
 
 export const LAG_MS = 300_000;
 const UNKNOWN_TYPE = 'wallet.frozen';
@@ -44,6 +45,8 @@ export interface SimulatedServer {
   readonly order: Order;
   /** Used in turn: where there are several, the cap changes once in the middle of each poll. */
   readonly caps: readonly number[];
+  /** The cap of a query for one type, if it differs. */
+  readonly typeCap: number | null;
   /** Cuts the list first and filters by type then. */
   readonly filtersLate: boolean;
   readonly latenessMs: number;
@@ -69,6 +72,9 @@ export interface SimulatedServer {
   readonly stepMs: number;
   readonly since: number;
   readonly maxLimit: number;
+  /** What the app declares; 0 for nothing. */
+  readonly listMax: number;
+  readonly unconfirmedMs: number;
 }
 
 const HOUR = 3_600_000;
@@ -83,10 +89,8 @@ export const simulatedServer: fc.Arbitrary<SimulatedServer> = fc
     arrivals: fc.integer({ min: 0, max: 120 }),
     types: fc.integer({ min: 1, max: 6 }),
     order: fc.constantFrom(...ORDERS),
-    caps: fc.oneof(
-      cap.map((size) => [size]),
-      fc.array(cap, { minLength: 2, maxLength: 4 }),
-    ),
+    caps: cap.map((size) => [size]),
+    typeCap: fc.constant(null),
     filtersLate: fc.constantFrom(false, false, false, true),
     latenessMs: fc.constantFrom(0, 1_000, LAG_MS),
     jitterMs: fc.constantFrom(0, 50, 900),
@@ -105,9 +109,11 @@ export const simulatedServer: fc.Arbitrary<SimulatedServer> = fc
     polls: fc.constant(4),
     pauseMs: fc.constantFrom(10_000, 60_000, 600_000, 7_200_000),
     outageMs: fc.constantFrom(0, 0, 3 * HOUR),
-    stepMs: fc.constantFrom(1, 1_000, 60_000),
+    stepMs: fc.constantFrom(1, 1_000, 60_000, 3 * HOUR),
     since: fc.constantFrom(0, -HOUR, -100_000_000),
     maxLimit: fc.constantFrom(50, 200, 1_000),
+    listMax: fc.constantFrom(0, 0, 100, 1_000),
+    unconfirmedMs: fc.constantFrom(0, 600_000, HOUR),
   })
   .map((server) => {
     // The poller assumes that the earlier of the two clocks is not ahead by more than what the lag allows for.
@@ -120,6 +126,30 @@ export const simulatedServer: fc.Arbitrary<SimulatedServer> = fc
     const filtersLate = server.filtersLate && server.order !== 'grouped';
     return { ...server, filtersLate, ...((isAhead || isBehind) && { clockMs: 0 }) };
   });
+
+/** A server whose cap falls and rises, or that has another cap for each type: the poller assumes that it does not. */
+export const changingServer = fc
+  .record({
+    server: simulatedServer,
+    caps: fc.array(cap, { minLength: 1, maxLength: 4 }),
+    typeCap: fc.option(cap, { nil: null }),
+  })
+  .map(({ server, caps, typeCap }): SimulatedServer => {
+    // A server that cuts first has not looked at the type.
+    return { ...server, caps, typeCap: server.filtersLate ? null : typeCap, listMax: 0 };
+  });
+
+/**
+ * The same, and the app declares the lowest of its caps, so the poller assumes nothing. Events of one type that a server
+ * finds in its first page alone would contradict the declaration.
+ */
+export const declaredServer = changingServer.map(
+  (server): SimulatedServer => ({
+    ...server,
+    filtersLate: false,
+    listMax: Math.min(...server.caps, server.typeCap ?? NEVER, 1_000),
+  }),
+);
 
 /** When a poll of this server starts, in ms since the first. */
 export function startOf({ polls, pauseMs, outageMs }: SimulatedServer, poll: number): number {
@@ -215,10 +245,11 @@ export function createList(server: SimulatedServer): SimulatedList {
       const listed = events.filter(
         (item) => item.listedAt <= time && item.removedAt > time && (server.filtersLate || matches(item)),
       );
-      const size = Math.min(limit, capAt(poll));
+      const whole = capAt(poll);
+      const size = Math.min(limit, (type === null ? null : server.typeCap) ?? whole);
       const shown = show(sorted(listed, rank(server.order)).slice(0, size)).filter(matches);
       const servedAt = server.dateMs === null ? null : time + server.dateMs;
-      return { type, limit, size: shown.length, events: shown, unreadable: [], servedAt };
+      return { type, limit, size: shown.length, events: byId(shown), unreadable: [], servedAt };
     },
   };
 }
@@ -232,6 +263,13 @@ export interface Audit {
     readonly time: number;
     readonly isRecorded: (event: SimulatedEvent) => boolean;
   }): readonly SimulatedEvent[];
+  /** No longer expects what a state calls proven. */
+  forget(state: PollState): void;
+}
+
+/** Whether the app declares more than the service lists. */
+export function declaresTooMuch({ listMax, caps, typeCap }: SimulatedServer): boolean {
+  return listMax > Math.min(...caps, typeCap ?? NEVER);
 }
 
 /** The states of the poller have times as the list has them: ms since the first poll. */
@@ -240,16 +278,24 @@ export function createAudit({ events }: SimulatedList): Audit {
     events.filter(({ type, at, listedAt }) => isEventType(type) && listedAt - at <= LAG_MS),
   );
   return {
+    forget({ watermark }) {
+      for (const event of expected) if (event.at <= (watermark ?? -NEVER)) expected.delete(event);
+    },
     missed({ before, after, time, isRecorded }) {
+      // A poller that has never seen an event in the list cannot know that the service removes any, unless push brought one
+      // that is as old.
+      const { at: oldestAt, seenAt = -NEVER } = before.oldest ?? { at: null };
+      const knownFrom = seenAt === -NEVER ? (oldestAt ?? NEVER) : -NEVER;
       for (const event of expected) {
-        // A poller that has never seen an event on the list cannot know that the service removes any.
-        const isUnknowable = before.oldest === null && event.removedAt <= time;
+        const isUnknowable = event.at < knownFrom && event.removedAt <= time;
         if (isUnknowable || isRecorded(event)) expected.delete(event);
       }
       const { since, watermark, gaps } = after;
+      // Nothing is proven until the watermark leaves the start date.
+      if (watermark === since) return [];
       return [...expected].filter(
         ({ type, at }) =>
-          at > (since ?? 0) &&
+          at >= (since ?? 0) &&
           at <= (watermark ?? Number.NEGATIVE_INFINITY) &&
           !gaps.some(({ from, until }) => at > from && at <= (until[type] ?? from)),
       );

@@ -8,6 +8,7 @@ import { EMPTY_POLL_STATE } from '../../src/core/ports.js';
 import {
   createAudit,
   createList,
+  declaresTooMuch,
   LAG_MS,
   type SimulatedServer,
   simulatedServer,
@@ -44,8 +45,8 @@ export function pollServer(server: SimulatedServer, rules: Partial<Rules> = {}):
   let time = 0;
   for (let poll = 0; poll < server.polls; poll++) {
     time = Math.max(time, startOf(server, poll));
-    for (const { id } of plainList.answer({ type: null, limit: 50 }, { time, poll })?.events ?? [])
-      plain.add(id);
+    const plainAnswer = plainList.answer({ type: null, limit: 50 }, { time, poll });
+    for (const id of plainAnswer?.events.keys() ?? []) plain.add(id);
 
     const before = state;
     const steps = survey({
@@ -56,19 +57,22 @@ export function pollServer(server: SimulatedServer, rules: Partial<Rules> = {}):
       disorderMs: 1_000,
       limit: 50,
       maxLimit: server.maxLimit,
-      lastLimit: state.limit,
-      oldest: state.oldest,
+      state,
+      listMax: server.listMax,
     });
     let step = steps.next();
     while (!step.done) {
       time += server.roundTripMs / 2;
       const answer = list.answer(step.value, { time, poll });
       time += server.roundTripMs / 2;
-      for (const { id } of answer?.events ?? []) recorded.add(id);
+      for (const id of answer?.events.keys() ?? []) recorded.add(id);
       step = steps.next(answer);
     }
     const since = state.watermark === null ? Math.min(server.since, step.value.until) : state.since;
-    const advanced = toNext({ ...state, since }, step.value, { wasAhead: false });
+    const advanced = toNext({ ...state, since }, step.value, {
+      wasAhead: false,
+      unconfirmedMs: server.unconfirmedMs,
+    });
     polls.push(advanced);
     state = advanced.state;
 
@@ -77,6 +81,8 @@ export function pollServer(server: SimulatedServer, rules: Partial<Rules> = {}):
       (ids: ReadonlySet<string>) =>
       ({ id, pushedAt }: { readonly id: string; readonly pushedAt: number }) =>
         ids.has(id) || pushedAt <= now;
+    // Until an answer shows that the app has declared too much, the poller cannot know.
+    if (declaresTooMuch(server) && before.seen?.listMaxRefuted !== true) audit.forget(state);
     missed += audit.missed({ before, after: state, time, isRecorded: seenBy(recorded) }).length;
     const proven = { ...state, gaps: [], watermark: time - LAG_MS };
     plainMissed += plainAudit.missed({ before, after: proven, time, isRecorded: seenBy(plain) }).length;

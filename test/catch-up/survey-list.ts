@@ -1,13 +1,7 @@
 /** Surveys of a list that a function serves. */
-import { EVENT_TYPES } from 'stablehooks';
-import {
-  type EventKey,
-  type ListAnswer,
-  type ListQuery,
-  type SurveyOptions,
-  type SurveyResult,
-  surveyList,
-} from '../../src/catch-up/coverage.js';
+import { EVENT_TYPES, type PollState } from 'stablehooks';
+import type { EventKey, ListAnswer, ListQuery } from '../../src/catch-up/answer.js';
+import { type SurveyOptions, type SurveyResult, surveyList } from '../../src/catch-up/coverage.js';
 
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 3_600_000;
@@ -21,6 +15,9 @@ export const DISORDER_MS = 1_000;
 export function timeOf(index: number): number {
   return NOW - HOUR_MS - index * MINUTE_MS;
 }
+
+/** The option of a list that lacks an event of an earlier answer: it is cut, or events were removed. */
+export const LACKING = { seen: { all: 50, type: 0, oldestAt: 1, listMaxRefuted: false } };
 
 /** A list of events a minute apart, newest first, that ends an hour ago; the types in turn. */
 export function marks(count: number, types: readonly string[] = EVENT_TYPES): readonly EventKey[] {
@@ -38,6 +35,11 @@ export function cut(list: readonly EventKey[], { type, limit }: ListQuery): read
   return list.filter((mark) => type === null || mark.type === type).slice(0, limit);
 }
 
+/** Events as an answer has them. */
+export function byId<Event extends EventKey>(events: readonly Event[]): ReadonlyMap<string, Event> {
+  return new Map(events.map((event) => [event.id, event]));
+}
+
 /** What the service says beside the events of an answer. */
 type Extras = Pick<ListAnswer, 'servedAt' | 'unreadable'>;
 
@@ -52,10 +54,16 @@ export function survey(
   serve: Serve,
   {
     extras = () => ({}),
+    lastLimit = 0,
+    oldest = null,
+    seen,
     ...options
-  }: Partial<SurveyOptions> & {
-    readonly extras?: ((request: number) => Partial<Extras>) | undefined;
-  } = {},
+  }: Partial<Omit<SurveyOptions, 'state'>> &
+    Partial<Pick<PollState, 'oldest' | 'seen'>> & {
+      /** The limit that sufficed at the last poll. */
+      readonly lastLimit?: number | undefined;
+      readonly extras?: ((request: number) => Partial<Extras>) | undefined;
+    } = {},
 ): Surveyed {
   const given = {
     watermark: 0,
@@ -64,6 +72,7 @@ export function survey(
     disorderMs: DISORDER_MS,
     limit: 50,
     maxLimit: 1_000,
+    state: { limit: lastLimit, oldest, seen },
     ...options,
   };
   const steps = surveyList(given);
@@ -74,7 +83,7 @@ export function survey(
     const request = queries.push(query) - 1;
     const events = serve(query, request);
     const said: Extras = { unreadable: [], servedAt: null, ...extras(request) };
-    step = steps.next(events && { ...query, size: events.length, events, ...said });
+    step = steps.next(events && { ...query, size: events.length, events: byId(events), ...said });
   }
   const { proofs } = step.value;
   const unproven = EVENT_TYPES.filter((type) => proofs[type].from > given.watermark);

@@ -1,16 +1,20 @@
 import fc from 'fast-check';
 import { EVENT_TYPES, type EventType } from 'stablehooks';
 import { expect, test } from 'vitest';
-import {
-  type ListAnswer,
-  type SurveyOptions,
-  type SurveyResult,
-  surveyList,
-} from '../../src/catch-up/coverage.js';
+import type { ListAnswer } from '../../src/catch-up/answer.js';
+import { type SurveyOptions, type SurveyResult, surveyList } from '../../src/catch-up/coverage.js';
 import { advance } from '../../src/catch-up/gaps.js';
+import { EMPTY_POLL_STATE } from '../../src/core/ports.js';
 import { atNight } from '../nightly.js';
-import { LAG_MS, type SimulatedServer, simulatedServer } from './simulated-list.js';
+import {
+  changingServer,
+  declaredServer,
+  LAG_MS,
+  type SimulatedServer,
+  simulatedServer,
+} from './simulated-list.js';
 import { calmServer, expectProvenPolls, pollServer, type Rules } from './simulated-polls.js';
+import { byId } from './survey-list.js';
 
 /** Servers on which this property or the simulator once found an event missing. */
 const FOUND: readonly Partial<SimulatedServer>[] = [
@@ -28,9 +32,11 @@ const FOUND: readonly Partial<SimulatedServer>[] = [
 
 const FOUND_BASE: SimulatedServer = {
   ...{ seed: 1, backlog: 0, arrivals: 0, types: 5, order: 'newest', caps: [Number.POSITIVE_INFINITY] },
+  typeCap: null,
   ...{ filtersLate: false, latenessMs: 0, jitterMs: 0, backdated: 0, strays: 0, faults: 0, stepMs: 1 },
   ...{ retentionMs: Number.POSITIVE_INFINITY, clockMs: 0, dateMs: 0, roundTripMs: 1, lostPushes: 0.05 },
   ...{ polls: 4, pauseMs: 600_000, outageMs: 10_800_000, since: 0, maxLimit: 50 },
+  ...{ listMax: 0, unconfirmedMs: 600_000 },
 };
 
 test.each(FOUND)('no event is missing on a server where one once was: %j', (server) => {
@@ -60,6 +66,45 @@ test(`on ${SERVERS} random servers, no event before a watermark and outside the 
   expect(seen.plainLost).toBeGreaterThan(seen.servers / 10);
 });
 
+test('the property detects that the cap is assumed not to change, and to be the same for a type', {
+  timeout: 300_000,
+}, () => {
+  const result = fc.check(
+    fc.property(changingServer, (server) => pollServer(server).missed === 0),
+    { numRuns: atNight(10_000, 3_000), endOnFailure: true },
+  );
+  expect(result.failed).toBe(true);
+});
+
+test('with caps that fall, or differ for a type, no event is missing if the app declares the lowest', {
+  timeout: 300_000,
+}, () => {
+  fc.assert(
+    fc.property(declaredServer, (server) => {
+      expect(pollServer(server).missed).toBe(0);
+    }),
+    { numRuns: atNight(10_000, 1_000) },
+  );
+});
+
+const INSTANT = simulatedServer.map(
+  (server): SimulatedServer => ({
+    ...{ ...server, stepMs: 100 * 3_600_000, jitterMs: 0, backdated: 0, latenessMs: 0, strays: 0 },
+    ...{ backlog: 0, since: 0, clockMs: 0, dateMs: 0 },
+  }),
+);
+
+test('with all events created at one instant, the start date, no event is missing', {
+  timeout: 300_000,
+}, () => {
+  fc.assert(
+    fc.property(INSTANT, (server) => {
+      expect(pollServer(server).missed).toBe(0);
+    }),
+    { numRuns: atNight(3_000, 500) },
+  );
+});
+
 test('a server that lists its newest events, in either direction and by date or id, is proven at each poll, and an outage leaves one gap at most', {
   timeout: 300_000,
 }, () => {
@@ -80,13 +125,19 @@ test('a burst of 100,000 events at the same few times shows no order, and the su
     disorderMs: 1_000,
     limit: 50,
     maxLimit: 100_000,
-    oldest: null,
+    state: EMPTY_POLL_STATE,
   });
   let step = steps.next();
   while (!step.done) {
     const { type, limit } = step.value;
     const events = burst.filter((event) => type === null || event.type === type).slice(0, limit);
-    step = steps.next({ ...step.value, size: events.length, events, unreadable: [], servedAt: null });
+    step = steps.next({
+      ...step.value,
+      size: events.length,
+      events: byId(events),
+      unreadable: [],
+      servedAt: null,
+    });
   }
   expect(step.value.proofs[EVENT_TYPES[0]]).toMatchObject({ from: Number.POSITIVE_INFINITY });
 });
@@ -109,7 +160,9 @@ function toSurvey(
     limit: 50,
     oldest: null,
     isAhead: false,
-    removedUntil: null,
+    clocks: { earlier: startedAt, later: startedAt },
+    seen: { all: 0, type: 0, oldestAt: null, listMaxRefuted: false },
+    ifComplete: null,
   };
 }
 
@@ -117,7 +170,7 @@ const EVERYTHING = Number.NEGATIVE_INFINITY;
 const NOTHING = Number.POSITIVE_INFINITY;
 
 function timesOf(answer: ListAnswer | null): readonly number[] {
-  return answer?.events.map(({ at }) => at) ?? [];
+  return [...(answer?.events.values() ?? [])].map(({ at }) => at);
 }
 
 function isNewestFirst(times: readonly number[]): boolean {
@@ -138,8 +191,7 @@ const MISTAKES: Readonly<
     *survey(options) {
       const answer = yield { type: null, limit: 50 };
       const again = yield { type: null, limit: 50 };
-      const ids = new Set(answer?.events.map(({ id }) => id));
-      const isSame = again?.events.every(({ id }) => ids.has(id)) === true;
+      const isSame = again !== null && [...again.events.keys()].every((id) => answer?.events.has(id));
       return toSurvey(options, isSame ? EVERYTHING : NOTHING);
     },
   }),
@@ -183,7 +235,7 @@ const MISTAKES: Readonly<
       // The queries for the types that a window does not show are answered with nothing.
       while (!step.done) {
         const { type, limit } = step.value;
-        const nothing = { ...step.value, size: 0, events: [], unreadable: [], servedAt: null };
+        const nothing = { ...step.value, size: 0, events: byId([]), unreadable: [], servedAt: null };
         step = steps.next(type !== null && limit === 3 ? nothing : yield step.value);
       }
       return step.value;
@@ -200,7 +252,7 @@ const MISTAKES: Readonly<
     },
   }),
   'a complete list has never lost an event': () => ({
-    survey: (options) => surveyList({ ...options, oldest: null }),
+    survey: (options) => surveyList({ ...options, state: { ...options.state, oldest: null } }),
   }),
   'an event is listed as soon as it is created': () => ({
     survey: (options) => surveyList({ ...options, lagMs: 0 }),
@@ -212,17 +264,6 @@ const MISTAKES: Readonly<
       return { ...result, until: startedAt, settledAt: startedAt - lagMs };
     },
   }),
-  'a cap never shrinks between polls': () => {
-    let largest = 50;
-    return {
-      *survey(options) {
-        const answer = yield { type: null, limit: 401 };
-        const size = answer?.size ?? NOTHING;
-        if (Number.isFinite(size)) largest = Math.max(largest, size);
-        return toSurvey(options, size < 401 && size < largest ? EVERYTHING : NOTHING);
-      },
-    };
-  },
   'a gap ends at the next proof': () => ({
     advance(state, survey, opening) {
       const next = advance(state, survey, opening);

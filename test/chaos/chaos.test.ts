@@ -18,17 +18,10 @@ describeWithRedis('chaos', () => {
     `over %s, each of ${events} events takes effect once while processes are killed and servers restart`,
     { timeout },
     async (engine) => {
-      const { telemetry, confidential, ...report } = await runChaos({ engine, events, ...pace });
-      const joined = telemetry.joined();
-      console.log(engine, { ...report, spans: telemetry.spans, joined });
+      const report = await runChaos({ engine, events, ...pace });
+      console.log(engine, report);
       expect(report).toMatchObject({ fired: events, lost: [], twice: [], invented: [], restarts: 2 });
       expect(report.kills).toBeGreaterThan(2);
-      expect(joined.push).toBeGreaterThan(0);
-      expect(joined.poll).toBeGreaterThan(0);
-      const said = [...telemetry.words].join('\n');
-      expect(said).toContain('ERR_HANDLER_FAILED');
-      expect(confidential.length).toBeGreaterThan(events);
-      expect(confidential.filter((text) => text !== '' && said.includes(text))).toEqual([]);
     },
   );
 });

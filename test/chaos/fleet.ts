@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { bundle } from '../bundle.js';
 import type { ProcessSettings } from './process.js';
-import type { Sent, Telemetry } from './traces.js';
 
 /** Three receivers and two workers. A process that ends is started again. */
 export interface Fleet {
@@ -17,10 +16,7 @@ export interface Fleet {
 
 const ROLES = ['receiver', 'worker', 'receiver', 'worker', 'receiver'] as const;
 
-export async function startFleet(
-  settings: Omit<ProcessSettings, 'role'>,
-  telemetry: Telemetry,
-): Promise<Fleet> {
+export async function startFleet(settings: Omit<ProcessSettings, 'role'>): Promise<Fleet> {
   const program = await bundle(new URL('./process.ts', import.meta.url));
   const members: (ChildProcess | undefined)[] = [];
   const ports = new Map<number, number>();
@@ -35,10 +31,7 @@ export async function startFleet(
       stdio: ['ignore', 'ignore', process.env['CHAOS_STDERR'] ? 'inherit' : 'ignore', 'ipc'],
     });
     members[index] = child;
-    child.on('message', (message: AddressInfo | Sent) => {
-      if ('port' in message) ports.set(index, message.port);
-      else telemetry.receive(message);
-    });
+    child.on('message', ({ port }: AddressInfo) => ports.set(index, port));
     child.on('exit', () => {
       ports.delete(index);
       start(index);

@@ -123,10 +123,3 @@ test('deadlines end waits at the same times as a timer for each, and keep the pr
     { numRuns: 2_000 },
   );
 });
-
-test('a thousand waits that end in time set one timer', () => {
-  const { runtime, timers } = fakeTime();
-  const deadlines = new Deadlines(LIMIT_MS, runtime);
-  for (let count = 0; count < 1_000; count++) deadlines.end(deadlines.begin(() => undefined));
-  expect(timers.size).toBe(1);
-});

@@ -60,22 +60,6 @@ describe('parseEvent', () => {
     const text = JSON.stringify(event).replace('"10.50"', `${'['.repeat(depth)}${']'.repeat(depth)}`);
     expect(parseEvent(bytes(text)).known).toBe(true);
   });
-
-  test.each([
-    ['2026-01-02T03:04:05Z'],
-    ['2026-01-02T03:04:05.1Z'],
-    ['2026-01-02T03:04:05.123456789Z'],
-    ['2026-01-02T03:04:05+00:00'],
-    ['2024-02-29T23:59:59-12:00'],
-    ['2026-01-02t03:04:05z'],
-    ['2026-01-02T03:04:05.5z'],
-    ['2016-12-31T23:59:60Z'],
-    ['1998-12-31t23:59:60.123z'],
-    ['1998-12-31T15:59:60-08:00'],
-    ['1999-01-01T05:44:60+05:45'],
-  ])('parseEvent accepts the RFC 3339 date-time %s', (created_at) => {
-    expect(parseEvent(bytes({ ...event, created_at })).event.created_at).toBe(created_at);
-  });
 });
 
 describe('the limit of names', () => {
@@ -143,42 +127,24 @@ describe('ERR_EVENT_MALFORMED', () => {
 
   test.each<[string, unknown]>([
     ['an empty body', ''],
-    ['white space', '  \n'],
     ['not JSON', 'hello'],
     ['truncated JSON', '{"id":"evt_1"'],
-    ['two JSON values', '{}{}'],
     ['an array', [event]],
     ['null', 'null'],
-    ['a string', '"evt_1"'],
-    ['a number', '7'],
     ['no id', without('id')],
-    ['no type', without('type')],
-    ['no created_at', without('created_at')],
-    ['no payload', without('payload')],
-    ['a number as id', { ...event, id: 1 }],
     ['an empty id', { ...event, id: '' }],
     ['an id of 513 bytes', { ...event, id: 'x'.repeat(513) }],
     ['an id of 512 CJK characters', { ...event, id: '東'.repeat(512) }],
-    ['an unknown type of 171 CJK characters', { ...event, type: '東'.repeat(171) }],
     ['a zero character in the id', { ...event, id: 'evt\u0000' }],
     ['a line break in the type', { ...event, type: 'a\nb' }],
     ['a lone surrogate in the id', { ...event, id: '\ud83d' }],
-    ['an empty type', { ...event, type: '' }],
-    ['null as type', { ...event, type: null }],
-    ['a payload that is a string', { ...event, payload: '{}' }],
     ['a payload that is an array', { ...event, payload: [] }],
-    ['a payload that is null', { ...event, payload: null }],
     ['delivered as a string', { ...event, delivered: 'true' }],
-    ['a date that is a number', { ...event, created_at: 1_767_323_045 }],
-    ['a date in an array', { ...event, created_at: [event.created_at] }],
     ['a date that is not one', { ...event, created_at: 'yesterday' }],
-    ['a date without a time', { ...event, created_at: '2026-01-02' }],
     ['a date without an offset', { ...event, created_at: '2026-01-02T03:04:05' }],
     ['the 30th of February', { ...event, created_at: '2026-02-30T03:04:05Z' }],
     ['the 61st second of a minute that has none', { ...event, created_at: '2016-12-31T23:58:60Z' }],
     ['the 61st second of a local day', { ...event, created_at: '2016-12-31T23:59:60+01:00' }],
-    ['the 62nd second', { ...event, created_at: '2016-12-31T23:59:61Z' }],
-    ['the 25th hour', { ...event, created_at: '2026-01-02T25:04:05Z' }],
   ])('parseEvent throws ERR_EVENT_MALFORMED for %s', (_name, value) => {
     expect(() => parseEvent(bytes(value))).toThrow(StablehooksError);
     expect(() => parseEvent(bytes(value))).toThrow(expect.objectContaining({ code: 'ERR_EVENT_MALFORMED' }));

@@ -1,7 +1,8 @@
-import { createHmac } from 'node:crypto';
+import nodeCrypto, { createHmac } from 'node:crypto';
+import { syncBuiltinESMExports } from 'node:module';
 import fc from 'fast-check';
 import { sign, verifySignature } from 'stablehooks';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 
 /** Around the block size of SHA-256. */
 const secretLengths = [1, 32, 63, 64, 65, 128, 1_000];
@@ -44,4 +45,28 @@ test('secrets that are Buffers are told apart, even if neither is UTF-8', async 
   await expect(verifySignature(filled(10), signature, { secret: other })).rejects.toMatchObject({
     code: 'ERR_SIGNATURE_MISMATCH',
   });
+});
+
+/** Counts the calls of the platform's comparison in constant time: of node:crypto, or of WebCrypto. */
+function countComparisons(): () => number {
+  const spies = [vi.spyOn(nodeCrypto, 'timingSafeEqual'), vi.spyOn(crypto.subtle, 'verify')];
+  syncBuiltinESMExports();
+  onTestFinished(() => {
+    for (const spy of spies) spy.mockRestore();
+    syncBuiltinESMExports();
+  });
+  return () => spies.reduce((sum, { mock }) => sum + mock.calls.length, 0);
+}
+
+test.each([
+  ['each of three secrets if the first matches', ['a', 'b', 'c'], 'a', 3],
+  ['each of three secrets if the last matches', ['a', 'b', 'c'], 'c', 3],
+  ['each of three secrets if none matches', ['a', 'b', 'c'], 'd', 3],
+  ['the only secret', 'a', 'a', 1],
+  ['something in place of the secret of an unknown sender', () => null, 'a', 1],
+])('a verification compares %s, in constant time', async (_, secret, signedWith, comparisons) => {
+  const signature = await sign(filled(10), { secret: signedWith });
+  const count = countComparisons();
+  await verifySignature(filled(10), signature, { secret }).catch(() => undefined);
+  expect(count()).toBe(comparisons);
 });

@@ -1,7 +1,5 @@
-import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import { ConfigError, type SignatureEncoding, SignatureError, sign, verifySignature } from 'stablehooks';
-import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 
 const secret = 'whsec_test';
@@ -25,26 +23,6 @@ async function accepts(
     throw error;
   }
 }
-
-describe('sign', () => {
-  test('sign computes the HMAC-SHA256 of node:crypto over the bytes, in every encoding', async () => {
-    await fc.assert(
-      fc.asyncProperty(bodies, secrets, fc.constantFrom(...encodings), async (bytes, key, encoding) => {
-        const expected = createHmac('sha256', key).update(bytes).digest(encoding);
-        expect(await sign(bytes, { secret: key, encoding })).toBe(expected);
-      }),
-    );
-  });
-
-  test('sign reproduces test case 2 of RFC 4231', async () => {
-    const mac = await sign(utf8('what do ya want for nothing?'), { secret: 'Jefe' });
-    expect(mac).toBe('5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843');
-  });
-
-  test('sign writes the prefix before the digits', async () => {
-    expect(await sign(body, { secret, prefix: 'sha256=' })).toMatch(/^sha256=[0-9a-f]{64}$/);
-  });
-});
 
 describe('verifySignature', () => {
   test('verifySignature accepts what sign made, with and without a pinned encoding', async () => {
@@ -140,15 +118,9 @@ describe('verifySignature', () => {
   });
 
   test.each([
-    ['nothing', () => undefined],
-    ['null', () => null],
     ['an empty header', () => ''],
     ['one digit too few', (hex: string) => hex.slice(1)],
-    ['one digit too many', (hex: string) => `${hex}0`],
     ['junk between the digits', (hex: string) => `${hex.slice(0, 2)} ${hex.slice(2)}`],
-    ['junk in place of a digit', (hex: string) => `${hex.slice(0, 63)}g`],
-    ['a space before the digits', (hex: string) => ` ${hex}`],
-    ['a line end after the digits', (hex: string) => `${hex}\n`],
     ['the header twice', (hex: string) => `${hex}, ${hex}`],
     ['digits that are not ASCII', (hex: string) => `${hex.slice(0, 62)}００`],
     ['a prefix that was not configured', (hex: string) => `sha256=${hex}`],
@@ -168,17 +140,9 @@ describe('verifySignature', () => {
 
   test.each<[string, (right: string) => unknown]>([
     ['a list with the right signature', (right) => [right]],
-    ['a list of two', (right) => [right, right]],
-    ['an empty list', () => []],
     ['an object', (right) => ({ toString: () => right })],
     ['a String object', (right) => new String(right)],
-    ['bytes', (right) => new TextEncoder().encode(right)],
     ['a number', () => 7],
-    ['zero', () => 0],
-    ['false', () => false],
-    ['true', () => true],
-    ['a symbol', () => Symbol('signature')],
-    ['a function', (right) => () => right],
   ])('verifySignature refuses %s in place of a header value as malformed', async (_name, change) => {
     const value = change(await sign(body, { secret })) as string;
     for (const format of [{}, { prefix: 'sha256=' }, { encoding: 'hex' }] as const) {
@@ -230,6 +194,16 @@ describe('verifySignature', () => {
     }
   });
 
+  test('verifySignature refuses characters whose low byte is a hex digit as malformed', async () => {
+    const right = await sign(body, { secret });
+    const aliases = [...right].map((digit) => String.fromCharCode(digit.charCodeAt(0) + 0x100));
+    for (const wrong of [aliases.join(''), `${aliases[0]}${right.slice(1)}`, `${right.slice(0, 63)}g`]) {
+      await expect(verifySignature(body, wrong, { secret })).rejects.toMatchObject({
+        code: 'ERR_SIGNATURE_MALFORMED',
+      });
+    }
+  });
+
   test('verifySignature accepts upper-case hex', async () => {
     expect(await accepts(body, (await sign(body, { secret })).toUpperCase(), { secret })).toBe(true);
   });
@@ -247,27 +221,9 @@ describe('verifySignature', () => {
 
   test('verifySignature refuses a signature without the configured prefix', async () => {
     const signature = await sign(body, { secret, prefix: 'sha256=' });
+    expect(signature).toMatch(/^sha256=[0-9a-f]{64}$/);
     expect(await accepts(body, signature, { secret, prefix: 'sha256=' })).toBe(true);
     expect(await accepts(body, signature.slice(7), { secret, prefix: 'sha256=' })).toBe(false);
-  });
-
-  test('verifySignature tries every secret', async () => {
-    const signature = await sign(body, { secret: 'new' });
-    expect(await accepts(body, signature, { secret: ['old', 'new'] })).toBe(true);
-    expect(await accepts(body, signature, { secret: ['new', 'old'] })).toBe(true);
-    expect(await accepts(body, signature, { secret: ['old', utf8('older')] })).toBe(false);
-  });
-
-  test('verifySignature does not confuse invalid UTF-8 with its replacement characters', async () => {
-    const replaced = await sign(utf8('{"id":"\ufffd"}'), { secret });
-    const invalid = Uint8Array.of(...utf8('{"id":"'), 0xff, ...utf8('"}'));
-    expect(await accepts(invalid, replaced, { secret })).toBe(false);
-  });
-
-  test('verifySignature reads a view, not the buffer behind it', async () => {
-    const pool = utf8('xxxx{"id":"evt_1"}yyyy');
-    const view = pool.subarray(4, 4 + body.length);
-    expect(await accepts(view, await sign(body, { secret }), { secret })).toBe(true);
   });
 });
 
@@ -305,13 +261,8 @@ describe('wrong arguments', () => {
 
   test.each<[string, Readonly<Record<string, unknown>>, RegExp]>([
     ['the encoding HEX', { encoding: 'HEX' }, /`encoding` must be one of hex, base64, base64url/],
-    ['the encoding Base64', { encoding: 'Base64' }, /`encoding` must be one of/],
-    ['an empty encoding', { encoding: '' }, /`encoding` must be one of/],
-    ['null as encoding', { encoding: null }, /`encoding` must be one of/],
     ['a list as encoding', { encoding: ['hex'] }, /`encoding` must be one of/],
     ['a number as prefix', { prefix: 7 }, /`prefix` must be a string/],
-    ['null as prefix', { prefix: null }, /`prefix` must be a string/],
-    ['a pattern as prefix', { prefix: /sha256=/ }, /`prefix` must be a string/],
   ])('sign and verifySignature throw ERR_CONFIG_INVALID for %s', async (_name, wrong, message) => {
     const signing = sign(body, { secret, ...wrong });
     await expect(signing).rejects.toThrow(ConfigError);
@@ -329,16 +280,6 @@ describe('wrong arguments', () => {
       await expect(verifySignature(body, undefined, options)).rejects.toThrow(/`header` must be the name/);
     },
   );
-
-  test.each<[string, Readonly<Record<string, unknown>>, RegExp]>([
-    ['the encoding HEX', { encoding: 'HEX' }, /`encoding` must be one of/],
-    ['a number as prefix', { prefix: 7 }, /`prefix` must be a string/],
-    ['an empty header name', { header: '' }, /`header` must be a string that is not empty/],
-  ])('signedRequest throws ERR_CONFIG_INVALID for %s', async (_name, wrong, message) => {
-    const request = signedRequest(exampleEvent('transfer.settled'), { secret, ...wrong });
-    await expect(request).rejects.toThrow(ConfigError);
-    await expect(request).rejects.toThrow(message);
-  });
 
   test('an error about a secret does not show the secret', async () => {
     const shown = await given('whsec_shown_nowhere ').catch((error: Error) => `${error.stack}`);

@@ -1,14 +1,23 @@
-/** What the README, and the page of the job that it links, tell a newcomer to save and to type. */
+/** The programs and commands of the README, and of the pages on frameworks, languages and the job that it links. */
 import { blocksOf, sectionOf } from '../project/markdown.js';
 import { textOf } from '../project/source.js';
 
-/** The languages and module systems of the table in "Quick starts". */
+/** The languages and module systems of the table in docs/modules.md. */
 export const LANGUAGES = ['JavaScript', 'CommonJS', 'TypeScript'] as const;
 export type Language = (typeof LANGUAGES)[number];
 
+/** A quick start: what to install, its program and the text around it. */
+export interface QuickStart {
+  readonly install: readonly string[];
+  readonly program: string;
+  readonly text: string;
+}
+
 const readme = textOf('README.md');
 const introduction = readme.slice(0, readme.indexOf('\n## '));
-const quickStarts = sectionOf(readme, 'Quick starts');
+const trial = sectionOf(readme, 'Try it');
+const frameworks = textOf('docs/frameworks.md');
+const languages = sectionOf(textOf('docs/modules.md'), 'Languages');
 
 /** A row of the table: the file, commands that precede the start, and the start. */
 export interface LanguageSteps {
@@ -20,30 +29,37 @@ export interface LanguageSteps {
 /** The two lines at the top of the README. */
 export const INSTALL: readonly string[] = onlyBlock(introduction, 'sh').trim().split('\n');
 
-/** Exports the settings of the sandbox and fires one event. */
-export const FIRE: string = blocksOf(sectionOf(readme, 'Try it'), 'sh')[1] ?? '';
-
-/** Starts the sandbox for the servers of the quick starts. */
-export const SANDBOX: string = commandsOf(quickStarts, 'npx stablehooks sandbox')[0] ?? '';
+/** Signs an event and sends it twice. */
+export const FIRE: string = onlyBlock(trial, 'console').split('\n')[0]?.replace(/^\$ /, '') ?? '';
 
 /** Checks types. */
-export const CHECK: string = commandsOf(quickStarts, 'npx tsc')[0] ?? '';
+export const CHECK: string = commandsOf(languages, 'npx tsc')[0] ?? '';
 
 /** Makes `.ts` ES modules. */
-export const TO_MODULES: string = commandsOf(quickStarts, 'npm pkg set')[0] ?? '';
+export const TO_MODULES: string = commandsOf(languages, 'npm pkg set')[0] ?? '';
 
 /** What the table says about a language. */
 export function stepsOf(language: Language): LanguageSteps {
-  const row = quickStarts.split('\n').find((line) => line.startsWith(`| ${language} `));
+  const row = languages.split('\n').find((line) => line.startsWith(`| ${language} `));
   const [, saveAs = '', start = ''] = row?.split(' | ').map((cell) => cell.trim()) ?? [];
   const [file = ''] = inlineCode(saveAs);
   return { file, install: commandsOf(saveAs, 'npm install'), start: inlineCode(start)[0] ?? '' };
 }
 
-/** One of the quick starts: its text and its program. */
-export function quickStart(heading: string): { readonly text: string; readonly program: string } {
-  const text = sectionOf(readme, heading);
-  return { text, program: onlyBlock(text, 'ts') };
+export const EXPRESS: QuickStart = toQuickStart(trial);
+/** Its types, in TypeScript. */
+export const EXPRESS_TYPES: string =
+  commandsOf(languages, 'npm install').find((command) => command.includes('@types/express')) ?? '';
+export const FASTIFY: QuickStart = toQuickStart(sectionOf(frameworks, 'Fastify'));
+/** The program of the README, and the steps of docs/frameworks.md. */
+export const NEXT: QuickStart = {
+  install: [],
+  program: onlyBlock(sectionOf(readme, 'Quick starts'), 'ts'),
+  text: sectionOf(frameworks, 'Next, App Router'),
+};
+
+function toQuickStart(text: string): QuickStart {
+  return { install: commandsOf(text, 'npm install'), program: onlyBlock(text, 'ts'), text };
 }
 
 /** The job of docs/reconcile.md: what to install, the program, and what to type to see it work. */

@@ -2,14 +2,17 @@
 import {
   CHECK,
   commandsOf,
+  EXPRESS,
+  EXPRESS_TYPES,
+  FASTIFY,
   FIRE,
   INSTALL,
   LANGUAGES,
   type Language,
   type LanguageSteps,
-  quickStart,
+  NEXT,
+  type QuickStart,
   reconcileJob,
-  SANDBOX,
   stepsOf,
   TO_MODULES,
   toCommonJs,
@@ -29,7 +32,8 @@ export interface Variant {
   readonly check: string | undefined;
   /** Starts the server, which keeps running; `undefined` for a job. */
   readonly server: string | undefined;
-  readonly sandbox: string;
+  /** Starts the sandbox, for a job. */
+  readonly sandbox: string | undefined;
   /** Fires an event; for a job, also runs it. */
   readonly fire: string;
 }
@@ -60,28 +64,26 @@ const QUICK = [
 export const VARIANTS: readonly Variant[] = [
   // The longest begin first.
   ...nextApps(),
-  ...serversOf('Express', 'Express 4 and 5'),
-  ...serversOf('Fastify', 'Fastify 5'),
+  ...serversOf('Express', EXPRESS, EXPRESS_TYPES),
+  ...serversOf('Fastify', FASTIFY),
   ...jobs(),
 ];
 
 const misspelt = QUICK.filter((quick) => VARIANTS.every(({ name }) => name !== quick));
 if (misspelt.length > 0) throw new Error(`No variant has the name ${misspelt.join('; ')}.`);
 
-function serversOf(framework: string, heading: string): readonly Variant[] {
-  const { text, program } = quickStart(heading);
-  const [install = '', types] = commandsOf(text, 'npm install');
+function serversOf(framework: string, { install, program }: QuickStart, types?: string): readonly Variant[] {
   return SYSTEMS.map((system) => {
     const steps = stepsOf(system.language);
     const withTypes = system.language === 'TypeScript' && types !== undefined ? [types] : [];
     return {
       ...common(`${framework}, ${system.name}`),
-      install: [...INSTALL, install, ...withTypes, ...setUpOf(system, steps)],
+      install: [...INSTALL, ...install, ...withTypes, ...setUpOf(system, steps)],
       file: steps.file,
       program: system.language === 'CommonJS' ? toCommonJs(program) : program,
       check: system.language === 'TypeScript' ? CHECK : undefined,
       server: steps.start,
-      sandbox: SANDBOX,
+      sandbox: undefined,
       fire: FIRE,
     };
   });
@@ -89,7 +91,8 @@ function serversOf(framework: string, heading: string): readonly Variant[] {
 
 /** Next compiles routes itself, whatever `type` is in package.json: only what a file writes makes a variant. */
 function nextApps(): readonly Variant[] {
-  const { text, program } = quickStart('Next, App Router');
+  const { text, program } = NEXT;
+  const [timeout = ''] = commandsOf(text, '--timeout');
   const [create = ''] = commandsOf(text, 'npx -y create-next-app');
   const createJavaScript = `${create} ${commandsOf(text, '--js')[0]}`;
   const [server = ''] = commandsOf(text, 'WEBHOOK_SECRET');
@@ -100,8 +103,8 @@ function nextApps(): readonly Variant[] {
     check: undefined,
     install: [createJavaScript, ...INSTALL],
     server,
-    sandbox: SANDBOX,
-    fire: FIRE,
+    sandbox: undefined,
+    fire: `${FIRE} ${timeout}`,
   };
   return [
     {

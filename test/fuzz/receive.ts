@@ -103,6 +103,7 @@ const DOCUMENTED: Readonly<Record<string, readonly [kind: string, status: number
   queued: ['queued', 202],
   dead: ['dead', 200],
   ERR_HANDLER_PERMANENT: ['dead', 200],
+  ERR_HANDLER_LATER: ['busy', 503],
   ERR_SIGNATURE_MISSING: ['rejected', 401],
   ERR_SIGNATURE_MALFORMED: ['rejected', 401],
   ERR_SIGNATURE_MISMATCH: ['rejected', 401],
@@ -330,6 +331,7 @@ function promised(
   // Nothing works off the queue, so that its events are never done.
   if (answered === 'enqueued') return isKnown ? promise('queued', 0, 1) : promise('parked');
   if (handlers === 'throw') return isKnown ? promise('ERR_HANDLER_FAILED', 1) : promise('parked');
+  if (handlers === 'throw RetryLater') return isKnown ? promise('ERR_HANDLER_LATER', 1) : promise('parked');
   const isDead = isAgain && handlers === 'throw PermanentError';
   if (isKnown && handlers === 'none' && !isAgain) return promise(isParked ? 'parked' : 'ignored');
   if (isAgain) return promise(isDead ? 'dead' : 'duplicate');

@@ -4,6 +4,7 @@ import {
   PermanentError,
   type Receiver,
   type ReceiverOptions,
+  RetryLater,
   type RuntimeOptions,
 } from 'stablehooks';
 import type { Format } from './expected.js';
@@ -17,7 +18,7 @@ interface Behaviour extends Partial<Format> {
   /** How it gets its secrets. @default 'fixed' */
   readonly source?: 'fixed' | 'function' | 'unknown sender' | 'fails';
   /** What its handlers do. @default 'return' */
-  readonly handlers?: 'return' | 'resolve' | 'throw' | 'throw PermanentError' | 'none';
+  readonly handlers?: 'return' | 'resolve' | 'throw' | 'throw PermanentError' | 'throw RetryLater' | 'none';
   /** When a delivery is answered. @default 'handled' */
   readonly answered?: 'handled' | 'recorded' | 'enqueued';
   readonly isClosed?: true;
@@ -34,6 +35,7 @@ const BEHAVIOURS = {
   'secret function fails': { source: 'fails' },
   'handlers throw': { handlers: 'throw' },
   'handlers throw PermanentError': { handlers: 'throw PermanentError' },
+  'handlers throw RetryLater': { handlers: 'throw RetryLater' },
   'no handlers': { handlers: 'none' },
   queue: { answered: 'enqueued' },
   closed: { isClosed: true },
@@ -108,6 +110,9 @@ export async function openVariant(
     seen.handled.push(event);
     if (handlers === 'throw') throw new Error('the handler of the fuzzer throws');
     if (handlers === 'throw PermanentError') throw new PermanentError('the handler of the fuzzer gives up');
+    if (handlers === 'throw RetryLater') {
+      throw new RetryLater({ afterMs: 1_000, reason: 'the handler of the fuzzer is not ready' });
+    }
     if (handlers === 'resolve') return Promise.resolve();
   };
   const secretOf = async () => {

@@ -4,9 +4,8 @@ import {
   type PgTransactionsLike,
   postgresInbox,
 } from 'stablehooks/inboxes/postgres';
-import { inboxContract, inboxTransactionContract } from 'stablehooks-kit/conformance';
+import type { ContractCase, InboxUnderTest } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { recorded } from '../compat/recorded.js';
 import { emptyPostgres } from './empty-postgres.js';
 
 /** Two connections to one database. */
@@ -16,8 +15,14 @@ interface Connections {
   end(): Promise<unknown>;
 }
 
-/** Runs both contracts of an inbox over a driver, which is the package of that name. */
-export function describePostgres(driver: string, packageName: string, connect: () => Connections): void {
+/** The cases of an inbox with and without transactions. */
+interface Contracts {
+  readonly plain: readonly ContractCase<InboxUnderTest>[];
+  readonly transactional: readonly ContractCase<InboxUnderTest>[];
+}
+
+/** Runs contracts of an inbox over a driver. */
+export function describePostgres(driver: string, connect: () => Connections, contracts: Contracts): void {
   describe(`Postgres inbox over ${driver}`, () => {
     const schema = `over_${driver}`;
     let connections: Connections;
@@ -28,10 +33,8 @@ export function describePostgres(driver: string, packageName: string, connect: (
     afterAll(() => connections.end());
 
     for (const transactional of [false, true]) {
-      const contracts = transactional ? { inboxTransactionContract } : { inboxContract };
-      const options = recorded('inbox', driver, packageName, contracts);
-      for (const { name, run } of transactional ? inboxTransactionContract : inboxContract) {
-        test(name, options, async () => {
+      for (const { name, run } of transactional ? contracts.transactional : contracts.plain) {
+        test(name, async () => {
           await emptyPostgres(connections.first, schema);
           const open = (pool: Connections['first']) =>
             transactional

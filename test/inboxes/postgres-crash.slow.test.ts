@@ -44,7 +44,7 @@ test('a crash of the server can lose the claim of a transactional inbox, and los
 
   const { rows } = await pool.query('SELECT pg_backend_pid() AS pid');
   process.kill(rows[0].pid, 'SIGKILL');
-  await vi.waitFor(() => pool.query('SELECT 1'), { timeout: 30_000, interval: 100 });
+  await vi.waitFor(() => pool.query('SELECT 1'), { timeout: 60_000, interval: 100 });
 
   const stateOf = async ({ event }: typeof lost) => (await plain.find(event.id))?.state;
   expect(await stateOf(lost)).toBeUndefined();

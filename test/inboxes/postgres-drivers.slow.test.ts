@@ -1,7 +1,9 @@
 import { PGlite } from '@electric-sql/pglite';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
+import { inboxTransactionContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { driverContract } from '../driver-contract.js';
 import { neonPool } from '../services/neon.js';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
@@ -14,14 +16,16 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([server.stop(), lite.close()]));
 
-describePostgres('neon', '@neondatabase/serverless', () => {
+const CONTRACTS = { plain: driverContract, transactional: inboxTransactionContract };
+
+function connectNeon() {
   const [first, second] = [neonPool(server.url), neonPool(server.url)];
   return { first, second, end: () => Promise.all([first.end(), second.end()]) };
-});
+}
+describePostgres('neon', connectNeon, CONTRACTS);
 
-describePostgres('PGlite', '@electric-sql/pglite', () => {
-  return { first: lite, second: lite, end: async () => undefined };
-});
+const connectPglite = () => ({ first: lite, second: lite, end: async () => undefined });
+describePostgres('PGlite', connectPglite, CONTRACTS);
 
 test('a handler over PGlite that rolls its transaction back by the method of PGlite has failed', async () => {
   await migratePostgres(lite);

@@ -1,5 +1,6 @@
 /** Connections that fail under each data layer: the store is at fault, and never its events. */
 import { randomUUID } from 'node:crypto';
+import { setTimeout } from 'node:timers/promises';
 import pg from 'pg';
 import { createReceiver } from 'stablehooks';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
@@ -8,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 
 import { startPostgres } from '../services/postgres.js';
 import { startProxy } from '../services/proxy.js';
 import type { Service } from '../services/service.js';
-import { DATA_LAYERS } from './orm/data-layers.js';
+import { DATA_LAYERS, WHOLE_LAYERS } from './orm/data-layers.js';
 
 let server: Service;
 let admin: pg.Pool;
@@ -25,7 +26,9 @@ afterAll(async () => {
 const CONNECTIONS = 5;
 const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
 
-describe.each(Object.entries(DATA_LAYERS))('%s', (layer, open) => {
+const layers = Object.entries(DATA_LAYERS).filter(([layer]) => WHOLE_LAYERS.includes(layer));
+
+describe.each(layers)('%s', (layer, open) => {
   async function openInbox(url: string) {
     const opened = await open({ url, connections: CONNECTIONS, connectTimeoutMs: 1_000 });
     onTestFinished(async () => void (await opened.close()));
@@ -43,7 +46,12 @@ describe.each(Object.entries(DATA_LAYERS))('%s', (layer, open) => {
     await Promise.all(Array.from({ length: CONNECTIONS }, () => inbox.count()));
     // Connections that are open keep what they began with, as those to an old primary do.
     await admin.query(`ALTER ROLE ${role} RESET default_transaction_read_only`);
-    const claim = () => inbox.claim(someEvent(), { leaseMs: 60_000, origin: 'push' });
+    // Bounded, as each step of a receiver is: postgres.js drops what it sent to a connection that is being closed.
+    const claim = () =>
+      Promise.race([
+        inbox.claim(someEvent(), { leaseMs: 60_000, origin: 'push' }),
+        setTimeout(5_000, { state: 'no answer' }),
+      ]);
     const isWritable = async () => {
       const answers = await Promise.allSettled(Array.from({ length: 4 * CONNECTIONS }, claim));
       return answers.every((answer) => answer.status === 'fulfilled' && answer.value.state === 'claimed');
@@ -96,11 +104,14 @@ describe.each(Object.entries(DATA_LAYERS))('%s', (layer, open) => {
     proxy.breaks = () => false;
     const records = await Promise.all(events.map(({ id }) => inbox.find(id)));
     expect(new Set(records.map((record) => record?.state))).toEqual(new Set(['leased']));
-    await vi.waitFor(async () => {
-      const after = await Promise.all(
-        Array.from({ length: CONNECTIONS }, () => receiver.handle(someEvent(), 'push')),
-      );
-      expect(after.map(({ kind }) => kind)).toEqual(Array(CONNECTIONS).fill('handled'));
-    });
+    await vi.waitFor(
+      async () => {
+        const after = await Promise.all(
+          Array.from({ length: CONNECTIONS }, () => receiver.handle(someEvent(), 'push')),
+        );
+        expect(after.map(({ kind }) => kind)).toEqual(Array(CONNECTIONS).fill('handled'));
+      },
+      { timeout: 60_000 },
+    );
   });
 });

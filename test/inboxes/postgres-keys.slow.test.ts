@@ -86,7 +86,9 @@ test('a claim repeated while its event waits needs no lock of its key, also when
   });
   const repeat = async () => {
     await client.query('BEGIN');
-    await client.query(`SELECT ${schema}.lock_key('a'), id FROM ${schema}.events FOR UPDATE`);
+    await client.query(
+      `SELECT pg_advisory_xact_lock(hashtextextended('stablehooks "${schema}" a', 0)), id FROM ${schema}.events FOR UPDATE`,
+    );
     expect((await inbox.claim(event, { ...LONG, key: 'a' })).state).toBe('waiting');
     await client.query('ROLLBACK');
   };
@@ -124,7 +126,10 @@ test('an end makes the next event due when the first that waited is claimed with
     client.release();
   });
   await client.query('BEGIN');
-  await client.query(`SELECT ${schema}.claim_stored($1, 60000, gen_random_uuid(), false, NULL)`, [first.id]);
+  await client.query(
+    `SELECT ${schema}.claim_event($1, 'x', 'push', 60000, gen_random_uuid(), '{}', false, NULL, NULL, NULL)`,
+    [first.id],
+  );
   const ended = inbox.complete(lease);
   await vi.waitUntil(
     async () => (await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0,
@@ -276,7 +281,7 @@ WHEN (NEW.waiting OR NEW.state IN ('done', 'dead')) EXECUTE FUNCTION ${schema}.s
           postgresInbox(own, { schema, transactional: true }).transaction?.(lease, async () => undefined),
       }[way];
       let state = '';
-      let hasEnded: boolean | undefined = false;
+      let hasEnded: boolean | 'dead' | undefined = false;
       const claiming = async () => {
         ({ state } = await inbox.claim(event, { ...LONG, key }));
       };

@@ -216,6 +216,34 @@ test('a statement over pg that still runs after the handler timed out does not d
   await wide.end();
 });
 
+test('the server ends the transaction of a handler that sends nothing more when its lease has lapsed', async () => {
+  const inbox = postgresInbox(pool, { transactional: true });
+  const event = { ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` };
+  const claim = await inbox.claim(event, { leaseMs: 0, origin: 'push' });
+  if (claim.state !== 'claimed') throw new Error(`The claim was answered ${claim.state}.`);
+  let pid: unknown;
+  let end = () => {};
+  const running = inbox.transaction?.(claim.lease, async (tx) => {
+    // Postgres 17 has a second limit, which would end it as well.
+    await tx.query("SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'");
+    pid = (await tx.query('SELECT pg_backend_pid() AS pid')).rows[0].pid;
+    await new Promise<void>((resolve) => {
+      end = resolve;
+    });
+  });
+  const failure = Promise.resolve(running).catch((error: unknown) => error);
+  try {
+    await expect.poll(() => pid).toBeDefined();
+    await expect
+      .poll(async () => (await admin.query('SELECT FROM pg_stat_activity WHERE pid = $1', [pid])).rowCount)
+      .toBe(0);
+  } finally {
+    end();
+  }
+  expect(await failure).toBeInstanceOf(Error);
+  expect((await inbox.find(event.id))?.state).toBe('leased');
+});
+
 test('the type of ctx.tx is the client of the pool only with a transactional inbox', () => {
   createReceiver({
     secret: 'x',

@@ -2,13 +2,15 @@ import { Redis as Upstash } from '@upstash/redis';
 import { Cluster, Redis } from 'ioredis';
 import { createClient, RESP_TYPES } from 'redis';
 import { fromIoredis, fromNodeRedis } from 'stablehooks/inboxes/redis';
+import { inboxContract } from 'stablehooks-kit/conformance';
+import { driverContract } from '../driver-contract.js';
 import { startUpstash } from '../services/upstash.js';
 import { describeRedis } from './redis-contract.js';
 
 const CLUSTER = ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'];
 describeRedis(
   'ioredis on a cluster',
-  'ioredis',
+  inboxContract,
   async ({ url, port }) => {
     const admin = new Redis(url);
     await admin.cluster('ADDSLOTSRANGE', 0, 16_383);
@@ -22,14 +24,14 @@ describeRedis(
   CLUSTER,
 );
 
-describeRedis('node-redis', 'redis', async ({ url }) => {
+describeRedis('node-redis', driverContract, async ({ url }) => {
   const [first, second] = [createClient({ url }), createClient({ url })];
   await Promise.all([first.connect(), second.connect()]);
   const end = () => Promise.all([first.close(), second.close()]);
   return { first: fromNodeRedis(first), second: fromNodeRedis(second), end };
 });
 
-describeRedis('node-redis with a typeMapping to Buffers', undefined, async ({ url }) => {
+describeRedis('node-redis with a typeMapping to Buffers', driverContract, async ({ url }) => {
   const commandOptions = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } };
   const [first, second] = [createClient({ url, commandOptions }), createClient({ url, commandOptions })];
   await Promise.all([first.connect(), second.connect()]);
@@ -37,7 +39,7 @@ describeRedis('node-redis with a typeMapping to Buffers', undefined, async ({ ur
   return { first: fromNodeRedis(first), second: fromNodeRedis(second), end };
 });
 
-describeRedis('@upstash/redis', '@upstash/redis', async ({ url }) => {
+describeRedis('@upstash/redis', driverContract, async ({ url }) => {
   const redis = new Redis(url);
   const bridge = await startUpstash(redis);
   const open = () => new Upstash({ url: bridge.url, token: 'local', enableTelemetry: false });

@@ -1,7 +1,6 @@
 import { type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
-import { inboxContract } from 'stablehooks-kit/conformance';
+import type { ContractCase, InboxUnderTest } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, test } from 'vitest';
-import { recorded } from '../compat/recorded.js';
 import { startRedis } from '../services/redis.js';
 import type { Service } from '../services/service.js';
 import { describeWithRedis } from '../services/with-redis.js';
@@ -13,13 +12,10 @@ interface Connections {
   end(): Promise<unknown>;
 }
 
-/**
- * Runs the contract of an inbox over a client of the package, which is recorded unless it is only a setting of the client.
- * `flags` are those of redis-server.
- */
+/** Runs a contract of an inbox over a client. `flags` are those of redis-server. */
 export function describeRedis(
   client: string,
-  packageName: string | undefined,
+  contract: readonly ContractCase<InboxUnderTest>[],
   connect: (server: Service) => Promise<Connections>,
   flags: readonly string[] = [],
 ): void {
@@ -35,10 +31,8 @@ export function describeRedis(
       await server.stop();
     });
 
-    const options =
-      packageName === undefined ? {} : recorded('inbox', client, packageName, { inboxContract });
-    for (const [index, { name, run }] of inboxContract.entries()) {
-      test(name, options, async () => {
+    for (const [index, { name, run }] of contract.entries()) {
+      test(name, async () => {
         const prefix = `${client} ${index}`;
         const { first, second } = connections;
         await run({ inbox: redisInbox(first, { prefix }), second: redisInbox(second, { prefix }) });

@@ -50,7 +50,7 @@ describeWithRedis('Redis inbox', () => {
     await vi.waitFor(
       async () => expect([await isWhole(source), await isWhole(target)]).toEqual([true, true]),
       {
-        timeout: 30_000,
+        timeout: 60_000,
       },
     );
     const cluster = new Cluster([{ host: '127.0.0.1', port: source.server.port }]);
@@ -75,7 +75,7 @@ describeWithRedis('Redis inbox', () => {
       await expect(inbox.takeDue({ limit: 9, visibilityTimeoutMs: 1, types: [] })).rejects.toThrow();
     }
     for (const { redis } of [target, source]) await redis.cluster('SETSLOT', slot, 'NODE', targetId);
-    await vi.waitFor(async () => expect(await kinds()).toEqual(new Set(['duplicate'])), { timeout: 30_000 });
+    await vi.waitFor(async () => expect(await kinds()).toEqual(new Set(['duplicate'])), { timeout: 60_000 });
     expect(await inbox.pollState()).toEqual(state);
     expect(ran).toHaveLength(events.length);
   });
@@ -105,7 +105,7 @@ describeWithRedis('Redis inbox', () => {
       proxy.target = primary.server.port;
       expect(await kinds(events.slice(1, 2))).toEqual(new Set(['unavailable']));
       await vi.waitFor(async () => expect(await kinds(events.slice(2, 3))).toEqual(new Set(['handled'])), {
-        timeout: 30_000,
+        timeout: 60_000,
       });
     },
   );

@@ -24,22 +24,19 @@ const betterSqlite3: typeof Database | undefined = await import('better-sqlite3'
 
 interface Driver {
   readonly name: string;
-  /** The package; `''` for what is a part of Node. */
-  readonly packageName: string;
   open(path: string): Connection;
 }
 
 export const drivers: readonly Driver[] = [
-  { name: 'libsql', packageName: 'libsql', open: (path) => new Database(path) },
+  { name: 'libsql', open: (path) => new Database(path) },
   ...(nodeSqlite === undefined
     ? []
-    : [{ name: 'node:sqlite', packageName: '', open: (path: string) => new nodeSqlite.DatabaseSync(path) }]),
+    : [{ name: 'node:sqlite', open: (path: string) => new nodeSqlite.DatabaseSync(path) }]),
   ...(betterSqlite3 === undefined
     ? []
     : [
         {
           name: 'better-sqlite3',
-          packageName: 'better-sqlite3',
           open: (path: string) => new betterSqlite3(path),
         },
       ]),

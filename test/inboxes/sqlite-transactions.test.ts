@@ -11,7 +11,6 @@ import {
 } from 'stablehooks-kit/conformance';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { recorded } from '../compat/recorded.js';
 import { deferred } from '../receiver/delivery.js';
 import { connect, drivers, freshPath } from './sqlite-drivers.js';
 
@@ -29,10 +28,9 @@ function underTest(db: SqliteLike): SynchronousTransactionsUnderTest<SqliteLike>
   };
 }
 
-for (const { name: driver, packageName, open } of drivers) {
+for (const { name: driver, open } of drivers) {
   describe(`transactions of handlers over ${driver}`, () => {
-    const options = recorded('inbox', driver, packageName, { synchronousTransactionContract });
-    test.each(synchronousTransactionContract)('$name', options, async ({ run }) => {
+    test.each(synchronousTransactionContract)('$name', async ({ run }) => {
       const db = open(freshPath());
       try {
         await run(underTest(db));

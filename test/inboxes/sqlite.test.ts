@@ -1,14 +1,12 @@
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { inboxContract } from 'stablehooks-kit/conformance';
 import { describe, test } from 'vitest';
-import { recorded } from '../compat/recorded.js';
 import { drivers, freshPath } from './sqlite-drivers.js';
 
-for (const { name: driver, packageName, open } of drivers) {
+for (const { name: driver, open } of drivers) {
   describe(`SQLite inbox over ${driver}`, () => {
-    const options = recorded('inbox', driver, packageName, { inboxContract });
     for (const { name, run } of inboxContract) {
-      test(name, options, async () => {
+      test(name, async () => {
         const path = freshPath();
         const [first, second] = [open(path), open(path)];
         try {

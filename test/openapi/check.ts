@@ -125,27 +125,6 @@ export function collectDeviations(): (where: string, deviations: readonly string
   return (where, deviations) => void collected.push(...deviations.map((one) => `${where}: ${one}`));
 }
 
-/**
- * The platform's fetch, as an option of the client: its requests and the responses must be as the document describes. They
- * are compared after the client has the response, so that its time limits are those of the test.
- */
-export function describedFetch(): (url: string, init: RequestInit) => Promise<Response> {
-  const collect = collectDeviations();
-  return async (url, init) => {
-    const exchange = { method: init.method ?? 'GET', url };
-    const response = await fetch(url, init);
-    const { status } = response;
-    const contentType = response.headers.get('content-type');
-    const body = await response.clone().text();
-    setImmediate(() => {
-      const headers = Object.fromEntries(new Headers(init.headers));
-      collect(`request ${url}`, requestDeviations({ ...exchange, headers, body: String(init.body ?? '') }));
-      collect(`response ${status} ${url}`, responseDeviations({ ...exchange, status, contentType, body }));
-    });
-    return response;
-  };
-}
-
 function findOperation({ method, url }: Exchange) {
   const { pathname, searchParams } = new URL(url, 'http://localhost');
   const path = pathname.slice(Math.max(0, pathname.indexOf('/v1/')));

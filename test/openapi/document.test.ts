@@ -75,24 +75,10 @@ describe('the checks of requests and responses', () => {
     body: JSON.stringify(input),
   };
 
-  test('accept what the document describes', () => {
-    const newer = { ...wallet, chain: 'arc', newer: 1 };
-    expect(responseDeviations({ ...response, body: JSON.stringify(newer) })).toEqual([]);
-    const error = { ...response, status: 418, contentType: 'application/problem+json', body: '{"any":1}' };
-    expect(responseDeviations(error)).toEqual([]);
-    expect(requestDeviations(request)).toEqual([]);
-    const list = { ...request, method: 'GET', url: '/v1/webhooks/events?type=a&limit=7', body: '' };
-    expect(requestDeviations(list)).toEqual([]);
-    const event = { ...exampleEvent('redeem.failed'), type: 'newer', newer: 1 };
-    expect(deliveryDeviations(JSON.stringify(event))).toEqual([]);
-  });
-
   test.each([
     ['a missing field', { body: JSON.stringify({ ...wallet, balance: undefined }) }],
     ['a field of another type', { body: JSON.stringify({ ...wallet, balance: 1 }) }],
-    ['half of the JSON', { body: '{"id":' }],
     ['another media type', { body: JSON.stringify(wallet), contentType: 'text/html' }],
-    ['a status below 400 that is not described', { body: JSON.stringify(wallet), status: 302 }],
     ['success where there is no operation', { body: '{}', url: '/v1/nothing' }],
   ])('report a response with %s', (_, change) => {
     expect(responseDeviations({ ...response, ...change })).not.toEqual([]);
@@ -100,23 +86,10 @@ describe('the checks of requests and responses', () => {
 
   test.each([
     ['no token', { headers: { 'content-type': 'application/json' } }],
-    ['no content type', { headers: { authorization: 'Bearer token' } }],
     ['a chain without wallets', { body: JSON.stringify({ ...input, chain: 'arc' }) }],
     ['a missing field', { body: JSON.stringify({ ...input, limits: undefined }) }],
-    ['a path that is no operation', { url: '/v1/wallet' }],
     ['an unknown query parameter', { method: 'GET', url: '/v1/webhooks/events?cursor=1', body: '' }],
-    ['a limit that is no integer', { method: 'GET', url: '/v1/webhooks/events?limit=many', body: '' }],
   ])('report a request with %s', (_, change) => {
     expect(requestDeviations({ ...request, ...change })).not.toEqual([]);
-  });
-
-  test.each([
-    ['without an id', { id: undefined }],
-    ['with another date', { created_at: '14.7.2026' }],
-    ['with a payload that is an array', { payload: [] }],
-  ])('report a webhook %s', (_, change) => {
-    expect(deliveryDeviations(JSON.stringify({ ...exampleEvent('redeem.failed'), ...change }))).not.toEqual(
-      [],
-    );
   });
 });

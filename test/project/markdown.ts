@@ -1,3 +1,5 @@
+import { slugOf } from '../../site/slug.js';
+
 /** The texts of the fenced blocks of one language. */
 export function blocksOf(markdown: string, language: string): readonly string[] {
   return [...markdown.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)]
@@ -24,11 +26,5 @@ export function linksOf(markdown: string): readonly string[] {
 
 /** The anchors of a page's headings, as GitHub and npm write them. */
 export function headingsOf(markdown: string): readonly string[] {
-  return [...withoutBlocks(markdown).matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
-    heading
-      .toLowerCase()
-      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
-      .trim()
-      .replaceAll(' ', '-'),
-  );
+  return [...withoutBlocks(markdown).matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => slugOf(heading));
 }

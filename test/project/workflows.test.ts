@@ -23,6 +23,12 @@ interface Workflow {
   readonly jobs: Readonly<Record<string, Job>>;
 }
 
+/** The rights that a job has in each environment. */
+const ENVIRONMENTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  npm: { 'id-token': 'write' },
+  'github-pages': { pages: 'write', 'id-token': 'write' },
+};
+
 const lint = await createLinter();
 const workflows = readdirSync(join(root, '.github/workflows')).map((name) => {
   const path = `.github/workflows/${name}`;
@@ -46,12 +52,10 @@ describe.each(workflows)('$path', ({ path, text, workflow, jobs }) => {
     expect(files.filter((name) => !existsSync(join(root, name)))).toEqual([]);
   });
 
-  test('can read the contents of the repository, and only a job in the environment npm can sign, and do nothing else', () => {
+  test('can read the contents of the repository; only a job in an environment can sign a release or publish the site', () => {
     expect(workflow.permissions).toEqual({ contents: 'read' });
-    for (const { permissions, environment } of jobs) {
-      if (permissions === undefined) continue;
-      expect(permissions).toEqual({ 'id-token': 'write' });
-      expect(environment).toBe('npm');
+    for (const { permissions, environment = '' } of jobs) {
+      if (permissions !== undefined) expect(permissions).toEqual(ENVIRONMENTS[environment]);
     }
   });
 });

@@ -13,7 +13,7 @@ import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
 import { secret } from './delivery.js';
 
-const DELIVERIES = atNight(5_000, 1_000);
+const DELIVERIES = atNight(5_000, 400);
 /** How many deliveries are on their way at the same time. */
 const SOCKETS = 200;
 const CONNECTIONS = 5;

@@ -91,16 +91,8 @@ describe('a handler that fails', () => {
     ['an error whose message is a symbol', () => Object.assign(new Error(), { message: Symbol('no') })],
     ['an object without a prototype', () => Object.create(null)],
     [
-      'an error whose message cannot be read',
-      () => Object.defineProperty(new Error(), 'message', { get: unreadable }),
-    ],
-    [
       'a PermanentError whose message cannot be read',
       () => Object.defineProperty(new PermanentError('no'), 'message', { get: unreadable }),
-    ],
-    [
-      'an error whose code cannot be read',
-      () => Object.defineProperty(new Error('no'), 'code', { get: unreadable }),
     ],
     [
       'a proxy that throws at everything',
@@ -318,7 +310,7 @@ describe.each(['without transactions', 'in a transaction'])('an overdue handler 
     const event = anEvent();
     const outcome = await receiver.handle(event, 'push');
     expect(outcome).toMatchObject({ kind: 'failed', attempt: 1, error: { code: 'ERR_HANDLER_TIMEOUT' } });
-    expect(signals[0]?.reason).toEqual(outcome.error);
+    expect(signals[0]?.reason).toBe(outcome.error);
     expect(lines[0]).toMatch(/still running after 5 ms.*Pass `signal`/);
     expect(transactions).toEqual([]);
     expect(await codeOf(event)).toBe('ERR_EVENT_BUSY');

@@ -1,6 +1,5 @@
-import { createReceiver, memoryInbox } from 'stablehooks';
+import { createReceiver, EMPTY_POLL_STATE, memoryInbox } from 'stablehooks';
 import { expect, test } from 'vitest';
-import { anEvent } from './delivery.js';
 import { durable, HOUR_MS } from './set-up.js';
 
 const good = { secret: 's', handlers: {} };
@@ -105,9 +104,8 @@ test.each<[string, unknown, RegExp]>([
 test('the inbox that a receiver makes follows the runtime of the receiver', async () => {
   const clock = { ms: 1_000 };
   const receiver = createReceiver({ ...good, runtime: { now: () => clock.ms } });
-  const event = anEvent({ type: 'mint.completed' });
-  await receiver.accept(event, 'pull');
+  const acquire = (holder: string) => receiver.inbox.acquirePoll({ holder, leaseMs: HOUR_MS });
+  expect([acquire('first'), acquire('second')]).toEqual([EMPTY_POLL_STATE, null]);
   clock.ms += HOUR_MS;
-  const found = await (receiver.inbox as ReturnType<typeof memoryInbox>).find(event.id);
-  expect(found).toMatchObject({ receivedAt: 1_000 });
+  expect(acquire('second')).toEqual(EMPTY_POLL_STATE);
 });

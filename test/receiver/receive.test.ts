@@ -72,21 +72,6 @@ describe('a request that is not a delivery', () => {
     },
   );
 
-  test.each<[string, unknown]>([
-    ['the request of Express', { method: 'POST', headers: {}, header: () => undefined, body: {} }],
-    ['the request of Node', { method: 'POST', headers: {}, on: () => undefined }],
-    ['the request of fetch', new Request('http://localhost/hooks', { method: 'POST', body: '{}' })],
-  ])('because it is %s fails, and the line names the adapter', async (_name, request) => {
-    const error = vi.spyOn(console, 'error').mockReturnValue();
-    const receiver = createReceiver({ secret, handlers: {} });
-    const outcome = await receiver.receive(request as WebhookRequest);
-    expect(outcome).toMatchObject({ kind: 'failed', origin: 'push', error: { code: 'ERR_CONFIG_INVALID' } });
-    expect(toWebhookResponse(outcome).status).toBe(500);
-    expect(error.mock.calls).toEqual([
-      [expect.stringMatching(/app\.post\('\/hooks', toExpressHandler\(receiver\)\)/)],
-    ]);
-  });
-
   test.each(['method', 'url', 'header', 'body', 'logger', 'waitUntil'] as const)(
     'because its %s cannot be read is answered 500, and never rejects',
     async (name) => {

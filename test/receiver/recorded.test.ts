@@ -87,17 +87,6 @@ describe("answer: 'recorded'", () => {
     expect(codes().at(-1)).toBe('handled');
   });
 
-  test('close waits for them no longer than leaseMs', async () => {
-    const { runtime, pending, fire } = manualRuntime();
-    const { receiver, deliver } = recording(never, { leaseMs: 45_000, runtime });
-    await deliver();
-    fire(0);
-    const closed = receiver.close();
-    await until(() => pending().includes(45_000));
-    fire(45_000);
-    await closed;
-  });
-
   test.each(['handled', 'recorded'] as const)(
     'a duplicate and a failing inbox leave their slot to the next delivery, answered once %s',
     async (answer) => {

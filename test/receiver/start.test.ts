@@ -100,7 +100,7 @@ test('it logs one line when the inbox fails and one when it works again, each ti
   expect(lines).toEqual([failure, recovery, failure, recovery, failure]);
 });
 
-test('a second start, and wrong options, are refused; after close() it does nothing', async () => {
+test('a second start, and wrong options, are refused, as is a start after close()', async () => {
   const { receiver } = setUp();
   expect(() => receiver.start({ intervalMs: 0 })).toThrow(/receiver\.start: `intervalMs` must be an integer/);
   expect(() => receiver.start({ signal: {} as AbortSignal })).toThrow(/`signal` must be an AbortSignal/);
@@ -109,7 +109,7 @@ test('a second start, and wrong options, are refused; after close() it does noth
   await receiver.close();
   const closed = setUp().receiver;
   await closed.close();
-  expect(closed.start()).toBeUndefined();
+  expect(() => closed.start()).toThrow(/receiver\.start: the receiver is closed, so nothing would run\./);
 });
 
 test('deliveries that found no free slot run after the signal of start has aborted', async () => {

@@ -1,5 +1,5 @@
 /** What the receiver asks of its runtime: each wait has the time that the docs name. */
-import { type Inbox, type ReceiverOptions, SIGNATURE_HEADER } from 'stablehooks';
+import type { Inbox, ReceiverOptions } from 'stablehooks';
 import { describe, expect, test, vi } from 'vitest';
 import { anEvent, deferred, delivery } from './delivery.js';
 import {
@@ -139,47 +139,6 @@ test('an outcome has how long its handler ran, in whole ms, without the time of 
     },
   );
   expect(await receiver.handle(anEvent(), 'push')).toMatchObject({ kind: 'handled', handlerMs: 1_250 });
-});
-
-describe('close leaves no timer of its own', () => {
-  test.each<[string, SettledHandler, Partial<ReceiverOptions>]>([
-    ['was handled', () => undefined, {}],
-    ['was not claimed because the inbox failed', () => undefined, { inbox: { ...durable(), claim: down } }],
-    ['was not enqueued because the queue failed', () => undefined, { queue: { enqueue: down } }],
-  ])('after a delivery that %s', async (_name, handler, options) => {
-    const { receiver, pending, deliver } = setUp(handler, { ...options, bodyTimeoutMs: 1 });
-    await deliver();
-    await receiver.close();
-    // All bodies share one timer, and all steps of the inbox another; they keep no process alive.
-    expect(pending().filter((ms) => ms !== 10_000)).toEqual([1]);
-  });
-
-  test('after deliveries that were rejected before and after their signature was verified', async () => {
-    const { receiver, codes, pending } = setUp(undefined, { bodyTimeoutMs: 1 });
-    await receiver.receive(await delivery(anEvent(), { headers: { [SIGNATURE_HEADER]: 'wrong' } }));
-    await receiver.receive(await delivery('not an event'));
-    await receiver.receive({ ...(await delivery(anEvent())), body: down });
-    expect(codes()).toEqual(['ERR_SIGNATURE_MALFORMED', 'ERR_EVENT_MALFORMED', 'ERR_CONFIG_INVALID']);
-    await receiver.close();
-    expect(pending()).toEqual([1]);
-  });
-
-  test('after an overdue handler', async () => {
-    const end = deferred();
-    const { receiver, codes, fire, pending } = setUp(() => end.promise, {
-      handlerTimeoutMs: 3_000,
-      leaseMs: 10_000,
-    });
-    const answer = receiver.handle(anEvent(), 'push');
-    await until(() => fire(3_000) === 1);
-    expect((await answer).error?.code).toBe('ERR_HANDLER_TIMEOUT');
-    // The rest of the lease.
-    expect(pending()).toEqual([7_000]);
-    end.resolve();
-    await receiver.close();
-    expect(codes()).toEqual(['ERR_HANDLER_TIMEOUT', 'handled']);
-    expect(pending()).toEqual([]);
-  });
 });
 
 test('close waits for leaseMs and not longer for an inbox that has stopped answering', async () => {

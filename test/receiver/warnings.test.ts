@@ -1,12 +1,19 @@
 /** What a receiver says, once, about wiring that can run an event twice or never. */
 import { type Inbox, type InboxOperations, memoryInbox, PermanentError } from 'stablehooks';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { anEvent, deferred } from './delivery.js';
 import { down, durable, settled, setUp, someEvents } from './set-up.js';
 
 afterEach(() => {
   vi.unstubAllEnvs();
   vi.unstubAllGlobals();
+});
+
+// Test files share a process, and 50 receivers with one delivery each are named: a second delivery turns that off.
+beforeAll(async () => {
+  const { deliver } = setUp();
+  await deliver();
+  await deliver();
 });
 
 describe('an inbox that is not durable', () => {

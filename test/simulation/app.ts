@@ -6,6 +6,7 @@ import {
   PermanentError,
   type Queue,
   type Receiver,
+  RetryLater,
   StablehooksError,
   type WebhookEvent,
 } from 'stablehooks';
@@ -21,7 +22,7 @@ import type { SimulatedQueue } from './queue.js';
 import { type Behaviour, HANDLED_TYPES, keyOf, plannedOf, type Scenario } from './scenario.js';
 import { type Process, START_MS, toText, type World } from './world.js';
 
-/** What the processes of a world share. */
+/** The state that the processes of a world share. */
 export interface Surroundings {
   readonly world: World;
   readonly promises: Promises;
@@ -110,7 +111,7 @@ export function startApp(process: Process, around: Surroundings): App {
   async function closeInTime(each: Receiver): Promise<void> {
     const { leaseMs } = scenario.receiver;
     let isClosed = false;
-    // A timer of the process itself: one that is paused does nothing.
+    // A timer of the process itself, because a paused process does nothing.
     world.after(process, leaseMs + 2, 'a close is late', () => {
       if (isClosed) return;
       world.violate(
@@ -193,7 +194,7 @@ async function redriveOnce(
 /** The handler of every event: its steps, its failures, its effect. */
 async function handle(
   event: WebhookEvent,
-  { attempt: number, origin, tx }: HandlerContext<Transaction | undefined>,
+  { attempt: number, origin, tx, step }: HandlerContext<Transaction | undefined>,
   { world, promises, process, scenario }: Surroundings & { readonly process: Process },
 ): Promise<void> {
   const attempt = promises.starts(process, event, { number, origin });
@@ -211,7 +212,10 @@ async function handle(
     attempt.isRunning = false;
   }
 
-  async function behave({ stepsMs, failures, fails, permanent, hangs }: Behaviour, own: Attempt) {
+  async function behave(
+    { stepsMs, failures, fails, permanent, hangs, laters, pays }: Behaviour,
+    own: Attempt,
+  ) {
     const runs =
       promises.stored.get(event.id)?.attempts.filter((each) => each.startedAt !== undefined).length ?? 1;
     for (const ms of stepsMs) {
@@ -221,6 +225,19 @@ async function handle(
     if (hangs && runs === 1 && !world.calm) {
       world.count('a handler hangs');
       await new Promise(() => undefined);
+    }
+    if (runs <= laters) {
+      own.asksLater = true;
+      world.count('a handler asks for later');
+      throw new RetryLater({ afterMs: 1_000, reason: 'It is not ready.' });
+    }
+    if (pays) {
+      await step('payout', async () => {
+        // At its begin: an app can let a step run on after its lease, whatever `signal` says.
+        promises.pays(own);
+        await world.hop(process, 'its handler pays', event.id);
+        await world.hop(process, 'its handler has paid', event.id);
+      });
     }
     if (runs <= failures && fails === 'before') throw new Error('It fails.');
     if (tx !== undefined) await tx.write(own);

@@ -53,7 +53,7 @@ export async function bundle(edit?: Edit): Promise<string> {
       ['#hmac', platform('hmac')],
       ['#deadlines', platform('deadlines')],
     ]),
-    // What is not of this repository is loaded as it is: the driver has native code, and `yaml` is CommonJS.
+    // Other packages are not bundled: the driver has native code, and `yaml` is CommonJS.
     external: ['libsql', 'hono', 'hono/*', '@hono/*', 'zod', 'zod/*', 'yaml'],
     plugins: [
       {

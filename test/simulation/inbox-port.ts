@@ -4,7 +4,7 @@ import type { Attempt, Promises } from './promises.js';
 import type { Scenario } from './scenario.js';
 import { type Process, toText, type World } from './world.js';
 
-/** What a handler in a transaction writes: its effect. */
+/** The effect that a handler writes in its transaction. */
 export interface Transaction {
   write(attempt: Attempt): Promise<void>;
 }
@@ -66,8 +66,22 @@ export function toInboxPort(port: Port): Store {
         what: 'fail',
         id: lease.id,
         effect: () => inbox.fail(lease, options),
-        onEffect: (isFailed) => promises.failed(lease, options.retryAfterMs, isFailed),
+        onEffect: (isFailed) => promises.failed(lease, options, isFailed),
         lease,
+      }),
+    readSteps: (lease) =>
+      call({
+        what: 'readSteps',
+        id: lease.id,
+        effect: () => inbox.readSteps?.(lease) ?? null,
+        onEffect: () => undefined,
+      }),
+    saveStep: (lease, name, result) =>
+      call({
+        what: `saveStep ${name}`,
+        id: lease.id,
+        effect: () => inbox.saveStep?.(lease, name, result) ?? false,
+        onEffect: (isSaved) => promises.stepSaved(lease, isSaved),
       }),
     record: (events, options) =>
       call({

@@ -200,7 +200,7 @@ export function toServiceFetch({
     if (isFilteredLate && listed.length < Math.min(limit, old.filter(isOfType).length)) {
       world.count('listFilterAfterCap');
     }
-    // The newest event is the last one that a limit leaves out.
+    // A limit omits the newest event last.
     const newest = all.find(isOfType);
     const isLeftOut = newest !== undefined && !listed.some(({ id }) => id === newest.id);
     if (isLeftOut && listOrder === 'newest' && !isFilteredLate) world.count('listLagMs');

@@ -1,4 +1,4 @@
-/** What a world checks, in the words that a failing seed is told with. Each has a bug in `planted-bugs.ts` that breaks it. */
+/** The promises that a world checks, as a failing seed prints them. Each has a bug in `planted-bugs.ts` that breaks it. */
 export const PROMISES = [
   // Deliveries and outcomes.
   'nothing forged or corrupted gets into the inbox',
@@ -33,17 +33,20 @@ export const PROMISES = [
   'the next event of a key is due when the one before has ended',
   // Handlers and effects.
   'a handler runs once under a claim',
-  'no two handlers of an event or a key run at once',
+  'no two handlers of an event or a key run at the same time',
   'an event stays claimed while its handler runs',
   'a transaction lives as long as its handler',
   'in a transactional inbox an effect happens once',
   'an effect happens again only if its process died, its mark failed, its handler threw, or it outlived its lease',
   'what is done has had its effect',
   'what is dead has used up its attempts',
+  'a step that is stored does not run again',
+  'a lost lease stores no step',
+  'a handler that asks for later has not failed',
   // Polls.
   'what is proven is in the inbox',
   'one process polls at a time',
-  'only who has the lease to poll saves its state',
+  'only the holder of the poll lease saves its state',
   // The end.
   'every event is done, dead or parked in the end',
   'every delivery and every job ends',

@@ -6,6 +6,7 @@ import {
   type Claim,
   type ClaimOptions,
   createdAtMs,
+  type FailOptions,
   type Inbox,
   type InboxState,
   isKnownEvent,
@@ -21,7 +22,7 @@ import type { PromiseName } from './promise-list.js';
 import { isHandled, keyOf, plannedOf, type Scenario } from './scenario.js';
 import { type Process, toText, type World } from './world.js';
 
-/** What has to occur, so that the promises are put to a test. */
+/** Situations that must occur for the promises to be tested. */
 export const PRECONDITIONS: readonly string[] = [
   ...['handled', 'ignored', 'duplicate', 'parked', 'queued', 'dead', 'failed', 'busy', 'unavailable'].map(
     (kind) => `outcome: ${kind}`,
@@ -31,7 +32,9 @@ export const PRECONDITIONS: readonly string[] = [
   'an effect happens again',
   'a lost lease changes nothing',
   'a handler hangs',
-  'a handler runs beside one that has outlived its lease',
+  'a handler asks for later',
+  'a step is stored',
+  'a handler runs beside a handler that has outlived its lease',
   'an overdue handler is done',
   'an overdue transaction is committed',
   'a process has no handler for an event that is new',
@@ -66,8 +69,10 @@ export interface Attempt {
   isRunning: boolean;
   /** Whether its handler has ended without an error. */
   endedWell: boolean;
+  /** Whether its handler has thrown `RetryLater`. */
+  asksLater: boolean;
   startedAt: number | undefined;
-  /** What its handler was started for. */
+  /** The work that its handler was started for. */
   origin: Origin | undefined;
   /** When it had its effect, permanently. */
   effectAt: number | undefined;
@@ -96,9 +101,9 @@ interface Tracked {
 }
 
 export class Promises {
-  /** What the service has created, by id. */
+  /** The events of the service, by id. */
   readonly genuine = new Map<string, UnknownEvent>();
-  /** What the inbox has, by id. */
+  /** The events of the inbox, by id. */
   readonly stored = new Map<string, Tracked>();
   poll: { holder: string; leaseUntil: number; state: PollState | undefined } = {
     holder: '',
@@ -108,6 +113,8 @@ export class Promises {
   readonly #world: World;
   readonly #scenario: Scenario;
   readonly #attempts: Attempt[] = [];
+  /** The events whose step is stored. */
+  readonly #paid = new Set<string>();
 
   constructor(world: World, scenario: Scenario) {
     this.#world = world;
@@ -187,6 +194,7 @@ export class Promises {
       isOver: false,
       isRunning: false,
       endedWell: false,
+      asksLater: false,
       startedAt: undefined,
       origin: undefined,
       effectAt: undefined,
@@ -223,13 +231,36 @@ export class Promises {
   }
 
   /** The inbox answered whether it recorded a failure. */
-  failed(lease: Lease, retryAfterMs: number | null, isRecorded: boolean): void {
-    const attempt = this.#endLease(lease, isRecorded, 'fails');
+  failed(lease: Lease, { retryAfterMs, later }: FailOptions, isRecorded: boolean | 'dead'): void {
+    const attempt = this.#endLease(lease, isRecorded !== false, 'fails');
     const known = this.stored.get(lease.id);
     if (attempt === undefined || known === undefined) return;
-    known.state = retryAfterMs === null ? 'dead' : 'failed';
+    this.#check(
+      attempt.asksLater === (later !== undefined),
+      'a handler that asks for later has not failed',
+      `Its handler ${attempt.asksLater ? 'asked' : 'did not ask'} for later.`,
+      lease.id,
+    );
+    const isDead = retryAfterMs === null || isRecorded === 'dead';
+    if (later !== undefined && !isDead) known.count -= 1;
+    known.state = isDead ? 'dead' : later === undefined ? 'failed' : 'received';
     known.dueAt = this.#world.now + (retryAfterMs ?? 0);
     this.#release(attempt);
+  }
+
+  /** The step of a handler begins. */
+  pays({ id }: Attempt): void {
+    const isPaid = this.#paid.has(id);
+    this.#check(!isPaid, 'a step that is stored does not run again', 'Its result is in the inbox.', id);
+  }
+
+  /** The inbox answered whether it stored the step of an attempt. */
+  stepSaved(lease: Lease, isSaved: boolean): void {
+    const attempt = this.#attemptOf(lease);
+    if (!isSaved || attempt === undefined) return;
+    this.#check(!attempt.isOver, 'a lost lease stores no step', this.#describe(attempt), lease.id);
+    this.#paid.add(lease.id);
+    this.#world.count('a step is stored');
   }
 
   /** The mark of an attempt did not take effect, because the inbox failed. */
@@ -341,7 +372,7 @@ export class Promises {
     this.#check(
       this.poll.holder === holder || this.poll.leaseUntil <= now,
       'one process polls at a time',
-      `${this.poll.holder} has the lease to poll for ${this.poll.leaseUntil - now} ms more, and ${holder} got it.`,
+      `${this.poll.holder} has the poll lease for ${this.poll.leaseUntil - now} ms more, and ${holder} got it.`,
     );
     this.poll = { ...this.poll, holder, leaseUntil: now + leaseMs };
   }
@@ -352,7 +383,7 @@ export class Promises {
     isSaved: boolean,
   ): void {
     if (!isSaved) return;
-    const promise = 'only who has the lease to poll saves its state';
+    const promise = 'only the holder of the poll lease saves its state';
     this.#check(this.poll.holder === holder, promise, `${holder} saved it.`);
     this.poll = { holder, leaseUntil: this.#world.now + leaseMs, state };
     this.#checkProven(state);
@@ -424,10 +455,10 @@ export class Promises {
     for (const other of this.#attempts) {
       const isRival = other.id === event.id || (attempt.key !== undefined && other.key === attempt.key);
       if (!isRival || !other.isRunning || other.process.ended) continue;
-      this.#world.count('a handler runs beside one that has outlived its lease');
+      this.#world.count('a handler runs beside a handler that has outlived its lease');
       this.#check(
         now >= other.leaseUntil || now >= attempt.leaseUntil,
-        'no two handlers of an event or a key run at once',
+        'no two handlers of an event or a key run at the same time',
         `It runs already. ${this.#describe(other)}`,
         event.id,
       );
@@ -499,7 +530,7 @@ export class Promises {
     return this.#attempts.find((each) => each.process === process && each.isRunning && now < each.leaseUntil);
   }
 
-  /** What still has to happen, as an event's id and why; none when every promise about the end holds. */
+  /** Open work, as an event's id and the reason. Empty if every promise about the end holds. */
   *unfinished(): Generator<{ readonly id: string; readonly why: string }> {
     const { state } = this.poll;
     for (const [id, event] of this.genuine) {
@@ -539,7 +570,7 @@ export class Promises {
     }
   }
 
-  /** The event as it is known, or stored by now. */
+  /** The known event, or the event as it is already stored. */
   #track(event: UnknownEvent, isStored: boolean): Tracked | undefined {
     this.#checkGenuine(event);
     const known = this.stored.get(event.id);

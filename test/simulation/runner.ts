@@ -1,4 +1,4 @@
-/** Runs scenarios in a thread, so that one that throws, or never ends, has an answer, too. */
+/** Runs scenarios in a thread. A scenario that throws or never ends has a result as well. */
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
@@ -6,10 +6,10 @@ import type { Scenario } from './scenario.js';
 import type { Result } from './simulate.js';
 import { type TraceLine, toText } from './world.js';
 
-/** A scenario takes some ms. One that takes longer than this never ends. */
+/** The time limit of a scenario in ms. A normal scenario takes a few ms. */
 const LIMIT_MS = 120_000;
 
-/** What a thread gets. */
+/** The input of a thread. */
 export interface Task {
   readonly scenario: Scenario;
   readonly keepsTrace: boolean;

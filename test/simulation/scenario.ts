@@ -1,4 +1,4 @@
-/** What a seed decides before its world starts: the service, the app, its events, and what goes wrong. */
+/** The decisions of a seed before its world starts: the service, the app, its events and the faults. */
 import type { EventType, UnknownEvent } from 'stablehooks';
 import type { FaultsInput } from 'stablehooks-kit/sandbox';
 import { createRandom } from './random.js';
@@ -12,6 +12,10 @@ export interface Behaviour {
   readonly failures: number;
   /** Whether such a run throws before or after its effect. */
   readonly fails: 'before' | 'after';
+  /** How many of its first runs ask for a later attempt. */
+  readonly laters: number;
+  /** Whether it pays in a step before its effect. */
+  readonly pays: boolean;
   /** Its first run throws a PermanentError. */
   readonly permanent: boolean;
   /** Its first run never ends. */
@@ -66,7 +70,7 @@ export interface Scenario {
     readonly leaseMs: number;
     readonly lagMs: number;
     readonly limit: number;
-    /** A low one cuts the list: what it does not show is a gap. */
+    /** A low limit cuts the list, which leaves a gap. */
     readonly maxLimit: number;
     readonly sinceStart: boolean;
   } | null;
@@ -86,7 +90,7 @@ export interface Scenario {
   readonly calmAtMs: number;
 }
 
-/** Whether the app has a handler for an event: in every process, or in one that lacks those of some types. */
+/** Whether the app has a handler for an event: in every process, or only in some. */
 export function isHandled({ type }: UnknownEvent, lacks: readonly string[] = []): boolean {
   return HANDLED_TYPES.some((each) => each === type) && !lacks.includes(type);
 }
@@ -97,14 +101,14 @@ export function keyOf({ hasKeys }: Scenario, { payload }: Pick<UnknownEvent, 'pa
   return hasKeys && typeof key === 'string' ? key : undefined;
 }
 
-/** What was planned for an event. */
+/** The plan of an event. */
 export function plannedOf({ events }: Scenario, { payload }: Pick<UnknownEvent, 'payload'>): PlannedEvent {
   const planned = events[Number(payload['index'])];
   if (planned === undefined) throw new Error('This event was not planned.');
   return planned;
 }
 
-/** What goes wrong with processes, stores and networks, and the highest probability for a step that can suffer it. */
+/** Faults of processes, stores and networks, each with its highest probability per step. */
 const FAULTS = {
   /** A process ends at a turn of its own. */
   crash: 0.02,
@@ -207,6 +211,8 @@ export function toScenario(seed: number): Scenario {
       fails: chance(0.2) ? 'after' : 'before',
       permanent: isTroubled && chance(0.1),
       hangs: isTroubled && chance(0.15),
+      laters: chance(0.15) ? integer(1, 2) : 0,
+      pays: chance(0.4),
     };
   });
   return {

@@ -53,7 +53,7 @@ export async function shrink(
 
 type Step = (scenario: Scenario) => Scenario | undefined;
 
-/** What can be left out; a step answers `undefined` when its part is no longer there. */
+/** The parts that can be removed. A step returns `undefined` if its part was already removed. */
 function* stepsOf({ events, faults, serviceFaults, hosts }: Scenario): Generator<Step> {
   const half = Math.floor(events.length / 2);
   if (half > 1) {

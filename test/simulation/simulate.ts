@@ -28,7 +28,7 @@ export interface SimulateOptions {
   readonly trace?: TraceLine[] | undefined;
 }
 
-/** What the service signs with. */
+/** The key that the service signs with. */
 const SECRET = 'the secret of the simulation';
 
 /** As many attempts at a time as there can be: the sandbox holds a first attempt back by its faults alone. */
@@ -117,7 +117,7 @@ export async function simulate(
       closing.delete(process);
       if (!process.ended) stop(host, process, 100);
     };
-    // As a supervisor does: one that does not end is killed.
+    // As a supervisor does: kills a process that does not end.
     world.after(world.outside, scenario.receiver.leaseMs + 60_000, 'a supervisor kills a process', end);
     await apps.get(host)?.close();
     end();
@@ -195,7 +195,7 @@ export async function simulate(
   function countServiceFaults(): void {
     const { delay, delayMs, reorder, reorderMs = 0 } = scenario.serviceFaults;
     for (const { faults: occurred, eventId, startedAt, number } of sandbox.attempts()) {
-      // What is not sent has no other fault, and a cut connection is not reset.
+      // An unsent delivery has no other fault, and a cut connection is not reset.
       const hiding = ['drop', 'cut'].find((fault) => occurred.includes(fault));
       const effective = occurred.filter((fault) => fault === 'duplicate' || fault === (hiding ?? fault));
       for (const fault of effective) world.count(fault);

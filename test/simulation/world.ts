@@ -47,7 +47,7 @@ export class Process {
     this.startedAt = startedAt;
   }
 
-  /** Nothing of it continues: what it waits for is never answered. */
+  /** Stops its work: its pending calls are never answered. */
   end(): void {
     this.ended = true;
     for (const callback of this.#onEnd) callback();
@@ -254,7 +254,7 @@ export class World {
   }
 }
 
-/** What was thrown, for the details of a violation. */
+/** The thrown value as text, for the details of a violation. */
 export function toText(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

@@ -182,7 +182,7 @@ describe('the gauges of the inbox', () => {
 
 test('an SDK that starts after the first delivery records the deliveries after it', async () => {
   const recorded = recordTelemetry();
-  const { receiver } = observed({}, { ...recorded, layer: openTelemetry() });
+  const { receiver } = observed({ inbox: memoryInbox() }, { ...recorded, layer: openTelemetry() });
   await receiver.receive(await delivery(anEvent()));
   metrics.setGlobalMeterProvider(recorded.providers.meterProvider);
   onTestFinished(() => metrics.disable());
@@ -191,14 +191,24 @@ test('an SDK that starts after the first delivery records the deliveries after i
   expect(await recorded.metric('stablehooks.inbox.readable')).toMatchObject([{ value: 1 }]);
 });
 
-test('every span and metric has the attributes of the options, and the names of the pinned conventions', async () => {
+test('every span and metric has the attributes of the options, the names of the pinned conventions, and nothing confidential', async () => {
   const recorded = recordTelemetry();
   const layer = openTelemetry({ ...recorded.providers, attributes: { 'app.receiver': 'eu' } });
-  const { receiver } = observed({}, { ...recorded, layer });
-  await receiver.receive(await delivery(anEvent()));
+  const throws = () => {
+    throw new Error('planted');
+  };
+  const options = { inbox: memoryInbox(), handlers: { 'redeem.failed': throws } };
+  const { receiver } = observed(options, { ...recorded, layer });
+  for (const type of ['transfer.settled', 'redeem.failed']) {
+    await receiver.receive(await delivery(anEvent({ type, payload: { memo: 'planted' } })));
+  }
   const collected = await recorded.metrics();
   expect(collected.length).toBeGreaterThan(5);
   const all = [...recorded.spans(), ...collected.flatMap(({ points }) => points)];
+  const said = recorded.spans().map(({ name, status, events, links }) => ({ name, status, events, links }));
+  const words = JSON.stringify([said, all.map(({ attributes }) => attributes)]);
+  expect(words).toContain('ERR_HANDLER_FAILED');
+  expect(words).not.toMatch(new RegExp(`planted|${secret}|[0-9a-f]{64}`));
   for (const { attributes } of all) expect(attributes['app.receiver']).toBe('eu');
   const known: ReadonlySet<unknown> = new Set(Object.values(conventions));
   const names = new Set([
@@ -210,11 +220,12 @@ test('every span and metric has the attributes of the options, and the names of 
   expect(ofConventions.filter((name) => !known.has(name))).toEqual([]);
 });
 
-test('providers that throw change no outcome, even if the logger of OpenTelemetry throws', async () => {
+test('providers that throw change no outcome, and their errors go to the diagnostic logger', async () => {
   const broken = () => {
     throw new Error('broken');
   };
-  diag.setLogger({ error: broken, warn: broken, info: broken, debug: broken, verbose: broken });
+  const error = vi.fn();
+  diag.setLogger({ error, warn: broken, info: broken, debug: broken, verbose: broken });
   onTestFinished(() => diag.disable());
   const layer = openTelemetry({
     tracerProvider: { getTracer: () => ({ startSpan: broken, startActiveSpan: broken }) },
@@ -224,4 +235,8 @@ test('providers that throw change no outcome, even if the logger of OpenTelemetr
   expect(await receiver.receive(await delivery(anEvent()))).toMatchObject({ kind: 'handled' });
   const failing = observed({ use: [layer], handlers: { 'transfer.settled': broken } }).receiver;
   expect(await failing.receive(await delivery(anEvent()))).toMatchObject({ kind: 'failed' });
+  expect(error).toHaveBeenCalledWith(
+    'stablehooks: a provider, sampler or processor threw an error.',
+    '_OTHER',
+  );
 });

@@ -11,6 +11,7 @@ import {
   NodeTracerProvider,
   type ReadableSpan,
   SimpleSpanProcessor,
+  type SpanProcessor,
 } from '@opentelemetry/sdk-trace-node';
 
 interface Point {
@@ -27,6 +28,8 @@ export interface Recorded {
   readonly providers: { readonly tracerProvider: TracerProvider; readonly meterProvider: MeterProvider };
   /** The spans that have ended, in this order. */
   spans(): readonly ReadableSpan[];
+  /** The spans that have started and not ended. */
+  openSpans(): readonly ReadableSpan[];
   /** Collects, and returns what was collected. */
   metrics(): Promise<readonly Metric[]>;
   /** Collects, and returns the points of one metric. */
@@ -35,7 +38,16 @@ export interface Recorded {
 
 export function recordTelemetry(): Recorded {
   const spans = new InMemorySpanExporter();
-  const tracerProvider = new NodeTracerProvider({ spanProcessors: [new SimpleSpanProcessor(spans)] });
+  const open = new Set<ReadableSpan>();
+  const watchOpen: SpanProcessor = {
+    onStart: (span) => void open.add(span as unknown as ReadableSpan),
+    onEnd: (span) => void open.delete(span),
+    forceFlush: async () => undefined,
+    shutdown: async () => undefined,
+  };
+  const tracerProvider = new NodeTracerProvider({
+    spanProcessors: [new SimpleSpanProcessor(spans), watchOpen],
+  });
   const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
   // Collected by forceFlush; the interval is longer than any test.
   const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 });
@@ -52,6 +64,7 @@ export function recordTelemetry(): Recorded {
   return {
     providers: { tracerProvider, meterProvider },
     spans: () => spans.getFinishedSpans(),
+    openSpans: () => [...open],
     metrics,
     metric: async (name) => (await metrics()).find((metric) => metric.name === name)?.points ?? [],
   };

@@ -357,3 +357,17 @@ test('work of start() and of the timer of a poller belongs to no span that start
   const within = recorded.spans().filter((span) => span.spanContext().traceId === traceId);
   expect(within.map(({ name }) => name)).toEqual(['start']);
 });
+
+test('every span ends when a handler in a transaction of SQLite returns a promise', async () => {
+  const handler = deferred();
+  const { receiver, ...recorded } = observed({
+    inbox: sqlite({ transactional: true }),
+    handlers: { 'transfer.settled': () => handler.promise },
+  });
+  await receiver.receive(await delivery(anEvent()));
+  handler.resolve();
+  await expect.poll(() => operations(recorded)).toContain('handler');
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(operations(recorded)).toEqual(['claim', 'fail', 'receive', 'handler']);
+  expect(recorded.openSpans().map(({ name }) => name)).toEqual([]);
+});

@@ -29,9 +29,6 @@ export class Accepted {
     event.type satisfies string;
   }
 
-  @OnEvent('redeem.completed')
-  none(): void {}
-
   @OnEvent('transfer.failed', Amount)
   withSchema(
     { payload }: WebhookEvent<'transfer.failed', z.output<typeof Amount>>,
@@ -66,16 +63,6 @@ export class Refused {
   mismatched(event: WebhookEvent<'transfer.settled', { readonly amount: number }>): void {
     event.id;
   }
-
-  // @ts-expect-error the payload without its envelope
-  @OnEvent('transfer.settled')
-  payload(payload: { readonly amount: string }): void {
-    payload.amount;
-  }
-
-  // @ts-expect-error a property
-  @OnEvent('transfer.settled')
-  readonly property = () => undefined;
 
   // @ts-expect-error not a schema
   @OnEvent('transfer.settled', { payload: Amount })

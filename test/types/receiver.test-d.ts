@@ -8,6 +8,7 @@ import {
   parseEvent,
   type Receiver,
   type StandardSchema,
+  type Synchronous,
   verifySignature,
   type WebhookEvent,
   withPayload,
@@ -124,3 +125,26 @@ createReceiver({ secret: 's', handlers: {}, use: [{ handler: (next) => next }, {
 verifySignature('{}', 'sig', { secret: 's' });
 // @ts-expect-error a parsed body in place of bytes
 verifySignature({}, 'sig', { secret: 's' });
+
+// Steps are asynchronous: a handler in a synchronous transaction has none, and every other handler has them.
+declare const synchronous: Inbox<Synchronous<Client>>;
+createReceiver({
+  secret: '',
+  inbox: synchronous,
+  handlers: {
+    // @ts-expect-error there are no steps in it
+    'transfer.settled': (_, { step }) => step,
+    'transfer.failed': (_, { tx, idempotencyKey }) => void tx.query(idempotencyKey('payout')),
+  },
+});
+createReceiver({
+  secret: '',
+  inbox: inboxWithTx,
+  handlers: {
+    'transfer.settled': async (_, { step }) => {
+      expectType<{ id: string }>()(await step('payout', async () => ({ id: 'pay_1' })));
+      expectType<number>()(await step('mail', () => 1, { onInterrupted: 'fail' }));
+    },
+  },
+});
+createReceiver({ secret: '', handlers: { 'transfer.settled': (_, { step }) => step('mail', () => 1) } });

@@ -1,30 +1,38 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Session, View } from '../../src/inspector/api.js';
+import { Dialog } from './dialog';
+import { KEY_HELP, useKeys } from './keys';
 import { connection, follow, lost } from './live';
 import { useLoaded } from './load';
 import { forgetNotice, Notice } from './notice';
 import { Plain, toPlain } from './plain';
 import { ask, session } from './server';
-import { Time } from './time';
-import { follow as followLink, go, hrefOf, param } from './url';
+import { switchZone, Time, zoneName } from './time';
+import { follow as followLink, go, hrefOf, param, visit } from './url';
 import { CoverageView } from './views/coverage';
-import { DeliveriesView } from './views/deliveries';
-import { InboxView } from './views/inbox';
-import { ServiceView } from './views/service';
+import { EventView } from './views/event';
+import { EventsView } from './views/events';
+import { OverviewView } from './views/overview';
+import { SandboxView } from './views/sandbox';
 
 const VIEWS: Readonly<Record<View, { readonly title: string; readonly content: () => ComponentChildren }>> = {
-  deliveries: { title: 'Deliveries', content: () => <DeliveriesView /> },
-  inbox: { title: 'Inbox', content: () => <InboxView /> },
+  overview: { title: 'Overview', content: () => <OverviewView /> },
+  events: { title: 'Events', content: () => <Events /> },
   coverage: { title: 'Coverage', content: () => <CoverageView /> },
-  service: { title: 'Service', content: () => <ServiceView /> },
+  sandbox: { title: 'Sandbox', content: () => <SandboxView /> },
 };
 
-/** The page: a header with the views, and the view that the URL names. */
+function Events() {
+  const event = param('event');
+  return event === undefined ? <EventsView /> : <EventView key={event} id={event} />;
+}
+
+/** The page: a bar with the views, and the view that the URL names. */
 export function App() {
   const { error, reload } = useLoaded('session', async (signal) => {
     const answer = await ask<Session>('session', {}, signal);
-    // Before a view asks for anything: what happens from here on reaches it by the stream.
+    // Before a view asks for anything: later changes reach it by the stream.
     follow(answer.position);
     session.value = answer;
   });
@@ -47,6 +55,14 @@ export function App() {
     }
     shown.current = view;
   }, [view, name]);
+  const [isHelping, setHelping] = useState(false);
+  const goTo = (to: View) => () => {
+    if (views.includes(to)) visit(hrefOf({ view: to }));
+  };
+  useKeys({
+    ...{ 'g o': goTo('overview'), 'g e': goTo('events'), 'g c': goTo('coverage'), 'g s': goTo('sandbox') },
+    ...{ z: switchZone, '?': () => setHelping(true) },
+  });
 
   if (view === undefined) {
     return (
@@ -63,7 +79,7 @@ export function App() {
     );
   }
   return (
-    <>
+    <div class="frame">
       <a class="skip" href="#main">
         Skip to the content
       </a>
@@ -71,7 +87,7 @@ export function App() {
         <h1>
           <Plain text={name} />
         </h1>
-        <nav aria-label="Views">
+        <nav class="views" aria-label="Views">
           {views.map((each) => (
             <a
               key={each}
@@ -83,19 +99,55 @@ export function App() {
             </a>
           ))}
         </nav>
-        {connection.value.open && <span class="live">Live</span>}
+        <div class="frame-foot">
+          <span class={connection.value.open ? 'live' : 'live live-off'}>
+            {connection.value.open ? 'Live' : 'Not connected'}
+          </span>
+          <button
+            type="button"
+            class="quiet"
+            title="Switch between UTC and local time (z)"
+            onClick={switchZone}
+          >
+            Times in {zoneName.value}
+          </button>
+          <button type="button" class="quiet" onClick={() => setHelping(true)}>
+            Keys <kbd>?</kbd>
+          </button>
+        </div>
       </header>
-      <Disconnected />
-      <Lost name={name} />
-      <main id="main" tabIndex={-1} ref={main}>
-        {VIEWS[view].content()}
-      </main>
+      <div class="content">
+        <Disconnected />
+        <Lost name={name} />
+        <main id="main" tabIndex={-1} ref={main}>
+          {VIEWS[view].content()}
+        </main>
+      </div>
       <Notice />
-    </>
+      {isHelping && (
+        <Dialog
+          title="Keys"
+          submit="Done"
+          onSubmit={() => setHelping(false)}
+          onClose={() => setHelping(false)}
+        >
+          <dl class="facts">
+            {KEY_HELP.map(([keys, meaning]) => (
+              <div key={keys}>
+                <dt>
+                  <kbd>{keys}</kbd>
+                </dt>
+                <dd>{meaning}</dd>
+              </div>
+            ))}
+          </dl>
+        </Dialog>
+      )}
+    </div>
   );
 }
 
-/** Since when the page shows what was, and what to do. */
+/** Since when the page shows old data, and what to do. */
 function Disconnected() {
   const { open, since, refused } = connection.value;
   return (
@@ -110,7 +162,7 @@ function Disconnected() {
   );
 }
 
-/** Since when the source cannot be read, so that what the page shows is old. */
+/** Since when the source cannot be read, so that the page shows old data. */
 function Lost({ name }: { readonly name: string }) {
   const state = connection.value.open ? lost.value : undefined;
   return (

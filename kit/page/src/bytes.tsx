@@ -13,9 +13,9 @@ const MAX_INDENT = 32;
 
 type Form = keyof typeof PAGE_BYTES;
 const FORMS: readonly (readonly [Form, string])[] = [
-  ['text', 'Text'],
+  ['json', 'Indented'],
+  ['text', 'Exact text'],
   ['hex', 'Hex'],
-  ['json', 'Indented JSON'],
 ];
 
 /** A body from elsewhere, in a box of its own: as text, as hex, and if it is JSON, indented. Nothing in it is run. */
@@ -25,12 +25,8 @@ export function Bytes({ bytes, label }: { readonly bytes: Uint8Array; readonly l
   const [chosen, setChosen] = useState<Form>();
   const [page, setPage] = useState({ of: bytes, start: 0 });
   const group = useId();
-  const form =
-    chosen === undefined || (chosen === 'json' && indented === undefined)
-      ? text === undefined
-        ? 'hex'
-        : 'text'
-      : chosen;
+  const first = indented !== undefined ? 'json' : text !== undefined ? 'text' : 'hex';
+  const form = chosen === undefined || (chosen === 'json' && indented === undefined) ? first : chosen;
 
   if (bytes.length === 0) return <p class="faint">No body.</p>;
   const shown = form === 'json' && indented !== undefined ? indented : bytes;
@@ -78,7 +74,9 @@ export function Bytes({ bytes, label }: { readonly bytes: Uint8Array; readonly l
           </span>
         )}
       </div>
-      {form === 'json' && <p class="faint">Indented for reading: these are not the exact bytes.</p>}
+      {form === 'json' && (
+        <p class="faint">Indented for reading. “Exact text” shows the bytes as they were sent.</p>
+      )}
       {form === 'text' && text === undefined && (
         <p class="faint">Bytes that are not UTF-8 are shown as �. Hex shows them.</p>
       )}

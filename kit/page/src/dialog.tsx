@@ -5,6 +5,7 @@ import { useEffect, useId, useRef } from 'preact/hooks';
 export function Dialog({
   title,
   submit,
+  isReady = true,
   onSubmit,
   onClose,
   children,
@@ -12,6 +13,8 @@ export function Dialog({
   readonly title: string;
   /** The label of the button that submits. */
   readonly submit: string;
+  /** Whether it can be submitted. @default true */
+  readonly isReady?: boolean;
   readonly onSubmit: () => void;
   readonly onClose: () => void;
   readonly children: ComponentChildren;
@@ -29,13 +32,13 @@ export function Dialog({
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          onSubmit();
+          if (isReady) onSubmit();
         }}
       >
         <h2 id={titleId}>{title}</h2>
         {children}
         <div class="buttons">
-          <button type="submit" class="primary">
+          <button type="submit" class="primary" disabled={!isReady}>
             {submit}
           </button>
           <button type="button" onClick={() => dialog.current?.close()}>

@@ -2,7 +2,7 @@ import { signal } from '@preact/signals';
 import type { StreamEntry, View } from '../../src/inspector/api.js';
 import { ask, RequestFailed } from './server';
 
-/** What listeners get: an entry of the stream, or `reset` when some were missed and everything is asked for again. */
+/** An entry of the stream, or `reset` when entries were missed, after which everything is requested again. */
 export type LiveEntry = StreamEntry | { readonly kind: 'reset' };
 
 /** Whether the stream is open; if not, since when (ISO 8601), and why if the server refuses it. */
@@ -15,7 +15,7 @@ export const connection = signal<{
 /** Since when the source cannot be read (ISO 8601), and why; `undefined` while it can be read. */
 export const lost = signal<Extract<StreamEntry, { readonly kind: 'lost' }> | undefined>(undefined);
 
-const KINDS: readonly LiveEntry['kind'][] = ['attempt', 'changed', 'lost', 'recovered', 'reset'];
+const KINDS: readonly LiveEntry['kind'][] = ['changed', 'lost', 'recovered', 'reset'];
 const REOPEN_AFTER_MS = 2_000;
 
 const listeners = new Set<(entry: LiveEntry) => void>();
@@ -39,7 +39,7 @@ export function tellChanged(view: View): void {
   for (const listener of listeners) listener({ kind: 'changed', view });
 }
 
-/** What the tab with the stream tells the others. */
+/** The messages of the tab with the stream to the other tabs. */
 type Shared =
   | { readonly entry: LiveEntry; readonly id: string }
   | { readonly connection: typeof connection.value }

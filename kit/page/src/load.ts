@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { connection, type LiveEntry, onLive } from './live';
 
-/** What was loaded. After a failure the data of before stays. */
+/** Loaded data. It stays after a later failure. */
 export interface Loaded<Data> {
   readonly data: Data | undefined;
   /** Why the last load failed, for the reader. */
@@ -24,7 +24,7 @@ export function useEvery(intervalMs: number, work: () => void): void {
 
 /**
  * Loads something now, when the key changes, when the connection returns, and when an entry of the stream makes it
- * stale: one request at a time, with `restMs` between an answer and the next request, and none while nobody sees the
+ * stale: one request at a time, with `restMs` between an answer and the next request, and none while no person sees the
  * page. A busy source is then not kept busy by those who watch it.
  */
 export function useLoaded<Data>(

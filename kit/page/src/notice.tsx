@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals';
 import { Plain } from './plain';
 
-/** What the last action did, or why it failed. */
+/** The result of the last action, or the reason of its failure. */
 const notice = signal<{ readonly text: string; readonly failed: boolean } | undefined>(undefined);
 
 /** Runs an action, and tells the reader how it ended. Resolves to its result, or to `undefined` if it failed. */

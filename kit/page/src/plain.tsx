@@ -1,3 +1,5 @@
+import { Time } from './time';
+
 /**
  * Characters that change how other text is shown, or are not seen: controls, bidirectional marks, zero-width characters,
  * and halves of pairs. They are shown as their code points.
@@ -16,4 +18,22 @@ export function toPlain(text: string, { lines = false } = {}): string {
     if (lines && /[\n\t]/.test(character)) return character;
     return `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`;
   });
+}
+
+const PARTS = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|`[^`]+`)/;
+
+/** A sentence of the server: its times are shown in the zone of the page, and its code as code. */
+export function Sentence({ text }: { readonly text: string }) {
+  return (
+    <bdi>
+      {text.split(PARTS).map((part, index) => {
+        if (index % 2 === 0) return toPlain(part);
+        return part.startsWith('`') ? (
+          <code key={index}>{toPlain(part.slice(1, -1))}</code>
+        ) : (
+          <Time key={index} at={part} full />
+        );
+      })}
+    </bdi>
+  );
 }

@@ -1,12 +1,12 @@
 import { signal } from '@preact/signals';
 import type { ActionInputs, ActionName, ActionResults, Problem, Session } from '../../src/inspector/api.js';
 
-/** What the page may show and do; `undefined` until the server has answered. */
+/** The views and actions of the page; `undefined` until the server has answered. */
 export const session = signal<Session | undefined>(undefined);
 
 /** A request that the server refused, or could not answer. Its message is for the reader. */
 export class RequestFailed extends Error {
-  /** 0: there was no answer. */
+  /** 0 without an answer. */
   readonly status: number;
   constructor(status: number, message: string) {
     super(message);
@@ -37,8 +37,8 @@ export async function act<Name extends ActionName>(
   return post(`actions/${name}`, input);
 }
 
-/** Has the server do something that is no action: whoever sees the page may. Rejects with {@link RequestFailed}. */
-export async function post<Answer>(path: string, input: unknown = {}): Promise<Answer> {
+/** Posts JSON, and resolves to the answer. Rejects with {@link RequestFailed}. */
+async function post<Answer>(path: string, input: unknown = {}): Promise<Answer> {
   return answer(
     fetch(`./api/${path}`, {
       method: 'POST',

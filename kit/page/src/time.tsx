@@ -1,39 +1,63 @@
-import { signal } from '@preact/signals';
+import { computed, signal } from '@preact/signals';
 
-/** Times for people: in the zone and the language of the browser. */
+/** Times for people, all in one zone, which the header names. */
 
-const clock = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' } as const;
-const CLOCK = new Intl.DateTimeFormat(undefined, clock);
-const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', ...clock });
-
-/** The time in epoch ms; what reads it is rendered again each second. */
+/** The time in epoch ms; components that read it are rendered again each second. */
 export const now = signal(Date.now());
 setInterval(() => {
   now.value = Date.now();
 }, 1_000);
 
-/** A time in epoch ms or ISO 8601. The day is left out if it is today. With `exact`, always as wide and with ms. */
-export function Time({ at, exact = false }: { readonly at: number | string; readonly exact?: boolean }) {
+const KEY = 'stablehooks-inspector:zone';
+const LOCAL = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+/** The zone of every time on the page. */
+export const zone = signal<'UTC' | 'local'>(localStorage.getItem(KEY) === 'UTC' ? 'UTC' : 'local');
+
+/** Its name, such as `Europe/Berlin`. */
+export const zoneName = computed(() => (zone.value === 'UTC' ? 'UTC' : LOCAL));
+
+export function switchZone(): void {
+  zone.value = zone.value === 'UTC' ? 'local' : 'UTC';
+  localStorage.setItem(KEY, zone.value);
+}
+
+const format = computed(
+  () =>
+    new Intl.DateTimeFormat('en-CA', {
+      ...{ year: 'numeric', month: '2-digit', day: '2-digit', hourCycle: 'h23' },
+      ...{ hour: '2-digit', minute: '2-digit', second: '2-digit', timeZone: zoneName.value },
+    }),
+);
+
+/** The day and the time in the chosen zone, such as `2026-11-26` and `20:15:01`. */
+function read(date: Date): { readonly day: string; readonly time: string } {
+  const part = Object.fromEntries(format.value.formatToParts(date).map(({ type, value }) => [type, value]));
+  return {
+    day: `${part['year']}-${part['month']}-${part['day']}`,
+    time: `${part['hour']}:${part['minute']}:${part['second']}`,
+  };
+}
+
+/** A time in epoch ms or ISO 8601. The day is left out if it is today, and the year if it is this year. */
+export function Time({ at, full = false }: { readonly at: number | string; readonly full?: boolean }) {
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return <>at an unknown time</>;
-  const isToday = date.toDateString() === new Date().toDateString();
+  const [{ day, time }, today] = [read(date), read(new Date()).day];
+  const shortDay = day.slice(0, 4) === today.slice(0, 4) ? day.slice(5) : day;
   return (
-    <time dateTime={date.toISOString()} title={date.toISOString()}>
-      {exact ? formatExact(date, isToday) : (isToday ? CLOCK : DAY_AND_CLOCK).format(date)}
+    <time dateTime={date.toISOString()} title={`${date.toISOString()}`}>
+      {full ? `${day} ${time}` : day === today ? time : `${shortDay} ${time}`}
     </time>
   );
 }
 
-function formatExact(date: Date, isToday: boolean): string {
-  const two = (value: number) => `${value}`.padStart(2, '0');
-  const time = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':');
-  const day = [date.getFullYear(), date.getMonth() + 1, date.getDate()].map(two).join('-');
-  return isToday ? `${time}.${`${date.getMilliseconds()}`.padStart(3, '0')}` : `${day} ${time}`;
-}
-
-/** The time of the sandbox and of events, which is UTC. */
-export function toUtc(iso: string): string {
-  return iso.slice(0, 19).replace('T', ' ');
+/** The start of today in the chosen zone, in epoch ms. */
+export function startOfToday(): number {
+  const date = new Date();
+  const [hours, minutes, seconds] = read(date).time.split(':').map(Number);
+  const sinceMidnightMs = (((hours ?? 0) * 60 + (minutes ?? 0)) * 60 + (seconds ?? 0)) * 1_000;
+  return Math.floor(date.getTime() / 1_000) * 1_000 - sinceMidnightMs;
 }
 
 const UNITS = [
@@ -49,7 +73,11 @@ export function Age({ since }: { readonly since: number }) {
   const [unit, size] = UNITS.find(([, each]) => ms >= each) ?? ['s', 1_000];
   return (
     <>
-      {Math.floor(ms / size).toLocaleString()} {unit}
+      {Math.floor(ms / size).toLocaleString('en')} {unit}
     </>
   );
+}
+
+export function formatMs(ms: number): string {
+  return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(2)} s`;
 }

@@ -46,6 +46,11 @@ export function follow(event: MouseEvent): void {
   const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
   if (!(link instanceof HTMLAnchorElement) || !isPlain) return;
   event.preventDefault();
-  history.pushState(null, '', link.href);
+  visit(link.href);
+}
+
+/** Goes to a URL of the page without loading it again. */
+export function visit(href: string): void {
+  history.pushState(null, '', href);
   current.value = new URLSearchParams(location.search);
 }

@@ -1,25 +1,21 @@
-import { existsSync, readFileSync, statSync } from 'node:fs';
-import { dirname } from 'node:path';
 import { Command } from 'commander';
 import { EVENT_TYPES, type EventType, isEventType } from 'stablehooks';
 import { describeGap, type Gap, type PollReport } from 'stablehooks/catch-up';
-import { readCoverage, renderCoverage } from '../coverage-picture.js';
-import { countAlike, isQueued, printRow } from '../io/delivery.js';
-import { usageError } from '../io/errors.js';
+import { isQueued } from '../io/answer.js';
+import { printRow } from '../io/delivery-rows.js';
 import { toFlagWords } from '../io/flag-words.js';
 import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
-import { addInboxFlags, INBOX_PLACE, type InboxFlags, type OpenInbox, refuseInboxFile } from '../io/inbox.js';
+import { addInboxFlags, INBOX_PLACE, type InboxFlags, openOwnInbox } from '../io/inbox.js';
 import {
+  countAlike,
   countOf,
   EXIT,
   type ExitCode,
   interruptedExit,
   type Paint,
-  type Printer,
   toPlain,
 } from '../io/output.js';
 import { addPollFlags, type PollFlags, toPollOptions } from '../io/poll-flags.js';
-import { replaceFile } from '../io/replace-file.js';
 import {
   addAction,
   addExample,
@@ -28,12 +24,11 @@ import {
   type CommandContext,
   collectTypes,
   type Moment,
+  parseEndpoint,
   parseMoment,
-  parseUrl,
   parseWait,
   toDate,
 } from '../io/settings.js';
-import { OWN_INBOX, openOwnInbox } from '../io/shared-inbox.js';
 import { describeTypes, listUndelivered, type Undelivered } from '../io/undelivered.js';
 
 interface CatchUpFlags extends PollFlags, InboxFlags {
@@ -41,13 +36,12 @@ interface CatchUpFlags extends PollFlags, InboxFlags {
   readonly type?: readonly EventType[];
   readonly since?: Moment;
   readonly timeout: number;
-  readonly report?: string;
 }
 
 export function catchUpCommand(): Command {
   const command = addInboxFlags(
-    new Command('catch-up').requiredOption('--to <url>', 'endpoint to forward to'),
-    { about: `${INBOX_PLACE}; ${OWN_INBOX}; a file is created if it does not exist` },
+    new Command('catch-up').requiredOption('--to <url>', 'endpoint to forward to', parseEndpoint),
+    { about: `${INBOX_PLACE}; it can be the app's; a file is created if it does not exist` },
   )
     .option('--type <type>', 'only this event type; can be repeated (default: all)', collectTypes)
     .option(
@@ -55,11 +49,10 @@ export function catchUpCommand(): Command {
       'start date: events created before it are ignored; the first poll stores it (default: now)',
       parseMoment,
     )
-    .option('--timeout <duration>', 'how long the endpoint has to answer', parseWait, 10_000)
-    .option('--report <file>', 'SVG file to write a picture of the coverage to, after the poll');
+    .option('--timeout <duration>', 'how long the endpoint has to answer', parseWait, 10_000);
   addServiceFlags(addSecretFlags(addPollFlags(command)));
   addExample(command, [
-    'stablehooks catch-up --to http://localhost:3000/hooks --inbox catch-up.db --since 7d --report coverage.svg',
+    'stablehooks catch-up --to http://localhost:3000/hooks --inbox catch-up.db --since 7d',
   ]);
   return addAction(command, catchUp);
 }
@@ -70,17 +63,12 @@ async function catchUp({
   printer,
   signal,
 }: CommandContext<CatchUpFlags>): Promise<ExitCode> {
-  const url = parseUrl(flags.to, '--to');
   const pollOptions = toPollOptions(flags);
-  if (flags.report !== undefined) {
-    refuseInboxFile(flags.report, flags, '--report');
-    assertPicture(flags.report);
-  }
   const client = await settings.client();
   const inbox = await openOwnInbox(flags);
   const rows: ForwardingAttempt[] = [];
   try {
-    const forwarder = await createForwarder(url, {
+    const forwarder = await createForwarder(flags.to, {
       settings,
       client,
       inbox,
@@ -92,23 +80,15 @@ async function catchUp({
         printRow(printer, row, () => isDone(row));
       },
     });
-    const { report, serviceError, sharedError, inboxError } = await forwarder.poll(signal);
-    if (sharedError !== undefined) throw sharedError;
-    if (serviceError !== undefined && inboxError === undefined) {
-      if (flags.report !== undefined) await writePicture(flags.report, { inbox, report, printer });
-      throw serviceError;
-    }
+    const { report, serviceError, inboxError } = await forwarder.poll(signal);
+    if (serviceError !== undefined && inboxError === undefined) throw serviceError;
     // An unreadable inbox has no lists.
     const lists =
       inboxError === undefined ? await listUndelivered(inbox, flags.type) : { undelivered: [], leftOut: [] };
     const { since } = inboxError === undefined ? await inbox.pollState() : { since: null };
     const result: CatchUpResult = { report, rows, ...lists, since };
     printer.print({ text: toText(result, printer.paint), data: toData(result) });
-    if (inboxError !== undefined) {
-      if (flags.report !== undefined) printer.note(`${flags.report} was not written.`);
-      throw inboxError;
-    }
-    if (flags.report !== undefined) await writePicture(flags.report, { inbox, report, printer });
+    if (inboxError !== undefined) throw inboxError;
     if (signal.aborted) {
       printer.note('Interrupted. Delivered events are recorded: run the same command again to continue.');
       return interruptedExit();
@@ -117,28 +97,6 @@ async function catchUp({
   } finally {
     await inbox.close();
   }
-}
-
-/** @throws {CommandError} exit 2 when the path is a file other than an SVG picture, or its folder does not exist. */
-function assertPicture(path: string): void {
-  if (!existsSync(dirname(path))) throw usageError(`--report ${path}: the folder does not exist.`);
-  if (!existsSync(path)) return;
-  const isPicture = statSync(path).isFile() && readFileSync(path, 'utf8').startsWith('<svg');
-  if (!isPicture)
-    throw usageError(`--report ${path}: this file exists and isn't an SVG. Choose another one.`);
-}
-
-async function writePicture(
-  path: string,
-  {
-    inbox,
-    report,
-    printer,
-  }: { readonly inbox: OpenInbox; readonly report: PollReport; readonly printer: Printer },
-): Promise<void> {
-  const coverage = await readCoverage(inbox, { now: Date.now(), late: report.ids.late });
-  await replaceFile(path, renderCoverage(coverage));
-  printer.note(`The picture of the coverage is in ${path}.`);
 }
 
 /** The source of the exit code and the text. */
@@ -155,15 +113,15 @@ interface CatchUpResult {
 }
 
 /**
- * Exit 0: everything up to the watermark is proven, and every event of the selected types has reached a handler of the
- * endpoint or its queue.
+ * Exit 0: everything up to the watermark is proven or unconfirmed, and every event of the selected types has reached a
+ * handler of the endpoint or its queue.
  */
 function toExitCode(result: CatchUpResult): ExitCode {
   const { report, rows, undelivered } = result;
   if (isJustOpened(result)) return EXIT.failed;
   if (undelivered.length > 0 && rows.some(({ answer }) => answer.kind === 'unreachable'))
     return EXIT.unreachable;
-  const isWhole = report.proven && report.gaps.length === 0 && !report.doubtful;
+  const isWhole = (report.proven || report.unconfirmed) && report.gaps.length === 0 && !report.doubtful;
   return isWhole && undelivered.length === 0 ? EXIT.good : EXIT.failed;
 }
 
@@ -229,6 +187,7 @@ function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
 function toVerdict(result: CatchUpResult, { good, bad, doubtful }: Omit<Paint, 'faint'>): string {
   const { report } = result;
   const diagnosis = toFlagWords(report.diagnosis, INTERVAL);
+  if (report.unconfirmed) return `${doubtful('unconfirmed')} ${diagnosis}`;
   if (!report.proven) return `${bad('unproven')}    ${diagnosis}`;
   if (isJustOpened(result)) {
     return `${doubtful('not shown')}   Nothing is proven yet: the start date is ${report.watermark}, and events can be listed later by --lag. Run the same command again after that time, or pass an earlier --since.`;
@@ -267,7 +226,9 @@ function toUndelivered({ undelivered }: CatchUpResult, bad: Paint['bad']): strin
   const counts = countAlike(waiting.map(({ state }) => state));
   const words = counts.map(([state, count]) => `${count} ${state}`).join(', ');
   const isDead = waiting.some(({ state }) => state === 'dead');
-  const dead = isDead ? ' `stablehooks inbox requeue --all-dead` makes dead events due again.' : '';
+  const dead = isDead
+    ? ' `stablehooks inbox requeue --state dead --wait 0` makes dead events due again.'
+    : '';
   return `${bad('waiting')}     Not delivered yet: ${words}. \`stablehooks doctor\` finds what is wrong with an endpoint; then run the same command again.${dead}`;
 }
 

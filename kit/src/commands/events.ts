@@ -1,16 +1,8 @@
 import { Command } from 'commander';
 import { createdAtMs, isEventType, type UnknownEvent } from 'stablehooks';
 import type { EventList } from 'stablehooks/client';
-import {
-  createSender,
-  type DeliveryRow,
-  isAccepted,
-  isNotDue,
-  noteNotDue,
-  noteUnaccepted,
-  printRow,
-  summarise,
-} from '../io/delivery.js';
+import { isAccepted, isDelivered, isNotDue } from '../io/answer.js';
+import { type DeliveryRow, noteNotDue, noteUnaccepted, printRow, summarise } from '../io/delivery-rows.js';
 import { usageError } from '../io/errors.js';
 import { describeConflicts, describeCut, withoutCopies } from '../io/event-list.js';
 import {
@@ -24,6 +16,7 @@ import {
   toPrintedJson,
   toTable,
 } from '../io/output.js';
+import { createSender } from '../io/sender.js';
 import {
   addAction,
   addExample,
@@ -34,8 +27,8 @@ import {
   knownTypes,
   type Moment,
   parseCount,
+  parseEndpoint,
   parseMoment,
-  parseUrl,
   parseWait,
   refuseFlags,
   toDate,
@@ -63,10 +56,12 @@ function listCommand(): Command {
 
 async function list(context: CommandContext<ListFlags>): Promise<ExitCode> {
   const { flags, printer } = context;
-  const { events: selected } = await selectEvents(context);
+  const { events: selected, complete } = await selectEvents(context);
   const events = selected.filter(({ delivered }) => !flags.undelivered || delivered !== true).toReversed();
   printEvents(printer, events);
-  return EXIT.good;
+  if (events.length > 0 || complete) return EXIT.good;
+  printer.note('Not shown: the list may have left out the events in question.');
+  return EXIT.failed;
 }
 
 function printEvents(printer: Printer, events: readonly UnknownEvent[]): void {
@@ -114,7 +109,7 @@ function replayCommand(): Command {
   const command = new Command('replay')
     .description('sign events and send them to an endpoint again, oldest first')
     .argument('[ids...]', 'ids of the events; or pass --since, or --all')
-    .requiredOption('--to <url>', 'endpoint to send to')
+    .requiredOption('--to <url>', 'endpoint to send to', parseEndpoint)
     .option('--after <id>', 'continue a stopped replay after this event')
     .option('--all', 'every event of the list')
     .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
@@ -132,7 +127,7 @@ async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
     throw usageError('Name the events to replay, or pass --since TIME, or --all.');
   if (args.length > 0) refuseFlags(given, ['all'], 'has no effect beside ids.');
   if (flags.since) refuseFlags(given, ['all'], 'has no effect beside --since.');
-  const sender = await createSender(parseUrl(flags.to, '--to'), settings, flags.timeout);
+  const sender = await createSender(flags.to, settings, flags.timeout);
   const selection = await selectEvents(context);
   const events = skipTo(args.length > 0 ? pickEvents(selection, args) : selection.events, flags.after);
 
@@ -157,8 +152,8 @@ async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
     printer,
     rows.flatMap(({ event, answer }) => (isNotDue(answer) ? [event.id] : [])),
   );
-  const answers = rows.map(({ answer }) => answer);
-  noteUnaccepted(printer, answers);
+  const unaccepted = rows.flatMap(({ answer }) => (isAccepted(answer) ? [] : answer));
+  noteUnaccepted(printer, unaccepted);
   if (rows.length < events.length) {
     printer.note(describeStop(rows, events.length));
     return interruptedExit();
@@ -178,7 +173,7 @@ async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
   // If events differ and share an id, the one that was sent may be the wrong one.
   const unsure =
     args.length > 0 ? args.some((id) => selection.conflicting.has(id)) : selection.conflicting.size > 0;
-  return complete && !unsure && answers.every(isAccepted) ? EXIT.good : EXIT.failed;
+  return complete && !unsure && unaccepted.length === 0 ? EXIT.good : EXIT.failed;
 }
 
 function skipTo(events: readonly UnknownEvent[], after: string | undefined): readonly UnknownEvent[] {
@@ -190,9 +185,9 @@ function skipTo(events: readonly UnknownEvent[], after: string | undefined): rea
   );
 }
 
-/** How to continue: with the first event that was not accepted, because the next exit code must cover it. */
+/** How to continue: with the first event that was not answered 2xx, because the next exit code must cover it. */
 function describeStop(rows: readonly DeliveryRow[], total: number): string {
-  const refused = rows.find(({ answer }) => !isAccepted(answer));
+  const refused = rows.find(({ answer }) => !isDelivered(answer));
   const last = (refused === undefined ? rows : rows.slice(0, rows.indexOf(refused))).at(-1);
   const next =
     last === undefined

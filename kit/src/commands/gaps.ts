@@ -1,20 +1,21 @@
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import { ConfigError } from 'stablehooks';
 import { acknowledgeGap, describeGap, type Gap, listGaps } from 'stablehooks/catch-up';
+import { health } from 'stablehooks/health';
 import { unreachableError, usageError } from '../io/errors.js';
 import { toFlagWords } from '../io/flag-words.js';
-import { addInboxFlags, type InboxFlags, withInbox } from '../io/inbox.js';
-import { findReceiverOrigin, isMarked } from '../io/inbox-owner.js';
-import { EXIT, type ExitCode, toPlain } from '../io/output.js';
+import { addInboxFlags, type InboxFlags, toInboxWords, withInbox } from '../io/inbox.js';
+import { EXIT, type ExitCode, formatAge, toPlain } from '../io/output.js';
 import {
   addAction,
   addExample,
   type CommandContext,
   type Moment,
+  parseDuration,
   parseMoment,
+  parseText,
   toDate,
 } from '../io/settings.js';
-import { toShellWord } from '../shell-word.js';
 
 export function gapsCommand(): Command {
   return new Command('gaps').addCommand(listCommand()).addCommand(acknowledgeCommand());
@@ -22,6 +23,7 @@ export function gapsCommand(): Command {
 
 interface ListFlags extends InboxFlags {
   readonly all?: boolean;
+  readonly provenWithin: number;
 }
 
 function listCommand(): Command {
@@ -29,23 +31,32 @@ function listCommand(): Command {
     new Command('list').description(
       'list the open gaps: spans for which no poll proved that every event is in the inbox',
     ),
-  ).option('--all', 'include acknowledged gaps: by whom, when and why');
+  )
+    .option('--all', 'include acknowledged gaps: by whom, when and why')
+    .option(
+      '--proven-within <duration>',
+      'how old the last proof of the list may be',
+      parseDuration,
+      3_600_000,
+    );
   addExample(command, ['stablehooks gaps list --inbox events.db']);
   return addAction<ListFlags>(command, ({ flags, printer }) =>
     withInbox(flags, async (inbox) => {
       const gaps = await listGaps(inbox);
       const open = gaps.filter(isOpen);
       const shown = flags.all ? gaps : open;
-      const isOwn = await isMarked(inbox);
+      const { isOwn } = inbox;
       for (const gap of shown) printer.print({ text: toText(gap, { ...flags, isOwn }), data: gap });
 
       const { watermark: stored } = await inbox.pollState();
       const watermark = stored === null ? null : new Date(stored).toISOString();
-      const data = { watermark, open: open.length, acknowledged: gaps.length - open.length };
+      const { checks } = await health(inbox, { provenMs: flags.provenWithin });
+      const stale = checks.find(({ name, healthy }) => name === 'coverage' && !healthy);
+      const acknowledged = gaps.length - open.length;
+      const data = { watermark, stale: stale !== undefined, open: open.length, acknowledged };
       // Without a poll no gap is known, and nothing is proven either.
       if (watermark === null) {
-        const isApp = (await findReceiverOrigin(inbox)) !== undefined;
-        printer.print({ text: `${NO_POLL} ${isApp ? POLL_IN_APP : POLL_SOMEWHERE}`, data });
+        printer.print({ text: `${NO_POLL} ${isOwn ? POLL_HERE : POLL_IN_APP}`, data });
         return EXIT.failed;
       }
       const hidden = gaps.length - shown.length;
@@ -54,16 +65,20 @@ function listCommand(): Command {
         text: `${countGaps(open.length, 'open')} before the watermark ${watermark}${more}.`,
         data,
       });
-      return open.length === 0 ? EXIT.good : EXIT.failed;
+      if (stale === undefined) return open.length === 0 ? EXIT.good : EXIT.failed;
+      const age = formatAge(Date.now() - Date.parse(watermark));
+      const fix = isOwn ? 'Run `stablehooks catch-up`.' : "Check that the app's poller runs (createPoller).";
+      printer.note(
+        `The watermark is ${age} old, so nothing is proven since then, and a later gap is not known. ${fix}`,
+      );
+      return EXIT.failed;
     }),
   );
 }
 
 const NO_POLL = 'No poll has read the list yet, so nothing is proven.';
-const POLL_IN_APP =
-  "This is the inbox of an app, because a receiver recorded events in it: start the app's poller (createPoller).";
-const POLL_SOMEWHERE =
-  "If it is the inbox of an app, start the app's poller (createPoller). If no app uses it, run `stablehooks catch-up`.";
+const POLL_IN_APP = "Start the app's poller (createPoller).";
+const POLL_HERE = 'Run `stablehooks catch-up`.';
 
 interface AcknowledgeFlags extends InboxFlags {
   readonly from: Moment;
@@ -80,21 +95,13 @@ function acknowledgeCommand(): Command {
   )
     .requiredOption('--from <time>', 'where the gap begins, as `gaps list` prints it', parseMoment)
     .option('--until <time>', 'how far it is accepted; the rest stays open (default: all of it)', parseMoment)
-    .requiredOption('--by <name>', 'who accepts it', textOf(200))
-    .requiredOption('--reason <text>', 'why nothing is missing, or why that is accepted', textOf(1_000));
+    .requiredOption('--by <name>', 'who accepts it', parseText(200))
+    .requiredOption('--reason <text>', 'why nothing is missing, or why that is accepted', parseText(1_000));
   addExample(command, [
     'stablehooks gaps acknowledge --inbox events.db --from 2026-01-31T12:00:00.000Z \\',
     "    --by ada --reason 'compared with the ledger of January'",
   ]);
   return addAction(command, acknowledge);
-}
-
-/** Reads a text that the inbox can keep. */
-function textOf(length: number): (value: string) => string {
-  return (value) => {
-    if (value.trim() !== '' && value.length <= length) return value;
-    throw new InvalidArgumentError(`Write 1 to ${length} characters.`);
-  };
 }
 
 async function acknowledge({ flags, printer }: CommandContext<AcknowledgeFlags>): Promise<ExitCode> {
@@ -115,7 +122,7 @@ async function acknowledge({ flags, printer }: CommandContext<AcknowledgeFlags>)
         'Another process polls with this inbox, so nothing was acknowledged. Run the same command again, or stop that process first.',
       );
     }
-    const isOwn = await isMarked(inbox);
+    const { isOwn } = inbox;
     printer.print({ text: toText(acknowledged, { ...flags, isOwn }), data: acknowledged });
     return EXIT.good;
   });
@@ -165,15 +172,14 @@ function countGaps(count: number, state: string): string {
  *
  * @param isOwn - whether the inbox is polled by these commands, whose advice names flags, and not by an app.
  */
-function toText(gap: Gap, { inbox, namespace, isOwn }: InboxFlags & { readonly isOwn: boolean }): string {
+function toText(gap: Gap, { isOwn, ...place }: InboxFlags & { readonly isOwn: boolean }): string {
   // The words of a person are not changed.
   const words = isOwn && isOpen(gap) ? toFlagWords(describeGap(gap)) : describeGap(gap);
   const text = `${gap.state.padEnd(12)}  ${toPlain(words)}`;
   if (!isOpen(gap)) return text;
-  const where = namespace === undefined ? '' : ` --namespace ${toShellWord(namespace)}`;
   return [
     text,
-    `              stablehooks gaps acknowledge --inbox ${toShellWord(inbox)}${where} \\`,
+    `              stablehooks gaps acknowledge ${toInboxWords(place)} \\`,
     `                --from ${gap.from} --until ${gap.until} \\`,
     '                --by NAME --reason TEXT',
   ].join('\n');

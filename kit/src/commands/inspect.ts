@@ -5,7 +5,6 @@ import { serveInspector } from '../inspector/local-server.js';
 import type { InspectedInbox } from '../inspector/source.js';
 import { withFlagWords } from '../inspector/with-flag-words.js';
 import { addInboxFlags, type InboxFlags, type OpenInbox, openInbox, withInbox } from '../io/inbox.js';
-import { isMarked } from '../io/inbox-owner.js';
 import { type ExitCode, interruptedExit, toPlain } from '../io/output.js';
 import { namePlace } from '../io/place.js';
 import { addAction, addExample, type CommandContext, parseWhole } from '../io/settings.js';
@@ -18,18 +17,22 @@ interface InspectFlags extends InboxFlags {
 export function inspectCommand(): Command {
   const command = addInboxFlags(new Command('inspect'))
     .option('--port <number>', 'port of this machine to listen on, 0 for any', parseWhole, 0)
-    .option('--read-only', 'without the actions of the page: requeue, prune, acknowledge a gap');
+    .option('--read-only', 'without the actions of the page: requeue, discard, acknowledge a gap');
   addExample(command, ['stablehooks inspect --inbox events.db']);
   return addAction(command, inspect);
 }
 
 async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>): Promise<ExitCode> {
   // An unusable inbox ends the command at the start.
-  const isOwn = await withInbox(flags, isMarked);
+  const isOwn = await withInbox(flags, async (opened) => {
+    await opened.pollState();
+    return opened.isOwn;
+  });
   await using inbox = openAgain(flags);
   const place = namePlace(flags.inbox);
   const name = flags.namespace === undefined ? place : `${place} (${flags.namespace})`;
-  const source = fromInbox(inbox.operations, { name });
+  const isPlain = place === flags.inbox;
+  const source = fromInbox(inbox.operations, { name, ...(isPlain && { flag: place }) });
   const worded = isOwn ? withFlagWords(source) : source;
   const server = await serveInspector(worded, {
     port: flags.port,

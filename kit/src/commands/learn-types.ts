@@ -1,10 +1,18 @@
 import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { EVENT_TYPES, type EventType, isKnownEvent, type UnknownEvent } from 'stablehooks';
-import { countAlike } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
 import { addInboxFlags, hasInbox, type InboxFlags, refuseInboxFile, withInbox } from '../io/inbox.js';
-import { countOf, EXIT, type ExitCode, interruptedExit, type Paint, toPlain, toTable } from '../io/output.js';
+import {
+  countAlike,
+  countOf,
+  EXIT,
+  type ExitCode,
+  interruptedExit,
+  type Paint,
+  toPlain,
+  toTable,
+} from '../io/output.js';
 import { replaceFile } from '../io/replace-file.js';
 import {
   addAction,
@@ -34,7 +42,6 @@ import {
   type LearningRules,
   type Shape,
   shapesInside,
-  TOO_LARGE,
   widen,
 } from '../types/shape.js';
 import { type LearnedPayloads, toSource } from '../types/source-text.js';
@@ -112,11 +119,10 @@ async function learnTypes(context: CommandContext<TypesFlags>): Promise<ExitCode
     // An element that isn't an event does not match the file either.
     return differs || found.malformed > 0 ? EXIT.failed : EXIT.good;
   }
-  const { learned, unlearned } = learn(events, summary.before, rules);
-  refuseNumbers(unlearned);
+  const learned = learn(events, summary.before, rules);
   checkRulesApplied(learned, flags);
   if (!flags.keepKeys) refuseIds(learned, summary);
-  await writeLearned(context, { ...summary, learned, unlearned, isNew: before === undefined });
+  await writeLearned(context, { ...summary, learned, isNew: before === undefined });
   return EXIT.good;
 }
 
@@ -177,41 +183,16 @@ async function findEvents({ flags, settings, signal }: CommandContext<TypesFlags
 
 type KnownEvent = UnknownEvent & { readonly type: EventType };
 
-/** A field that no schema can describe, and the first event that has it. */
-interface Unlearned extends Difference {
-  readonly id: string;
-}
-
 function learn(
   events: readonly KnownEvent[],
   before: LearnedPayloads,
   rules: LearningRules,
-): { readonly learned: LearnedPayloads; readonly unlearned: readonly Unlearned[] } {
+): LearnedPayloads {
   const learned = new Map(before);
-  const unlearned = new Map<string, Unlearned>();
-  for (const { type, id, payload } of events) {
-    const onUnlearned = ({ field, what }: Difference) => {
-      const key = `${field} ${what}`;
-      if (!unlearned.has(key)) unlearned.set(key, { field, what, id });
-    };
-    learned.set(type, widen(learned.get(type), payload, { field: type, rules, onUnlearned }));
+  for (const { type, payload } of events) {
+    learned.set(type, widen(learned.get(type), payload, { field: type, rules }));
   }
-  return { learned, unlearned: [...unlearned.values()] };
-}
-
-/**
- * Refuses numbers that no schema accepts: a receiver with the file would refuse their events.
- *
- * @throws {CommandError} exit 2, before anything is written.
- */
-function refuseNumbers(unlearned: readonly Unlearned[]): void {
-  const number = unlearned.find(({ what }) => what === TOO_LARGE);
-  if (number === undefined) return;
-  throw usageError(
-    toPlain(
-      `Nothing was written, because ${number.field} ${number.what}: event ${number.id}. Leave the event out.`,
-    ),
-  );
+  return learned;
 }
 
 /** @throws {CommandError} exit 2 when a rule has no effect: the field is misspelt, or the file has it unchanged. */
@@ -240,20 +221,16 @@ interface Summary {
 
 interface Written extends Summary {
   readonly learned: LearnedPayloads;
-  readonly unlearned: readonly Unlearned[];
   readonly isNew: boolean;
 }
 
 async function writeLearned({ printer }: CommandContext<TypesFlags>, summary: Written): Promise<void> {
-  const { counts, before, learned, unlearned, out, isNew } = summary;
+  const { counts, before, learned, out, isNew } = summary;
   const changed = isNew || EVENT_TYPES.some((type) => before.get(type) !== learned.get(type));
   if (changed) await replaceFile(out, toSource(learned));
-  const differences = [
-    ...EVENT_TYPES.flatMap((type) =>
-      before.has(type) ? compareShapes(before.get(type), learned.get(type), type) : [],
-    ),
-    ...unlearned.map(({ field, what }) => ({ field, what: `is not learned: it ${what}` })),
-  ];
+  const differences = EVENT_TYPES.flatMap((type) =>
+    before.has(type) ? compareShapes(before.get(type), learned.get(type), type) : [],
+  );
   const types = EVENT_TYPES.map((type) => ({
     type,
     events: counts.get(type) ?? 0,
@@ -320,21 +297,14 @@ function findMismatches(events: readonly KnownEvent[], before: LearnedPayloads):
   const found = new Map<string, Mismatch>();
   for (const { type, id, payload } of events) {
     const known = before.get(type);
-    const unlearned: Difference[] = [];
-    const onUnlearned = (difference: Difference) => unlearned.push(difference);
-    const widened = widen(known, payload, { field: type, rules: NO_RULES, onUnlearned });
-    for (const { field, what } of [...compareShapes(known, widened, type), ...unlearned.map(toNotShown)]) {
+    const widened = widen(known, payload, { field: type, rules: NO_RULES });
+    for (const { field, what } of compareShapes(known, widened, type)) {
       const key = `${field} ${what}`;
       const mismatch = found.get(key) ?? { type, field, what, events: 0, firstId: id };
       found.set(key, { ...mismatch, events: mismatch.events + 1 });
     }
   }
   return [...found.values()];
-}
-
-/** A name that no schema can describe is not compared, so a check must report it. */
-function toNotShown({ field, what }: Difference): Difference {
-  return { field, what: what === TOO_LARGE ? what : `is not shown: it ${what}` };
 }
 
 const NO_RULES: LearningRules = { isEnum: () => false, isMap: () => false };

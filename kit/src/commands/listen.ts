@@ -13,18 +13,25 @@ import {
   type EndpointAnswer,
   isDelivered,
   isWithoutEffect,
-  noteUnaccepted,
   outcomeOf,
   statusOf,
-  toRowData,
-} from '../io/delivery.js';
+} from '../io/answer.js';
+import { noteUnaccepted, toRowData } from '../io/delivery-rows.js';
 import { unreachableError } from '../io/errors.js';
 import { toFlagWords } from '../io/flag-words.js';
 import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
-import { addInboxFlags, hasInbox, INBOX_PLACE, type InboxFlags, type OpenInbox } from '../io/inbox.js';
+import {
+  addInboxFlags,
+  hasInbox,
+  INBOX_PLACE,
+  type InboxFlags,
+  type OpenInbox,
+  openOwnInbox,
+} from '../io/inbox.js';
 import {
   type ExitCode,
   formatAge,
+  formatClock,
   formatDuration,
   interruptedExit,
   type Paint,
@@ -42,12 +49,11 @@ import {
   type CommandContext,
   collectTypes,
   type Moment,
+  parseEndpoint,
   parseMoment,
-  parseUrl,
   parseWait,
   toDate,
 } from '../io/settings.js';
-import { OWN_INBOX, type OwnInbox, openOwnInbox } from '../io/shared-inbox.js';
 import { describeTypes, listUndelivered } from '../io/undelivered.js';
 
 interface ListenFlags extends PollFlags, Partial<InboxFlags> {
@@ -61,8 +67,11 @@ interface ListenFlags extends PollFlags, Partial<InboxFlags> {
 
 export function listenCommand(): Command {
   const command = addInboxFlags(
-    new Command('listen').requiredOption('--to <url>', 'endpoint to forward to'),
-    { about: `keep the state here: ${INBOX_PLACE}; ${OWN_INBOX} (default: in memory)`, required: false },
+    new Command('listen').requiredOption('--to <url>', 'endpoint to forward to', parseEndpoint),
+    {
+      about: `keep the state here: ${INBOX_PLACE}; it can be the app's (default: in memory)`,
+      required: false,
+    },
   )
     .option('--type <type>', 'only this event type; can be repeated (default: all)', collectTypes)
     .option('--since <time>', 'start of the events, when the inbox is new (default: now)', parseMoment)
@@ -78,7 +87,7 @@ export function listenCommand(): Command {
 
 async function listen(context: CommandContext<ListenFlags>): Promise<ExitCode> {
   const { flags, settings } = context;
-  const url = parseUrl(flags.to, '--to');
+  const url = flags.to;
   const pollOptions = toPollOptions(flags);
   const client = await settings.client();
   const opened = hasInbox(flags) ? await openOwnInbox(flags) : openMemory();
@@ -98,11 +107,11 @@ async function listen(context: CommandContext<ListenFlags>): Promise<ExitCode> {
   }
 }
 
-function openMemory(): OwnInbox {
+function openMemory(): OpenInbox {
   return {
     ...memoryInbox({ logger: { warn: () => undefined, error: () => undefined } }),
+    isOwn: true,
     close: () => undefined,
-    leaveToApp: () => undefined,
   };
 }
 
@@ -125,7 +134,10 @@ async function inspect(
     timeoutMs: flags.timeout,
   });
   // No gap is acknowledged between two polls, because the next poll would overwrite it.
-  const { url, close } = await serveInspector(source, { port: 0, actions: ['resend', 'requeue', 'prune'] });
+  const { url, close } = await serveInspector(source, {
+    port: 0,
+    actions: ['resend', 'requeue', 'discard'],
+  });
   printer.note(`The inspector shows every delivery, and why it failed:\n${url}`);
   return {
     add: source.add,
@@ -139,7 +151,7 @@ async function inspect(
 interface Listening {
   readonly url: string;
   readonly client: Client;
-  readonly inbox: OwnInbox;
+  readonly inbox: OpenInbox;
   readonly pollOptions: ReturnType<typeof toPollOptions>;
   readonly inspection: Inspection | undefined;
 }
@@ -182,9 +194,8 @@ async function forward(
   printer.note(`Listening since ${start.toISOString()}, forwarding to ${shownUrl}. ${kept} Ctrl-C ends it.`);
   const service = createOutage(printer, `The service at ${settings.baseUrl()}`);
   for (let polls = 0; !signal.aborted; polls++) {
-    const { report, serviceError, sharedError, inboxError } = await forwarder.poll(signal);
+    const { report, serviceError, inboxError } = await forwarder.poll(signal);
     inspection?.polled(report);
-    if (sharedError !== undefined) throw sharedError;
     if (inboxError !== undefined) throw inboxError;
     if (report.problems.some(({ code }) => code === 'ERR_POLL_BUSY' || code === 'ERR_LEASE_LOST')) {
       throw unreachableError('Another process has begun to poll with this inbox, so this one ends.');
@@ -217,11 +228,11 @@ function createOutage(printer: Printer, name: string) {
   return {
     isLost: () => lost,
     lost(text: string): void {
-      if (!lost) printer.note(`${toClock(new Date())}  ${text}`);
+      if (!lost) printer.note(`${formatClock(new Date())}  ${text}`);
       lost = true;
     },
     answered(): void {
-      if (lost) printer.note(`${toClock(new Date())}  ${name} answers again.`);
+      if (lost) printer.note(`${formatClock(new Date())}  ${name} answers again.`);
       lost = false;
     },
   };
@@ -274,23 +285,24 @@ function adviseOn(answer: EndpointAnswer, url: string): string | undefined {
   return undefined;
 }
 
-/** Prints an attempt in one line, or in two if it failed, is not the first, or would be too long. */
-function printAttempt(printer: Printer, { attempt, nextInMs, ...row }: ForwardingAttempt): void {
-  const { event, answer } = row;
+/** Prints an attempt in one line, with its number and the next one if it failed or is not the first. */
+function printAttempt(printer: Printer, { attempt, nextInMs, ...delivery }: ForwardingAttempt): void {
+  const { event, answer } = delivery;
   const at = new Date();
   const { faint } = printer.paint;
-  const head = `${toClock(at)}  ${toPlain(event.type)}  ${toPlain(event.id)}`;
-  const words = toPlain(describeAnswer(answer));
-  const elapsed = `${answer.elapsedMs} ms`;
-  const result = `${paintOf({ answer, nextInMs }, printer.paint)(words)}  ${faint(elapsed)}`;
-  const isShort =
-    attempt === 1 && nextInMs === null && `${head}  ${words}  ${elapsed}`.length <= printer.columns;
-  const next = nextInMs === null ? '' : `  next in ${formatAge(nextInMs)}`;
+  const words = paintOf({ answer, nextInMs }, printer.paint)(toPlain(describeAnswer(answer)));
+  const row = [
+    formatClock(at),
+    toPlain(event.type),
+    toPlain(event.id),
+    words,
+    faint(`${answer.elapsedMs} ms`),
+  ];
+  if (attempt > 1 || nextInMs !== null) row.push(faint(`attempt ${attempt}`));
+  if (nextInMs !== null) row.push(faint(`next in ${formatAge(nextInMs)}`));
   printer.print({
-    text: isShort
-      ? `${head}  ${result}`
-      : `${head}\n          ${result}  ${faint(`attempt ${attempt}${next}`)}`,
-    data: { at: at.toISOString(), ...toRowData(row), attempt, nextInMs },
+    text: row.join('  '),
+    data: { at: at.toISOString(), ...toRowData(delivery), attempt, nextInMs },
   });
 }
 
@@ -300,9 +312,4 @@ function paintOf(
 ): (text: string) => string {
   if (nextInMs === null) return good;
   return isDelivered(answer) ? doubtful : bad;
-}
-
-/** The local time of day. */
-function toClock(at: Date): string {
-  return at.toTimeString().slice(0, 8);
 }

@@ -174,7 +174,7 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
       const names = unknown.map(({ path }) => path).join(', ');
       throw usageError(`--compare: no event has ${names}, so nothing was compared with it. Check the path.`);
     }
-    return result.agree ? EXIT.good : EXIT.failed;
+    return result.agree && !isEmptyComparison(result, comparesValues) ? EXIT.good : EXIT.failed;
   } finally {
     progress.clear();
     file.close();
@@ -289,7 +289,6 @@ function parseDelimiter(value: string): string {
 }
 
 const LABELS: Readonly<Record<ReconcileProgress['step'], string>> = {
-  list: 'list',
   inbox: 'inbox',
   ledger: 'ledger',
   findings: 'compare',
@@ -338,8 +337,9 @@ function createReport(
       printer.print({ text, data: { finding } });
     },
     end(result: ReconcileResult): void {
+      const isEmpty = isEmptyComparison(result, comparesValues);
       if (csv) {
-        printer.note(isEmptyComparison(result) ? NOTHING : toFlagWords(result.diagnosis));
+        printer.note(isEmpty ? NOTHING : toFlagWords(result.diagnosis));
         return;
       }
       if (!printer.json) {
@@ -347,7 +347,10 @@ function createReport(
         for (const [kind, count] of more)
           printer.note(`${count - MAX_SHOWN} more ${kind} are not shown; --json and --csv print all.`);
       }
-      printer.print({ text: toText(result, { paint: printer.paint, comparesValues }), data: result });
+      printer.print({
+        text: toText(result, { paint: printer.paint, comparesValues }),
+        data: { ...result, agree: result.agree && !isEmpty },
+      });
     },
   };
 }
@@ -374,19 +377,20 @@ function toText(
   ].join('\n');
 
   function toVerdict(): string {
-    if (isEmptyComparison(result)) return NOTHING;
+    if (isEmptyComparison(result, comparesValues)) return `${bad('not shown')}   ${NOTHING}`;
     if (agree) return `${good('agree')}       ${diagnosis}`;
     return `${bad(hasFinding ? 'differ' : 'not shown')}   ${hasFinding ? '   ' : ''}${diagnosis}`;
   }
 }
 
-/** Books without an event of the span agree, but comparing nothing proves nothing. */
-function isEmptyComparison({ agree, totals }: ReconcileResult): boolean {
-  return agree && totals.listed === 0 && totals.inbox === 0 && totals.entries === 0;
+/** Books without an event of the span, or without an entry to compare, agree, which proves nothing. */
+function isEmptyComparison({ agree, totals }: ReconcileResult, comparesValues: boolean): boolean {
+  const isNothingKnown = totals.listed === 0 && totals.inbox === 0 && totals.entries === 0;
+  return agree && (isNothingKnown || (comparesValues && totals.compared === 0));
 }
 
 const NOTHING =
-  'Nothing to compare: the span is proven complete, neither the list nor the inbox has an event of the five types in it, and the ledger has no entry.';
+  'Nothing was compared: the span has no event, or the ledger has no entry of one. Check --since, --until and the file.';
 
 function countEntries(count: number): string {
   return count === 1 ? '1 entry' : `${count} entries`;

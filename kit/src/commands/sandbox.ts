@@ -3,8 +3,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { SIGNATURE_ENCODINGS, SIGNATURE_HEADER, type SignatureEncoding } from 'stablehooks';
 import { createLocalInspector } from '../inspector/local-server.js';
 import { fromSandbox } from '../inspector/sandbox-source.js';
-import { readOutcome } from '../io/delivery.js';
-import { type ExitCode, interruptedExit, type Printer, toPlain } from '../io/output.js';
+import { type ExitCode, formatClock, interruptedExit, type Printer, toPlain } from '../io/output.js';
 import { nameEndpoint } from '../io/place.js';
 import {
   addAction,
@@ -13,7 +12,7 @@ import {
   collect,
   parseCount,
   parseDuration,
-  parseUrl,
+  parseEndpoint,
   parseWait,
   parseWhole,
   refuseFlags,
@@ -178,7 +177,7 @@ async function runSandbox({
     retryMaxMs: Math.max(DEFAULTS.retryMaxMs, flags.retryBase),
     movementMs: flags.movementTime,
     initialBalance: flags.balance,
-    endpoints: to.map((url) => ({ url: parseUrl(url, '--to'), encoding, signatureHeader: header })),
+    endpoints: to.map((url) => ({ url: parseEndpoint(url), encoding, signatureHeader: header })),
   });
   // The inspector is for this machine only, which reaches no other address.
   const isReached = isLoopback(host) || ['0.0.0.0', '::'].includes(host);
@@ -320,10 +319,9 @@ interface FeedContext {
 
 function printFeed(printer: Printer, published: FeedEntry, context: FeedContext): void {
   const entry = withoutQueries(published);
-  const [row = '', ...details] = toLines(entry, context);
-  const text = [`${entry.at.slice(11, 19)}  ${row}`, ...details.map((detail) => `${INDENT}${detail}`)]
-    .map(toPlain)
-    .join('\n');
+  // The attempt before it says the same.
+  if (entry.kind === 'delivery.delivered' && !printer.json) return;
+  const text = toPlain([formatClock(new Date(entry.at)), ...toWords(entry, context)].join('  '));
   printer.print({ text, data: entry });
 }
 
@@ -342,33 +340,29 @@ function withoutQueries(entry: FeedEntry): FeedEntry {
   return isEndpoint ? { ...entry, data: hide(data as Endpoint) } : entry;
 }
 
-/** As wide as the time and the space after it. */
-const INDENT = ' '.repeat(10);
-
-/** A row, and further lines for the rest. */
-function toLines({ kind, data }: FeedEntry, context: FeedContext): readonly string[] {
+function toWords({ kind, data }: FeedEntry, context: FeedContext): readonly string[] {
   if (kind === 'attempt.made') return describeAttempt(data as Attempt, context);
   const about = data as Readonly<Record<string, unknown>> | null;
   const named = FEED_FIELDS.find((names) => names.some((name) => typeof about?.[name] === 'string')) ?? [];
   const words = named.map((name) => about?.[name]).filter((word) => typeof word === 'string');
-  return [[kind, ...words].join('  ')];
+  return [kind, ...words];
 }
 
-/** The printed fields of an entry: the first of these groups that it has. More would not fit. */
+/** The printed fields of an entry: the first of these groups that it has. */
 const FEED_FIELDS = [['eventId'], ['url'], ['type', 'id'], ['id', 'state']] as const;
 
 function describeAttempt(
   { eventId, number, request, response, error, durationMs, faults }: Attempt,
   { severalEndpoints }: FeedContext,
 ): readonly string[] {
-  const { outcome, code } = readOutcome(response?.body ?? '');
+  const { outcome, code } = response?.report ?? {};
   const result =
     response === null ? 'no answer' : [response.status, code ?? outcome].filter(Boolean).join(' ');
   return [
-    `attempt ${number}  ${eventId}  ${result}  ${durationMs} ms`,
+    ...[`attempt ${number}`, eventId, result, `${durationMs} ms`],
     ...(severalEndpoints ? [request.url] : []),
     ...(faults.length > 0 ? [`faults: ${faults.join(', ')}`] : []),
-    ...(error === null ? [] : [error]),
+    ...(error === null ? [] : [error.replaceAll(/\s+/g, ' ')]),
   ];
 }
 

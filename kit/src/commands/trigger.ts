@@ -3,23 +3,20 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Command, InvalidArgumentError } from 'commander';
 import type { EventType, UnknownEvent } from 'stablehooks';
 import {
-  createSender,
-  type DeliveryRow,
+  type Copy,
   type EndpointAnswer,
   isAccepted,
+  isDelivered,
   isNotDue,
   isSignatureRefused,
-  noteNotDue,
-  noteUnaccepted,
-  printRow,
-  type Sender,
+  outcomeOf,
   statusOf,
-  summarise,
-  toBytes,
-} from '../io/delivery.js';
+} from '../io/answer.js';
+import { type DeliveryRow, noteNotDue, noteUnaccepted, printRow, summarise } from '../io/delivery-rows.js';
 import { usageError } from '../io/errors.js';
 import { EXIT, type ExitCode, interruptedExit, isInterruption, type Printer, toPlain } from '../io/output.js';
 import { nameEndpoint } from '../io/place.js';
+import { createSender, type Sender, toBytes } from '../io/sender.js';
 import {
   addAction,
   addExample,
@@ -29,12 +26,11 @@ import {
   collect,
   isObject,
   parseCount,
+  parseEndpoint,
   parseEventType,
-  parseUrl,
   parseWait,
   readPayload,
   refuseFlags,
-  refuseLargeNumbers,
   type Settings,
 } from '../io/settings.js';
 
@@ -53,7 +49,7 @@ interface TriggerFlags {
 export function triggerCommand(): Command {
   const command = new Command('trigger')
     .argument('<type>', 'event type, such as transfer.settled')
-    .option('--to <url>', 'endpoint to send to (default: the sandbox delivers it)')
+    .option('--to <url>', 'endpoint to send to (default: the sandbox delivers it)', parseEndpoint)
     .option(
       '--set <assignment>',
       'payload.NAME=STRING or payload.NAME:=JSON; or id=STRING, created_at=STRING',
@@ -63,9 +59,15 @@ export function triggerCommand(): Command {
     .option('--payload <file>', 'JSON object to send as the payload')
     .option('--count <number>', 'number of events', parseCount, 1)
     .option('--rate <number>', 'events per second (default: one after the other)', parseRate)
-    .option('--duplicate', 'send each event twice')
-    .option('--forge', 'sign with another secret; succeeds if the answer is 401 or 403')
-    .option('--tamper', 'change the body after signing; succeeds if the answer is 401 or 403')
+    .option('--duplicate', 'send each event twice, to see that the handler runs once')
+    .option(
+      '--forge',
+      'after a genuine event, sign with another secret; succeeds if the answer is then 401 or 403',
+    )
+    .option(
+      '--tamper',
+      'after a genuine event, change the body after signing; succeeds if the answer is then 401 or 403',
+    )
     .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
   addServiceFlags(addSecretFlags(command));
   addExample(command, [
@@ -90,43 +92,61 @@ async function trigger(context: CommandContext<TriggerFlags>): Promise<ExitCode>
   const sender = await chooseFire(context);
   const times = flags.duplicate ? 2 : 1;
   const total = flags.count * times * sender.rowsPerEvent;
-  const expected = forge || tamper ? isSignatureRefused : isAccepted;
+  const isForged = Boolean(forge || tamper);
+  const isExpected = (answer: EndpointAnswer, copy: Copy) =>
+    isForged ? isSignatureRefused(answer) : isAccepted(answer, copy);
   const rows: Pick<DeliveryRow, 'answer'>[] = [];
+  const unexpected: EndpointAnswer[] = [];
   const notDue: string[] = [];
+  if (isForged) {
+    const event = draft();
+    const answer = await sender.sendGenuine(event);
+    printRow(printer, { event, answer }, isDelivered);
+    if (!isDelivered(answer)) {
+      printer.note(
+        'The endpoint does not accept a genuine event, so its refusal of a forged one would show nothing. `stablehooks doctor URL` finds out why.',
+      );
+      return answer.kind === 'unreachable' ? EXIT.unreachable : EXIT.failed;
+    }
+  }
   const progress = printer.progress('trigger', total);
 
-  async function fireOnce(event: UnknownEvent): Promise<void> {
+  async function fireOnce(event: UnknownEvent, copy: Copy): Promise<void> {
     for (const row of await sender.fire(event)) {
-      rows.push({ answer: row.answer });
-      if (isNotDue(row.answer)) notDue.push(row.event.id);
-      printRow(printer, row, expected);
+      const { answer } = row;
+      rows.push({ answer });
+      if (!isExpected(answer, copy)) unexpected.push(answer);
+      if (isNotDue(answer)) notDue.push(row.event.id);
+      printRow(printer, row, () => isExpected(answer, copy));
       progress.show(rows.length);
     }
   }
   try {
     await repeat(flags.count, { perSecond: flags.rate, signal }, async () => {
       const event = draft();
-      for (let time = 0; time < times; time++) await fireOnce(event);
+      for (let time = 0; time < times; time++) await fireOnce(event, time === 0 ? 'first' : 'repeated');
     });
   } catch (error) {
     // The events sent before Ctrl-C are summarised.
     if (!isInterruption(error)) throw error;
   } finally {
-    sender.close();
     progress.clear();
   }
   const answers = rows.map(({ answer }) => answer);
   if (total > 1 || signal.aborted) printer.note(summarise(rows, total));
   noteNotDue(printer, notDue);
-  noteUnaccepted(printer, answers);
+  if (!isForged) noteUnaccepted(printer, unexpected);
   const isUnreached = answers.some(({ kind }) => kind === 'unreachable');
   if (isUnreached && flags.to === undefined) {
     printer.note('The sandbox makes this connection, in its own environment and network.');
   }
-  if (forge || tamper) noteNotRefused(printer, answers);
+  if (isForged) noteNotRefused(printer, answers);
+  const isGood = rows.length >= total && unexpected.length === 0;
+  if (flags.duplicate && isGood && answers.some((answer) => outcomeOf(answer) === 'duplicate'))
+    printer.note('The second copy was a duplicate: the handler ran once.');
   if (signal.aborted) return interruptedExit();
   if (isUnreached) return EXIT.unreachable;
-  return rows.length >= total && answers.every(expected) ? EXIT.good : EXIT.failed;
+  return isGood ? EXIT.good : EXIT.failed;
 }
 
 /** Notes replies that are not refusals. */
@@ -179,7 +199,6 @@ function parseAssignment(assignment: string): (event: Json) => void {
     );
   }
   const parsed = operator === '=' ? value : parseJson(value);
-  refuseLargeNumbers(parsed, `--set ${toPlain(path)}`);
   if (path === 'payload' && !isObject(parsed))
     throw usageError('--set payload: a payload must be a JSON object. Write payload:={"NAME": VALUE}.');
   return (event) => {
@@ -246,7 +265,8 @@ interface EventSender {
   readonly rowsPerEvent: number;
   /** Sends one event and waits for the answers. In the sandbox the event has another id. */
   fire(event: UnknownEvent): Promise<readonly DeliveryRow[]>;
-  close(): void;
+  /** Sends an event with its right signature, whatever the flags say. */
+  sendGenuine(event: UnknownEvent): Promise<EndpointAnswer>;
 }
 
 async function chooseFire({
@@ -263,15 +283,14 @@ async function chooseFire({
       ['baseUrl', 'tokenFile'],
       'has no effect with --to: the event is sent from here, without the service.',
     );
-    const sender = await createSender(parseUrl(to, '--to'), settings, timeout);
+    const sender = await createSender(to, settings, timeout);
     return {
       rowsPerEvent: 1,
       fire: async (event) => [{ event, answer: await sendAs(event, sender, flags) }],
-      close: () => undefined,
+      sendGenuine: (event) => sender.send(event),
     };
   }
-  if (flags.forge || flags.tamper)
-    throw usageError('--forge and --tamper send the event from here: pass --to URL.');
+  if (flags.forge || flags.tamper) throw usageError(FORGERY_NEEDS_TO);
   refuseFlags(
     given,
     ['secretFile', 'encoding', 'header', 'prefix'],
@@ -290,6 +309,8 @@ function sendAs(event: UnknownEvent, sender: Sender, flags: TriggerFlags): Promi
   return sender.sendBytes(body, signed, flags.forge ? randomUUID() : undefined);
 }
 
+const FORGERY_NEEDS_TO = '--forge and --tamper send the event from here: pass --to URL.';
+
 const NO_ENDPOINT =
   'The sandbox has no endpoint to deliver to. Start it with --to URL, or pass --to URL here.';
 
@@ -302,10 +323,7 @@ async function fireInSandbox(
   const { connectSandbox } = await import('../io/sandbox-client.js');
   const sandbox = await connectSandbox(settings, options);
   const { endpoints } = sandbox;
-  if (endpoints.length === 0) {
-    sandbox.close();
-    throw usageError(NO_ENDPOINT);
-  }
+  if (endpoints.length === 0) throw usageError(NO_ENDPOINT);
   const fired = new WeakMap<UnknownEvent, string>();
 
   /** Fires or redelivers the event, and returns its id and the new deliveries. */
@@ -321,7 +339,7 @@ async function fireInSandbox(
 
   return {
     rowsPerEvent: endpoints.length,
-    close: sandbox.close,
+    sendGenuine: () => Promise.reject(usageError(FORGERY_NEEDS_TO)),
     async fire(event) {
       const { id, deliveries } = await begin(event);
       const answers = deliveries.map(async (delivery) => ({

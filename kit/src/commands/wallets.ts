@@ -1,5 +1,6 @@
 import { Command, Option } from 'commander';
 import { type Limits, WALLET_CHAINS, type Wallet, type WalletChain } from 'stablehooks/client';
+import { sameAmount } from 'stablehooks/reconcile';
 import { usageError } from '../io/errors.js';
 import { EXIT, type ExitCode, interruptedExit, type Printer, toPlain } from '../io/output.js';
 import { addAction, addExample, addServiceFlags, type CommandContext, collect } from '../io/settings.js';
@@ -47,7 +48,7 @@ async function create({ flags, settings, printer, signal }: CommandContext<Creat
   const limits = { perTx: flags.perTx, daily: flags.daily };
   const input = { agentId, ...(label !== undefined && { label }), chain, limits, allowlist: allow };
   const wallet = await waitFor(() => client.wallets.create(input), { printer, signal });
-  return printWallet(printer, wallet);
+  return printWallet(printer, wallet, { agentId, chain, limits, allowlist: allow });
 }
 
 /** Waits for the answer to a change, even after Ctrl-C, because only the answer contains the id of a new wallet. */
@@ -91,8 +92,9 @@ async function limits({
     throw usageError('Nothing to change. Pass --per-tx and --daily, --allow, or all three.');
   const client = await settings.client();
   const input = { ...(limits && { limits }), ...(allow && { allowlist: allow }) };
-  const send = () => client.wallets.updateLimits(args[0] ?? '', input);
-  return printWallet(printer, await waitFor(send, { printer, signal }));
+  const id = args[0] ?? '';
+  const wallet = await waitFor(() => client.wallets.updateLimits(id, input), { printer, signal });
+  return printWallet(printer, wallet, { id, ...input });
 }
 
 /** The service does not specify that an omitted limit stays, so both limits are always sent. */
@@ -104,8 +106,8 @@ function readLimits({ perTx, daily }: LimitFlags): Limits | undefined {
   );
 }
 
-/** Prints the wallet, on stderr if stdout cannot be written. */
-async function printWallet(printer: Printer, wallet: Wallet): Promise<ExitCode> {
+/** Prints the wallet, on stderr if stdout cannot be written, and notes each field that differs from what was asked for. */
+async function printWallet(printer: Printer, wallet: Wallet, asked: Partial<Wallet>): Promise<ExitCode> {
   const { id, agentId, address, chain, balance, limits, allowlist } = wallet;
   const lines = [
     ['wallet', id],
@@ -117,7 +119,28 @@ async function printWallet(printer: Printer, wallet: Wallet): Promise<ExitCode> 
   ] as const;
   const text = lines.map(([name, value]) => `${name.padEnd(9)}${toPlain(value)}`).join('\n');
   printer.print({ text, data: wallet });
-  if (await printer.isPrinted()) return EXIT.good;
+  const differing = findDiffering(wallet, asked);
+  for (const name of differing) {
+    printer.note(
+      `The service answered with another ${name} than asked for. Check the wallet at the service before you use it.`,
+    );
+  }
+  if (await printer.isPrinted()) return differing.length === 0 ? EXIT.good : EXIT.failed;
   printer.note(`The service has carried out the request, and the output cannot be written:\n${text}`);
   return interruptedExit();
+}
+
+/** The fields of the wallet that differ from what was asked for. */
+function findDiffering(wallet: Wallet, asked: Partial<Wallet>): readonly string[] {
+  const { limits, allowlist, ...fields } = asked;
+  const [granted, targets] = [[...wallet.allowlist].sort(), [...(allowlist ?? wallet.allowlist)].sort()];
+  return [
+    ...(['id', 'agentId', 'chain'] as const).filter(
+      (name) => fields[name] !== undefined && fields[name] !== wallet[name],
+    ),
+    ...(['perTx', 'daily'] as const).filter(
+      (name) => limits !== undefined && !sameAmount(limits[name], wallet.limits[name]),
+    ),
+    ...(targets.join('\n') === granted.join('\n') ? [] : ['allowlist']),
+  ];
 }

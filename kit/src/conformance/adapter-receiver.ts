@@ -27,10 +27,12 @@ export const CONTRACT_MAX_BODY_BYTES = 1_300_000;
 /** A string in every error and payload of the contract. No reply may contain it. */
 export const CONTRACT_MARKER = 'marker-that-no-response-must-contain';
 
-const HANDLER_TIMEOUT_MS = 300;
+/** Much longer than the slow behaviours take on a busy machine. */
+const HANDLER_TIMEOUT_MS = 1_000;
+const SLOW_MS = 150;
 
 /** Much longer than a body takes on the loopback of a busy machine. */
-const BODY_TIMEOUT_MS = 2_000;
+const BODY_TIMEOUT_MS = 3_000;
 
 /** The value of `payload.behaviour`, which the handler of `transfer.settled` follows. */
 export type HandlerBehaviour = 'succeed' | 'hold' | 'release' | keyof typeof BEHAVIOURS;
@@ -45,11 +47,11 @@ const BEHAVIOURS = {
   'throw-undefined': () => fail(undefined),
   'throw-once': (attempt) => (attempt === 1 ? fail(new Error(CONTRACT_MARKER)) : undefined),
   'throw-permanent': () => fail(new PermanentError(CONTRACT_MARKER)),
-  slow: () => new Promise((resolve) => setTimeout(resolve, HANDLER_TIMEOUT_MS / 2)),
+  slow: () => new Promise((resolve) => setTimeout(resolve, SLOW_MS)),
   'reject-after-timeout': (_attempt, signal) =>
     new Promise((_, reject) => {
       const fail = () => reject(new Error(CONTRACT_MARKER));
-      signal.addEventListener('abort', () => setTimeout(fail, HANDLER_TIMEOUT_MS / 10));
+      signal.addEventListener('abort', () => setTimeout(fail, SLOW_MS / 5));
     }),
 } as const satisfies Record<string, (attempt: number, signal: AbortSignal) => void | Promise<void>>;
 

@@ -6,6 +6,7 @@ import { keyCases } from './inbox/keys.js';
 import { operationCases } from './inbox/operations.js';
 import { pollCases } from './inbox/polling.js';
 import { stateCases, traceCases, transactionCases } from './inbox/states.js';
+import { stepCases } from './inbox/steps.js';
 
 /**
  * The rules of an inbox: every guarantee of `Inbox` and `InboxOperations`, apart from `transaction`.
@@ -33,6 +34,7 @@ export const inboxContract: readonly ContractCase<InboxUnderTest>[] = [
   ...pollCases,
   ...operationCases,
   ...filterCases,
+  ...stepCases,
 ];
 
 /**

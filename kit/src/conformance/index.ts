@@ -5,5 +5,10 @@ export type { ContractCase } from './contract.js';
 export type { InboxUnderTest } from './inbox/given.js';
 export { inboxContract, inboxTransactionContract } from './inbox.js';
 export { type QueueUnderTest, queueContract } from './queue.js';
-export { type OpenTransactions, type TransactionsUnderTest, transactionContract } from './transaction.js';
+export {
+  mysqlTransactionContract,
+  type OpenTransactions,
+  type TransactionsUnderTest,
+  transactionContract,
+} from './transaction.js';
 export { type SynchronousTransactionsUnderTest, synchronousTransactionContract } from './transaction-sync.js';

@@ -7,6 +7,7 @@ import {
   type Outcome,
   type Queue,
   type Receiver,
+  RetryLater,
   type UnknownEvent,
 } from 'stablehooks';
 import { type ContractCase, signal, someEvent, test } from './contract.js';
@@ -113,6 +114,52 @@ export const queueContract: readonly ContractCase<QueueUnderTest>[] = [
       for (const options of carried) assert.deepEqual(options, carriedBy(event));
     }
     assert.equal((await front.accept(flaky, 'push')).kind, 'duplicate');
+  }),
+  test('a job whose worker cannot reach its inbox is retried by the engine, and its event takes effect once', async (subject) => {
+    const inbox = durableMemoryInbox();
+    const [outcomes, handled] = [[] as string[], signal()];
+    const receiver = createReceiver({
+      ...{ secret: 'x', logger: QUIET },
+      inbox: {
+        ...inbox,
+        async claim(event, options) {
+          if (outcomes.length === 0) throw new Error('The inbox cannot be reached.');
+          return inbox.claim(event, options);
+        },
+      },
+      handlers: { 'transfer.settled': () => undefined },
+      onOutcome: ({ kind }) => {
+        outcomes.push(kind);
+        if (kind === 'handled') handled.resolve();
+      },
+    });
+    await subject.queue.enqueue(someEvent());
+    const stopWorker = await subject.startWorker(receiver);
+    await handled.promise.finally(stopWorker);
+    assert.deepEqual(outcomes, ['unavailable', 'handled']);
+  }),
+  test('an event whose handler asks for later is added again when it is due, and uses up no attempt', async (subject) => {
+    const { queue, inbox = durableMemoryInbox() } = subject;
+    const handled = signal<Outcome>();
+    const front = createReceiver({ secret: 'x', handlers: {}, inbox, queue, logger: QUIET });
+    let runs = 0;
+    const receiver = createReceiver({
+      ...{ secret: 'x', inbox, logger: QUIET },
+      handlers: {
+        'transfer.settled': () => {
+          runs += 1;
+          if (runs === 1) throw new RetryLater({ afterMs: 1, reason: 'Our row is not there yet.' });
+        },
+      },
+      onOutcome: (outcome) => {
+        if (outcome.kind === 'handled') handled.resolve(outcome);
+      },
+    });
+    await front.accept(someEvent(), 'push');
+    const stopWorker = await subject.startWorker(receiver);
+    front.start({ intervalMs: 100 });
+    const { attempt } = await handled.promise.finally(() => Promise.all([stopWorker(), front.close()]));
+    assert.deepEqual([attempt, runs], [1, 2]);
   }),
   test('a worker whose inbox is not durable runs no event, because it would run it again after a restart', async (subject) => {
     const ended = signal<string | undefined>();

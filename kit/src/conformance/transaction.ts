@@ -8,6 +8,7 @@ import {
   type Outcome,
   type Receiver,
   type ReceiverOptions,
+  type StepContext,
   type UnknownEvent,
 } from 'stablehooks';
 import { type ContractCase, signal, someEvent, test } from './contract.js';
@@ -19,7 +20,7 @@ export interface TransactionsUnderTest<Tx> {
   /** Opens a pool of at most `connections`, whose transactions the inbox passes to handlers. */
   open(options: {
     readonly connections: number;
-    /** The `default_transaction_isolation` of its sessions. @default the database's own */
+    /** The default isolation of its sessions. @default the database's own */
     readonly isolation?: Isolation | undefined;
     /**
      * How long a transaction waits for a connection of the pool, in ms; ignored by data layers that wait without a limit.
@@ -56,6 +57,7 @@ interface Attempt {
   readonly tx: unknown;
   readonly id: string;
   readonly run: number;
+  readonly step: StepContext['step'];
 }
 
 type Handle = (subject: Subject, attempt: Attempt) => Promise<unknown>;
@@ -68,7 +70,6 @@ type Use = (receiver: Receiver, inbox: OpenTransactions<unknown>['inbox']) => Pr
 const PATIENCE_MS = 30_000;
 const ONE_CONNECTION = { connections: 1 };
 const FAILURE = new Error('The handler fails.');
-const DIVIDE_BY_ZERO = 'SELECT 1 / 0';
 
 /** The error of a statement, or `undefined`. */
 const errorOf = (statement: PromiseLike<unknown>): PromiseLike<unknown> =>
@@ -90,9 +91,9 @@ async function withReceiver(
     ...{ secret: 'contract', inbox, handlerTimeoutMs: PATIENCE_MS, leaseMs: 2 * PATIENCE_MS, ...limits },
     logger: { warn: () => undefined, error: () => undefined },
     handlers: {
-      'transfer.settled': async ({ id }, { tx }) => {
+      'transfer.settled': async ({ id }, { tx, step }) => {
         run += 1;
-        await handler(subject, { tx, id, run });
+        await handler(subject, { tx, id, run, step });
       },
     },
   });
@@ -134,26 +135,70 @@ async function expectEffects(
   assert.equal(state === 'done', isDone, wrong);
 }
 
-/** Discards the prepared COMMIT of a data layer, as a pooler in transaction mode does. */
-const FORGET_COMMIT = `DO $$ DECLARE forgotten text; BEGIN
+/** The statements of the cases in the SQL of a server. */
+interface Dialect {
+  readonly failing: string;
+  /** Ends the connection. */
+  readonly terminate: string;
+  sleep(seconds: number): string;
+  /** Fails at another isolation level than READ COMMITTED. */
+  readonly assertLevel: string;
+  /** The outcomes of a handler that catches the error of a failed statement. */
+  readonly afterCaught: readonly Outcome['kind'][];
+  /** Discards the prepared COMMIT of a data layer, as a pooler in transaction mode does. */
+  readonly forgetCommit: string;
+  /** Texts with which a handler can try to end its transaction. */
+  readonly control: readonly string[];
+}
+
+const POSTGRES: Dialect = {
+  failing: 'SELECT 1 / 0',
+  terminate: 'SELECT pg_terminate_backend(pg_backend_pid())',
+  sleep: (seconds) => `SELECT pg_sleep(${seconds})`,
+  assertLevel: `DO $$ BEGIN ASSERT current_setting('transaction_isolation') = 'read committed'; END $$`,
+  afterCaught: ['failed'],
+  forgetCommit: `DO $$ DECLARE forgotten text; BEGIN
   FOR forgotten IN SELECT name FROM pg_prepared_statements WHERE statement ~* '^\\s*commit' LOOP
     EXECUTE format('DEALLOCATE %I', forgotten);
   END LOOP;
-END $$`;
-const TERMINATE = 'SELECT pg_terminate_backend(pg_backend_pid())';
+END $$`,
+  control: [
+    ...['COMMIT', 'END', '/* x */ COMMIT', 'COMMIT AND CHAIN', 'SELECT 1; COMMIT', 'COMMIT; BEGIN'],
+    ...['ROLLBACK', 'ABORT', 'ROLLBACK AND CHAIN', 'ROLLBACK; BEGIN', 'BEGIN'],
+    "PREPARE TRANSACTION 'stablehooks'",
+  ],
+};
+
+const MYSQL: Dialect = {
+  failing: 'SELECT (SELECT 1 UNION SELECT 2)',
+  terminate: 'KILL CONNECTION_ID()',
+  sleep: (seconds) => `SELECT SLEEP(${seconds})`,
+  assertLevel: `SELECT IF(trx_isolation_level = 'READ COMMITTED', 1, (SELECT 1 UNION SELECT 2))
+  FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = CONNECTION_ID()`,
+  afterCaught: ['handled'],
+  // It has no prepared COMMIT: this one fails.
+  forgetCommit: 'DEALLOCATE PREPARE missing',
+  control: [
+    ...['COMMIT', '/* x */ COMMIT', 'COMMIT AND CHAIN', 'SELECT 1; COMMIT', 'BEGIN', 'START TRANSACTION'],
+    ...['CREATE TABLE IF NOT EXISTS ledger (id TEXT)', 'ALTER TABLE ledger COMMENT = ""'],
+    ...['ROLLBACK', 'ROLLBACK AND CHAIN', 'RELEASE SAVEPOINT missing'],
+  ],
+};
 
 /** The action of a handler at one event, after it wrote an effect. */
 type Deed = (subject: Subject, attempt: Attempt) => unknown;
 
 /** Actions by the possible outcomes of the event, and its number of effects once it is handled. */
-const DEEDS: readonly {
+interface Deeds {
   readonly kinds: readonly Outcome['kind'][];
   readonly effects?: readonly [least: number, most: number];
   readonly options?: RunOptions;
   /** The end of their names. */
   readonly ending?: string;
   readonly deeds: Readonly<Record<string, Deed>>;
-}[] = [
+}
+
+const deedsIn = (sql: Dialect): readonly Deeds[] => [
   {
     kinds: ['handled'],
     deeds: {
@@ -170,7 +215,7 @@ const DEEDS: readonly {
         assert.equal(await errorOf(inner), FAILURE);
       },
       async 'a failed statement in a nested transaction leaves the outer one as it was'(subject, { tx }) {
-        const inner = subject.nested(tx, async (nested) => void (await subject.raw(nested, DIVIDE_BY_ZERO)));
+        const inner = subject.nested(tx, async (nested) => void (await subject.raw(nested, sql.failing)));
         assert.ok(await errorOf(inner), 'The nested transaction must reject.');
       },
     },
@@ -190,8 +235,13 @@ const DEEDS: readonly {
         await subject.nested(tx, async (inner) => void (await subject.effect(inner, id)));
         throw FAILURE;
       },
-      'a handler that catches the error of a failed statement fails': (subject, { tx }) =>
-        errorOf(subject.raw(tx, DIVIDE_BY_ZERO)),
+    },
+  },
+  {
+    kinds: sql.afterCaught,
+    deeds: {
+      [`a handler that catches the error of a failed statement is ${sql.afterCaught}`]: (subject, { tx }) =>
+        errorOf(subject.raw(tx, sql.failing)),
     },
   },
   {
@@ -199,26 +249,26 @@ const DEEDS: readonly {
     ending: ' is not handled without its effect',
     deeds: {
       'a handler that returns before two statements, the second of which fails,': (subject, { tx, id }) =>
-        void errorOf(subject.effect(tx, id).then(() => subject.raw(tx, DIVIDE_BY_ZERO))),
+        void errorOf(subject.effect(tx, id).then(() => subject.raw(tx, sql.failing))),
       'a handler that returns before a nested transaction that fails,'(subject, { tx, id }) {
         const nested = subject.nested(tx, async (inner) => {
           await subject.effect(inner, id);
-          await subject.raw(inner, DIVIDE_BY_ZERO);
+          await subject.raw(inner, sql.failing);
         });
         void errorOf(nested);
       },
       // Some data layers send such a COMMIT again: in a transaction that has already failed, and without an error.
       'a handler whose connection lost its prepared COMMIT': (subject, { tx }) =>
-        subject.raw(tx, FORGET_COMMIT),
+        subject.raw(tx, sql.forgetCommit),
     },
   },
   {
     ...{ kinds: ['failed', 'unavailable', 'busy'], options: { leaseMs: 1_000, handlerTimeoutMs: 999 } },
     ending: ' leaves no effect, and the retry leaves exactly one',
     deeds: {
-      'a connection that ends during a statement': (subject, { tx }) => subject.raw(tx, TERMINATE),
+      'a connection that ends during a statement': (subject, { tx }) => subject.raw(tx, sql.terminate),
       async 'a connection that ends during a statement whose error is caught'(subject, { tx, id }) {
-        await errorOf(subject.raw(tx, TERMINATE));
+        await errorOf(subject.raw(tx, sql.terminate));
         await errorOf(subject.effect(tx, id));
         await errorOf(subject.nested(tx, async () => undefined));
       },
@@ -228,35 +278,42 @@ const DEEDS: readonly {
   },
 ];
 
-const deedCases = DEEDS.flatMap(({ kinds, effects, options, deeds, ending = '' }) =>
-  Object.entries(deeds).map(([name, deed]) =>
-    test<Subject>(name + ending, async (subject) => {
-      const handler: Handle = async (_, attempt) => {
-        await subject.effect(attempt.tx, attempt.id);
-        if (attempt.run === 2) await deed(subject, attempt);
-      };
-      const use: Use = async (receiver, inbox) => {
-        const [before, event, after] = [someEvent(), someEvent(), someEvent()];
-        // This event prepares statements on its connection.
-        expectKind(await receiver.handle(before, 'push'), 'handled');
-        const outcome = await receiver.handle(event, 'push');
-        expectKind(outcome, ...kinds);
-        await expectEffects(subject, inbox, event, outcome.kind === 'handled', effects);
-        expectKind(await retry(receiver, inbox, event), outcome.kind === 'handled' ? 'duplicate' : 'handled');
-        await expectEffects(subject, inbox, event, true, effects);
-        expectKind(await receiver.handle(after, 'push'), 'handled');
-        await expectEffects(subject, inbox, after, true);
-      };
-      await withReceiver(subject, handler, use, options);
-    }),
-  ),
-);
+const deedCases = (sql: Dialect): Cases =>
+  deedsIn(sql).flatMap(({ kinds, effects, options, deeds, ending = '' }) =>
+    Object.entries(deeds).map(([name, deed]) =>
+      test<Subject>(name + ending, async (subject) => {
+        const handler: Handle = async (_, attempt) => {
+          await subject.effect(attempt.tx, attempt.id);
+          if (attempt.run === 2) await deed(subject, attempt);
+        };
+        const use: Use = async (receiver, inbox) => {
+          const [before, event, after] = [someEvent(), someEvent(), someEvent()];
+          // This event prepares statements on its connection.
+          expectKind(await receiver.handle(before, 'push'), 'handled');
+          const outcome = await receiver.handle(event, 'push');
+          expectKind(outcome, ...kinds);
+          await expectEffects(subject, inbox, event, outcome.kind === 'handled', effects);
+          expectKind(
+            await retry(receiver, inbox, event),
+            outcome.kind === 'handled' ? 'duplicate' : 'handled',
+          );
+          await expectEffects(subject, inbox, event, true, effects);
+          expectKind(await receiver.handle(after, 'push'), 'handled');
+          await expectEffects(subject, inbox, after, true);
+        };
+        await withReceiver(subject, handler, use, options);
+      }),
+    ),
+  );
 
 /** Overdue handlers: the consequences of the answer, and the final state of the event. */
 const OVERDUE: Readonly<
   Record<
     string,
-    (subject: Subject) => {
+    (
+      subject: Subject,
+      sql: Dialect,
+    ) => {
       readonly handler: Handle;
       after(): Promise<void>;
       readonly state: 'done' | 'failed';
@@ -273,10 +330,10 @@ const OVERDUE: Readonly<
     };
     return { handler, after: async () => answered.resolve(), state: 'done', effects: 2 };
   },
-  'a handler that outlives its limit during a long statement is answered at its limit'(subject) {
+  'a handler that outlives its limit during a long statement is answered at its limit'(subject, sql) {
     const handler: Handle = async (_, { tx, id }) => {
       await subject.effect(tx, id);
-      await subject.raw(tx, `SELECT pg_sleep(${PATIENCE_MS / 1_000})`);
+      await subject.raw(tx, sql.sleep(PATIENCE_MS / 1_000));
     };
     return { handler, after: () => subject.disconnect(), state: 'failed', effects: 0 };
   },
@@ -288,10 +345,10 @@ const LEFT_BEHIND: Readonly<Record<string, Deed>> = {
   'a ROLLBACK': (subject, { tx }) => subject.raw(tx, 'rollback'),
 };
 
-const timeCases: Cases = [
+const timeCases = (sql: Dialect): Cases => [
   ...Object.entries(OVERDUE).map(([name, prepare]) =>
     test<Subject>(name, async (subject) => {
-      const { handler, after, state, effects } = prepare(subject);
+      const { handler, after, state, effects } = prepare(subject, sql);
       const use: Use = async (receiver, inbox) => {
         const [event, startedAt] = [someEvent(), Date.now()];
         const { error } = await receiver.handle(event, 'push');
@@ -350,7 +407,7 @@ async function transact(
 
 const idle: Handle = async () => undefined;
 
-const connectionCases: Cases = [
+const connectionCases = (sql: Dialect): Cases => [
   test('an effect whose lease is lost is rolled back', async (subject) => {
     await withReceiver(subject, idle, async (_, inbox) => {
       const event = someEvent();
@@ -384,18 +441,17 @@ const connectionCases: Cases = [
   }),
   ...Object.entries<RunOptions>({
     'a pool of one connection is enough': ONE_CONNECTION,
-    "with default_transaction_isolation = 'repeatable read', deliveries of one event have one effect": {
+    "with the default isolation 'repeatable read', deliveries of one event have one effect": {
       isolation: 'repeatable read',
     },
-    "with default_transaction_isolation = 'serializable', deliveries of one event have one effect": {
+    "with the default isolation 'serializable', deliveries of one event have one effect": {
       isolation: 'serializable',
     },
   }).map(([name, options]) =>
     test<Subject>(name, async (subject) => {
-      const level = `ASSERT current_setting('transaction_isolation') = 'read committed'`;
       const handler: Handle = async (_, { tx, id }) => {
         await subject.effect(tx, id);
-        await subject.raw(tx, `DO $$ BEGIN ${level}; END $$`);
+        await subject.raw(tx, sql.assertLevel);
       };
       const use: Use = async (receiver, inbox) => {
         const events = [someEvent(), someEvent(), someEvent()];
@@ -408,19 +464,6 @@ const connectionCases: Cases = [
       await withReceiver(subject, handler, use, options);
     }),
   ),
-];
-
-/** Texts with which a handler can try to end its transaction. */
-const CONTROL = [
-  ...['COMMIT', 'END', '/* x */ COMMIT', 'COMMIT AND CHAIN', 'SELECT 1; COMMIT', 'COMMIT; BEGIN'],
-  ...[
-    'ROLLBACK',
-    'ABORT',
-    'ROLLBACK AND CHAIN',
-    'ROLLBACK; BEGIN',
-    'BEGIN',
-    "PREPARE TRANSACTION 'stablehooks'",
-  ],
 ];
 
 /** The rest of a handler after the text: whether it writes, and its final error. */
@@ -447,8 +490,8 @@ async function expectOnce(subject: Subject, first: Handle): Promise<void> {
   });
 }
 
-const controlCases: Cases = [
-  ...CONTROL.map((text) =>
+const controlCases = (sql: Dialect): Cases =>
+  sql.control.map((text) =>
     test<Subject>(`a handler that sends ${text} leaves at most one effect, and is not handled without one`, async (subject) => {
       for (const { writes, throws } of MANNERS) {
         await expectOnce(subject, async (_, { tx, id }) => {
@@ -460,18 +503,75 @@ const controlCases: Cases = [
         });
       }
     }),
-  ),
-  // The transaction that is aborted at the end is not the one that the inbox began.
-  test('a handler that sends ROLLBACK, writes, sends BEGIN and fails a statement leaves at most one effect', async (subject) => {
-    for (const throws of [true, false]) {
-      await expectOnce(subject, async (_, { tx, id }) => {
-        await errorOf(subject.raw(tx, 'ROLLBACK'));
-        await subject.effect(tx, id);
-        await errorOf(subject.raw(tx, 'BEGIN'));
-        const failure = await errorOf(subject.raw(tx, DIVIDE_BY_ZERO));
-        if (throws) throw failure;
-      });
-    }
+  );
+
+const stepCases: Cases = [
+  test('a step is stored apart from the transaction: a rollback keeps it, and the next attempt does not run it', async (subject) => {
+    let paid = 0;
+    const handler: Handle = async ({ effect }, { tx, id, run, step }) => {
+      await effect(tx, id);
+      const payment = await step('payout', () => ({ id: ++paid }));
+      assert.deepEqual(payment, { id: 1 });
+      if (run === 1) throw FAILURE;
+    };
+    await withReceiver(subject, handler, async (receiver, inbox) => {
+      const event = someEvent();
+      expectKind(await receiver.handle(event, 'push'), 'failed');
+      await expectEffects(subject, inbox, event, false);
+      expectKind(await retry(receiver, inbox, event), 'handled');
+      await expectEffects(subject, inbox, event, true);
+      assert.equal(paid, 1);
+    });
+  }),
+  test('as many handlers as connections get their steps: none waits for the connection of another', async (subject) => {
+    const handler: Handle = async ({ effect }, { tx, id, step }) => {
+      await effect(tx, id);
+      await step('payout', () => pause(1));
+      await step('mail', () => pause(1));
+    };
+    const use: Use = async (receiver) => {
+      const events = Array.from({ length: 12 }, () => someEvent());
+      const outcomes = await Promise.all(events.map((event) => receiver.handle(event, 'push')));
+      for (const outcome of outcomes) expectKind(outcome, 'handled');
+    };
+    for (const connections of [2, 3]) await withReceiver(subject, handler, use, { connections });
+  }),
+  test('a step neither locks the row of its event nor waits for it', async (subject) => {
+    const event = someEvent();
+    let deliver: () => Promise<Outcome | undefined> = async () => undefined;
+    let again: Outcome | undefined;
+    const handler: Handle = async ({ effect }, { tx, id, step }) => {
+      await effect(tx, id);
+      await step('payout', () => undefined);
+      again = await deliver();
+      await step('mail', () => undefined);
+    };
+    await withReceiver(subject, handler, async (receiver, inbox) => {
+      deliver = () => receiver.handle(event, 'push');
+      expectKind(await receiver.handle(event, 'push'), 'handled');
+      assert.ok(again, 'The second delivery was not answered.');
+      expectKind(again, 'busy');
+      const names = (await inbox.steps(event.id)).map(({ name }) => name);
+      assert.deepEqual(names, ['payout', 'mail']);
+    });
+  }),
+  test('over a pool of one connection a step is refused with the fix, and nothing takes effect', async (subject) => {
+    const handler: Handle = async ({ effect }, { tx, id, step }) => {
+      await effect(tx, id);
+      await step('payout', () => undefined);
+    };
+    await withReceiver(
+      subject,
+      handler,
+      async (receiver, inbox) => {
+        const event = someEvent();
+        const { kind, error } = await receiver.handle(event, 'push');
+        assert.equal(kind, 'failed');
+        assert.match(String(error?.cause), /the pool has one connection/);
+        await expectEffects(subject, inbox, event, false);
+      },
+      ONE_CONNECTION,
+    );
   }),
 ];
 
@@ -502,4 +602,11 @@ const controlCases: Cases = [
  * }
  * ```
  */
-export const transactionContract: Cases = [...deedCases, ...timeCases, ...connectionCases, ...controlCases];
+export const transactionContract: Cases = casesIn(POSTGRES);
+
+/** The same rules for MySQL and MariaDB, where a failed statement does not end its transaction. */
+export const mysqlTransactionContract: Cases = casesIn(MYSQL);
+
+function casesIn(sql: Dialect): Cases {
+  return [...deedCases(sql), ...timeCases(sql), ...connectionCases(sql), ...stepCases, ...controlCases(sql)];
+}

@@ -2,18 +2,19 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { EVENT_TYPES } from 'stablehooks';
 import { findingOf } from '../explain/replies.js';
 import {
-  countAlike,
   describeAnswer,
   type EndpointAnswer,
+  explainDelivered,
   isDelivered,
   isQueued,
   isSignatureRefused,
+  isWithoutEffect,
   outcomeOf,
   reportsNoHandler,
   statusOf,
-} from '../io/delivery.js';
-import { countOf } from '../io/output.js';
-import { type TestedEndpoint, toBody } from './endpoint.js';
+} from '../io/answer.js';
+import { countAlike, countOf } from '../io/output.js';
+import { type TestedAnswer, type TestedEndpoint, toBody } from './endpoint.js';
 
 /**
  * The result of a check.
@@ -33,11 +34,15 @@ export interface CheckResult {
 export interface Check {
   readonly name: string;
   readonly expected: string;
+  /** Which genuine delivery makes the check show something: one that was not refused, or one that was handled. */
+  readonly needs: 'no refusal' | 'a handler';
   readonly run: (endpoint: TestedEndpoint) => Promise<CheckResult>;
 }
 
 const VERIFY_FIRST =
   'Verify before anything else, over the raw bytes, and answer 401: every sender who knows the URL can invent events.';
+const COMPARE_WHOLE =
+  'It accepts an empty signature, or the beginning of the right one. Refuse a signature of another length before timingSafeEqual, and never compare with startsWith.';
 const FAILED_ON_FORGERY =
   'Answer 401 to a forged delivery: 5xx asks for a retry, and any sender can cause an error or a timeout.';
 const OTHER_REFUSAL =
@@ -67,35 +72,55 @@ export const REFUSAL_CHECKS: readonly Check[] = [
   {
     name: 'unsigned',
     expected: '401 or 403',
+    needs: 'no refusal',
     run: async (endpoint) => {
       const event = endpoint.event('unsigned');
-      return judgeForgery(endpoint, event.id, await endpoint.send(toBody(event), { unsigned: true }));
+      return judgeForgery(endpoint, event.id, [await endpoint.send(toBody(event), { unsigned: true })]);
+    },
+  },
+  {
+    name: 'short signature',
+    expected: '401 or 403',
+    needs: 'no refusal',
+    run: async (endpoint) => {
+      const event = endpoint.event('short-signature');
+      const cut = (part: number) => ({
+        changeSignature: (signature: string) => signature.slice(0, signature.length * part),
+      });
+      const [body, id] = [toBody(event), event.id];
+      const answers = [await endpoint.send(body, cut(0)), await endpoint.send(body, cut(0.5))];
+      return judgeForgery(endpoint, id, answers, COMPARE_WHOLE);
     },
   },
   {
     name: 'forged',
     expected: '401 or 403',
+    needs: 'no refusal',
     run: async (endpoint) => {
       const event = endpoint.event('forged');
-      return judgeForgery(endpoint, event.id, await endpoint.sendForged(toBody(event)));
+      return judgeForgery(endpoint, event.id, [await endpoint.sendForged(toBody(event))]);
     },
   },
   {
     name: 'tampered',
     expected: '401 or 403',
+    needs: 'no refusal',
     run: async (endpoint) => {
       const of = (amount: string) => endpoint.event('tampered', { payload: { amount } });
       const sent = of('9.99');
       const answer = await endpoint.send(toBody(sent), { signed: toBody(of('1.00')) });
-      return judgeForgery(endpoint, sent.id, answer);
+      return judgeForgery(endpoint, sent.id, [answer]);
     },
   },
   {
     name: 'wrong method',
     expected: '4xx',
+    needs: 'no refusal',
     run: async (endpoint) => {
       const answer = await endpoint.send(new Uint8Array(), { method: 'GET' });
       if (isClientError(answer)) return toResult('pass', [answer]);
+      const busy = busyResult(answer);
+      if (busy !== undefined) return busy;
       const fix =
         statusOf(answer) >= 500 || answer.kind !== 'reply'
           ? 'Answer 405 to every method but POST.'
@@ -107,10 +132,11 @@ export const REFUSAL_CHECKS: readonly Check[] = [
 
 /** Checks that need an endpoint whose handler runs for genuine deliveries. */
 export const DELIVERY_CHECKS: readonly Check[] = [
-  { name: 'oversized', expected: '413', run: checkOversized },
+  { name: 'oversized', expected: '413', needs: 'a handler', run: checkOversized },
   {
     name: 'pretty-printed',
     expected: '2xx',
+    needs: 'a handler',
     run: async (endpoint) => {
       const body = JSON.stringify(endpoint.event('pretty-printed'), null, 2);
       return judgeDelivery(await endpoint.send(encode(`${body}\n`)), RESERIALIZED);
@@ -119,6 +145,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
   {
     name: 'non-ASCII',
     expected: '2xx',
+    needs: 'a handler',
     run: async (endpoint) => {
       const body = JSON.stringify(endpoint.event('non-ascii', { payload: { note: 'Zoë 日本 🪙' } }));
       // Escapes and number formats that parsing and serializing again would change.
@@ -132,6 +159,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
   {
     name: 'unknown type',
     expected: '2xx',
+    needs: 'a handler',
     run: async (endpoint) => {
       const event = endpoint.event('unknown-type', { type: 'doctor.unknown' });
       const answer = await endpoint.send(toBody(event));
@@ -146,8 +174,36 @@ export const DELIVERY_CHECKS: readonly Check[] = [
     },
   },
   {
+    name: 'unknown fields',
+    expected: '2xx',
+    needs: 'a handler',
+    run: async (endpoint) => {
+      const event = endpoint.event('unknown-fields', { payload: { doctor_added: { later: true } } });
+      return judgeDelivery(await endpoint.send(toBody({ ...event, doctor_added: 1 })), UNKNOWN_FIELDS);
+    },
+  },
+  {
+    name: 'old event',
+    expected: '2xx',
+    needs: 'a handler',
+    run: async (endpoint) => {
+      const event = endpoint.event('old', { created_at: new Date(Date.now() - OLD_MS).toISOString() });
+      return judgeDelivery(await endpoint.send(toBody(event)), REFUSES_OLD);
+    },
+  },
+  {
+    name: 'chunked',
+    expected: '2xx',
+    needs: 'a handler',
+    run: async (endpoint) => {
+      const body = toBody(endpoint.event('chunked'));
+      return judgeDelivery(await endpoint.send(body, { chunked: true }), NEEDS_LENGTH);
+    },
+  },
+  {
     name: 'slow sender',
     expected: '2xx',
+    needs: 'a handler',
     run: async (endpoint) =>
       judgeDelivery(
         await endpoint.send(toBody(endpoint.event('slow')), { pauseMs: 100 }),
@@ -157,6 +213,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
   {
     name: 'cut off',
     expected: '2xx after',
+    needs: 'a handler',
     run: async (endpoint) => {
       const event = endpoint.event('cut-off');
       const body = toBody(event);
@@ -174,10 +231,37 @@ export const DELIVERY_CHECKS: readonly Check[] = [
       );
     },
   },
-  { name: 'doubled', expected: 'one effect', run: checkDuplicate },
-  { name: 'concurrent', expected: 'one effect', run: checkConcurrent },
-  { name: 'failing handler', expected: '5xx / done', run: checkFailure },
+  { name: 'doubled', expected: 'one effect', needs: 'a handler', run: checkDuplicate },
+  { name: 'concurrent', expected: 'one effect', needs: 'a handler', run: checkConcurrent },
+  { name: 'remembered', expected: 'one effect', needs: 'a handler', run: checkRemembered },
+  { name: 'failing handler', expected: '5xx / done', needs: 'a handler', run: checkFailure },
 ];
+
+/** The last check, because it looks at all replies. */
+export const LEAK_CHECK: Check = {
+  name: 'no secrets',
+  expected: 'no secret',
+  needs: 'no refusal',
+  run: async (endpoint) => {
+    const answer = await endpoint.send(toBody(endpoint.event('no-secrets')), {
+      changeSignature: () => 'not a signature',
+    });
+    const found = [...endpoint.leaks].join(' and ');
+    if (found === '') return toResult('pass', [answer]);
+    const fix = `Its replies contain ${found}, so any sender can sign events. Answer refusals without details, and keep them in the log.`;
+    return { ...toResult('fail', [answer], fix), got: `${describeAnswer(answer)}, ${found}` };
+  },
+};
+
+/** Older than any window against replays, in ms: seven days. */
+const OLD_MS = 604_800_000;
+
+export const UNKNOWN_FIELDS =
+  'It refuses events with fields that it does not know. Ignore unknown fields, because the service can add some at any time.';
+const REFUSES_OLD =
+  'It refuses an event that is seven days old. Accept events of any age, because retries and catch-up deliver old ones; the inbox recognises replays by their id.';
+const NEEDS_LENGTH =
+  'It cannot read a body in chunks, which has no Content-Length. Read the body to its end; proxies and HTTP clients send such bodies.';
 
 function encode(text: string): Uint8Array {
   return new TextEncoder().encode(text);
@@ -210,25 +294,70 @@ const HANDLER_GAVE_UP =
 const NOT_NEW =
   'It calls an event a duplicate that it has never handled. Compare the whole id, and record an event only after it is verified.';
 
-/** A genuine delivery of a new event must be answered 2xx, after a handler ran. */
-export function judgeDelivery(answer: EndpointAnswer, fix?: string): CheckResult {
+/** The statuses of limits, proxies and outages: they do not depend on the event. */
+const NOT_THE_EVENT: ReadonlySet<number> = new Set([429, 502, 503, 504]);
+
+/** The reply in quotes, as evidence. */
+export function quoteReply({ words }: TestedAnswer): string {
+  return words === '' ? 'Its reply is empty.' : `Its reply: "${words}".`;
+}
+
+/** The reason of a refusal that does not depend on the event: a limit, an outage, or a log-in in front of the endpoint. */
+export function explainStatus(answer: TestedAnswer): string | undefined {
+  const status = statusOf(answer);
+  if (NOT_THE_EVENT.has(status) && isInconclusive(answer)) return explainCode(answer);
+  if (status === 429)
+    return `It refuses so many requests (429). ${quoteReply(answer)} Raise its limit, or run this later.`;
+  if (NOT_THE_EVENT.has(status)) {
+    return `It, or a proxy in front of it, is not available (${status}). ${quoteReply(answer)} See its log.`;
+  }
+  if (answer.asksToLogIn || (isSignatureRefused(answer) && answer.kind === 'reply' && answer.isPage)) {
+    return `Something in front of the receiver asks for a log-in (${status}). ${quoteReply(answer)} Let deliveries pass without one.`;
+  }
+  return undefined;
+}
+
+/** A check whose answer does not depend on the event shows nothing. */
+function busyResult(answer: TestedAnswer): CheckResult | undefined {
+  const why = isDelivered(answer) ? undefined : explainStatus(answer);
+  return why === undefined ? undefined : toResult('not shown', [answer], why);
+}
+
+/**
+ * A genuine delivery of a new event must be answered 2xx, after a handler ran.
+ *
+ * @param fix - what to change when it is refused because of the one thing in which it differs.
+ */
+export function judgeDelivery(answer: TestedAnswer, fix?: string): CheckResult {
   const outcome = outcomeOf(answer);
   if (outcome === 'dead') return toResult('fail', [answer], HANDLER_GAVE_UP);
-  if (!isDelivered(answer)) return toResult('fail', [answer], stoppedFix(answer) ?? fix);
+  if (!isDelivered(answer)) {
+    if (fix === undefined) return toResult('fail', [answer], stoppedFix(answer));
+    const shown = statusOf(answer) === 500 ? `${fix} ${quoteReply(answer)}` : fix;
+    return busyResult(answer) ?? toResult('fail', [answer], stoppedFix(answer) ?? shown);
+  }
   if (outcome === 'duplicate') return toResult('fail', [answer], NOT_NEW);
-  if (!reportsNoHandler(answer)) return toResult('pass', [answer]);
+  if (!isWithoutEffect(answer)) return toResult('pass', [answer]);
+  if (!reportsNoHandler(answer)) return toResult('not shown', [answer], `It ${explainDelivered(answer)}`);
   const how = `No handler ran. Use --type with a type that has one: ${EVENT_TYPES.join(', ')}.`;
   return toResult('not shown', [answer], how);
 }
 
-/** A forged delivery must be refused, and must have no effect, as far as `--effects` counts. */
-function judgeForgery(endpoint: TestedEndpoint, id: string, answer: EndpointAnswer): Promise<CheckResult> {
-  return expectNoEffect(endpoint, {
-    id,
-    answer,
-    result: expectForgeryRefused(answer),
-    fix: ACTED_ON_REFUSED,
-  });
+/**
+ * Forged deliveries of one event must be refused, and must have no effect, as far as `--effects` counts.
+ *
+ * @param fix - what to change when it accepts one.
+ */
+function judgeForgery(
+  endpoint: TestedEndpoint,
+  id: string,
+  answers: readonly TestedAnswer[],
+  fix = VERIFY_FIRST,
+): Promise<CheckResult> {
+  const worst = answers.find(isDelivered) ?? answers.find((each) => !isSignatureRefused(each)) ?? answers[0];
+  if (worst === undefined) throw new RangeError('A check without an answer.');
+  const result = { ...expectForgeryRefused(worst, fix), got: describeAll(answers) };
+  return expectNoEffect(endpoint, { id, answer: worst, result, fix: ACTED_ON_REFUSED });
 }
 
 /**
@@ -245,7 +374,7 @@ async function expectNoEffect(
     fix,
   }: {
     readonly id: string;
-    readonly answer: EndpointAnswer;
+    readonly answer: TestedAnswer;
     readonly result: CheckResult;
     readonly fix: string;
   },
@@ -260,11 +389,13 @@ async function expectNoEffect(
 }
 
 /** A forged delivery must be answered 401 or 403: 2xx accepts it, and 5xx asks for a retry. */
-function expectForgeryRefused(answer: EndpointAnswer): CheckResult {
-  const status = statusOf(answer);
+function expectForgeryRefused(answer: TestedAnswer, accepted: string): CheckResult {
+  if (isDelivered(answer)) return toResult('fail', [answer], accepted);
+  const busy = busyResult(answer);
+  if (busy !== undefined) return busy;
   if (isSignatureRefused(answer)) return toResult('pass', [answer]);
-  if (isDelivered(answer)) return toResult('fail', [answer], VERIFY_FIRST);
-  const fix = status >= 300 && status < 500 ? OTHER_REFUSAL : FAILED_ON_FORGERY;
+  const status = statusOf(answer);
+  const fix = status >= 300 && status < 500 ? OTHER_REFUSAL : `${FAILED_ON_FORGERY} ${quoteReply(answer)}`;
   return toResult('fail', [answer], stoppedFix(answer) ?? fix);
 }
 
@@ -307,6 +438,8 @@ const ACK_BEFORE_WORK =
 const SHOW_EFFECTS =
   'The replies do not say how often the event took effect. Pass --effects URL with {id} in it, which answers how often, or name the outcome in the reply: {"outcome":"handled"}, then {"outcome":"duplicate"}.';
 
+const ACCEPT_AGAIN = 'Answer 2xx to a done event, or the service retries it forever.';
+
 /** The number of simultaneous deliveries of one event. */
 const CONCURRENT = 8;
 
@@ -316,10 +449,38 @@ async function checkDuplicate(endpoint: TestedEndpoint): Promise<CheckResult> {
   const answers = [await endpoint.send(toBody(event)), await endpoint.send(toBody(event))];
   const lost = answers.find((answer) => !isDelivered(answer));
   if (lost !== undefined) {
-    const fix = 'Answer 2xx to a done event, or the service retries it forever.';
-    return toResult('fail', answers, stoppedFix(lost) ?? fix);
+    const busy = busyResult(lost);
+    return {
+      ...(busy ?? toResult('fail', answers, stoppedFix(lost) ?? ACCEPT_AGAIN)),
+      got: describeAll(answers),
+    };
   }
   return judgeOnce(endpoint, { id: event.id, answers });
+}
+
+/** How long after its first delivery an event is delivered again, in ms. */
+const REMEMBERED_MS = 2_500;
+
+const FORGETS_IDS =
+  'It handled the first event of this run again. Keep the ids of done events as long as the service can send them again: for months, in a durable inbox.';
+
+/** Sends the first event of the run again, some seconds later. */
+async function checkRemembered(endpoint: TestedEndpoint): Promise<CheckResult> {
+  await wait(Math.max(0, REMEMBERED_MS - (performance.now() - endpoint.startedAt)));
+  const event = endpoint.event('genuine');
+  const answer = await endpoint.send(toBody(event));
+  if (!isDelivered(answer)) {
+    return busyResult(answer) ?? toResult('fail', [answer], stoppedFix(answer) ?? ACCEPT_AGAIN);
+  }
+  if (outcomeOf(answer) === 'handled') return toResult('fail', [answer], FORGETS_IDS);
+  const effects = await countEffects(endpoint, { id: event.id, queued: isQueued(answer) });
+  if (effects === undefined) {
+    return outcomeOf(answer) === 'duplicate'
+      ? toResult('pass', [answer])
+      : toResult('not shown', [answer], SHOW_EFFECTS);
+  }
+  const result = effects > 1 ? toResult('fail', [answer], FORGETS_IDS) : toResult('pass', [answer]);
+  return withEffects(result, effects);
 }
 
 /** Sends the same event many times at the same time: an endpoint that checks and then inserts runs it more than once. */
@@ -378,7 +539,7 @@ const NOT_RUN_YET =
 /** A genuine delivery with a 2xx answer must have had its effect, as far as `--effects` counts. */
 export async function judgeEffect(
   endpoint: TestedEndpoint,
-  { id, answer }: { readonly id: string; readonly answer: EndpointAnswer },
+  { id, answer }: { readonly id: string; readonly answer: TestedAnswer },
 ): Promise<CheckResult> {
   const queued = isQueued(answer);
   const effects = await countEffects(endpoint, { id, queued });
@@ -466,6 +627,8 @@ async function judgeAcknowledged(
   const effects = await countEffects(endpoint, { id, queued });
   if (effects) return withEffects(toResult('pass', [answer]), effects);
   if (queued) return toResult('not shown', [answer], FAILS_LATER);
+  // The reply says that the handler ended before the answer, so a failure would have come before it as well.
+  if (effects === undefined && outcomeOf(answer) === 'handled') return toResult('pass', [answer]);
   return effects === 0
     ? withEffects(toResult('fail', [answer], ACK_BEFORE_WORK), effects)
     : toResult('not shown', [answer], LET_IT_FAIL);

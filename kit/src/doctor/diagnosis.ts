@@ -8,15 +8,28 @@ import {
   isDelivered,
   isSignatureRefused,
   statusOf,
-} from '../io/delivery.js';
+} from '../io/answer.js';
 import { toPlain } from '../io/output.js';
 import { nameEndpoint } from '../io/place.js';
-import { type CheckResult, judgeDelivery, judgeEffect } from './checks.js';
-import { type SendOptions, type TestEvent, type TestedEndpoint, toBody } from './endpoint.js';
+import {
+  type CheckResult,
+  explainStatus,
+  judgeDelivery,
+  judgeEffect,
+  quoteReply,
+  UNKNOWN_FIELDS,
+} from './checks.js';
+import {
+  type SendOptions,
+  type TestEvent,
+  type TestedAnswer,
+  type TestedEndpoint,
+  toBody,
+} from './endpoint.js';
 
 /** The result of a genuine delivery, and whether other checks can still show something. */
 export interface GenuineResult extends CheckResult {
-  readonly answer: EndpointAnswer;
+  readonly answer: TestedAnswer;
   /** Whether the refusal of a forgery shows something, which it does not if genuine deliveries are refused as well. */
   readonly comparable: boolean;
 }
@@ -37,9 +50,14 @@ export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Pr
     delivery.verdict === 'pass' ? await judgeEffect(endpoint, { id: event.id, answer }) : delivery;
   const unexplained = result.verdict === 'fail' && result.fix === undefined;
   const fix = unexplained ? await findFix(endpoint, answer, secret) : result.fix;
-  const status = statusOf(answer);
-  const comparable = (status >= 200 && status < 300) || status >= 500;
-  return { ...result, fix, answer, comparable };
+  return { ...result, fix, answer, comparable: await isComparable(endpoint, answer) };
+}
+
+/** An endpoint that fails on genuine deliveries must refuse forged ones before its handler fails. */
+async function isComparable(endpoint: TestedEndpoint, answer: TestedAnswer): Promise<boolean> {
+  if (isDelivered(answer)) return true;
+  if (statusOf(answer) < 500 || explainStatus(answer) !== undefined) return false;
+  return isSignatureRefused(await endpoint.sendForged(toBody(endpoint.event('diagnosis'))));
 }
 
 /** The fix when the genuine delivery found no connection, or lost it. */
@@ -53,14 +71,12 @@ const NEVER_ANSWERS =
   'It answers no POST in that time, whether it is genuine or forged. If it is slow to answer, pass a longer --timeout. If not, it may wait for a body that a body parser before the receiver has consumed, or forget to answer: mount the receiver before the parser, and see its log.';
 const ANOTHER_SECRET =
   'It has another secret than this one: a signature of the same form, in the same header, over the same bytes does not match. Set both sides to the same secret.';
-const SEE_LOG =
-  'It fails on a genuine delivery: see its log; pass a payload that its handler accepts with --payload FILE.';
-
 /** The fix for codes of a stablehooks receiver that the test event itself can cause. */
 const EVENT_FIXES: Readonly<Record<string, string>> = {
   ERR_BODY_TOO_LARGE:
     'Its maxBodyBytes is smaller than the test event: raise it, or pass a smaller --payload.',
-  ERR_PAYLOAD_INVALID: 'The test payload does not match its schema: pass one that does with --payload FILE.',
+  ERR_PAYLOAD_INVALID:
+    'The example payload does not match its schema: pass a payload that does with --payload FILE.',
   ERR_HANDLER_FAILED:
     'Its handler threw on the test payload: see its log, or pass a payload that the handler accepts with --payload FILE.',
 };
@@ -74,26 +90,34 @@ const UNCLEAR_FIXES: Readonly<Record<string, (endpoint: TestedEndpoint) => strin
   ERR_SIGNATURE_MISMATCH: () => ANOTHER_SECRET,
 };
 
-async function findFix(endpoint: TestedEndpoint, answer: EndpointAnswer, secret: string): Promise<string> {
+async function findFix(endpoint: TestedEndpoint, answer: TestedAnswer, secret: string): Promise<string> {
   if (answer.kind === 'unreachable') return adviceOf(answer.reason);
   if (answer.kind !== 'reply') return explainSilence(endpoint);
   if (isRedirect(answer)) return explainRedirect(endpoint, answer);
-  const known = fixOf(answer.code);
+  const isPayloadRefused = answer.code === 'ERR_PAYLOAD_INVALID';
+  const known = (isPayloadRefused ? undefined : fixOf(answer.code)) ?? explainStatus(answer);
   if (known !== undefined) return known;
   if (isAbsent(answer)) return findPaths(endpoint);
 
   const event = endpoint.event('diagnosis');
-  for (const { options, fix } of listDifferences(endpoint, event, secret)) {
-    if (isDelivered(await endpoint.send(toBody(event), options))) return fix;
+  const mayFail = answer.status >= 500;
+  const differences = mayFail ? [UNPARSED, withoutMarks(event)] : listDifferences(endpoint, event, secret);
+  for (const { body = toBody(event), options, fix } of differences) {
+    if (!isDelivered(await endpoint.send(body, options))) continue;
+    // An endpoint that fails now and then accepts any of them. Then the difference is not the reason.
+    if (!isDelivered(await endpoint.send(toBody(endpoint.event('confirmation'))))) return fix;
+    return `It refused a genuine delivery (${answer.status}) and accepted a later one of the same form. ${quoteReply(answer)} See its log.`;
+  }
+  if (isPayloadRefused) return fixOf(answer.code) ?? '';
+  if (mayFail) {
+    return `It fails on a genuine delivery (${answer.status}). ${quoteReply(answer)} See its log, or pass a payload that its handler accepts with --payload FILE.`;
   }
   if (await isBodyChanged(endpoint)) {
     return 'The body is changed before it is verified: the signature of an empty object is accepted, and the signature of an event is not. Let proxies pass the body on byte for byte, and verify the raw bytes.';
   }
   const unclear = answer.code === undefined ? undefined : UNCLEAR_FIXES[answer.code];
   if (unclear !== undefined) return unclear(endpoint);
-  return answer.status < 500
-    ? `It refuses a genuine delivery, and its reply does not say why: it has another secret, reads another header than ${endpoint.header} (--header), or does not verify the raw bytes.`
-    : SEE_LOG;
+  return `It refuses a genuine delivery (${answer.status}), and every other form of its signature. ${quoteReply(answer)} Compare the secret, and the header (--header ${endpoint.header}).`;
 }
 
 /** The fix for codes with one cause. */
@@ -201,15 +225,26 @@ const JSON_FORMS: readonly (readonly [form: string, indent: string])[] = [
   ['indented by tabs', '\t'],
 ];
 
-/** Deliveries that differ in one thing, and the fix if the endpoint accepts one. */
-function listDifferences(
-  endpoint: TestedEndpoint,
-  event: TestEvent,
-  secret: string,
-): readonly { readonly options: SendOptions; readonly fix: string }[] {
+/** A delivery that differs in one thing, and the fix if the endpoint accepts it. */
+interface Difference {
+  readonly options?: SendOptions;
+  /** @default the body of the event */
+  readonly body?: Uint8Array;
+  readonly fix: string;
+}
+
+const UNPARSED: Difference = { options: { contentType: 'application/octet-stream' }, fix: PARSER };
+
+/** The event without the fields that mark a test. */
+function withoutMarks(event: TestEvent): Difference {
+  const { test: _, doctor: __, ...payload } = event.payload;
+  return { body: toBody({ ...event, payload }), fix: UNKNOWN_FIELDS };
+}
+
+function listDifferences(endpoint: TestedEndpoint, event: TestEvent, secret: string): readonly Difference[] {
   const others = listSecrets(new TextEncoder().encode(secret), 1).filter(({ changes }) => changes.length > 0);
   return [
-    { options: { contentType: 'application/octet-stream' }, fix: PARSER },
+    UNPARSED,
     ...SIGNATURE_ENCODINGS.map((encoding) => ({
       options: { encoding },
       fix: `It accepts the signature as ${encoding} only. Compare the decoded bytes, not the strings, or pass the encoding that the service uses (--encoding).`,
@@ -232,5 +267,6 @@ function listDifferences(
         fix: `The body is changed before it is verified: it arrives as JSON that is ${form}. Let proxies pass the body on byte for byte, and verify the raw bytes.`,
       })),
     ),
+    withoutMarks(event),
   ];
 }

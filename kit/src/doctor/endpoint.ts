@@ -1,7 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { type SignatureEncoding, sign } from 'stablehooks';
-import { type DeliveryRequest, deliver, describeAnswer, type EndpointAnswer } from '../io/delivery.js';
+import { type EventType, SIGNATURE_ENCODINGS, type SignatureEncoding, sign } from 'stablehooks';
+import { exampleEvent } from 'stablehooks/testing';
+import { describeAnswer, type EndpointAnswer } from '../io/answer.js';
+import { type DeliveryRequest, deliver } from '../io/deliver.js';
 import { unreachableError, usageError } from '../io/errors.js';
+import { toPlain } from '../io/output.js';
 import type { Settings } from '../io/settings.js';
 
 /** An event whose payload marks it as a test. */
@@ -14,7 +17,7 @@ export interface TestEvent {
 
 /** The differences of a delivery from a genuine one. */
 export interface SendOptions
-  extends Pick<DeliveryRequest, 'method' | 'cutAtBytes' | 'pauseMs'>,
+  extends Pick<DeliveryRequest, 'method' | 'cutAtBytes' | 'pauseMs' | 'chunked'>,
     Partial<Pick<DeliveryRequest, 'timeoutMs'>> {
   /** The signed bytes. @default the sent body */
   readonly signed?: Uint8Array | undefined;
@@ -28,29 +31,47 @@ export interface SendOptions
   readonly prefix?: string | undefined;
   /** Omits the header. @default false */
   readonly unsigned?: boolean | undefined;
+  /** Changes the right value of the header. @default unchanged */
+  readonly changeSignature?: ((signature: string) => string) | undefined;
   /** @default 'application/json' */
   readonly contentType?: string | undefined;
 }
 
+/** The answer of the endpoint under test. */
+export type TestedAnswer = EndpointAnswer & {
+  /** The start of the reply on one line, without the secret. */
+  readonly words: string;
+  /** Whether the reply asks for credentials (`WWW-Authenticate`), as a log-in in front of an app does. */
+  readonly asksToLogIn: boolean;
+};
+
+/** The texts that a reply must not contain. */
+export type Leak = 'the secret' | 'the expected signature';
+
 /** The endpoint under test. */
 export interface TestedEndpoint {
   readonly url: string;
+  /** When the test began, by `performance.now()`. */
+  readonly startedAt: number;
+  /** The forbidden texts that the replies so far contained. */
+  readonly leaks: ReadonlySet<Leak>;
   /** The name of the header that carries the signature. */
   readonly header: string;
   readonly timeoutMs: number;
   /** The size of a body that must be refused, in bytes. */
   readonly oversizeBytes: number;
-  /** Creates an event for a check; `payload` is added to the fields that mark a test. */
+  /** The event of a check, the same at each call; `payload` is added to it. */
   event(
     check: string,
     changes?: {
       readonly type?: string | undefined;
+      readonly created_at?: string | undefined;
       readonly payload?: TestEvent['payload'] | undefined;
     },
   ): TestEvent;
-  send(body: Uint8Array, options?: SendOptions): Promise<EndpointAnswer>;
+  send(body: Uint8Array, options?: SendOptions): Promise<TestedAnswer>;
   /** Sends a delivery with the signature of another secret. */
-  sendForged(body: Uint8Array, options?: SendOptions): Promise<EndpointAnswer>;
+  sendForged(body: Uint8Array, options?: SendOptions): Promise<TestedAnswer>;
   /** Posts an empty JSON object without a signature to another path of the same host. */
   probe(path: string): Promise<EndpointAnswer>;
   /**
@@ -61,50 +82,95 @@ export interface TestedEndpoint {
   effects(id: string): Promise<number | undefined>;
 }
 
-interface EndpointOptions {
+/** How to reach the endpoint, and what to send. */
+export interface EndpointOptions {
   readonly url: string;
   readonly secret: string;
   readonly signature: Settings['signature'];
-  readonly type: string;
-  readonly payload: TestEvent['payload'];
+  readonly type: EventType;
+  /** @default the example of the type, with an id of its own in each event */
+  readonly payload?: TestEvent['payload'] | undefined;
   readonly timeoutMs: number;
   readonly oversizeBytes: number;
-  readonly effectsUrl: string | undefined;
+  readonly effectsUrl?: string | undefined;
   readonly signal: AbortSignal;
 }
 
 const OTHER_SECRET = new TextEncoder().encode('not the secret of this endpoint');
 
-export function createTestedEndpoint(options: EndpointOptions): TestedEndpoint {
-  const { url, secret, signature, timeoutMs, oversizeBytes, effectsUrl, signal } = options;
-  const run = randomBytes(4).toString('hex');
+/** Shorter secrets occur as parts of ordinary words. */
+const MIN_SECRET_LENGTH = 6;
 
-  async function headersOf(body: Uint8Array, send: SendOptions): Promise<Readonly<Record<string, string>>> {
-    const { signed = body, unsigned, header = signature.header, contentType = 'application/json' } = send;
-    const value = await sign(signed, {
+/** How much of a reply is shown. */
+const MAX_WORDS = 160;
+
+export function createTestedEndpoint(options: EndpointOptions): TestedEndpoint {
+  const { url, secret, signature, type, timeoutMs, oversizeBytes, effectsUrl, signal } = options;
+  const run = randomBytes(4).toString('hex');
+  const createdAt = new Date().toISOString();
+  const leaks = new Set<Leak>();
+
+  async function signatureOf(body: Uint8Array, send: SendOptions): Promise<string | undefined> {
+    if (send.unsigned) return undefined;
+    const value = await sign(send.signed ?? body, {
       secret: send.secret ?? secret,
       encoding: send.encoding ?? signature.encoding,
       prefix: send.prefix ?? signature.prefix,
     });
-    return { 'content-type': contentType, ...(!unsigned && { [header]: value }) };
+    return send.changeSignature?.(value) ?? value;
+  }
+
+  /** Notes a secret in the reply, and a right signature that the request did not have. */
+  async function noteLeaks(reply: string, body: Uint8Array, sent = ''): Promise<void> {
+    if (secret.length >= MIN_SECRET_LENGTH && reply.includes(secret)) leaks.add('the secret');
+    for (const encoding of SIGNATURE_ENCODINGS) {
+      const expected = await sign(body, { secret, encoding });
+      if (reply.includes(expected) && !sent.includes(expected)) leaks.add('the expected signature');
+    }
   }
 
   const send: TestedEndpoint['send'] = async (body, options = {}) => {
-    const headers = await headersOf(body, options);
-    const { answer } = await deliver(url, { timeoutMs, ...options, headers, body, signal });
-    return answer;
+    const { header = signature.header, contentType = 'application/json' } = options;
+    const value = await signatureOf(body, options);
+    const headers = { 'content-type': contentType, ...(value !== undefined && { [header]: value }) };
+    const { answer, reply } = await deliver(url, { timeoutMs, ...options, headers, body, signal });
+    const text = String(reply?.body ?? '');
+    await noteLeaks(`${JSON.stringify(reply?.headers)}${text}`, body, value);
+    const shown = answer.kind === 'reply' && answer.isPage ? text.replaceAll(/<[^>]*>/g, ' ') : text;
+    return {
+      ...answer,
+      words: toPlain(shown.replaceAll(secret, '[redacted]').replaceAll(/\s+/g, ' ').trim()).slice(
+        0,
+        MAX_WORDS,
+      ),
+      asksToLogIn: reply?.headers['www-authenticate'] !== undefined,
+    };
   };
+
+  /** The example is small money with an id of its own, because an app can refuse a second movement of the same id. */
+  const examplePayload = (check: string) => ({
+    ...exampleEvent(type).payload,
+    [`${type.split('.')[0]}_id`]: `doctor_${run}_${check}`,
+    amount: '0.01',
+  });
 
   return {
     url,
+    startedAt: performance.now(),
+    leaks,
     header: signature.header,
     timeoutMs,
     oversizeBytes,
-    event: (check, { type = options.type, payload } = {}) => ({
+    event: (check, changes = {}) => ({
       id: `evt_doctor_${run}_${check}`,
-      type,
-      created_at: new Date().toISOString(),
-      payload: { ...options.payload, ...payload, test: true, doctor: check },
+      type: changes.type ?? type,
+      created_at: changes.created_at ?? createdAt,
+      payload: {
+        ...(options.payload ?? examplePayload(check)),
+        ...changes.payload,
+        test: true,
+        doctor: check,
+      },
     }),
     send,
     sendForged: (body, options) => send(body, { ...options, secret: OTHER_SECRET }),
@@ -151,6 +217,6 @@ function readCount(text: string): number {
 }
 
 /** The event as compact JSON. */
-export function toBody(event: TestEvent): Uint8Array {
+export function toBody(event: object): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(event));
 }

@@ -1,8 +1,6 @@
 import { type Printer, toPlain, wrapWords } from '../io/output.js';
-import type { Check, CheckResult } from './checks.js';
-
-/** The result of a check, and the expectation. */
-type Row = CheckResult & Pick<Check, 'name' | 'expected'>;
+import type { CheckResult } from './checks.js';
+import type { Row } from './examination.js';
 
 /** Prints each check as soon as its result is known. */
 export interface Report {

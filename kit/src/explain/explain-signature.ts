@@ -1,4 +1,4 @@
-import { timingSafeEqual, webcrypto } from 'node:crypto';
+import { timingSafeEqual } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type SignatureFormat, sign } from 'stablehooks';
 import { BODY_CHANGE_COUNT, eachChangedBody, listBodies, listMacs, listSecrets } from './known-changes.js';
@@ -61,7 +61,9 @@ export async function explainSignature(
   let tried = 0;
   let turnEnds = performance.now() + TURN_MS;
   let best: readonly Change[] | undefined;
-  for await (const { candidate, mac } of withMacs(candidates)) {
+  for (const candidate of candidates) {
+    const { body: signed, secret: key } = candidate;
+    const mac = Buffer.from(await sign(signed.value, { secret: key.value }), 'hex');
     tried += 1;
     onTried(tried, total);
     if (performance.now() > turnEnds) {
@@ -138,31 +140,6 @@ function* eachWithOneChange(
   for (const changed of eachChangedBody(body)) yield { body: changed, secret };
   for (const changed of secrets) yield { body: own, secret: changed };
 }
-
-/** How many large bodies are hashed at the same time. Each is in memory meanwhile. */
-const MAX_CONCURRENT = 3;
-
-/** Computes the MAC of each candidate, in order. */
-async function* withMacs(candidates: Iterable<Candidate>) {
-  const running: Promise<{ readonly candidate: Candidate; readonly mac: Uint8Array }>[] = [];
-  for (const candidate of candidates) {
-    const { body, secret } = candidate;
-    if (body.value.length <= MAX_PAIRED_BYTES) {
-      // A small body is hashed here, because starting a thread for it takes longer.
-      yield { candidate, mac: Buffer.from(await sign(body.value, { secret: secret.value }), 'hex') };
-      continue;
-    }
-    const key = await webcrypto.subtle.importKey('raw', secret.value, HMAC, false, ['sign']);
-    // Another thread computes the MAC while this one creates the next body.
-    const mac = webcrypto.subtle.sign(HMAC, key, body.value).then((bytes) => new Uint8Array(bytes));
-    running.push(mac.then((value) => ({ candidate, mac: value })));
-    const first = running.length < MAX_CONCURRENT ? undefined : running.shift();
-    if (first !== undefined) yield await first;
-  }
-  for (const one of running) yield await one;
-}
-
-const HMAC = { name: 'HMAC', hash: 'SHA-256' } as const;
 
 function toOther({ name, body }: { readonly name: string; readonly body: Uint8Array }): Variant<Uint8Array> {
   return {

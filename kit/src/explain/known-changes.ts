@@ -57,21 +57,18 @@ const BODY_CHANGES = [
   ...toChanges<Uint8Array>(
     { part: 'body', fix: `A body parser or a proxy parsed the body and serialized it again. ${RAW}` },
     {
-      'its JSON was serialized again, and was compact': (body) => restyle(body, COMPACT),
-      'its JSON was serialized again, and was indented by 2': (body) => restyle(body, { indent: '  ' }),
-      'its JSON was serialized again, and was indented by 4': (body) =>
-        ifSmall(body, () => restyle(body, { indent: '    ' })),
-      'its JSON was serialized again, and was indented by tabs': (body) =>
-        ifSmall(body, () => restyle(body, { indent: '\t' })),
+      'its JSON was serialized again, and was compact': restyle(),
+      'its JSON was serialized again, and was indented by 2': restyle('  '),
+      'its JSON was serialized again, and was indented by 4': restyle('    '),
+      'its JSON was serialized again, and was indented by tabs': restyle('\t'),
       'its JSON was serialized again, and had a space after each comma and colon': (body) =>
-        restyle(body, SPACED),
-      'its JSON was serialized again, and had sorted keys': (body) =>
-        ifSmall(body, () => reserialize(body, writeSorted)),
+        reserialize(body, (value) => writeAscii(writeSpaced(value))),
+      'its JSON was serialized again, and had sorted keys': (body) => reserialize(body, writeSorted),
       'its \\u escapes were decoded': (body) => rewrite(body, writeAscii),
       'its slashes lost their escapes': (body) =>
         rewrite(body, (text) => text.replaceAll(/(?<!\\)\//g, '\\/')),
       'it was wrapped into a JSON string': (body) =>
-        ROLES[body[0] ?? 0] === QUOTE
+        body[0] === 0x22
           ? reserialize(body, (value) => (typeof value === 'string' ? value : undefined))
           : undefined,
       'it was read as Latin-1 and written as UTF-8': toLatin1,
@@ -179,105 +176,17 @@ function writeAscii(json: string): string {
   );
 }
 
-/** The white space of JSON. */
-interface JsonStyle {
-  /** The indentation of one level; without it, everything is on one line. */
-  readonly indent?: string;
-  /** Whether a space follows each comma and colon on one line. */
-  readonly spaced?: boolean;
+/** Serializes JSON again with this indentation. */
+function restyle(indent?: string): (body: Uint8Array) => Uint8Array | undefined {
+  return (body) => reserialize(body, (value) => JSON.stringify(value, null, indent));
 }
 
-const COMPACT: JsonStyle = {};
-/** The default style of Python's `json.dumps`, which also escapes non-ASCII characters. */
-const SPACED: JsonStyle = { spaced: true };
-
-/** Larger bodies are not parsed, which would take seconds: only the likeliest changes of their white space are tried. */
-const MAX_PARSED_BYTES = 1_048_576;
-
-function ifSmall(body: Uint8Array, change: () => Uint8Array | undefined): Uint8Array | undefined {
-  return body.length > MAX_PARSED_BYTES ? undefined : change();
-}
-
-/** Serializes JSON again in a style; `undefined` unless it is an object or an array. */
-function restyle(body: Uint8Array, style: JsonStyle): Uint8Array | undefined {
-  if (body.length > MAX_PARSED_BYTES) return changeWhiteSpace(body, style);
-  if (style.spaced) {
-    const ascii = reserialize(body, (value) => writeAscii(JSON.stringify(value)));
-    return ascii && changeWhiteSpace(ascii, style);
-  }
-  return reserialize(body, (value) => JSON.stringify(value, null, style.indent));
-}
-
-/** Indentation can multiply the size of deeply nested JSON. Larger growth is not tried. */
-const MAX_GROWTH = 4;
-
-/**
- * Changes the white space of JSON to a style without parsing it, so neither size nor depth matters. `undefined` unless it is
- * an object or an array, or if it would become too large. Invalid JSON stays invalid.
- */
-function changeWhiteSpace(
-  json: Uint8Array,
-  { indent = '', spaced = false }: JsonStyle,
-): Uint8Array | undefined {
-  const first = json.find((byte) => ROLES[byte] !== WHITE_SPACE) ?? 0;
-  if (ROLES[first] !== OPEN) return undefined;
-  const multiline = indent !== '';
-  const filler = indent.charCodeAt(0);
-  const out = new Uint8Array(json.length * MAX_GROWTH + 64);
-  let length = 0;
-  let depth = 0;
-  let before: number = COMMA;
-  for (let at = 0; at < json.length; at++) {
-    const byte = json[at] ?? 0;
-    const role = ROLES[byte] ?? OTHER;
-    if (role === WHITE_SPACE) continue;
-    // At most a line break with its indentation, and a space, are added per byte.
-    if (length + depth * indent.length + 3 > out.length) return undefined;
-    if (role === CLOSE) depth = Math.max(0, depth - 1);
-    // An empty object or array stays on one line.
-    const breaks = before === COMMA || (before === OPEN) !== (role === CLOSE);
-    if (multiline && breaks && length > 0) {
-      out[length++] = LF;
-      for (let left = depth * indent.length; left > 0; left--) out[length++] = filler;
-    }
-    if (role === OPEN) depth += 1;
-    out[length++] = byte;
-    if (role === QUOTE) {
-      const end = endOfString(json, at);
-      if (length + end - at > out.length) return undefined;
-      while (at < end) {
-        at += 1;
-        out[length++] = json[at] ?? 0;
-      }
-    } else if ((role === COMMA && spaced) || (role === COLON && (spaced || multiline))) out[length++] = SPACE;
-    before = role;
-  }
-  return out.subarray(0, length);
-}
-
-const [SPACE, LF, BACKSLASH] = [0x20, 0x0a, 0x5c] as const;
-
-/** The role of a byte in JSON, outside of strings. */
-const [OTHER, WHITE_SPACE, OPEN, CLOSE, QUOTE, COMMA, COLON] = [0, 1, 2, 3, 4, 5, 6] as const;
-
-/** The role of each byte. A table is much faster than comparisons. */
-const ROLES = new Uint8Array(256);
-for (const [role, characters] of [
-  [WHITE_SPACE, ' \n\r\t'],
-  [OPEN, '{['],
-  [CLOSE, '}]'],
-  [QUOTE, '"'],
-  [COMMA, ','],
-  [COLON, ':'],
-] as const) {
-  for (const character of characters) ROLES[character.charCodeAt(0)] = role;
-}
-
-/** The end of the string that begins at a quote. */
-function endOfString(json: Uint8Array, start: number): number {
-  let at = start + 1;
-  while (at < json.length && json[at] !== 0x22) at += json[at] === BACKSLASH ? 2 : 1;
-  return Math.min(at, json.length - 1);
+/** JSON in the default style of Python's `json.dumps`, which also escapes non-ASCII characters. */
+function writeSpaced(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(writeSpaced).join(', ')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  const fields = Object.entries(value).map(([key, field]) => `${JSON.stringify(key)}: ${writeSpaced(field)}`);
+  return `{${fields.join(', ')}}`;
 }
 
 /** Compact JSON with sorted keys, as Go's maps and canonical JSON have them. */

@@ -82,6 +82,10 @@ const REPLIES: Readonly<Record<string, Finding>> = {
     what: 'The handler did not end in time.',
     fix: 'Make it faster, raise handlerTimeoutMs, or enqueue the work.',
   },
+  ERR_HANDLER_LATER: {
+    what: 'The handler asked for a later attempt, and the inbox of the endpoint is not durable.',
+    fix: 'Send it again after the Retry-After of the answer, or give the endpoint a durable inbox, which runs it by itself.',
+  },
   ERR_EVENT_BUSY: { what: 'Another attempt at this event was running.', fix: null },
   ERR_EVENT_NOT_DUE: {
     what: 'The event failed before and waits for its retry time, so nothing ran.',

@@ -1,11 +1,13 @@
 import { type SignatureFormat, sign } from 'stablehooks';
 import {
   type EndpointAnswer,
+  explainDelivered,
   faultOf,
   isDelivered,
   isSignatureRefused,
+  isWithoutEffect,
   type LOSSES,
-} from '../io/delivery.js';
+} from '../io/answer.js';
 import { connectionFailure } from './connection.js';
 import { explainSignature } from './explain-signature.js';
 import { type Finding, findingOf } from './replies.js';
@@ -147,6 +149,7 @@ function describeReply(answer: Reply): Finding {
   // A receiver answers with an outcome under 2xx, and with a code under any other status.
   const known = findingOf(isDelivered(answer) ? outcome : code) ?? STATUSES[status];
   if (known !== undefined) return known;
+  if (isWithoutEffect(answer)) return { what: `The endpoint ${explainDelivered(answer)}`, fix: null };
   if (isDelivered(answer)) return { what: `The endpoint accepted it (${status}).`, fix: null };
   if (status >= 300 && status < 400) {
     return {

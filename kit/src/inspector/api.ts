@@ -1,10 +1,24 @@
 /** The requests and answers of the page, shared with the server. */
-import type { InboxCount, InboxRecord, InboxState } from 'stablehooks';
+import type { InboxState, InboxStep } from 'stablehooks';
 import type { Gap } from 'stablehooks/catch-up';
-import type { Account, Endpoint, Faults, FaultsInput, Movement } from '../sandbox/index.js';
+import type {
+  Account,
+  Endpoint,
+  Faults,
+  FaultsInput,
+  LimitsInput,
+  Movement,
+  WalletInput,
+} from '../sandbox/index.js';
 
 /** The views of the page. A source has some of them. */
-export type View = 'deliveries' | 'inbox' | 'coverage' | 'service';
+export type View = 'overview' | 'events' | 'coverage' | 'sandbox';
+
+/** Which events of an inbox an action is about. With `dryRun` it changes nothing, and answers what it would do. */
+export interface Selected {
+  readonly filter: EventFilter & { readonly ids?: readonly string[] | undefined };
+  readonly dryRun?: boolean | undefined;
+}
 
 /** The input of each action: `POST api/actions/<name>` with this as JSON. */
 export interface ActionInputs {
@@ -14,36 +28,62 @@ export interface ActionInputs {
     readonly url?: string | undefined;
     readonly body?: string | undefined;
   };
-  /** Makes a dead or failed event due now. */
-  readonly requeue: { readonly id: string };
-  /** Runs an event now. */
-  readonly run: { readonly id: string };
-  /** Removes the JSON of events that have been done for so long. */
-  readonly prune: { readonly olderThanMs: number };
+  /** Makes dead and failed events due now, at most 10,000. */
+  readonly requeue: Selected;
+  /** Runs events now, one after the other, at most 100. */
+  readonly run: Selected;
+  /** Ends events that must not run, at most 10,000. */
+  readonly discard: Selected & { readonly by: string; readonly reason: string };
   readonly 'acknowledge-gap': { readonly id: string; readonly by: string; readonly reason: string };
   /** Fires an event; an example payload of the type by default. */
   readonly fire: { readonly type: string; readonly payload?: Readonly<Record<string, unknown>> | undefined };
   readonly 'set-faults': FaultsInput;
   readonly 'clear-faults': Readonly<Record<string, never>>;
   readonly 'advance-clock': { readonly ms: number };
+  readonly 'create-wallet': WalletInput;
+  readonly 'set-limits': LimitsInput & { readonly id: string };
+  /** Begins a movement; `send` is a transfer out of a wallet, under its limits. */
+  readonly move:
+    | { readonly kind: 'accept' | 'transfer' | 'redeem'; readonly amount: string }
+    | { readonly kind: 'send'; readonly amount: string; readonly walletId: string; readonly to: string };
+  readonly 'add-endpoint': { readonly url: string };
+  readonly 'remove-endpoint': { readonly id: string };
 }
 
 export type ActionName = keyof ActionInputs;
 
+/** The result of an action on events, or of its dry run. */
+export interface SelectedResult {
+  /** How many events meet the filter. */
+  readonly matched: number;
+  /** How many of them the action can change, by their state. */
+  readonly eligible: number;
+  /** How many it changed or ran; 0 after a dry run. */
+  readonly changed: number;
+  /** How runs ended, such as `{ handled: 3 }`; `error` for a run that threw. */
+  readonly outcomes: Readonly<Record<string, number>>;
+  /** The ids of the first events that it can change. */
+  readonly sample: readonly string[];
+}
+
 /** The answer to each action. */
 export interface ActionResults {
-  /** The id of the new attempt. */
-  readonly resend: { readonly id: string };
-  readonly requeue: Readonly<Record<string, never>>;
-  /** The outcome, such as `handled`. */
-  readonly run: { readonly outcome: string };
-  readonly prune: { readonly pruned: number };
+  /** The new attempt. */
+  readonly resend: AttemptRow;
+  readonly requeue: SelectedResult;
+  readonly run: SelectedResult;
+  readonly discard: SelectedResult;
   readonly 'acknowledge-gap': { readonly done: boolean };
   /** The id of the event. */
   readonly fire: { readonly id: string };
   readonly 'set-faults': Faults;
   readonly 'clear-faults': Faults;
   readonly 'advance-clock': { readonly now: string };
+  readonly 'create-wallet': { readonly id: string };
+  readonly 'set-limits': { readonly id: string };
+  readonly move: { readonly id: string };
+  readonly 'add-endpoint': { readonly id: string };
+  readonly 'remove-endpoint': Readonly<Record<string, never>>;
 }
 
 /** Every refused or failed request. */
@@ -86,7 +126,7 @@ export const ATTEMPT_KINDS = [
  */
 export type AttemptKind = (typeof ATTEMPT_KINDS)[number];
 
-/** One attempt in the list of deliveries. Times are ISO 8601. */
+/** One attempt at a delivery. Times are ISO 8601. */
 export interface AttemptRow {
   /** Unique in this source. */
   readonly id: string;
@@ -106,32 +146,130 @@ export interface AttemptRow {
   readonly faults: readonly string[];
 }
 
-/** `GET api/deliveries?limit&before` with an {@link AttemptFilter}: newest first. */
-export interface AttemptPage {
-  readonly rows: readonly AttemptRow[];
-  /** Pass it as `before` for the next page; `null` at the end. */
-  readonly next: string | null;
+/** How a state or an attempt is shown. */
+export type Tone = 'good' | 'bad' | 'doubtful' | 'neutral';
+
+/** The state of an event: of an inbox, or without one the kind of its attempts. */
+export type EventState = InboxState | AttemptKind;
+
+/** An attempt at an event, by a delivery or by an inbox. Times are epoch ms. */
+export interface AttemptLine {
+  /** `null` for an attempt of an inbox, which has no bytes. */
+  readonly id: string | null;
+  readonly at: number;
+  readonly attempt: number;
+  readonly tone: Tone;
+  readonly result: string;
+  readonly endpoint: string | null;
+  readonly durationMs: number;
+  /** The injected faults of the sandbox. */
+  readonly faults: readonly string[];
 }
 
-/** The filter of attempts. `id` is a part of an id of an event or attempt, `text` of a body, in any case. */
-export interface AttemptFilter {
+/** One event. Times are epoch ms. */
+export interface EventRow {
+  readonly id: string;
+  readonly type: string;
+  readonly state: EventState;
+  readonly tone: Tone;
+  /** How it ended or stands, such as `Accepted on attempt 5`. */
+  readonly verdict: string;
+  readonly attempts: number;
+  /** When it was received, or first attempted. */
+  readonly at: number;
+  /** When it runs again, or its lease ends. */
+  readonly dueAt: number | null;
+  /** The ordering key. */
+  readonly key: string | null;
+  /** The newest attempts that have ended, oldest first: at most ten. */
+  readonly history: readonly AttemptLine[];
+}
+
+/** The filter of events: those that meet every condition. `id` is a part of an id, `text` of a body, in any case. */
+export interface EventFilter {
+  readonly state?: EventState | undefined;
   readonly type?: string | undefined;
-  readonly kind?: AttemptKind | undefined;
+  /** Received at this time or later, in epoch ms. */
+  readonly since?: number | undefined;
+  /** Received before this time, in epoch ms. */
+  readonly until?: number | undefined;
+  /** A part of the last error. */
+  readonly error?: string | undefined;
+  readonly key?: string | undefined;
   readonly id?: string | undefined;
   readonly text?: string | undefined;
 }
 
-/** `GET api/deliveries/stats` with an {@link AttemptFilter}: counts of all attempts that are kept, for the charts. */
-export interface AttemptStats {
-  /** Outcomes over time: the start of the first bucket in epoch ms, the width of each, and the counts by kind. */
-  readonly from: number;
-  readonly stepMs: number;
-  readonly kinds: Readonly<Record<AttemptKind, readonly number[]>>;
-  /** How many attempts took at most `boundsMs[i]` and more than the bound before; the last count has no bound. */
-  readonly latency: { readonly boundsMs: readonly number[]; readonly counts: readonly number[] };
-  readonly total: number;
-  /** The types that occur, for the filter. */
+/** `GET api/events?limit&after` with an {@link EventFilter}: newest first. */
+export interface EventPage {
+  readonly rows: readonly EventRow[];
+  /** Pass it as `after` for the next page; `null` at the end. */
+  readonly next: string | null;
+  /** How many events were read for `id` or `text`, which no inbox can look up; `null` if none had to be. */
+  readonly searched: number | null;
+}
+
+/** `GET api/events/counts` with an {@link EventFilter}, whose `state` makes no difference to `states`. */
+export interface EventCounts {
+  /** `null` while `id` or `text` is searched for in an inbox. */
+  readonly states: readonly { readonly state: EventState; readonly count: number }[] | null;
+  /** The types that are known. */
   readonly types: readonly string[];
+  /** Events over time, by the time of the first attempt; `null` in an inbox. */
+  readonly strip: {
+    readonly from: number;
+    readonly stepMs: number;
+    readonly good: readonly number[];
+    readonly bad: readonly number[];
+  } | null;
+}
+
+/** `GET api/events/:id` */
+export interface EventDetail extends EventRow {
+  /** The cause, and the fix. */
+  readonly explanation: AttemptVerdict;
+  /** How it first came; `null` without an inbox. */
+  readonly origin: string | null;
+  readonly traceparent: string | null;
+  /** The attempts at deliveries, oldest first. */
+  readonly deliveries: readonly AttemptLine[];
+  /** Whether `GET api/events/:id/body` has its JSON. */
+  readonly body: 'stored' | 'pruned' | 'none';
+  /** The steps of its handler, without their results. */
+  readonly steps: readonly StepRow[];
+  /** When it last changed; `null` without an inbox. */
+  readonly updatedAt: number | null;
+}
+
+/** A step of the handler of an event. */
+export interface StepRow extends Omit<InboxStep, 'result'> {
+  /** Whether it recorded a result; without one, its effect is unknown. */
+  readonly hasResult: boolean;
+}
+
+/** One check of the overview. */
+export interface OverviewCheck {
+  readonly name: string;
+  /** `doubtful` is healthy, and worth to be known. */
+  readonly tone: Tone;
+  readonly message: string;
+  readonly count: number | null;
+}
+
+/** `GET api/overview` */
+export interface OverviewReport {
+  readonly tone: Tone;
+  /** Whether all is well, as a sentence. */
+  readonly verdict: string;
+  /** Checks that need a person come first. */
+  readonly checks: readonly OverviewCheck[];
+  readonly states: readonly {
+    readonly state: EventState;
+    readonly count: number;
+    readonly oldest: number | null;
+  }[];
+  /** Epoch ms. */
+  readonly at: number;
 }
 
 /** A request or a response, byte for byte. */
@@ -148,7 +286,7 @@ export interface AttemptVerdict {
   readonly fix: string | null;
 }
 
-/** `GET api/deliveries/:id` */
+/** `GET api/attempts/:id` */
 export interface AttemptDetail extends AttemptRow {
   readonly request: Message & { readonly method: string; readonly url: string };
   readonly response:
@@ -160,74 +298,31 @@ export interface AttemptDetail extends AttemptRow {
   readonly signatureHeader: string;
 }
 
-/** `GET api/inbox/counts` */
-export type InboxCounts = readonly InboxCount[];
-
-/** One event in the inbox, without its payload. Times are epoch ms. */
-export interface InboxRow {
-  readonly id: string;
-  readonly type: string;
-  readonly state: InboxState;
-  readonly attempts: number;
-  readonly origin: string;
-  /** The ordering key, or `null`. */
-  readonly key: string | null;
-  readonly receivedAt: number;
-  readonly updatedAt: number;
-  readonly dueAt: number | null;
-  readonly lastError: string | null;
-}
-
-/** `GET api/inbox/events?state&order&limit&after` */
-export interface InboxPage {
-  readonly rows: readonly InboxRow[];
-  /** Pass it as `after` for the next page; `null` at the end. */
-  readonly next: string | null;
-}
-
-/** `GET api/inbox/events/:id`, and with `?payload=1` the JSON of the event. */
-export interface InboxDetail extends InboxRow {
-  readonly history: InboxRecord['history'];
-  /** The trace context that it was first recorded with, or `null`. */
-  readonly traceparent: string | null;
-  /** `null` unless it was requested, and once the event is pruned. */
-  readonly json: string | null;
-  readonly pruned: boolean;
-}
-
-/** A gap, with an id for the action and its sentence. */
+/** A gap, with an id for the action, its sentence, and the command that compares the books of its span. */
 export interface GapRow extends Gap {
   readonly id: string;
   readonly text: string;
+  readonly command: string;
 }
 
-/**
- * `GET api/coverage`. `POST api/coverage` with the header of actions begins to draw the picture again, and has the same
- * answer. Times are epoch ms.
- */
+/** `GET api/coverage`. Times are epoch ms. */
 export interface CoverageReport {
   readonly since: number | null;
   /** Every event created up to here is in the inbox, except in the gaps; `null` before the first poll. */
   readonly watermark: number | null;
+  /** Until when the list shows nothing that is missing, although its answer could be cut; `null` if it was proven. */
+  readonly unconfirmed: number | null;
   readonly gaps: readonly GapRow[];
+  readonly types: readonly string[];
   /** The result of the last poll, in sentences; `null` if this source does not poll, or before the first poll. */
   readonly lastPoll: {
     readonly at: number;
     readonly diagnosis: string;
     readonly problems: readonly string[];
   } | null;
-  /**
-   * The picture at `api/coverage.svg`. It is drawn from all events, which takes seconds in a large inbox. `read` of
-   * `total` events is the progress; `at` is when the inbox was read.
-   */
-  readonly picture:
-    | { readonly state: 'none' }
-    | { readonly state: 'drawing'; readonly read: number; readonly total: number }
-    | { readonly state: 'failed'; readonly why: string }
-    | { readonly state: 'ready'; readonly at: number };
 }
 
-/** `GET api/service` */
+/** `GET api/sandbox` */
 export interface ServiceReport {
   readonly wallets: readonly Account[];
   readonly movements: readonly Movement[];
@@ -241,8 +336,6 @@ export interface ServiceReport {
 
 /** `GET api/stream`: server-sent events, each with its `kind` as the event's name. */
 export type StreamEntry =
-  /** An attempt was made. */
-  | { readonly kind: 'attempt'; readonly row: AttemptRow }
   /** The data of a view has changed, and the page requests it again. */
   | { readonly kind: 'changed'; readonly view: View }
   /** The source has been unreadable since `since` (ISO 8601). */

@@ -1,82 +1,39 @@
-import { setImmediate } from 'node:timers/promises';
+import { EVENT_TYPES } from 'stablehooks';
 import { acknowledgeGap, describeGap, type Gap, listGaps } from 'stablehooks/catch-up';
-import { readCoverage, renderCoverage } from '../coverage-picture.js';
+import { toShellWord } from '../shell-word.js';
 import type { ActionInputs, CoverageReport } from './api.js';
-import { describeLoss } from './inbox-source.js';
 import type { InboxPart, LastReport } from './source.js';
 
-/** The coverage of an inbox, as the page shows it. */
-export interface Coverage {
-  report(): Promise<CoverageReport>;
-  /** Begins to draw the picture again in the background, unless it is being drawn. */
-  draw(): void;
-  /** The last picture as SVG; `undefined` before the first one. */
-  picture(): string | undefined;
-  /** Resolves to `false` when the gap is not open, or while another process polls. */
-  acknowledge(input: ActionInputs['acknowledge-gap']): Promise<boolean>;
-  /** Stops drawing. */
-  close(): void;
-}
-
-export function createCoverage({
+/** Reads the proven spans and the gaps of an inbox, which the page draws. */
+export async function readCoverage({
   operations,
   lastReport,
+  flag = 'env:DATABASE_URL',
   toAdvice = (message) => message,
-}: InboxPart): Coverage {
-  let picture: CoverageReport['picture'] = { state: 'none' };
-  let drawn: string | undefined;
-  let isClosed = false;
-
-  /** Reads all events and draws them. After each page of events, other work of the process can run. */
-  async function draw(): Promise<void> {
-    picture = { state: 'drawing', read: 0, total: 0 };
-    const now = Date.now();
-    try {
-      const total = (await operations.count()).reduce((sum, { count }) => sum + count, 0);
-      const data = await readCoverage(operations, {
-        now,
-        late: lastReport?.()?.report.ids.late,
-        async onRead(read) {
-          if (isClosed) throw new Error('The inspector is closed.');
-          // Events that arrive meanwhile are read as well.
-          picture = { state: 'drawing', read, total: Math.max(read, total) };
-          await setImmediate();
-        },
-      });
-      drawn = renderCoverage(data);
-      picture = { state: 'ready', at: now };
-    } catch (error) {
-      picture = { state: 'failed', why: describeLoss(error) };
-    }
-  }
-
+}: InboxPart): Promise<CoverageReport> {
+  const [state, gaps] = [await operations.pollState(), await listGaps(operations)];
   return {
-    async report() {
-      const [{ since, watermark }, gaps] = [await operations.pollState(), await listGaps(operations)];
-      return {
-        since,
-        watermark,
-        gaps: gaps.map((gap) => ({
-          ...gap,
-          id: toId(gap),
-          text: gap.state === 'open' ? toAdvice(describeGap(gap)) : describeGap(gap),
-        })),
-        lastPoll: toLastPoll(lastReport?.(), toAdvice),
-        picture,
-      };
-    },
-    draw() {
-      if (picture.state !== 'drawing') void draw();
-    },
-    picture: () => drawn,
-    async acknowledge({ id, by, reason }) {
-      const gap = (await listGaps(operations)).find((each) => each.state === 'open' && toId(each) === id);
-      return gap !== undefined && (await acknowledgeGap(operations, gap, { by, reason })) !== null;
-    },
-    close() {
-      isClosed = true;
-    },
+    since: state.since,
+    watermark: state.watermark,
+    unconfirmed: state.unconfirmed?.until ?? null,
+    gaps: gaps.map((gap) => ({
+      ...gap,
+      id: toId(gap),
+      text: gap.state === 'open' ? toAdvice(describeGap(gap)) : describeGap(gap),
+      command: `stablehooks reconcile --ledger ledger.csv --inbox ${toShellWord(flag)} --since ${gap.from} --until ${gap.until}`,
+    })),
+    types: [...EVENT_TYPES],
+    lastPoll: toLastPoll(lastReport?.(), toAdvice),
   };
+}
+
+/** Resolves to `false` when the gap is not open, or while another process polls. */
+export async function acknowledge(
+  { operations }: InboxPart,
+  { id, by, reason }: ActionInputs['acknowledge-gap'],
+): Promise<boolean> {
+  const gap = (await listGaps(operations)).find((each) => each.state === 'open' && toId(each) === id);
+  return gap !== undefined && (await acknowledgeGap(operations, gap, { by, reason })) !== null;
 }
 
 function toLastPoll(

@@ -1,14 +1,15 @@
 import type { UnknownEvent } from 'stablehooks';
 import { judgeAttempt } from '../explain/verdict.js';
-import { createSender, describeAnswer, type SentDelivery } from '../io/delivery.js';
+import { describeAnswer } from '../io/answer.js';
 import type { ForwardingAttempt } from '../io/forwarding.js';
+import { createSender, type SentDelivery } from '../io/sender.js';
 import type { Settings } from '../io/settings.js';
 import { KEPT_RESPONSE_BYTES } from '../sandbox/deliveries.js';
 import { resendInput } from '../sandbox/endpoints.js';
 import { Fifo } from '../sandbox/fifo.js';
 import { check, SandboxError } from '../sandbox/validation.js';
-import type { AttemptDetail, StreamEntry } from './api.js';
-import { createAttemptList, type KeptAttempt, toResult } from './attempt-list.js';
+import type { AttemptDetail, AttemptRow, StreamEntry } from './api.js';
+import { createAttemptEvents, type KeptAttempt, toResult } from './attempt-events.js';
 import type { DeliveriesPart, InspectorSource } from './source.js';
 
 /** The forwarded deliveries of a command, and its inbox, as the source of an inspector. */
@@ -44,7 +45,7 @@ export function createForwardingSource({ inbox, settings, timeoutMs }: Forwardin
   let bytes = 0;
   let count = 0;
 
-  function keep(made: Omit<NewAttempt, 'id'>): string {
+  function keep(made: Omit<NewAttempt, 'id'>): AttemptRow {
     count += 1;
     const kept = toKept({ id: `att_${count}`, ...made });
     attempts.push(kept);
@@ -53,17 +54,19 @@ export function createForwardingSource({ inbox, settings, timeoutMs }: Forwardin
       const oldest = attempts.shift();
       bytes -= oldest === undefined ? 0 : sizeOf(oldest);
     }
-    for (const listener of listeners) listener({ kind: 'attempt', row: kept.row });
-    return kept.row.id;
+    for (const listener of listeners) listener({ kind: 'changed', view: 'events' });
+    return kept.row;
   }
 
   const find = (id: string) => attempts.toArray().findLast(({ row }) => row.id === id);
 
   const deliveries: DeliveriesPart = {
-    ...createAttemptList(
-      () => attempts.toArray(),
-      (kept) => kept,
-    ),
+    ...createAttemptEvents({
+      attempts: () => attempts.toArray(),
+      toKept: (kept) => kept,
+      // The inbox says which events run again.
+      pending: () => new Set<string>(),
+    }),
     async find(id) {
       const kept = find(id);
       return kept && toDetail(kept, settings);
@@ -72,7 +75,7 @@ export function createForwardingSource({ inbox, settings, timeoutMs }: Forwardin
       const { url, body } = check(resendInput, change);
       const kept = find(id);
       if (kept === undefined) {
-        throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This attempt is no longer kept. Send a newer one.');
+        throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This attempt has been dropped. Send a newer one.');
       }
       const { event, sent } = kept;
       const sender = await createSender(url ?? sent.url, settings, timeoutMs);

@@ -2,7 +2,8 @@ import type { HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
 import { ConfigError, INBOX_STATES, type InboxRecord } from 'stablehooks';
 import * as z from 'zod/mini';
-import { toJsonText } from '../io/output.js';
+import type { SandboxOperations } from '../sandbox/index.js';
+import { readJsonBody } from '../sandbox/read-json-body.js';
 import { jsonObject, SandboxError } from '../sandbox/validation.js';
 import type { Access } from './access.js';
 import {
@@ -10,24 +11,26 @@ import {
   type ActionName,
   type ActionResults,
   ATTEMPT_KINDS,
-  type AttemptFilter,
-  type InboxDetail,
-  type InboxPage,
-  type InboxRow,
+  type EventDetail,
   type Problem,
   type Session,
   type View,
 } from './api.js';
-import { type Coverage, createCoverage } from './coverage.js';
+import { acknowledge, readCoverage } from './coverage.js';
+import { countEvents, explainRecord, listEvents, toRow } from './inbox-events.js';
 import { describeLoss } from './inbox-source.js';
+import { createOverview } from './overview.js';
 import { PAGE_HEADERS, readPageFile } from './page-files.js';
-import type { DeliveriesPart, InboxPart, InspectorSource, ServicePart } from './source.js';
+import { reportService, toClock } from './sandbox-source.js';
+import { applyToSelected, TooMany } from './selected-actions.js';
+import type { DeliveriesPart, InboxPart, InspectorSource } from './source.js';
 import { createStream } from './stream.js';
 
 /** Every action. */
 export const ACTION_NAMES: readonly ActionName[] = [
-  ...(['resend', 'requeue', 'run', 'prune', 'acknowledge-gap'] as const),
+  ...(['resend', 'requeue', 'run', 'discard', 'acknowledge-gap'] as const),
   ...(['fire', 'set-faults', 'clear-faults', 'advance-clock'] as const),
+  ...(['create-wallet', 'set-limits', 'move', 'add-endpoint', 'remove-endpoint'] as const),
 ];
 
 /** The parts of an inspector. */
@@ -55,8 +58,8 @@ const MAX_BODY_BYTES = 2 * 1_048_576;
 export function createHandler({ source, actions, access, basePath }: InspectorParts) {
   const stream = createStream();
   const unsubscribe = source.subscribe(stream.publish, stream.isRead);
-  const coverage = source.inbox && createCoverage(source.inbox);
-  const runs = createActions(source, coverage);
+  const overview = createOverview(source);
+  const runs = createActions(source);
   const session: Omit<Session, 'position' | 'actionToken'> = {
     name: source.name,
     views: viewsOf(source),
@@ -105,15 +108,19 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
     if (context.req.method === 'HEAD') throw new RequestRefused(405, 'Request the stream by GET.');
     return stream.respond(context.req.raw);
   });
-  if (source.deliveries) app.route('/api/deliveries', deliveryRoutes(source.deliveries));
-  if (source.inbox) app.route('/api/inbox', inboxRoutes(source.inbox));
-  if (coverage) app.route('/api', coverageRoutes(coverage));
-  if (source.service) app.route('/api/service', serviceRoutes(source.service));
+  app.get('/api/overview', async (context) =>
+    context.json(await ask(overview(context.req.query('fresh') === '1'))),
+  );
+  app.route('/api/events', eventRoutes(source));
+  if (source.deliveries) app.route('/api/attempts', attemptRoutes(source.deliveries));
+  const { inbox, service } = source;
+  if (inbox) app.get('/api/coverage', async (context) => context.json(await ask(readCoverage(inbox))));
+  if (service) app.get('/api/sandbox', (context) => context.json(reportService(service)));
   app.post('/api/actions/:name', async (context) => {
     const name = session.actions.find((each) => each === context.req.param('name'));
     const run = name && runs[name];
     if (run === undefined) throw new RequestRefused(403, 'This inspector does not allow this action.');
-    return context.json(await run(await readJson(context.req.raw)));
+    return context.json(await run(await readJsonBody(context.req.raw, MAX_BODY_BYTES)));
   });
   app.notFound(() => problem(404, 'There is nothing at this path.'));
   app.onError(toProblem);
@@ -128,83 +135,93 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
     },
     close(): void {
       unsubscribe();
-      coverage?.close();
       stream.close();
     },
   };
 }
 
-function viewsOf({ deliveries, inbox, service }: InspectorSource): readonly View[] {
+function viewsOf({ inbox, service }: InspectorSource): readonly View[] {
   return [
-    ...(deliveries ? (['deliveries'] as const) : []),
-    ...(inbox ? (['inbox', 'coverage'] as const) : []),
-    ...(service ? (['service'] as const) : []),
+    ...(['overview', 'events'] as const),
+    ...(inbox ? (['coverage'] as const) : []),
+    ...(service ? (['sandbox'] as const) : []),
   ];
 }
 
 const optional = z.optional(z.string());
-const limit = z._default(z.coerce.number().check(z.int(), z.minimum(1), z.maximum(500)), 100);
-const filterQuery = z.object({
-  type: optional,
-  kind: z.optional(z.enum(ATTEMPT_KINDS)),
-  id: optional,
-  text: optional,
+const time = z.optional(z.coerce.number().check(z.int(), z.minimum(0)));
+const filterShape = {
+  state: z.optional(z.enum([...INBOX_STATES, ...ATTEMPT_KINDS])),
+  ...{ type: optional, key: optional, error: optional, id: optional, text: optional },
+  ...{ since: time, until: time },
+};
+const filterQuery = z.object(filterShape);
+const pageQuery = z.object({
+  ...filterShape,
+  limit: z._default(z.coerce.number().check(z.int(), z.minimum(1), z.maximum(500)), 100),
+  after: optional,
 });
 
-function deliveryRoutes(deliveries: DeliveriesPart): Hono {
-  const query = z.extend(filterQuery, { limit, before: optional });
+function eventRoutes({ inbox, deliveries }: InspectorSource): Hono {
   return new Hono()
-    .get('/', async (context) => context.json(await deliveries.list(parse(query, context.req.query()))))
-    .get('/stats', async (context) =>
-      context.json(await deliveries.stats(parse(filterQuery, context.req.query()) satisfies AttemptFilter)),
-    )
-    .get('/:id', async (context) => {
-      const attempt = await deliveries.find(context.req.param('id'));
-      if (attempt === undefined) throw new RequestRefused(404, 'This attempt is no longer kept.');
-      return context.json(attempt);
-    });
-}
-
-function inboxRoutes({ operations }: InboxPart): Hono {
-  const query = z.object({
-    state: z.enum(INBOX_STATES),
-    order: z._default(z.enum(['newest', 'oldest']), 'newest'),
-    limit,
-    after: optional,
-  });
-  return new Hono()
-    .get('/counts', async (context) => context.json(await ask(operations.count())))
-    .get('/events', async (context) => {
-      const wanted = parse(query, context.req.query());
-      const records = await ask(operations.list(wanted));
-      const next = records.length < wanted.limit ? null : (records.at(-1)?.id ?? null);
-      return context.json({ rows: records.map(toInboxRow), next } satisfies InboxPage);
+    .get('/', async (context) => {
+      const query = parse(pageQuery, context.req.query());
+      if (inbox) return context.json(await ask(listEvents(inbox.operations, query)));
+      return context.json((await deliveries?.events(query)) ?? { rows: [], next: null, searched: null });
     })
-    .get('/events/:id', async (context) => {
-      const record = await findRecord(operations, context.req.param('id'));
-      return context.json(toInboxDetail(record, context.req.query('payload') === '1'));
+    .get('/counts', async (context) => {
+      const filter = parse(filterQuery, context.req.query());
+      if (inbox) return context.json(await ask(countEvents(inbox.operations, filter)));
+      return context.json((await deliveries?.counts(filter)) ?? { states: [], types: [], strip: null });
+    })
+    .get('/:id', async (context) =>
+      context.json(await readEvent({ inbox, deliveries }, context.req.param('id'))),
+    )
+    .get('/:id/body', async (context) => {
+      if (inbox === undefined) throw new RequestRefused(404, 'Only an inbox stores events.');
+      const { event } = await findRecord(inbox.operations, context.req.param('id'));
+      if (event === null) throw new RequestRefused(404, 'The body of this event is pruned.');
+      return context.json({ json: JSON.stringify(event) });
     });
 }
 
-function coverageRoutes(coverage: Coverage): Hono {
-  return (
-    new Hono()
-      .get('/coverage', async (context) => context.json(await ask(coverage.report())))
-      // Readers may draw it, because it changes nothing in the inbox.
-      .post('/coverage', async (context) => {
-        coverage.draw();
-        return context.json(await ask(coverage.report()));
-      })
-      .get('/coverage.svg', (context) => {
-        const svg = coverage.picture();
-        if (svg === undefined) throw new RequestRefused(404, 'The picture is not drawn yet.');
-        return context.body(svg, 200, { 'content-type': 'image/svg+xml' });
-      })
-  );
+async function readEvent(
+  { inbox, deliveries }: Pick<InspectorSource, 'inbox' | 'deliveries'>,
+  id: string,
+): Promise<EventDetail> {
+  const delivered = deliveries?.event(id);
+  if (inbox !== undefined) {
+    const record = await findRecord(inbox.operations, id);
+    const steps = await ask(inbox.operations.steps(id));
+    const { event, origin, traceparent, updatedAt } = record;
+    return {
+      ...toRow(record),
+      ...{ origin, traceparent, updatedAt, explanation: explainRecord(record) },
+      deliveries: delivered?.history ?? [],
+      steps: steps.map(({ result, ...step }) => ({ ...step, hasResult: result !== null })),
+      body: event === null ? 'pruned' : 'stored',
+    };
+  }
+  const last = delivered?.history.at(-1);
+  if (delivered === undefined || last === undefined) {
+    throw new RequestRefused(404, 'No attempt at this event is kept.');
+  }
+  const decisive = delivered.history.findLast(({ tone }) => tone === delivered.tone) ?? last;
+  const attempt = decisive.id === null ? undefined : await deliveries?.find(decisive.id);
+  return {
+    ...delivered,
+    explanation: attempt?.verdict ?? { what: delivered.verdict, fix: null },
+    deliveries: delivered.history,
+    ...{ origin: null, traceparent: null, body: 'none', updatedAt: null, steps: [] },
+  };
 }
 
-function serviceRoutes(service: ServicePart): Hono {
-  return new Hono().get('/', (context) => context.json(service.report()));
+function attemptRoutes(deliveries: DeliveriesPart): Hono {
+  return new Hono().get('/:id', async (context) => {
+    const attempt = await deliveries.find(context.req.param('id'));
+    if (attempt === undefined) throw new RequestRefused(404, 'This attempt has been dropped.');
+    return context.json(attempt);
+  });
 }
 
 async function findRecord(operations: InboxPart['operations'], id: string): Promise<InboxRecord> {
@@ -213,96 +230,83 @@ async function findRecord(operations: InboxPart['operations'], id: string): Prom
   return record;
 }
 
-function toInboxRow({ history: _, event: __, traceparent: ___, ...row }: InboxRecord): InboxRow {
-  return row;
-}
-
-function toInboxDetail(record: InboxRecord, withPayload: boolean): InboxDetail {
-  const { history, event, traceparent } = record;
-  const json = withPayload && event !== null ? toJsonText(event) : null;
-  return { ...toInboxRow(record), history, traceparent, json, pruned: event === null };
-}
-
 type Actions = {
   readonly [Name in ActionName]?: ((input: unknown) => Promise<ActionResults[Name]>) | undefined;
 };
 
 const id = z.string().check(z.minLength(1));
+const selected = z.object({
+  filter: z.strictObject({ ...filterShape, ids: z.optional(z.array(id).check(z.maxLength(1_000))) }),
+  dryRun: z.optional(z.boolean()),
+});
+const money = z.string().check(z.minLength(1));
 
 /** The actions of the source. Each checks its input. */
-function createActions(
-  { deliveries, inbox, service }: InspectorSource,
-  coverage: Coverage | undefined,
-): Actions {
+function createActions({ deliveries, inbox, service }: InspectorSource): Actions {
   return {
     ...(deliveries && {
       resend: async (input) => {
         const wanted = parse(z.object({ id, url: optional, body: z.optional(z.base64()) }), input);
         const body = wanted.body === undefined ? undefined : Buffer.from(wanted.body, 'base64');
-        return { id: await deliveries.resend(wanted.id, { url: wanted.url, body }) };
+        return deliveries.resend(wanted.id, { url: wanted.url, body });
       },
     }),
     ...(inbox && {
-      requeue: async (input) => {
-        const wanted = parse(z.object({ id }), input).id;
-        if ((await ask(inbox.operations.requeue(wanted))) > 0) return {};
-        const { state } = await findRecord(inbox.operations, wanted);
-        const why = `it is ${state}, and only dead and failed events can be requeued`;
-        throw new RequestRefused(409, `The event was not requeued: ${why}.`);
+      requeue: async (input) => ask(applyToSelected(inbox, 'requeue', parse(selected, input))),
+      discard: async (input) => {
+        const wanted = parse(z.extend(selected, { by: id, reason: id }), input);
+        if (Object.values(wanted.filter).every((value) => value === undefined)) {
+          throw new RequestRefused(
+            409,
+            'Nothing was discarded: give a filter, so that not every event ends.',
+          );
+        }
+        return ask(applyToSelected(inbox, 'discard', wanted));
       },
-      prune: async (input) => {
-        const options = parse(z.object({ olderThanMs: z.number().check(z.minimum(0)) }), input);
-        return { pruned: await ask(inbox.operations.prune(options)) };
-      },
-    }),
-    ...(inbox?.run && { run: runOf(inbox, inbox.run) }),
-    ...(coverage && {
       'acknowledge-gap': async (input) => ({
-        done: await ask(coverage.acknowledge(parse(z.object({ id, by: id, reason: id }), input))),
+        done: await ask(acknowledge(inbox, parse(z.object({ id, by: id, reason: id }), input))),
       }),
     }),
-    ...(service && {
-      fire: async (input) => ({
-        id: service.fire(parse(z.object({ type: id, payload: z.optional(jsonObject) }), input)),
-      }),
-      'set-faults': async (input) => {
-        // The sandbox checks each fault.
-        service.setFaults(parse(jsonObject, input) as ActionInputs['set-faults']);
-        return service.report().faults;
-      },
-      'clear-faults': async () => {
-        service.clearFaults();
-        return service.report().faults;
-      },
-      'advance-clock': async (input) => {
-        await service.advanceClock(parse(z.object({ ms: z.number().check(z.minimum(0)) }), input).ms);
-        return { now: service.report().clock.now };
-      },
+    ...(inbox?.run && {
+      run: async (input) => ask(applyToSelected(inbox, 'run', parse(selected, input))),
     }),
+    ...(service && serviceActions(service)),
   };
 }
 
-/** Runs a waiting event, or a failed one now instead of at its retry time. */
-function runOf({ operations }: InboxPart, run: NonNullable<InboxPart['run']>) {
-  return async (input: unknown) => {
-    const record = await findRecord(operations, parse(z.object({ id }), input).id);
-    const { state, event, dueAt } = record;
-    if (state === 'done') throw new RequestRefused(409, 'The event is done, so it is not run again.');
-    // A lapsed lease means that no process runs it.
-    if (state === 'leased' && (dueAt ?? 0) > Date.now()) throw new RequestRefused(409, 'The event runs now.');
-    if (event === null) throw new RequestRefused(409, 'The event is pruned, so it cannot run.');
-    const isRequeued =
-      (state === 'dead' || state === 'failed') && (await ask(operations.requeue(record.id))) > 0;
-    try {
-      return { outcome: await run(event) };
-    } catch (error) {
-      console.error(error);
-      const before = isRequeued ? ' after it was requeued: it is due now, with its attempts reset' : '';
-      throw new RequestRefused(
-        500,
-        `The event could not be run${before}. The log of the process shows the error.`,
-      );
-    }
+/** The sandbox checks the inputs that are only an object here. */
+function serviceActions(sandbox: SandboxOperations): Actions {
+  return {
+    fire: async (input) => {
+      const { type, payload } = parse(z.object({ type: id, payload: z.optional(jsonObject) }), input);
+      return { id: sandbox.emit(type, payload).id };
+    },
+    'set-faults': async (input) => sandbox.faults.set(parse(jsonObject, input)),
+    'clear-faults': async () => sandbox.faults.clear(),
+    'advance-clock': async (input) => {
+      await sandbox.clock.advance(parse(z.object({ ms: z.number() }), input).ms);
+      return { now: toClock(sandbox).now };
+    },
+    'create-wallet': async (input) =>
+      sandbox.wallets.create(parse(jsonObject, input) as unknown as ActionInputs['create-wallet']),
+    'set-limits': async (input) => {
+      const { id: walletId, ...change } = parse(z.looseObject({ id }), input);
+      return sandbox.wallets.updateLimits(walletId, change);
+    },
+    move: async (input) => {
+      const kind = z.enum(['accept', 'transfer', 'redeem']);
+      const send = z.object({ kind: z.literal('send'), amount: money, walletId: id, to: id });
+      const move = parse(z.union([send, z.object({ kind, amount: money })]), input);
+      const { amount } = move;
+      return move.kind === 'send'
+        ? sandbox.send(move.walletId, { amount, to: move.to })
+        : sandbox[move.kind]({ amount });
+    },
+    'add-endpoint': async (input) => sandbox.endpoints.add(parse(z.object({ url: id }), input)),
+    'remove-endpoint': async (input) => {
+      sandbox.endpoints.remove(parse(z.object({ id }), input).id);
+      return {};
+    },
   };
 }
 
@@ -315,7 +319,9 @@ async function ask<Answer>(answer: Promise<Answer>): Promise<Answer> {
   try {
     return await answer;
   } catch (error) {
-    if (error instanceof ConfigError) throw new RequestRefused(409, error.message);
+    if (error instanceof ConfigError || error instanceof TooMany) {
+      throw new RequestRefused(409, error.message);
+    }
     throw new RequestRefused(503, describeLoss(error));
   }
 }
@@ -325,25 +331,6 @@ function parse<Schema extends z.ZodMiniType>(schema: Schema, input: unknown): z.
   if (result.success) return result.data;
   const fields = result.error.issues.map(({ path }) => path.join('.') || 'the body');
   throw new RequestRefused(400, `Nothing was changed: ${fields.join(', ')} cannot be used.`);
-}
-
-async function readJson(request: Request): Promise<unknown> {
-  if (!/^application\/json\b/i.test(request.headers.get('content-type') ?? '')) {
-    throw new RequestRefused(415, 'Send JSON as `content-type: application/json`.');
-  }
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  // Counted while reading, because a body without `content-length` can be too large as well.
-  for await (const chunk of (request.body as ReadableStream<Uint8Array> | null) ?? []) {
-    size += chunk.length;
-    if (size > MAX_BODY_BYTES) throw new RequestRefused(413, 'Nothing was changed: the body is too large.');
-    chunks.push(chunk);
-  }
-  try {
-    return JSON.parse(Buffer.concat(chunks).toString());
-  } catch {
-    throw new RequestRefused(400, 'Nothing was changed: the body is not JSON.');
-  }
 }
 
 function toProblem(error: unknown): Response {

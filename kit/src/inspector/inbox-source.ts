@@ -20,20 +20,28 @@ export interface InboxSourceOptions {
    * `async (event) => (await receiver.accept(event, 'redrive')).kind`. The action `run` needs it. @default none
    */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
+  /**
+   * How the command line opens this inbox, such as `env:ORDERS_DATABASE_URL`, for commands to paste. It must not contain a
+   * password. @default 'env:DATABASE_URL'
+   */
+  readonly flag?: string | undefined;
   /** The last report of the poller and its time, if this process polls. @default none */
   readonly lastReport?: (() => LastReport | undefined) | undefined;
 }
 
 /** The methods of an inbox that the inspector calls. */
 export const INBOX_METHODS = [
-  ...(['find', 'list', 'count', 'pollState', 'requeue', 'prune'] as const),
-  ...(['acquirePoll', 'savePoll'] as const),
+  ...(['find', 'list', 'count', 'pollState', 'requeue', 'discard', 'steps'] as const),
+  ...(['claim', 'fail', 'acquirePoll', 'savePoll'] as const),
 ] satisfies readonly (keyof InspectedInbox)[];
 
 const isFunction = (value: unknown) => typeof value === 'function';
 const shape = {
   name: nonEmptyString.check(
     z.refine((name) => !hasPassword(name), 'must not contain a password, nor a URL that cannot be parsed'),
+  ),
+  flag: z.optional(
+    nonEmptyString.check(z.refine((flag) => !hasPassword(flag), 'must not contain a password')),
   ),
   pollIntervalMs: z._default(
     z
@@ -66,7 +74,7 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
       'fromInbox: the first argument must be an inbox, such as sqliteInbox() or memoryInbox().',
     );
   }
-  const { name, pollIntervalMs, run, lastReport } = readOptions('fromInbox', options, shape);
+  const { name, pollIntervalMs, run, lastReport, flag } = readOptions('fromInbox', options, shape);
   /** The counts of the last read while a page is open, because counting can be slow, and each page needs them. */
   let counted: readonly InboxCount[] | undefined;
   /** Counts again after an action. */
@@ -82,16 +90,20 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
   const operations: InspectedInbox = {
     find: (id) => inTime(inbox.find(id)),
     list: (query) => inTime(inbox.list(query)),
-    count: async () => counted ?? inTime(inbox.count()),
+    count: async (filter) =>
+      filter === undefined ? (counted ?? inTime(inbox.count())) : inTime(inbox.count(filter)),
     pollState: () => inTime(inbox.pollState()),
-    requeue: changing((id) => inbox.requeue(id)),
-    prune: changing((given) => inbox.prune(given)),
+    steps: (id) => inTime(inbox.steps(id)),
+    requeue: changing((which) => inbox.requeue(which)),
+    discard: changing((which) => inbox.discard(which)),
+    claim: (event, given) => inbox.claim(event, given),
+    fail: (lease, given) => inbox.fail(lease, given),
     acquirePoll: (given) => inbox.acquirePoll(given),
     savePoll: (state, given) => inbox.savePoll(state, given),
   };
   return {
     name,
-    inbox: { operations, run: run && changing(run), lastReport },
+    inbox: { operations, run: run && changing(run), lastReport, flag },
     subscribe: (listener, isWatched) =>
       watch({
         listener,
@@ -102,7 +114,7 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
           const counts = await operations.count();
           const polled = [await operations.pollState(), lastReport?.()?.at];
           counted = counts;
-          return { inbox: counts, coverage: polled };
+          return { events: counts, coverage: polled };
         },
         rest() {
           counted = undefined;
@@ -132,7 +144,7 @@ interface Watch {
   readonly isWatched: () => boolean;
   readonly pollIntervalMs: number;
   /** Reads the data of the views, as far as it shows a change. */
-  readonly look: () => Promise<Readonly<Record<'inbox' | 'coverage', unknown>>>;
+  readonly look: () => Promise<Readonly<Record<'events' | 'coverage', unknown>>>;
   /** Called instead of a read while no page is open, and at the end. */
   readonly rest: () => void;
 }
@@ -149,7 +161,7 @@ function watch({ listener, isWatched, pollIntervalMs, look, rest }: Watch): () =
   }
 
   /** The first read reports a change as well, because the page has requested its data before. */
-  function compare(view: 'inbox' | 'coverage', found: unknown): void {
+  function compare(view: 'events' | 'coverage', found: unknown): void {
     const text = JSON.stringify(found);
     if (seen.get(view) !== text) tell({ kind: 'changed', view });
     seen.set(view, text);
@@ -157,10 +169,10 @@ function watch({ listener, isWatched, pollIntervalMs, look, rest }: Watch): () =
 
   async function lookAndTell(): Promise<void> {
     try {
-      const { inbox, coverage } = await look();
+      const { events, coverage } = await look();
       if (isLost) tell({ kind: 'recovered' });
       isLost = false;
-      compare('inbox', inbox);
+      compare('events', events);
       compare('coverage', coverage);
     } catch (error) {
       if (!isLost) tell({ kind: 'lost', since: new Date().toISOString(), why: describeLoss(error) });

@@ -1,4 +1,4 @@
-/** `stablehooks-kit/inspector`: a page that shows every delivery, the inbox, the coverage, and the sandbox. */
+/** `stablehooks-kit/inspector`: a page for operators: health, events and their attempts, coverage, and the sandbox. */
 import * as z from 'zod/mini';
 import { nonEmptyString, oneOf, readOptions } from '../sandbox/validation.js';
 import { appAccess } from './access.js';
@@ -10,26 +10,32 @@ export type {
   ActionInputs,
   ActionName,
   AttemptDetail,
-  AttemptFilter,
   AttemptKind,
-  AttemptPage,
+  AttemptLine,
   AttemptRow,
-  AttemptStats,
   AttemptVerdict,
+  EventCounts,
+  EventFilter,
+  EventPage,
+  EventRow,
+  EventState,
   Message,
+  Selected,
+  SelectedResult,
   ServiceReport,
   StreamEntry,
+  Tone,
   View,
 } from './api.js';
 export { fromInbox, type InboxSourceOptions } from './inbox-source.js';
 export { fromSandbox } from './sandbox-source.js';
 export type {
   DeliveriesPart,
+  EventQuery,
   InboxPart,
   InspectedInbox,
   InspectorSource,
   LastReport,
-  ServicePart,
 } from './source.js';
 
 /** Options of `createInspector`. */

@@ -2,11 +2,11 @@ import { EVENT_TYPES, SIGNATURE_HEADER } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
 import { answerOf } from '../sandbox/answer.js';
 import { bytesOf, KEPT_RESPONSE_BYTES } from '../sandbox/deliveries.js';
-import type { Attempt, Sandbox } from '../sandbox/index.js';
+import type { Attempt, Sandbox, SandboxOperations } from '../sandbox/index.js';
 import { SandboxError } from '../sandbox/validation.js';
-import type { AttemptDetail, Message, StreamEntry } from './api.js';
-import { createAttemptList, type KeptAttempt, toResult } from './attempt-list.js';
-import type { DeliveriesPart, InspectorSource, ServicePart } from './source.js';
+import type { AttemptDetail, Message, ServiceReport, StreamEntry } from './api.js';
+import { createAttemptEvents, type KeptAttempt, toResult } from './attempt-events.js';
+import type { DeliveriesPart, InspectorSource } from './source.js';
 
 /** How many movements the page shows: the newest. */
 const MAX_MOVEMENTS = 200;
@@ -16,7 +16,7 @@ export function fromSandbox(sandbox: Sandbox): InspectorSource {
   return {
     name: 'sandbox',
     deliveries: createDeliveriesPart(sandbox),
-    service: createServicePart(sandbox),
+    service: sandbox,
     subscribe: (listener) =>
       sandbox.subscribe(({ kind, data }) => {
         for (const entry of toEntries(kind, data)) listener(entry);
@@ -29,7 +29,11 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
     return sandbox.attempts().findLast((attempt) => toKept(attempt).row.id === id);
   }
   return {
-    ...createAttemptList(() => sandbox.attempts(), toKept),
+    ...createAttemptEvents({
+      attempts: () => sandbox.attempts(),
+      toKept,
+      pending: () => new Set(sandbox.deliveries({ state: 'pending' }).map(({ eventId }) => eventId)),
+    }),
     async find(id) {
       const attempt = find(id);
       return attempt && toDetail(sandbox, attempt);
@@ -37,13 +41,13 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
     async resend(id, { url, body }) {
       const attempt = find(id);
       if (attempt === undefined) {
-        throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This attempt is no longer kept. Send a newer one.');
+        throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This attempt has been dropped. Send a newer one.');
       }
       const { deliveryId, request, faults } = attempt;
       // A fault changed the bytes after the sandbox had signed them; a resent delivery has no faults.
       const own = faults.includes('reserialise') ? undefined : bytesOf(request);
       const resent = await sandbox.resend(deliveryId, { url: url ?? request.url, body: body ?? own });
-      return toKept(resent).row.id;
+      return toKept(resent).row;
     },
   };
 }
@@ -94,38 +98,31 @@ function toMessage({ headers, ...body }: NonNullable<Attempt['response']> | Atte
   return { headers, body: Buffer.from(bytesOf(body)).toString('base64') };
 }
 
-function createServicePart(sandbox: Sandbox): ServicePart {
-  const examples = Object.fromEntries(EVENT_TYPES.map((type) => [type, exampleEvent(type).payload]));
+const EXAMPLES = Object.fromEntries(EVENT_TYPES.map((type) => [type, exampleEvent(type).payload]));
+
+/** Reads the data for the view of the sandbox. */
+export function reportService(sandbox: SandboxOperations): ServiceReport {
   return {
-    report: () => ({
-      wallets: sandbox.wallets.list(),
-      movements: sandbox.movements({ limit: MAX_MOVEMENTS }),
-      endpoints: sandbox.endpoints.list(),
-      faults: sandbox.faults.get(),
-      clock: { mode: sandbox.clock.mode, now: new Date(sandbox.clock.now()).toISOString() },
-      examples,
-    }),
-    fire: ({ type, payload }) => sandbox.emit(type, payload).id,
-    setFaults: (change) => {
-      sandbox.faults.set(change);
-    },
-    clearFaults: () => {
-      sandbox.faults.clear();
-    },
-    advanceClock: (ms) => sandbox.clock.advance(ms),
+    wallets: sandbox.wallets.list(),
+    movements: sandbox.movements({ limit: MAX_MOVEMENTS }),
+    endpoints: sandbox.endpoints.list(),
+    faults: sandbox.faults.get(),
+    clock: toClock(sandbox),
+    examples: EXAMPLES,
   };
 }
 
-/** Entries of the feed that the view of the service shows. */
-const SERVICE_ENTRY = /^(wallet|movement|endpoint|faults|clock)\./;
+export function toClock({ clock }: SandboxOperations): ServiceReport['clock'] {
+  return { mode: clock.mode, now: new Date(clock.now()).toISOString() };
+}
+
+/** Entries of the feed that the view of the sandbox shows. */
+const SANDBOX_ENTRY = /^(wallet|movement|endpoint|faults|clock)\./;
 
 function* toEntries(kind: string, data: unknown): Generator<StreamEntry> {
-  if (kind === 'attempt.made') {
-    const { row } = toKept(data as Attempt);
-    yield { kind: 'attempt', row };
-    // A fault with a limited count has one occurrence less.
-    if (row.faults.length > 0) yield { kind: 'changed', view: 'service' };
-  }
-  if (kind === 'sandbox.reset') yield { kind: 'changed', view: 'deliveries' };
-  if (kind === 'sandbox.reset' || SERVICE_ENTRY.test(kind)) yield { kind: 'changed', view: 'service' };
+  const isReset = kind === 'sandbox.reset';
+  if (kind === 'attempt.made' || isReset) yield { kind: 'changed', view: 'events' };
+  // A fault with a limited count has one occurrence less.
+  const hasFaults = kind === 'attempt.made' && (data as Attempt).faults.length > 0;
+  if (hasFaults || isReset || SANDBOX_ENTRY.test(kind)) yield { kind: 'changed', view: 'sandbox' };
 }

@@ -1,23 +1,25 @@
 import type { Inbox, InboxOperations, UnknownEvent } from 'stablehooks';
 import type { PollReport } from 'stablehooks/catch-up';
+import type { SandboxOperations } from '../sandbox/index.js';
 import type {
-  ActionInputs,
   AttemptDetail,
-  AttemptFilter,
-  AttemptPage,
-  AttemptStats,
-  ServiceReport,
+  AttemptRow,
+  EventCounts,
+  EventFilter,
+  EventPage,
+  EventRow,
   StreamEntry,
 } from './api.js';
 
-/** The source of an inspector. Each part provides one view of the page or two; a source has the parts that it can show. */
+/** The source of an inspector. A source has the parts that it can show. */
 export interface InspectorSource {
   /** Its name on the page, such as `sandbox` or `app.db`. It must not contain a password. */
   readonly name: string;
   readonly deliveries?: DeliveriesPart | undefined;
   /** Provides the view of the coverage as well. */
   readonly inbox?: InboxPart | undefined;
-  readonly service?: ServicePart | undefined;
+  /** The world of a sandbox. */
+  readonly service?: SandboxOperations | undefined;
   /**
    * Calls the listener with each event of the source until the returned function is called. A source that polls can pause
    * while no page is open.
@@ -25,29 +27,32 @@ export interface InspectorSource {
   subscribe(listener: (entry: StreamEntry) => void, isWatched: () => boolean): () => void;
 }
 
-/** One page of a list of attempts. */
-export interface AttemptQuery extends AttemptFilter {
+/** One page of a list of events. */
+export interface EventQuery extends EventFilter {
   readonly limit: number;
-  readonly before?: string | undefined;
+  /** The id of the last event of the previous page. */
+  readonly after?: string | undefined;
 }
 
-/** Attempts at deliveries. */
+/** Attempts at deliveries, and the events that they deliver. */
 export interface DeliveriesPart {
-  /** Newest first; `before` is the id of the last row of the previous page. */
-  list(query: AttemptQuery): AttemptPage | Promise<AttemptPage>;
-  stats(filter: AttemptFilter): AttemptStats | Promise<AttemptStats>;
+  /** Newest first. */
+  events(query: EventQuery): Promise<EventPage>;
+  counts(filter: EventFilter): Promise<EventCounts>;
+  /** The event and its attempts, oldest first; `undefined` if none is kept. */
+  event(id: string): EventRow | undefined;
   /** `undefined` when the attempt has been dropped. */
   find(id: string): Promise<AttemptDetail | undefined>;
-  /** Sends the bytes of an attempt, or others, to its URL once more. Resolves to the id of the new attempt. */
+  /** Sends the bytes of an attempt, or others, to its URL once more. Resolves to the new attempt. */
   resend(
     id: string,
     change: { readonly url?: string | undefined; readonly body?: Uint8Array | undefined },
-  ): Promise<string>;
+  ): Promise<AttemptRow>;
 }
 
 /** The methods of an inbox that the page calls. Every inbox of `stablehooks` has them. */
-export type InspectedInbox = Omit<InboxOperations, 'lastPoller' | 'discard' | 'importDone'> &
-  Pick<Inbox<unknown>, 'acquirePoll' | 'savePoll'>;
+export type InspectedInbox = Omit<InboxOperations, 'importDone' | 'prune'> &
+  Pick<Inbox<unknown>, 'claim' | 'fail' | 'acquirePoll' | 'savePoll'>;
 
 /** The report of the last poll, and its time in epoch ms. */
 export interface LastReport {
@@ -62,16 +67,8 @@ export interface InboxPart {
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /** The report of the last poll, if this process polls. */
   readonly lastReport?: (() => LastReport | undefined) | undefined;
+  /** How the command line opens this inbox, for commands to paste. @default 'env:DATABASE_URL' */
+  readonly flag?: string | undefined;
   /** Rewords messages of a poller, which name its options, for people who set them otherwise. @default unchanged */
   readonly toAdvice?: ((message: string) => string) | undefined;
-}
-
-/** The world of a sandbox. */
-export interface ServicePart {
-  report(): ServiceReport;
-  /** Fires an event of any type, and returns its id. */
-  fire(input: ActionInputs['fire']): string;
-  setFaults(change: ActionInputs['set-faults']): void;
-  clearFaults(): void;
-  advanceClock(ms: number): Promise<void>;
 }

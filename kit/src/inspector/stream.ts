@@ -87,6 +87,8 @@ export function createStream(): Stream {
       kept.push(text);
       if (kept.length > KEPT) kept.shift();
       if (readers.size === 0) return;
+      // Of the same change only the last is sent, because pages request the same data for each.
+      if (entry.kind === 'changed') unsent = unsent.filter((each) => !each.endsWith(data));
       unsent.push(text);
       sending ??= setTimeout(flush, SEND_INTERVAL_MS).unref();
     },

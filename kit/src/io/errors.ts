@@ -73,8 +73,8 @@ export function toInboxError(thrown: unknown): unknown {
       });
 }
 
-/** The code of Postgres (class 28), or the start of a reply of Redis or of a message of `pg`. */
-const REFUSED_USER = /^(?:28\w{3}|WRONGPASS|NOAUTH|SASL:) /;
+/** The code of Postgres (class 28) or MySQL, or the start of a reply of Redis or of a message of `pg`. */
+const REFUSED_USER = /^(?:28\w{3}|ER_\w*ACCESS_DENIED\w*|WRONGPASS|NOAUTH|SASL:) /;
 
 /** The object, with the errors of its methods converted by `toError`. */
 export function withErrors<Target extends object>(
@@ -201,7 +201,7 @@ const MAX_BODY_SHOWN = 400;
 
 const DISK = 'Make room or choose another place; what was written before is kept.';
 
-/** Codes of the disk, of SQLite and of Postgres for which the same command can succeed later (exit 3). */
+/** Codes of the disk and of databases for which the same command can succeed later (exit 3). */
 const UNREACHABLE: Readonly<Record<string, string>> = {
   ENOSPC: `The disk is full. ${DISK}`,
   EDQUOT: `The disk quota is used up. ${DISK}`,
@@ -228,6 +228,11 @@ const USAGE: Readonly<Record<string, string>> = {
   '28P01': 'Postgres refused the user or the password.',
   '3D000': 'Postgres has no database of that name.',
   '42P01': 'This database has no inbox in this schema: check the URL and --namespace, or run the migrations.',
+  ER_BAD_DB_ERROR: 'MySQL has no database of that name.',
+  ER_NO_SUCH_TABLE:
+    'This database has no inbox with this prefix: check the URL and --namespace, or run the migrations.',
+  ER_SP_DOES_NOT_EXIST:
+    'This database has no inbox with this prefix: check the URL and --namespace, or run the migrations.',
 };
 
 /** SQLite's primary result codes, for drivers that report the number (node:sqlite). */

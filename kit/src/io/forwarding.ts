@@ -9,18 +9,19 @@ import {
 } from 'stablehooks';
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
-import { createSender, type DeliveryRow, type SentDelivery, toBytes } from './delivery.js';
+import type { DeliveryRow } from './delivery-rows.js';
 import { CommandError, toFailure, unreachableError, withErrors } from './errors.js';
+import type { OpenInbox } from './inbox.js';
 import { selectTypes } from './selected-types.js';
+import { createSender, type SentDelivery, toBytes } from './sender.js';
 import type { Settings } from './settings.js';
-import { checkSharing, type OwnInbox, sharedInboxError } from './shared-inbox.js';
 import { hasTakenEffect, toLastError } from './without-handler.js';
 
 /** Options of {@link createForwarder}. */
 interface ForwardingOptions {
   readonly settings: Settings;
   readonly client: Client;
-  readonly inbox: OwnInbox;
+  readonly inbox: OpenInbox;
   readonly timeoutMs: number;
   /**
    * The types to forward. Events of other types are recorded and not run: they wait in the inbox for a forwarder of their
@@ -47,8 +48,6 @@ export interface ForwardingPoll {
   readonly report: PollReport;
   /** Why the list was not read, with the name of the service; `undefined` if it was read, or if the poll was stopped. */
   readonly serviceError: CommandError | undefined;
-  /** Set if the endpoint uses this same inbox. The poll has then stopped, and nothing is forwarded. */
-  readonly sharedError: CommandError | undefined;
   /** The error of the inbox, in which case the report is incomplete. */
   readonly inboxError: unknown;
 }
@@ -73,11 +72,10 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
   const service = watchErrors(client.events);
   const inbox = watchErrors(options.inbox);
   const sender = await createSender(url, settings, timeoutMs);
-  // The time limit of the endpoint must end an attempt before that of the handler; a check sends its event twice more.
-  const handlerTimeoutMs = timeoutMs + Math.min(2 * timeoutMs, 60_000) + 5_000;
+  // The time limit of the endpoint must end an attempt before that of the handler.
+  const handlerTimeoutMs = timeoutMs + 5_000;
   // Short, because after a crash the leased events wait this long.
   const leaseMs = handlerTimeoutMs + 5_000;
-  const sharing = checkSharing(inbox.target, { send: (event) => sender.send(event), leaseMs });
   /** The answers of attempts that have not ended in the inbox yet, by the ids of their events. */
   const answers = new Map<string, Pick<ForwardingAttempt, 'event' | 'answer' | 'sent'>>();
 
@@ -86,11 +84,11 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
     const { answer } = sent;
     answers.set(event.id, { event, answer, sent });
     const lastError = (await inbox.target.find(event.id))?.lastError;
-    if (!(await sharing.counts(event, answer)) || !hasTakenEffect(answer, lastError)) {
+    if (!hasTakenEffect(answer, lastError)) {
       throw new StablehooksError('ERR_HANDLER_FAILED', `The endpoint: ${toLastError(answer, lastError)}.`);
     }
   };
-  const watched = watchAttempts(sharing.inbox, (lease, nextInMs) => {
+  const watched = watchAttempts(inbox.target, (lease, nextInMs) => {
     const row = answers.get(lease.id);
     answers.delete(lease.id);
     if (row !== undefined) onAttempt({ ...row, attempt: lease.attempt, nextInMs });
@@ -123,11 +121,9 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
     async poll(signal) {
       service.forget();
       inbox.forget();
-      const report = await poller.pollOnce({ signal: AbortSignal.any([signal, sharing.shared]) });
+      const report = await poller.pollOnce({ signal });
       const serviceError = signal.aborted ? undefined : toServiceError(report);
-      const sharedError = sharing.shared.aborted ? sharedInboxError() : undefined;
-      if (sharedError !== undefined) options.inbox.leaveToApp();
-      return { report, serviceError, sharedError, inboxError: inbox.lastError() };
+      return { report, serviceError, inboxError: inbox.lastError() };
     },
   };
 }

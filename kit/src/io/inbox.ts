@@ -4,7 +4,8 @@ import { basename, dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
 import type { Inbox, InboxOperations, InboxRecord, InboxState } from 'stablehooks';
-import { type PgLike, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { type MysqlPoolLike, migrateMysql, mysqlInbox } from 'stablehooks/inboxes/mysql';
+import { migratePostgres, type PgLike, postgresInbox } from 'stablehooks/inboxes/postgres';
 import {
   fromIoredis,
   fromNodeRedis,
@@ -15,23 +16,25 @@ import {
 } from 'stablehooks/inboxes/redis';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { recordPages } from 'stablehooks/reconcile';
+import { toShellWord } from '../shell-word.js';
 import { toInboxError, usageError, withErrors } from './errors.js';
-import { keepMark } from './inbox-owner.js';
 import { keepConfidential, toPlain } from './output.js';
 import { confidentialParts, hasPassword, namePlace } from './place.js';
 
 /** An inbox that a command has opened and must close. */
 export interface OpenInbox extends Omit<Inbox, 'transaction'>, InboxOperations {
   close(): unknown;
+  /** Whether it is the namespace of `catch-up` and `listen`, so no app runs its events. */
+  readonly isOwn: boolean;
   /** Whether the path still names the opened file. Missing if the place is not a file. */
   isCurrent?(): boolean;
 }
 
 /** The inbox that a command opens. */
 export interface InboxFlags {
-  /** An SQLite file, a `postgres:` or `redis:` URL, or `env:NAME` for the place in that variable. */
+  /** An SQLite file, a `postgres:`, `mysql:` or `redis:` URL, or `env:NAME` for the place in that variable. */
   readonly inbox: string;
-  /** Its schema in Postgres or its prefix in Redis. */
+  /** Its schema in Postgres, or its prefix in MySQL or Redis. */
   readonly namespace?: string;
 }
 
@@ -46,8 +49,24 @@ export function hasInbox(flags: Partial<InboxFlags>): flags is InboxFlags {
   throw usageError('--namespace has no effect without --inbox. Pass both.');
 }
 
+/** The flags as they are typed, for a command to paste. */
+export function toInboxWords({ inbox, namespace }: InboxFlags): string {
+  const where = namespace === undefined ? '' : ` --namespace ${toShellWord(namespace)}`;
+  return `--inbox ${toShellWord(inbox)}${where}`;
+}
+
+/**
+ * The end of the name of the namespace that `catch-up` and `listen` use. They lease the events that they forward, so in the
+ * app's namespace an event that they hold could not run in the app, and their polls would move its watermark.
+ */
+const OWN = '_catch_up';
+
+/** The namespace of an app that chose no other one. */
+const DEFAULT_NAMESPACE = 'stablehooks';
+
 /** The values of `--inbox`, for `--help`. */
-export const INBOX_PLACE = 'SQLite file, postgres: or redis: URL, or env:NAME of a variable that holds it';
+export const INBOX_PLACE =
+  'SQLite file, postgres:, mysql: or redis: URL, or env:NAME of a variable that holds it';
 
 /** Adds the flags of {@link InboxFlags}. */
 export function addInboxFlags(
@@ -59,21 +78,36 @@ export function addInboxFlags(
     .addOption(flag)
     .option(
       '--namespace <name>',
-      'the `schema` that the app passes to postgresInbox, or the `prefix` to redisInbox (default: stablehooks)',
+      'the `schema` that the app passes to postgresInbox, or the `prefix` to mysqlInbox or redisInbox (default: stablehooks)',
     );
 }
 
 /**
- * Opens the inbox of an app. Drivers come from the project in the current folder.
+ * Opens the inbox of an app, or of `catch-up` and `listen` if the flags name their namespace or a file has no other one.
+ * Drivers come from the project in the current folder.
  *
- * @param create - whether it may be a new inbox of this command's own: a missing file is created, and a file of an older
- * release is migrated, after which that release cannot open it. @default false
+ * @param unused - whether a Redis without any event is accepted. @default false
  * @throws {CommandError} exit 2 when the inbox does not exist or, in Redis, has no content; when another release wrote the
  * file; or when the driver is missing, with the package to install. Its methods reject with {@link toInboxError}.
  */
-export async function openInbox(
-  { inbox: place, namespace }: InboxFlags,
-  { create = false }: Partial<Pick<OpenOptions, 'create'>> = {},
+export function openInbox(flags: InboxFlags, { unused = false } = {}): Promise<OpenInbox> {
+  return open(flags, { create: false, unused, namespace: flags.namespace });
+}
+
+/**
+ * Opens the namespace of `catch-up` and `listen` in the place of an inbox, beside that of the app, and creates it if it does
+ * not exist: the file of SQLite, or the tables. One of an older release is migrated.
+ *
+ * @throws {CommandError} as {@link openInbox}.
+ */
+export function openOwnInbox(flags: InboxFlags): Promise<OpenInbox> {
+  const namespace = (flags.namespace ?? DEFAULT_NAMESPACE) + OWN;
+  return open(flags, { create: true, unused: true, namespace });
+}
+
+async function open(
+  { inbox: place }: InboxFlags,
+  { create, unused, namespace }: Pick<OpenOptions, 'create' | 'unused' | 'namespace'>,
 ): Promise<OpenInbox> {
   const value = resolvePlace(place);
   if (value === place && hasPassword(place)) {
@@ -81,11 +115,12 @@ export async function openInbox(
       'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME. A URL that cannot be read counts as one with a password.',
     );
   }
-  const opened = await openPlace(value, { create, namespace, name: place }).catch((error: unknown) => {
-    throw toInboxError(error);
-  });
-  const inbox = withErrors(opened, toInboxError);
-  return create ? inbox : keepMark(inbox);
+  const opened = await openPlace(value, { create, unused, namespace, name: place }).catch(
+    (error: unknown) => {
+      throw toInboxError(error);
+    },
+  );
+  return withErrors(opened, toInboxError);
 }
 
 /** @throws {CommandError} exit 2 when it is empty. */
@@ -150,31 +185,35 @@ export async function* recordsOf(
 
 interface OpenOptions {
   readonly create: boolean;
+  readonly unused: boolean;
   readonly namespace: string | undefined;
   /** The place for messages, because the value of a variable can contain a password. */
   readonly name: string;
 }
 
 async function openPlace(place: string, options: OpenOptions): Promise<OpenInbox> {
-  const { create, namespace, name } = options;
+  const { create, unused, namespace, name } = options;
   const which = name === place ? 'This URL' : name;
   if (/^postgres(ql)?:/.test(place)) {
-    return openUrl(place, { open: (url) => openPostgres(url, namespace), which });
+    return openUrl(place, { open: (url) => openPostgres(url, options), which });
+  }
+  if (/^(?:mysql|mariadb):/.test(place)) {
+    return openUrl(place, { open: (url) => openMysql(url, options), which });
   }
   if (/^rediss?:/.test(place)) {
     const inbox = await openUrl(place, {
       open: (url) => openRedis(url, { prefix: namespace, which }),
       which,
     });
-    if (!create) await assertIsUsed(inbox, options);
+    if (!unused) await assertIsUsed(inbox, options);
     return inbox;
   }
   if (/^[a-z][\w+.-]*:\/\//i.test(place)) {
-    throw usageError(`${which}: an inbox is an SQLite file, or a postgres: or redis: URL.`);
+    throw usageError(`${which}: an inbox is an SQLite file, or a postgres:, mysql: or redis: URL.`);
   }
-  if (namespace !== undefined) {
+  if (namespace !== undefined && namespace !== DEFAULT_NAMESPACE && namespace !== DEFAULT_NAMESPACE + OWN) {
     throw usageError(
-      `${name}: --namespace is for an inbox in Postgres or Redis, and this is an SQLite file.`,
+      `${name}: an SQLite file has no namespaces but ${DEFAULT_NAMESPACE} and, of \`catch-up\` and \`listen\`, ${DEFAULT_NAMESPACE + OWN}. Leave --namespace out.`,
     );
   }
   const found = statSync(place, { throwIfNoEntry: false });
@@ -189,9 +228,10 @@ async function openPlace(place: string, options: OpenOptions): Promise<OpenInbox
     throw usageError(`${name}: ${what}. Create it, or check the path.`);
   }
   const Sqlite = await findSqlite();
-  const db = new Sqlite(place);
+  const file = new Sqlite(place);
   try {
-    assertIsInbox(db, { create, name });
+    const prefix = findNamespace(file, options);
+    const db = withTables(file, prefix);
     if (!create) assertIsOfThisRelease(db, { Sqlite, name });
     const inode = () => statSync(place, { throwIfNoEntry: false })?.ino;
     const opened = inode();
@@ -201,25 +241,51 @@ async function openPlace(place: string, options: OpenOptions): Promise<OpenInbox
         `${name}: this isn't a file, so SQLite keeps nothing after the end of this command. Pass the path of a file.`,
       );
     }
-    return { ...inbox, close: () => db.close(), isCurrent: () => inode() === opened };
+    return {
+      ...inbox,
+      isOwn: isOwnName(prefix),
+      close: () => file.close(),
+      isCurrent: () => inode() === opened,
+    };
   } catch (error) {
-    db.close();
+    file.close();
     throw error;
   }
 }
 
+/** Whether `catch-up` and `listen` use this namespace. */
+function isOwnName(namespace: string | undefined): boolean {
+  return namespace?.endsWith(OWN) ?? false;
+}
+
 /**
- * A wrong path must not add the tables of an inbox to the database of another program.
+ * The namespace to open in an SQLite file: the named one, or else the one that the file has, the app's first.
  *
- * @throws {CommandError} exit 2 when it has only other tables or, unless it may be created, none.
+ * @throws {CommandError} exit 2 when the file does not have it and must not be given it: a wrong path must not add tables to
+ * the database of another program.
  */
-function assertIsInbox(db: SqliteLike, { create, name }: Pick<OpenOptions, 'create' | 'name'>): void {
+function findNamespace(db: SqliteLike, { create, namespace, name }: OpenOptions): string {
   db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
   const rows = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all();
   const tables = (rows as readonly { readonly name: string }[]).map((table) => table.name);
-  const isEmpty = tables.length === 0;
-  if (tables.includes('stablehooks_events') || (isEmpty && create)) return;
-  throw usageError(`${name}: this SQLite file isn't an inbox. Check the path.`);
+  const found = [DEFAULT_NAMESPACE, DEFAULT_NAMESPACE + OWN].filter((each) =>
+    tables.includes(`${each}_events`),
+  );
+  const [first] = found;
+  const isKnown = namespace === undefined || found.includes(namespace);
+  if (first !== undefined && (isKnown || create)) return namespace ?? first;
+  if (tables.length === 0 && create) return namespace ?? DEFAULT_NAMESPACE;
+  throw usageError(
+    first === undefined
+      ? `${name}: this SQLite file isn't an inbox. Check the path.`
+      : `${name}: this SQLite file has no namespace ${namespace}. Leave --namespace out.`,
+  );
+}
+
+/** The connection with the tables of this namespace in place of the app's. */
+function withTables(db: SqliteLike, namespace: string): SqliteLike {
+  const rename = (sql: string) => sql.replaceAll(`${DEFAULT_NAMESPACE}_`, `${namespace}_`);
+  return { exec: (sql) => db.exec(rename(sql)), prepare: (sql) => db.prepare(rename(sql)) };
 }
 
 /**
@@ -237,7 +303,7 @@ async function assertIsUsed(inbox: OpenInbox, { namespace, name }: OpenOptions):
     throw error;
   }
   await inbox.close();
-  const prefix = namespace ?? 'stablehooks';
+  const prefix = namespace ?? DEFAULT_NAMESPACE;
   throw usageError(
     `${namePlace(name)}: this Redis has no inbox with the prefix ${toPlain(prefix)}, or no event has come to it yet. Check the URL with the number of its database, and pass the \`prefix\` of the app's redisInbox as --namespace.`,
   );
@@ -332,7 +398,10 @@ interface Pg {
   }) => object;
 }
 
-async function openPostgres(connectionString: string, schema: string | undefined): Promise<OpenInbox> {
+async function openPostgres(
+  connectionString: string,
+  { create, namespace: schema }: OpenOptions,
+): Promise<OpenInbox> {
   const { pg } = await importFromProject<{ pg: Pg }>(['pg'], 'An inbox in Postgres needs its driver.');
   if (pg === undefined) throw noDefaultExport('pg');
   new pg.Client({ connectionString });
@@ -344,7 +413,55 @@ async function openPostgres(connectionString: string, schema: string | undefined
   });
   // Without a listener, a connection that is cut while idle ends the process.
   pool.on('error', () => undefined);
-  return { ...postgresInbox(pool, { schema }), close: () => pool.end() };
+  const inbox = postgresInbox(pool, { schema });
+  if (create) await closeOnError(migratePostgres(pool, { schema }), () => pool.end());
+  return { ...inbox, isOwn: isOwnName(schema), close: () => pool.end() };
+}
+
+/** Closes what was opened if the work fails. */
+async function closeOnError(work: Promise<unknown>, close: () => Promise<unknown>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** The used part of mysql2. */
+interface Mysql2 {
+  createPool(options: {
+    readonly uri: string;
+    readonly connectTimeout: number;
+    readonly connectionLimit: number;
+  }): { promise(): MysqlPoolLike & { end(): Promise<void> } };
+}
+
+/** The pool with a time limit for each answer. */
+function withTimeout(pool: MysqlPoolLike): MysqlPoolLike {
+  return {
+    async getConnection() {
+      const connection = await pool.getConnection();
+      const query: typeof connection.query = (options) =>
+        connection.query(Object.assign(options, { timeout: ANSWER_TIMEOUT_MS }));
+      return Object.create(connection, { query: { value: query } });
+    },
+  };
+}
+
+async function openMysql(url: string, { create, namespace: prefix }: OpenOptions): Promise<OpenInbox> {
+  const { mysql2 } = await importFromProject<{ mysql2: Mysql2 }>(
+    ['mysql2'],
+    'An inbox in MySQL needs its driver.',
+  );
+  if (mysql2 === undefined) throw noDefaultExport('mysql2');
+  const { href } = new URL(url);
+  const pool = mysql2
+    .createPool({ uri: href, connectTimeout: CONNECT_TIMEOUT_MS, connectionLimit: 2 })
+    .promise();
+  const inbox = mysqlInbox(withTimeout(pool), { prefix });
+  if (create) await closeOnError(migrateMysql(pool, { prefix }), () => pool.end());
+  return { ...inbox, isOwn: isOwnName(prefix), close: () => pool.end() };
 }
 
 /** The used part of ioredis. */
@@ -421,7 +538,7 @@ async function openRedis(
     close();
     throw error;
   }
-  return { ...inbox, close };
+  return { ...inbox, isOwn: isOwnName(prefix), close };
 }
 
 /**

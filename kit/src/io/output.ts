@@ -72,8 +72,8 @@ export interface PrinterOptions {
 }
 
 /**
- * Creates a printer. It prints colours on a terminal only, or anywhere under FORCE_COLOR; never under `--no-color`, nor under
- * NO_COLOR (no-color.org) unless FORCE_COLOR is set, as Node does. On a terminal, longer lines are continued on the next
+ * Creates a printer. It prints colours on a terminal only, or anywhere under FORCE_COLOR; never under `--no-color` or
+ * NO_COLOR (no-color.org), whatever else is set. On a terminal, longer lines are continued on the next
  * line, at a word.
  */
 export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptions): Printer {
@@ -125,8 +125,9 @@ export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptio
 
 function isColoured(stdout: Output, env: PrinterOptions['env']): boolean {
   const force = env['FORCE_COLOR'];
+  if (env['NO_COLOR']) return false;
   if (force !== undefined) return force !== '0' && force !== 'false';
-  return stdout.isTTY === true && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
+  return stdout.isTTY === true && env['TERM'] !== 'dumb';
 }
 
 const DEFAULT_COLUMNS = 80;
@@ -219,9 +220,9 @@ export function escapeControls(json: string): string {
   );
 }
 
-/** A value from JSON as JSON to print: {@link toJsonText} without control characters. */
+/** A value from JSON as JSON to print, without control characters. */
 export function toPrintedJson(value: unknown, indent?: number): string {
-  return escapeControls(toJsonText(value, indent));
+  return escapeControls(JSON.stringify(value, null, indent));
 }
 
 /** An age in its one or two largest units, such as `2h 10m`. */
@@ -237,6 +238,11 @@ export function formatAge(ms: number): string {
   const first = parts.findIndex(([count]) => count > 0);
   const shown = parts.slice(first, first + 2).filter(([count]) => count > 0);
   return shown.map(([count, unit]) => `${count}${unit}`).join(' ');
+}
+
+/** The time of day of something that happens now, in UTC: `09:30:02Z`. */
+export function formatClock(at: Date): string {
+  return `${at.toISOString().slice(11, 19)}Z`;
 }
 
 /** A duration in the form of flags, in the largest unit with a whole number: `300000` is `5m`. */
@@ -299,6 +305,13 @@ export function countOf(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
 }
 
+/** Counts equal strings, in the order in which they first occur. */
+export function countAlike(values: readonly string[]): readonly (readonly [value: string, count: number])[] {
+  const counts = new Map<string, number>();
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+  return [...counts];
+}
+
 /** The values that no printed message or stack may contain. */
 const confidential = new Set<string>();
 
@@ -332,42 +345,4 @@ export function describeStack(thrown: unknown): string {
     error = error instanceof Error ? error.cause : undefined;
   }
   return redact(lines.join('\n'));
-}
-
-/**
- * A value from JSON as JSON, whatever its depth. If it is nested too deeply for `JSON.stringify`, as an accepted event can
- * be, it is written without indentation.
- */
-export function toJsonText(value: unknown, indent?: number): string {
-  try {
-    return JSON.stringify(value, null, indent);
-  } catch (error) {
-    // The stack is full, because each level of the value is a call.
-    if (!(error instanceof RangeError)) throw error;
-    return writeDeep(value);
-  }
-}
-
-/** Writes a value without a call for each level. */
-function writeDeep(root: unknown): string {
-  const parts: string[] = [];
-  /** The rest to be written, the next item at the end: text, or a value. */
-  const rest: ({ readonly text: string } | { readonly value: unknown })[] = [{ value: root }];
-  for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
-    if ('text' in next) {
-      parts.push(next.text);
-    } else if (typeof next.value !== 'object' || next.value === null) {
-      parts.push(JSON.stringify(next.value));
-    } else {
-      const isArray = Array.isArray(next.value);
-      const fields = Object.entries(next.value).filter(([, field]) => field !== undefined);
-      rest.push({ text: isArray ? ']' : '}' });
-      for (const [index, [key, value]] of [...fields.entries()].reverse()) {
-        const name = isArray ? '' : `${JSON.stringify(key)}:`;
-        rest.push({ value }, { text: `${index === 0 ? '' : ','}${name}` });
-      }
-      parts.push(isArray ? '[' : '{');
-    }
-  }
-  return parts.join('');
 }

@@ -3,7 +3,7 @@
  *
  * It is matched as text, because drivers accept URLs that `URL` refuses: Postgres has `postgres://user:password@/db?host=/dir`.
  */
-const URL_IN_TEXT = /(?:[a-z][a-z\d+.-]*:\/|(?:postgres(?:ql)?|rediss?):).*/is;
+const URL_IN_TEXT = /(?:[a-z][a-z\d+.-]*:\/|(?:postgres(?:ql)?|mysql|mariadb|rediss?):).*/is;
 
 /** Names of parameters that contain a secret. */
 const SECRETS = /pass(word|wd|phrase)|pwd|secret|token/i;

@@ -8,6 +8,7 @@ export interface PollFlags {
   readonly disorder: number;
   readonly limit: number;
   readonly maxLimit: number;
+  readonly listMax?: number;
 }
 
 /** Adds the flags of commands that read the list of the service until it proves that nothing is missing. */
@@ -16,7 +17,8 @@ export function addPollFlags(command: Command): Command {
     .option('--lag <duration>', 'how late an event can be listed', parseDuration, 300_000)
     .option('--disorder <duration>', 'how far the list can be out of order', parseDuration, 1_000)
     .option('--limit <number>', 'how many events to request at first', parseCount, 50)
-    .option('--max-limit <number>', 'how many events to request at most', parseCount, 1_000);
+    .option('--max-limit <number>', 'how many events to request at most', parseCount, 1_000)
+    .option('--list-max <number>', 'how many events the service lists at least, if it has them', parseCount);
 }
 
 /**
@@ -24,11 +26,11 @@ export function addPollFlags(command: Command): Command {
  *
  * @throws {CommandError} exit 2 when `--limit` is more than `--max-limit`.
  */
-export function toPollOptions({ lag: lagMs, disorder: disorderMs, limit, maxLimit }: PollFlags) {
+export function toPollOptions({ lag: lagMs, disorder: disorderMs, limit, maxLimit, listMax }: PollFlags) {
   if (limit > maxLimit) {
     throw usageError(
       `--limit ${limit} is more than --max-limit ${maxLimit}. Pass --max-limit ${limit} as well.`,
     );
   }
-  return { lagMs, disorderMs, limit, maxLimit } as const;
+  return { lagMs, disorderMs, limit, maxLimit, listMax } as const;
 }

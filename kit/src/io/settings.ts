@@ -85,7 +85,9 @@ function describeOptions(command: Command): void {
     optionDescription(option) {
       const description = new Help().optionDescription(option).replace(' (default: [])', '');
       // The choices are not exhaustive, because types can be newer.
-      return option.parseArg === collectNames ? description.replace('(choices: ', '(known: ') : description;
+      return option.parseArg === collectNames || option.parseArg === undefined
+        ? description.replace('(choices: ', '(known: ')
+        : description;
     },
   });
   for (const argument of command.registeredArguments)
@@ -330,6 +332,28 @@ export function parseUrl(value: string, name: string): string {
   throw usageError(`${name} must be a URL such as http://localhost:3000/hooks.`);
 }
 
+/**
+ * Reads the URL of an endpoint, with or without its scheme.
+ *
+ * @throws {CommandError} exit 2.
+ */
+export function parseEndpoint(value: string): string {
+  return parseUrl(withScheme(value), '--to');
+}
+
+/** A port, or a host without a scheme, as an `http:` URL: `3000` is `http://localhost:3000`. */
+export function withScheme(value: string): string {
+  return (
+    value
+      .replace(/^:?(\d+)(?=$|\/)/, 'localhost:$1')
+      // A host has a dot, a port, or is the name of this machine. Anything else, such as a word, is a mistake.
+      .replace(
+        /^(?=(?:localhost|\[[\da-f:]+\]|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d))(?::\d+)?(?:[/?]|$))/i,
+        'http://',
+      )
+  );
+}
+
 /** The flag that reads standard input, which can be read only once. */
 let stdinFlag: string | undefined;
 
@@ -387,26 +411,7 @@ export async function readPayload(path: string): Promise<Record<string, unknown>
     throw usageError(`--payload ${path}: the file is not JSON. Check it with \`jq . ${path}\`.`);
   }
   if (!isObject(value)) throw usageError(`--payload ${path}: a payload must be a JSON object.`);
-  refuseLargeNumbers(value, `--payload ${path}`);
   return value;
-}
-
-/**
- * Refuses JSON numbers that JavaScript cannot represent, such as 1e999, which would be sent as null.
- *
- * @param name - the name of the value in messages.
- * @throws {CommandError} exit 2.
- */
-export function refuseLargeNumbers(value: unknown, name: string): void {
-  const rest = [value];
-  for (const next of rest) {
-    if (typeof next === 'number' && !Number.isFinite(next)) {
-      throw usageError(
-        `${name}: a number is too large for JavaScript, and would be sent as null. Write it as a string.`,
-      );
-    }
-    if (typeof next === 'object' && next !== null) for (const inner of Object.values(next)) rest.push(inner);
-  }
 }
 
 /** Whether a JSON value is an object. */
@@ -437,6 +442,14 @@ export function parseWhole(value: string): number {
 export function parseCount(value: string): number {
   if (/^[1-9]\d{0,9}$/.test(value)) return Number(value);
   throw new InvalidArgumentError('Write a whole number from 1.');
+}
+
+/** Reads a text that an inbox can keep. */
+export function parseText(length: number): (value: string) => string {
+  return (value) => {
+    if (value.trim() !== '' && value.length <= length) return value;
+    throw new InvalidArgumentError(`Write 1 to ${length} characters.`);
+  };
 }
 
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;

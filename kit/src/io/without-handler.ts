@@ -1,5 +1,5 @@
 /** Remembers in an inbox which events an endpoint marked done because it has no handler for them. */
-import { describeAnswer, type EndpointAnswer, isAccepted, outcomeOf } from './delivery.js';
+import { describeAnswer, type EndpointAnswer, isAccepted, outcomeOf } from './answer.js';
 
 /** A part of the last error of such an event. */
 const MARK = 'no handler ran';
@@ -10,13 +10,13 @@ export function isWithoutHandler(lastError: string | null | undefined): boolean 
 }
 
 /**
- * Whether the answer shows that the endpoint handled the event or queued it.
+ * Whether the answer shows that the endpoint handled the event, now or before, or queued it.
  * An endpoint that answered `ignored` answers `duplicate` later, and has run nothing.
  *
  * @param lastError - the error that the inbox stored for the previous attempt.
  */
 export function hasTakenEffect(answer: EndpointAnswer, lastError: string | null | undefined): boolean {
-  return isAccepted(answer) && !(outcomeOf(answer) === 'duplicate' && isWithoutHandler(lastError));
+  return isAccepted(answer) || (isAccepted(answer, 'repeated') && !isWithoutHandler(lastError));
 }
 
 /**

@@ -1,4 +1,4 @@
-import { type EndpointAnswer, LOSSES, readOutcome } from '../io/delivery.js';
+import { type EndpointAnswer, LOSSES } from '../io/answer.js';
 import { ATTEMPT_TIMEOUT, type Attempt } from './deliveries.js';
 
 /** Faults of a sandbox for which a receiver rightly refuses the delivery. */
@@ -8,10 +8,10 @@ const FORGERIES = ['corruptSignature', 'reserialise'] as const;
 export function answerOf(attempt: Attempt): EndpointAnswer {
   const { response, error, errorCode, faults, durationMs: elapsedMs } = attempt;
   if (response !== null) {
-    const { status, body } = response;
+    const { status, report } = response;
     const { location } = response.headers;
     const fault = FORGERIES.find((name) => faults.includes(name));
-    return { kind: 'reply', status, location, ...readOutcome(body), fault, elapsedMs };
+    return { kind: 'reply', status, location, ...report, fault, elapsedMs };
   }
   if (errorCode === ATTEMPT_TIMEOUT) return { kind: 'silence', elapsedMs };
   // An error with a code is the endpoint's, even if a fault occurred.

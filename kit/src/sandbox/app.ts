@@ -13,6 +13,7 @@ import type { FaultSource, FaultsInput } from './faults.js';
 import { type Feed, streamFeed } from './feed.js';
 import type { AcceptInput, RedeemInput, SendInput, TransferInput } from './movements.js';
 import { serveOpenapi } from './openapi.js';
+import { readJsonBody } from './read-json-body.js';
 import type { SandboxOperations } from './sandbox.js';
 import type { RequestHandler } from './server.js';
 import {
@@ -48,12 +49,7 @@ interface Env {
   Bindings: Partial<HttpBindings>;
 }
 
-/**
- * Reads a JSON body. `Claimed` is the sender's claim of its type: the operation that receives it checks it.
- *
- * Rejects with a {@link SandboxError}: `ERR_SANDBOX_MEDIA_TYPE`, `ERR_SANDBOX_BODY_TOO_LARGE`, or
- * `ERR_SANDBOX_INPUT` when it is not JSON.
- */
+/** Reads a JSON body by {@link readJsonBody}. */
 type ReadJson = <Claimed>(context: Context) => Promise<Claimed>;
 
 /** The sandbox over HTTP: the service under `/v1` and the control API under `/sandbox`. */
@@ -68,7 +64,7 @@ export function createApp(parts: AppParts, options: AppOptions): RequestHandler 
     return refuseToken('Send `Authorization: Bearer <token>` with the token of this sandbox.');
   });
   app.use(methodNotAllowed({ app, onMethodNotAllowed: (_, methods) => refuseMethod(methods) }));
-  const readJson: ReadJson = (context) => readBody(context, options.maxBodyBytes);
+  const readJson: ReadJson = (context) => readJsonBody(context.req.raw, options.maxBodyBytes);
   app.route('/v1', serviceRoutes(parts, readJson, options.maxLimit));
   app.route('/sandbox', controlRoutes(parts, readJson));
   app.notFound(() => {
@@ -332,33 +328,6 @@ function controlRoutes({ sandbox, feed }: AppParts, readJson: ReadJson): Hono<En
     return streamFeed(feed);
   });
   return routes;
-}
-
-async function readBody<Claimed>(context: Context, maxBodyBytes: number): Promise<Claimed> {
-  const type = context.req.header('content-type') ?? '';
-  if (!/^application\/json\s*(;|$)/i.test(type)) {
-    const errors = [{ field: 'content-type', detail: 'must be application/json' }];
-    const message = 'Send JSON as `content-type: application/json`.';
-    throw new SandboxError('ERR_SANDBOX_MEDIA_TYPE', message, { errors });
-  }
-  const decoder = new TextDecoder();
-  let text = '';
-  let left = maxBodyBytes;
-  // Counted while reading, because a body without `content-length` can be too large as well.
-  for await (const chunk of (context.req.raw.body as ReadableStream<Uint8Array> | null) ?? []) {
-    left -= chunk.length;
-    if (left < 0) {
-      const message = `Nothing was changed: the body is larger than ${maxBodyBytes} bytes.`;
-      throw new SandboxError('ERR_SANDBOX_BODY_TOO_LARGE', message);
-    }
-    text += decoder.decode(chunk, { stream: true });
-  }
-  try {
-    return JSON.parse(text + decoder.decode());
-  } catch {
-    const errors = [{ field: 'body', detail: 'must be JSON' }];
-    throw new SandboxError('ERR_SANDBOX_INPUT', 'Nothing was changed: the body is not JSON.', { errors });
-  }
 }
 
 function refuseToken(message: string): Response {

@@ -218,105 +218,51 @@ async function endsWithin(ms: number, work: Promise<unknown>): Promise<boolean> 
 
 interface Timer {
   readonly dueAt: number;
-  readonly order: number;
-  /** `undefined` once cancelled: the timer stays in the heap until it is due, without its closure. */
-  run: (() => void) | undefined;
+  readonly run: () => void;
 }
 
 /** Cancels a timer; has no effect once it has run. */
 export type Cancel = () => void;
 
-/** A binary heap of timers, earliest first; timers that are due at the same time in the order of their addition. */
+/** Timers in their order: those that are due at the same time in the order of their addition. */
 class Timers {
-  #heap: Timer[] = [];
-  #added = 0;
-  #cancelled = 0;
+  /** The next timer at the end, where removing it moves no other. */
+  #latestFirst: Timer[] = [];
 
   add(dueAt: number, run: () => void): Cancel {
-    const timer: Timer = { dueAt, order: this.#added++, run };
-    this.#heap.push(timer);
-    this.#rise(this.#heap.length - 1);
-    return () => this.#cancel(timer);
+    const timer: Timer = { dueAt, run };
+    this.#latestFirst.splice(this.#find(dueAt), 0, timer);
+    return () => {
+      for (let at = this.#find(dueAt); this.#latestFirst[at]?.dueAt === dueAt; at++) {
+        if (this.#latestFirst[at] !== timer) continue;
+        this.#latestFirst.splice(at, 1);
+        return;
+      }
+    };
   }
 
   /** When the earliest timer is due. */
   nextAt(): number | undefined {
-    while (this.#heap[0] !== undefined && this.#heap[0].run === undefined) {
-      this.#pop();
-      this.#cancelled--;
-    }
-    return this.#heap[0]?.dueAt;
+    return this.#latestFirst.at(-1)?.dueAt;
   }
 
   /** Removes the earliest timer that is due by `now`. */
   take(now: number): (() => void) | undefined {
-    const dueAt = this.nextAt();
-    if (dueAt === undefined || dueAt > now) return undefined;
-    const timer = this.#pop();
-    const run = timer?.run;
-    if (timer !== undefined) timer.run = undefined;
-    return run;
+    return (this.nextAt() ?? Infinity) <= now ? this.#latestFirst.pop()?.run : undefined;
   }
 
   clear(): void {
-    for (const timer of this.#heap) timer.run = undefined;
-    this.#heap = [];
-    this.#cancelled = 0;
+    this.#latestFirst = [];
   }
 
-  #cancel(timer: Timer): void {
-    if (timer.run === undefined) return;
-    timer.run = undefined;
-    this.#cancelled++;
-    // Every answered attempt cancels its timeout. Otherwise the heap would grow while a manual clock does not move.
-    if (this.#cancelled < 1000 || this.#cancelled * 2 < this.#heap.length) return;
-    this.#heap = this.#heap.filter(({ run }) => run !== undefined).sort((a, b) => (before(a, b) ? -1 : 1));
-    this.#cancelled = 0;
-  }
-
-  #pop(): Timer | undefined {
-    const first = this.#heap[0];
-    const last = this.#heap.pop();
-    if (last !== undefined && last !== first) {
-      this.#heap[0] = last;
-      this.#sink();
+  /** The place of the first timer that is not due later. */
+  #find(dueAt: number): number {
+    let [from, until] = [0, this.#latestFirst.length];
+    while (from < until) {
+      const middle = (from + until) >> 1;
+      if ((this.#latestFirst[middle]?.dueAt ?? 0) > dueAt) from = middle + 1;
+      else until = middle;
     }
-    return first;
+    return from;
   }
-
-  #rise(from: number): void {
-    let index = from;
-    while (index > 0) {
-      const parent = (index - 1) >> 1;
-      if (!this.#swapIfBefore(index, parent)) return;
-      index = parent;
-    }
-  }
-
-  #sink(): void {
-    let index = 0;
-    for (;;) {
-      const left = 2 * index + 1;
-      const right = left + 1;
-      const rightTimer = this.#heap[right];
-      const leftTimer = this.#heap[left];
-      if (leftTimer === undefined) return;
-      const earliest = rightTimer !== undefined && before(rightTimer, leftTimer) ? right : left;
-      if (!this.#swapIfBefore(earliest, index)) return;
-      index = earliest;
-    }
-  }
-
-  #swapIfBefore(child: number, parent: number): boolean {
-    const lower = this.#heap[child];
-    const upper = this.#heap[parent];
-    if (lower === undefined || upper === undefined || !before(lower, upper)) return false;
-    this.#heap[child] = upper;
-    this.#heap[parent] = lower;
-    return true;
-  }
-}
-
-function before(left: Timer, right: Timer): boolean {
-  return left.dueAt < right.dueAt || (left.dueAt === right.dueAt && left.order < right.order);
 }

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { sign } from 'stablehooks';
+import { MAX_REPLY_BYTES, type ReplyReport, readReport } from '../io/answer.js';
 import type { Clock } from './clock.js';
 import type { Endpoints, Target } from './endpoints.js';
 import type { EventLog, SandboxEvent } from './events.js';
@@ -54,6 +55,8 @@ export interface Attempt {
     | (MessageBody & {
         readonly status: number;
         readonly headers: Readonly<Record<string, string>>;
+        /** The report in the whole response, up to 64 KiB. */
+        readonly report: ReplyReport;
       })
     | null;
   /** Why no response arrived, or `null`. */
@@ -90,8 +93,6 @@ export interface DeliveriesState {
 }
 
 interface Parts {
-  /** Called with each change, for the state file. */
-  readonly changed: (record: DeliveryRecord) => void;
   readonly clock: Clock;
   readonly random: Random;
   readonly faults: FaultSource;
@@ -131,7 +132,7 @@ interface Session {
 }
 
 export function createDeliveries(parts: Parts, options: DeliveryOptions) {
-  const { changed, clock, random, faults, endpoints, events, feed } = parts;
+  const { clock, random, faults, endpoints, events, feed } = parts;
   let pending = new Map<string, PendingDelivery>();
   let ended = new Fifo<Delivery>();
   let attempts = new Fifo<Attempt>();
@@ -146,7 +147,6 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     const reordered = faults.occurs('reorder', id) ? Math.ceil(random.number(`hold:${id}`) * reorderMs) : 0;
     const delayed = faults.occurs('delay', id) ? delayMs : 0;
     const delivery = { id, eventId: event.id, endpointId: target.id, state: 'pending', attempts: 0 } as const;
-    changed({ delivery });
     track({ ...delivery, event }, reordered + delayed);
   }
 
@@ -175,7 +175,6 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     // The endpoint was a function, which a state file cannot contain.
     if (target === undefined) return end(delivery, 'exhausted');
     delivery.attempts += 1;
-    changed({ delivery: toDelivery(delivery) });
     const abort = new AbortController();
     of.underWay.add(abort);
     const { event, id: deliveryId, attempts: number } = delivery;
@@ -204,7 +203,6 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
 
   function keepAttempt(attempt: Attempt): void {
     attempts.push(attempt);
-    changed({ attempt });
     if (attempts.length > options.maxAttemptsKept) attempts.shift();
     feed.publish('attempt.made', attempt);
   }
@@ -249,7 +247,6 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
 
   function finish(delivery: Delivery): void {
     keepEnded(delivery);
-    changed({ delivery });
     feed.publish(`delivery.${delivery.state}`, delivery);
   }
 
@@ -441,7 +438,15 @@ async function sendRequest(
   const { status, headers, body } = await send(
     new Request(url, { method: 'POST', redirect: 'manual', ...init }),
   );
-  return { status, headers: Object.fromEntries(headers), ...toMessageBody(await readStart(body)) };
+  const read = await readStart(body);
+  return {
+    ...{
+      status,
+      headers: Object.fromEntries(headers),
+      ...toMessageBody(read.subarray(0, KEPT_RESPONSE_BYTES)),
+    },
+    report: readReport(read, headers.get('content-type') ?? undefined),
+  };
 }
 
 /** Sends half of the body, then cuts the connection. */
@@ -501,7 +506,7 @@ function openRequest(target: Target, headers: Readonly<Record<string, string>>, 
 
 async function readStart(body: ReadableStream<Uint8Array> | null): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
-  let left = KEPT_RESPONSE_BYTES;
+  let left = MAX_REPLY_BYTES + 1;
   for await (const chunk of body ?? []) {
     chunks.push(chunk.subarray(0, left));
     left -= chunk.length;

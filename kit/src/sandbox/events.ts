@@ -49,7 +49,7 @@ const eventInput = z.object({
 export type EventLog = ReturnType<typeof createEventLog>;
 
 /** Keeps the newest `maxEvents` events. Finding an event by id and listing a type need no search. */
-export function createEventLog(random: Random, changed: (record: EventRecord) => void, maxEvents: number) {
+export function createEventLog(random: Random, maxEvents: number) {
   let all = new Fifo<LoggedEvent>();
   let byType = new Map<string, Fifo<LoggedEvent>>();
   let byId = new Map<string, LoggedEvent>();
@@ -100,7 +100,6 @@ export function createEventLog(random: Random, changed: (record: EventRecord) =>
         payload,
       };
       keep(event);
-      changed({ event });
       return event;
     },
 
@@ -122,7 +121,6 @@ export function createEventLog(random: Random, changed: (record: EventRecord) =>
       const event = byId.get(id);
       if (event === undefined || event.delivered) return;
       event.delivered = true;
-      changed({ event });
     },
 
     /** Returns copies, which later deliveries do not change. */

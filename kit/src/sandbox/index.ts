@@ -85,15 +85,11 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
   const keeper =
     file === undefined
       ? NO_KEEPER
-      : keepState(
-          { feed, head, records },
-          { file, saveAfterMs: settings.saveAfterMs, appendable: saved?.appendable === true },
-        );
-  const { changed } = keeper;
-  const wallets = createWalletStore(random, changed, settings.initialBalance);
-  const events = createEventLog(random, changed, settings.maxEvents);
-  const deliveries = createDeliveries({ changed, clock, random, faults, endpoints, events, feed }, settings);
-  const movements = createMovements({ changed, clock, random, wallets, feed, fire }, settings);
+      : keepState({ feed, head, records }, { file, saveAfterMs: settings.saveAfterMs });
+  const wallets = createWalletStore(random, settings.initialBalance);
+  const events = createEventLog(random, settings.maxEvents);
+  const deliveries = createDeliveries({ clock, random, faults, endpoints, events, feed }, settings);
+  const movements = createMovements({ clock, random, wallets, feed, fire }, settings);
   const listening = new Set<Listening>();
   let requests = 0;
   let tokenRenewedAt = 0;
@@ -143,7 +139,7 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
   }
 
   try {
-    load(saved?.state);
+    load(saved);
   } catch {
     load(undefined);
     keeper.discard();
@@ -215,7 +211,6 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
     },
     settled: clock.settled,
     reset: () => {
-      keeper.replaced();
       load(undefined);
       feed.publish('sandbox.reset', {});
     },

@@ -140,8 +140,6 @@ interface ScheduledEnd {
 }
 
 interface Parts {
-  /** Called with each change, for the state file. */
-  readonly changed: (record: MovementRecord) => void;
   readonly clock: Clock;
   readonly random: Random;
   readonly wallets: WalletStore;
@@ -178,7 +176,7 @@ const redeemInput = closedObject({
 
 /** Keeps the pending movements and the newest `maxEvents` ended ones. */
 export function createMovements(
-  { changed, clock, random, wallets, feed, fire }: Parts,
+  { clock, random, wallets, feed, fire }: Parts,
   { movementMs, maxEvents }: { readonly movementMs: number; readonly maxEvents: number },
 ) {
   let byId = new Map<string, Movement>();
@@ -227,7 +225,6 @@ export function createMovements(
 
   function schedule(end: ScheduledEnd): void {
     scheduled.set(end.movementId, end);
-    changed(toRecord(get(end.movementId)));
     const pending = get(end.movementId).state === 'pending';
     if (pending) clock.begin();
     const run = () => {
@@ -251,7 +248,6 @@ export function createMovements(
     const state = reason === null ? SUCCESS[before.kind] : 'failed';
     const movement: Movement = { ...before, state, reason, updatedAt: new Date(clock.now()).toISOString() };
     byId.set(movementId, movement);
-    changed(toRecord(movement));
     // A redemption that the bank returns ends twice.
     if (before.state === 'pending') countEnded(movement);
     settleWallet(movement);

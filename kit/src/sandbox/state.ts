@@ -17,13 +17,13 @@ export interface SandboxState {
   readonly money: ScheduledEndsState;
 }
 
-/** The part of the state that is small enough to be written with every save. */
+/** The state without its many items. */
 export type StateHead = Pick<SandboxState, 'now' | 'faults' | 'endpoints'> & {
   /** How many of each have been created, dropped ones included, because ids count up. */
   readonly counts: { readonly [Name in 'movements' | 'events' | 'deliveries']: number };
 };
 
-/** One of the many items of a sandbox. A later record with the same id replaces an earlier one. */
+/** One of the many items of a sandbox. */
 export type StateRecord = WalletRecord | MovementRecord | EventRecord | DeliveryRecord;
 
 /** The parts of the sandbox that have a section in the state. Loading `undefined` restores the initial state. */

@@ -84,7 +84,7 @@ export function readOptions<const Shape extends z.core.$ZodShape>(
   throw new ConfigError(`${where}: ${text.join('; ')}.`);
 }
 
-export function toFieldErrors(error: z.core.$ZodError): readonly FieldError[] {
+function toFieldErrors(error: z.core.$ZodError): readonly FieldError[] {
   return error.issues.map(({ path, message }) => ({ field: path.join('.') || 'body', detail: message }));
 }
 

@@ -71,11 +71,7 @@ const limitsInput = closedObject({
 export type WalletStore = ReturnType<typeof createWalletStore>;
 
 /** @param initialBalance - the balance of each new wallet. */
-export function createWalletStore(
-  random: Random,
-  changed: (record: WalletRecord) => void,
-  initialBalance: string,
-) {
+export function createWalletStore(random: Random, initialBalance: string) {
   let accounts = new Map<string, Account>();
 
   function get(id: string): Account {
@@ -86,7 +82,6 @@ export function createWalletStore(
 
   function put(account: Account): Account {
     accounts.set(account.id, account);
-    changed({ wallet: account });
     return account;
   }
 

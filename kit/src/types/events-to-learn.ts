@@ -11,7 +11,6 @@ import { usageError } from '../io/errors.js';
 import { describeConflicts, describeCut, withoutCopies } from '../io/event-list.js';
 import { type OpenInbox, recordsOf } from '../io/inbox.js';
 import { countOf } from '../io/output.js';
-import { isObject } from '../io/settings.js';
 
 /** Events, and notes about elements that cannot be learned from. */
 export interface FoundEvents {
@@ -77,7 +76,7 @@ export function parseEvents(bytes: Uint8Array, name: string): FoundEvents {
   const elements = parseJson(text) ?? toLines(text, name);
   const events = elements.map(({ place, value }) => {
     try {
-      return toEvent(value);
+      return parseEvent(Buffer.from(JSON.stringify(value))).event;
     } catch (cause) {
       if (!(cause instanceof StablehooksError)) throw cause;
       throw usageError(`${name}, ${place}: ${cause.message}`, { cause });
@@ -118,22 +117,6 @@ function tryParse(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-/** @throws {StablehooksError} when it isn't an event. */
-function toEvent(value: unknown): UnknownEvent {
-  // Without the content of the payload, in which a large number would become null when it is serialized.
-  const fields = isObject(value) ? Object.entries(value).map(([name, field]) => [name, toEmpty(field)]) : [];
-  const outer = isObject(value) ? Object.fromEntries(fields) : toEmpty(value);
-  const { event } = parseEvent(Buffer.from(JSON.stringify(outer)));
-  const { payload } = Object(value) as { readonly payload: UnknownEvent['payload'] };
-  return { ...event, payload };
-}
-
-/** The value without its elements or fields, of any depth. */
-function toEmpty(value: unknown): unknown {
-  if (Array.isArray(value)) return [];
-  return isObject(value) ? {} : value;
 }
 
 /** The events created since then. */

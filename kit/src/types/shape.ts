@@ -35,8 +35,6 @@ interface Place {
   readonly field: string;
   readonly depth: number;
   readonly rules: LearningRules;
-  /** Called with parts that no schema can describe. They are not learned. */
-  readonly onUnlearned: (difference: Difference) => void;
 }
 
 /** Deeper values have an unknown shape, because each level is a call, here and in the schemas. */
@@ -54,16 +52,16 @@ const MAX_DEPTH = 64;
 export function widen(
   shape: Shape | undefined,
   value: unknown,
-  { field, rules, onUnlearned }: Pick<Place, 'field' | 'rules' | 'onUnlearned'>,
+  { field, rules }: Pick<Place, 'field' | 'rules'>,
 ): Shape {
-  return learn(shape, value, { field, rules, onUnlearned, depth: 0 });
+  return learn(shape, value, { field, rules, depth: 0 });
 }
 
 function learn(shape: Shape | undefined = NOTHING, value: unknown, place: Place): Shape {
   if (place.depth > MAX_DEPTH) return shape;
   if (value === null) return shape.null ? shape : { ...shape, null: true };
   if (typeof value === 'boolean') return shape.boolean ? shape : { ...shape, boolean: true };
-  if (typeof value === 'number') return learnNumber(shape, value, place);
+  if (typeof value === 'number') return learnNumber(shape, value);
   if (typeof value === 'string') return learnString(shape, value, place);
   if (Array.isArray(value)) return learnArray(shape, value, place);
   if (typeof value === 'object') return learnObject(shape, value, place);
@@ -72,11 +70,7 @@ function learn(shape: Shape | undefined = NOTHING, value: unknown, place: Place)
 
 const NOTHING: Shape = {};
 
-function learnNumber(shape: Shape, value: number, { field, onUnlearned }: Place): Shape {
-  if (!Number.isFinite(value)) {
-    onUnlearned({ field, what: TOO_LARGE });
-    return shape;
-  }
+function learnNumber(shape: Shape, value: number): Shape {
   // `z.int()` refuses integers beyond the safe range, which JSON can contain.
   const number = Number.isSafeInteger(value) ? (shape.number ?? 'integer') : 'any';
   return shape.number === number ? shape : { ...shape, number };
@@ -99,9 +93,7 @@ function learnArray(shape: Shape, values: readonly unknown[], place: Place): Sha
 function learnObject(shape: Shape, value: object, place: Place): Shape {
   const depth = place.depth + 1;
   const toField = (key: string) => `${place.field}.${key}`;
-  // Zod drops such a field, and passes none of its values on.
-  const entries = Object.entries(value).filter(([key]) => key !== '__proto__');
-  if (Object.hasOwn(value, '__proto__')) place.onUnlearned({ field: toField('__proto__'), what: DROPPED });
+  const entries = Object.entries(value);
   if (shape.map !== undefined || (shape.object === undefined && place.rules.isMap(place.field))) {
     const inside = { ...place, field: `${place.field}.*`, depth };
     let map = shape.map ?? NOTHING;
@@ -122,23 +114,10 @@ function learnObject(shape: Shape, value: object, place: Place): Shape {
     if (optional || Object.hasOwn(value, key)) continue;
     object.set(key, { shape: known, optional: true });
   }
-  for (const [key, { optional }] of object) {
-    // Where an object has no `toString`, a schema finds the inherited one and refuses it.
-    if (!optional || !(key in Object.prototype)) continue;
-    object.delete(key);
-    place.onUnlearned({ field: toField(key), what: INHERITED });
-  }
   const isSame =
     before?.size === object.size && [...object].every(([key, known]) => before.get(key) === known);
   return isSame ? shape : { ...shape, object };
 }
-
-const DROPPED = 'cannot be described: zod drops a field of this name';
-const INHERITED =
-  'cannot be described: every object inherits a field of this name, and not every event has its own';
-
-/** Such as 1e999: JavaScript reads Infinity, which the schema of every number refuses. */
-export const TOO_LARGE = 'is a number too large for JavaScript, which no schema accepts';
 
 /** A difference of a value from a shape, without the value. */
 export interface Difference {

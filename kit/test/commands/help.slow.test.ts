@@ -13,7 +13,7 @@ interface Help {
   /** Its name, such as `['inbox', 'list']`; empty for the program itself. */
   readonly words: readonly string[];
   readonly text: string;
-  /** What it does, in one sentence. */
+  /** Its description, in one sentence. */
   readonly summary: string;
   /** In the groups of the help. */
   readonly options: readonly HelpOption[];
@@ -38,6 +38,9 @@ function readEntries(block: string): readonly { readonly term: string; readonly 
     .flatMap(([, term, about = '']) => (term === undefined ? [] : [{ term, about }]));
 }
 
+/** The headings above commands. */
+const COMMAND_GROUPS = ['Commands', 'Develop', 'Operate', 'Other'];
+
 /** Reads `--help` of the program, its commands and their subcommands, as a user finds them. */
 async function readHelp(words: readonly string[] = []): Promise<readonly Help[]> {
   const { stdout: text, exitCode } = await run([...words, '--help']);
@@ -50,8 +53,10 @@ async function readHelp(words: readonly string[] = []): Promise<readonly Help[]>
     }),
   );
   const [, summary = ''] = /^Usage: .*\n\n([\s\S]*?)\n\n/.exec(text) ?? [];
-  const [, , list = ''] = blocks.find(([, heading]) => heading === 'Commands') ?? [];
-  const children = readEntries(list).map(({ term }) => term.split(' ')[0] ?? '');
+  const lists = blocks.filter(([, heading = '']) => COMMAND_GROUPS.includes(heading));
+  const children = lists
+    .flatMap(([, , list = '']) => readEntries(list))
+    .map(({ term }) => term.split(' ')[0] ?? '');
   const nested = children.filter((name) => name !== 'help').map((name) => readHelp([...words, name]));
   const help = { words, text, summary: summary.replaceAll('\n', ' '), options };
   return [{ ...help, isCommand: children.length === 0 }, ...(await Promise.all(nested)).flat()];
@@ -137,6 +142,11 @@ test('each command has an example in its help, and each flag a description', asy
   expect(bare).toEqual([]);
 });
 
+test('help X prints the help of a command and of a subcommand', async () => {
+  for (const words of [['trigger'], ['inbox', 'run']])
+    expect(await run(['help', ...words])).toEqual(await run([...words, '--help']));
+});
+
 test('docs/command-line-flags.md has the flags that --help prints', async () => {
   // `npx vitest run … -u` writes it.
   await expect(renderFlagsPage()).resolves.toMatchFileSnapshot('../../../docs/command-line-flags.md');
@@ -162,7 +172,7 @@ test('docs/command-line.md has a section for each command, and names only flags 
 /** Flags of other programs in the page. */
 const FOREIGN: ReadonlySet<string> = new Set(['--data-binary']);
 
-test('a call without a command prints the help, and is no success', async () => {
+test('a call without a command prints the help, and is not a success', async () => {
   for (const words of [[], ['inbox'], ['events']]) {
     const bare = await run(words);
     const help = await run([...words, '--help']);

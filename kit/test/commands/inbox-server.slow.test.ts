@@ -1,22 +1,24 @@
 import { Redis } from 'ioredis';
+import { createPool } from 'mysql2/promise';
 import pg from 'pg';
-import { createReceiver, type Inbox, type InboxOperations, type Lease, PermanentError } from 'stablehooks';
+import { createReceiver, type Inbox, type InboxOperations, PermanentError } from 'stablehooks';
+import { migrateMysql, mysqlInbox } from 'stablehooks/inboxes/mysql';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent } from 'stablehooks/testing';
 import { expect, test } from 'vitest';
+import { startMariadb } from '../../../test/services/mariadb.js';
 import { startPostgres } from '../../../test/services/postgres.js';
 import { startRedis } from '../../../test/services/redis.js';
+import { describeWithMariadb } from '../../../test/services/with-mariadb.js';
 import { describeWithRedis } from '../../../test/services/with-redis.js';
 import { makeFolder, run, SECRET, useOnly } from '../command.js';
 import { findClosedUrl, listenSilently, serve } from '../http-server.js';
-import { leaveToCatchUp } from '../own-inbox.js';
-import { SILENT, startEndpoint } from '../service.js';
+import { fire, SILENT, startEndpoint, startService } from '../service.js';
 
-/** Leaves one event of the list dead in an inbox of `catch-up`, and answers its id. */
+/** Leaves one event of the list dead in an inbox, and answers its id. */
 async function leaveDead(inbox: Inbox & InboxOperations): Promise<string> {
-  await leaveToCatchUp(inbox);
   const giveUp = () => {
     throw new PermanentError('the account was closed');
   };
@@ -31,16 +33,36 @@ async function leaveDead(inbox: Inbox & InboxOperations): Promise<string> {
   return event.id;
 }
 
+/** The namespace of `catch-up` beside an app's, where what any endpoint answers counts. */
+const OWN = 'stablehooks_catch_up';
+
 /** Runs the dead event again, by the place that the variable holds. */
-async function expectRedriven(id: string, url: string, flags: readonly string[] = []): Promise<void> {
+async function expectRedriven(id: string, url: string, namespace = OWN): Promise<void> {
+  const flags = ['--namespace', namespace];
   await using endpoint = await startEndpoint();
   const command = (...words: readonly string[]) =>
     run(['inbox', ...words, '--inbox', 'env:INBOX_URL', ...flags], { env: { INBOX_URL: url } });
   expect((await command('list', '--state', 'dead')).stdout).toContain(id);
-  const redrive = await command('redrive', '--all-dead', '--to', endpoint.url);
+  const redrive = await command('run', '--state', 'dead', '--to', endpoint.url);
   expect(endpoint.handled()).toEqual([id]);
   expect(redrive.exitCode).toBe(0);
   expect((await command('stats')).stdout).toMatch(/\ndone +1 /);
+}
+
+/** Catches up in a namespace of its own, which it creates, and leaves that of the app alone. */
+async function expectCaughtUp(url: string): Promise<void> {
+  await using service = await startService();
+  await using endpoint = await startEndpoint();
+  const ids = fire(service.sandbox, 3);
+  const env = { ...service.env, INBOX_URL: url };
+  const catchUp = ['catch-up', '--to', endpoint.url, '--since', '1h', '--namespace', 'fresh'];
+  const first = await run([...catchUp, '--inbox', 'env:INBOX_URL'], { env });
+  expect(first.stdout).toMatch(/\ndelivered +3 now, 0 before, 0 failed\n/);
+  expect(endpoint.handled().toSorted()).toEqual(ids.toSorted());
+  const stats = (namespace: string) =>
+    run(['inbox', 'stats', '--inbox', 'env:INBOX_URL', '--namespace', namespace], { env });
+  expect((await stats('fresh_catch_up')).stdout).toMatch(/\ndone +3 /);
+  expect((await stats('fresh')).exitCode).toBe(2);
 }
 
 test('inbox reads and redrives an inbox in Postgres', async () => {
@@ -55,13 +77,12 @@ test('inbox reads and redrives an inbox in Postgres', async () => {
     expect(noTables.exitCode).toBe(2);
 
     const pool = new pg.Pool({ connectionString: postgres.url });
-    await migratePostgres(pool);
-    const id = await leaveDead(postgresInbox(pool));
-    await migratePostgres(pool, { schema: 'tenant_b' });
-    const other = await leaveDead(postgresInbox(pool, { schema: 'tenant_b' }));
+    for (const schema of [OWN, 'tenant_b_catch_up']) {
+      await migratePostgres(pool, { schema });
+      await expectRedriven(await leaveDead(postgresInbox(pool, { schema })), postgres.url, schema);
+    }
     await pool.end();
-    await expectRedriven(id, postgres.url);
-    await expectRedriven(other, postgres.url, ['--namespace', 'tenant_b']);
+    await expectCaughtUp(postgres.url);
     const wrong = await run(['inbox', 'stats', '--inbox', 'env:INBOX_URL', '--namespace', 'tenant_c'], {
       env: { INBOX_URL: postgres.url },
     });
@@ -72,14 +93,52 @@ test('inbox reads and redrives an inbox in Postgres', async () => {
   }
 });
 
+describeWithMariadb('a MariaDB', () => {
+  test('inbox reads and redrives an inbox in MySQL', async () => {
+    const server = await startMariadb();
+    try {
+      const stats = (url: string, ...flags: readonly string[]) =>
+        run(['inbox', 'stats', '--inbox', 'env:INBOX_URL', ...flags], { env: { INBOX_URL: url } });
+      const missing =
+        /^stablehooks: This database has no inbox with this prefix: check the URL and --namespace[^\n]*\n$/;
+      expect(await stats(server.url)).toMatchObject({ stderr: expect.stringMatching(missing), exitCode: 2 });
+
+      const pool = createPool(server.url);
+      for (const prefix of [OWN, 'tenant_b_catch_up']) {
+        await migrateMysql(pool, { prefix });
+        await expectRedriven(await leaveDead(mysqlInbox(pool, { prefix })), server.url, prefix);
+      }
+      await pool.end();
+      await expectCaughtUp(server.url);
+      expect(await stats(server.url, '--namespace', 'a-b')).toMatchObject({
+        stderr: expect.stringMatching(/^stablehooks: --namespace must be letters, digits and underscores/),
+        exitCode: 2,
+      });
+      expect(await stats(server.url.replace('root', 'root:hunter2'))).toMatchObject({
+        stderr: expect.stringMatching(
+          /^stablehooks: The inbox refused the user or the password: Access denied(?!.*hunter2)/,
+        ),
+        exitCode: 2,
+      });
+      expect(await stats(server.url.replace(/mysql$/, 'nowhere'))).toMatchObject({
+        stderr: expect.stringMatching(/^stablehooks: MySQL has no database of that name/),
+        exitCode: 2,
+      });
+    } finally {
+      await server.stop();
+    }
+  });
+});
+
 describeWithRedis('a Redis', () => {
   test('inbox reads and redrives an inbox in Redis', async () => {
     const server = await startRedis();
     try {
       const redis = new Redis(server.url);
-      const id = await leaveDead(redisInbox(fromIoredis(redis)));
+      const id = await leaveDead(redisInbox(fromIoredis(redis), { prefix: OWN }));
       await redis.quit();
       await expectRedriven(id, server.url);
+      await expectCaughtUp(server.url);
     } finally {
       await server.stop();
     }
@@ -89,7 +148,7 @@ describeWithRedis('a Redis', () => {
     const server = await startRedis();
     try {
       const redis = new Redis(server.url);
-      const id = await leaveDead(redisInbox(fromIoredis(redis), { prefix: 'payments' }));
+      const id = await leaveDead(redisInbox(fromIoredis(redis), { prefix: 'payments_catch_up' }));
       await redis.quit();
       const env = { INBOX_URL: server.url, OTHER_DATABASE: `${server.url}/1` };
       const refused = (place: string, prefix: string) => ({
@@ -100,7 +159,7 @@ describeWithRedis('a Redis', () => {
       const place = 'env:INBOX_URL';
       for (const words of [
         ['inbox', 'stats'],
-        ['inbox', 'requeue', '--all-dead'],
+        ['inbox', 'requeue', '--state', 'dead'],
         ['inbox', 'prune', '--older-than', '1d', '--yes'],
         ['gaps', 'list'],
         ['inspect'],
@@ -108,13 +167,13 @@ describeWithRedis('a Redis', () => {
         expect(await run([...words, '--inbox', place], { env })).toMatchObject(refused(place, 'stablehooks'));
       }
       const other = ['--inbox', 'env:OTHER_DATABASE', '--namespace', 'payments'];
-      expect(await run(['inbox', 'requeue', '--all-dead', ...other], { env })).toMatchObject(
+      expect(await run(['inbox', 'requeue', '--state', 'dead', ...other], { env })).toMatchObject(
         refused('env:OTHER_DATABASE', 'payments'),
       );
       const braces = await run(['inbox', 'stats', '--inbox', place, '--namespace', '{payments}'], { env });
       expect(braces.stderr).toMatch(/^stablehooks: --namespace must be a string without braces/);
       expect(braces.exitCode).toBe(2);
-      await expectRedriven(id, server.url, ['--namespace', 'payments']);
+      await expectRedriven(id, server.url, 'payments_catch_up');
     } finally {
       await server.stop();
     }
@@ -161,15 +220,7 @@ describeWithRedis('a Redis', () => {
     },
   );
 
-  /** A Redis with a dead event of an ordering key, and with another event of it that runs. */
-  async function withBusyKey(
-    work: (world: {
-      readonly inbox: ReturnType<typeof redisInbox>;
-      readonly id: string;
-      readonly runs: Lease;
-      readonly command: (words: readonly string[]) => ReturnType<typeof run>;
-    }) => Promise<void>,
-  ): Promise<void> {
+  test('the ordering key is printed, and inbox run says what runs an event that waits for another one of its key', async () => {
     const server = await startRedis();
     const redis = new Redis(server.url);
     try {
@@ -181,26 +232,15 @@ describeWithRedis('a Redis', () => {
         return claimed.lease;
       };
       const dead = await claim();
+      const { id } = dead;
       await inbox.fail(dead, { retryAfterMs: null, error: 'the account was closed' });
-      const env = { INBOX_URL: server.url };
-      const command = (words: readonly string[]) =>
-        run(['inbox', ...words, '--inbox', 'env:INBOX_URL'], { env });
-      await work({ inbox, id: dead.id, runs: await claim(), command });
-    } finally {
-      await redis.quit();
-      await server.stop();
-    }
-  }
-
-  test('inbox show and inbox list --json print the ordering key', () =>
-    withBusyKey(async ({ id, command }) => {
-      expect(JSON.parse((await command(['show', id])).stdout)).toMatchObject({ id, key: 'redeem_7' });
-      const list = await command(['list', '--state', 'dead', '--json']);
+      const runs = await claim();
+      const command = (...words: readonly string[]) =>
+        run(['inbox', ...words, '--inbox', 'env:INBOX_URL'], { env: { INBOX_URL: server.url } });
+      expect(JSON.parse((await command('show', id)).stdout)).toMatchObject({ id, key: 'redeem_7' });
+      const list = await command('list', '--state', 'dead', '--json');
       expect(JSON.parse(list.stdout)).toMatchObject({ id, key: 'redeem_7' });
-    }));
 
-  test('an event that no endpoint ran after inbox redrive waits while another event of its ordering key runs, and inbox redrive says what runs it', () =>
-    withBusyKey(async ({ inbox, id, runs, command }) => {
       const receiver = createReceiver({
         secret: SECRET,
         inbox,
@@ -209,38 +249,21 @@ describeWithRedis('a Redis', () => {
         handlers: { 'redeem.failed': () => undefined },
       });
       await using app = await serve(toNodeHandler(receiver));
-      const redrive = await command(['redrive', id, '--to', app.url]);
+      const redrive = await command('run', id, '--to', app.url);
       expect(redrive.stderr).toContain('1 of 1 sent: 1 × 503 ERR_KEY_BUSY');
       expect(redrive.stderr).toContain(
-        `${id} waits for another event of the same ordering key, which runs. The app's redrive(), start() or poller runs it in turn.`,
+        `Waits for another event of the same ordering key, which runs. The app's redrive(), start() or poller runs it in turn: ${id}.`,
       );
-      expect(redrive.stderr).not.toContain('are still in the inbox: dead');
+      expect(redrive.stderr).not.toContain('still in the inbox');
       expect(redrive.exitCode).toBe(1);
       expect(await inbox.find(id)).toMatchObject({ state: 'received', key: 'redeem_7', attempts: 0 });
       await inbox.complete(runs);
       expect(await receiver.redrive()).toMatchObject({ handled: 1 });
-    }));
-
-  test('an event that an endpoint without this inbox handled after inbox redrive is done while another event of its ordering key runs', () =>
-    withBusyKey(async ({ inbox, id, runs, command }) => {
-      await leaveToCatchUp(inbox);
-      await using endpoint = await startEndpoint();
-      const redrive = await command(['redrive', id, '--to', endpoint.url]);
-      expect(endpoint.handled()).toEqual([id]);
-      expect(redrive.exitCode).toBe(0);
-      expect(await inbox.find(id)).toMatchObject({ state: 'done' });
-      expect(await inbox.complete(runs)).toBe(true);
-    }));
-
-  test('an event of an ordering key that an endpoint refused after inbox redrive is dead again, with its key', () =>
-    withBusyKey(async ({ inbox, id, runs, command }) => {
-      await inbox.complete(runs);
-      await using endpoint = await startEndpoint(() => {
-        throw new Error('still broken');
-      });
-      await command(['redrive', id, '--to', endpoint.url]);
-      expect(await inbox.find(id)).toMatchObject({ state: 'dead', key: 'redeem_7' });
-    }));
+    } finally {
+      await redis.quit();
+      await server.stop();
+    }
+  });
 });
 
 test.for(['postgres', 'redis'])('an inbox in %s that cannot be reached is exit 3', async (scheme) => {
@@ -378,9 +401,7 @@ test.for(['postgres', 'redis with ioredis', 'redis with redis'])(
     await using folder = await makeFolder();
     await useOnly(driver, folder);
     const url = silent.url.replace('tcp', scheme);
-    const begun = performance.now();
     const { stderr, exitCode } = await run(['gaps', 'list', '--inbox', url], { cwd: folder.path });
-    expect(performance.now() - begun).toBeLessThan(30_000);
     expect(stderr).toMatch(/^stablehooks: [^\n]*(?:timeout|in time)[^\n]*\n$/);
     expect(exitCode).toBe(3);
   },

@@ -10,7 +10,7 @@ import { describe, expect, test } from 'vitest';
 import { startPostgres } from '../../../test/services/postgres.js';
 import { startRedis } from '../../../test/services/redis.js';
 import { describeWithRedis } from '../../../test/services/with-redis.js';
-import { makeFolder, run, SECRET, start } from '../command.js';
+import { makeFolder, SECRET, start } from '../command.js';
 import { readStream, send, signIn } from '../inspector/http.js';
 import { deliverToFile, openSqlite } from '../sqlite-file.js';
 
@@ -61,25 +61,22 @@ describe.concurrent('an SQLite file', () => {
 
     expect(JSON.parse((await inspector.get('session')).text)).toMatchObject({
       name: 'app.db',
-      views: ['inbox', 'coverage'],
-      actions: ['requeue', 'prune', 'acknowledge-gap'],
+      views: ['overview', 'events', 'coverage'],
+      actions: ['requeue', 'discard', 'acknowledge-gap'],
     });
-    const { rows } = JSON.parse((await inspector.get('inbox/events?state=dead')).text);
+    const { rows } = JSON.parse((await inspector.get('events?state=dead')).text);
     expect(rows).toMatchObject([
-      { id: event.id, lastError: 'ERR_HANDLER_PERMANENT: the account was closed' },
+      { id: event.id, state: 'dead', verdict: expect.stringContaining('the account was closed') },
     ]);
-    const detail = await inspector.get(`inbox/events/${event.id}`);
-    expect(JSON.parse(detail.text)).toMatchObject({ json: null, history: [{ result: 'dead' }] });
+    const detail = await inspector.get(`events/${event.id}`);
+    expect(JSON.parse(detail.text)).toMatchObject({ body: 'stored', history: [{ attempt: 1 }] });
 
-    expect(JSON.parse((await inspector.act('requeue', { id: event.id })).text)).toEqual({});
-    const again = await inspector.act('requeue', { id: event.id });
-    expect(again.status).toBe(409);
-    expect(JSON.parse(again.text).message).toBe(
-      'The event was not requeued: it is received, and only dead and failed events can be requeued.',
-    );
+    const requeue = async () =>
+      JSON.parse((await inspector.act('requeue', { filter: { ids: [event.id] } })).text);
+    expect(await requeue()).toMatchObject({ matched: 1, eligible: 1, changed: 1 });
+    expect(await requeue()).toMatchObject({ matched: 1, eligible: 0, changed: 0 });
     using inbox = await openSqlite(folder.at('app.db'));
     expect(await inbox.find(event.id)).toMatchObject({ state: 'received' });
-    expect(JSON.parse((await inspector.act('prune', { olderThanMs: 0 })).text)).toEqual({ pruned: 1 });
   });
 
   test('with --read-only the page has no actions, and they are refused', async () => {
@@ -89,7 +86,7 @@ describe.concurrent('an SQLite file', () => {
       cwd: folder.path,
     });
     expect(JSON.parse((await inspector.get('session')).text).actions).toEqual([]);
-    expect((await inspector.act('requeue', { id: event.id })).status).toBe(403);
+    expect((await inspector.act('requeue', { filter: { ids: [event.id] } })).status).toBe(403);
     using inbox = await openSqlite(folder.at('app.db'));
     expect(await inbox.find(event.id)).toMatchObject({ state: 'dead' });
   });
@@ -113,13 +110,13 @@ describe.concurrent('an SQLite file', () => {
     await rename(folder.at('disk'), folder.at('away'));
     const lost = /^lost \{.*"since":"\d{4}-.*"why":"The inbox cannot be read/;
     expect(await stream.next('lost', 'recovered')).toMatch(lost);
-    expect((await inspector.get('inbox/counts')).status).toBe(503);
-    // A page that is opened now is told, too.
+    expect((await inspector.get('events/counts')).status).toBe(503);
+    // A page that is opened now learns it as well.
     const second = await readStream(`${inspector.url}/api/stream`, inspector);
     expect(await second.next('lost', 'recovered')).toMatch(lost);
     await rename(folder.at('away'), folder.at('disk'));
     expect(await stream.next('lost', 'recovered')).toMatch(/^recovered /);
-    expect((await inspector.get('inbox/counts')).status).toBe(200);
+    expect((await inspector.get('events/counts')).status).toBe(200);
   });
 });
 
@@ -135,12 +132,12 @@ async function expectReturn(
   expect(lost).toMatch(/^lost \{.*"why":"The inbox cannot be/);
   // By then the driver has tried to connect.
   await expect
-    .poll(async () => (await inspector.get('inbox/counts')).text)
+    .poll(async () => (await inspector.get('events/counts')).text)
     .toBe('{"message":"The inbox cannot be reached: nothing listens there (ECONNREFUSED)."}');
   expect(lost).not.toContain(secret);
   await server.start();
   expect(await stream.next('lost', 'recovered')).toMatch(/^recovered /);
-  const status = async () => (await inspector.get('inbox/counts')).status;
+  const status = async () => (await inspector.get('events/counts')).status;
   await expect.poll(status).toBe(200);
 }
 
@@ -155,20 +152,6 @@ describe('a database that goes away and returns', () => {
       await using inspector = await startInspector(['--inbox', 'env:INBOX_URL'], { env });
       expect(JSON.parse((await inspector.get('session')).text).name).toBe('env:INBOX_URL');
       await expectReturn(inspector, postgres, 'postgres:password');
-    } finally {
-      await postgres.stop();
-    }
-  });
-
-  test('a Postgres without an inbox is exit 2', async () => {
-    const postgres = await startPostgres();
-    try {
-      const env = { INBOX_URL: postgres.url };
-      const { exitCode, stderr } = await run(['inspect', '--inbox', 'env:INBOX_URL'], { env });
-      expect(stderr).toMatch(
-        /^stablehooks: This database has no inbox in this schema: check the URL and --namespace[^\n]*\n$/,
-      );
-      expect(exitCode).toBe(2);
     } finally {
       await postgres.stop();
     }

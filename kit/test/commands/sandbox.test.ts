@@ -1,20 +1,13 @@
 import { existsSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET, start } from '../command.js';
-import { startEndpoint, startService } from '../service.js';
+import { pasted, startEndpoint, startService } from '../service.js';
 
 /** Without what the tests set, so that the sandbox makes up its own. */
 const BARE = { STABLEHOOKS_SECRET: undefined };
 
-/** The settings that it printed, as the environment of other commands. */
-function pasted(output: string): Record<string, string> {
-  return Object.fromEntries(
-    [...output.matchAll(/^export (\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]),
-  );
-}
-
 describe.concurrent('sandbox', () => {
-  test('sandbox prints settings that work when they are pasted, then a line for each event and attempt', async () => {
+  test('sandbox prints settings that work when they are pasted, then one line for each event and attempt', async () => {
     await using endpoint = await startEndpoint();
     const command = start(['sandbox', '--port', '0', '--to', endpoint.url], {});
     const env = pasted(await command.printed('Ctrl-C ends it.'));
@@ -24,7 +17,6 @@ describe.concurrent('sandbox', () => {
     await command.printed(/event\.fired {2}accept\.confirmed {2}evt_\w+\n/);
     const output = await command.printed(/attempt 1 {2}evt_\w+ {2}200 handled {2}\d+ ms\n/);
     expect(output).toContain(`Events go to ${endpoint.url}\n`);
-    await command.printed(/delivery\.delivered {2}evt_\w+\n/);
     command.interrupt();
     const { stdout, stderr, exitCode } = await command.ended;
     // The secret came from the environment: it is there already.
@@ -45,7 +37,7 @@ describe.concurrent('sandbox', () => {
     const fired = await run(['trigger', 'accept.confirmed'], { env });
     expect(fired.stdout).toContain('401 ERR_SIGNATURE_MISMATCH');
     expect(fired.exitCode).toBe(1);
-    await command.printed('\n          faults: corruptSignature\n');
+    await command.printed(' ms  faults: corruptSignature\n');
     command.interrupt();
     await command.ended;
   });
@@ -58,19 +50,8 @@ describe.concurrent('sandbox', () => {
       const first = (await command.printed('sandbox.listening')).split('\n')[0] ?? '';
       const { settings } = JSON.parse(first);
       const env = { ...settings, STABLEHOOKS_SECRET: SECRET };
-      const wallet = [
-        'wallets',
-        'create',
-        '--agent',
-        'a',
-        '--chain',
-        'base',
-        '--per-tx',
-        '1',
-        '--daily',
-        '2',
-      ];
-      if (round === 1) await run(wallet, { env });
+      const wallet = 'wallets create --agent a --chain base --per-tx 1 --daily 2';
+      if (round === 1) await run(wallet.split(' '), { env });
       const response = await fetch(`${settings.STABLEHOOKS_BASE_URL}/sandbox/wallets`, {
         headers: { authorization: `Bearer ${settings.STABLEHOOKS_TOKEN}` },
       });

@@ -1,31 +1,8 @@
 import { writeFile } from 'node:fs/promises';
-import { createServer } from 'node:https';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, start } from '../command.js';
-import { makeCertificate } from '../doctor/certificate.js';
 import { findClosedUrl, serve } from '../http-server.js';
 import { startEndpoint, startService } from '../service.js';
-
-test('trigger prints the same rows in each run with three endpoints', async () => {
-  await using first = await startEndpoint();
-  await using second = await startEndpoint();
-  await using third = await startEndpoint();
-  const urls = [first, second, third].map(({ url }) => url);
-  await using service = await startService({ endpoints: urls.map((url) => ({ url })) });
-  for (let round = 0; round < 3; round++) {
-    const { stdout, exitCode } = await run(['trigger', 'redeem.failed', '--duplicate'], service);
-    const rows = stdout
-      .trim()
-      .split('\n')
-      .map((line) => line.split(/ {2,}/));
-    expect(rows.map(([, , answer, , url]) => `${answer} ${url}`)).toEqual([
-      ...urls.map((url) => `200 handled ${url}`),
-      ...urls.map((url) => `200 duplicate ${url}`),
-    ]);
-    expect(new Set(rows.map(([, id]) => id)).size).toBe(1);
-    expect(exitCode).toBe(0);
-  }
-});
 
 describe.concurrent('trigger', () => {
   test.for([
@@ -37,7 +14,12 @@ describe.concurrent('trigger', () => {
     [200, 1, /The endpoint accepted a wrong signature \(200\)/],
     [200, 1, /The endpoint accepted a wrong signature \(200\)/, '--tamper'],
   ] as const)('trigger --forge takes %i as exit %i', async ([status, code, says, flag = '--forge']) => {
-    await using site = await serve((_, response) => void response.writeHead(status).end());
+    let count = 0;
+    await using site = await serve((_, response) => {
+      count += 1;
+      // The first event is genuine.
+      response.writeHead(count === 1 ? 200 : status).end();
+    });
     const { stderr, exitCode } = await run(['trigger', 'redeem.failed', '--to', site.url, flag]);
     expect(stderr).toMatch(says);
     expect(exitCode).toBe(code);
@@ -91,52 +73,14 @@ describe.concurrent('trigger', () => {
     },
   );
 
-  test('an endpoint that accepts a signature which the sandbox made wrong is exit 1', async () => {
-    await using site = await serve((request, response) => {
-      request.resume().on('end', () => response.end());
-    });
-    await using service = await startService({
-      endpoints: [{ url: site.url }],
-      faults: { corruptSignature: { next: 1 } },
-    });
+  test('trigger says that the endpoint of the sandbox does not listen, and is exit 3', async () => {
+    await using service = await startService({ endpoints: [{ url: await findClosedUrl() }] });
     const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed'], service);
-    expect(stdout).toContain('200 (fault corruptSignature)');
-    expect(stderr).toContain('1 accepted although the sandbox made the signature wrong');
-    expect(exitCode).toBe(1);
+    expect(stdout).toContain('nothing listens there (ECONNREFUSED)');
+    expect(stderr).toContain('Check that it is started, and the port.');
+    expect(stderr).toContain('The sandbox makes this connection');
+    expect(exitCode).toBe(3);
   });
-
-  test.for([
-    [
-      'closes the connection',
-      () => serve((request) => void request.socket.destroy()),
-      'the connection was cut (UND_ERR_SOCKET)',
-      'See the log of the other side. If its port expects TLS',
-    ],
-    [
-      'has a certificate that is not trusted',
-      () => serve(createServer(makeCertificate())),
-      'its certificate is not trusted (DEPTH_ZERO_SELF_SIGNED_CERT)',
-      'Set NODE_EXTRA_CA_CERTS to the PEM file',
-    ],
-    [
-      'does not listen',
-      async () => ({ url: await findClosedUrl(), async [Symbol.asyncDispose]() {} }),
-      'nothing listens there (ECONNREFUSED)',
-      'Check that it is started, and the port.',
-    ],
-  ] as const)(
-    'trigger says that the endpoint of the sandbox %s, and is exit 3',
-    async ([name, startSite, what, fix]) => {
-      await using site = await startSite();
-      const url = name.includes('certificate') ? site.url.replace('http:', 'https:') : site.url;
-      await using service = await startService({ endpoints: [{ url }] });
-      const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed'], service);
-      expect(stdout).toContain(what);
-      expect(stderr).toContain(fix);
-      expect(stderr).toContain('The sandbox makes this connection');
-      expect(exitCode).toBe(3);
-    },
-  );
 
   test('trigger is exit 3 when the sandbox ends before its attempt', async () => {
     let arrived = () => {};
@@ -185,27 +129,11 @@ describe.concurrent('trigger', () => {
     expect(endpoint.outcomes[0]?.event?.payload).toEqual({ note: 'Zoë' });
   });
 
-  test.for([
-    ['--forge', 'hex'],
-    ['--tamper', 'base64'],
-  ] as const)('trigger %s succeeds when the endpoint refuses the delivery', async ([flag, encoding]) => {
-    await using endpoint = await startEndpoint();
-    const args = ['trigger', 'transfer.settled', '--to', endpoint.url, flag, '--encoding', encoding];
-    const { stdout, exitCode } = await run(args);
-    expect(stdout).toContain('401 ERR_SIGNATURE_MISMATCH');
-    expect(exitCode).toBe(0);
-  });
-
   test('trigger sends many events at a rate, each twice, and prints a summary', async () => {
     await using endpoint = await startEndpoint();
     const many = ['--count', '20', '--rate', '200', '--duplicate', '--json'];
-    const { stdout, stderr, exitCode } = await run([
-      'trigger',
-      'accept.confirmed',
-      '--to',
-      endpoint.url,
-      ...many,
-    ]);
+    const args = ['trigger', 'accept.confirmed', '--to', endpoint.url, ...many];
+    const { stdout, stderr, exitCode } = await run(args);
     const rows = stdout
       .trim()
       .split('\n')
@@ -241,18 +169,6 @@ describe.concurrent('trigger', () => {
     );
     expect(exitCode).toBe(1);
   });
-
-  test.for(['dead', 'ignored', 'parked'])(
-    'trigger is exit 1 when the endpoint answers 200 and its reply says that the event is %s',
-    async (outcome) => {
-      const reply = JSON.stringify({ outcome });
-      await using site = await serve((_, response) => void response.end(reply));
-      const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed', '--to', site.url]);
-      expect(stdout).toContain(`  200 ${outcome}  `);
-      expect(stderr).toMatch(new RegExp(`^1 ${outcome}: the endpoint `));
-      expect(exitCode).toBe(1);
-    },
-  );
 
   test('trigger says that the sandbox has no endpoint', async () => {
     await using service = await startService();
@@ -296,25 +212,4 @@ describe.concurrent('trigger', () => {
       expect(exitCode).toBe(code);
     },
   );
-
-  test('trigger stopped by Ctrl-C prints how many events were sent', async () => {
-    await using endpoint = await startEndpoint();
-    const command = start([
-      'trigger',
-      'transfer.settled',
-      '--to',
-      endpoint.url,
-      '--count',
-      '1000',
-      '--rate',
-      '50',
-    ]);
-    await command.printed('200 handled');
-    command.interrupt();
-    const { stdout, stderr, exitCode } = await command.ended;
-    const sent = stdout.trim().split('\n').length;
-    expect(stderr).toContain(`${sent} of 1000 sent: ${sent} × 200 handled`);
-    expect(endpoint.handled()).toHaveLength(sent);
-    expect(exitCode).toBe(130);
-  });
 });

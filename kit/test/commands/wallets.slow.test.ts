@@ -48,12 +48,6 @@ test('a created wallet whose description is malformed is exit 3, with what the s
   expect(exitCode).toBe(3);
 });
 
-test('wallets limits refuses one limit without the other', async () => {
-  const { stderr, exitCode } = await run(['wallets', 'limits', 'wal_1', '--daily', '5']);
-  expect(stderr).toContain('Pass --per-tx and --daily together');
-  expect(exitCode).toBe(2);
-});
-
 const PAGES = [
   [200, /This is not the service: check --base-url \(STABLEHOOKS_BASE_URL\)\./],
   [404, /This is not the service: check --base-url \(STABLEHOOKS_BASE_URL\)\./],
@@ -86,7 +80,7 @@ const WALLET = {
 
 test.for([
   ['create', [...CREATE, '--per-tx', '1', '--daily', '2']],
-  ['limits', ['wallets', 'limits', 'wal_late', '--allow', '0xAbC']],
+  ['limits', ['wallets', 'limits', 'wal_late', '--per-tx', '1', '--daily', '2']],
 ] as const)(
   'wallets %s that is interrupted waits for the answer, and prints the wallet',
   async ([, args]) => {
@@ -123,17 +117,7 @@ test('wallets create prints the wallet on stderr if stdout is full, and is exit 
   expect(exitCode).toBe(3);
 });
 
-test('wallets create prints the wallet on stderr if nobody reads stdout, and is not exit 0', async () => {
-  await using service = await startService();
-  const command = start([...CREATE, '--per-tx', '1', '--daily', '2', '--json'], service);
-  command.closeOutput();
-  const { stderr, exitCode } = await command.ended;
-  const [wallet] = service.sandbox.wallets.list();
-  expect(stderr).toContain(`cannot be written:\nwallet   ${wallet?.id}\n`);
-  expect(exitCode).toBe(130);
-});
-
-/** What is awaited until it is opened. */
+/** Answers wait for it until it is opened. */
 function gate() {
   let open = () => {};
   const opened = new Promise<void>((resolve) => {
@@ -141,3 +125,41 @@ function gate() {
   });
   return { opened, open: () => open() };
 }
+
+const ANSWER = {
+  ...{ id: 'wal_1', agentId: 'agent-7', address: '0x1', chain: 'base', balance: '0' },
+  limits: { perTx: '1', daily: '2.50' },
+  allowlist: ['b', 'a'],
+};
+
+test.for([
+  ['the wallet that was asked for', {}, 0],
+  ['the same limits with other zeros', { limits: { perTx: '1.00', daily: '2.5' } }, 0],
+  ['another agent', { agentId: 'agent-8' }, 1],
+  ['another chain', { chain: 'solana' }, 1],
+  ['a higher limit of one send', { limits: { perTx: '10', daily: '2.50' } }, 1],
+  ['another limit of a day', { limits: { perTx: '1', daily: '25' } }, 1],
+  ['another allowlist', { allowlist: ['a'] }, 1],
+] as const)('wallets create compares the answer with what was asked for: %s', async ([, other, expected]) => {
+  await using server = await serve((_, response) => {
+    response
+      .writeHead(201, { 'content-type': 'application/json' })
+      .end(JSON.stringify({ ...ANSWER, ...other }));
+  });
+  const env = { STABLEHOOKS_BASE_URL: server.url, STABLEHOOKS_TOKEN: 'token' };
+  const args = [...CREATE, '--per-tx', '1', '--daily', '2.50', '--allow', 'a', '--allow', 'b'];
+  const { stdout, stderr, exitCode } = await run(args, { env });
+  expect(stdout).toContain('wal_1');
+  expect(exitCode, stderr).toBe(expected);
+});
+
+test('wallets limits is exit 1 when the service answers with another wallet', async () => {
+  await using server = await serve((_, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(ANSWER));
+  });
+  const env = { STABLEHOOKS_BASE_URL: server.url, STABLEHOOKS_TOKEN: 'token' };
+  const limits = ['--per-tx', '1', '--daily', '2.5'];
+  const { stderr, exitCode } = await run(['wallets', 'limits', 'wal_2', ...limits], { env });
+  expect(stderr).toContain('The service answered with another id than asked for.');
+  expect(exitCode).toBe(1);
+});

@@ -6,7 +6,7 @@ import { type CheckResult, DELIVERY_CHECKS } from '../../src/doctor/checks.js';
 import { createTestedEndpoint } from '../../src/doctor/endpoint.js';
 import { SECRET } from '../command.js';
 import { type RunningServer, serve } from '../http-server.js';
-import { failingOnRequest, QUIET } from './wrong-receivers/stablehooks-receiver.js';
+import { failingOnRequest, QUIET } from './stablehooks-receiver.js';
 
 type Reply = readonly [status: number, code?: string];
 
@@ -42,7 +42,6 @@ async function examineOne(
       secret: SECRET,
       signature: { header: 'X-SERVICE-Signature', encoding: undefined, prefix: '' },
       type: 'transfer.settled',
-      payload: {},
       timeoutMs: 60_000,
       oversizeBytes: 2_000_000,
       effectsUrl: counted ? `${server.url}/effects/{id}` : undefined,
@@ -54,15 +53,8 @@ async function examineOne(
 describe('failing handler', () => {
   test.for([
     'ERR_RECEIVER_CLOSED',
-    'ERR_RECEIVER_BUSY',
     'ERR_KEY_BUSY',
-    'ERR_EVENT_BUSY',
-    'ERR_EVENT_NOT_DUE',
-    'ERR_LEASE_LOST',
     'ERR_INBOX_FAILED',
-    'ERR_QUEUE_FAILED',
-    'ERR_SECRET_UNAVAILABLE',
-    'ERR_BODY_TIMEOUT',
     'ERR_PAYLOAD_INVALID',
     'ERR_CONFIG_INVALID',
   ])('is not shown by the reply 503 %s, which does not say that a handler failed', async (code) => {
@@ -160,5 +152,17 @@ describe('concurrent', () => {
   test('is passed by one event handled while the others are told that it runs', async () => {
     await using server = await startReplying('concurrent', Array(7).fill([503, 'ERR_EVENT_BUSY']));
     expect(await examineOne('concurrent', server)).toMatchObject({ verdict: 'pass' });
+  });
+});
+
+test.for([
+  ['a code', Response.json({ code: 'ERR_HANDLER_FAILED' }), 'reports ERR_HANDLER_FAILED'],
+  ['a page', new Response('<!doctype html>Log in'), 'answered with a page'],
+  ['more than 64 KiB', new Response('x'.repeat(65_537)), 'more than 64 KiB'],
+] as const)('2xx with %s does not show that a handler ran', async ([, reply, why]) => {
+  await using server = await serve(createFetchServer(async () => reply.clone()));
+  expect(await examineOne('chunked', server)).toMatchObject({
+    verdict: 'not shown',
+    fix: expect.stringContaining(why),
   });
 });

@@ -16,7 +16,7 @@ export interface Counts {
   readonly notShown: number;
 }
 
-/** What doctor found. */
+/** The result of doctor. */
 export interface Examination extends Ended {
   readonly checks: readonly CheckLine[];
   readonly counts: Counts | undefined;

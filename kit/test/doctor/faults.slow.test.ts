@@ -1,308 +1,470 @@
-import { writeFile } from 'node:fs/promises';
-import type { RequestListener } from 'node:http';
-import { createServer } from 'node:https';
-import { describe, expect, test } from 'vitest';
-import { makeFolder, SECRET } from '../command.js';
+import { setTimeout as wait } from 'node:timers/promises';
+import { type Handlers, PermanentError, withPayload } from 'stablehooks';
+import { describe, expect, test, vi } from 'vitest';
+import * as z from 'zod/mini';
+import { examineEndpoint, type Row } from '../../src/doctor/examination.js';
+import { SECRET } from '../command.js';
 import { type RunningServer, serve } from '../http-server.js';
-import { type CertificateOptions, makeCertificate } from './certificate.js';
-import { examine } from './examine.js';
-import { ackBeforeFailure } from './wrong-receivers/ack-before-failure.js';
-import { startClusterWithMemory } from './wrong-receivers/cluster-memory.js';
-import { noDedupe } from './wrong-receivers/no-dedupe.js';
-import { noHandler } from './wrong-receivers/no-handler.js';
-import { paddedSecret } from './wrong-receivers/padded-secret.js';
-import { parserFirst } from './wrong-receivers/parser-first.js';
-import { parserFirstHanging } from './wrong-receivers/parser-first-hanging.js';
-import { startPrettyPrintingProxy } from './wrong-receivers/pretty-printing-proxy.js';
-import { redirects } from './wrong-receivers/redirects.js';
-import { slow, WORK_MS } from './wrong-receivers/slow.js';
-import { createListener } from './wrong-receivers/stablehooks-receiver.js';
-import { wrongHeader } from './wrong-receivers/wrong-header.js';
-import { wrongPath } from './wrong-receivers/wrong-path.js';
+import { answer, createPlainReceiver, hmac, takeOnce, verifyRaw } from './plain-receiver.js';
+import { createListener } from './stablehooks-receiver.js';
 import {
-  answer,
-  createPlainReceiver,
-  readBody,
-  signatureOf,
-  takeOnce,
-  verifyRaw,
+  actsBeforeVerify,
+  always,
+  answering,
+  checkThenInsert,
+  parserFirst,
+  parserFirstHanging,
+  slow,
+  startClusterWithMemory,
+  startPrettyPrintingProxy,
   type WrongReceiver,
-} from './wrong-receivers/wrong-receiver.js';
-import { wrongSecret } from './wrong-receivers/wrong-secret.js';
+  wrong,
+} from './wrong-receivers.js';
 
 /** An endpoint with one fault, the check that finds it, and the sentence that says what to change. */
 interface Fault {
-  readonly name: string;
-  readonly start: () => Promise<RunningServer>;
+  readonly receiver: WrongReceiver | { readonly start: (secret: string) => Promise<RunningServer> };
   readonly check: string;
-  readonly fix: string;
+  readonly fix: string | RegExp;
   readonly verdict?: 'not shown';
-  /** Passes `--effects`. @default false */
+  /** Counts effects, as with `--effects`. @default false */
   readonly counted?: boolean;
-  /** How long doctor waits for an answer; short for an endpoint that gives none. @default '60s' */
-  readonly timeout?: string;
+  /** How long doctor waits for an answer; short for an endpoint that gives none. @default 60,000 */
+  readonly timeoutMs?: number;
 }
 
-const listening = (receiver: WrongReceiver) => () => serve(receiver(SECRET));
+type Handler = NonNullable<Handlers['transfer.settled']>;
 
-/** Answers each genuine delivery in the same way. No event has an effect. */
-function answering({
-  status,
-  reply = '',
-  large = 413,
-}: {
-  readonly status: number;
-  readonly reply?: string;
-  readonly large?: number;
-}): RequestListener {
-  return async (request, response) => {
-    if (request.url?.startsWith('/effects/')) return answer(response, 200, '0');
-    // A body that is cut off has no end to wait for.
-    const body = await readBody(request).catch(() => undefined);
-    if (body === undefined) return answer(response, large);
-    return verifyRaw(SECRET)(body, signatureOf(request))
-      ? answer(response, status, reply)
-      : answer(response, 401);
-  };
-}
+const AMOUNT_IN_CENTS = z.object({ cents: z.int() });
+const ONLY_KNOWN_FIELDS = z.strictObject(
+  Object.fromEntries(
+    ['transfer_id', 'amount', 'currency', 'chain', 'wallet_id', 'from', 'to', 'tx_hash', 'settled_at'].map(
+      (name) => [name, z.string()],
+    ),
+  ),
+);
 
-/** Checks the signature and nothing else. */
-const verifiesOnly: WrongReceiver = (secret) =>
-  createPlainReceiver({ authentic: verifyRaw(secret), take: () => undefined });
+const handling =
+  (handler: Handler): WrongReceiver =>
+  (secret) =>
+    createListener({ secret, handlers: { 'transfer.settled': handler } });
 
-const FAULTS: readonly Fault[] = [
-  {
-    name: 'redirects',
-    start: listening(redirects),
-    check: 'genuine',
-    fix: 'It redirects (307) with Location: URL/login?…. Deliveries do not follow redirects: register that URL if the receiver is there',
+/** Remembers the ids of done events for one second. */
+const forgetsIds: WrongReceiver = (secret) => {
+  const seenAt = new Map<string, number>();
+  return createPlainReceiver(secret, {
+    take(id, ledger) {
+      if (performance.now() - (seenAt.get(id) ?? Number.NEGATIVE_INFINITY) < 1_000) return;
+      seenAt.set(id, performance.now());
+      ledger.apply(id);
+    },
+  });
+};
+
+/** Fails on its first delivery, and on no other one. */
+const startsBadly: WrongReceiver = (secret) => {
+  let count = 0;
+  return createPlainReceiver(secret, {
+    take(id, ledger) {
+      count += 1;
+      if (count === 1) throw new Error('not ready');
+      takeOnce(id, ledger);
+    },
+  });
+};
+
+/** Answers 409 to an event that is done. */
+const refusesDuplicates: WrongReceiver = (secret) => {
+  const seen = new Set<string>();
+  return createPlainReceiver(secret, {
+    check: ({ id }) => (seen.has(id) ? 409 : void seen.add(id)),
+  });
+};
+
+const FAULTS: Readonly<Record<string, Fault>> = {
+  // Authentication
+  'does not verify': {
+    receiver: wrong(() => ({ authentic: () => true })),
+    check: 'forged',
+    fix: 'Verify before anything else, over the raw bytes, and answer 401',
   },
-  {
-    name: 'answers before the work',
-    start: listening(ackBeforeFailure),
-    check: 'failing handler',
-    fix: 'It answers 2xx before the work is done: do the work first or enqueue it durably',
+  'verifies only if there is a signature': {
+    receiver: wrong((secret) => ({
+      authentic: (body, signature) => signature === '' || verifyRaw(secret)(body, signature),
+    })),
+    check: 'unsigned',
+    fix: 'Verify before anything else',
+  },
+  'accepts an empty signature': {
+    receiver: wrong((secret) => ({
+      before: (request, response) => {
+        const isMissing = request.method === 'POST' && request.headers['x-service-signature'] === undefined;
+        if (isMissing) request.resume().on('end', () => answer(response, 401));
+        return isMissing;
+      },
+      authentic: (body, signature) => signature === '' || verifyRaw(secret)(body, signature),
+    })),
+    check: 'short signature',
+    fix: 'It accepts an empty signature, or the beginning of the right one.',
+  },
+  'compares as many characters as it is sent': {
+    receiver: wrong((secret) => ({
+      authentic: (body, signature) => signature !== '' && hmac(secret, body).startsWith(signature),
+    })),
+    check: 'short signature',
+    fix: 'It accepts an empty signature, or the beginning of the right one.',
+  },
+  'verifies the body without its amount': {
+    receiver: wrong((secret) => ({
+      authentic: (body, signature) => {
+        const text = body.toString().replace(/"amount":"9.99"/, '"amount":"1.00"');
+        return signature === hmac(secret, text);
+      },
+    })),
+    check: 'tampered',
+    fix: 'Verify before anything else',
+  },
+  'prints the expected signature when it refuses one': {
+    receiver: wrong((secret) => ({
+      refuse: (response, body) => answer(response, 401, `expected ${hmac(secret, body)}`),
+    })),
+    check: 'no secrets',
+    fix: 'Its replies contain the expected signature, so any sender can sign events.',
+  },
+  'prints its secret when it refuses a signature': {
+    receiver: wrong((secret) => ({
+      refuse: (response) => answer(response, 401, JSON.stringify({ error: 'mismatch', secret })),
+    })),
+    check: 'no secrets',
+    fix: 'Its replies contain the secret, so any sender can sign events.',
+  },
+  'answers 500 to a forgery': {
+    receiver: wrong(() => ({ refuse: (response) => answer(response, 500, 'TypeError: no match') })),
+    check: 'forged',
+    fix: 'Answer 401 to a forged delivery: 5xx asks for a retry, and any sender can cause an error or a timeout. Its reply: "TypeError: no match".',
+  },
+  'answers 400 to a forgery': {
+    receiver: wrong(() => ({ refuse: (response) => answer(response, 400) })),
+    check: 'forged',
+    fix: 'Answer 401 or 403 to a forged delivery',
+  },
+  'acts before it verifies': {
+    receiver: actsBeforeVerify,
+    check: 'forged',
+    fix: 'It acted on an event whose signature it refused',
     counted: true,
   },
-  {
-    name: 'is not idempotent',
-    start: listening(noDedupe),
-    check: 'doubled',
-    fix: 'Claim each event by its id in one atomic step before the work',
+  'acts on half a body': {
+    receiver: actsBeforeVerify,
+    check: 'cut off',
+    fix: 'It acted on half a body',
     counted: true,
   },
-  {
-    name: 'reads another header',
-    start: listening(wrongHeader),
+  'enqueues what it refuses': {
+    receiver: wrong(() => ({
+      takeForged: (id, ledger) => void wait(200).then(() => takeOnce(id, ledger)),
+    })),
+    check: 'tampered',
+    fix: 'It acted on an event whose signature it refused',
+    counted: true,
+  },
+  // The form of a delivery
+  'reads a header that the service does not send': {
+    receiver: (secret) => createListener({ secret, signature: { header: 'x-acme-digest' } }),
     check: 'genuine',
     fix: 'It finds no signature in X-SERVICE-Signature: set `signature: { header }` of the receiver to the header that the service sends, or pass its name with --header',
   },
-  {
-    name: 'has another secret',
-    start: listening(wrongSecret),
+  'reads a usual header': {
+    receiver: (secret) => createListener({ secret, signature: { header: 'x-webhook-signature' } }),
+    check: 'genuine',
+    fix: 'It reads the signature from x-webhook-signature, and this check sends it in ',
+  },
+  'has another secret': {
+    receiver: () => createListener({ secret: 'whsec_of_another_endpoint' }),
     check: 'genuine',
     fix: 'It has another secret than this one',
   },
-  {
-    name: 'has a newline at the end of its secret',
-    start: listening(paddedSecret),
+  'has another secret and says nothing': {
+    receiver: () => createPlainReceiver('whsec_of_another_endpoint'),
+    check: 'genuine',
+    fix: 'It refuses a genuine delivery (401), and every other form of its signature. Its reply is empty. Compare the secret',
+  },
+  'has a newline at the end of its secret': {
+    receiver: (secret) => createListener({ secret: async () => `${secret}\n` }),
     check: 'genuine',
     fix: 'A setting of the receiver is wrong, and its log names it. If the secret comes from a function or a file, it may end with a newline: use .trim().',
   },
-  {
-    name: 'has a body parser in front and refuses',
-    start: listening(parserFirst),
+  'compares the string of the signature with base64': {
+    receiver: wrong((secret) => ({
+      authentic: (body, signature) => signature === hmac(secret, body, 'base64'),
+    })),
+    check: 'genuine',
+    fix: 'It accepts the signature as base64 only.',
+  },
+  'needs a prefix': {
+    receiver: (secret) => createListener({ secret, signature: { prefix: 'sha256=' } }),
+    check: 'genuine',
+    fix: 'It accepts the signature only with the prefix sha256=.',
+  },
+  'has a body parser in front and refuses': {
+    receiver: parserFirst,
     check: 'genuine',
     fix: 'A body parser before the receiver consumed the bytes',
-    timeout: '4s',
   },
-  {
-    name: 'has a body parser in front and waits for the body',
-    start: listening(parserFirstHanging),
+  'has a body parser in front and waits for the body': {
+    receiver: parserFirstHanging,
     check: 'genuine',
     fix: 'A body parser before the receiver consumed the bytes',
-    timeout: '4s',
+    timeoutMs: 4_000,
   },
-  {
-    name: 'is behind a proxy that indents JSON',
-    start: () => startPrettyPrintingProxy(SECRET),
+  'serializes the body again': {
+    receiver: wrong((secret) => ({
+      authentic: (body, signature) => signature === hmac(secret, JSON.stringify(JSON.parse(body.toString()))),
+    })),
+    check: 'pretty-printed',
+    fix: 'The body is parsed and serialized again before it is verified',
+  },
+  'is behind a proxy that indents JSON': {
+    receiver: { start: startPrettyPrintingProxy },
     check: 'genuine',
     fix: 'The body is changed before it is verified: it arrives as JSON that is indented by 2 spaces. Let proxies pass the body on byte for byte',
   },
-  {
-    name: 'is a cluster whose workers have a memory inbox each',
-    start: () => startClusterWithMemory(SECRET),
-    check: 'concurrent',
-    fix: 'Two deliveries of one event were handled: this inbox remembers only one process. Pass a durable one to all processes',
-  },
-  {
-    name: 'is one process that replies handled to each delivery',
-    start: () => serve(answering({ status: 200, reply: '{"outcome":"handled"}' })),
-    check: 'concurrent',
-    fix: 'Two deliveries of one event were handled. If several processes run, pass a durable inbox to all of them (sqliteInbox, postgresInbox or redisInbox); otherwise claim each event by its id in one atomic step before the work.',
-  },
-  {
-    name: 'verifies, and does nothing',
-    start: listening(verifiesOnly),
+  'changes the body in a way that is not known': {
+    receiver: wrong((secret) => ({
+      authentic: (body, signature) =>
+        verifyRaw(secret)(Buffer.from(body.toString().toUpperCase()), signature),
+    })),
     check: 'genuine',
-    fix: 'It answers 2xx before the work is done',
-    counted: true,
+    fix: 'The body is changed before it is verified: the signature of an empty object is accepted',
   },
-  {
-    name: 'puts events into a queue that nothing runs',
-    start: () => serve(answering({ status: 202, reply: '{"outcome":"queued"}' })),
-    check: 'genuine',
-    verdict: 'not shown',
-    fix: 'The event is queued, and nothing has run it within the time limit (--timeout): see the log of the worker.',
-    counted: true,
-    timeout: '5s',
+  'accepts GET': {
+    receiver: wrong(() => ({ methods: ['POST', 'GET'] })),
+    check: 'wrong method',
+    fix: 'Accept deliveries by POST only',
   },
-  {
-    name: 'answers 422 to a large body, as to each that its schema does not accept',
-    start: () => serve(answering({ status: 200, large: 422 })),
+  'reads bodies of any size': {
+    receiver: wrong(() => ({ limitBytes: 100_000_000 })),
+    check: 'oversized',
+    fix: 'Limit the body (2000000 bytes were read)',
+  },
+  'answers 422 to a large body, as to each that its schema does not accept': {
+    receiver: answering(200, '', { large: 422 }),
     check: 'oversized',
     verdict: 'not shown',
     fix: 'The reply does not say that the size was the reason: the endpoint may have read the whole body. Answer 413',
   },
-  {
-    name: 'has no handler',
-    start: listening(noHandler),
+  'refuses a body without a length': {
+    receiver: wrong(() => ({
+      before(request, response) {
+        const isChunked = request.headers['transfer-encoding'] !== undefined;
+        if (isChunked) request.resume().on('end', () => answer(response, 411));
+        return isChunked;
+      },
+    })),
+    check: 'chunked',
+    fix: 'It cannot read a body in chunks, which has no Content-Length.',
+  },
+  // Events
+  'refuses unknown fields of the event': {
+    receiver: wrong(() => ({ check: (event) => (Object.keys(event).length > 4 ? 422 : undefined) })),
+    check: 'unknown fields',
+    fix: 'It refuses events with fields that it does not know.',
+  },
+  'refuses unknown fields of the payload': {
+    receiver: handling(withPayload(ONLY_KNOWN_FIELDS, () => undefined)),
+    check: 'genuine',
+    fix: 'It refuses events with fields that it does not know.',
+  },
+  'has a schema of its own': {
+    receiver: handling(withPayload(AMOUNT_IN_CENTS, () => undefined)),
+    check: 'genuine',
+    fix: 'The example payload does not match its schema: pass a payload that does with --payload FILE.',
+  },
+  'refuses events that are older than five minutes': {
+    receiver: wrong(() => ({
+      check: ({ created_at }) => (Date.now() - Date.parse(created_at) > 300_000 ? 400 : undefined),
+    })),
+    check: 'old event',
+    fix: 'It refuses an event that is seven days old.',
+  },
+  'fails on new types': {
+    receiver: wrong(() => ({
+      takeUnknown() {
+        throw new Error('unknown type');
+      },
+    })),
+    check: 'unknown type',
+    fix: 'Accept types that are newer than this release',
+  },
+  'has no handler': {
+    receiver: (secret) => createListener({ secret, handlers: {} }),
     check: 'genuine',
     verdict: 'not shown',
     fix: 'No handler ran, whatever the type of the test event was: accept.confirmed, transfer.settled, transfer.failed, redeem.completed, redeem.failed. Register a handler.',
   },
-  {
-    name: 'is at another path',
-    start: listening(wrongPath),
+  // Faults in front of it
+  'is behind a rate limit': {
+    receiver: always(429, 'Too many requests, slow down.', { 'retry-after': '60' }),
+    check: 'genuine',
+    fix: 'It refuses so many requests (429). Its reply: "Too many requests, slow down.".',
+  },
+  'is down for maintenance': {
+    receiver: always(503, '<html><body><h1>Back at noon</h1></body></html>'),
+    check: 'genuine',
+    fix: 'It, or a proxy in front of it, is not available (503). Its reply: "Back at noon".',
+  },
+  'is behind a log-in': {
+    receiver: always(401, 'Unauthorized', { 'www-authenticate': 'Basic' }),
+    check: 'genuine',
+    fix: 'Something in front of the receiver asks for a log-in (401). Its reply: "Unauthorized".',
+  },
+  redirects: {
+    receiver: () => (_, response) => void response.writeHead(307, { location: '/login?next=token' }).end(),
+    check: 'genuine',
+    fix: 'It redirects (307) with Location: URL/login?…. Deliveries do not follow redirects: register that URL if the receiver is there',
+  },
+  'is at another path': {
+    receiver: (secret) => {
+      const receive = createPlainReceiver(secret);
+      return (request, response) =>
+        request.url === '/api/webhooks' ? receive(request, response) : answer(response, 404);
+    },
     check: 'genuine',
     fix: 'Nothing accepts a POST at /hooks. An unsigned POST is answered at /api/webhooks (401): check the path.',
   },
-];
+  'never answers': {
+    receiver: () => () => undefined,
+    check: 'genuine',
+    fix: 'It answers no POST in that time',
+    timeoutMs: 3_000,
+  },
+  // Work
+  'fails on each event': {
+    receiver: answering(500, 'Cannot read properties of undefined'),
+    check: 'genuine',
+    fix: 'It fails on a genuine delivery (500). Its reply: "Cannot read properties of undefined". See its log',
+  },
+  'fails on its first event': {
+    receiver: startsBadly,
+    check: 'genuine',
+    fix: 'It refused a genuine delivery (500) and accepted a later one of the same form.',
+  },
+  'gives up on each event': {
+    receiver: handling(() => {
+      throw new PermanentError('never');
+    }),
+    check: 'genuine',
+    fix: 'Its handler gave up on the test event (PermanentError)',
+  },
+  'is slow': {
+    receiver: slow,
+    check: 'genuine',
+    fix: /^It answers after [\d.]+ s \(200\), and this check waits for 4 s \(--timeout\)\. A forged delivery is refused after \d+ ms, so the handler is slow: enqueue the work durably and answer 202, or make it faster\.$/,
+    timeoutMs: 4_000,
+  },
+  'answers before the work': {
+    receiver: wrong(() => ({
+      take(id, ledger) {
+        // If the work fails, as it does for one event, that event is not delivered again.
+        setImmediate(() => {
+          if (!id.endsWith('_failing-handler')) takeOnce(id, ledger);
+        });
+      },
+    })),
+    check: 'failing handler',
+    fix: 'It answers 2xx before the work is done: do the work first or enqueue it durably',
+    counted: true,
+  },
+  'verifies, and does nothing': {
+    receiver: wrong(() => ({ take: () => undefined })),
+    check: 'genuine',
+    fix: 'It answers 2xx before the work is done',
+    counted: true,
+  },
+  'puts events into a queue that nothing runs': {
+    receiver: answering(202, '{"outcome":"queued"}'),
+    check: 'genuine',
+    verdict: 'not shown',
+    fix: 'The event is queued, and nothing has run it within the time limit (--timeout): see the log of the worker.',
+    counted: true,
+    timeoutMs: 5_000,
+  },
+  'records an event as done before the work': {
+    receiver: wrong(() => ({
+      take(id, ledger) {
+        if (ledger.has(id)) return;
+        ledger.apply(id);
+        if (id.endsWith('failing-handler')) throw new Error('the work failed');
+      },
+    })),
+    check: 'failing handler',
+    fix: 'Record it as done after the work, not before.',
+    counted: true,
+  },
+  // Once
+  'is not idempotent': {
+    receiver: wrong(() => ({ take: (id, ledger) => ledger.apply(id) })),
+    check: 'doubled',
+    fix: 'Claim each event by its id in one atomic step before the work',
+    counted: true,
+  },
+  'checks and inserts in two steps': {
+    receiver: checkThenInsert,
+    check: 'concurrent',
+    fix: 'Claim each event by its id in one atomic step before the work',
+    counted: true,
+  },
+  'forgets ids after a second': {
+    receiver: forgetsIds,
+    check: 'remembered',
+    fix: 'It handled the first event of this run again.',
+    counted: true,
+  },
+  'refuses an event that is done': {
+    receiver: refusesDuplicates,
+    check: 'doubled',
+    fix: 'Answer 2xx to a done event, or the service retries it forever.',
+  },
+  'is a cluster whose workers have a memory inbox each': {
+    receiver: { start: startClusterWithMemory },
+    check: 'concurrent',
+    fix: 'Two deliveries of one event were handled: this inbox remembers only one process. Pass a durable one to all processes',
+  },
+  'is one process that replies handled to each delivery': {
+    receiver: answering(200, '{"outcome":"handled"}'),
+    check: 'concurrent',
+    fix: 'Two deliveries of one event were handled. If several processes run, pass a durable inbox to all of them (sqliteInbox, postgresInbox or redisInbox); otherwise claim each event by its id in one atomic step before the work.',
+  },
+};
 
-describe.concurrent('one fault per endpoint', () => {
-  test.for(FAULTS)('doctor names the fault of an endpoint that $name', async (fault) => {
-    const { start, check, fix, verdict = 'fail', counted = false, timeout = '60s' } = fault;
-    await using server = await start();
-    const effects = counted ? ['--effects', `${server.url}/effects/{id}`] : [];
-    const { exitCode, wrong, stderr } = await examine(`${server.url}/hooks`, [
-      '--timeout',
-      timeout,
-      ...effects,
-    ]);
-    expect(stderr).toBe('');
-    const found = wrong.find(({ name }) => name === check);
-    expect({ ...found, fix: found?.fix?.replace(server.url, 'URL') }).toMatchObject({
-      verdict,
-      fix: expect.stringContaining(fix),
-    });
-    expect(exitCode).toBe(1);
+/** The rows of doctor for a server. */
+async function examine(server: RunningServer, { counted = false, timeoutMs = 60_000 }: Partial<Fault> = {}) {
+  const rows: Row[] = [];
+  await examineEndpoint({
+    url: `${server.url}/hooks`,
+    secret: SECRET,
+    signature: { header: 'X-SERVICE-Signature', encoding: undefined, prefix: '' },
+    timeoutMs,
+    oversizeBytes: 2_000_000,
+    effectsUrl: counted ? `${server.url}/effects/{id}` : undefined,
+    signal: new AbortController().signal,
+    onRow: (row) => rows.push(row),
   });
-
-  test('doctor says after how many seconds a slow endpoint answers, and how fast it refuses', async () => {
-    await using server = await serve(slow(SECRET));
-    const { checks, exitCode } = await examine(`${server.url}/hooks`, ['--timeout', '4s']);
-    const [genuine] = checks;
-    const sentence =
-      /^It answers after ([\d.]+) s \(200\), and this check waits for 4 s \(--timeout\)\. A forged delivery is refused after \d+ ms, so the handler is slow: enqueue the work durably and answer 202, or make it faster\.$/;
-    expect(genuine).toMatchObject({ verdict: 'fail', fix: expect.stringMatching(sentence) });
-    expect(Number(sentence.exec(genuine?.fix ?? '')?.[1]) * 1_000).toBeGreaterThanOrEqual(WORK_MS - 100);
-    expect(genuine?.elapsedMs).toBeGreaterThanOrEqual(4_000 - 100);
-    expect(exitCode).toBe(1);
-  });
-
-  test('doctor names the header when the endpoint reads a usual one', async () => {
-    await using server = await serve(
-      createListener({ secret: SECRET, signature: { header: 'x-webhook-signature' } }),
-    );
-    const { checks } = await examine(`${server.url}/hooks`, ['--timeout', '60s']);
-    expect(checks[0]?.fix).toMatch(
-      /^It reads the signature from x-webhook-signature, and this check sends it in /,
-    );
-  });
-
-  test('doctor says that the body is changed when it cannot tell how', async () => {
-    const verify = verifyRaw(SECRET);
-    const upperCase = (body: Buffer) => Buffer.from(body.toString().toUpperCase());
-    const receiver = createPlainReceiver({
-      authentic: (body, signature) => verify(upperCase(body), signature),
-      take: takeOnce,
-    });
-    await using server = await serve(receiver);
-    const { checks } = await examine(`${server.url}/hooks`, ['--timeout', '60s']);
-    expect(checks[0]?.fix).toMatch(
-      /^The body is changed before it is verified: the signature of an empty object/,
-    );
-  });
-});
-
-/** A right receiver with this certificate. */
-async function serveTls(certificate: {
-  readonly cert: string;
-  readonly key: string;
-}): Promise<RunningServer> {
-  const receiver = createPlainReceiver({ authentic: verifyRaw(SECRET), take: takeOnce });
-  const server = await serve(createServer(certificate, receiver));
-  return {
-    url: server.url.replace('http:', 'https:'),
-    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
-  };
+  return rows;
 }
 
-describe.concurrent('TLS', () => {
-  const DAY_MS = 86_400_000;
-  const refused: readonly (readonly [string, CertificateOptions, boolean, string])[] = [
-    [
-      'is self-signed',
-      {},
-      false,
-      'its certificate is not trusted (DEPTH_ZERO_SELF_SIGNED_CERT). Set NODE_EXTRA_CA_CERTS',
-    ],
-    [
-      'has expired',
-      { validForMs: -DAY_MS },
-      true,
-      'its certificate has expired (CERT_HAS_EXPIRED). Renew the certificate.',
-    ],
-    [
-      'is for another host',
-      { host: 'other.example' },
-      true,
-      'its certificate is for another host (ERR_TLS_CERT_ALTNAME_INVALID). Use a host name that the certificate has.',
-    ],
-  ];
+// Most of the time is waiting.
+vi.setConfig({ maxConcurrency: 30 });
 
-  test.for(refused)(
-    'doctor is exit 3 and names the reason when the certificate %s',
-    async ([, options, trusted, says]) => {
-      await using folder = await makeFolder();
-      const certificate = makeCertificate(options);
-      await writeFile(folder.at('ca.pem'), certificate.cert);
-      await using server = await serveTls(certificate);
-      const env = trusted ? { NODE_EXTRA_CA_CERTS: folder.at('ca.pem') } : {};
-      const { exitCode, stdout, stderr } = await examine(`${server.url}/hooks`, ['--timeout', '60s'], {
-        env,
-      });
-      expect(stderr).toContain(`${server.url}/hooks cannot be reached: ${says}`);
-      expect(stdout).toBe('');
-      expect(exitCode).toBe(3);
-    },
-  );
-
-  test('doctor reaches an endpoint whose self-signed certificate is in NODE_EXTRA_CA_CERTS', async () => {
-    await using folder = await makeFolder();
-    const certificate = makeCertificate();
-    await writeFile(folder.at('ca.pem'), certificate.cert);
-    await using server = await serveTls(certificate);
-    const { checks } = await examine(`${server.url}/hooks`, ['--timeout', '60s'], {
-      env: { NODE_EXTRA_CA_CERTS: folder.at('ca.pem') },
+describe.concurrent('one fault per endpoint', () => {
+  test.for(Object.entries(FAULTS))('doctor names the fault of an endpoint that %s', async ([, fault]) => {
+    const { receiver, check, fix, verdict = 'fail' } = fault;
+    await using server = await ('start' in receiver ? receiver.start(SECRET) : serve(receiver(SECRET)));
+    const found = (await examine(server, fault)).find(({ name }) => name === check);
+    expect({ ...found, fix: found?.fix?.replace(server.url, 'URL') }).toMatchObject({
+      verdict,
+      fix: typeof fix === 'string' ? expect.stringContaining(fix) : expect.stringMatching(fix),
     });
-    expect(checks[0]).toMatchObject({ name: 'genuine', verdict: 'pass' });
-  });
-
-  test('doctor says that a port does not speak TLS', async () => {
-    await using server = await serve(createPlainReceiver({ authentic: verifyRaw(SECRET), take: takeOnce }));
-    const { exitCode, stderr } = await examine(server.url.replace('http:', 'https:'));
-    expect(stderr).toMatch(/it does not speak TLS \(\w+\)\. Check the port; if it has no certificate, /);
-    expect(exitCode).toBe(3);
+    expect(JSON.stringify(found)).not.toContain(SECRET);
   });
 });

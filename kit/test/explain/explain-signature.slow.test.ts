@@ -106,7 +106,7 @@ test('a small body that inflates to a very large one is explained within seconds
     const answer = await explainSignature({ body, signature, secret: bytes('other'), format: {} });
     expect(answer.verdict).toBe('unexplained');
   }
-  // Of the processor, so that the limit holds on a busy machine, too.
+  // Processor time, so the limit holds on a busy machine as well.
   const { user, system } = process.cpuUsage(start);
   expect((user + system) / 1_000_000).toBeLessThan(8);
 });

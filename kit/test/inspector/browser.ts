@@ -75,7 +75,7 @@ export function useBrowser() {
   };
 }
 
-/** What axe finds in a page, for the message of a failure. */
+/** The violations that axe finds in a page, for the message of a failure. */
 export async function findViolations(page: Page): Promise<readonly string[]> {
   await page.evaluate(axe.source);
   return page.evaluate(async () => {

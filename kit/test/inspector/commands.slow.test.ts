@@ -1,12 +1,12 @@
 /** The inspector that `stablehooks sandbox` and `stablehooks listen --inspect` serve, over HTTP. */
-import type { AttemptDetail, AttemptPage } from 'stablehooks-kit/inspector';
+import type { AttemptDetail, EventPage } from 'stablehooks-kit/inspector';
 import { describe, expect, test } from 'vitest';
 import type {
   ActionInputs,
   ActionName,
   ActionResults,
   CoverageReport,
-  InboxPage,
+  EventDetail,
   Session,
 } from '../../src/inspector/api.js';
 import { makeFolder, SECRET, start } from '../command.js';
@@ -20,7 +20,7 @@ function inspectorUrlIn(output: string): string {
   return url;
 }
 
-/** What a page does that was opened with the URL. */
+/** Requests of a page that was opened with the URL. */
 async function openSession(printed: string) {
   const { url, headers } = await signIn(printed);
   async function read<Body>(pending: Promise<Answer>): Promise<Body> {
@@ -63,24 +63,22 @@ describe.concurrent('the inspector of a command', () => {
     });
     const url = inspectorUrlIn(await command.printed('Ctrl-C ends it.'));
     const { session, ask, act } = await openSession(url);
-    expect(session).toMatchObject({ name: 'sandbox', views: ['deliveries', 'service'] });
+    expect(session).toMatchObject({ name: 'sandbox', views: ['overview', 'events', 'sandbox'] });
     const fired = await act('fire', { type: 'transfer.settled', payload: { note: 'written here' } });
     const { rows } = await until(
-      () => ask<AttemptPage>('deliveries'),
+      () => ask<EventPage>('events'),
       (page) => page.rows.length > 0,
     );
-    expect(rows).toMatchObject([
-      { eventId: fired.id, type: 'transfer.settled', kind: 'accepted', status: 200 },
-    ]);
-    const id = rows[0]?.id ?? '';
-    const detail = await ask<AttemptDetail>(`deliveries/${id}`);
+    expect(rows).toMatchObject([{ id: fired.id, type: 'transfer.settled', verdict: 'Accepted' }]);
+    const id = rows[0]?.history[0]?.id ?? '';
+    const detail = await ask<AttemptDetail>(`attempts/${id}`);
     expect(detail.verdict).toEqual({
       what: 'The signature is right. The handler ran to its end.',
       fix: null,
     });
     expect(Buffer.from(detail.request.body, 'base64').toString()).toContain('written here');
     const again = await act('resend', { id });
-    expect(await ask<AttemptDetail>(`deliveries/${again.id}`)).toMatchObject({ outcome: 'duplicate' });
+    expect(await ask<AttemptDetail>(`attempts/${again.id}`)).toMatchObject({ outcome: 'duplicate' });
     command.interrupt();
     const { stdout, exitCode } = await command.ended;
     expect(exitCode).toBe(130);
@@ -102,7 +100,7 @@ describe.concurrent('the inspector of a command', () => {
       expect(await status(path, asPage)).toBe(401);
     }
     expect(await status('/sandbox/events', asService)).toBe(200);
-    for (const path of ['/', '/api/session', '/api/deliveries', '/assets/index.js']) {
+    for (const path of ['/', '/api/session', '/api/events', '/assets/index.js']) {
       expect(await status(path, asService)).toBe(401);
     }
     expect(await status('/api/session', asPage)).toBe(200);
@@ -110,7 +108,7 @@ describe.concurrent('the inspector of a command', () => {
     await command.ended;
   });
 
-  test('sandbox at an address that is not of the loopback offers no page that nobody could open', async () => {
+  test('sandbox at an address that is not of the loopback offers no page, because no browser could open it', async () => {
     const command = start(['sandbox', '--port', '0', '--host', '127.0.0.2'], {
       env: { STABLEHOOKS_TOKEN: TOKEN },
     });
@@ -139,15 +137,17 @@ describe.concurrent('the inspector of a command', () => {
     const { session, ask, act } = await openSession(url);
     expect(session).toMatchObject({
       name: place,
-      views: ['deliveries', 'inbox', 'coverage'],
-      actions: ['resend', 'requeue', 'prune'],
+      views: ['overview', 'events', 'coverage'],
+      actions: ['resend', 'requeue', 'discard'],
     });
     const event = service.sandbox.emit('transfer.settled');
-    const isThere = ({ rows }: AttemptPage) => rows.length > 0;
-    const { rows } = await until(() => ask<AttemptPage>('deliveries?kind=failed'), isThere);
-    const id = rows.at(-1)?.id ?? '';
-    expect(rows.at(-1)).toMatchObject({ eventId: event.id, attempt: 1, status: 500, endpoint: endpoint.url });
-    const detail = await ask<AttemptDetail>(`deliveries/${id}`);
+    // Between two attempts it is leased.
+    const isThere = ({ rows }: EventPage) => rows.length > 0;
+    await until(() => ask<EventPage>('events?state=failed'), isThere);
+    const { deliveries } = await ask<EventDetail>(`events/${event.id}`);
+    const id = deliveries[0]?.id ?? '';
+    expect(deliveries[0]).toMatchObject({ attempt: 1, endpoint: endpoint.url });
+    const detail = await ask<AttemptDetail>(`attempts/${id}`);
     expect(detail).toMatchObject({
       signatureHeader: 'X-SERVICE-Signature',
       verdict: { what: 'The signature is right. The handler threw.' },
@@ -155,21 +155,18 @@ describe.concurrent('the inspector of a command', () => {
     });
     const { delivered: _, ...sent } = event;
     expect(JSON.parse(Buffer.from(detail.request.body, 'base64').toString())).toEqual(sent);
-    expect((await ask<AttemptPage>(`deliveries?text=${event.id}`)).rows.length).toBeGreaterThan(0);
-    // Between two attempts it is leased.
-    const isFailed = (page: InboxPage) => page.rows.some((row) => row.id === event.id);
-    await until(() => ask<InboxPage>('inbox/events?state=failed'), isFailed);
+    expect((await ask<EventPage>(`events?text=${event.id}`)).rows.length).toBeGreaterThan(0);
 
     works = true;
     const bytes = Buffer.from([0xff, 0x00]);
     const edited = await act('resend', { id, body: bytes.toString('base64') });
-    expect(await ask<AttemptDetail>(`deliveries/${edited.id}`)).toMatchObject({
+    expect(await ask<AttemptDetail>(`attempts/${edited.id}`)).toMatchObject({
       request: { body: bytes.toString('base64') },
       outcome: 'ERR_EVENT_MALFORMED',
     });
-    // The command itself may be sending it, too.
+    // The command itself may be sending it as well.
     await until(
-      async () => ask<AttemptDetail>(`deliveries/${(await act('resend', { id })).id}`),
+      async () => ask<AttemptDetail>(`attempts/${(await act('resend', { id })).id}`),
       ({ kind }) => kind === 'accepted',
     );
     expect(endpoint.handled()).toEqual([event.id]);

@@ -26,11 +26,9 @@ async function startInspector(inbox: InspectedInbox, word = (source: InspectorSo
   const cookie = answer.headers.get('set-cookie')?.split(';')[0] ?? '';
   const headers = { cookie, 'x-inspector-token': actionToken, 'content-type': 'application/json' };
   return {
-    send,
     post: (path: string, body: object = {}) =>
       send(path, { method: 'POST', headers, body: JSON.stringify(body) }),
     report: async (): Promise<CoverageReport> => (await send('coverage')).json(),
-    state: async () => (await (await send('coverage')).json()).picture.state,
   };
 }
 
@@ -45,7 +43,7 @@ async function savePoll(inbox: InspectedInbox): Promise<void> {
   expect(await inbox.savePoll(state, { holder: 'test', leaseMs: 0 })).toBe(true);
 }
 
-test('looking at the coverage reads no events, and a picture is drawn only when it is asked for by POST', async () => {
+test('reading the coverage reads no events', async () => {
   const memory = memoryInbox();
   await memory.record([exampleEvent('transfer.settled')], { origin: 'pull', dueInMs: 0 });
   let pages = 0;
@@ -56,45 +54,27 @@ test('looking at the coverage reads no events, and a picture is drawn only when 
       return memory.list(query);
     },
   };
-  const { send, post, report, state } = await startInspector(inbox);
-  expect((await send('coverage?draw=1')).status).toBe(200);
-  expect(await report()).toEqual({
-    ...{ since: null, watermark: null, gaps: [], lastPoll: null, picture: { state: 'none' } },
+  const { report } = await startInspector(inbox);
+  expect(await report()).toMatchObject({
+    since: null,
+    watermark: null,
+    unconfirmed: null,
+    gaps: [],
+    lastPoll: null,
   });
   expect(pages).toBe(0);
-  expect((await send('coverage.svg')).status).toBe(404);
-  expect((await send('coverage', { method: 'POST' })).status).toBe(403);
-  expect((await post('coverage')).status).toBe(200);
-  await expect.poll(state).toBe('ready');
-  expect(pages).toBeGreaterThan(0);
-  expect(await (await send('coverage.svg')).text()).toContain('1 event: 0 by push, 1 recovered by pull.');
 });
 
-test('a picture that is being drawn says so and is not drawn twice, and one that fails says why', async () => {
-  const memory = memoryInbox();
-  let fail: (error: Error) => void = () => undefined;
-  let drawings = 0;
-  const inbox: InspectedInbox = {
-    ...memory,
-    async list() {
-      drawings += 1;
-      return new Promise<never>((_, reject) => {
-        fail = reject;
-      });
+test('an open gap has the command that compares the books of its span', async () => {
+  const inbox = memoryInbox();
+  await savePoll(inbox);
+  const { report } = await startInspector(inbox);
+  expect((await report()).gaps).toMatchObject([
+    {
+      command:
+        'stablehooks reconcile --ledger ledger.csv --inbox env:DATABASE_URL --since 1970-01-01T00:00:01.000Z --until 1970-01-01T00:00:02.000Z',
     },
-  };
-  const { post, state, report } = await startInspector(inbox);
-  await post('coverage');
-  expect(await state()).toBe('drawing');
-  await expect.poll(async () => drawings).toBe(1);
-  await post('coverage');
-  fail(Object.assign(new Error('postgres://app:hunter2@db'), { code: 'ECONNREFUSED' }));
-  await expect.poll(state).toBe('failed');
-  expect(drawings).toBe(1);
-  expect((await report()).picture).toEqual({
-    state: 'failed',
-    why: 'The inbox cannot be reached: nothing listens there (ECONNREFUSED).',
-  });
+  ]);
 });
 
 test('a gap is acknowledged once, with who and why', async () => {
@@ -116,8 +96,8 @@ test('the page of a command that polls names its flags, and that of an app the o
   const inbox = memoryInbox();
   await savePoll(inbox);
   for (const [word, advice] of [
-    [undefined, /poll more often or raise maxLimit\.$/],
-    [withFlagWords, /poll more often or raise --max-limit\.$/],
+    [undefined, /lower lagMs or raise maxLimit\.$/],
+    [withFlagWords, /lower --lag or raise --max-limit\.$/],
   ] as const) {
     const { report } = await startInspector(inbox, word);
     expect((await report()).gaps).toMatchObject([{ text: expect.stringMatching(advice) }]);

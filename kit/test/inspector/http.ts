@@ -8,7 +8,7 @@ export interface Answer {
   readonly text: string;
 }
 
-/** What is sent; `host` and the headers that browsers set themselves included, which `fetch` would refuse. */
+/** A request; `host` and the headers that browsers set themselves included, which `fetch` would refuse. */
 export interface Sent {
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;

@@ -51,9 +51,9 @@ function watched(isWatched: () => boolean = () => true) {
   };
 }
 
-/** What the first look tells: the page has asked before it. */
+/** The entries of the first read: the page has requested its data before it. */
 const FIRST: readonly StreamEntry[] = [
-  { kind: 'changed', view: 'inbox' },
+  { kind: 'changed', view: 'events' },
   { kind: 'changed', view: 'coverage' },
 ];
 
@@ -84,7 +84,7 @@ test('an event that is recorded while a page is open is told as a change of the 
   using source = watched();
   await expect.poll(() => source.entries).toEqual(FIRST);
   await source.inbox.record([exampleEvent('transfer.settled')], { origin: 'push', dueInMs: 0 });
-  await expect.poll(() => source.entries.slice(2)).toEqual([{ kind: 'changed', view: 'inbox' }]);
+  await expect.poll(() => source.entries.slice(2)).toEqual([{ kind: 'changed', view: 'events' }]);
 });
 
 test('a poll that fails and saves nothing is told as a change of the coverage', async () => {
@@ -148,7 +148,7 @@ test('an inbox that never answers is lost after ten seconds, and found again whe
   expect(source.entries.slice(1)).toEqual([{ kind: 'recovered' }, ...FIRST]);
 });
 
-test('an inbox that fails is told once with the time and no part of its message, and its return, too', async () => {
+test('a failure of the inbox is reported once, with the time and no part of its message, and so is its return', async () => {
   using source = watched();
   const refused = Object.assign(new Error('connect to postgres://app:whsec_hidden@db/app'), {
     code: 'ECONNREFUSED',

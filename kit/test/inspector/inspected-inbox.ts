@@ -10,7 +10,7 @@ import { SECRET } from '../command.js';
 import { serve } from '../http-server.js';
 import { SILENT } from '../service.js';
 
-const ACTIONS = ['requeue', 'run', 'prune', 'acknowledge-gap'] as const satisfies readonly ActionName[];
+const ACTIONS = ['requeue', 'run', 'discard', 'acknowledge-gap'] as const satisfies readonly ActionName[];
 
 /** An SQLite inbox in a file of its own, a receiver over it, and an inspector in an app. */
 export interface InspectedApp extends AsyncDisposable {
@@ -18,9 +18,9 @@ export interface InspectedApp extends AsyncDisposable {
   readonly inbox: SqliteInbox;
   readonly db: Database.Database;
   readonly receiver: Receiver;
-  /** What the handler of each type does with an event; it finishes by default. */
+  /** The handler of each type; it finishes by default. */
   work: (event: UnknownEvent) => void;
-  /** What the app's poller has reported. */
+  /** The last report of the app's poller. */
   polled: LastReport | undefined;
   /** Makes every statement of the inbox fail, as SQLite does when the file is not what it was. */
   loseTable(): void;

@@ -17,7 +17,7 @@ import { blocksOf, sectionOf } from '../../../test/project/markdown.js';
 import { serve } from '../http-server.js';
 import { readStream, send } from './http.js';
 
-/** What a block declares or exports. */
+/** The names that a block declares or exports. */
 interface Mounted {
   readonly app?: unknown;
   readonly GET?: FetchHandler;
@@ -127,11 +127,11 @@ test.for(Object.keys(FRAMEWORKS))(
         'content-type': 'application/json',
         'x-inspector-token': actionToken,
       },
-      body: JSON.stringify({ id: event.id }),
+      body: JSON.stringify({ filter: { ids: [event.id] } }),
     });
-    expect(answer.text).toBe('{"outcome":"handled"}');
+    expect(JSON.parse(answer.text)).toMatchObject({ changed: 1, outcomes: { handled: 1 } });
     expect(ran).toEqual([event.id]);
-    expect(await stream.next('changed')).toBe('changed {"kind":"changed","view":"inbox"}');
+    expect(await stream.next('changed')).toBe('changed {"kind":"changed","view":"events"}');
     inspector.close();
   },
 );

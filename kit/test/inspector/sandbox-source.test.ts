@@ -1,15 +1,16 @@
-import { type AttemptFilter, fromSandbox, type StreamEntry } from 'stablehooks-kit/inspector';
+import { type EventFilter, fromSandbox, type StreamEntry } from 'stablehooks-kit/inspector';
 import { createSandbox, type SandboxOptions } from 'stablehooks-kit/sandbox';
 import { expect, onTestFinished, test } from 'vitest';
+import { reportService } from '../../src/inspector/sandbox-source.js';
 import { serve } from '../http-server.js';
 
 function inspect(options: SandboxOptions = {}) {
   const sandbox = createSandbox({ seed: 1, clock: 'manual', maxAttempts: 1, ...options });
   onTestFinished(() => sandbox.close());
   const source = fromSandbox(sandbox);
-  const { deliveries, service } = source;
-  if (deliveries === undefined || service === undefined) throw new Error('A view is missing.');
-  return { sandbox, source, deliveries, service };
+  const { deliveries } = source;
+  if (deliveries === undefined) throw new Error('A view is missing.');
+  return { sandbox, source, deliveries };
 }
 
 /** Answers by the type of the event. */
@@ -39,118 +40,68 @@ async function withOneOfEachKind() {
   return inspected;
 }
 
-test('attempts are listed the newest first, with what their answer says', async () => {
+test('events are listed the newest first, with how they ended', async () => {
   const { deliveries } = await withOneOfEachKind();
-  const { rows, next } = await deliveries.list({ limit: 10 });
+  const { rows, next } = await deliveries.events({ limit: 10 });
   expect(next).toBeNull();
-  expect(rows.map(({ type, kind, status, outcome }) => [type, kind, status, outcome])).toEqual([
-    ['wallet.frozen', 'unanswered', null, 'lost (fault drop)'],
-    ['transfer.settled', 'failed', 503, null],
-    ['transfer.failed', 'failed', 429, null],
-    ['accept.confirmed', 'refused', 404, null],
-    ['redeem.failed', 'without-effect', 200, 'dead'],
-    ['accept.confirmed', 'accepted', 200, null],
+  expect(rows.map(({ type, state, verdict }) => [type, state, verdict])).toEqual([
+    ['wallet.frozen', 'unanswered', 'Never delivered, 1 attempt: lost (fault drop)'],
+    ['transfer.settled', 'failed', 'Never delivered, 1 attempt: 503'],
+    ['transfer.failed', 'failed', 'Never delivered, 1 attempt: 429'],
+    ['accept.confirmed', 'refused', 'Never delivered, 1 attempt: 404'],
+    ['redeem.failed', 'without-effect', 'Answered, without effect: 200 dead'],
+    ['accept.confirmed', 'accepted', 'Accepted'],
   ]);
 });
 
-test.each<[AttemptFilter, number]>([
+test('a reply is judged by all of it, although only its start is kept, and one that is too long shows no effect', async () => {
+  const replies = [
+    JSON.stringify({ padding: 'x'.repeat(2_000), code: 'ERR_HANDLER_FAILED' }),
+    JSON.stringify({ padding: 'x'.repeat(2_000) }),
+    JSON.stringify({ padding: 'x'.repeat(65_536) }),
+  ];
+  const { sandbox, deliveries } = inspect({ endpoints: [{ fetch: () => new Response(replies.shift()) }] });
+  for (let event = 0; event < 3; event += 1) {
+    sandbox.emit('accept.confirmed');
+    await sandbox.settled();
+  }
+  const { rows } = await deliveries.events({ limit: 10 });
+  expect(rows.map(({ verdict }) => verdict).toReversed()).toEqual([
+    'Answered, without effect: 200 ERR_HANDLER_FAILED',
+    'Accepted',
+    'Answered, without effect: 200 the reply is longer than 64 KiB',
+  ]);
+  const [attempt] = sandbox.attempts({ limit: 1 });
+  expect(attempt && (await sandbox.explain(attempt)).what).toContain('answered 2xx with more than 64 KiB');
+});
+
+test.each<[EventFilter, number]>([
   [{ type: 'accept.confirmed' }, 2],
-  [{ kind: 'failed' }, 2],
-  [{ kind: 'failed', type: 'transfer.failed' }, 1],
+  [{ state: 'failed' }, 2],
+  [{ state: 'failed', type: 'transfer.failed' }, 1],
   [{ text: 'grüSSe' }, 0],
   [{ text: 'GRÜßE' }, 1],
   [{ text: '"outcome":"DEAD"' }, 1],
   [{ text: '.*' }, 0],
   [{ id: 'EVT_' }, 6],
-  [{ id: 'del_' }, 6],
   [{ id: 'evt_none' }, 0],
-])('the filter %o selects %d of the attempts, in the list and in the charts', async (filter, count) => {
+])('the filter %o selects %d of the events', async (filter, count) => {
   const { deliveries } = await withOneOfEachKind();
-  expect((await deliveries.list({ limit: 10, ...filter })).rows).toHaveLength(count);
-  const stats = await deliveries.stats(filter);
-  expect(stats.total).toBe(count);
-  const sum = (counts: readonly number[]) => counts.reduce((all, one) => all + one, 0);
-  expect(sum(Object.values(stats.kinds).map(sum))).toBe(count);
-  expect(sum(stats.latency.counts)).toBe(count);
-  expect(stats.types).toEqual([
-    'accept.confirmed',
-    'redeem.failed',
-    'transfer.failed',
-    'transfer.settled',
-    'wallet.frozen',
-  ]);
+  expect((await deliveries.events({ limit: 10, ...filter })).rows).toHaveLength(count);
 });
-
-test('pages follow each other without a gap while new attempts are made, also under a filter', async () => {
-  const { sandbox, deliveries } = inspect({ endpoints: [{ fetch: byType }] });
-  for (let n = 0; n < 20; n++) sandbox.emit(n % 2 === 0 ? 'accept.confirmed' : 'transfer.settled');
-  await sandbox.settled();
-  const all = (await deliveries.list({ limit: 100, type: 'accept.confirmed' })).rows;
-  const found: string[] = [];
-  for (let before: string | undefined, more = true; more; ) {
-    const page = await deliveries.list({ limit: 3, before, type: 'accept.confirmed' });
-    found.push(...page.rows.map(({ id }) => id));
-    before = page.next ?? undefined;
-    more = page.next !== null;
-    sandbox.emit('accept.confirmed');
-    await sandbox.settled();
-  }
-  expect(found).toEqual(all.map(({ id }) => id));
-  expect(await deliveries.list({ limit: 3, before: 'no longer kept' })).toEqual({ rows: [], next: null });
-});
-
-test('every attempt has an id of its own, also a retry and a duplicate, and is found by it', async () => {
-  const { sandbox, deliveries } = inspect({
-    endpoints: [{ fetch: () => new Response(null, { status: 500 }) }],
-    faults: { duplicate: 1 },
-    maxAttempts: 3,
-  });
-  sandbox.emit('accept.confirmed');
-  await sandbox.settled();
-  const { rows } = await deliveries.list({ limit: 10 });
-  expect(new Set(rows.map(({ id }) => id)).size).toBe(6);
-  for (const row of rows) expect(await deliveries.find(row.id)).toMatchObject(row);
-  expect(await deliveries.find('del_0.1')).toBeUndefined();
-  sandbox.faults.clear();
-  const again = await deliveries.resend(rows[0]?.id ?? '', {});
-  expect((await deliveries.list({ limit: 1 })).rows).toMatchObject([{ id: again, attempt: 1, faults: [] }]);
-});
-
-test.each(['corruptSignature', 'reserialise'] as const)(
-  'a delivery that the fault %s made wrong is wrongly accepted with 2xx, and refused with 401',
-  async (fault) => {
-    const { sandbox, deliveries } = inspect({
-      endpoints: [{ fetch: () => new Response() }],
-      faults: { [fault]: 1 },
-    });
-    sandbox.endpoints.add({
-      url: 'http://refuse.invalid/',
-      fetch: () => Response.json({ outcome: 'ignored' }, { status: 401 }),
-    });
-    sandbox.emit('accept.confirmed');
-    await sandbox.settled();
-    const { rows } = await deliveries.list({ limit: 10 });
-    expect(rows.map(({ kind, status }) => `${kind} ${status}`).toSorted()).toEqual([
-      'refused 401',
-      'wrongly-accepted 200',
-    ]);
-    const { kinds } = await deliveries.stats({ kind: 'wrongly-accepted' });
-    expect(kinds).toMatchObject({ accepted: [0], 'wrongly-accepted': [1], refused: [0] });
-  },
-);
 
 test('a resend sends the bytes of its attempt to the URL of its attempt', async () => {
   await using other = await serve((request, response) => request.resume().on('end', () => response.end()));
   const { sandbox, deliveries } = inspect({ endpoints: [{ fetch: byType }] });
   const event = sandbox.emit('accept.confirmed');
   await sandbox.settled();
-  const [first] = (await deliveries.list({ limit: 1 })).rows;
+  const [first] = deliveries.event(event.id)?.history ?? [];
   const url = `${other.url}/elsewhere`;
   const bytes = Buffer.from(`${JSON.stringify({ id: event.id, type: 'redeem.failed' })}\n\ufeff`);
   const edited = await deliveries.resend(first?.id ?? '', { body: bytes });
-  const moved = await deliveries.resend(edited, { url });
-  const again = await deliveries.resend(moved, {});
-  const details = await Promise.all([edited, moved, again].map((id) => deliveries.find(id)));
+  const moved = await deliveries.resend(edited.id, { url });
+  const again = await deliveries.resend(moved.id, {});
+  const details = await Promise.all([edited, moved, again].map(({ id }) => deliveries.find(id)));
   const sent = details.map((detail) => [detail?.request.url, detail?.request.body]);
   expect(sent).toEqual([
     [first?.endpoint, bytes.toString('base64')],
@@ -163,25 +114,6 @@ test('a resend sends the bytes of its attempt to the URL of its attempt', async 
   expect(sandbox.deliveries()).toMatchObject([{ state: 'delivered' }, { state: 'delivered' }]);
 });
 
-test('a resend of a delivery that a fault made wrong sends the event as it is', async () => {
-  let status = 401;
-  const { sandbox, deliveries } = inspect({
-    endpoints: [{ fetch: () => new Response(null, { status }) }],
-    faults: { reserialise: 1 },
-  });
-  sandbox.emit('accept.confirmed');
-  await sandbox.settled();
-  status = 200;
-  const [row] = (await deliveries.list({ limit: 1 })).rows;
-  await deliveries.resend(row?.id ?? '', {});
-  expect(sandbox.events()).toMatchObject([{ delivered: true }]);
-});
-
-test('a resend of an attempt that is no longer kept is refused', async () => {
-  const { deliveries } = inspect();
-  await expect(deliveries.resend('del_0.1', {})).rejects.toMatchObject({ code: 'ERR_SANDBOX_NOT_FOUND' });
-});
-
 test('the detail has the bytes, the headers and the verdict of the attempt, and no secret', async () => {
   const { sandbox, deliveries } = inspect({
     secret: 'whsec_of_the_page',
@@ -189,10 +121,10 @@ test('the detail has the bytes, the headers and the verdict of the attempt, and 
   });
   const event = sandbox.emit('accept.confirmed');
   await sandbox.settled();
-  const [row] = (await deliveries.list({ limit: 1 })).rows;
+  const [row] = deliveries.event(event.id)?.history ?? [];
   const bytes = Buffer.from([0x80, 0x00]);
   const resent = await deliveries.resend(row?.id ?? '', { body: bytes });
-  const details = await Promise.all([deliveries.find(row?.id ?? ''), deliveries.find(resent)]);
+  const details = await Promise.all([deliveries.find(row?.id ?? ''), deliveries.find(resent.id)]);
   expect(JSON.parse(Buffer.from(details[0]?.request.body ?? '', 'base64').toString())).toMatchObject({
     id: event.id,
   });
@@ -205,35 +137,35 @@ test('the detail has the bytes, the headers and the verdict of the attempt, and 
   expect(JSON.stringify(details)).not.toContain('whsec_of_the_page');
 });
 
-test('the stream has a row for each attempt, and says when the view of the service has changed', async () => {
-  const { sandbox, source, service } = inspect({ endpoints: [{ fetch: byType }] });
+test('the stream says when events and the sandbox have changed', async () => {
+  const { sandbox, source } = inspect({ endpoints: [{ fetch: byType }] });
   const entries: StreamEntry[] = [];
   const stop = source.subscribe(
     (entry) => entries.push(entry),
     () => true,
   );
-  const id = service.fire({ type: 'accept.confirmed' });
+  sandbox.emit('accept.confirmed');
   await sandbox.settled();
-  expect(entries).toMatchObject([{ kind: 'attempt', row: { eventId: id } }]);
+  expect(entries).toEqual([{ kind: 'changed', view: 'events' }]);
   entries.length = 0;
-  service.setFaults({ drop: 0.5 });
-  service.clearFaults();
-  await service.advanceClock(1_000);
+  sandbox.faults.set({ drop: 0.5 });
+  sandbox.faults.clear();
+  await sandbox.clock.advance(1_000);
   sandbox.reset();
   expect(entries).toEqual([
-    ...Array(3).fill({ kind: 'changed', view: 'service' }),
-    { kind: 'changed', view: 'deliveries' },
-    { kind: 'changed', view: 'service' },
+    ...Array(3).fill({ kind: 'changed', view: 'sandbox' }),
+    { kind: 'changed', view: 'events' },
+    { kind: 'changed', view: 'sandbox' },
   ]);
   stop();
-  service.clearFaults();
+  sandbox.faults.clear();
   expect(entries).toHaveLength(5);
 });
 
 test('the service has its wallets, faults and clock, and an example of each type', () => {
-  const { sandbox, service } = inspect();
+  const { sandbox } = inspect();
   sandbox.accept();
-  const report = service.report();
+  const report = reportService(sandbox);
   expect(report).toMatchObject({
     movements: [{ kind: 'accept' }],
     faults: { drop: 0 },

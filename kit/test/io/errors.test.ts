@@ -32,7 +32,7 @@ test('the advice of the client names flags', async () => {
   });
 });
 
-test('a host name that a sandbox does not know is no refused token, and the message says what to do', async () => {
+test('a host name that a sandbox does not know is not a refused token, and the message says what to do', async () => {
   const sandbox = createSandbox();
   onTestFinished(() => sandbox.close());
   const { url } = await sandbox.listen(0);

@@ -12,7 +12,7 @@ test('messages name flags instead of options, and durations as flags take them',
   );
 });
 
-test('a word that is no option of a command is not made a flag', () => {
+test('a word that is not an option of a command is not made a flag', () => {
   const text = 'The `Date` header is late; `signal` and leaseMs stay. Check the token and the limit.';
   expect(toFlagWords(text)).toBe(text);
 });

@@ -36,6 +36,7 @@ describe('colours', () => {
 
   test.for([
     ['NO_COLOR', { env: { NO_COLOR: '1' } }],
+    ['NO_COLOR and FORCE_COLOR', { env: { NO_COLOR: '1', FORCE_COLOR: '1' } }],
     ['a dumb terminal', { env: { TERM: 'dumb' } }],
     ['--no-color', { color: false }],
   ] as const)('colours are not printed under %s', ([, options]) => {
@@ -66,7 +67,7 @@ describe('the progress bar', () => {
 });
 
 describe('a table', () => {
-  test('a table aligns its columns under coloured cells, too', () => {
+  test('a table aligns its columns under coloured cells as well', () => {
     const paint = (text: string) => `<${text}>`;
     const rows = [
       ['a', { text: 'yes', paint }, 'x'],

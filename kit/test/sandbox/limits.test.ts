@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { createSandbox, SandboxError, type SandboxOptions } from 'stablehooks-kit/sandbox';
 import { expect, test } from 'vitest';
-import { startSandbox } from './sandbox-server.js';
 
 const DAY_MS = 86_400_000;
 
@@ -57,20 +56,6 @@ test('an accept credits its wallet', () => {
   const { sandbox, find, id } = walletWith('10', { daily: '10', initialBalance: '0.10' });
   sandbox.accept({ walletId: id, amount: '0.20' });
   expect(find().balance).toBe('0.30');
-});
-
-test('concurrent sends over HTTP cannot exceed the daily limit together', async () => {
-  const { ask, sandbox } = await startSandbox();
-  const limits = { perTx: '10', daily: '55' };
-  const { id } = sandbox.wallets.create({ agentId: 'agent', chain: 'base', limits, allowlist: ['shop'] });
-  const json = { amount: '10', to: 'shop' };
-  const answers = await Promise.all(
-    Array.from({ length: 30 }, () => ask(`/sandbox/wallets/${id}/sends`, { json })),
-  );
-  expect(answers.filter(({ status }) => status === 201)).toHaveLength(5);
-  const refused = answers.filter(({ status }) => status === 422);
-  expect(refused).toHaveLength(25);
-  expect(refused[0]?.json).toMatchObject({ code: 'ERR_SANDBOX_OVER_DAILY', errors: [{ field: 'amount' }] });
 });
 
 const SCALE = 6;

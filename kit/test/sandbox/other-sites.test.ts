@@ -1,4 +1,4 @@
-/** What a web site reaches of a sandbox that listens. Each refused request differs in one thing from one that is answered. */
+/** The reach of a web site into a sandbox that listens. Each refused request differs in one thing from one that is answered. */
 import { createSandbox, type ListenOptions } from 'stablehooks-kit/sandbox';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { type Sent, send } from '../inspector/http.js';
@@ -44,7 +44,7 @@ async function statusesWith(headers: Readonly<Record<string, string>>, { ask }: 
 const ANSWERED = [...READS.map(() => 200), ...CHANGES.map(() => 201)];
 const REFUSED = ANSWERED.map(() => 403);
 
-/** What a page of the site sends after its name was made to resolve to this machine: it is of the same origin. */
+/** The headers of a page of the site after its name was made to resolve to this machine: it is of the same origin. */
 const samePage = (host: string) => [
   { host },
   { host, origin: `http://${host}` },

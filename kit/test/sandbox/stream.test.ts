@@ -65,7 +65,7 @@ test('a reader of the stream that is too far behind is disconnected', async () =
   const stream = request(path, { headers: { authorization: `Bearer ${sandbox.token}` } }).end();
   const [answer] = (await once(stream, 'response')) as [IncomingMessage];
   const cut = once(answer, 'error');
-  // Nobody reads: what no buffer on the way takes is what the sandbox would have to remember.
+  // Without a reader, the sandbox would have to remember everything that the buffers on the way do not hold.
   const payload = { text: 'x'.repeat(10_000) };
   for (let n = 0; n < 11_000; n++) sandbox.emit('accept.confirmed', payload);
   answer.resume();

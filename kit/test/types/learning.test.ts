@@ -5,13 +5,7 @@ import { createSandbox } from 'stablehooks-kit/sandbox';
 import { describe, expect, test } from 'vitest';
 import * as zod from 'zod';
 import { readSource, SourceError } from '../../src/types/read-source.js';
-import {
-  compareShapes,
-  type Difference,
-  type LearningRules,
-  type Shape,
-  widen,
-} from '../../src/types/shape.js';
+import { compareShapes, type LearningRules, type Shape, widen } from '../../src/types/shape.js';
 import { type LearnedPayloads, toSource } from '../../src/types/source-text.js';
 
 type Payload = Readonly<Record<string, unknown>>;
@@ -26,7 +20,7 @@ const rulesOf = ({ enums = [], maps = [] }: { enums?: readonly string[]; maps?: 
 
 function learn(payloads: readonly unknown[], rules: LearningRules = rulesOf({})): LearnedPayloads {
   const shape = payloads.reduce<Shape | undefined>(
-    (known, payload) => widen(known, payload, { field: TYPE, rules, onUnlearned: () => undefined }),
+    (known, payload) => widen(known, payload, { field: TYPE, rules }),
     undefined,
   );
   return new Map(shape === undefined ? [] : [[TYPE, shape]]);
@@ -46,21 +40,15 @@ function evaluate(source: string): Readonly<Record<string, zod.ZodType>> {
 
 /** What `--check` says of a payload. */
 function differencesOf(known: Shape | undefined, payload: unknown): readonly string[] {
-  const unlearned: Difference[] = [];
-  const onUnlearned = (difference: Difference) => unlearned.push(difference);
-  const widened = widen(known, payload, { field: TYPE, rules: rulesOf({}), onUnlearned });
-  return [...compareShapes(known, widened, TYPE), ...unlearned].map(({ field, what }) => `${field} ${what}`);
+  const widened = widen(known, payload, { field: TYPE, rules: rulesOf({}) });
+  return compareShapes(known, widened, TYPE).map(({ field, what }) => `${field} ${what}`);
 }
 
 /** JSON as it arrives: what `JSON.stringify` makes of it. */
 const json = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
-/** Zod drops own keys of this name, whatever the schema. */
-const withoutProto = (value: unknown): unknown =>
-  JSON.parse(JSON.stringify(value), (key, inner) => (key === '__proto__' ? undefined : inner));
-const name = fc.oneof(
-  fc.constantFrom('id', 'amount', 'a b', "it's", '"', '1', '\\', '\u2028', 'toString', '__proto__'),
-  fc.string(),
-);
+const name = fc
+  .oneof(fc.constantFrom('id', 'amount', 'a b', "it's", '"', '1', '\\', '\u2028'), fc.string())
+  .filter((key) => !(key in Object.prototype));
 const { value: randomValue } = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof(
     { depthSize: 'small', withCrossShrink: true },
@@ -78,9 +66,6 @@ const { value: randomValue } = fc.letrec<{ value: unknown }>((tie) => ({
 const randomPayload = fc.dictionary(name, randomValue, { maxKeys: 8 }).map((value) => json(value) as Payload);
 const randomPayloads = fc.array(randomPayload, { minLength: 1, maxLength: 6 });
 
-/** What a check says of a name that no schema can describe. */
-const UNDESCRIBED = ' cannot be described: ';
-
 describe('what is learned from random payloads', () => {
   test('accepts every one of them, as it was, in the schemas of the file', () => {
     fc.assert(
@@ -90,7 +75,7 @@ describe('what is learned from random payloads', () => {
         for (const payload of payloads) {
           const parsed = schema?.safeParse(payload);
           expect(parsed?.success).toBe(true);
-          expect(withoutProto(parsed?.data)).toEqual(withoutProto(payload));
+          expect(parsed?.data).toEqual(payload);
         }
       }),
       { numRuns: 40 },
@@ -104,10 +89,7 @@ describe('what is learned from random payloads', () => {
         const learned = learn(payloads, rules);
         const read = readSource(toSource(learned));
         expect(read).toEqual(learned);
-        for (const payload of payloads)
-          expect(differencesOf(read.get(TYPE), payload).filter((one) => !one.includes(UNDESCRIBED))).toEqual(
-            [],
-          );
+        for (const payload of payloads) expect(differencesOf(read.get(TYPE), payload)).toEqual([]);
       }),
       { numRuns: 100 },
     );
@@ -175,10 +157,7 @@ describe('a payload with one field changed', () => {
   const learned = new Map<EventType, Shape>();
   const events = sandboxEvents();
   for (const { type, payload } of events)
-    learned.set(
-      type,
-      widen(learned.get(type), payload, { field: type, rules: rulesOf({}), onUnlearned: () => undefined }),
-    );
+    learned.set(type, widen(learned.get(type), payload, { field: type, rules: rulesOf({}) }));
   const mutants = events.flatMap(({ type, payload }) =>
     mutantsOf(payload).map(({ field, change, mutant }) => {
       const optional = learned.get(type)?.object?.get(field)?.optional === true;
@@ -257,7 +236,7 @@ describe('the learned schemas', () => {
       'transfer.settled.r has a value that the enum does not list',
     ]);
     const rules = rulesOf({});
-    const widened = widen(known, { r: 'b' }, { field: TYPE, rules, onUnlearned: () => undefined });
+    const widened = widen(known, { r: 'b' }, { field: TYPE, rules });
     expect(toSource(new Map([[TYPE, widened]]))).toContain("r: z.enum(['a', 'b'])");
   });
 
@@ -276,37 +255,6 @@ describe('the learned schemas', () => {
       'transfer.settled.a[].b is also a string',
       'transfer.settled.m.* is also a string',
     ]);
-  });
-
-  const INHERITED = Object.getOwnPropertyNames(Object.prototype).filter((key) => key !== '__proto__');
-
-  test.for(INHERITED)('describe a field named %s, and a check names the event that lacks it', (key) => {
-    const known = learn([JSON.parse(`{"${key}":"x"}`)]);
-    const schema = evaluate(toSource(known))[TYPE];
-    const read = readSource(toSource(known)).get(TYPE);
-    expect(read).toEqual(known.get(TYPE));
-    for (const [text, fits] of [
-      [`{"${key}":"y"}`, true],
-      [`{"${key}":1}`, false],
-      ['{}', false],
-    ] as const) {
-      const payload = JSON.parse(text);
-      expect(schema?.safeParse(payload).success).toBe(fits);
-      expect(differencesOf(read, payload).length === 0).toBe(fits);
-    }
-  });
-
-  test('a check names a number that is too large for JavaScript, as the schema refuses it', () => {
-    for (const [text, known] of [
-      ['{"n":1e999}', learn([{ n: 1.5 }])],
-      ['{"n":[-1e999]}', learn([{ n: [1] }])],
-    ] as const) {
-      const payload = JSON.parse(text);
-      expect(evaluate(toSource(known))[TYPE]?.safeParse(payload).success).toBe(false);
-      expect(differencesOf(known.get(TYPE), payload)).toEqual([
-        expect.stringMatching(/^transfer\.settled\.n(\[\])? is a number too large for JavaScript/),
-      ]);
-    }
   });
 
   test('a payload that is nested deeply is learned without a stack overflow', () => {

@@ -1,4 +1,5 @@
 /** Every data layer, loaded when it is opened: a process that is killed uses one of them. */
+import { atNight } from '../../nightly.js';
 import type { AnyDataLayer, PoolOptions } from './data-layer.js';
 
 type Open = (options: PoolOptions) => Promise<AnyDataLayer>;
@@ -14,3 +15,6 @@ export const DATA_LAYERS: Readonly<Record<string, Open>> = {
   TypeORM: async (options) => (await import('./typeorm.js')).openTypeOrm(options),
   Prisma: async (options) => (await import('./prisma.js')).openPrisma(options),
 };
+
+/** The layers whose whole contracts run each time, one for each driver. At night they are all. */
+export const WHOLE_LAYERS: readonly string[] = atNight(Object.keys(DATA_LAYERS), ['pg', 'postgres.js']);

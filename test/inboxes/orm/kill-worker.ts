@@ -1,22 +1,23 @@
 /** The process that `transaction-kills.test.ts` kills: handles what is due in the inbox, over one data layer. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { createReceiver } from 'stablehooks';
-import { postgresInbox } from 'stablehooks/inboxes/postgres';
-import { DATA_LAYERS } from './data-layers.js';
+import { openInbox } from './open-inbox.js';
 
-const { LAYER = '', URL = '', LEASE_MS = '' } = process.env;
+/** Short, so that a killed event runs again soon. */
+const LEASE_MS = 1_000;
 
-const layer = await DATA_LAYERS[LAYER]?.({ url: URL, connections: 6 });
-if (layer === undefined) throw new Error(`There is no data layer ${LAYER}.`);
+const { LAYER = '', URL = '' } = process.env;
+
+const { inbox, effect } = await openInbox(LAYER, { url: URL, connections: 6 });
 // What the first statement loads is not the subject of the test.
-await layer.pool.query('SELECT 1');
+await inbox.pollState();
 let started = false;
 
 const receiver = createReceiver({
   secret: 'kills',
-  inbox: postgresInbox(layer.pool, { transactional: true }),
-  leaseMs: Number(LEASE_MS),
-  handlerTimeoutMs: Number(LEASE_MS) - 1,
+  inbox,
+  leaseMs: LEASE_MS,
+  handlerTimeoutMs: LEASE_MS - 1,
   // Every kill in the middle of an attempt counts as one.
   maxAttempts: 10_000,
   logger: { warn: () => undefined, error: () => undefined },
@@ -24,7 +25,7 @@ const receiver = createReceiver({
     'transfer.settled': async ({ id }, { tx }) => {
       if (!started) process.send?.('started');
       started = true;
-      await layer.effect(tx, id);
+      await effect(tx, id);
       await pause(Math.random() * 3);
     },
   },

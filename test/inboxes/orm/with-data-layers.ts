@@ -52,7 +52,8 @@ export function underTest(
       const url = server.url.replace('postgres:password', `${user}:password`);
       const opened = await openLayer({ url, connections, connectTimeoutMs });
       current = opened;
-      return { inbox: postgresInbox(opened.pool, { transactional: true }), close: () => opened.close() };
+      const inbox = postgresInbox(opened.pool, { transactional: true, connections });
+      return { inbox, close: () => opened.close() };
     },
     effect: (tx, id) => layer().effect(tx, id),
     nested: (tx, work) => layer().nested(tx, work),

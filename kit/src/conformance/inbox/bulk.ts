@@ -67,6 +67,19 @@ export const raceCases = [
     assert.deepEqual(new Set(states), new Set(['claimed']));
     assert.deepEqual(await inbox.takeDue(), []);
   }),
+  test('of a simultaneous requeue and claim of a failed event the claim keeps its lease', async (inbox) => {
+    for (const event of someEvents(100)) {
+      await inbox.port.fail(await inbox.claimed(event), { retryAfterMs: HOUR_MS, error: 'no' });
+      const [, lease] = await Promise.all([
+        inbox.port.requeue(event.id),
+        inbox.claimed(event, { early: true }),
+      ]);
+      assert.ok(
+        await inbox.port.complete(lease),
+        'An event was requeued while it was leased: it can run twice.',
+      );
+    }
+  }),
   test('of 4 simultaneous completions with one token exactly one returns true, and none with an unknown one', async (inbox) => {
     const lease = await inbox.claimed(someEvent());
     for (const wrong of [{ id: 'evt_unknown' }, { token: '00000000-0000-4000-8000-000000000000' }]) {

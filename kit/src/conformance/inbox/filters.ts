@@ -128,6 +128,12 @@ export const filterCases = [
       !(await finds({ receivedSince: receivedAt + 1 })) && !(await finds({ receivedUntil: receivedAt })),
     );
     assert.ok(!(await finds({ updatedSince: updatedAt + 1 })) && !(await finds({ updatedUntil: updatedAt })));
+    const { dueAt } = await inbox.find(event);
+    assert.ok(
+      dueAt !== null && (await finds({ dueUntil: dueAt + 1 })) && !(await finds({ dueUntil: dueAt })),
+    );
+    await inbox.port.complete(await inbox.claimed(event));
+    assert.ok(!(await finds({ dueUntil: dueAt + 1 })));
   }),
   test('a requeue by a filter makes dead and failed events due, starts again at attempt 1, and changes no other event', async (inbox) => {
     const events = await fill(inbox);

@@ -17,7 +17,7 @@ const GAPS: readonly StoredGap[] = [
       at: 1_767_323_999_999,
     },
   },
-  { ...open, from: 1, until: { 'transfer.settled': 2 }, reason: 'window-too-short', removedUntil: 3 },
+  { ...open, from: 1, until: { 'transfer.settled': 2 }, reason: 'unconfirmed' },
 ];
 
 const MANY_GAPS = Array.from({ length: 500 }, (_, number): StoredGap => {
@@ -29,6 +29,15 @@ const MANY_GAPS = Array.from({ length: 500 }, (_, number): StoredGap => {
 const STATES: readonly Partial<PollState>[] = [
   { since: 5, watermark: 7, gaps: GAPS, limit: 200, oldest: { at: null, seenAt: 6 } },
   { gaps: GAPS.slice(1).toReversed() },
+  {
+    seen: { all: 137, type: 60, oldestAt: -LARGEST_MS, listMaxRefuted: false },
+    unconfirmed: { since: 5, from: -LARGEST_MS, until: LARGEST_MS, size: 137 },
+  },
+  {
+    seen: { all: 0, type: 0, oldestAt: null, listMaxRefuted: true },
+    unconfirmed: { since: 5, from: 6, until: 7, size: null },
+  },
+  { unconfirmed: null },
   { gaps: MANY_GAPS },
   { since: -2, watermark: -1, oldest: { at: -3, seenAt: -2 }, limit: 50 },
   { since: -LARGEST_MS, watermark: LARGEST_MS, oldest: { at: -LARGEST_MS, seenAt: LARGEST_MS } },
@@ -78,18 +87,5 @@ export const pollCases = [
       assert.equal(await acquire(inbox, 'b'), null);
       assert.deepEqual(await acquire(inbox, 'a'), state);
     }
-  }),
-  test('lastPoller names the holder that acquired the poll lease last, even after its release or its lapse', async (inbox) => {
-    const last = async (holder: string | null) => assert.equal(await inbox.port.lastPoller(), holder);
-    await last(null);
-    await acquire(inbox, 'a');
-    await acquire(inbox, 'b');
-    await save(inbox, {}, 'b');
-    await last('a');
-    await save(inbox, {}, 'a', 0);
-    await last('a');
-    await acquire(inbox, 'again', 0);
-    await last('again');
-    assert.deepEqual(await inbox.port.pollState(), EMPTY_POLL_STATE);
   }),
 ];

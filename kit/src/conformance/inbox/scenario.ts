@@ -11,6 +11,7 @@ import { HOUR_MS, type TestedInbox, TYPE, test } from './given.js';
  *   letter is an event of another type. `A:k` is `A` with the ordering key `k`, and `A.1` the first lease of `A`.
  * - `claim` is answered by the attempt, or by the state that prevents it; `record` and `ignore` by the state of each
  *   event, by default `new`; `due` by the events that takeDue takes. `fail` retries now, `delay` in an hour, `kill` never.
+ *   `later` in an hour, `toolate` when the event is too old for that.
  * - `lost A.1`: the lease changes nothing. `run A:k B:k`: exactly one event is due after the other, and then none.
  *   `is A`: state, attempts, last error. `get A field`: another field. `waits A`: whether it is due in an hour.
  *
@@ -90,8 +91,8 @@ export async function play(inbox: TestedInbox, scenario: Scenario): Promise<void
     return port.transaction(lease, effect);
   }
 
-  const fail = ({ lease }: Step, retryAfterMs: number | null) =>
-    inbox.port.fail(lease(), { retryAfterMs, error: 'no' });
+  const fail = ({ lease }: Step, retryAfterMs: number | null, later?: { readonly maxAgeMs: number }) =>
+    inbox.port.fail(lease(), { retryAfterMs, error: 'no', later });
 
   type Step = ReturnType<typeof parse>;
 
@@ -104,6 +105,8 @@ export async function play(inbox: TestedInbox, scenario: Scenario): Promise<void
     fail: (step) => fail(step, 0),
     delay: (step) => fail(step, HOUR_MS),
     kill: (step) => fail(step, null),
+    later: (step) => fail(step, HOUR_MS, { maxAgeMs: HOUR_MS }),
+    toolate: async (step) => (await fail(step, HOUR_MS, { maxAgeMs: 0 })) === 'dead',
     requeue: async ({ event }) => (await inbox.port.requeue(event.id)) > 0,
     prune: ({ options: { olderThanMs = 0 } }) => inbox.port.prune({ olderThanMs }),
     transact: ({ lease }) => transact(lease(), async () => undefined),
@@ -113,7 +116,8 @@ export async function play(inbox: TestedInbox, scenario: Scenario): Promise<void
         isFailure,
       ),
     async lost({ subjects: [subject] }) {
-      for (const end of ['complete', 'fail', 'delay', 'kill']) await run(`${end} ${subject} = false`);
+      for (const end of ['complete', 'fail', 'delay', 'kill', 'later', 'toolate'])
+        await run(`${end} ${subject} = false`);
     },
     async run({ subjects, page }) {
       for (const [index, subject] of subjects.entries()) {

@@ -64,6 +64,12 @@ export const stateCases = [
   ...scenarios({
     'a failed event can be claimed before its retry time with `early`':
       'claim A = 1; delay A; claim A = failed; claim A early = 2',
+    'an event whose handler asked for later is received, due then, and has used up no attempt': `
+      claim A = 1; fail A; claim A = 2; later A; is A = received 1 no; waits A; due = none; history A = 1 failed no, 2 later no
+      lost A; claim A = 2; later A; claim A:k = 2; claim B:k = waiting; later A; due = B; claim B:k = 1; complete B
+      claim A = 2; complete A; is A = done 2 null`,
+    'an event that has asked for later for too long is dead':
+      'claim A; toolate A; is A = dead 1 no; history A = 1 dead no; due = none; claim A = dead; lost A',
     'a completed event is done, and every later claim is answered done':
       'claim A = 1; complete A; is A = done 1 null; claim A = done; claim A:k early lapsed = done',
     'an ignored event is done without an attempt, and later claims are answered done': `

@@ -1,0 +1,51 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Dialog } from './dialog';
+import { tellReader } from './notice';
+
+/** A button that copies a text. Where the page has no clipboard, it shows the text. */
+export function Copy({
+  title,
+  what,
+  text,
+}: {
+  readonly title: string;
+  /** The copied thing, for the notice, such as `The command`. */
+  readonly what: string;
+  readonly text: () => string;
+}) {
+  const [shown, setShown] = useState<string>();
+  async function copy(): Promise<void> {
+    const copied = text();
+    try {
+      await navigator.clipboard.writeText(copied);
+      tellReader(`${what} was copied.`);
+    } catch {
+      // A page has no clipboard where its origin is not secure, or where the reader refused it.
+      setShown(copied);
+    }
+  }
+  const close = () => setShown(undefined);
+  return (
+    <>
+      <button type="button" onClick={copy}>
+        {title}
+      </button>
+      {shown !== undefined && (
+        <Dialog title={title} submit="Done" onSubmit={close} onClose={close}>
+          <p>This browser gives the page no clipboard. Copy the selected text.</p>
+          <Selected text={shown} />
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+function Selected({ text }: { readonly text: string }) {
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    // After the dialog has given the focus to its first field.
+    const frame = requestAnimationFrame(() => field.current?.select());
+    return () => cancelAnimationFrame(frame);
+  }, []);
+  return <textarea ref={field} aria-label="Text to copy" rows={16} readOnly value={text} />;
+}

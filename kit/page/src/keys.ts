@@ -1,0 +1,40 @@
+import { useEffect, useRef } from 'preact/hooks';
+
+/** Calls the function of a key, such as `j` or `g e` for two keys in a row, unless the reader types or a dialog is open. */
+export function useKeys(keys: Readonly<Record<string, (event: KeyboardEvent) => void>>): void {
+  const latest = useRef(keys);
+  latest.current = keys;
+  useEffect(() => {
+    let before = '';
+    function onKeyDown(event: KeyboardEvent): void {
+      const { target, key } = event;
+      const isTyping =
+        target instanceof Element && target.matches('input:not([type="checkbox"]), select, textarea');
+      const hasModifier = event.ctrlKey || event.metaKey || event.altKey;
+      if (isTyping || hasModifier || event.defaultPrevented || document.querySelector('dialog[open]')) return;
+      const run = latest.current[`${before} ${key}`] ?? latest.current[key];
+      before = key === 'g' ? 'g' : '';
+      if (run === undefined) return;
+      event.preventDefault();
+      run(event);
+    }
+    document.addEventListener('keydown', onKeyDown);
+    return () => document.removeEventListener('keydown', onKeyDown);
+  }, []);
+}
+
+/** The keys, for the reader. */
+export const KEY_HELP: readonly (readonly [keys: string, meaning: string])[] = [
+  ['g o', 'Overview'],
+  ['g e', 'Events'],
+  ['g c', 'Coverage'],
+  ['g s', 'Sandbox'],
+  ['/', 'Find an event by its id'],
+  ['j, k', 'Next and previous event, or attempt of an event'],
+  ['Enter', 'Open the event'],
+  ['e', 'Unfold its attempts'],
+  ['x', 'Select it'],
+  ['Esc', 'Back to the list'],
+  ['z', 'Switch the time zone'],
+  ['?', 'These keys'],
+];

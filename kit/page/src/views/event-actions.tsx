@@ -1,0 +1,209 @@
+import { useEffect, useState } from 'preact/hooks';
+import type { EventCounts, Selected, SelectedResult } from '../../../src/inspector/api.js';
+import { Dialog } from '../dialog';
+import { tellChanged } from '../live';
+import { attempt } from '../notice';
+import { Plain } from '../plain';
+import { act, can } from '../server';
+import { NO_STATEMENT, StatementFields } from '../statement';
+import { param } from '../url';
+import { readFilter } from './filter';
+
+type Name = 'requeue' | 'run' | 'discard';
+
+const ACTIONS: Readonly<
+  Record<
+    Name,
+    {
+      readonly verb: string;
+      readonly states: readonly string[];
+      readonly max: number;
+      /** The effect, for the confirmation. */
+      readonly effect: string;
+    }
+  >
+> = {
+  requeue: {
+    ...{ verb: 'Requeue', states: ['dead', 'failed'], max: 10_000 },
+    effect: 'They become due now, their attempts count from 0, and their handlers run again.',
+  },
+  run: {
+    ...{ verb: 'Run now', states: ['dead', 'failed', 'received', 'parked', 'leased'], max: 100 },
+    effect:
+      'Their handlers run now in this process, one after the other. Dead and failed events are requeued first.',
+  },
+  discard: {
+    ...{ verb: 'Discard', states: ['received', 'failed', 'dead', 'parked'], max: 10_000 },
+    effect:
+      'They become done without a run, and later deliveries of them are duplicates. It cannot be undone.',
+  },
+};
+
+const OR = new Intl.ListFormat('en', { type: 'disjunction' });
+const plural = (count: number) => `${count.toLocaleString('en')} event${count === 1 ? '' : 's'}`;
+
+/** The actions on the selected events, or on all events that meet the filter if none is selected. */
+export function EventActions({
+  counts,
+  selected,
+  onDone,
+}: {
+  readonly counts: EventCounts | undefined;
+  readonly selected: ReadonlySet<string>;
+  readonly onDone: () => void;
+}) {
+  const [asked, setAsked] = useState<{ readonly name: Name; readonly filter: Selected['filter'] }>();
+  const state = param('state');
+  const countOf = (states: readonly string[]) =>
+    selected.size > 0
+      ? selected.size
+      : counts?.states
+          ?.filter((each) => states.includes(each.state) && (state === undefined || each.state === state))
+          .reduce((sum, { count }) => sum + count, 0);
+  const names = (Object.keys(ACTIONS) as Name[]).filter(can);
+  return (
+    <fieldset class="acts" aria-label={selected.size > 0 ? 'Selected events' : 'All events that match'}>
+      <span class="faint">{selected.size > 0 ? `${selected.size} selected:` : 'All that match:'}</span>
+      {names.map((name) => {
+        const count = countOf(ACTIONS[name].states);
+        return (
+          <button
+            type="button"
+            key={name}
+            disabled={count === 0}
+            onClick={() =>
+              setAsked({ name, filter: selected.size > 0 ? { ids: [...selected] } : readFilter() })
+            }
+          >
+            {ACTIONS[name].verb} {count === undefined ? '' : count.toLocaleString('en')} …
+          </button>
+        );
+      })}
+      {asked !== undefined && <Confirm {...asked} onClose={() => setAsked(undefined)} onDone={onDone} />}
+    </fieldset>
+  );
+}
+
+/** The buttons of one event. */
+export function OneEventActions({
+  id,
+  state,
+  onDone,
+}: {
+  readonly id: string;
+  readonly state: string;
+  readonly onDone: () => void;
+}) {
+  const [asked, setAsked] = useState<Name>();
+  const names = (Object.keys(ACTIONS) as Name[]).filter(
+    (name) => can(name) && ACTIONS[name].states.includes(state),
+  );
+  return (
+    <>
+      {names.map((name) => (
+        <button type="button" key={name} onClick={() => setAsked(name)}>
+          {ACTIONS[name].verb} …
+        </button>
+      ))}
+      {asked !== undefined && (
+        <Confirm name={asked} filter={{ ids: [id] }} onClose={() => setAsked(undefined)} onDone={onDone} />
+      )}
+    </>
+  );
+}
+
+/** Shows what an action would do, and does it after a confirmation. */
+function Confirm({
+  name,
+  filter,
+  onClose,
+  onDone,
+}: {
+  readonly name: Name;
+  readonly filter: Selected['filter'];
+  readonly onClose: () => void;
+  readonly onDone: () => void;
+}) {
+  const { verb, effect, states, max } = ACTIONS[name];
+  const [plan, setPlan] = useState<SelectedResult>();
+  const [error, setError] = useState<string>();
+  const [statement, setStatement] = useState(NO_STATEMENT);
+
+  useEffect(() => {
+    const dry = { filter, dryRun: true, by: 'dry run', reason: 'dry run' };
+    act(name, dry).then(setPlan, (thrown: Error) => setError(thrown.message));
+  }, []);
+
+  async function submit(): Promise<void> {
+    onClose();
+    await attempt(
+      async () => {
+        const result = await act(name, { filter, by: statement.by.trim(), reason: statement.reason.trim() });
+        if (!isSuccess(result)) throw new Error(describe(name, result));
+        return result;
+      },
+      (result) => describe(name, result),
+    );
+    onDone();
+    tellChanged('events');
+  }
+
+  const count = Math.min(plan?.eligible ?? 0, max);
+  return (
+    <Dialog
+      title={plan === undefined ? `${verb} events` : `${verb}: ${plural(count)}`}
+      submit={plan === undefined ? verb : `${verb} ${plural(count)}`}
+      isReady={plan !== undefined && count > 0}
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      {error !== undefined && (
+        <p class="bad" role="alert">
+          <Plain text={error} />
+        </p>
+      )}
+      {plan === undefined && error === undefined && <p class="faint">Dry run: counting the events …</p>}
+      {plan !== undefined && (
+        <>
+          <p>
+            Dry run: {plural(plan.matched)} {plan.matched === 1 ? 'matches' : 'match'};{' '}
+            {plan.eligible.toLocaleString('en')} of them can be changed, because{' '}
+            {plan.eligible === 1 ? 'it is' : 'they are'} {OR.format(states)}.
+            {plan.eligible > max && ` Only the first ${max.toLocaleString('en')} are changed at a time.`}
+          </p>
+          {plan.sample.length > 0 && (
+            <p class="faint mono sample">
+              {plan.sample.map((id) => (
+                <span key={id}>
+                  <Plain text={id} />
+                </span>
+              ))}
+              {plan.eligible > plan.sample.length &&
+                `and ${(plan.eligible - plan.sample.length).toLocaleString('en')} more`}
+            </p>
+          )}
+        </>
+      )}
+      <p>{effect}</p>
+      {name === 'discard' && <StatementFields value={statement} onChange={setStatement} />}
+    </Dialog>
+  );
+}
+
+/** Outcomes after which nothing is left to do here. */
+const GOOD: ReadonlySet<string> = new Set(['handled', 'queued', 'duplicate']);
+
+function isSuccess({ changed, outcomes }: SelectedResult): boolean {
+  return changed > 0 && Object.keys(outcomes).every((outcome) => GOOD.has(outcome));
+}
+
+function describe(name: Name, { changed, eligible, outcomes }: SelectedResult): string {
+  if (changed === 0) {
+    return 'Nothing was changed: the events have another state now, or a step of theirs recorded no result. Then state what happened with `stablehooks inbox requeue --step`.';
+  }
+  const rest = eligible > changed ? ` ${plural(eligible - changed)} that match were not changed.` : '';
+  if (name === 'requeue') return `${plural(changed)} requeued: due now, with attempts from 0.${rest}`;
+  if (name === 'discard') return `${plural(changed)} discarded.${rest}`;
+  const ends = Object.entries(outcomes).map(([outcome, count]) => `${count.toLocaleString('en')} ${outcome}`);
+  return `${plural(changed)} ran: ${ends.join(', ')}.${rest}`;
+}

@@ -1,0 +1,552 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { EventCounts, EventPage, EventRow, EventState } from '../../../src/inspector/api.js';
+import { useKeys } from '../keys';
+import { staleFor } from '../live';
+import { useEvery, useLoaded } from '../load';
+import { LoadError } from '../load-error';
+import { Plain, toPlain } from '../plain';
+import { ask, can, session } from '../server';
+import { formatMs, Time } from '../time';
+import { Mark } from '../tone';
+import { follow, go, hrefWith, param } from '../url';
+import { EventActions } from './event-actions';
+import { filterKey, isFiltered, NO_FILTER, readFilter, TIMES } from './filter';
+import './events.css';
+
+const PAGE_ROWS = 100;
+/** A retry of an event changes neither the counts nor the oldest time, from which the server tells a change. */
+const REFRESH_MS = 5_000;
+const isStale = staleFor('events');
+/** States of an inbox, and without one of deliveries. States in which events can need a person come first. */
+const INBOX_STATES: readonly EventState[] = ['dead', 'failed', 'leased', 'received', 'parked', 'done'];
+const KINDS: readonly EventState[] = [
+  ...(['wrongly-accepted', 'unanswered', 'failed', 'refused', 'without-effect', 'accepted'] as const),
+];
+
+/** One row for each event, with its attempts folded inside. */
+export function EventsView() {
+  const key = filterKey();
+  const counts = useLoaded(
+    `counts ${key}`,
+    (signal) => ask<EventCounts>('events/counts', { ...readFilter() }, signal),
+    isStale,
+    2_000,
+  );
+  const last = useRef(counts.data);
+  last.current = counts.data ?? last.current;
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  useEffect(() => setSelected(new Set()), [key]);
+  const search = useRef<HTMLInputElement>(null);
+  useKeys({ '/': () => search.current?.focus() });
+  const acts = (['requeue', 'run', 'discard'] as const).some(can);
+  return (
+    <div class="events">
+      <h2 class="unseen">Events</h2>
+      <div class="bars">
+        <div class="bar">
+          <States counts={last.current} />
+          {acts ? (
+            <EventActions
+              counts={counts.data}
+              selected={selected}
+              onDone={() => {
+                setSelected(new Set());
+                counts.reload();
+              }}
+            />
+          ) : (
+            <Strip strip={last.current?.strip ?? null} />
+          )}
+        </div>
+        <Filters types={last.current?.types ?? []} search={search} />
+      </div>
+      {counts.error !== undefined && (
+        <p class="bad" role="alert">
+          The counts could not be read: <Plain text={counts.error} />
+        </p>
+      )}
+      <List key={key} selected={acts ? selected : undefined} onSelect={setSelected} />
+    </div>
+  );
+}
+
+function States({ counts }: { readonly counts: EventCounts | undefined }) {
+  const state = param('state');
+  const found = counts?.states ?? [];
+  const isInbox = session.value?.views.includes('coverage') === true;
+  const known = isInbox ? INBOX_STATES : KINDS;
+  const countOf = (each: EventState) => found.find((count) => count.state === each)?.count;
+  const total = counts?.states === null ? undefined : found.reduce((sum, { count }) => sum + count, 0);
+  const chips = [undefined, ...known] as const;
+  return (
+    <nav class="chips" aria-label="States">
+      {chips.map((each) => {
+        const count = each === undefined ? total : (countOf(each) ?? (counts?.states ? 0 : undefined));
+        return (
+          <a
+            key={each ?? 'all'}
+            class="chip"
+            href={hrefWith({ state: each, after: undefined })}
+            aria-current={each === state ? 'true' : undefined}
+            onClick={follow}
+          >
+            {each?.replaceAll('-', ' ') ?? 'All'}{' '}
+            <b>{counts === undefined ? '…' : (count?.toLocaleString('en') ?? '?')}</b>
+          </a>
+        );
+      })}
+    </nav>
+  );
+}
+
+/** Events over time, as bars of one colour above another. */
+function Strip({ strip }: { readonly strip: EventCounts['strip'] }) {
+  if (strip === null) return null;
+  const { good, bad, from, stepMs } = strip;
+  const top = Math.max(1, ...good.map((count, index) => count + (bad[index] ?? 0)));
+  const height = (count: number) => (count === 0 ? 0 : Math.max(1.5, (count / top) * 22));
+  const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0);
+  return (
+    <figure class="strip">
+      <svg
+        role="img"
+        aria-label={`${sum(good).toLocaleString('en')} events accepted and ${sum(bad).toLocaleString('en')} not, over time`}
+        viewBox={`0 0 ${good.length * 4} 22`}
+        preserveAspectRatio="none"
+      >
+        {good.map((count, index) => {
+          const [up, down] = [height(count), height(bad[index] ?? 0)];
+          return (
+            <g key={index}>
+              <rect class="strip-good" x={index * 4} width={3} y={22 - up} height={up} />
+              <rect class="strip-bad" x={index * 4} width={3} y={22 - up - down} height={down} />
+            </g>
+          );
+        })}
+      </svg>
+      <figcaption class="faint">
+        <Time at={from} /> to <Time at={from + stepMs * good.length} />
+      </figcaption>
+    </figure>
+  );
+}
+
+function Filters({
+  types,
+  search,
+}: {
+  readonly types: readonly string[];
+  readonly search: { current: HTMLInputElement | null };
+}) {
+  const type = param('type');
+  const time = param('time');
+  const shown = [...new Set([...types, ...(type === undefined ? [] : [type])])];
+  const hasSpan = param('since') !== undefined || param('until') !== undefined;
+  const [isMore, setMore] = useState(false);
+  const isInbox = session.value?.views.includes('coverage') === true;
+  const setTime = (to: string | undefined) =>
+    go({ time: to, since: undefined, until: undefined, after: undefined });
+  return (
+    <search class={isMore ? 'bar filters filters-all' : 'bar filters'}>
+      <select
+        aria-label="Type"
+        value={type ?? ''}
+        onChange={({ currentTarget }) => go({ type: currentTarget.value, after: undefined })}
+      >
+        <option value="">All types</option>
+        {shown.map((each) => (
+          <option key={each} value={each}>
+            {toPlain(each)}
+          </option>
+        ))}
+      </select>
+      <fieldset class="segments" aria-label="Received">
+        <button
+          type="button"
+          aria-pressed={time === undefined && !hasSpan}
+          onClick={() => setTime(undefined)}
+        >
+          Any time
+        </button>
+        {Object.entries(TIMES).map(([name, { title }]) => (
+          <button type="button" key={name} aria-pressed={time === name} onClick={() => setTime(name)}>
+            {title}
+          </button>
+        ))}
+        {hasSpan && time === undefined && (
+          <button type="button" aria-pressed={true} onClick={() => setTime(undefined)}>
+            A span ✕
+          </button>
+        )}
+      </fieldset>
+      <Field name="id" label="Id or part of it" field={search} />
+      <button
+        type="button"
+        class="quiet filters-more"
+        aria-expanded={isMore}
+        onClick={() => setMore(!isMore)}
+      >
+        {isMore ? 'Fewer filters' : 'More filters'}
+      </button>
+      <Field name="error" label="Error contains" />
+      {isInbox && <Field name="key" label="Ordering key" />}
+      <Field name="text" label="Body contains" />
+      {isFiltered() && (
+        <button type="button" class="quiet" onClick={() => go(NO_FILTER)}>
+          Clear
+        </button>
+      )}
+    </search>
+  );
+}
+
+/** How long after the last key the list is requested. */
+const TYPING_MS = 300;
+
+function Field({
+  name,
+  label,
+  field,
+}: {
+  readonly name: 'id' | 'text' | 'error' | 'key';
+  readonly label: string;
+  readonly field?: { current: HTMLInputElement | null };
+}) {
+  const value = param(name) ?? '';
+  const [typed, setTyped] = useState<string>();
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  // The typed text wins until the URL has it; then a link or Back can change it.
+  useEffect(() => {
+    if (timer.current === undefined) setTyped(undefined);
+  }, [value]);
+  return (
+    <input
+      ref={field ?? null}
+      type="search"
+      aria-label={label}
+      placeholder={label}
+      spellcheck={false}
+      autocomplete="off"
+      value={typed ?? value}
+      onInput={({ currentTarget }) => {
+        setTyped(currentTarget.value);
+        clearTimeout(timer.current);
+        timer.current = setTimeout(() => {
+          timer.current = undefined;
+          go({ [name]: currentTarget.value, after: undefined }, { replace: true });
+        }, TYPING_MS);
+      }}
+      onKeyDown={({ key, currentTarget }) => {
+        if (key === 'Escape') currentTarget.blur();
+      }}
+    />
+  );
+}
+
+/** Whether new rows would move what the reader looks at. */
+function isReading(list: HTMLElement | null): boolean {
+  return scrollY > 40 || list?.querySelector('tbody :focus-visible, input:checked, .fold') != null;
+}
+
+function List({
+  selected,
+  onSelect,
+}: {
+  /** `undefined` where nothing can be done with a selection. */
+  readonly selected: ReadonlySet<string> | undefined;
+  readonly onSelect: (ids: ReadonlySet<string>) => void;
+}) {
+  const after = param('after');
+  const list = useRef<HTMLDivElement>(null);
+  const [shown, setShown] = useState<EventPage>();
+  const [held, setHeld] = useState(0);
+  const [active, setActive] = useState<string>();
+  const [unfolded, setUnfolded] = useState<ReadonlySet<string>>(new Set());
+  const { data, error, reload } = useLoaded(
+    `events ${after}`,
+    (signal) => ask<EventPage>('events', { ...readFilter(), after, limit: PAGE_ROWS }, signal),
+    isStale,
+    1_000,
+  );
+  useEvery(REFRESH_MS, reload);
+  const loaded = useRef<{ readonly after: string | undefined }>(undefined);
+  useEffect(() => {
+    if (data === undefined) return;
+    const isSame = loaded.current?.after === after && loaded.current !== undefined;
+    loaded.current = { after };
+    if (!isSame || shown === undefined || !isReading(list.current)) {
+      setShown(data);
+      setHeld(0);
+      return;
+    }
+    const newer = new Map(data.rows.map((row) => [row.id, row]));
+    const known = new Set(shown.rows.map(({ id }) => id));
+    setHeld(data.rows.filter(({ id }) => !known.has(id)).length);
+    setShown({ ...shown, rows: shown.rows.map((row) => newer.get(row.id) ?? row) });
+  }, [data]);
+
+  const rows = shown?.rows ?? [];
+  const reached = rows.some(({ id }) => id === active) ? active : rows[0]?.id;
+  const isInbox = session.value?.views.includes('coverage') === true;
+  // When an event is closed, the focus returns to its row.
+  useEffect(() => {
+    if (rows.length === 0 || lastOpened === undefined) return;
+    focusRow(lastOpened);
+    lastOpened = undefined;
+  }, [rows.length > 0]);
+
+  function focusRow(id: string): void {
+    const link = list.current?.querySelector<HTMLElement>(`a[data-event="${CSS.escape(id)}"]`);
+    link?.focus({ preventScroll: true });
+    link?.closest('tr')?.scrollIntoView({ block: 'nearest' });
+  }
+  function move(by: number): void {
+    const index = rows.findIndex(({ id }) => id === reached);
+    const hasFocus = list.current?.contains(document.activeElement) === true;
+    const to = rows[Math.max(0, Math.min(rows.length - 1, hasFocus ? index + by : index))];
+    if (to !== undefined) focusRow(to.id);
+  }
+  const toggled = (ids: ReadonlySet<string>, id: string) =>
+    new Set(ids.has(id) ? [...ids].filter((each) => each !== id) : [...ids, id]);
+  const select = (id: string) => selected && onSelect(toggled(selected, id));
+  const unfold = (id: string) => setUnfolded(toggled(unfolded, id));
+  useKeys({
+    ...{ j: () => move(1), k: () => move(-1), ArrowDown: () => move(1), ArrowUp: () => move(-1) },
+    x: () => reached !== undefined && select(reached),
+    e: () => reached !== undefined && unfold(reached),
+  });
+  const isAll = selected !== undefined && rows.length > 0 && rows.every(({ id }) => selected.has(id));
+
+  return (
+    <div ref={list} class="list" aria-busy={data === undefined}>
+      <p class="unseen" role="status">
+        {held > 0 && 'There are new events.'}
+      </p>
+      {held > 0 && (
+        <button
+          type="button"
+          class="primary list-new"
+          onClick={() => {
+            scrollTo(0, 0);
+            setShown(data);
+            setHeld(0);
+          }}
+        >
+          {held >= PAGE_ROWS ? `${PAGE_ROWS} or more` : held} new
+        </button>
+      )}
+      <LoadError error={error} reload={reload} />
+      {rows.length === 0 && error === undefined ? (
+        <Nothing page={shown} />
+      ) : (
+        <table class={isInbox ? 'rows rows-inbox' : 'rows'}>
+          <caption class="unseen">Events, the newest first</caption>
+          <thead>
+            <tr>
+              <td class="c-select">
+                {selected !== undefined && (
+                  <input
+                    type="checkbox"
+                    aria-label="Select the events on this page"
+                    checked={isAll}
+                    onChange={() => onSelect(new Set(isAll ? [] : rows.map(({ id }) => id)))}
+                  />
+                )}
+              </td>
+              <th scope="col" class="c-at">
+                {isInbox ? 'Received' : 'First attempt'}
+              </th>
+              <th scope="col" class="c-type">
+                Type
+              </th>
+              <th scope="col" class="c-id">
+                Event
+              </th>
+              <th scope="col" class="c-verdict">
+                Verdict
+              </th>
+              <th scope="col" class="c-attempts">
+                Attempts
+              </th>
+              {isInbox && (
+                <th scope="col" class="c-due">
+                  Due
+                </th>
+              )}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row) => (
+              <Row
+                key={row.id}
+                row={row}
+                isReached={row.id === reached}
+                isUnfolded={unfolded.has(row.id)}
+                isSelected={selected?.has(row.id)}
+                isInbox={isInbox}
+                onReach={() => setActive(row.id)}
+                onUnfold={() => unfold(row.id)}
+                onSelect={() => select(row.id)}
+              />
+            ))}
+          </tbody>
+        </table>
+      )}
+      <p class="pages">
+        {after !== undefined && (
+          <a class="button" href={hrefWith({ after: undefined })} onClick={follow}>
+            Newest
+          </a>
+        )}
+        {shown != null && shown.next !== null && (
+          <a class="button" href={hrefWith({ after: shown.next })} onClick={follow}>
+            {shown.searched === null ? 'Older' : 'Search older events'}
+          </a>
+        )}
+        {shown?.searched != null && (
+          <span class="faint">{shown.searched.toLocaleString('en')} events searched.</span>
+        )}
+      </p>
+    </div>
+  );
+}
+
+function Nothing({ page }: { readonly page: EventPage | undefined }) {
+  if (page === undefined) return <p class="empty">Loading …</p>;
+  if (!isFiltered()) return <p class="empty">No events yet. They appear here as they arrive.</p>;
+  return (
+    <p class="empty">
+      No event meets this filter.{' '}
+      <button type="button" onClick={() => go(NO_FILTER)}>
+        Clear the filter
+      </button>
+    </p>
+  );
+}
+
+function Row({
+  row,
+  isReached,
+  isUnfolded,
+  isSelected,
+  isInbox,
+  onReach,
+  onUnfold,
+  onSelect,
+}: {
+  readonly row: EventRow;
+  readonly isReached: boolean;
+  readonly isUnfolded: boolean;
+  readonly isSelected: boolean | undefined;
+  readonly isInbox: boolean;
+  readonly onReach: () => void;
+  readonly onUnfold: () => void;
+  readonly onSelect: () => void;
+}) {
+  const { id, type, tone, verdict, attempts, at, dueAt, history: lines } = row;
+  const tabIndex = isReached ? 0 : -1;
+  const hasInjected = lines.at(-1)?.faults.some((fault) => fault !== 'duplicate') === true;
+  return (
+    <>
+      <tr
+        class={isSelected === true ? 'selected' : undefined}
+        onFocusIn={onReach}
+        onClick={(event) => {
+          // The whole row can be clicked, but not selected text and not its controls.
+          const isControl =
+            event.target instanceof Element && event.target.closest('a, button, input') !== null;
+          if (!isControl && getSelection()?.isCollapsed !== false) open(id);
+        }}
+      >
+        <td class="c-select">
+          {isSelected !== undefined && (
+            <input
+              type="checkbox"
+              tabIndex={tabIndex}
+              aria-label={`Select ${toPlain(id)}`}
+              checked={isSelected}
+              onChange={onSelect}
+            />
+          )}
+        </td>
+        <td class="c-at">
+          <Time at={at} />
+        </td>
+        <td class="c-type" title={toPlain(type)}>
+          <Plain text={type} />
+        </td>
+        <td class="c-id mono">
+          <a
+            href={hrefWith({ event: id })}
+            data-event={id}
+            tabIndex={tabIndex}
+            title={toPlain(id)}
+            onClick={(event) => {
+              if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
+                return;
+              event.preventDefault();
+              open(id);
+            }}
+          >
+            <Plain text={id} />
+          </a>
+        </td>
+        <td class="c-verdict" title={toPlain(verdict)}>
+          <Mark tone={tone} /> <Plain text={verdict} />
+          {hasInjected && <span class="badge">injected</span>}
+        </td>
+        <td class="c-attempts">
+          {lines.length === 0 ? (
+            <span class="faint">{attempts}</span>
+          ) : (
+            <button
+              type="button"
+              class="fold-button"
+              tabIndex={tabIndex}
+              aria-expanded={isUnfolded}
+              onClick={onUnfold}
+            >
+              <span aria-hidden="true">{isUnfolded ? '▾' : '▸'}</span> {attempts}
+              <span class="unseen"> attempts of {toPlain(id)}</span>
+            </button>
+          )}
+        </td>
+        {isInbox && (
+          <td class="c-due">{dueAt === null ? <span class="faint">–</span> : <Time at={dueAt} />}</td>
+        )}
+      </tr>
+      {isUnfolded &&
+        lines.map((line, index) => (
+          <tr class="fold" key={index}>
+            <td class="c-select" />
+            <td class="c-at">
+              <Time at={line.at} />
+            </td>
+            <td class="c-type">attempt {line.attempt}</td>
+            <td class="c-id" title={toPlain(line.endpoint ?? '')}>
+              <Plain text={line.endpoint ?? ''} />
+            </td>
+            <td class="c-verdict" title={toPlain(line.result)}>
+              <Mark tone={line.tone} /> <Plain text={line.result} />
+              {line.faults.map((fault) => (
+                <span class="badge" key={fault}>
+                  injected: {fault}
+                </span>
+              ))}
+            </td>
+            <td class="c-attempts">{formatMs(line.durationMs)}</td>
+            {isInbox && <td class="c-due" />}
+          </tr>
+        ))}
+    </>
+  );
+}
+
+/** The event that was opened last. When the reader comes back, its row has the focus. */
+let lastOpened: string | undefined;
+
+function open(id: string): void {
+  lastOpened = id;
+  go({ event: id });
+}

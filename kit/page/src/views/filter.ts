@@ -1,0 +1,52 @@
+import type { EventFilter, EventState } from '../../../src/inspector/api.js';
+import { startOfToday } from '../time';
+import { param } from '../url';
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+/** The spans of time to choose from. `since` and `until` in the URL, in ISO 8601, choose another. */
+export const TIMES: Readonly<
+  Record<string, { readonly title: string; readonly span: () => readonly number[] }>
+> = {
+  '1h': { title: '1h', span: () => [Date.now() - HOUR_MS] },
+  '24h': { title: '24h', span: () => [Date.now() - DAY_MS] },
+  today: { title: 'Today', span: () => [startOfToday()] },
+  yesterday: { title: 'Yesterday', span: () => [startOfToday() - DAY_MS, startOfToday()] },
+  '7d': { title: '7d', span: () => [Date.now() - 7 * DAY_MS] },
+};
+
+const NAMES = ['state', 'type', 'time', 'since', 'until', 'error', 'key', 'id', 'text'] as const;
+
+/** The filter as the URL has it, in which times are names. */
+export function filterKey(): string {
+  return JSON.stringify(NAMES.map((name) => param(name) ?? null));
+}
+
+export function isFiltered(): boolean {
+  return NAMES.some((name) => param(name) !== undefined);
+}
+
+/** The URL's parameters that end every filter. */
+export const NO_FILTER = Object.fromEntries([...NAMES, 'after'].map((name) => [name, undefined]));
+
+/** The filter of the URL, with its times now. */
+export function readFilter(): EventFilter {
+  const [since, until] = TIMES[param('time') ?? '']?.span() ?? [parseTime('since'), parseTime('until')];
+  return {
+    state: param('state') as EventState | undefined,
+    ...{
+      type: param('type'),
+      error: param('error'),
+      key: param('key'),
+      id: param('id'),
+      text: param('text'),
+    },
+    ...{ since, until },
+  };
+}
+
+function parseTime(name: string): number | undefined {
+  const time = Date.parse(param(name) ?? '');
+  return Number.isNaN(time) ? undefined : time;
+}

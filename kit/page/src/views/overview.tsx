@@ -1,0 +1,107 @@
+import type { OverviewCheck, OverviewReport, View } from '../../../src/inspector/api.js';
+import { useEvery, useLoaded } from '../load';
+import { LoadError } from '../load-error';
+import { Sentence } from '../plain';
+import { ask, session } from '../server';
+import { Age, Time } from '../time';
+import { Mark } from '../tone';
+import { follow, hrefOf } from '../url';
+
+/** How often a check that depends on time is read again. */
+const REFRESH_MS = 10_000;
+
+/** The next step for each check. */
+const ACTIONS: Readonly<Record<string, readonly [label: string, target: Readonly<Record<string, string>>]>> =
+  {
+    coverage: ['See coverage', { view: 'coverage' }],
+    gaps: ['See the gaps', { view: 'coverage' }],
+    due: ['Review due events', { view: 'events', state: 'received' }],
+    leases: ['Review leased events', { view: 'events', state: 'leased' }],
+    dead: ['Review dead events', { view: 'events', state: 'dead' }],
+    failed: ['Review failed events', { view: 'events', state: 'failed' }],
+    parked: ['Review parked events', { view: 'events', state: 'parked' }],
+    'wrongly-accepted': ['Review', { view: 'events', state: 'wrongly-accepted' }],
+    refused: ['Review refused events', { view: 'events', state: 'refused' }],
+    unanswered: ['Review unanswered events', { view: 'events', state: 'unanswered' }],
+    'without-effect': ['Review', { view: 'events', state: 'without-effect' }],
+    faults: ['See the faults', { view: 'sandbox' }],
+  };
+
+const isLive = ({ kind }: { readonly kind: string }) => kind !== 'lost';
+
+/** Whether all is well, and what to do if not. */
+export function OverviewView() {
+  const { data, error, reload } = useLoaded(
+    'overview',
+    (signal) => ask<OverviewReport>('overview', {}, signal),
+    isLive,
+    2_000,
+  );
+  useEvery(REFRESH_MS, reload);
+  return (
+    <div class="overview">
+      <h2 class="unseen">Overview</h2>
+      <LoadError error={error} reload={reload} />
+      {data === undefined && error === undefined && <p class="faint">Loading …</p>}
+      {data !== undefined && (
+        <>
+          <div class={`verdict verdict-${data.tone}`}>
+            <p role="status">
+              <Mark tone={data.tone} /> <Sentence text={data.verdict} />
+            </p>
+            <p class="faint">
+              Checked at <Time at={data.at} />
+            </p>
+          </div>
+          <ul class="states" aria-label="Events by state">
+            {data.states.map(({ state, count, oldest }) => (
+              <li key={state}>
+                <a class="state" href={hrefOf({ view: 'events', state })} onClick={follow}>
+                  <span class="faint">{state.replaceAll('-', ' ')}</span>
+                  <strong>{count.toLocaleString('en')}</strong>
+                  <small class="faint">
+                    {oldest !== null && count > 0 && state !== 'done' ? (
+                      <>
+                        oldest <Age since={oldest} />
+                      </>
+                    ) : (
+                      '\u00a0'
+                    )}
+                  </small>
+                </a>
+              </li>
+            ))}
+          </ul>
+          <ul class="checks" aria-label="Checks">
+            {data.checks.map((check) => (
+              <Check key={check.name} check={check} />
+            ))}
+          </ul>
+        </>
+      )}
+    </div>
+  );
+}
+
+function Check({ check: { name, tone, message, count } }: { readonly check: OverviewCheck }) {
+  const [label, target] = ACTIONS[name] ?? [];
+  const canGo = target !== undefined && session.value?.views.includes(target['view'] as View) === true;
+  const isWanted = canGo && (tone === 'bad' || tone === 'doubtful');
+  return (
+    <li class={`check check-${tone}`}>
+      <Mark tone={tone} />
+      <span class="check-name">
+        {name.replaceAll('-', ' ')}
+        {count !== null && count > 0 && <strong> {count.toLocaleString('en')}</strong>}
+      </span>
+      <span class="check-message">
+        <Sentence text={message} />
+      </span>
+      {isWanted && (
+        <a class="button" href={hrefOf(target)} onClick={follow}>
+          {label}
+        </a>
+      )}
+    </li>
+  );
+}

@@ -1,0 +1,159 @@
+import { useState } from 'preact/hooks';
+import type { ActionInputs, AttemptDetail, AttemptKind, AttemptRow } from '../../../src/inspector/api.js';
+import { decodeBase64, decodeUtf8, HEX_ROW_BYTES, toHex } from '../bytes';
+import { Dialog } from '../dialog';
+import { attempt } from '../notice';
+import { act } from '../server';
+import { formatMs } from '../time';
+import { go } from '../url';
+
+/** The buttons that send an attempt again. The new attempt is then opened, and the notice says how it ended. */
+export function Resend({ detail }: { readonly detail: AttemptDetail }) {
+  const [asks, setAsks] = useState<'body' | 'url'>();
+  const [isSending, setSending] = useState(false);
+
+  async function send(change: Omit<ActionInputs['resend'], 'id'>): Promise<void> {
+    setAsks(undefined);
+    setSending(true);
+    const sent: { made?: AttemptRow } = {};
+    await attempt(async () => {
+      const made = await act('resend', { id: detail.id, ...change });
+      sent.made = made;
+      // A refusal isn't a success, although the request was sent.
+      if (made.kind !== 'accepted') throw new Error(describe(made));
+      return made;
+    }, describe);
+    setSending(false);
+    if (sent.made !== undefined) go({ attempt: sent.made.id });
+  }
+
+  return (
+    <>
+      <button type="button" class="primary" disabled={isSending} onClick={() => send({})}>
+        {isSending ? 'Sending …' : 'Resend'}
+      </button>
+      <button type="button" disabled={isSending} onClick={() => setAsks('body')}>
+        Edited …
+      </button>
+      <button type="button" disabled={isSending} onClick={() => setAsks('url')}>
+        Elsewhere …
+      </button>
+      {asks === 'body' && (
+        <EditBody
+          body={detail.request.body}
+          onClose={() => setAsks(undefined)}
+          onSubmit={(body) => send({ body })}
+        />
+      )}
+      {asks === 'url' && (
+        <EditUrl
+          url={detail.request.url}
+          onClose={() => setAsks(undefined)}
+          onSubmit={(url) => send({ url })}
+        />
+      )}
+    </>
+  );
+}
+
+const RESULTS: Readonly<Record<AttemptKind, string>> = {
+  accepted: 'Accepted',
+  'wrongly-accepted': 'Accepted although the signature is wrong',
+  'without-effect': 'Answered without effect',
+  refused: 'Refused',
+  failed: 'The endpoint failed',
+  unanswered: 'Not delivered',
+};
+
+/** The endpoint's answer, such as `Refused: 401 ERR_SIGNATURE_MISMATCH.` */
+function describe({ kind, status, outcome, durationMs }: AttemptRow): string {
+  const what = [status, outcome].filter((part) => part !== null).join(' ');
+  return `${RESULTS[kind]}: ${what} after ${formatMs(durationMs)}.`;
+}
+
+interface Editing {
+  readonly onClose: () => void;
+  readonly onSubmit: (value: string) => void;
+}
+
+function EditBody({ body, onClose, onSubmit }: Editing & { readonly body: string }) {
+  const [initial] = useState(() => toEditable(decodeBase64(body)));
+  const [content, setContent] = useState(initial.content);
+  const [error, setError] = useState<string>();
+  const { isHex } = initial;
+
+  function submit(): void {
+    const bytes = isHex ? parseHex(content) : new TextEncoder().encode(content);
+    if (bytes === undefined) setError('Write two hex digits for each byte.');
+    else onSubmit(encodeBase64(bytes));
+  }
+
+  return (
+    <Dialog title="Resend edited" submit="Send" onSubmit={submit} onClose={onClose}>
+      <p>The body is signed with the secret of the endpoint.</p>
+      <label>
+        {isHex ? 'Body, as hex: as text, its bytes would change' : 'Body'}
+        <textarea
+          class="deliveries-body"
+          rows={16}
+          spellcheck={false}
+          value={content}
+          onInput={({ currentTarget }) => setContent(currentTarget.value)}
+        />
+      </label>
+      {error !== undefined && (
+        <p class="bad" role="alert">
+          {error}
+        </p>
+      )}
+    </Dialog>
+  );
+}
+
+function EditUrl({ url, onClose, onSubmit }: Editing & { readonly url: string }) {
+  const [value, setValue] = useState(url);
+  return (
+    <Dialog title="Send to another URL" submit="Send" onSubmit={() => onSubmit(value)} onClose={onClose}>
+      <p>The same body, signed with the secret of the endpoint.</p>
+      <label>
+        URL
+        <input
+          type="url"
+          required
+          pattern="https?://.*"
+          title="An http or https URL"
+          value={value}
+          onInput={({ currentTarget }) => setValue(currentTarget.value)}
+        />
+      </label>
+    </Dialog>
+  );
+}
+
+/** Text that a field gives back as it was: a field turns every line end into `\n`. Other bytes as hex. */
+function toEditable(bytes: Uint8Array): { readonly content: string; readonly isHex: boolean } {
+  const text = decodeUtf8(bytes);
+  if (text !== undefined && !text.includes('\r')) return { content: text, isHex: false };
+  const rows: string[] = [];
+  for (let at = 0; at < bytes.length; at += HEX_ROW_BYTES) {
+    rows.push(toHex(bytes.subarray(at, at + HEX_ROW_BYTES)));
+  }
+  return { content: rows.join('\n'), isHex: true };
+}
+
+function parseHex(content: string): Uint8Array | undefined {
+  const digits = content.replaceAll(/\s/g, '');
+  if (digits.length % 2 === 1 || /[^0-9a-f]/i.test(digits)) return undefined;
+  return Uint8Array.from({ length: digits.length / 2 }, (_, index) =>
+    Number.parseInt(digits.slice(2 * index, 2 * index + 2), 16),
+  );
+}
+
+function encodeBase64(bytes: Uint8Array): string {
+  const parts: string[] = [];
+  // A call takes a limited number of arguments.
+  for (let at = 0; at < bytes.length; at += 8_192) {
+    parts.push(String.fromCharCode(...bytes.subarray(at, at + 8_192)));
+  }
+  return btoa(parts.join(''));
+}

@@ -1,0 +1,83 @@
+import { useMemo, useState } from 'preact/hooks';
+import type { ServiceReport } from '../../../src/inspector/api.js';
+import { DURATION_HINT, formatDuration, parseDuration } from '../duration';
+import { attempt, tellReader } from '../notice';
+import { act, can } from '../server';
+import { now as clockOfPage, Time } from '../time';
+
+const STEPS_MS = [1_000, 60_000, 3_600_000, 86_400_000] as const;
+
+/** The sandbox's time, and moving it ahead. */
+export function Clock({
+  clock,
+  reload,
+}: {
+  readonly clock: ServiceReport['clock'];
+  readonly reload: () => void;
+}) {
+  const isManual = clock.mode === 'manual';
+  const now = useTime(clock);
+  const [typed, setTyped] = useState('');
+  const [isAdvancing, setAdvancing] = useState(false);
+  const typedMs = parseDuration(typed);
+  const isWrong = typed !== '' && !(typedMs !== undefined && typedMs >= 0);
+
+  async function advance(ms: number): Promise<void> {
+    setAdvancing(true);
+    await attempt(
+      () => act('advance-clock', { ms }),
+      (after) => `Advanced by ${formatDuration(ms)}. It is now ${after.now}.`,
+    );
+    setAdvancing(false);
+    reload();
+  }
+
+  return (
+    <section class={isManual ? 'clock clock-manual' : 'clock'} aria-labelledby="clock-title">
+      <h3 id="clock-title">
+        Clock <span class="badge">{isManual ? 'manual' : 'real'}</span>
+      </h3>
+      <p class="now">
+        <Time at={now} full />
+      </p>
+      <p class="faint">
+        {isManual ? 'The time stands still until it is advanced.' : 'The time runs by itself.'} Attempts,
+        movements and expiries that become due on the way happen in order.
+      </p>
+      {can('advance-clock') && (
+        <form
+          class="buttons"
+          onSubmit={(event) => {
+            event.preventDefault();
+            if (typed === '' || isWrong || typedMs === undefined) tellReader(DURATION_HINT, true);
+            else void advance(typedMs);
+          }}
+        >
+          {STEPS_MS.map((ms) => (
+            <button key={ms} type="button" disabled={isAdvancing} onClick={() => void advance(ms)}>
+              +{formatDuration(ms)}
+            </button>
+          ))}
+          <input
+            class="duration"
+            aria-label="Advance by"
+            placeholder="90s"
+            value={typed}
+            aria-invalid={isWrong}
+            onInput={({ currentTarget: { value } }) => setTyped(value)}
+          />
+          <button type="submit" disabled={isAdvancing}>
+            {isAdvancing ? 'Advancing …' : 'Advance'}
+          </button>
+        </form>
+      )}
+    </section>
+  );
+}
+
+/** The sandbox's time now: a real clock goes on between two answers. */
+function useTime({ mode, now }: ServiceReport['clock']): string {
+  const answeredAt = useMemo(() => Date.now(), [now]);
+  if (mode === 'manual') return now;
+  return new Date(Date.parse(now) + Math.max(0, clockOfPage.value - answeredAt)).toISOString();
+}

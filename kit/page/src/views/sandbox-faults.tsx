@@ -1,0 +1,436 @@
+import { useId, useRef, useState } from 'preact/hooks';
+import type { Chance, Faults, FaultsInput } from '../../../src/sandbox/index.js';
+import { DURATION_HINT, formatDuration, parseDuration } from '../duration';
+import { attempt, tellReader } from '../notice';
+import { act, can } from '../server';
+
+type FaultName = keyof Faults;
+type Group = 'Deliveries' | 'Answers of the service' | 'The list of events';
+type Control = 'chance' | 'duration' | 'signed-duration' | 'expiry' | 'order' | 'cap' | 'switch';
+
+interface Fault {
+  readonly group: Group;
+  readonly title: string;
+  readonly meaning: string;
+  readonly control: Control;
+  /** The value without the fault. If it is missing, the value alone does not cause a fault. */
+  readonly none?: Faults[FaultName];
+}
+
+const chance = (group: Group, title: string, meaning: string): Fault => ({
+  ...{ group, title, meaning, control: 'chance', none: 0 },
+});
+const length = (group: Group, title: string, meaning: string): Fault => ({
+  ...{ group, title, meaning, control: 'duration' },
+});
+
+const FAULTS: Readonly<Record<FaultName, Fault>> = {
+  drop: chance('Deliveries', 'Drop', 'An attempt never arrives. The service sees a failure and tries again.'),
+  duplicate: chance('Deliveries', 'Duplicate', 'An attempt arrives twice, at the same time.'),
+  reorder: chance(
+    'Deliveries',
+    'Reorder',
+    'The first attempt waits for a part of the time: later events arrive before.',
+  ),
+  reorderMs: length('Deliveries', 'Reorder: at most', 'The longest time that a reordered attempt waits.'),
+  delay: chance('Deliveries', 'Delay', 'The first attempt of an event waits.'),
+  delayMs: length('Deliveries', 'Delay: for', 'How long a delayed attempt waits.'),
+  corruptSignature: chance(
+    'Deliveries',
+    'Corrupt the signature',
+    'An attempt has a well-formed signature of something else.',
+  ),
+  reserialise: chance(
+    'Deliveries',
+    'Serialize again',
+    'The body is parsed and serialized with other white space after it was signed.',
+  ),
+  cut: chance('Deliveries', 'Cut', 'The connection is cut halfway through the body.'),
+  reset: chance('Deliveries', 'Reset', 'An attempt arrives, and its connection is reset before the answer.'),
+  apiTooManyRequests: chance(
+    'Answers of the service',
+    '429',
+    'A request is answered 429 and changes nothing.',
+  ),
+  apiRetryAfterMs: length(
+    'Answers of the service',
+    '429: Retry-After',
+    'What a 429 asks to wait, rounded up to seconds.',
+  ),
+  apiServerError: chance('Answers of the service', '500', 'A request is answered 500 and changes nothing.'),
+  apiSlow: chance('Answers of the service', 'Slow', 'A request is answered late.'),
+  apiSlowMs: length('Answers of the service', 'Slow: by', 'How late a slow answer is.'),
+  apiMalformed: chance(
+    'Answers of the service',
+    'Malformed',
+    'A request takes effect, but half of the JSON of its answer is missing.',
+  ),
+  apiReset: chance(
+    'Answers of the service',
+    'Connection reset',
+    'A request takes effect, and its connection is reset before the answer.',
+  ),
+  dateSkewMs: {
+    ...{ group: 'Answers of the service', title: 'Wrong date', control: 'signed-duration', none: 0 },
+    meaning: 'How far the header Date is off; a negative duration is in the past.',
+  },
+  tokenExpiryMs: {
+    ...{ group: 'Answers of the service', title: 'Token expires after', control: 'expiry', none: null },
+    meaning: 'How long the token is valid. Empty: it does not expire.',
+  },
+  listOrder: {
+    ...{ group: 'The list of events', title: 'Order', control: 'order', none: 'newest' },
+    meaning: 'The order of the list. A limit cuts off what comes last.',
+  },
+  listCap: {
+    ...{ group: 'The list of events', title: 'Cap', control: 'cap', none: null },
+    meaning: 'The most events that the list has, whatever its limit. Empty: no cap.',
+  },
+  listFilterAfterCap: {
+    ...{ group: 'The list of events', title: 'Filter after the cap', control: 'switch', none: false },
+    meaning: 'A query by type is cut to its limit before it is filtered, and so lacks events.',
+  },
+  listLagMs: {
+    ...{ group: 'The list of events', title: 'Lag', control: 'duration', none: 0 },
+    meaning: 'How long after its creation an event is first listed.',
+  },
+  listDuplicate: chance(
+    'The list of events',
+    'List twice',
+    'An event is listed twice; the list has no more rows than without.',
+  ),
+  listWrongDelivered: chance(
+    'The list of events',
+    'Wrong flag',
+    'The flag “delivered” of an event is wrong.',
+  ),
+};
+const NAMES = Object.keys(FAULTS) as FaultName[];
+const GROUPS: readonly Group[] = ['Deliveries', 'Answers of the service', 'The list of events'];
+
+/** The faults of the sandbox, and the form that changes them. */
+export function FaultPanel({ faults, reload }: { readonly faults: Faults; readonly reload: () => void }) {
+  const { shown, change, clear } = useFaults(faults, reload);
+  const active = NAMES.filter((name) => isActive(name, shown)).length;
+  return (
+    <section class="faults" aria-labelledby="faults-title">
+      <div class="faults-head">
+        <h3 id="faults-title">
+          Faults{' '}
+          <span class={active === 0 ? 'faint' : 'doubtful'}>
+            {active === 0 ? 'none' : `${active} active`}
+          </span>
+        </h3>
+        {can('clear-faults') && (
+          <button type="button" disabled={active === 0} onClick={clear}>
+            Clear all
+          </button>
+        )}
+      </div>
+      {!can('set-faults') && <p class="faint">This inspector does not allow changes of faults.</p>}
+      <div class="fault-groups">
+        {GROUPS.map((group) => (
+          <fieldset key={group} disabled={!can('set-faults')}>
+            <legend>{group}</legend>
+            {NAMES.filter((name) => FAULTS[name].group === group).map((name) => (
+              <FaultRow
+                key={name}
+                name={name}
+                faults={shown}
+                change={(value) => change({ [name]: value } as FaultsInput)}
+              />
+            ))}
+          </fieldset>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+/**
+ * The faults with what the reader has changed and the sandbox has not answered yet. Changes are sent one after the
+ * other, and together what was changed meanwhile: they cannot overtake each other.
+ */
+function useFaults(faults: Faults, reload: () => void) {
+  const [unanswered, setUnanswered] = useState<FaultsInput>({});
+  /** The faults that an action answered, until the next report. */
+  const [answer, setAnswer] = useState<{ readonly faults: Faults; readonly to: Faults }>();
+  const latest = useRef(faults);
+  latest.current = faults;
+  const waiting = useRef<FaultsInput | undefined>(undefined);
+  const isSending = useRef(false);
+
+  async function run(work: () => Promise<Faults>, say: (after: Faults) => string): Promise<void> {
+    const after = await attempt(work, say);
+    if (after !== undefined) setAnswer({ faults: after, to: latest.current });
+  }
+
+  async function change(part: FaultsInput): Promise<void> {
+    waiting.current = { ...waiting.current, ...part };
+    setUnanswered((before) => ({ ...before, ...part }));
+    if (isSending.current) return;
+    isSending.current = true;
+    while (waiting.current !== undefined) {
+      const next: FaultsInput = waiting.current;
+      waiting.current = undefined;
+      await run(
+        () => act('set-faults', next),
+        (after) => describe(next, after),
+      );
+    }
+    isSending.current = false;
+    setUnanswered({});
+    reload();
+  }
+
+  async function clear(): Promise<void> {
+    await run(
+      () => act('clear-faults', {}),
+      () => 'All faults are cleared.',
+    );
+    reload();
+  }
+
+  const known = answer?.to === faults ? answer.faults : faults;
+  return { shown: { ...known, ...unanswered } as Faults, change, clear };
+}
+
+function describe(sent: FaultsInput, after: Faults): string {
+  const names = Object.keys(sent) as FaultName[];
+  return `${names.map((name) => `${FAULTS[name].title}: ${inWords(name, after)}`).join('. ')}.`;
+}
+
+function inWords(name: FaultName, faults: Faults): string {
+  const value = faults[name];
+  if (value === null) return 'none';
+  if (typeof value === 'object') return `the next ${value.next} times`;
+  if (FAULTS[name].control === 'chance') return `${Number((Number(value) * 100).toFixed(2))} %`;
+  if (typeof value === 'boolean') return value ? 'on' : 'off';
+  return name.endsWith('Ms') ? formatDuration(Number(value)) : `${value}`;
+}
+
+function isActive(name: FaultName, faults: Faults): boolean {
+  const value = faults[name];
+  const { none } = FAULTS[name];
+  if (typeof value === 'object' && value !== null) return value.next > 0;
+  return none !== undefined && value !== none;
+}
+
+function FaultRow({
+  name,
+  faults,
+  change,
+}: {
+  readonly name: FaultName;
+  readonly faults: Faults;
+  readonly change: (value: Faults[FaultName]) => void;
+}) {
+  const { title, meaning, none } = FAULTS[name];
+  const id = useId();
+  const classes = [
+    'fault',
+    isActive(name, faults) ? 'fault-active' : '',
+    none === undefined ? 'fault-part' : '',
+  ];
+  return (
+    // The name of the option in the API, for those who set it there.
+    <div class={classes.join(' ')} title={name}>
+      <div>
+        <span class="fault-title">{title}</span>
+        <span id={id} class="faint fault-meaning">
+          {meaning}
+        </span>
+      </div>
+      <div class="fault-control">
+        <FaultControl name={name} faults={faults} change={change} describedBy={id} />
+      </div>
+    </div>
+  );
+}
+
+function FaultControl({
+  name,
+  faults,
+  change,
+  describedBy,
+}: {
+  readonly name: FaultName;
+  readonly faults: Faults;
+  readonly change: (value: Faults[FaultName]) => void;
+  /** The id of the element that says what the fault means. */
+  readonly describedBy: string;
+}) {
+  const { title, control } = FAULTS[name];
+  const value = faults[name];
+  const labels = { 'aria-label': title, 'aria-describedby': describedBy };
+  switch (control) {
+    case 'chance':
+      return (
+        <ChanceControl title={title} describedBy={describedBy} value={value as Chance} change={change} />
+      );
+    case 'switch':
+      return (
+        <input
+          {...labels}
+          type="checkbox"
+          role="switch"
+          checked={value === true}
+          aria-checked={value === true}
+          onChange={({ currentTarget }) => change(currentTarget.checked)}
+        />
+      );
+    case 'order':
+      return (
+        <select
+          {...labels}
+          value={`${value}`}
+          onChange={({ currentTarget }) => change(currentTarget.value as Faults['listOrder'])}
+        >
+          <option>newest</option>
+          <option>oldest</option>
+          <option>shuffled</option>
+        </select>
+      );
+    case 'cap':
+      return (
+        <Typed
+          {...labels}
+          placeholder="no cap"
+          value={value === null ? '' : `${value}`}
+          read={(text) => (text === '' ? null : /^[1-9]\d{0,8}$/.test(text) ? Number(text) : undefined)}
+          hint="Write a whole number from 1, or nothing for no cap."
+          change={change}
+        />
+      );
+    default:
+      return (
+        <Typed
+          {...labels}
+          placeholder={control === 'expiry' ? 'never' : ''}
+          value={value === null ? '' : formatDuration(Number(value))}
+          read={(text) => {
+            if (text === '' && control === 'expiry') return null;
+            const ms = parseDuration(text);
+            return ms !== undefined && (ms >= 0 || control === 'signed-duration') ? ms : undefined;
+          }}
+          hint={DURATION_HINT}
+          change={change}
+        />
+      );
+  }
+}
+
+/** A probability as a slider and a number, or the next so many times. */
+function ChanceControl({
+  title,
+  describedBy,
+  value,
+  change,
+}: {
+  readonly title: string;
+  readonly describedBy: string;
+  readonly value: Chance;
+  readonly change: (value: Chance) => void;
+}) {
+  const [sliding, setSliding] = useState<number>();
+  const mode = (
+    <select
+      aria-label={`${title}: how often`}
+      value={typeof value === 'number' ? 'chance' : 'next'}
+      onChange={({ currentTarget }) => change(currentTarget.value === 'next' ? { next: 1 } : 0)}
+    >
+      <option value="chance">by chance</option>
+      <option value="next">the next times</option>
+    </select>
+  );
+  if (typeof value === 'object') {
+    return (
+      <>
+        {mode}
+        <Typed
+          aria-label={`${title}: the next times`}
+          aria-describedby={describedBy}
+          value={`${value.next}`}
+          read={(text) => (/^\d{1,9}$/.test(text) ? { next: Number(text) } : undefined)}
+          hint="Write a whole number from 0."
+          change={change}
+        />
+      </>
+    );
+  }
+  return (
+    <>
+      {mode}
+      <input
+        type="range"
+        aria-label={`${title}: chance, slider`}
+        aria-describedby={describedBy}
+        min={0}
+        max={1}
+        step={0.01}
+        value={sliding ?? value}
+        onInput={({ currentTarget }) => setSliding(currentTarget.valueAsNumber)}
+        onChange={({ currentTarget }) => {
+          setSliding(undefined);
+          change(currentTarget.valueAsNumber);
+        }}
+      />
+      <Typed
+        aria-label={`${title}: chance`}
+        aria-describedby={describedBy}
+        value={`${sliding ?? value}`}
+        read={(text) => {
+          const number = text === '' ? Number.NaN : Number(text);
+          return number >= 0 && number <= 1 ? number : undefined;
+        }}
+        hint="Write a number from 0 to 1, such as 0.25."
+        change={change}
+      />
+    </>
+  );
+}
+
+/** A short value that is typed. It takes effect at Enter, or when the reader leaves it; until then nothing replaces it. */
+function Typed<Value>({
+  value,
+  read,
+  hint,
+  change,
+  ...rest
+}: {
+  readonly value: string;
+  /** Gives `undefined` for what cannot be used. */
+  readonly read: (text: string) => Value | undefined;
+  readonly hint: string;
+  readonly change: (value: Value) => void;
+  readonly 'aria-label': string;
+  readonly 'aria-describedby': string;
+  readonly placeholder?: string;
+}) {
+  const [text, setText] = useState<string>();
+  function enter(): void {
+    if (text === undefined) return;
+    const typed = read(text.trim());
+    if (typed === undefined) {
+      tellReader(`Nothing was changed. ${hint}`, true);
+      return;
+    }
+    setText(undefined);
+    if (text.trim() !== value) change(typed);
+  }
+  return (
+    <input
+      {...rest}
+      class="typed"
+      autocomplete="off"
+      value={text ?? value}
+      aria-invalid={text !== undefined && read(text.trim()) === undefined}
+      onInput={({ currentTarget }) => setText(currentTarget.value)}
+      onBlur={enter}
+      onKeyDown={({ key }) => {
+        if (key === 'Enter') enter();
+        if (key === 'Escape') setText(undefined);
+      }}
+    />
+  );
+}

@@ -1,0 +1,291 @@
+import './sandbox.css';
+import type { ComponentChildren } from 'preact';
+import type { ServiceReport } from '../../../src/inspector/api.js';
+import { staleFor } from '../live';
+import { useLoaded } from '../load';
+import { Plain, toPlain } from '../plain';
+import { ask, can } from '../server';
+import { Time } from '../time';
+import { Clock } from './sandbox-clock';
+import { FaultPanel } from './sandbox-faults';
+import { Fire } from './sandbox-fire';
+import { AddEndpoint, CreateWallet, Move, RemoveEndpoint, SetLimits } from './sandbox-forms';
+
+/** The sandbox's world: what it holds, what goes wrong in it, and what time it is there. */
+export function SandboxView() {
+  const { data, error, reload } = useLoaded<ServiceReport>(
+    'sandbox',
+    (signal) => ask('sandbox', {}, signal),
+    staleFor('sandbox'),
+  );
+  if (data === undefined) {
+    return (
+      <>
+        <h2 class="unseen">Sandbox</h2>
+        <p class="empty">
+          <Plain text={error ?? 'Loading …'} />
+        </p>
+      </>
+    );
+  }
+  const { wallets, movements, endpoints, faults, clock, examples } = data;
+  return (
+    <>
+      <h2 class="unseen">Sandbox</h2>
+      {error !== undefined && (
+        <p class="bad">
+          <Plain text={error} />
+        </p>
+      )}
+      <div class="service">
+        <div class="service-actions">
+          <Clock clock={clock} reload={reload} />
+          {can('fire') && <Fire examples={examples} />}
+        </div>
+        <FaultPanel faults={faults} reload={reload} />
+      </div>
+      <Wallets wallets={wallets} today={clock.now.slice(0, 10)} reload={reload} />
+      <Movements movements={movements} wallets={wallets} reload={reload} />
+      <Endpoints endpoints={endpoints} reload={reload} />
+    </>
+  );
+}
+
+/** A region that scrolls, so the keyboard must reach it. */
+const SCROLLED_BY_KEYBOARD = { tabIndex: 0 };
+
+/** A table with a heading, or what to do when it has no row. */
+function Listing({
+  title,
+  action,
+  columns,
+  empty,
+  children,
+}: {
+  readonly title: string;
+  readonly action: ComponentChildren;
+  /** The headings; a `#` before one aligns numbers. */
+  readonly columns: readonly string[];
+  readonly empty: ComponentChildren;
+  readonly children: readonly ComponentChildren[];
+}) {
+  return (
+    <section class="listing" aria-label={title}>
+      <div class="listing-head">
+        <h3>
+          {title} {children.length > 0 && <span class="faint">{children.length}</span>}
+        </h3>
+        {action}
+      </div>
+      {children.length === 0 ? (
+        <p class="faint">{empty}</p>
+      ) : (
+        <section class="scroll" aria-label={`${title}, table`} {...SCROLLED_BY_KEYBOARD}>
+          <table>
+            <thead>
+              <tr>
+                {columns.map((column) =>
+                  column === '' ? (
+                    <td key={column} />
+                  ) : (
+                    <th key={column} scope="col" class={column.startsWith('#') ? 'number' : undefined}>
+                      {column.replace('#', '')}
+                    </th>
+                  ),
+                )}
+              </tr>
+            </thead>
+            <tbody>{children}</tbody>
+          </table>
+        </section>
+      )}
+    </section>
+  );
+}
+
+function Wallets({
+  wallets,
+  today,
+  reload,
+}: {
+  readonly wallets: ServiceReport['wallets'];
+  /** The day in UTC, which the service's limits are about. */
+  readonly today: string;
+  readonly reload: () => void;
+}) {
+  return (
+    <Listing
+      title="Wallets"
+      action={can('create-wallet') && <CreateWallet reload={reload} />}
+      columns={[
+        'Wallet',
+        'Agent',
+        'Chain',
+        '#Balance',
+        '#Limit per send',
+        'Spent today (UTC)',
+        'Can send to',
+        '',
+      ]}
+      empty={<>No wallet yet. A wallet sends within its limits to the targets that it allows.</>}
+    >
+      {wallets.map(({ id, label, agentId, chain, address, balance, limits, allowlist, day, spentToday }) => {
+        const spent = day === today ? spentToday : '0';
+        return (
+          <tr key={id}>
+            <td>
+              {label !== null && (
+                <>
+                  <Plain text={label} />
+                  <br />
+                </>
+              )}
+              <span class="mono">
+                <Plain text={id} />
+              </span>
+            </td>
+            <td>
+              <Plain text={agentId} />
+            </td>
+            <td title={toPlain(address)}>
+              <Plain text={chain} />
+            </td>
+            <td class="number">{balance}</td>
+            <td class="number">{limits.perTx}</td>
+            <td>
+              <Spent spent={spent} daily={limits.daily} />
+            </td>
+            <td>
+              {allowlist.length === 0 ? <span class="faint">no target</span> : <Targets of={allowlist} />}
+            </td>
+            <td>{can('set-limits') && <SetLimits wallet={{ id, limits, allowlist }} reload={reload} />}</td>
+          </tr>
+        );
+      })}
+    </Listing>
+  );
+}
+
+function Spent({ spent, daily }: { readonly spent: string; readonly daily: string }) {
+  // As numbers for the length of the bar only: amounts are decimal strings.
+  const part = Number(daily) === 0 ? 0 : Number(spent) / Number(daily);
+  return (
+    <span class="spent">
+      <span>
+        {spent} of {daily}
+      </span>
+      <meter
+        aria-label="Spent today, of the daily limit"
+        min={0}
+        max={1}
+        high={0.8}
+        optimum={0}
+        value={part}
+      />
+    </span>
+  );
+}
+
+function Targets({ of }: { readonly of: readonly string[] }) {
+  return (
+    <ul class="targets mono">
+      {of.map((target) => (
+        <li key={target}>
+          <Plain text={target} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+const STATE_CLASSES = {
+  pending: 'doubtful',
+  confirmed: 'good',
+  settled: 'good',
+  completed: 'good',
+  failed: 'bad',
+} as const;
+
+function Movements({
+  movements,
+  wallets,
+  reload,
+}: {
+  readonly movements: ServiceReport['movements'];
+  readonly wallets: ServiceReport['wallets'];
+  readonly reload: () => void;
+}) {
+  return (
+    <Listing
+      title="Movements"
+      action={can('move') && <Move wallets={wallets} reload={reload} />}
+      columns={['Begun', 'Kind', 'State', '#Amount', 'Chain', 'From', 'To', 'Id']}
+      empty={<>No movement yet. Each fires an event when it ends.</>}
+    >
+      {movements.map(({ id, kind, state, reason, amount, chain, walletId, from, to, createdAt }) => (
+        <tr key={id}>
+          <td class="time">
+            <Time at={createdAt} />
+          </td>
+          <td>
+            <Plain text={kind} />
+          </td>
+          <td class={STATE_CLASSES[state]}>
+            <Plain text={reason === null ? state : `${state}: ${reason}`} />
+          </td>
+          <td class="number">{amount}</td>
+          <td>
+            <Plain text={chain} />
+          </td>
+          <td class="mono">
+            <Plain text={walletId !== null && kind !== 'accept' ? walletId : from} />
+          </td>
+          <td class="mono">
+            <Plain text={walletId !== null && kind === 'accept' ? walletId : to} />
+          </td>
+          <td class="mono">
+            <Plain text={id} />
+          </td>
+        </tr>
+      ))}
+    </Listing>
+  );
+}
+
+function Endpoints({
+  endpoints,
+  reload,
+}: {
+  readonly endpoints: ServiceReport['endpoints'];
+  readonly reload: () => void;
+}) {
+  return (
+    <Listing
+      title="Endpoints"
+      action={can('add-endpoint') && <AddEndpoint reload={reload} />}
+      columns={['URL', 'Header of the signature', 'Encoding', 'Id', '']}
+      empty={
+        <>
+          No endpoint, so no event is delivered. Add one, or start the sandbox with{' '}
+          <code>--to &lt;url&gt;</code>.
+        </>
+      }
+    >
+      {endpoints.map(({ id, url, encoding, signatureHeader }) => (
+        <tr key={id}>
+          <td class="mono">
+            <Plain text={url} />
+          </td>
+          <td class="mono">
+            <Plain text={signatureHeader} />
+          </td>
+          <td>{encoding}</td>
+          <td class="mono">
+            <Plain text={id} />
+          </td>
+          <td>{can('remove-endpoint') && <RemoveEndpoint endpoint={{ id, url }} reload={reload} />}</td>
+        </tr>
+      ))}
+    </Listing>
+  );
+}

@@ -1,0 +1,312 @@
+/** The commands that change events of an inbox without sending them. */
+import { setTimeout as wait } from 'node:timers/promises';
+import { Command } from 'commander';
+import { INBOX_STATES, type InboxCount, type InboxOperations, type InboxState } from 'stablehooks';
+import { usageError } from '../io/errors.js';
+import { addInboxFlags, type InboxFlags, openInbox, toInboxWords } from '../io/inbox.js';
+import {
+  addSelection,
+  changeSelected,
+  describeStates,
+  inBatches,
+  type Selected,
+  type SelectionFlags,
+} from '../io/inbox-filter.js';
+import {
+  countOf,
+  EXIT,
+  type ExitCode,
+  formatDuration,
+  interruptedExit,
+  type Printer,
+  toPlain,
+} from '../io/output.js';
+import {
+  addAction,
+  addExample,
+  type CommandContext,
+  parseDuration,
+  parseText,
+  readInput,
+} from '../io/settings.js';
+import { toShellWord } from '../shell-word.js';
+
+interface RequeueFlags extends SelectionFlags {
+  readonly wait: number;
+  readonly step?: StepStatements;
+}
+
+/** For each step without a result, whether its effect happened. */
+type StepStatements = Readonly<Record<string, 'done' | 'again'>>;
+
+const REQUEUEABLE = ['failed', 'dead'] as const satisfies readonly InboxState[];
+
+export function requeueCommand(): Command {
+  const command = addSelection(
+    new Command('requeue').description(
+      'make dead or failed events due now, and look whether the app runs them',
+    ),
+    REQUEUEABLE,
+  ).option(
+    '--wait <duration>',
+    'how long to look for a process that runs them; 0 only makes them due',
+    parseDuration,
+    10_000,
+  );
+  command.option(
+    '--step <name=what>',
+    'of one event: whether the effect of a step without a result happened: done or again',
+    addStatement,
+  );
+  addExample(command, [
+    'stablehooks inbox requeue --inbox app.db --state dead --type transfer.settled --since 24h',
+    'stablehooks inbox requeue evt_01 --inbox app.db --step payout=done',
+  ]);
+  return addAction(command, requeue);
+}
+
+/** @throws {CommandError} exit 2 for another text than NAME=done or NAME=again. */
+function addStatement(text: string, others: StepStatements = {}): StepStatements {
+  const [, name = '', what] = /^(.+)=(done|again)$/.exec(text) ?? [];
+  if (what !== 'done' && what !== 'again') {
+    throw usageError('Pass --step NAME=done if the effect of the step happened, or --step NAME=again.');
+  }
+  return { ...others, [name]: what };
+}
+
+/** @throws {CommandError} exit 2 unless the statements are about steps without a result of one event. */
+async function checkStatements(
+  inbox: InboxOperations,
+  ids: readonly string[],
+  steps: StepStatements,
+): Promise<void> {
+  const [id, ...others] = ids;
+  if (id === undefined || others.length > 0)
+    throw usageError('--step is about one event: name it by its id.');
+  const unknown = await unknownSteps(inbox, id);
+  const wrong = Object.keys(steps).find((name) => !unknown.includes(name));
+  if (wrong === undefined) return;
+  throw usageError(
+    `${toPlain(id)} has no step ${toPlain(wrong)} without a result. See \`stablehooks inbox show\`.`,
+  );
+}
+
+/** The steps of an event that began and recorded no result: whether their effects happened is not known. */
+async function unknownSteps(inbox: InboxOperations, id: string): Promise<readonly string[]> {
+  return (await inbox.steps(id)).flatMap(({ name, result }) => (result === null ? [name] : []));
+}
+
+/**
+ * Says why events were not requeued, naming the first one whose step is unknown.
+ *
+ * @param held - those that are still dead or failed.
+ */
+export async function noteSkipped(
+  inbox: InboxOperations,
+  held: readonly string[],
+  { skipped, printer }: { readonly skipped: number; readonly printer: Pick<Printer, 'note'> },
+): Promise<void> {
+  for (const id of held) {
+    const [step] = await unknownSteps(inbox, id);
+    if (step === undefined) continue;
+    printer.note(
+      `${toPlain(id)} is not requeued: its step ${toPlain(step)} began and recorded no result. Check whether its effect happened, then pass --step ${toPlain(step)}=done or --step ${toPlain(step)}=again.`,
+    );
+    if (skipped > 1) printer.note(`Skipped in all: ${countOf(skipped, 'event')}.`);
+    return;
+  }
+  printer.note(`Skipped: ${countOf(skipped, 'event')} that another process has changed.`);
+}
+
+/** Requeues events, and finds those that are still dead or failed: one question for each batch that has some. */
+export async function requeueAll(
+  inbox: InboxOperations,
+  { ids, filter, steps }: Selected & { readonly steps?: StepStatements | undefined },
+): Promise<{ readonly requeued: number; readonly held: readonly string[] }> {
+  const held: string[] = [];
+  const requeued = await inBatches(ids, async (some) => {
+    const limit = some.length;
+    const count = await inbox.requeue({ ...filter, ids: some, limit, ...(steps && { steps }) });
+    if (count === limit) return count;
+    const records = await inbox.list({ ids: some, limit });
+    held.push(...records.flatMap(({ id, state }) => (state === 'dead' || state === 'failed' ? [id] : [])));
+    return count;
+  });
+  return { requeued, held };
+}
+
+async function requeue({ args, flags, printer, signal }: CommandContext<RequeueFlags>): Promise<ExitCode> {
+  return changeSelected(
+    { args, flags, printer, states: REQUEUEABLE, done: 'requeued' },
+    async (inbox, { ids, filter }) => {
+      const { step: steps } = flags;
+      if (steps !== undefined) await checkStatements(inbox, ids, steps);
+      const { requeued, held } = await requeueAll(inbox, { ids, filter, steps });
+      const skipped = ids.length - requeued;
+      const { counts, isTaken } = await watchRuns(inbox, ids, { waitMs: flags.wait, signal });
+      const now = describeStates(counts);
+      const states = Object.fromEntries(counts.map(({ state, count }) => [state, count]));
+      const isWatched = flags.wait > 0;
+      printer.print({
+        text: `${countOf(requeued, 'event')} requeued${isWatched ? `; now ${now}` : ''}.`,
+        data: { requeued, skipped, ...(isWatched && { states }) },
+      });
+      if (skipped > 0) await noteSkipped(inbox, held, { skipped, printer });
+      if (signal.aborted) return interruptedExit();
+      if (!isWatched) {
+        printer.note('It was not looked whether a process runs them: `stablehooks status` does later.');
+        return skipped === 0 ? EXIT.good : EXIT.failed;
+      }
+      const { received = 0, leased = 0, failed = 0, dead = 0, done = 0 } = states;
+      const place = toInboxWords(flags);
+      if (received > 0) {
+        const which =
+          ids.length > 3 ? '--state received' : ids.map((id) => toShellWord(toPlain(id))).join(' ');
+        const seen = isTaken
+          ? `${countOf(received, 'event')} still due: nothing changed for ${formatDuration(flags.wait)}.`
+          : `No process was seen to run them in ${formatDuration(flags.wait)}. Start the app, with receiver.start() in a process that has the handlers.`;
+        printer.note(`${seen} To run them now: \`stablehooks inbox run ${which} ${place} --to URL\`.`);
+      }
+      if (leased > 0) printer.note(`${countOf(leased, 'event')} in a handler that has not ended.`);
+      if (failed + dead > 0)
+        printer.note(`${failed + dead} failed again. \`stablehooks inbox list ${place}\` prints the errors.`);
+      return done === ids.length ? EXIT.good : EXIT.failed;
+    },
+  );
+}
+
+/** How often the inbox is read while a command waits, in ms. */
+const LOOK_MS = 250;
+
+/**
+ * Waits until no event is due or leased, or until nothing has changed for `waitMs`.
+ *
+ * @returns the last counts, and whether any event was seen to leave the state `received`.
+ */
+async function watchRuns(
+  inbox: InboxOperations,
+  ids: readonly string[],
+  { waitMs, signal }: { readonly waitMs: number; readonly signal: AbortSignal },
+): Promise<{ readonly counts: readonly InboxCount[]; readonly isTaken: boolean }> {
+  let counts: readonly InboxCount[] = [];
+  let changedAt = performance.now();
+  for (let last = ''; ; ) {
+    counts = await countIds(inbox, ids);
+    const states = describeStates(counts);
+    if (states !== last) changedAt = performance.now();
+    last = states;
+    const open = counts.filter(
+      ({ state, count }) => count > 0 && (state === 'received' || state === 'leased'),
+    );
+    const isTaken = counts.some(({ state, count }) => state !== 'received' && count > 0);
+    if (open.length === 0 || signal.aborted || performance.now() - changedAt >= waitMs)
+      return { counts, isTaken };
+    await wait(Math.min(LOOK_MS, waitMs), undefined, { signal }).catch(() => undefined);
+  }
+}
+
+/** How many of the events are in each state. */
+async function countIds(inbox: InboxOperations, ids: readonly string[]): Promise<readonly InboxCount[]> {
+  const sums = new Map<InboxState, number>();
+  await inBatches(ids, async (some) => {
+    const counts = await inbox.count({ ids: some });
+    for (const { state, count } of counts) sums.set(state, (sums.get(state) ?? 0) + count);
+    return 0;
+  });
+  return INBOX_STATES.map((state) => ({ state, count: sums.get(state) ?? 0, oldest: null }));
+}
+
+interface DiscardFlags extends SelectionFlags {
+  readonly by: string;
+  readonly reason: string;
+}
+
+const DISCARDABLE = ['received', 'failed', 'dead', 'parked'] as const satisfies readonly InboxState[];
+
+export function discardCommand(): Command {
+  const command = addSelection(
+    new Command('discard').description('end events that must not run; the inbox keeps who did it and why'),
+    DISCARDABLE,
+  )
+    .requiredOption('--by <name>', 'who discards them', parseText(200))
+    .requiredOption('--reason <text>', 'why they must not run', parseText(1_000));
+  addExample(command, ["stablehooks inbox discard evt_01 --inbox app.db --by ada --reason 'booked by hand'"]);
+  return addAction(command, discard);
+}
+
+async function discard({ args, flags, printer }: CommandContext<DiscardFlags>): Promise<ExitCode> {
+  const { by, reason } = flags;
+  return changeSelected(
+    { args, flags, printer, states: DISCARDABLE, done: 'discarded' },
+    async (inbox, { ids, filter }) => {
+      const discarded = await inBatches(ids, (some) =>
+        inbox.discard({ ...filter, ids: some, by, reason, limit: some.length }),
+      );
+      const skipped = ids.length - discarded;
+      printer.print({
+        text: `${countOf(discarded, 'event')} discarded: done without a run, so later deliveries are duplicates.`,
+        data: { discarded, skipped },
+      });
+      if (skipped > 0)
+        printer.note(`Skipped: ${countOf(skipped, 'event')} that another process has changed or runs.`);
+      const counts = flags.state === undefined && args.length === 0 ? await inbox.count(filter) : [];
+      const running = counts.find(({ state }) => state === 'leased')?.count ?? 0;
+      if (running > 0) printer.note(`Not discarded: ${countOf(running, 'event')} that a handler runs.`);
+      return skipped + running === 0 ? EXIT.good : EXIT.failed;
+    },
+  );
+}
+
+interface ImportFlags extends InboxFlags {
+  readonly ids: string;
+}
+
+export function importCommand(): Command {
+  const command = addInboxFlags(
+    new Command('import').description('record ids as done that an older handler has processed'),
+  ).requiredOption('--ids <file>', 'file with one id per line; - for stdin');
+  addExample(command, ['stablehooks inbox import --ids processed.txt --inbox app.db']);
+  return addAction(command, importIds);
+}
+
+async function importIds({ flags, printer }: CommandContext<ImportFlags>): Promise<ExitCode> {
+  const ids = readIds(await readInput(flags.ids, '--ids'), `--ids ${flags.ids}`);
+  const inbox = await openInbox(flags, { unused: true });
+  try {
+    const isUnused = (await inbox.count()).every(({ count }) => count === 0);
+    const imported = await inbox.importDone(ids);
+    const counts = await countIds(inbox, ids);
+    const done = counts.find(({ state }) => state === 'done')?.count ?? 0;
+    printer.print({
+      text: `${countOf(imported, 'id')} imported as done; the inbox had ${ids.length - imported} of ${ids.length} already.`,
+      data: { imported, known: ids.length - imported, notDone: ids.length - done },
+    });
+    if (isUnused) printer.note("The inbox had no event before. Check that it is the app's.");
+    if (done === ids.length) return EXIT.good;
+    const open = counts.filter(({ state }) => state !== 'done');
+    printer.note(
+      `Not done, and unchanged: ${describeStates(open)}. They can still run: \`stablehooks inbox discard\` ends them.`,
+    );
+    return EXIT.failed;
+  } finally {
+    await inbox.close();
+  }
+}
+
+/** @throws {CommandError} exit 2 when the file has no id, or a line that is not one id. */
+function readIds(bytes: Uint8Array, name: string): readonly string[] {
+  const lines = new TextDecoder().decode(bytes).split(/\r?\n/);
+  const ids = new Set<string>();
+  for (const [index, line] of lines.entries()) {
+    const id = line.trim();
+    if (id === '') continue;
+    // A table or JSON would be imported as ids that no event has.
+    if (/[\s,;"{}[\]\p{Cc}\ufffd]/u.test(id))
+      throw usageError(
+        `${name}, line ${index + 1}: this is not one id. Write one id per line, and nothing else.`,
+      );
+    ids.add(id);
+  }
+  if (ids.size === 0) throw usageError(`${name}: the file has no id.`);
+  return [...ids];
+}

@@ -1,0 +1,206 @@
+/** The command that sends events of an inbox to an endpoint, which runs them now. */
+import { Command } from 'commander';
+import type { InboxOperations, InboxState } from 'stablehooks';
+import { type EndpointAnswer, isBusy, isQueued } from '../io/answer.js';
+import { type DeliveryRow, noteUnaccepted, printRow, summarise } from '../io/delivery-rows.js';
+import { toFailure } from '../io/errors.js';
+import type { OpenInbox } from '../io/inbox.js';
+import { addSelection, changeSelected, type SelectionFlags } from '../io/inbox-filter.js';
+import { countOf, EXIT, type ExitCode, interruptedExit, toPlain } from '../io/output.js';
+import { type Runnable, toClaimOptions, toFailOptions } from '../io/run-by-hand.js';
+import { createSender, type Sender } from '../io/sender.js';
+import {
+  addAction,
+  addExample,
+  addSecretFlags,
+  type CommandContext,
+  parseEndpoint,
+  parseWait,
+} from '../io/settings.js';
+import { hasTakenEffect, toLastError } from '../io/without-handler.js';
+
+interface RunFlags extends SelectionFlags {
+  readonly to: string;
+  readonly timeout: number;
+}
+
+const RUNNABLE = ['received', 'failed', 'dead'] as const satisfies readonly InboxState[];
+
+export function runCommand(): Command {
+  const command = addSelection(
+    new Command('run').description('run events now: make them due, and send them to an endpoint'),
+    RUNNABLE,
+  )
+    .requiredOption('--to <url>', 'endpoint that runs them', parseEndpoint)
+    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
+  addSecretFlags(command);
+  addExample(command, ['stablehooks inbox run --state dead --inbox app.db --to localhost:3000/hooks']);
+  return addAction(command, run);
+}
+
+async function run(context: CommandContext<RunFlags>): Promise<ExitCode> {
+  const { args, flags, settings, printer } = context;
+  const sender = await createSender(flags.to, settings, flags.timeout);
+  return changeSelected({ args, flags, printer, states: RUNNABLE, done: 'sent' }, (inbox, { ids }) =>
+    sendAll(context, { ids, inbox, sender }),
+  );
+}
+
+/**
+ * How an event ended.
+ *
+ * - `done`: a handler ran.
+ * - `queued`: the endpoint only accepted it for later, so the answer does not show its effect.
+ * - `waits`: for another event of its ordering key.
+ * - `runs`: in the app, which was first or has not ended yet.
+ * - `elsewhere`: the endpoint has another inbox, so the app of this inbox ran no handler.
+ * - `refused`: no handler ran to its end.
+ */
+type End = 'done' | 'queued' | 'waits' | 'runs' | 'elsewhere' | 'refused';
+
+/** The meaning of an end, and the fix. */
+const NOTES: readonly (readonly [Exclude<End, 'done'>, string])[] = [
+  ['refused', 'No handler ran, so still in the inbox, dead or failed as before'],
+  [
+    'queued',
+    'Queued: a worker, or a process that has a handler for the type, runs it later, so the effect is not shown. See `stablehooks inbox show`',
+  ],
+  [
+    'elsewhere',
+    'Unchanged: the endpoint answered 2xx without a change of this inbox, so the app of this inbox ran no handler. Pass the URL of its receiver to --to',
+  ],
+  ['runs', 'Runs in the app at this moment. See `stablehooks inbox show` later'],
+  [
+    'waits',
+    "Waits for another event of the same ordering key, which runs. The app's redrive(), start() or poller runs it in turn",
+  ],
+];
+
+/** How many ids a note names. */
+const MAX_NAMED = 10;
+
+interface RunRow extends DeliveryRow {
+  readonly end: End;
+}
+
+async function sendAll(
+  { printer, signal }: CommandContext<RunFlags>,
+  {
+    ids,
+    inbox,
+    sender,
+  }: { readonly ids: readonly string[]; readonly inbox: OpenInbox; readonly sender: Sender },
+): Promise<ExitCode> {
+  const rows: RunRow[] = [];
+  let skipped = 0;
+  let failed = 0;
+  let isInboxLost = false;
+  const progress = printer.progress('run', ids.length);
+  for (const id of ids) {
+    if (signal.aborted || isInboxLost || rows.at(-1)?.answer.kind === 'unreachable') break;
+    let reached: keyof typeof LEFT = 'selected';
+    try {
+      const record = await takeOrNote(id, inbox, printer);
+      if (record === undefined) {
+        skipped += 1;
+        continue;
+      }
+      reached = 'requeued';
+      const answer = await sender.send(record.event);
+      reached = 'sent';
+      const row = { event: record.event, answer, end: await recordAnswer(answer, record, inbox) };
+      rows.push(row);
+      printRow(printer, row, () => row.end === 'done');
+    } catch (error) {
+      failed += 1;
+      printer.note(`${toPlain(id)} ${LEFT[reached]}: ${toFailure(error).message}`);
+      // The inbox may fail for this event only.
+      isInboxLost = await inbox.find(id).then(
+        () => false,
+        () => true,
+      );
+    }
+    progress.show(rows.length + skipped + failed);
+  }
+  progress.clear();
+  const untried = ids.length - rows.length - skipped - failed;
+  if (untried > 0) printer.note(`Not tried and unchanged: ${countOf(untried, 'event')}.`);
+  printer.note(`${summarise(rows, ids.length)}.`);
+  for (const [end, meaning] of NOTES) {
+    const named = rows.flatMap((row) => (row.end === end ? toPlain(row.event.id) : []));
+    const more = named.length > MAX_NAMED ? ` and ${named.length - MAX_NAMED} more` : '';
+    if (named.length > 0) printer.note(`${meaning}: ${named.slice(0, MAX_NAMED).join(', ')}${more}.`);
+  }
+  noteUnaccepted(
+    printer,
+    rows.flatMap(({ end, answer }) => (end === 'refused' ? answer : [])),
+  );
+  if (signal.aborted) return interruptedExit();
+  if (isInboxLost || rows.some(({ answer }) => answer.kind === 'unreachable')) return EXIT.unreachable;
+  return rows.length === ids.length && rows.every(({ end }) => end === 'done') ? EXIT.good : EXIT.failed;
+}
+
+/** The state of an event for which the inbox failed, by the step that failed. */
+const LEFT = {
+  selected: 'was neither requeued nor sent',
+  requeued: "is due and was not sent, so the app's redrive() or its poller runs it",
+  sent: 'is due and was sent, but the answer is not recorded, so it can run again',
+} as const;
+
+/** Makes an event due. `undefined`, with a note, if another process has changed it, because it could run twice. */
+async function takeOrNote(
+  id: string,
+  inbox: InboxOperations,
+  printer: CommandContext<RunFlags>['printer'],
+): Promise<Runnable | undefined> {
+  const record = await inbox.find(id);
+  if (record?.state === 'received' || (await inbox.requeue(id)) > 0) {
+    if (record?.event) return { ...record, event: record.event };
+    printer.note(
+      `${toPlain(id)} is skipped: its stored text cannot be read. Have the service deliver it again.`,
+    );
+    return undefined;
+  }
+  printer.note(
+    `${toPlain(id)} is skipped: it is ${record?.state ?? 'not in the inbox'}, because another process has changed it.`,
+  );
+  return undefined;
+}
+
+/**
+ * Records the answer to an event. If the endpoint uses this inbox, it has recorded the result itself; a lease held here would
+ * have blocked it. Otherwise the result is recorded here. A dead event that no handler ran is dead again, even where the app
+ * would try it later. A queued event stays received, so the worker can claim it. So does an event that waits for another
+ * event of its ordering key.
+ *
+ * In the inbox of an app, 2xx without a change of the inbox isn't an effect: a page at a wrong path, or another app,
+ * answered. Only in an inbox of `catch-up` and `listen` does the answer alone count.
+ */
+async function recordAnswer(answer: EndpointAnswer, record: Runnable, inbox: OpenInbox): Promise<End> {
+  const { event } = record;
+  const state = (await inbox.find(event.id))?.state;
+  if (state === 'done') return 'done';
+  // The app claimed the event before it was sent, or its handler has not ended.
+  if (state === 'leased') return 'runs';
+  if (isQueued(answer)) return 'queued';
+  const isRunByApp = state !== 'received';
+  if (isRunByApp && (state !== 'failed' || record.state !== 'dead')) return 'refused';
+  const isAccepted = !isRunByApp && hasTakenEffect(answer, record.lastError);
+  const isDone = isAccepted && inbox.isOwn;
+  const how = toClaimOptions(record);
+  let claim = await inbox.claim(event, how);
+  if (claim.state === 'waiting') {
+    if (!isDone) return isBusy(answer) || !isRunByApp ? 'waits' : 'refused';
+    // It took effect, and must not take effect again. No handler runs under this lease, so it needs no key.
+    claim = await inbox.claim(event, { ...how, key: undefined });
+  }
+  const end = isDone ? 'done' : isAccepted ? 'elsewhere' : 'refused';
+  if (claim.state !== 'claimed') return end;
+  if (isDone) await inbox.complete(claim.lease);
+  else {
+    const where = isAccepted ? ', by an endpoint that does not use this inbox' : '';
+    const error = `${toLastError(answer, record.lastError)}${where}`;
+    await inbox.fail(claim.lease, toFailOptions(record, error));
+  }
+  return end;
+}

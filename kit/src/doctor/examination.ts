@@ -1,0 +1,85 @@
+import { EVENT_TYPES, type EventType } from 'stablehooks';
+import { outcomeOf } from '../io/answer.js';
+import { type Check, type CheckResult, DELIVERY_CHECKS, LEAK_CHECK, REFUSAL_CHECKS } from './checks.js';
+import { checkGenuine, type GenuineResult } from './diagnosis.js';
+import { createTestedEndpoint, type EndpointOptions, type TestedEndpoint } from './endpoint.js';
+
+/** The result of a check, and the expectation. */
+export type Row = CheckResult & Pick<Check, 'name' | 'expected'>;
+
+/** The result of the genuine delivery. */
+export interface Examination {
+  /** The type of the test events. */
+  readonly type: EventType;
+  readonly genuine: GenuineResult;
+}
+
+const CHECKS: readonly Check[] = [...REFUSAL_CHECKS, ...DELIVERY_CHECKS, LEAK_CHECK];
+const GENUINE = { name: 'genuine', expected: '2xx' } as const;
+
+/** How many rows an examination has. */
+export const TOTAL = 1 + CHECKS.length;
+
+const NO_HANDLER = `No handler ran, whatever the type of the test event was: ${EVENT_TYPES.join(', ')}. Register a handler.`;
+
+const NOT_RUN: CheckResult = {
+  verdict: 'not shown',
+  got: 'not run',
+  fix: 'Not run, because the genuine delivery was not handled.',
+};
+
+type EventTypes = readonly [EventType, ...EventType[]];
+
+/** The type that most apps handle, then the others. */
+const TYPES_TO_TRY: EventTypes = [
+  'transfer.settled',
+  ...EVENT_TYPES.filter((type) => type !== 'transfer.settled'),
+];
+
+/** How to examine an endpoint. */
+export interface ExaminationOptions extends Omit<EndpointOptions, 'type'> {
+  /** The type of the test events. @default the first that the endpoint does not answer with `ignored` */
+  readonly type?: EventType | undefined;
+  /** Called once, after the genuine delivery and before the rows. */
+  readonly onGenuine?: (examination: Examination) => void;
+  /** Called with each row as soon as it is known. A check that `signal` interrupted has no row. */
+  readonly onRow: (row: Row) => void;
+}
+
+/**
+ * Sends to the endpoint what the service and an attacker would send.
+ *
+ * @throws {CommandError} when `--effects` returns no count; `onGenuine` can throw as well.
+ */
+export async function examineEndpoint(options: ExaminationOptions): Promise<Examination> {
+  const { type: only, signal, onGenuine, onRow } = options;
+  const { type, endpoint, genuine } = await checkTypes(only === undefined ? TYPES_TO_TRY : [only], options);
+  onGenuine?.({ type, genuine });
+  const { answer, comparable, ...result } = genuine;
+  const add = (row: Row) => {
+    // An interrupted check shows nothing about the endpoint.
+    if (!signal.aborted) onRow(row);
+  };
+  const isIgnored = only === undefined && outcomeOf(answer) === 'ignored';
+  add({ ...GENUINE, ...result, fix: isIgnored ? NO_HANDLER : result.fix });
+  for (const check of CHECKS) {
+    if (signal.aborted) break;
+    const isRefusal = check.needs === 'no refusal';
+    const hasLeaked = check === LEAK_CHECK && endpoint.leaks.size > 0;
+    const shows = hasLeaked || (isRefusal ? comparable : result.verdict === 'pass');
+    const { name, expected } = check;
+    add({ name, expected, ...(shows ? await check.run(endpoint) : NOT_RUN) });
+  }
+  return { type, genuine };
+}
+
+/** Sends a genuine delivery of each type until the endpoint handles one. */
+async function checkTypes(
+  [type, next, ...others]: EventTypes,
+  options: ExaminationOptions,
+): Promise<Examination & { readonly endpoint: TestedEndpoint }> {
+  const endpoint = createTestedEndpoint({ ...options, type });
+  const genuine = await checkGenuine(endpoint, options.secret);
+  const isOver = next === undefined || outcomeOf(genuine.answer) !== 'ignored' || options.signal.aborted;
+  return isOver ? { type, endpoint, genuine } : checkTypes([next, ...others], options);
+}

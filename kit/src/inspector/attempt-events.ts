@@ -1,0 +1,281 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import {
+  describeAnswer,
+  type EndpointAnswer,
+  faultOf,
+  isAccepted,
+  isDelivered,
+  statusOf,
+  TOO_LONG,
+} from '../io/answer.js';
+import type {
+  AttemptKind,
+  AttemptLine,
+  AttemptRow,
+  EventCounts,
+  EventFilter,
+  EventRow,
+  Tone,
+} from './api.js';
+import type { DeliveriesPart } from './source.js';
+
+/** An attempt that a source keeps. */
+export interface KeptAttempt {
+  readonly row: AttemptRow;
+  /** When it began, in epoch ms. */
+  readonly at: number;
+  /** The texts that the filter `text` searches. */
+  readonly bodies: () => readonly string[];
+}
+
+/** The columns of a row about the answer. */
+export function toResult(
+  answer: EndpointAnswer,
+): Pick<AttemptRow, 'kind' | 'status' | 'outcome' | 'durationMs'> {
+  const { elapsedMs: durationMs } = answer;
+  const kind = kindOf(answer);
+  if (answer.kind !== 'reply') return { kind, status: null, outcome: describeAnswer(answer), durationMs };
+  const { status, code, outcome, isCut } = answer;
+  return { kind, status, outcome: code ?? outcome ?? (isCut ? TOO_LONG : null), durationMs };
+}
+
+/** Statuses below 500 after which a later attempt can succeed. */
+const TEMPORARY: ReadonlySet<number> = new Set([408, 409, 425, 429]);
+
+function kindOf(answer: EndpointAnswer): AttemptKind {
+  if (answer.kind !== 'reply') return 'unanswered';
+  if (isDelivered(answer) && faultOf(answer) !== undefined) return 'wrongly-accepted';
+  if (isAccepted(answer) || isAccepted(answer, 'repeated')) return 'accepted';
+  if (isDelivered(answer)) return 'without-effect';
+  return statusOf(answer) >= 500 || TEMPORARY.has(statusOf(answer)) ? 'failed' : 'refused';
+}
+
+const TONES: Readonly<Record<AttemptKind, Tone>> = {
+  ...{ accepted: 'good', 'wrongly-accepted': 'bad', 'without-effect': 'doubtful' },
+  ...{ refused: 'bad', failed: 'bad', unanswered: 'bad' },
+};
+
+/** The attempts at one event, oldest first. */
+interface Group {
+  readonly id: string;
+  readonly attempts: KeptAttempt[];
+  /** `undefined` after a change. */
+  row: EventRow | undefined;
+  /** The words of the row about later attempts. */
+  isPending: boolean;
+}
+
+/** How often other work of the process can run while bodies are searched. */
+const TURN_MS = 10;
+/** How many searched texts keep their results, because a page requests the same text again. */
+const MAX_TEXTS = 8;
+const MAX_HISTORY = 10;
+const MAX_BUCKETS = 60;
+
+/** The parts of {@link createAttemptEvents}. */
+interface AttemptSource<Attempt> {
+  /** Returns the kept attempts, oldest first. */
+  readonly attempts: () => readonly Attempt[];
+  /** Reads one of them. It must return the same object each time. */
+  readonly toKept: (attempt: Attempt) => KeptAttempt;
+  /** The ids of the events that are attempted again. */
+  readonly pending: () => ReadonlySet<string>;
+}
+
+/** Groups the attempts that a source keeps by their events. */
+export function createAttemptEvents<Attempt>({
+  attempts,
+  toKept,
+  pending,
+}: AttemptSource<Attempt>): Pick<DeliveriesPart, 'events' | 'counts' | 'event'> {
+  const searched = new Map<string, WeakMap<KeptAttempt, boolean>>();
+  const groups = new Map<string, Group>();
+  let known: readonly Attempt[] = [];
+
+  /** Adds and removes the attempts that were made and dropped since the last time, without a look at the others. */
+  function follow(): void {
+    const all = attempts();
+    const dropped = known.length === 0 ? 0 : known.indexOf(all[0] as Attempt);
+    const gone = dropped === -1 ? known : known.slice(0, dropped);
+    for (const attempt of gone) {
+      const { eventId } = toKept(attempt).row;
+      const group = groups.get(eventId);
+      group?.attempts.shift();
+      if (group !== undefined) group.row = undefined;
+      if (group?.attempts.length === 0) groups.delete(eventId);
+    }
+    for (const attempt of all.slice(known.length - gone.length)) {
+      const kept = toKept(attempt);
+      const { eventId: id } = kept.row;
+      const group = groups.get(id) ?? { id, attempts: [], row: undefined, isPending: false };
+      group.attempts.push(kept);
+      group.row = undefined;
+      groups.set(id, group);
+    }
+    known = all;
+  }
+
+  /** The row of an event, which is made again only after a change. */
+  function rowOf(group: Group, isPending: boolean): EventRow {
+    if (group.row === undefined || group.isPending !== isPending) group.row = toRow(group, isPending);
+    group.isPending = isPending;
+    return group.row;
+  }
+
+  async function select({ id, text, ...filter }: EventFilter): Promise<readonly EventRow[]> {
+    follow();
+    const waiting = pending();
+    const part = id?.toLowerCase();
+    const isWanted = (row: EventRow) =>
+      (filter.state === undefined || row.state === filter.state) &&
+      (filter.type === undefined || row.type === filter.type) &&
+      (filter.since === undefined || row.at >= filter.since) &&
+      (filter.until === undefined || row.at < filter.until) &&
+      (filter.error === undefined || (row.tone !== 'good' && row.verdict.includes(filter.error)));
+    const rows: EventRow[] = [];
+    let turnEnds = performance.now() + TURN_MS;
+    // Newest first: a group is in the place of its first attempt.
+    for (const group of [...groups.values()].toReversed()) {
+      if (performance.now() > turnEnds) {
+        await nextTurn();
+        turnEnds = performance.now() + TURN_MS;
+      }
+      const isNamed = part === undefined || group.id.toLowerCase().includes(part);
+      if (!isNamed || (text !== undefined && !contains(group, text.toLowerCase()))) continue;
+      const row = rowOf(group, waiting.has(group.id));
+      if (isWanted(row)) rows.push(row);
+    }
+    return rows;
+  }
+
+  function contains({ attempts: all }: Group, text: string): boolean {
+    const results = searched.get(text) ?? new WeakMap<KeptAttempt, boolean>();
+    if (!searched.has(text) && searched.size >= MAX_TEXTS) searched.clear();
+    searched.set(text, results);
+    return all.some((attempt) => {
+      const isFound =
+        results.get(attempt) ?? attempt.bodies().some((body) => body.toLowerCase().includes(text));
+      results.set(attempt, isFound);
+      return isFound;
+    });
+  }
+
+  return {
+    async events({ limit, after, ...filter }) {
+      const rows = await select(filter);
+      const start = after === undefined ? 0 : rows.findIndex(({ id }) => id === after) + 1;
+      const page = rows.slice(start, start + limit);
+      return {
+        rows: page.map((row) => ({ ...row, history: row.history.slice(-MAX_HISTORY) })),
+        next: rows.length > start + limit ? (page.at(-1)?.id ?? null) : null,
+        searched: null,
+      };
+    },
+    async counts(filter) {
+      const rows = await select({ ...filter, state: undefined });
+      const counts = new Map<EventRow['state'], number>();
+      for (const { state } of rows) counts.set(state, (counts.get(state) ?? 0) + 1);
+      const shown = rows.filter(({ state }) => filter.state === undefined || state === filter.state);
+      return {
+        states: [...counts].map(([state, count]) => ({ state, count })),
+        types: [
+          ...new Set([...groups.values()].map(({ attempts: [first] }) => first?.row.type ?? '')),
+        ].toSorted(),
+        strip: toStrip(shown),
+      };
+    },
+    event(id) {
+      follow();
+      const group = groups.get(id);
+      return group && rowOf(group, pending().has(id));
+    },
+  };
+}
+
+/** From the worst to the best. */
+const KINDS: readonly AttemptKind[] = [
+  ...(['wrongly-accepted', 'unanswered', 'failed', 'refused', 'without-effect', 'accepted'] as const),
+];
+
+function toRow({ id, attempts }: Group, isPending: boolean): EventRow {
+  const first = attempts[0] as KeptAttempt;
+  // An edited body is not that of the event.
+  const own = attempts.filter(({ row }) => row.edited !== true);
+  const counted = own.length === 0 ? attempts : own;
+  const decisive = [...new Set(counted.map(({ row }) => row.endpoint))].map((endpoint) => {
+    const rows = counted.map(({ row }) => row).filter((row) => row.endpoint === endpoint);
+    return (
+      rows.find(({ kind }) => kind === 'wrongly-accepted') ??
+      rows.find(({ kind }) => kind === 'accepted') ??
+      (rows.at(-1) as AttemptRow)
+    );
+  });
+  const worst = decisive.toSorted((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind))[0] as AttemptRow;
+  const isWaiting = isPending && worst.kind !== 'accepted' && worst.kind !== 'wrongly-accepted';
+  return {
+    id,
+    type: first.row.type,
+    state: worst.kind,
+    tone: isWaiting ? 'doubtful' : TONES[worst.kind],
+    verdict: toVerdict(worst, { isPending, attempts: counted.map(({ row }) => row) }),
+    attempts: attempts.length,
+    at: first.at,
+    dueAt: null,
+    key: null,
+    history: attempts.map(toLine),
+  };
+}
+
+function toVerdict(
+  worst: AttemptRow,
+  { isPending, attempts }: { readonly isPending: boolean; readonly attempts: readonly AttemptRow[] },
+): string {
+  const same = attempts.filter(
+    ({ endpoint, faults }) => endpoint === worst.endpoint && !faults.includes('duplicate'),
+  );
+  const number = Math.max(1, same.indexOf(worst) + 1);
+  const result = describeResult(worst);
+  switch (worst.kind) {
+    case 'accepted':
+      return number === 1 ? 'Accepted' : `Accepted on attempt ${number}`;
+    case 'wrongly-accepted':
+      return `Accepted although its signature was wrong: ${result}`;
+    case 'without-effect':
+      return `Answered, without effect: ${result}`;
+    default: {
+      const count = same.length === 1 ? '1 attempt' : `${same.length} attempts`;
+      return isPending ? `Not delivered yet, ${count}: ${result}` : `Never delivered, ${count}: ${result}`;
+    }
+  }
+}
+
+function describeResult({ status, outcome, faults }: AttemptRow): string {
+  const what = [status, outcome].filter((part) => part !== null).join(' ');
+  const injected = faults.filter((fault) => fault !== 'duplicate' && !what.includes(fault));
+  return injected.length === 0 ? what : `${what} (injected: ${injected.join(', ')})`;
+}
+
+function toLine({ row, at }: KeptAttempt): AttemptLine {
+  const { id, attempt, kind, status, outcome, endpoint, durationMs, faults } = row;
+  const result = [status, outcome ?? (status === null ? kind : null)]
+    .filter((part) => part !== null)
+    .join(' ');
+  return { id, at, attempt, tone: TONES[kind], result, endpoint, durationMs, faults };
+}
+
+/** Counts events over time in at most {@link MAX_BUCKETS} buckets. */
+function toStrip(rows: readonly EventRow[]): EventCounts['strip'] {
+  const times = rows.map(({ at }) => at);
+  if (times.length === 0) return null;
+  const [first, last] = [times.at(-1) ?? 0, times[0] ?? 0];
+  const stepMs = Math.max(1_000, Math.ceil((last - first + 1) / MAX_BUCKETS / 1_000) * 1_000);
+  const from = Math.floor(first / stepMs) * stepMs;
+  const length = Math.floor((last - from) / stepMs) + 1;
+  const [good, bad] = [Array<number>(length).fill(0), Array<number>(length).fill(0)];
+  for (const { at, tone } of rows) {
+    const counts = tone === 'good' ? good : bad;
+    const bucket = Math.floor((at - from) / stepMs);
+    counts[bucket] = (counts[bucket] ?? 0) + 1;
+  }
+  return { from, stepMs, good, bad };
+}

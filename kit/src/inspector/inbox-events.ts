@@ -1,0 +1,184 @@
+import { EVENT_TYPES, INBOX_STATES, type InboxFilter, type InboxRecord, type InboxState } from 'stablehooks';
+import type {
+  AttemptLine,
+  AttemptVerdict,
+  EventCounts,
+  EventFilter,
+  EventPage,
+  EventRow,
+  Tone,
+} from './api.js';
+import type { EventQuery, InspectedInbox } from './source.js';
+
+/** How many events a request reads for a part of an id or a text, which no inbox can look up. */
+const MAX_SEARCHED = 5_000;
+const PAGE = 500;
+
+/** A page of the events of an inbox, newest first. */
+export async function listEvents(
+  inbox: InspectedInbox,
+  { limit, after, ...filter }: EventQuery,
+): Promise<EventPage> {
+  const exact = await toInboxFilter(inbox, filter);
+  if (exact !== undefined) {
+    const records = await inbox.list({ ...exact, limit, after, order: 'newest' });
+    const next = records.length < limit ? null : (records.at(-1)?.id ?? null);
+    return { rows: records.map(toRow), next, searched: null };
+  }
+  const found: InboxRecord[] = [];
+  let searched = 0;
+  let last = after;
+  for await (const record of search(inbox, filter, after)) {
+    if (record.isFound) found.push(record.record);
+    searched += 1;
+    last = record.record.id;
+    if (found.length === limit || searched === MAX_SEARCHED) {
+      return { rows: found.map(toRow), next: last, searched };
+    }
+  }
+  return { rows: found.map(toRow), next: null, searched };
+}
+
+/** Counts the events of an inbox. Texts are not counted, because all events would be read. */
+export async function countEvents(inbox: InspectedInbox, filter: EventFilter): Promise<EventCounts> {
+  const { state: _, ...rest } = filter;
+  const exact = await toInboxFilter(inbox, rest);
+  const isAll = Object.values(rest).every((value) => value === undefined);
+  return {
+    states: exact === undefined ? null : await inbox.count(isAll ? undefined : exact),
+    types: [...EVENT_TYPES],
+    strip: null,
+  };
+}
+
+/** The filter in the inbox's terms; `undefined` if events must be read to find a part of an id or a text. */
+export async function toInboxFilter(
+  inbox: InspectedInbox,
+  filter: EventFilter & { readonly ids?: readonly string[] | undefined },
+): Promise<InboxFilter | undefined> {
+  const { id, text } = filter;
+  if (text !== undefined) return undefined;
+  if (id === undefined) return toConditions(filter);
+  return (await inbox.find(id)) === undefined ? undefined : { ...toConditions(filter), ids: [id] };
+}
+
+function toConditions(filter: EventFilter & { readonly ids?: readonly string[] | undefined }): InboxFilter {
+  const { state, type, since, until, error, key, ids } = filter;
+  return {
+    ...{ ids, type, error, key, receivedSince: since, receivedUntil: until },
+    state: INBOX_STATES.find((each) => each === state),
+  };
+}
+
+/** Reads events, newest first, and says of each whether it meets the filter. */
+export async function* search(
+  inbox: InspectedInbox,
+  filter: EventFilter,
+  after?: string,
+): AsyncGenerator<{ readonly record: InboxRecord; readonly isFound: boolean }> {
+  const [part, text] = [filter.id?.toLowerCase(), filter.text?.toLowerCase()];
+  for (let last = after; ; ) {
+    const query = { ...toConditions(filter), limit: PAGE, order: 'newest' } as const;
+    const records = await inbox.list({ ...query, after: last });
+    for (const record of records) {
+      const isNamed = part === undefined || record.id.toLowerCase().includes(part);
+      const isFound = isNamed && (text === undefined || jsonOf(record).toLowerCase().includes(text));
+      yield { record, isFound };
+    }
+    if (records.length < PAGE) return;
+    last = records.at(-1)?.id;
+  }
+}
+
+function jsonOf({ event }: InboxRecord): string {
+  return event === null ? '' : JSON.stringify(event);
+}
+
+export function toRow(record: InboxRecord): EventRow {
+  const { id, type, state, attempts, receivedAt, dueAt, key, history } = record;
+  const { tone, verdict } = toVerdict(record);
+  return {
+    id,
+    type,
+    state,
+    tone,
+    verdict,
+    attempts,
+    at: receivedAt,
+    dueAt,
+    key,
+    history: history.map(toLine),
+  };
+}
+
+const RESULT_TONES = {
+  ...{ done: 'good', failed: 'bad', dead: 'bad', lapsed: 'bad', discarded: 'neutral' },
+  later: 'neutral',
+} as const satisfies Record<InboxRecord['history'][number]['result'], Tone>;
+
+function toLine(entry: InboxRecord['history'][number]): AttemptLine {
+  const { attempt, startedAt: at, endedAt, result, error, by, reason } = entry;
+  const why = result === 'discarded' ? `by ${by ?? 'a person'}: ${reason ?? ''}` : error;
+  return {
+    ...{ id: null, at, attempt, tone: RESULT_TONES[result], endpoint: null, faults: [] },
+    result: why === null ? result : `${result}: ${why}`,
+    durationMs: endedAt - at,
+  };
+}
+
+/** Whether a process runs the event. Once its lease has ended, none does, although the state stays. */
+export function isRunning({ state, dueAt }: InboxRecord): boolean {
+  return state === 'leased' && (dueAt ?? 0) > Date.now();
+}
+
+function toVerdict(record: InboxRecord): { readonly tone: Tone; readonly verdict: string } {
+  const { state, attempts, lastError, dueAt, history, origin, damaged } = record;
+  const count = attempts === 1 ? '1 attempt' : `${attempts} attempts`;
+  const why = lastError === null ? '' : `: ${lastError}`;
+  const last = history.at(-1);
+  if (damaged === true) return { tone: 'bad', verdict: 'Damaged: its stored text cannot be read' };
+  switch (state) {
+    case 'done': {
+      if (last?.result === 'discarded') {
+        return { tone: 'neutral', verdict: `Discarded by ${last.by}: ${last.reason}` };
+      }
+      if (origin === 'import') return { tone: 'neutral', verdict: 'Imported as done' };
+      if (attempts === 0) return { tone: 'neutral', verdict: 'Ignored: no handler' };
+      return { tone: 'good', verdict: attempts === 1 ? 'Handled' : `Handled on attempt ${attempts}` };
+    }
+    case 'dead':
+      return { tone: 'bad', verdict: `Dead after ${count}${why}` };
+    case 'failed':
+      return { tone: 'doubtful', verdict: `Failed, ${count}${why}` };
+    case 'leased':
+      return isRunning(record)
+        ? { tone: 'neutral', verdict: 'Running' }
+        : { tone: 'bad', verdict: 'Its lease lapsed: the process that ran it ended' };
+    case 'parked':
+      return { tone: 'doubtful', verdict: 'Parked: its type is unknown to this release' };
+    case 'received':
+      if (last?.result === 'later') return { tone: 'neutral', verdict: `Its handler asked for later${why}` };
+      return (dueAt ?? 0) <= Date.now()
+        ? { tone: 'neutral', verdict: 'Due, not run yet' }
+        : { tone: 'neutral', verdict: 'Waits for its time' };
+  }
+}
+
+const FIXES: Readonly<Record<InboxState, string | null>> = {
+  done: null,
+  dead: 'It runs again only if a person requeues it. Fix the cause first.',
+  failed: 'It runs again when it is due. Run it now, or wait.',
+  leased: null,
+  parked: 'Upgrade stablehooks, and add a handler for its type.',
+  received: 'If it stays due, no process runs it: call receiver.start() in a process that has the handler.',
+};
+
+/** Explains the state of an event, with the fix. */
+export function explainRecord(record: InboxRecord): AttemptVerdict {
+  const { verdict } = toVerdict(record);
+  const isLapsed = record.state === 'leased' && !isRunning(record);
+  const fix = isLapsed
+    ? 'Call receiver.start() in a running process, which takes it over.'
+    : FIXES[record.state];
+  return { what: `${verdict}${/[.!?]$/.test(verdict) ? '' : '.'}`, fix };
+}

@@ -1,0 +1,187 @@
+import type { InboxCount, InboxState, PollState } from 'stablehooks';
+import { type Health, type HealthCheck, health } from 'stablehooks/health';
+import { NO_FAULTS } from '../sandbox/faults.js';
+import type { SandboxOperations } from '../sandbox/index.js';
+import { ATTEMPT_KINDS, type AttemptKind, type OverviewCheck, type OverviewReport } from './api.js';
+import type { DeliveriesPart, InboxPart, InspectorSource } from './source.js';
+
+/** How long an answer is shared by pages, in ms. */
+const KEEP_MS = 1_000;
+/** After a slow read, it is shared for so many times as long. */
+const KEEP_FACTOR = 20;
+
+/** Returns whether all is well. Pages that ask at the same time share one answer. */
+export function createOverview(source: InspectorSource): (fresh: boolean) => Promise<OverviewReport> {
+  let last: { readonly report: Promise<OverviewReport>; until: number } | undefined;
+  return (fresh) => {
+    if (last !== undefined && !fresh && performance.now() < last.until) return last.report;
+    const begun = performance.now();
+    const current = { report: readOverview(source), until: Number.POSITIVE_INFINITY };
+    last = current;
+    const end = () => {
+      const tookMs = performance.now() - begun;
+      current.until = begun + tookMs + Math.max(KEEP_MS, KEEP_FACTOR * tookMs);
+    };
+    current.report.then(end, () => {
+      current.until = 0;
+    });
+    return current.report;
+  };
+}
+
+async function readOverview({ inbox, deliveries, service }: InspectorSource): Promise<OverviewReport> {
+  const part = inbox ? await ofInbox(inbox) : deliveries ? await ofDeliveries(deliveries) : NOTHING;
+  const checks = [...part.checks, ...(service ? [faultsOf(service)] : [])];
+  const order = ['bad', 'doubtful', 'neutral', 'good'] as const;
+  return {
+    ...part,
+    checks: checks.toSorted((a, b) => order.indexOf(a.tone) - order.indexOf(b.tone)),
+    at: Date.now(),
+  };
+}
+
+type Part = Omit<OverviewReport, 'at'>;
+
+const NOTHING: Part = { tone: 'neutral', verdict: 'Nothing to judge.', checks: [], states: [] };
+
+/** The finding of an unhealthy check, for the sentence of the verdict. */
+const FINDINGS: Partial<Record<HealthCheck['name'], (count: number) => string>> = {
+  coverage: () => 'the list is not proven',
+  gaps: (count) => plural(count, 'open gap'),
+  due: (count) => `${plural(count, 'due event')} that no process runs`,
+  leases: (count) => plural(count, 'lapsed lease'),
+  dead: (count) => plural(count, 'dead event'),
+  damaged: (count) => plural(count, 'damaged event'),
+};
+
+/** With more open events, damaged ones are not looked for: that reads the text of each, and a person waits. */
+const MAX_SCANNED = 100_000;
+const NOT_SCANNED =
+  'Not looked for, because more than 100,000 events are open: `stablehooks status` reads their stored texts.';
+
+async function ofInbox({ operations, toAdvice = (text) => text }: InboxPart): Promise<Part> {
+  // Read once: the verdict and the checks must speak of the same state.
+  const counts = await operations.count();
+  const poll = await operations.pollState();
+  const open = counts.reduce((sum, { state, count }) => sum + (state === 'done' ? 0 : count), 0);
+  const isBounded = open > MAX_SCANNED;
+  const { healthy, checks } = await health({
+    ...operations,
+    pollState: async () => poll,
+    count: async (filter) => {
+      if (filter === undefined) return counts;
+      return isBounded && filter.damaged ? [] : operations.count(filter);
+    },
+  });
+  const isEmpty = counts.every(({ count }) => count === 0);
+  const toTone = ({ name, healthy: isHealthy, shown, count }: HealthCheck) => {
+    if (!isHealthy) return 'bad';
+    if (!shown) return name === 'pull' || (name === 'push' && isEmpty) ? 'neutral' : 'doubtful';
+    return (name === 'failed' || name === 'parked') && count ? 'doubtful' : 'good';
+  };
+  const ofCheck = (check: HealthCheck): OverviewCheck => {
+    const { name, message, count } = check;
+    if (name === 'damaged' && isBounded) return { name, tone: 'doubtful', message: NOT_SCANNED, count: null };
+    return { name, tone: toTone(check), message: toAdvice(message), count };
+  };
+  const isProven = checks.every(({ name, shown }) => name !== 'coverage' || shown);
+  return {
+    tone: !healthy ? 'bad' : isProven && !isBounded ? 'good' : 'doubtful',
+    verdict: healthy ? toGoodVerdict(poll, { isProven, isBounded }) : toBadVerdict(checks),
+    checks: checks.map(ofCheck),
+    states: byUrgency(counts),
+  };
+}
+
+/** States in which events can need a person come first. */
+const URGENCY: readonly InboxState[] = ['dead', 'failed', 'leased', 'received', 'parked', 'done'];
+
+function byUrgency(counts: readonly InboxCount[]): readonly InboxCount[] {
+  return counts.toSorted((a, b) => URGENCY.indexOf(a.state) - URGENCY.indexOf(b.state));
+}
+
+/** The verdict where every check is healthy. It says what was not shown. */
+function toGoodVerdict(
+  { watermark, gaps }: PollState,
+  { isProven, isBounded }: { readonly isProven: boolean; readonly isBounded: boolean },
+): string {
+  const runs = isBounded
+    ? 'No check found a fault. Damaged events were not looked for.'
+    : 'Everything due runs.';
+  if (!isProven)
+    return `${runs} Whether events are missing is unknown, because no poll has proven anything yet.`;
+  const except = gaps.length > 0 ? `, except in ${plural(gaps.length, 'acknowledged gap')}` : '';
+  return `${isBounded ? '' : 'All is well. '}${runs} The list proves that nothing is missing until ${new Date(watermark ?? 0).toISOString()}${except}.`;
+}
+
+function toBadVerdict(checks: Health['checks']): string {
+  const findings = checks
+    .filter((check) => !check.healthy)
+    .map(({ name, count }) => FINDINGS[name]?.(count ?? 0) ?? name);
+  return `Needs you: ${findings.join(', ')}.`;
+}
+
+const KIND_CHECKS: Readonly<Record<Exclude<AttemptKind, 'accepted'>, readonly [some: string, none: string]>> =
+  {
+    'wrongly-accepted': [
+      'accepted although the signature was wrong. The endpoint does not verify signatures: fix that first.',
+      'No delivery with a wrong signature was accepted.',
+    ],
+    refused: ['refused by the endpoint. Open one: it says why, and what to change.', 'No event is refused.'],
+    failed: ['answered with an error of the endpoint. The newest shows its answer.', 'No event fails.'],
+    unanswered: [
+      'without an answer. Check that the endpoint runs at its URL.',
+      'Every delivery was answered.',
+    ],
+    'without-effect': [
+      'answered 2xx without effect: ignored, parked or dead. Add the handlers, or see the inbox of the app.',
+      'No answer was without effect.',
+    ],
+  };
+
+async function ofDeliveries(deliveries: DeliveriesPart): Promise<Part> {
+  const { states: found } = await deliveries.counts({});
+  const countOf = (state: AttemptKind) => found?.find((each) => each.state === state)?.count ?? 0;
+  const total = ATTEMPT_KINDS.reduce((sum, kind) => sum + countOf(kind), 0);
+  const kinds = Object.keys(KIND_CHECKS) as (keyof typeof KIND_CHECKS)[];
+  const checks = kinds.map((name): OverviewCheck => {
+    const count = countOf(name);
+    const [some, none] = KIND_CHECKS[name];
+    const tone = count === 0 ? 'good' : name === 'without-effect' ? 'doubtful' : 'bad';
+    return { name, tone, message: count === 0 ? none : `${plural(count, 'event')} ${some}`, count };
+  });
+  const missing = total - countOf('accepted');
+  const verdict =
+    total === 0
+      ? 'No event was delivered yet. Fire one in the sandbox.'
+      : missing === 0
+        ? `All is well: the endpoint accepted ${total === 1 ? 'the event' : `all ${plural(total, 'event')}`}.`
+        : `Needs you: ${missing.toLocaleString('en')} of ${plural(total, 'event')} not accepted by the endpoint.`;
+  return {
+    tone: total === 0 ? 'neutral' : missing === 0 ? 'good' : 'bad',
+    verdict,
+    checks,
+    states: [...kinds, 'accepted' as const].map((state) => ({ state, count: countOf(state), oldest: null })),
+  };
+}
+
+function faultsOf(sandbox: SandboxOperations): OverviewCheck {
+  const faults = sandbox.faults.get();
+  const names = Object.keys(NO_FAULTS) as (keyof typeof NO_FAULTS)[];
+  const active = names.filter(
+    (name) => !name.endsWith('Ms') && JSON.stringify(faults[name]) !== JSON.stringify(NO_FAULTS[name]),
+  );
+  return {
+    name: 'faults',
+    tone: active.length === 0 ? 'good' : 'doubtful',
+    message:
+      active.length === 0
+        ? 'The sandbox injects no faults.'
+        : `The sandbox injects faults: ${active.join(', ')}. Events that fail by them are marked as injected.`,
+    count: active.length,
+  };
+}
+
+function plural(count: number, name: string): string {
+  return `${count.toLocaleString('en')} ${name}${count === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,121 @@
+import type { InboxFilter, InboxRecord, InboxState } from 'stablehooks';
+import { type Runnable, returnToDead } from '../io/run-by-hand.js';
+import type { ActionInputs, Selected, SelectedResult } from './api.js';
+import { isRunning, search, toInboxFilter } from './inbox-events.js';
+import type { InboxPart, InspectedInbox } from './source.js';
+
+/** The most events that are requeued or discarded at a time, and that are found for a text. */
+const MAX_CHANGED = 10_000;
+/** The most events that are read to find those of a text. */
+const MAX_READ = 100_000;
+/** The most events that are run at a time: a person waits for them. */
+const MAX_RUN = 100;
+const SAMPLE = 5;
+
+const ELIGIBLE = {
+  requeue: ['failed', 'dead'],
+  discard: ['received', 'failed', 'dead', 'parked'],
+  run: ['dead', 'failed', 'received', 'parked', 'leased'],
+} as const satisfies Readonly<Record<string, readonly InboxState[]>>;
+
+/** Too many events would have to be read to find those of the filter. */
+export class TooMany extends Error {}
+
+/**
+ * Requeues, runs or discards the events that a filter selects, or says what that would do.
+ *
+ * @throws {TooMany}
+ */
+export async function applyToSelected(
+  { operations, run }: InboxPart,
+  ...[name, input]: readonly ['requeue' | 'run', Selected] | readonly ['discard', ActionInputs['discard']]
+): Promise<SelectedResult> {
+  const filter = await toFilter(operations, input.filter);
+  const counts = await operations.count(filter);
+  const states: readonly InboxState[] = ELIGIBLE[name];
+  const plan = {
+    matched: counts.reduce((sum, { count }) => sum + count, 0),
+    eligible: counts.reduce((sum, { state, count }) => sum + (states.includes(state) ? count : 0), 0),
+    ...{ changed: 0, outcomes: {} },
+    sample: (await readEligible(operations, { filter, states, limit: SAMPLE })).map(({ id }) => id),
+  };
+  if (input.dryRun === true || plan.eligible === 0) return plan;
+  if (name === 'requeue') {
+    return { ...plan, changed: await operations.requeue({ ...filter, limit: MAX_CHANGED }) };
+  }
+  if (name === 'discard') {
+    const { by, reason } = input;
+    return { ...plan, changed: await operations.discard({ ...filter, by, reason, limit: MAX_CHANGED }) };
+  }
+  const records = await readEligible(operations, { filter, states, limit: MAX_RUN });
+  return { ...plan, ...(await runAll(records, { operations, run })) };
+}
+
+async function toFilter(inbox: InspectedInbox, filter: Selected['filter']): Promise<InboxFilter> {
+  const exact = await toInboxFilter(inbox, filter);
+  if (exact !== undefined) return exact;
+  const ids: string[] = [];
+  let read = 0;
+  for await (const { record, isFound } of search(inbox, filter)) {
+    if (isFound) ids.push(record.id);
+    read += 1;
+    if (read === MAX_READ || ids.length === MAX_CHANGED) {
+      throw new TooMany(
+        'Nothing was changed: too many events would have to be read. Narrow them by time first.',
+      );
+    }
+  }
+  return { ids };
+}
+
+async function readEligible(
+  inbox: InspectedInbox,
+  {
+    filter,
+    states,
+    limit,
+  }: { readonly filter: InboxFilter; readonly states: readonly InboxState[]; readonly limit: number },
+): Promise<readonly InboxRecord[]> {
+  const records: InboxRecord[] = [];
+  for (const state of states) {
+    if (filter.state !== undefined && filter.state !== state) continue;
+    if (records.length === limit) break;
+    records.push(...(await inbox.list({ ...filter, state, limit: limit - records.length })));
+  }
+  return records;
+}
+
+/** Runs events one after the other; a dead or failed one now instead of never or at its retry time. */
+async function runAll(
+  records: readonly InboxRecord[],
+  { operations, run }: Pick<InboxPart, 'operations' | 'run'>,
+): Promise<Pick<SelectedResult, 'changed' | 'outcomes'>> {
+  const outcomes: Record<string, number> = {};
+  let changed = 0;
+  for (const record of records) {
+    const { id, state, event } = record;
+    // A lapsed lease means that no process runs it.
+    if (run === undefined || event === null || isRunning(record)) continue;
+    if (state === 'dead' || state === 'failed') await operations.requeue(id);
+    const outcome = await run(event).catch((error) => {
+      console.error(error);
+      return THREW;
+    });
+    if (state === 'dead') await keepDead(operations, { ...record, event }, outcome);
+    outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+    changed += 1;
+  }
+  return { changed, outcomes };
+}
+
+/** The outcome of a run that threw. */
+const THREW = 'error';
+
+/** A dead event that fails stays dead, with its first cause, even where the app would try it later. */
+async function keepDead(operations: InspectedInbox, record: Runnable, outcome: string): Promise<void> {
+  const { state, lastError } = (await operations.find(record.id)) ?? {};
+  if (state === 'failed') await returnToDead(operations, record, lastError ?? 'it failed');
+  if (state === 'received' && outcome === THREW) {
+    await returnToDead(operations, record, 'it threw an error, which is in the log of the page');
+  }
+}

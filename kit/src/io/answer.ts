@@ -1,0 +1,177 @@
+/** How an endpoint answered a delivery, and what the answer shows. */
+import { connectionFailure } from '../explain/connection.js';
+
+/** Faults of a sandbox that prevent an answer. */
+export const LOSSES = ['drop', 'cut', 'reset'] as const;
+
+/**
+ * How an endpoint answered.
+ *
+ * - `reply`: with a status; `outcome` and `code` come from the reply of a stablehooks receiver.
+ * - `silence`: not within the time limit.
+ * - `unreachable`: there was no connection, or it broke; `reason` is the system's code.
+ * - `lost`: a sandbox lost the delivery, or the answer if `fault` is `reset`. `fault` is the fault that occurred.
+ */
+export type EndpointAnswer = { readonly elapsedMs: number } & (
+  | (ReplyReport & {
+      readonly kind: 'reply';
+      readonly status: number;
+      /** The unchanged target of a redirect. */
+      readonly location?: string | undefined;
+      /** The fault of a sandbox that made the signature wrong. */
+      readonly fault?: string | undefined;
+    })
+  | { readonly kind: 'silence' }
+  | { readonly kind: 'unreachable'; readonly reason: string }
+  | { readonly kind: 'lost'; readonly fault: (typeof LOSSES)[number] }
+);
+
+/** The report in a reply, as text; `undefined` for replies without one. */
+export interface ReplyReport {
+  readonly outcome: string | undefined;
+  readonly code: string | undefined;
+  /** Whether the reply is a page for people (HTML). @default false */
+  readonly isPage?: true;
+  /** Whether the reply is longer than {@link MAX_REPLY_BYTES}, so its outcome is not known. @default false */
+  readonly isCut?: true;
+}
+
+/** The most that is read of a reply, in bytes. */
+export const MAX_REPLY_BYTES = 65_536;
+
+/** Reads the report of a reply. At least one byte more than {@link MAX_REPLY_BYTES} shows that it was cut. */
+export function readReport(reply: Uint8Array, contentType = ''): ReplyReport {
+  const unknown = { outcome: undefined, code: undefined };
+  const text = new TextDecoder().decode(reply);
+  if (/^\s*</.test(text) || /html/i.test(contentType)) return { ...unknown, isPage: true };
+  if (reply.length > MAX_REPLY_BYTES) return { ...unknown, isCut: true };
+  try {
+    const json: object = Object(JSON.parse(text));
+    const textOf = (name: string) =>
+      Object.hasOwn(json, name) ? String(Reflect.get(json, name)) : undefined;
+    return { outcome: textOf('outcome'), code: textOf('code') };
+  } catch {
+    return unknown;
+  }
+}
+
+/** Whether the answer is 2xx, after which the sender stops: nothing else means delivered. A handler need not have run. */
+export function isDelivered(answer: EndpointAnswer): boolean {
+  const status = statusOf(answer);
+  return status >= 200 && status < 300;
+}
+
+/** Whether the endpoint refused the signature: 401 or 403. Another 4xx does not show that it checked the signature. */
+export function isSignatureRefused(answer: EndpointAnswer): boolean {
+  return statusOf(answer) === 401 || statusOf(answer) === 403;
+}
+
+/** The status of a reply; 0 without a reply. */
+export function statusOf(answer: EndpointAnswer): number {
+  return answer.kind === 'reply' ? answer.status : 0;
+}
+
+/** The fault of a sandbox that made the signature wrong. */
+export function faultOf(answer: EndpointAnswer): string | undefined {
+  return answer.kind === 'reply' ? answer.fault : undefined;
+}
+
+/** Which copy of an event a command has sent. */
+export type Copy = 'first' | 'repeated';
+
+/**
+ * Whether the answer shows that the endpoint handled or enqueued the event. The commands that send events succeed only with
+ * such answers: 2xx with `handled` or `queued`, or, of a receiver that is not built with stablehooks, 2xx with a reply that
+ * is neither a page nor JSON with an outcome or a code. A reply that was cut shows nothing.
+ *
+ * `duplicate` is a success for the repeated copy alone, and `handled` is none: the handler has run twice. After a fault of
+ * the sandbox that made the signature wrong, every 2xx is a failure.
+ */
+export function isAccepted(answer: EndpointAnswer, copy: Copy = 'first'): boolean {
+  if (answer.kind !== 'reply' || !isDelivered(answer) || faultOf(answer) !== undefined) return false;
+  const { outcome, code, isPage = false, isCut = false } = answer;
+  if (code !== undefined || isPage || isCut) return false;
+  return outcome === undefined || outcome === 'queued' || outcome === SUCCESS[copy];
+}
+
+const SUCCESS = { first: 'handled', repeated: 'duplicate' } as const;
+
+/** Whether the answer is 2xx, and does not show that the endpoint handled or enqueued the event, now or before. */
+export function isWithoutEffect(answer: EndpointAnswer): boolean {
+  const isShown = isAccepted(answer) || isAccepted(answer, 'repeated');
+  return isDelivered(answer) && faultOf(answer) === undefined && !isShown;
+}
+
+/** Whether the reply reports that the endpoint has no handler for the event: 2xx with `ignored` or `parked`. */
+export function reportsNoHandler(answer: EndpointAnswer): boolean {
+  return isDelivered(answer) && ['ignored', 'parked'].includes(outcomeOf(answer) ?? '');
+}
+
+/** Whether the endpoint accepted the event for later, so its answer does not show the effect. */
+export function isQueued(answer: EndpointAnswer): boolean {
+  return statusOf(answer) === 202 || outcomeOf(answer) === 'queued';
+}
+
+/** Whether another delivery or process of the endpoint runs the event, or must run it. */
+export function isBusy(answer: EndpointAnswer): boolean {
+  return answer.kind === 'reply' && answer.code === 'ERR_EVENT_BUSY';
+}
+
+/** The outcome in the reply of a stablehooks receiver; `undefined` from other receivers. */
+export function outcomeOf(answer: EndpointAnswer): string | undefined {
+  return answer.kind === 'reply' ? answer.outcome : undefined;
+}
+
+/** The answer in a few words: `200 handled`, `401 ERR_SIGNATURE_MISMATCH`, `no answer in 10 s`. */
+export function describeAnswer(answer: EndpointAnswer): string {
+  if (answer.kind === 'silence') return `no answer in ${formatWait(answer.elapsedMs)}`;
+  if (answer.kind === 'lost')
+    return `${isAnswerLost(answer) ? 'answer lost' : 'lost'} (fault ${answer.fault})`;
+  if (answer.kind === 'unreachable') {
+    return `${connectionFailure(answer.reason)?.what ?? 'no connection'} (${answer.reason})`;
+  }
+  const fault = answer.fault && `(fault ${answer.fault})`;
+  const form = answer.isPage ? '(a page)' : answer.isCut && `(${TOO_LONG})`;
+  return [answer.status, answer.code ?? answer.outcome, form, fault].filter(Boolean).join(' ');
+}
+
+export const TOO_LONG = 'the reply is longer than 64 KiB';
+
+/** Whether the delivery arrived, and the sandbox only dropped the answer. */
+export function isAnswerLost({ fault }: { readonly fault: string }): boolean {
+  return fault === 'reset';
+}
+
+/** A time limit as it was typed, with the precision of a timer: `400 ms`, `1.5 s`. */
+function formatWait(ms: number): string {
+  return ms < 1_000 ? `${ms} ms` : `${Math.round(ms / 100) / 10} s`;
+}
+/** Whether the endpoint's inbox holds the event back until its retry time. */
+export function isNotDue(answer: EndpointAnswer): boolean {
+  return answer.kind === 'reply' && answer.code === 'ERR_EVENT_NOT_DUE';
+}
+
+/** The outcomes with 2xx for which no handler ran to its end now, or which are not a success for one of the copies. */
+const WITHOUT_EFFECT: Readonly<Record<string, string>> = {
+  dead: 'the endpoint dead-lettered it. `stablehooks inbox show` prints the error, and `stablehooks inbox requeue` makes it due again.',
+  ignored: 'the endpoint has no handler for this type, so nothing ran.',
+  parked:
+    'the endpoint did not know this type when the event came, so nothing ran. It runs once a receiver that knows the type and has a handler for it redrives.',
+  duplicate: 'the endpoint has had this event before, so nothing ran now.',
+  handled: 'the handler ran again for the same event. Let all processes of the endpoint share one inbox.',
+};
+
+/** Why a 2xx is not a success. */
+export function explainDelivered(answer: EndpointAnswer): string {
+  const { outcome, code, isPage, isCut }: Partial<ReplyReport> = answer.kind === 'reply' ? answer : {};
+  if (isCut === true) {
+    return 'answered 2xx with more than 64 KiB, so the outcome is not shown. Answer with a short body, or with none.';
+  }
+  const said = code ?? outcome ?? '';
+  const known = Object.hasOwn(WITHOUT_EFFECT, said) ? WITHOUT_EFFECT[said] : undefined;
+  if (known !== undefined) return `${said}: ${known}`;
+  if (isPage === true) {
+    return 'answered with a page. Check the path, and whether a log-in stands in front of the endpoint.';
+  }
+  return `answered 2xx with a reply that reports ${said}. If the event did not take effect, answer 5xx: after a 2xx the service does not send it again.`;
+}

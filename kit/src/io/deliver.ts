@@ -1,0 +1,143 @@
+import { type ClientRequest, request as requestHttp } from 'node:http';
+import { request as requestHttps } from 'node:https';
+import { setTimeout as wait } from 'node:timers/promises';
+import { type EndpointAnswer, MAX_REPLY_BYTES, readReport } from './answer.js';
+
+/** An HTTP request that delivers an event. */
+export interface DeliveryRequest {
+  /** @default 'POST' */
+  readonly method?: string | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+  /** How long to wait for the answer, in ms. */
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
+  /** Cuts the connection after this many bytes of the body. @default not cut */
+  readonly cutAtBytes?: number | undefined;
+  /** Sends the body in pieces, with a pause of this many ms between them. @default 0, in one piece */
+  readonly pauseMs?: number | undefined;
+  /** Sends the body without its length, in chunks (`Transfer-Encoding: chunked`). @default false */
+  readonly chunked?: boolean | undefined;
+}
+
+/** In how many pieces a slow body is sent. */
+const PIECES = 3;
+
+/** The reply itself, beside the facts of the answer. */
+export interface Reply {
+  readonly headers: Readonly<Record<string, string>>;
+  /** Its first 64 KiB. */
+  readonly body: Buffer;
+}
+
+/** The result of one request. */
+export interface Delivered {
+  /** Without the reply, because commands keep answers by the thousand. */
+  readonly answer: EndpointAnswer;
+  /** `undefined` without a reply. */
+  readonly reply: Reply | undefined;
+}
+
+/** Sends one request. Never rejects, and follows no redirect. */
+export async function deliver(url: string, delivery: DeliveryRequest): Promise<Delivered> {
+  const start = performance.now();
+  const { reply, ...ended } = await exchange(url, delivery);
+  const elapsedMs = Math.round(performance.now() - start);
+  return { answer: { ...ended, elapsedMs } as EndpointAnswer, reply };
+}
+
+type Exchange = (EndpointAnswer extends infer One
+  ? One extends EndpointAnswer
+    ? Omit<One, 'elapsedMs'>
+    : never
+  : never) & {
+  readonly reply?: Reply;
+};
+
+function exchange(url: string, delivery: DeliveryRequest): Promise<Exchange> {
+  let sent: ClientRequest;
+  try {
+    sent = begin(url, delivery);
+  } catch (error) {
+    return Promise.resolve({ kind: 'unreachable', reason: reasonOf(error) });
+  }
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => {
+      resolve({ kind: 'silence' });
+      sent.destroy();
+    }, delivery.timeoutMs);
+    const end = (ended: Exchange) => {
+      clearTimeout(timer);
+      resolve(ended);
+    };
+    const fail = (error: unknown) => end({ kind: 'unreachable', reason: reasonOf(error) });
+    sent.on('error', fail);
+    sent.on('response', (response) => {
+      const chunks: Buffer[] = [];
+      // One byte more shows that the reply was cut.
+      let left = MAX_REPLY_BYTES + 1;
+      response.on('data', (chunk: Buffer) => {
+        if (left > 0) chunks.push(chunk.subarray(0, left));
+        left -= chunk.length;
+      });
+      response.on('error', () => end({ kind: 'unreachable', reason: 'ECONNRESET' }));
+      response.on('end', () => {
+        const read = Buffer.concat(chunks);
+        const body = read.subarray(0, MAX_REPLY_BYTES);
+        end({
+          kind: 'reply',
+          status: response.statusCode ?? 0,
+          location: response.headers.location,
+          reply: { headers: toRecord(response.headersDistinct), body },
+          ...readReport(read, response.headers['content-type']),
+        });
+      });
+    });
+    write(sent, delivery).catch(fail);
+  });
+}
+
+function toRecord(headers: NodeJS.Dict<string[]>): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(headers).map(([name, values = []]) => [name, values.join(', ')]));
+}
+
+/** @throws Node's error for a header or a URL that no request can have. */
+function begin(
+  url: string,
+  { method = 'POST', headers, body, signal, chunked = false }: DeliveryRequest,
+): ClientRequest {
+  const request = new URL(url).protocol === 'https:' ? requestHttps : requestHttp;
+  const sized = chunked ? { 'transfer-encoding': 'chunked' } : { 'content-length': body.length };
+  const length = method === 'GET' ? {} : sized;
+  return request(url, {
+    // A new connection, because the other side can close a kept connection at the moment of its reuse.
+    agent: false,
+    method,
+    headers: { ...headers, ...length },
+    ...(signal && { signal }),
+  });
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'invalid request';
+  return 'code' in error ? String(error.code) : error.name;
+}
+
+async function write(sent: ClientRequest, { body, cutAtBytes, pauseMs = 0 }: DeliveryRequest): Promise<void> {
+  if (cutAtBytes !== undefined) {
+    // Bytes that the system has accepted arrive before the connection ends.
+    await new Promise((resolve) => sent.write(body.subarray(0, cutAtBytes), resolve));
+    sent.destroy();
+    return;
+  }
+  if (pauseMs > 0) {
+    const step = Math.ceil(body.length / PIECES);
+    for (let at = 0; at < body.length; at += step) {
+      sent.write(body.subarray(at, at + step));
+      await wait(pauseMs);
+    }
+    sent.end();
+    return;
+  }
+  sent.end(body);
+}

@@ -1,0 +1,117 @@
+/** Prints deliveries: a row each, the meaning of failures, and a summary. */
+import type { UnknownEvent } from 'stablehooks';
+import { connectionFailure } from '../explain/connection.js';
+import {
+  describeAnswer,
+  type EndpointAnswer,
+  explainDelivered,
+  faultOf,
+  isAccepted,
+  isAnswerLost,
+  isDelivered,
+  isSignatureRefused,
+} from './answer.js';
+import { countAlike, type Printer, toPlain } from './output.js';
+
+/** A delivered event, and the answer of the endpoint. */
+export interface DeliveryRow {
+  readonly event: UnknownEvent;
+  readonly answer: EndpointAnswer;
+  /** The URL of the endpoint, where a command delivers to several. */
+  readonly endpoint?: string | undefined;
+}
+
+/**
+ * Prints one delivery: green if the answer is the expected one, yellow if it is another 2xx, otherwise red.
+ *
+ * @param expected - whether an answer is a success of the command. By default {@link isAccepted}.
+ */
+export function printRow(
+  printer: Printer,
+  { event, answer, endpoint }: DeliveryRow,
+  expected: (answer: EndpointAnswer) => boolean = isAccepted,
+): void {
+  const { good, bad, doubtful, faint } = printer.paint;
+  const failed = isDelivered(answer) ? doubtful : bad;
+  const words = (expected(answer) ? good : failed)(toPlain(describeAnswer(answer)));
+  const row = [toPlain(event.type), toPlain(event.id), words, faint(`${answer.elapsedMs} ms`)];
+  if (endpoint !== undefined) row.push(faint(toPlain(endpoint)));
+  printer.print({
+    text: row.join('  '),
+    data: toRowData({ event, answer, endpoint }),
+  });
+}
+
+/** A row for `--json`. */
+export function toRowData({ event, answer, endpoint }: DeliveryRow): object {
+  return { id: event.id, type: event.type, ...(endpoint !== undefined && { endpoint }), ...toData(answer) };
+}
+
+function toData(answer: EndpointAnswer): object {
+  const { kind, elapsedMs } = answer;
+  if (kind === 'reply')
+    return {
+      status: answer.status,
+      outcome: answer.outcome,
+      code: answer.code,
+      fault: answer.fault,
+      elapsedMs,
+    };
+  if (kind === 'unreachable') return { error: answer.reason, elapsedMs };
+  return { error: kind, ...(kind === 'lost' && { fault: answer.fault }), elapsedMs };
+}
+
+/** Notes the meaning and the fix of each kind of answer that is not a success, once. */
+export function noteUnaccepted(printer: Printer, answers: readonly EndpointAnswer[]): void {
+  const meanings = answers.flatMap((answer) => meaningOf(answer) ?? []);
+  for (const [meaning, count] of countAlike(meanings)) printer.note(`${count} ${toPlain(meaning)}`);
+}
+
+function meaningOf(answer: EndpointAnswer): string | undefined {
+  const fault = faultOf(answer);
+  if (fault !== undefined && isDelivered(answer))
+    return `accepted although the sandbox made the signature wrong (fault ${fault}). The endpoint must verify each delivery over the bytes that it received.`;
+  if (fault !== undefined && isSignatureRefused(answer))
+    return `refused, as it must be: the sandbox made the signature wrong (fault ${fault}). The sandbox may retry it; its own output shows that.`;
+  if (answer.kind === 'reply' && isDelivered(answer)) return explainDelivered(answer);
+  if (answer.kind === 'lost') {
+    return isAnswerLost(answer)
+      ? `answer lost: the sandbox dropped the answer (fault ${answer.fault}), so the result is not known. The handler may have run. The sandbox may retry it; its own output shows that.`
+      : `lost: the sandbox has the fault ${answer.fault}, so the attempt did not reach the handler. The sandbox may retry it; its own output shows that.`;
+  }
+  const failure = answer.kind === 'unreachable' ? connectionFailure(answer.reason) : undefined;
+  return failure && `without an answer: ${failure.what}. ${failure.fix}`;
+}
+
+/** Notes the events that wait for their retry time, if any, and how to run them now. */
+export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
+  const [first, ...more] = new Set(ids);
+  if (first === undefined) return;
+  const id = toPlain(first);
+  const [wait, command, them] =
+    more.length === 0
+      ? [`${id} failed before and waits for its retry time.`, id, 'it']
+      : [`${id} and ${more.length} more failed before and wait for their retry time.`, `${id} …`, 'them'];
+  printer.note(
+    `${wait} \`stablehooks inbox requeue --inbox INBOX ${command}\` makes ${them} due now: then send ${them} again, or let the app's redrive run ${them}.`,
+  );
+}
+
+/** Counts deliveries by answer, and summarises the times of the replies. */
+export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: number): string {
+  // Without the time of a silence, which would make each silence a kind of its own.
+  const words = rows.map(({ answer }) => (answer.kind === 'silence' ? 'no answer' : describeAnswer(answer)));
+  const kinds = countAlike(words).map(([kind, count]) => `${count} × ${kind}`);
+  const sent = `${rows.length} of ${total} sent`;
+  if (rows.length === 0) return sent;
+  const times = rows.flatMap(({ answer }) => (answer.kind === 'reply' ? answer.elapsedMs : []));
+  if (times.length === 0) return `${sent}: ${toPlain(kinds.join(', '))}`;
+  const who = times.length === rows.length ? '' : 'replies: ';
+  return `${sent}: ${toPlain(kinds.join(', '))}; ${who}median ${percentile(times, 0.5)} ms, 99 % within ${percentile(times, 0.99)} ms`;
+}
+
+/** The smallest value that at least this share of the values does not exceed (the nearest-rank method). */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.ceil(share * sorted.length) - 1] ?? 0;
+}

@@ -1,0 +1,195 @@
+/** The selection of events of an inbox by ids or by flags, for the commands that list and change them. */
+import { type Command, Option } from 'commander';
+import {
+  type InboxCount,
+  type InboxFilter,
+  type InboxOperations,
+  type InboxState,
+  isEventType,
+} from 'stablehooks';
+import { recordPages } from 'stablehooks/reconcile';
+import { usageError } from './errors.js';
+import { addInboxFlags, type InboxFlags, type OpenInbox, withInbox } from './inbox.js';
+import { countOf, EXIT, type ExitCode, type Printer, toPlain } from './output.js';
+import { knownTypes, type Moment, parseCount, parseMoment, toDate } from './settings.js';
+
+export interface FilterFlags extends InboxFlags {
+  readonly state?: InboxState;
+  readonly type?: string;
+  readonly since?: Moment;
+  readonly until?: Moment;
+  readonly error?: string;
+  readonly key?: string;
+  readonly limit?: number;
+}
+
+/** @param states - the states that the command can select. */
+export function addFilterFlags(command: Command, states: readonly InboxState[]): Command {
+  return addInboxFlags(command)
+    .addOption(
+      new Option('--state <state>', `only this state (default: ${states.join(', ')})`).choices(states),
+    )
+    .option('--type <type>', 'only this event type')
+    .option('--since <time>', 'only events whose last change was then or later: 24h, 2026-01-31', parseMoment)
+    .option('--until <time>', 'only events whose last change was before then', parseMoment)
+    .option('--error <text>', 'only events whose last error contains this text, in the same case')
+    .option('--key <key>', 'only events of this ordering key');
+}
+
+/** The flags of commands that change events. */
+export interface SelectionFlags extends FilterFlags {
+  readonly dryRun?: boolean;
+}
+
+export function addSelection(command: Command, states: readonly InboxState[]): Command {
+  return addFilterFlags(command.argument('[ids...]', 'ids of the events; or select them by flags'), states)
+    .option('--limit <number>', 'how many events at most (default: all)', parseCount)
+    .option('--dry-run', 'change nothing, and print how many events match');
+}
+
+/**
+ * The flags as conditions, and a note for a type that this release does not know.
+ *
+ * @throws {CommandError} exit 2 when `--since` is not before `--until`, or a text is empty.
+ */
+export function toFilter(flags: FilterFlags, printer: Printer): InboxFilter {
+  const { state, type, error, key } = flags;
+  const now = Date.now();
+  const updatedSince = flags.since && toDate(flags.since, now).getTime();
+  const updatedUntil = flags.until && toDate(flags.until, now).getTime();
+  if (updatedSince !== undefined && updatedUntil !== undefined && updatedSince >= updatedUntil)
+    throw usageError('--since is not before --until, so no event is between them. Swap the two.');
+  for (const [name, text] of Object.entries({ type, error, key }))
+    if (text === '') throw usageError(`--${name} is empty. If it comes from a variable, check its value.`);
+  if (type !== undefined && !isEventType(type))
+    printer.note(`This release does not know the event type ${toPlain(type)}. ${knownTypes()}`);
+  return { state, type, error, key, updatedSince, updatedUntil };
+}
+
+/** The events that a command changes. */
+export interface Selected {
+  /** The first received of a state first, at most `--limit`. */
+  readonly ids: readonly string[];
+  /** The conditions that each of them met. */
+  readonly filter: InboxFilter;
+}
+
+/** How many events one step of an inbox reads or changes. */
+const BATCH = 500;
+
+/** A command that changes events. */
+interface Action {
+  readonly args: readonly string[];
+  readonly flags: SelectionFlags;
+  readonly printer: Printer;
+  /** The states that the command can change. */
+  readonly states: readonly InboxState[];
+  /** The participle for messages, such as `requeued`. */
+  readonly done: string;
+}
+
+/**
+ * Selects events by ids or flags, calls `change` with them unless nothing matches or it is a dry run, and notes how many
+ * match before and after.
+ *
+ * @throws {CommandError} exit 2 when nothing selects events, or the event of an id is missing or in another state.
+ */
+export async function changeSelected(
+  action: Action,
+  change: (inbox: OpenInbox, selected: Selected) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const { args, flags, printer } = action;
+  const filter = toFilter(flags, printer);
+  const isFiltered = Object.values(filter).some((value) => value !== undefined);
+  if (args.length > 0 && isFiltered) throw usageError('Select the events by ids or by flags, not both.');
+  if (args.length === 0 && !isFiltered)
+    throw usageError('Name the events by their ids, or select them by flags such as --state dead.');
+  return withInbox(flags, async (inbox) => {
+    if (!isFiltered) return changeFound(inbox, await findNamed(inbox, [...new Set(args)], action.states), {});
+    const matching = async () =>
+      (await inbox.count(filter)).filter(({ state, count }) => action.states.includes(state) && count > 0);
+    const before = await matching();
+    printer.note(describeMatching(before));
+    const states = before.map(({ state }) => state);
+    const ids = await listIds(inbox, filter, { states, limit: flags.limit });
+    const exitCode = await changeFound(inbox, ids, filter);
+    if (ids.length > 0 && flags.dryRun !== true)
+      printer.note(`Afterwards: ${describeMatching(await matching())}`);
+    return exitCode;
+  });
+
+  async function changeFound(
+    inbox: OpenInbox,
+    found: readonly string[],
+    conditions: InboxFilter,
+  ): Promise<ExitCode> {
+    const { done } = action;
+    const ids = found.slice(0, flags.limit);
+    if (ids.length > 0 && flags.dryRun !== true) return change(inbox, { ids, filter: conditions });
+    const text =
+      ids.length === 0
+        ? `No event matches, so nothing was ${done}.`
+        : `${countOf(ids.length, 'event')} would be ${done}. Nothing was changed.`;
+    printer.print({ text, data: { selected: ids.length, [done]: 0 } });
+    return ids.length === 0 ? EXIT.failed : EXIT.good;
+  }
+}
+
+function describeMatching(counts: readonly InboxCount[]): string {
+  const total = counts.reduce((sum, { count }) => sum + count, 0);
+  return `${countOf(total, 'event')} ${total === 1 ? 'matches' : 'match'}${total > 0 ? `: ${describeStates(counts)}` : ''}.`;
+}
+
+/** The states that have events: `2 done, 1 dead`. */
+export function describeStates(counts: readonly InboxCount[]): string {
+  return counts
+    .filter(({ count }) => count > 0)
+    .map(({ state, count }) => `${count.toLocaleString('en-US')} ${state}`)
+    .join(', ');
+}
+
+async function listIds(
+  inbox: InboxOperations,
+  filter: InboxFilter,
+  {
+    states,
+    limit = Infinity,
+  }: { readonly states: readonly InboxState[]; readonly limit: number | undefined },
+): Promise<readonly string[]> {
+  const ids: string[] = [];
+  for (const state of states) {
+    for await (const page of recordPages(inbox, { ...filter, state, limit: BATCH })) {
+      ids.push(...page.map(({ id }) => id));
+      if (ids.length >= limit) break;
+    }
+  }
+  return ids;
+}
+
+async function findNamed(
+  inbox: InboxOperations,
+  ids: readonly string[],
+  states: readonly InboxState[],
+): Promise<readonly string[]> {
+  for (const id of ids) {
+    const record = await inbox.find(id);
+    if (record === undefined)
+      throw usageError(`${toPlain(id)} is not in this inbox. See \`stablehooks inbox list\`.`);
+    if (!states.includes(record.state)) {
+      throw usageError(
+        `${toPlain(id)} is ${record.state}, and this command changes only events that are ${states.join(', ')}.`,
+      );
+    }
+  }
+  return ids;
+}
+
+/** Calls `change` with some ids at a time, and resolves to the sum of its results. */
+export async function inBatches(
+  ids: readonly string[],
+  change: (ids: readonly string[]) => Promise<number>,
+): Promise<number> {
+  let sum = 0;
+  for (let at = 0; at < ids.length; at += BATCH) sum += await change(ids.slice(at, at + BATCH));
+  return sum;
+}

@@ -1,0 +1,46 @@
+/** Records the failure of an event that a person ran, by the command line or the page. */
+import type { Inbox, InboxRecord, UnknownEvent } from 'stablehooks';
+
+/** An event whose stored text can be read. */
+export type Runnable = InboxRecord & { readonly event: UnknownEvent };
+
+/** Long enough to record a result in the next step. */
+const LEASE_MS = 5_000;
+
+/** The options of the claim that records the result of a run. It holds even before the retry time. */
+export function toClaimOptions({ event, key }: Runnable) {
+  const json = JSON.stringify(event);
+  return { leaseMs: LEASE_MS, origin: 'redrive', json, early: true, key: key ?? undefined } as const;
+}
+
+/** A failed event keeps its retry time. A dead event is dead again, with its first cause. */
+export function toFailOptions({ state, lastError, dueAt }: InboxRecord, error: string) {
+  return state === 'dead'
+    ? { retryAfterMs: null, error: afterCause(lastError, `${RUN}${error}`) }
+    : { retryAfterMs: Math.max(0, (dueAt ?? 0) - Date.now()), error: `${RUN}${error}` };
+}
+
+/**
+ * Makes an event dead again, with its first cause, after a run that failed: the app would try it later.
+ *
+ * @param record - the event before the run.
+ */
+export async function returnToDead(
+  inbox: Pick<Inbox, 'claim' | 'fail'>,
+  record: Runnable,
+  error: string,
+): Promise<void> {
+  const claim = await inbox.claim(record.event, toClaimOptions(record));
+  if (claim.state === 'claimed') await inbox.fail(claim.lease, toFailOptions(record, error));
+}
+
+const RUN = 'inbox run: ';
+
+/** So much of the first error that the rest fits into what an inbox keeps. */
+const MAX_CAUSE = 700;
+
+/** The error for which the event first became dead, and then that of this run. */
+function afterCause(lastError: string | null, error: string): string {
+  const [cause = ''] = lastError?.split(`; ${RUN}`) ?? [];
+  return cause === '' || cause.startsWith(RUN) ? error : `${cause.slice(0, MAX_CAUSE)}; ${error}`;
+}

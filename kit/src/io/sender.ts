@@ -1,0 +1,47 @@
+import { sign, type UnknownEvent } from 'stablehooks';
+import type { EndpointAnswer } from './answer.js';
+import { type Delivered, deliver } from './deliver.js';
+import type { Settings } from './settings.js';
+
+/** Sends signed events to one endpoint. */
+export interface Sender {
+  send(event: UnknownEvent): Promise<EndpointAnswer>;
+  /** Sends a body with the signature of other bytes, or of another secret. */
+  sendBytes(body: Uint8Array, signed: Uint8Array, secret?: string): Promise<EndpointAnswer>;
+  /** Sends a body with its signature, and returns the sent and received bytes. */
+  sendKept(body: Uint8Array): Promise<SentDelivery>;
+}
+
+/** A delivery that was sent, byte for byte. */
+export interface SentDelivery extends Delivered {
+  readonly at: Date;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+}
+
+/** Creates a sender that signs by the settings. Ctrl-C does not abort a delivery that has begun. */
+export async function createSender(url: string, settings: Settings, timeoutMs: number): Promise<Sender> {
+  const ownSecret = await settings.secret();
+  const { header, encoding, prefix } = settings.signature;
+
+  async function sendSigned(body: Uint8Array, signed: Uint8Array, secret: string): Promise<SentDelivery> {
+    const headers = {
+      'content-type': 'application/json',
+      [header]: await sign(signed, { secret, encoding, prefix }),
+    };
+    const at = new Date();
+    return { at, url, headers, body, ...(await deliver(url, { headers, body, timeoutMs })) };
+  }
+  const sendKept: Sender['sendKept'] = (body) => sendSigned(body, body, ownSecret);
+  return {
+    sendKept,
+    sendBytes: async (body, signed, secret = ownSecret) => (await sendSigned(body, signed, secret)).answer,
+    send: async (event) => (await sendKept(toBytes(event))).answer,
+  };
+}
+
+/** The body of a delivery: compact JSON, without `delivered`, which only the list has. */
+export function toBytes({ delivered: _, ...event }: UnknownEvent): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(event));
+}

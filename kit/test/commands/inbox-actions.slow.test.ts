@@ -1,0 +1,218 @@
+/** The commands that change the events that match. */
+import { writeFile } from 'node:fs/promises';
+import { createReceiver, PermanentError } from 'stablehooks';
+import { toNodeHandler } from 'stablehooks/node';
+import { exampleEvent } from 'stablehooks/testing';
+import { describe, expect, test } from 'vitest';
+import { makeFolder, run, SECRET } from '../command.js';
+import { serve } from '../http-server.js';
+import { SILENT } from '../service.js';
+import { openSqlite } from '../sqlite-file.js';
+
+/** A file with dead events `a` and `b`, a failed `c` of key `k`, a received `d` and a done `e`. */
+async function fill(path: string): Promise<void> {
+  using inbox = await openSqlite(path);
+  const rows = [
+    ['a', 'transfer.failed', null, 'the account was closed', undefined],
+    ['b', 'redeem.failed', null, 'the ledger is down', undefined],
+    ['c', 'redeem.failed', 3_600_000, 'the ledger is down', 'k'],
+  ] as const;
+  for (const [id, type, retryAfterMs, error, key] of rows) {
+    const event = { ...exampleEvent(type), id };
+    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push', key });
+    if (claim.state === 'claimed') await inbox.fail(claim.lease, { retryAfterMs, error });
+  }
+  const event = { ...exampleEvent('redeem.failed'), id: 'd' };
+  await inbox.record([event], { origin: 'push', dueInMs: 0 });
+  await inbox.importDone(['e']);
+}
+
+const AUDIT = ['--by', 'ada', '--reason', 'booked by hand'];
+const TOMORROW = new Date(Date.now() + 86_400_000).toISOString();
+
+/** The ids of the events that the flags select. */
+const SELECTIONS: readonly (readonly [flags: string, requeue: string, discard: string])[] = [
+  ['--state dead', 'ab', 'ab'],
+  ['--type redeem.failed', 'bc', 'bcd'],
+  ['--state dead --type redeem.failed --since 24h', 'b', 'b'],
+  ['--error ledger', 'bc', 'bc'],
+  ['--key k', 'c', 'c'],
+  ['--since 1h', 'abc', 'abcd'],
+  [`--since ${TOMORROW}`, '', ''],
+  ['--until 1h', '', ''],
+  ['--type transfer.settled', '', ''],
+  ['--state dead --limit 1', 'a', 'a'],
+];
+
+describe.concurrent.each(['requeue', 'discard'] as const)('inbox %s', (name) => {
+  const extra = name === 'requeue' ? ['--wait', '0'] : AUDIT;
+  const after = name === 'requeue' ? 'received' : 'done';
+
+  test.for(SELECTIONS)('changes what %s selects', async ([flags, ...selected]) => {
+    await using folder = await makeFolder();
+    const path = folder.at('app.db');
+    await fill(path);
+    using inbox = await openSqlite(path);
+    const read = async () =>
+      (await inbox.list({ limit: 9 })).filter(({ state }) => state === after).map(({ id }) => id);
+    const expected = [...(selected[name === 'requeue' ? 0 : 1] ?? '')];
+    const before = await read();
+    const args = ['inbox', name, '--inbox', path, ...flags.split(' '), ...extra];
+    const dry = await run([...args, '--dry-run']);
+    expect(await read()).toEqual(before);
+    const { stdout, stderr, exitCode } = await run(args);
+    expect([dry.exitCode, exitCode]).toEqual(expected.length === 0 ? [1, 1] : [0, 0]);
+    expect((await read()).toSorted()).toEqual([...new Set([...before, ...expected])].toSorted());
+    expect(stdout).toContain(expected.length === 0 ? 'No event matches' : `${expected.length} event`);
+    expect(stderr).toMatch(/^(?:This release.*\n)?\d events? match/);
+    if (expected.length > 0) expect(stderr).toMatch(/\nAfterwards: \d events? match/);
+  });
+});
+
+test('inbox discard keeps who and why, refuses an event that is done, and later deliveries are duplicates', async () => {
+  await using folder = await makeFolder();
+  const path = folder.at('app.db');
+  await fill(path);
+  using inbox = await openSqlite(path);
+  expect((await run(['inbox', 'discard', 'a', 'd', '--inbox', path, ...AUDIT])).exitCode).toBe(0);
+  const reason = { result: 'discarded', by: 'ada', reason: 'booked by hand' };
+  expect((await inbox.find('a'))?.history.at(-1)).toMatchObject(reason);
+  const again = await run(['inbox', 'discard', 'a', 'b', '--inbox', path, ...AUDIT]);
+  expect(again.stderr).toContain('a is done, and this command changes only events that are');
+  expect([again.exitCode, (await inbox.find('b'))?.state]).toEqual([2, 'dead']);
+});
+
+test('inbox discard by flags is a failure while a handler runs an event that matches', async () => {
+  await using folder = await makeFolder();
+  const path = folder.at('app.db');
+  await fill(path);
+  using inbox = await openSqlite(path);
+  await inbox.claim(exampleEvent('redeem.failed'), { leaseMs: 60_000, origin: 'push' });
+  const args = ['inbox', 'discard', '--type', 'redeem.failed', '--inbox', path, ...AUDIT];
+  const { stdout, stderr, exitCode } = await run(args);
+  expect(stdout).toMatch(/^3 events discarded: /);
+  expect(stderr).toContain('Not discarded: 1 event that a handler runs.\n');
+  expect(exitCode).toBe(1);
+});
+
+test('inbox requeue is a success only once a process has run the events', async () => {
+  await using folder = await makeFolder();
+  const path = folder.at('app.db');
+  await fill(path);
+  using inbox = await openSqlite(path);
+  const requeue = (...words: readonly string[]) => run(['inbox', 'requeue', '--inbox', path, ...words]);
+  const unseen = await requeue('a', '--wait', '300ms');
+  expect(unseen.stdout).toBe('1 event requeued; now 1 received.\n');
+  expect(unseen.stderr).toContain(
+    `No process was seen to run them in 300ms. Start the app, with receiver.start() in a process that has the handlers. To run them now: \`stablehooks inbox run a --inbox ${path} --to URL\`.\n`,
+  );
+  expect(unseen.exitCode).toBe(1);
+  const receiver = createReceiver({
+    secret: SECRET,
+    inbox,
+    logger: SILENT,
+    handlers: {
+      'transfer.failed': () => undefined,
+      'redeem.failed': ({ id }) => {
+        if (id === 'b') throw new PermanentError('the ledger is gone');
+      },
+    },
+  });
+  receiver.start({ intervalMs: 20 });
+  try {
+    expect(await requeue('c', '--wait', '30s')).toMatchObject({
+      stdout: '1 event requeued; now 1 done.\n',
+      exitCode: 0,
+    });
+    const failed = await requeue('b', '--wait', '30s');
+    expect(failed.stderr).toContain('1 failed again. ');
+    expect(failed).toMatchObject({ stdout: '1 event requeued; now 1 dead.\n', exitCode: 1 });
+  } finally {
+    await receiver.close();
+  }
+});
+
+test('inbox run of a dead event whose handler fails leaves it dead, with its first cause', async () => {
+  await using folder = await makeFolder();
+  const path = folder.at('app.db');
+  await fill(path);
+  using inbox = await openSqlite(path);
+  const handlers = {
+    'redeem.failed': () => {
+      throw new Error('the ledger is still down');
+    },
+  };
+  const receiver = createReceiver({ secret: SECRET, inbox, logger: SILENT, handlers });
+  await using server = await serve(toNodeHandler(receiver));
+  for (const _ of ['once', 'and again']) {
+    const { exitCode } = await run(['inbox', 'run', 'b', '--inbox', path, '--to', server.url]);
+    expect(exitCode).toBe(1);
+    expect(await inbox.find('b')).toMatchObject({
+      state: 'dead',
+      lastError: 'the ledger is down; inbox run: 500 ERR_HANDLER_FAILED',
+    });
+  }
+});
+
+test('inbox run runs events that are due, and those of a type and a time, in one command', async () => {
+  await using folder = await makeFolder();
+  const path = folder.at('app.db');
+  await fill(path);
+  using inbox = await openSqlite(path);
+  const handled: string[] = [];
+  const handlers = { 'redeem.failed': ({ id }: { readonly id: string }) => void handled.push(id) };
+  const receiver = createReceiver({ secret: SECRET, inbox, logger: SILENT, handlers });
+  await using server = await serve(toNodeHandler(receiver));
+  const args = [
+    'inbox',
+    'run',
+    '--type',
+    'redeem.failed',
+    '--since',
+    '24h',
+    '--inbox',
+    path,
+    '--to',
+    server.url,
+  ];
+  const { stderr, exitCode } = await run(args);
+  expect(stderr).toContain('3 events match: 1 received, 1 failed, 1 dead.\n');
+  expect(stderr).toContain('Afterwards: 0 events match.\n');
+  expect([handled.toSorted(), exitCode]).toEqual([['b', 'c', 'd'], 0]);
+});
+
+test('inbox import records ids as done, and is a failure while one of them can still run', async () => {
+  await using folder = await makeFolder();
+  const path = folder.at('app.db');
+  await fill(path);
+  await writeFile(folder.at('ids.txt'), 'new_1\r\nnew_2\n\ne\n');
+  const args = ['inbox', 'import', '--inbox', path, '--ids'];
+  expect(await run([...args, folder.at('ids.txt')])).toEqual({
+    stdout: '2 ids imported as done; the inbox had 1 of 3 already.\n',
+    stderr: '',
+    exitCode: 0,
+  });
+  const open = await run([...args, '-'], { input: 'new_1\na\n' });
+  expect(open.stderr).toBe(
+    'Not done, and unchanged: 1 dead. They can still run: `stablehooks inbox discard` ends them.\n',
+  );
+  expect(open.exitCode).toBe(1);
+  using inbox = await openSqlite(path);
+  const receiver = createReceiver({ secret: SECRET, inbox, logger: SILENT, handlers: {} });
+  const event = { ...exampleEvent('redeem.failed'), id: 'new_2' };
+  expect(await receiver.accept(event, 'push')).toMatchObject({ kind: 'duplicate' });
+});
+
+test('inbox list selects by the same flags, newest first', async () => {
+  await using folder = await makeFolder();
+  const path = folder.at('app.db');
+  await fill(path);
+  const { stdout } = await run(['inbox', 'list', '--inbox', path, '--type', 'redeem.failed', '--json']);
+  const ids = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line).id);
+  expect(ids.toSorted()).toEqual(['b', 'c', 'd']);
+  const none = await run(['inbox', 'list', '--inbox', path, '--type', 'redeem.faild']);
+  expect(none.stderr).toContain('This release does not know the event type redeem.faild.');
+});

@@ -1,0 +1,34 @@
+import { exampleEvent } from 'stablehooks/testing';
+import { describe, expect, test } from 'vitest';
+import { makeFolder, run } from '../command.js';
+import { openSqlite } from '../sqlite-file.js';
+
+describe.concurrent('status', () => {
+  test('an inbox without a poller is healthy, says that coverage is not shown, and --require-poll is exit 1', async () => {
+    await using folder = await makeFolder();
+    const place = ['status', '--inbox', folder.at('events.db')];
+    (await openSqlite(folder.at('events.db')))[Symbol.dispose]();
+    const { stdout, exitCode } = await run(place);
+    expect(stdout).toMatch(/^-- {2}coverage {2}Not shown: no poll has proven yet/);
+    expect(stdout).toMatch(/\nhealthy\n$/);
+    expect(exitCode).toBe(0);
+    expect((await run([...place, '--require-poll'])).exitCode).toBe(1);
+  });
+
+  test('a dead event is exit 1, with what to do, and --json prints the checks', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    {
+      using inbox = await openSqlite(path);
+      const claim = await inbox.claim(exampleEvent('transfer.settled'), { leaseMs: 1_000, origin: 'push' });
+      if (claim.state === 'claimed') await inbox.fail(claim.lease, { retryAfterMs: null, error: 'broken' });
+    }
+    const { stdout, exitCode } = await run(['status', '--inbox', path]);
+    expect(stdout).toMatch(
+      /\nno {2}dead {6}1 event dead, .* The newest: broken\. .*stablehooks inbox requeue --state dead/,
+    );
+    expect(exitCode).toBe(1);
+    const { stdout: json } = await run(['status', '--inbox', path, '--json']);
+    expect(JSON.parse(json)).toMatchObject({ healthy: false });
+  });
+});

@@ -1,4 +1,0 @@
-import type { WrongReceiver } from './wrong-receiver.js';
-
-/** Never answers. */
-export const hangs: WrongReceiver = () => () => undefined;

@@ -1,0 +1,371 @@
+/** The jobs of an operator, counted in clicks, and the list of events. */
+import type { Page, Response } from 'playwright-core';
+import type { UnknownEvent } from 'stablehooks';
+import { exampleEvent } from 'stablehooks/testing';
+import { fromSandbox } from 'stablehooks-kit/inspector';
+import { createSandbox } from 'stablehooks-kit/sandbox';
+import { afterEach, describe, expect, test } from 'vitest';
+import { serveInspector } from '../../src/inspector/local-server.js';
+import { useBrowser } from './browser.js';
+import { giveUp, type InspectedApp, startInspectedApp } from './inspected-inbox.js';
+
+const HOUR = 3_600_000;
+const { open, closePages } = useBrowser();
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  await closePages();
+  for (const close of closing.splice(0)) await close();
+});
+
+async function startApp(...args: Parameters<typeof startInspectedApp>): Promise<InspectedApp> {
+  const app = await startInspectedApp(...args);
+  closing.push(() => app[Symbol.asyncDispose]());
+  return app;
+}
+
+function eventOf(id: string, payload = {}): UnknownEvent {
+  return exampleEvent('transfer.settled', { id, payload: { note: 'a payload', ...payload } });
+}
+
+/** Delivers events whose handler gives up, so that they are dead. */
+async function deliverDead(app: InspectedApp, events: readonly UnknownEvent[]): Promise<void> {
+  app.work = giveUp;
+  for (const event of events) await app.receiver.accept(event, 'push');
+  app.work = () => undefined;
+}
+
+/** Counts the clicks of a person, of which a choice in a menu takes two. */
+function countClicks(page: Page) {
+  let clicks = 0;
+  return {
+    clicks: () => clicks,
+    async click(role: 'button' | 'link', name: string | RegExp) {
+      clicks += 1;
+      await page.getByRole(role, { name }).first().click();
+    },
+    async choose(name: string, value: string) {
+      clicks += 2;
+      await page.getByRole('combobox', { name }).selectOption(value);
+    },
+  };
+}
+
+const row = (page: Page, id: string) => page.getByRole('link', { name: id, exact: true });
+const notice = (page: Page, text: string | RegExp) => page.locator('.notice').getByText(text);
+
+describe('the jobs of an operator', () => {
+  test('"is it healthy" takes no click', async () => {
+    const app = await startApp();
+    await deliverDead(app, [eventOf('evt_1')]);
+    const { page, errors } = await open(app.url);
+    await page.getByText('Needs you: 1 dead event.').waitFor();
+    const first = page.getByRole('list', { name: 'Checks' }).getByRole('listitem').first();
+    await first.getByText('the account was closed').waitFor();
+    await first.getByRole('link', { name: 'Review dead events' }).waitFor();
+    expect(errors).toEqual([]);
+  });
+
+  test('"why did evt_x fail" takes two clicks', async () => {
+    const app = await startApp();
+    await deliverDead(app, [eventOf('evt_x')]);
+    const { page } = await open(app.url);
+    const { click, clicks } = countClicks(page);
+    await click('link', 'Review dead events');
+    await click('link', 'evt_x');
+    await page
+      .getByText(/^Dead after 1 attempt: .*the account was closed/)
+      .first()
+      .waitFor();
+    await page.getByText('Fix the cause first.').waitFor();
+    expect(clicks()).toBeLessThanOrEqual(2);
+  });
+
+  test('"rerun yesterday\'s dead of one type" takes six clicks', async () => {
+    const app = await startApp();
+    const ids = ['evt_a', 'evt_b', 'evt_today'];
+    const other = exampleEvent('transfer.failed', { id: 'evt_other' });
+    await deliverDead(app, [...ids.map((id) => eventOf(id)), other]);
+    const yesterday = app.db.prepare('UPDATE stablehooks_events SET received_at = ? WHERE id <> ?');
+    const noon = new Date().setUTCHours(12, 0, 0, 0) - 24 * HOUR;
+    yesterday.run(noon, 'evt_today');
+    const { page } = await open(app.url, { timezoneId: 'UTC' });
+    const { click, choose, clicks } = countClicks(page);
+    await click('link', 'Review dead events');
+    await choose('Type', 'transfer.settled');
+    await click('button', 'Yesterday');
+    await row(page, 'evt_today').waitFor({ state: 'detached' });
+    await click('button', 'Requeue 2 …');
+    await page.getByText('Dry run: 2 events match').waitFor();
+    await page.getByText('They become due now, their attempts count from 0').waitFor();
+    await click('button', 'Requeue 2 events');
+    await notice(page, '2 events requeued: due now').waitFor();
+    expect(clicks()).toBeLessThanOrEqual(6);
+    const states = await Promise.all([...ids, other.id].map(async (id) => (await app.inbox.find(id))?.state));
+    expect(states).toEqual(['received', 'received', 'dead', 'dead']);
+  });
+
+  test('"what do I do about this gap" takes one click', async () => {
+    const app = await startApp();
+    await app.inbox.acquirePoll({ holder: 'test', leaseMs: HOUR });
+    const from = Date.now() - 5 * HOUR;
+    const gap = {
+      from,
+      until: { 'transfer.settled': from + HOUR },
+      reason: 'not-reached',
+      openedAt: from,
+    } as const;
+    await app.inbox.savePoll(
+      {
+        since: from - HOUR,
+        watermark: Date.now(),
+        limit: 50,
+        oldest: null,
+        gaps: [{ ...gap, acknowledged: null }],
+      },
+      { holder: 'test', leaseMs: 0 },
+    );
+    const { page } = await open(app.url);
+    const { click, clicks } = countClicks(page);
+    await click('link', 'See the gaps');
+    await page.getByText(/^stablehooks reconcile --ledger ledger\.csv .*--since .*--until/).waitFor();
+    await page.getByRole('button', { name: 'Acknowledge gap 1' }).waitFor();
+    expect(clicks()).toBeLessThanOrEqual(1);
+  });
+});
+
+describe('the list', () => {
+  test('each condition of the filter narrows the list, is in the URL, and stays when the page is loaded again', async () => {
+    const app = await startApp();
+    await deliverDead(app, [eventOf('evt_dead_1', { note: 'needle' }), eventOf('evt_dead_2')]);
+    await app.receiver.accept(eventOf('evt_done'), 'push');
+    const { page, errors } = await open(`${app.url}/?view=events`);
+    const rows = page.locator('.rows tbody tr');
+    await expect.poll(() => rows.count()).toBe(3);
+    await page.getByRole('navigation', { name: 'States' }).getByRole('link', { name: /^dead/ }).click();
+    await expect.poll(() => rows.count()).toBe(2);
+    for (const [label, text, count] of [
+      ['Error contains', 'account was closed', 2],
+      ['Id or part of it', 'DEAD', 2],
+      ['Body contains', 'needle', 1],
+    ] as const) {
+      await page.getByRole('searchbox', { name: label }).fill(text);
+      await expect.poll(() => rows.count()).toBe(count);
+    }
+    const query = { view: 'events', state: 'dead', error: 'account was closed', id: 'DEAD', text: 'needle' };
+    await expect.poll(() => Object.fromEntries(new URL(page.url()).searchParams)).toEqual(query);
+    await page.reload();
+    await expect.poll(() => rows.count()).toBe(1);
+    await page.getByRole('button', { name: 'Clear', exact: true }).click();
+    await expect.poll(() => rows.count()).toBe(3);
+    await page.getByRole('searchbox', { name: 'Id or part of it' }).fill('nothing like this');
+    await page.getByText('No event meets this filter.').waitFor();
+    expect(errors).toEqual([]);
+  });
+
+  test('forty rows fit a screen of 1440 by 900 pixels', async () => {
+    const app = await startApp();
+    await app.inbox.record(
+      Array.from({ length: 120 }, (_, index) => eventOf(`evt_${index}`)),
+      { origin: 'push', dueInMs: 0 },
+    );
+    const { page } = await open(`${app.url}/?view=events`);
+    const rows = page.locator('.rows tbody tr');
+    await expect.poll(() => rows.count()).toBe(100);
+    const { y = 0, height = 0 } = (await rows.nth(39).boundingBox()) ?? {};
+    expect(y + height).toBeLessThanOrEqual(900);
+    await page.getByRole('link', { name: 'Older' }).click();
+    await expect.poll(() => rows.count()).toBe(20);
+    await page.getByRole('link', { name: 'Newest' }).click();
+    await expect.poll(() => rows.count()).toBe(100);
+  });
+
+  test('new events appear at the top, and do not move rows that the reader looks at', async () => {
+    const app = await startApp();
+    await deliverDead(app, [eventOf('evt_1')]);
+    const { page } = await open(`${app.url}/?view=events`);
+    const rows = page.locator('.rows tbody tr');
+    await row(page, 'evt_1').waitFor();
+    await app.receiver.accept(eventOf('evt_2'), 'push');
+    await expect.poll(() => rows.first().innerText()).toContain('evt_2');
+    await page.getByRole('checkbox', { name: 'Select evt_1' }).check();
+    await app.receiver.accept(eventOf('evt_3'), 'push');
+    await page.getByRole('button', { name: '1 new' }).click();
+    await expect.poll(() => rows.first().innerText()).toContain('evt_3');
+  });
+
+  test('selected events are discarded with a name and a reason, and the notice says how many', async () => {
+    const app = await startApp();
+    await deliverDead(
+      app,
+      ['evt_1', 'evt_2', 'evt_3'].map((id) => eventOf(id)),
+    );
+    const { page } = await open(`${app.url}/?view=events`);
+    for (const id of ['evt_1', 'evt_3']) await page.getByRole('checkbox', { name: `Select ${id}` }).check();
+    await page.getByText('2 selected:').waitFor();
+    await page.getByRole('button', { name: 'Discard 2 …' }).click();
+    await page.getByText('later deliveries of them are duplicates').waitFor();
+    await page.getByRole('textbox', { name: 'Your name' }).fill('Ada');
+    await page.getByRole('textbox', { name: 'Reason' }).fill('Paid by hand.');
+    await page.getByRole('button', { name: 'Discard 2 events' }).click();
+    await notice(page, '2 events discarded.').waitFor();
+    await page.getByText('Discarded by Ada: Paid by hand.').first().waitFor();
+    expect(await app.inbox.find('evt_2')).toMatchObject({ state: 'dead' });
+  });
+
+  test('a run that fails again is told as a failure', async () => {
+    const app = await startApp();
+    await deliverDead(app, [eventOf('evt_1')]);
+    app.work = giveUp;
+    const { page } = await open(`${app.url}/?view=events&event=evt_1`);
+    const run = async () => {
+      await page.getByRole('button', { name: 'Run now …' }).click();
+      await page.getByRole('button', { name: 'Run now 1 event' }).click();
+    };
+    await run();
+    await page.locator('.notice-failed').getByText('1 event ran: 1 dead.').waitFor();
+    app.work = () => undefined;
+    await run();
+    await page.locator('.notice:not(.notice-failed)').getByText('1 event ran: 1 handled.').waitFor();
+    await page.getByText('Handled', { exact: true }).waitFor();
+  });
+
+  test('with the keyboard alone, an event is found, unfolded, opened and closed, and its row has the focus again', async () => {
+    const app = await startApp();
+    await deliverDead(
+      app,
+      ['evt_1', 'evt_2', 'evt_3'].map((id) => eventOf(id)),
+    );
+    const { page } = await open(app.url);
+    await page.getByRole('list', { name: 'Checks' }).waitFor();
+    await page.keyboard.press('g');
+    await page.keyboard.press('e');
+    const target = page.locator('.rows tbody tr:nth-child(2) a');
+    await target.waitFor();
+    const id = await target.innerText();
+    await page.keyboard.press('j');
+    await page.keyboard.press('j');
+    await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe(id);
+    await page.keyboard.press('e');
+    await page.getByText(/^dead: .*the account was closed/).waitFor();
+    await page.keyboard.press('x');
+    await page.getByText('1 selected:').waitFor();
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: id }).waitFor();
+    await page.keyboard.press('Escape');
+    await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe(id);
+    await page.keyboard.press('/');
+    await page.keyboard.type('evt_3');
+    await expect.poll(() => page.locator('.rows tbody tr').count()).toBe(1);
+  });
+
+  test('every time is in the zone that the page names, which can be switched', async () => {
+    const app = await startApp();
+    await app.receiver.accept(eventOf('evt_1'), 'push');
+    app.db.exec(`UPDATE stablehooks_events SET received_at = ${Date.UTC(2026, 0, 2, 23, 30)}`);
+    const { page } = await open(`${app.url}/?view=events`, { timezoneId: 'Asia/Tokyo' });
+    const time = page.locator('.rows tbody time').first();
+    await page.getByRole('button', { name: 'Times in Asia/Tokyo' }).waitFor();
+    await expect.poll(() => time.innerText()).toMatch(/01-03 08:30:00$/);
+    await page.keyboard.press('z');
+    await page.getByRole('button', { name: 'Times in UTC' }).waitFor();
+    await expect.poll(() => time.innerText()).toMatch(/01-02 23:30:00$/);
+  });
+});
+
+test('an empty inbox is said to be empty, and shows the first event that comes', async () => {
+  const app = await startApp();
+  const { page } = await open(`${app.url}/?view=events`);
+  await page.getByText('No events yet.').waitFor();
+  await app.receiver.accept(eventOf('evt_first'), 'push');
+  await row(page, 'evt_first').waitFor();
+});
+
+test('a body does not reach the browser before it is asked for', async () => {
+  const app = await startApp();
+  await deliverDead(app, [eventOf('evt_1', { iban: 'DE02120300000000202051' })]);
+  const { page } = await open('about:blank');
+  const answers: Response[] = [];
+  page.on('response', (response) => {
+    if (/\/api\/(?!stream)/.test(response.url())) answers.push(response);
+  });
+  await page.goto(`${app.url}/?view=events`);
+  await row(page, 'evt_1').click();
+  const show = page.getByRole('button', { name: 'Show the body' });
+  await show.waitFor();
+  const bodies = await Promise.all(answers.map((answer) => answer.text()));
+  expect(bodies.join()).not.toContain('DE02120300000000202051');
+  await show.click();
+  await expect
+    .poll(() => page.getByRole('textbox', { name: 'Body' }).inputValue())
+    .toContain('DE02120300000000202051');
+});
+
+test('the page offers only the actions that the app allows', async () => {
+  const app = await startApp([]);
+  await deliverDead(app, [eventOf('evt_1')]);
+  const { page } = await open(`${app.url}/?view=events`);
+  await row(page, 'evt_1').waitFor();
+  expect(await page.getByRole('checkbox').count()).toBe(0);
+  expect(await page.getByRole('button', { name: /Requeue|Run now|Discard/ }).count()).toBe(0);
+  await row(page, 'evt_1').click();
+  await page.getByRole('button', { name: 'Show the body' }).waitFor();
+  expect(await page.getByRole('button', { name: /Requeue|Run now|Discard/ }).count()).toBe(0);
+});
+
+test('a lost inbox is shown with the time since when, in each tab, and the page goes on after it', async () => {
+  const app = await startApp();
+  await deliverDead(app, [eventOf('evt_1')]);
+  const { page, context } = await open(`${app.url}/?view=events`);
+  await row(page, 'evt_1').waitFor();
+  app.loseTable();
+  const banner = page.getByText(/^app\.db cannot be read since .*\d:\d\d/);
+  await banner.waitFor();
+  await row(page, 'evt_1').waitFor();
+  const second = await open(app.url, { context });
+  await second.page.getByText(/^app\.db cannot be read since/).waitFor();
+  app.restoreTable();
+  await banner.waitFor({ state: 'detached' });
+  await app.inbox.requeue('evt_1');
+  await page.getByText('Due, not run yet').waitFor();
+  await second.page.getByText(/cannot be read since/).waitFor({ state: 'detached' });
+});
+
+test('ids, types and errors with markup and hidden characters are shown as text', async () => {
+  const app = await startApp();
+  const id = '<img src=x onerror=alert(1)>\u202e\u0007';
+  // Straight into the store: a receiver refuses an id with control characters.
+  const event = eventOf(id, { text: '</textarea><script>alert(1)</script>\u202e' });
+  const claim = await app.inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+  if (claim.state !== 'claimed') throw new Error(claim.state);
+  const error = '<script>alert(1)</script>\u2066 javascript:alert(1)';
+  await app.inbox.fail(claim.lease, { retryAfterMs: 60_000, error });
+  const { page, errors } = await open(`${app.url}/?view=events`);
+  let dialogs = 0;
+  page.on('dialog', () => (dialogs += 1));
+  await page.getByRole('link', { name: '<img src=x onerror=alert(1)>\\u{202e}\\u{7}' }).click();
+  await page.getByRole('button', { name: 'Show the body' }).click();
+  await expect
+    .poll(() => page.getByRole('textbox', { name: 'Body' }).inputValue())
+    .toContain('</textarea><script>alert(1)</script>\\u{202e}');
+  expect(await page.locator('main img, main script').count()).toBe(0);
+  expect(await page.locator('main').innerText()).not.toMatch(/\p{Cf}/u);
+  expect(dialogs).toBe(0);
+  expect(errors).toEqual([]);
+});
+
+test('the attempts of a delivered event are folded into its row', async () => {
+  const statuses = [500, 500];
+  const fetch = async () => new Response(null, { status: statuses.shift() ?? 200 });
+  const sandbox = createSandbox({ clock: 'manual', endpoints: [{ fetch }] });
+  const server = await serveInspector(fromSandbox(sandbox), { port: 0 });
+  closing.push(server.close, sandbox.close);
+  sandbox.emit('transfer.settled');
+  await sandbox.settled();
+  const { page } = await open(`${server.url}&view=events`);
+  const rows = page.locator('.rows tbody tr');
+  await page.getByText('Accepted on attempt 3').waitFor();
+  expect(await rows.count()).toBe(1);
+  await page.getByRole('button', { name: /attempts of/ }).click();
+  await expect.poll(() => rows.count()).toBe(4);
+  await page.getByRole('img', { name: '1 events accepted and 0 not' }).waitFor();
+});

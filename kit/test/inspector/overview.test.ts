@@ -1,0 +1,107 @@
+import { memoryInbox } from 'stablehooks';
+import { exampleEvent } from 'stablehooks/testing';
+import { createInspector, fromInbox, fromSandbox, type InspectorSource } from 'stablehooks-kit/inspector';
+import { createSandbox } from 'stablehooks-kit/sandbox';
+import { expect, onTestFinished, test } from 'vitest';
+import type { OverviewReport } from '../../src/inspector/api.js';
+
+function inspect(source: InspectorSource) {
+  const inspector = createInspector({ source, authorize: () => true });
+  onTestFinished(() => inspector.close());
+  return async (): Promise<OverviewReport> =>
+    (await inspector.fetch(new Request('http://app.example/api/overview?fresh=1'))).json();
+}
+
+test('the verdict names what is unhealthy, and those checks come first', async () => {
+  const inbox = memoryInbox();
+  const overview = inspect(fromInbox(inbox, { name: 'app' }));
+  expect(await overview()).toMatchObject({
+    tone: 'doubtful',
+    verdict: expect.stringContaining('no poll has proven anything'),
+  });
+  for (const id of ['evt_1', 'evt_2']) {
+    const claim = await inbox.claim(exampleEvent('transfer.settled', { id }), {
+      leaseMs: 1_000,
+      origin: 'push',
+    });
+    if (claim.state === 'claimed') await inbox.fail(claim.lease, { error: 'closed', retryAfterMs: null });
+  }
+  await inbox.acquirePoll({ holder: 'test', leaseMs: 60_000 });
+  await inbox.savePoll(
+    { since: 1, watermark: 2, limit: 50, oldest: null, gaps: [] },
+    { holder: 'test', leaseMs: 0 },
+  );
+  const { tone, verdict, checks, states } = await overview();
+  expect([tone, verdict]).toEqual(['bad', 'Needs you: the list is not proven, 2 dead events.']);
+  expect(checks.filter((check) => check.tone === 'bad').map(({ name }) => name)).toEqual([
+    'coverage',
+    'dead',
+  ]);
+  expect(checks.slice(0, 2).map(({ name }) => name)).toEqual(['coverage', 'dead']);
+  expect(states[0]).toMatchObject({ state: 'dead', count: 2 });
+});
+
+test('all is well until the last proof, and what was not shown is not marked as good', async () => {
+  const inbox = memoryInbox();
+  const overview = inspect(fromInbox(inbox, { name: 'app' }));
+  const marks = async () =>
+    Object.fromEntries((await overview()).checks.map(({ name, tone }) => [name, tone]));
+  expect(await marks()).toMatchObject({ coverage: 'doubtful', push: 'neutral', pull: 'neutral' });
+  await inbox.importDone(['evt_1']);
+  const claim = await inbox.claim(exampleEvent('transfer.settled', { id: 'evt_2' }), {
+    leaseMs: 60_000,
+    origin: 'pull',
+  });
+  if (claim.state === 'claimed') await inbox.complete(claim.lease);
+  const watermark = Date.now();
+  await inbox.acquirePoll({ holder: 'test', leaseMs: 60_000 });
+  await inbox.savePoll(
+    { since: 1, watermark, limit: 50, oldest: null, gaps: [] },
+    { holder: 'test', leaseMs: 0 },
+  );
+  expect(await overview()).toMatchObject({
+    tone: 'good',
+    verdict: expect.stringContaining(`nothing is missing until ${new Date(watermark).toISOString()}.`),
+  });
+  expect(await marks()).toMatchObject({ coverage: 'good', push: 'doubtful', pull: 'good' });
+});
+
+test('with more open events than are read for damage, the verdict says what was not looked for', async () => {
+  const inbox = memoryInbox({ capacity: 200_000 });
+  const page = Array.from({ length: 100_001 }, (_, index) =>
+    exampleEvent('transfer.settled', { id: `evt_${index}` }),
+  );
+  await inbox.record(page, { dueInMs: 3_600_000, origin: 'push' });
+  await inbox.acquirePoll({ holder: 'test', leaseMs: 60_000 });
+  await inbox.savePoll(
+    { since: 1, watermark: Date.now(), limit: 50, oldest: null, gaps: [] },
+    { holder: 'test', leaseMs: 0 },
+  );
+  const { tone, verdict, checks } = await inspect(fromInbox(inbox, { name: 'app' }))();
+  expect([tone, verdict]).toEqual([
+    'doubtful',
+    expect.stringContaining('Damaged events were not looked for.'),
+  ]);
+  expect(checks.filter((check) => check.tone === 'doubtful').map(({ name }) => name)).toEqual(['damaged']);
+});
+
+test('without an inbox, the verdict is about deliveries, and injected faults are named', async () => {
+  const statuses = [200, 500];
+  const fetch = async () => new Response(null, { status: statuses.shift() ?? 200 });
+  const sandbox = createSandbox({ clock: 'manual', maxAttempts: 1, endpoints: [{ fetch }] });
+  onTestFinished(() => sandbox.close());
+  const overview = inspect(fromSandbox(sandbox));
+  expect(await overview()).toMatchObject({ tone: 'neutral', verdict: expect.stringContaining('No event') });
+  sandbox.emit('transfer.settled');
+  await sandbox.settled();
+  expect(await overview()).toMatchObject({ tone: 'good' });
+  sandbox.emit('transfer.settled');
+  await sandbox.settled();
+  sandbox.faults.set({ drop: 0.5 });
+  const { tone, verdict, checks } = await overview();
+  expect([tone, verdict]).toEqual(['bad', 'Needs you: 1 of 2 events not accepted by the endpoint.']);
+  expect(checks.slice(0, 2)).toMatchObject([
+    { name: 'failed', tone: 'bad', count: 1 },
+    { name: 'faults', tone: 'doubtful', message: expect.stringContaining('drop') },
+  ]);
+});

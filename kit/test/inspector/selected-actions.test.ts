@@ -1,0 +1,174 @@
+/** Requeue, run and discard what a filter selects, as a page requests them. */
+import { memoryInbox, type UnknownEvent } from 'stablehooks';
+import { exampleEvent } from 'stablehooks/testing';
+import {
+  type ActionName,
+  createInspector,
+  fromInbox,
+  type InboxSourceOptions,
+} from 'stablehooks-kit/inspector';
+import { expect, onTestFinished, test, vi } from 'vitest';
+
+const ACTIONS = ['requeue', 'run', 'discard'] as const satisfies readonly ActionName[];
+
+/** An inbox with dead events, and one that is done. */
+async function startPage(
+  dead: readonly UnknownEvent[],
+  run: InboxSourceOptions['run'] = async () => 'handled',
+) {
+  const inbox = memoryInbox();
+  await inbox.ignore([exampleEvent('accept.confirmed', { id: 'evt_done' })], { origin: 'push' });
+  for (const event of dead) {
+    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+    if (claim.state === 'claimed') await inbox.fail(claim.lease, { error: 'closed', retryAfterMs: null });
+  }
+  const inspector = createInspector({
+    source: fromInbox(inbox, { name: 'app', run }),
+    actions: ACTIONS,
+    authorize: () => true,
+  });
+  onTestFinished(() => inspector.close());
+  const url = 'http://app.example/api';
+  const session = await inspector.fetch(new Request(`${url}/session`));
+  const [cookie = ''] = session.headers.get('set-cookie')?.split(';') ?? [];
+  const { actionToken } = await session.json();
+  const headers = { cookie, 'x-inspector-token': actionToken, 'content-type': 'application/json' };
+  return {
+    inbox,
+    get: async (path: string) => (await inspector.fetch(new Request(`${url}/${path}`))).json(),
+    async act(name: (typeof ACTIONS)[number], input: object) {
+      const request = { method: 'POST', headers, body: JSON.stringify(input) };
+      const answer = await inspector.fetch(new Request(`${url}/actions/${name}`, request));
+      return { status: answer.status, ...(await answer.json()) };
+    },
+  };
+}
+
+const events = (count: number, type = 'transfer.settled' as const, prefix = 'evt') =>
+  Array.from({ length: count }, (_, index) => exampleEvent(type, { id: `${prefix}_${index}` }));
+
+test('a dry run counts and names events, and changes nothing', async () => {
+  const { act, inbox } = await startPage(events(7));
+  for (const name of ACTIONS) {
+    expect(await act(name, { filter: {}, dryRun: true, by: 'Ada', reason: 'test' })).toMatchObject(
+      name === 'discard'
+        ? { status: 409 }
+        : { matched: 8, eligible: 7, changed: 0, sample: ['evt_0', 'evt_1', 'evt_2', 'evt_3', 'evt_4'] },
+    );
+  }
+  expect((await inbox.count()).find(({ state }) => state === 'dead')).toMatchObject({ count: 7 });
+});
+
+test('requeue changes the events of the filter and no others', async () => {
+  const others = [exampleEvent('redeem.failed', { id: 'evt_other' })];
+  const { act, inbox } = await startPage([...events(3), ...others]);
+  const filter = { state: 'dead', type: 'transfer.settled', error: 'clos', until: Date.now() + 1_000 };
+  expect(await act('requeue', { filter })).toMatchObject({ matched: 3, changed: 3 });
+  expect(await inbox.find('evt_0')).toMatchObject({ state: 'received', attempts: 0 });
+  expect(await inbox.find('evt_other')).toMatchObject({ state: 'dead' });
+  expect(await act('requeue', { filter: { ids: ['evt_done'] } })).toMatchObject({
+    matched: 1,
+    eligible: 0,
+    changed: 0,
+  });
+  expect(await act('requeue', { filter: { misspelt: 1 } })).toMatchObject({ status: 400 });
+});
+
+test('discard keeps who ended the events and why', async () => {
+  const { act, inbox } = await startPage(events(2));
+  const result = await act('discard', { filter: { state: 'dead' }, by: 'Ada', reason: 'Paid by hand.' });
+  expect(result).toMatchObject({ changed: 2 });
+  expect(await inbox.find('evt_1')).toMatchObject({
+    state: 'done',
+    history: [{ result: 'dead' }, { result: 'discarded', by: 'Ada', reason: 'Paid by hand.' }],
+  });
+  expect(await act('discard', { filter: { state: 'dead' } })).toMatchObject({ status: 400 });
+});
+
+test('events are run one after the other, and the answer counts their outcomes', async () => {
+  const ran: string[] = [];
+  const { act } = await startPage(events(3), async ({ id }) => {
+    ran.push(id);
+    return id === 'evt_1' ? 'failed' : 'handled';
+  });
+  expect(await act('run', { filter: { state: 'dead' } })).toMatchObject({
+    changed: 3,
+    outcomes: { handled: 2, failed: 1 },
+  });
+  expect(ran).toEqual(['evt_0', 'evt_1', 'evt_2']);
+});
+
+test('a dead event that fails again stays dead, with its first cause', async () => {
+  const fail = async (event: UnknownEvent): Promise<string> => {
+    const claim = await page.inbox.claim(event, { leaseMs: 60_000, origin: 'redrive' });
+    if (claim.state === 'claimed')
+      await page.inbox.fail(claim.lease, { error: 'ERR_HANDLER_FAILED: no ledger', retryAfterMs: 1_000 });
+    return 'failed';
+  };
+  const page = await startPage(events(1), fail);
+  for (let time = 0; time < 2; time += 1) {
+    expect(await page.act('run', { filter: { state: 'dead' } })).toMatchObject({ outcomes: { failed: 1 } });
+    expect(await page.inbox.find('evt_0')).toMatchObject({
+      state: 'dead',
+      lastError: 'closed; inbox run: ERR_HANDLER_FAILED: no ledger',
+    });
+  }
+});
+
+test('a failed event that fails again keeps the retry time of the app', async () => {
+  const [event] = events(1);
+  if (event === undefined) throw new Error('There is no event.');
+  const run = async () => {
+    const claim = await page.inbox.claim(event, { leaseMs: 60_000, origin: 'redrive' });
+    if (claim.state === 'claimed')
+      await page.inbox.fail(claim.lease, { error: 'again', retryAfterMs: 60_000 });
+    return 'failed';
+  };
+  const page = await startPage([], run);
+  const claim = await page.inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+  if (claim.state === 'claimed') await page.inbox.fail(claim.lease, { error: 'once', retryAfterMs: 1_000 });
+  await page.act('run', { filter: { state: 'failed' } });
+  expect(await page.inbox.find('evt_0')).toMatchObject({ state: 'failed', lastError: 'again' });
+});
+
+test('an event whose lease holds is not run, and one whose lease has lapsed is', async () => {
+  const { act, inbox } = await startPage([]);
+  await inbox.claim(exampleEvent('transfer.settled', { id: 'evt_held' }), {
+    leaseMs: 60_000,
+    origin: 'push',
+  });
+  await inbox.claim(exampleEvent('transfer.settled', { id: 'evt_lapsed' }), { leaseMs: 1, origin: 'push' });
+  const run = async (id: string) => (await act('run', { filter: { ids: [id] } })).outcomes;
+  await expect.poll(() => run('evt_lapsed')).toEqual({ handled: 1 });
+  expect(await run('evt_held')).toEqual({});
+});
+
+test('the error of a run is only in the log', async () => {
+  using log = vi.spyOn(console, 'error').mockImplementation(() => undefined);
+  const { act, inbox } = await startPage(events(1), async () => {
+    throw new Error('no connection to postgres://app:hunter2@db');
+  });
+  const result = await act('run', { filter: { ids: ['evt_0'] } });
+  expect(result).toMatchObject({ outcomes: { error: 1 } });
+  expect(JSON.stringify(result)).not.toContain('hunter2');
+  expect(await inbox.find('evt_0')).toMatchObject({
+    state: 'dead',
+    lastError: 'closed; inbox run: it threw an error, which is in the log of the page',
+  });
+  expect(log).toHaveBeenCalledTimes(1);
+});
+
+test('a part of an id and a text of a body select events in the list and for actions', async () => {
+  const marked = exampleEvent('transfer.settled', { id: 'evt_marked', payload: { note: 'Grüße' } });
+  const { act, get } = await startPage([...events(3), marked]);
+  const rows = async (query: string) => {
+    const page = await get(`events?${query}`);
+    return [page.rows.map(({ id }: { readonly id: string }) => id), page.searched];
+  };
+  expect(await rows('id=evt_1')).toEqual([['evt_1'], null]);
+  expect(await rows('id=MARK')).toEqual([['evt_marked'], 5]);
+  expect(await rows(`text=${encodeURIComponent('GRÜSS')}`)).toEqual([[], 5]);
+  expect(await rows(`text=${encodeURIComponent('GRÜßE')}`)).toEqual([['evt_marked'], 5]);
+  expect(await get('events/counts?text=x')).toMatchObject({ states: null });
+  expect(await act('requeue', { filter: { text: 'grüße' } })).toMatchObject({ matched: 1, changed: 1 });
+});

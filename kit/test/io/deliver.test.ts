@@ -1,0 +1,101 @@
+import { expect, test } from 'vitest';
+import { describeAnswer, type EndpointAnswer } from '../../src/io/answer.js';
+import { deliver } from '../../src/io/deliver.js';
+import { percentile, summarise } from '../../src/io/delivery-rows.js';
+import { hasTakenEffect, toLastError } from '../../src/io/without-handler.js';
+import { findClosedUrl, serve } from '../http-server.js';
+
+test('a delivery with an invalid header is unreachable, and leaves no timer behind', async () => {
+  const body = new Uint8Array();
+  const { answer } = await deliver('http://127.0.0.1:9/', {
+    headers: { 'bad header': '' },
+    body,
+    timeoutMs: 60_000,
+  });
+  expect(answer).toMatchObject({ kind: 'unreachable', reason: 'ERR_INVALID_HTTP_TOKEN' });
+});
+
+test('the body of a reply is not part of the answer, because commands keep thousands of answers', async () => {
+  await using server = await serve((_, response) => void response.end('{"outcome":"handled"}'));
+  const { answer, reply: received } = await deliver(server.url, {
+    headers: {},
+    body: new Uint8Array(),
+    timeoutMs: 60_000,
+  });
+  expect(answer).toEqual({
+    kind: 'reply',
+    status: 200,
+    outcome: 'handled',
+    code: undefined,
+    elapsedMs: expect.any(Number),
+  });
+  expect(received?.body.toString()).toBe('{"outcome":"handled"}');
+});
+
+const reply = (status: number, outcome?: string, elapsedMs = 1): EndpointAnswer => ({
+  kind: 'reply',
+  status,
+  outcome,
+  code: undefined,
+  elapsedMs,
+});
+
+test('a duplicate shows an effect unless the endpoint answered ignored before', () => {
+  const [duplicate, ignored] = [reply(200, 'duplicate'), reply(200, 'ignored')];
+  for (const before of [null, toLastError(reply(500), null), toLastError(reply(200, 'parked'), null)])
+    expect(hasTakenEffect(duplicate, before)).toBe(true);
+  for (const before of [toLastError(ignored, null), toLastError(reply(500), toLastError(ignored, null))])
+    expect(hasTakenEffect(duplicate, before)).toBe(false);
+});
+
+test('a percentile is a value that at least this share of the values does not exceed', () => {
+  for (let count = 1; count <= 250; count++) {
+    const values = Array.from({ length: count }, (_, index) => count - index);
+    for (const share of [0.5, 0.99]) {
+      const value = percentile(values, share);
+      expect(values.filter((each) => each <= value).length).toBeGreaterThanOrEqual(share * count);
+      expect(values.filter((each) => each < value).length).toBeLessThan(share * count);
+    }
+  }
+});
+
+test('the summary of fewer than 100 deliveries has the slowest reply within its 99 %', () => {
+  const rows = [...Array.from({ length: 99 }, () => reply(200, 'handled', 2)), reply(200, 'handled', 900)];
+  expect(
+    summarise(
+      rows.map((answer) => ({ answer })),
+      100,
+    ),
+  ).toBe('100 of 100 sent: 100 × 200 handled; median 2 ms, 99 % within 2 ms');
+  expect(
+    summarise(
+      rows.slice(50).map((answer) => ({ answer })),
+      50,
+    ),
+  ).toContain('99 % within 900 ms');
+});
+
+test('the summary counts a timeout, and not its time as that of a reply', () => {
+  const answers = [reply(200, 'handled', 5), { kind: 'silence', elapsedMs: 10_000 } as const];
+  expect(
+    summarise(
+      answers.map((answer) => ({ answer })),
+      2,
+    ),
+  ).toBe('2 of 2 sent: 1 × 200 handled, 1 × no answer; replies: median 5 ms, 99 % within 5 ms');
+});
+
+test('a timeout, a cut connection and a refused one are told apart', async () => {
+  await using slow = await serve(() => undefined);
+  await using cutting = await serve((request) => void request.socket.destroy());
+  const options = { headers: {}, body: new Uint8Array(), timeoutMs: 60_000 };
+  const said = async (url: string, timeoutMs = 60_000) =>
+    describeAnswer((await deliver(url, { ...options, timeoutMs })).answer);
+  expect(await said(slow.url, 50)).toMatch(/^no answer in \d+ ms$/);
+  expect(await said(cutting.url)).toBe('the connection was cut (ECONNRESET)');
+  expect(await said(await findClosedUrl())).toBe('nothing listens there (ECONNREFUSED)');
+  expect(describeAnswer({ kind: 'silence', elapsedMs: 10_004 })).toBe('no answer in 10 s');
+  expect(describeAnswer({ kind: 'unreachable', reason: 'DEPTH_ZERO_SELF_SIGNED_CERT', elapsedMs: 1 })).toBe(
+    'its certificate is not trusted (DEPTH_ZERO_SELF_SIGNED_CERT)',
+  );
+});

@@ -1,0 +1,72 @@
+/** Checks the built site: every link leads to a file and an anchor, and every export has its place in the reference. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import ts from 'typescript';
+import { entries, root } from './entries.js';
+import { slugOf } from './slug.js';
+
+const dist = join(root, 'site/.vitepress/dist');
+const base = process.env['SITE_BASE'] ?? '/';
+
+const files = new Set(
+  readdirSync(dist, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(dist, join(entry.parentPath, entry.name))),
+);
+const pages = new Map(
+  [...files]
+    .filter((path) => path.endsWith('.html'))
+    .map((path) => {
+      const html = readFileSync(join(dist, path), 'utf8');
+      return [path, { html, ids: new Set(matches(html, / id="([^"]+)"/g)) }] as const;
+    }),
+);
+
+function matches(text: string, pattern: RegExp): readonly string[] {
+  return [...text.matchAll(pattern)].map(([, match = '']) => match);
+}
+
+/** The file that a path of the site is served from, as static hosts do it. */
+function fileOf(pathname: string): string | undefined {
+  const path = decodeURIComponent(pathname.slice(base.length));
+  return [path, `${path}.html`, join(path, 'index.html')].find((candidate) => files.has(candidate));
+}
+
+function deadLinksOf(path: string, html: string): readonly string[] {
+  return matches(html, /<a [^>]*?href="([^"]+)"/g).filter((link) => {
+    const { origin, pathname, hash } = new URL(link, `http://site${base}${path}`);
+    if (origin !== 'http://site') return false;
+    const file = fileOf(pathname);
+    const page = pages.get(file ?? '');
+    const anchor = decodeURIComponent(hash.slice(1));
+    return file === undefined || (page !== undefined && anchor !== '' && !page.ids.has(anchor));
+  });
+}
+
+/** The exports of a subpath that its page neither describes nor links to. */
+function missingOf(program: ts.Program, name: string, declarations: string): readonly string[] {
+  const checker = program.getTypeChecker();
+  const source = program.getSourceFile(declarations);
+  const module = source && checker.getSymbolAtLocation(source);
+  const page = pages.get(`api/${name}.html`);
+  if (module === undefined || page === undefined) return [`${name} has no page`];
+  return checker
+    .getExportsOfModule(module)
+    .map((symbol) => symbol.name)
+    .filter((symbol) => !page.ids.has(slugOf(symbol)))
+    .map((symbol) => `${name}: ${symbol}`);
+}
+
+const program = ts.createProgram(
+  entries.map(({ declarations }) => declarations),
+  { module: ts.ModuleKind.NodeNext, skipLibCheck: true },
+);
+const problems = [
+  ...[...pages].flatMap(([path, { html }]) =>
+    deadLinksOf(path, html).map((link) => `${path} links to ${link}, which does not exist`),
+  ),
+  ...entries.flatMap(({ name, declarations }) => missingOf(program, name, declarations)),
+];
+for (const problem of problems) console.error(problem);
+console.log(`${pages.size} pages, ${entries.length} subpaths, ${problems.length} problems`);
+process.exitCode = problems.length === 0 ? 0 : 1;

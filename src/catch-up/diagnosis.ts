@@ -1,0 +1,96 @@
+/** The sentences about the proof of a poll, or why it has none. docs/catch-up.md has a table of them. */
+import type { SurveyResult } from './coverage.js';
+import { type Advance, describeReason, toIso } from './gaps.js';
+
+/** The numbers that a diagnosis tells to change. */
+export interface DiagnosisSettings {
+  readonly lagMs: number;
+  readonly disorderMs: number;
+  readonly intervalMs: number;
+  readonly maxLimit: number;
+}
+
+interface Diagnosis {
+  readonly survey: SurveyResult;
+  readonly advance: Advance;
+  readonly settings: DiagnosisSettings;
+}
+
+/** Two or three sentences. Advice is one number, and the same while the situation is the same. */
+export function diagnose(diagnosis: Diagnosis): string {
+  const { survey, advance, settings } = diagnosis;
+  if (!survey.answered) {
+    return 'The list was not read, or what it showed was not recorded, so nothing is proven and the watermark stays.';
+  }
+  if (advance.reason === 'unconfirmed' && !advance.proven) return explainUnconfirmed(diagnosis);
+  if (!advance.proven) return explainGap(diagnosis);
+  const { since, watermark, gaps } = advance.state;
+  if (watermark === since) {
+    return `Nothing is proven yet: events are judged ${settings.lagMs} ms (lagMs) after they are created.`;
+  }
+  const open = gaps.filter(({ acknowledged }) => acknowledged === null).length;
+  const except = [countOf(open, 'open gap'), countOf(gaps.length - open, 'acknowledged gap')].filter(Boolean);
+  const from = since === null ? '' : ` from ${toIso(since)}`;
+  return `Every event created${from} up to ${toIso(watermark ?? survey.settledAt)} is in the inbox${except.length > 0 ? `, except in ${except.join(' and ')}` : ''}.`;
+}
+
+function countOf(count: number, name: string): string {
+  return count === 0 ? '' : `${count} ${name}${count === 1 ? '' : 's'}`;
+}
+
+function explainUnconfirmed({ survey, advance, settings: { maxLimit } }: Diagnosis): string {
+  const then = advance.unconfirmed ? 'The watermark waits for one.' : 'The next one closes the gap.';
+  const [whole] = survey.verdicts;
+  const listMax = whole !== undefined && whole.size >= whole.limit ? maxLimit * 10 : maxLimit;
+  return `The list can be complete or cut, because no larger answer was seen. ${then} If the service returns up to ${listMax} events, set listMax to ${listMax}.`;
+}
+
+/** The share of the present window that is planned with: the rate of events varies. */
+const PLANNED_SHARE = 0.7;
+
+/** A poll that comes so many intervals after the last one follows an outage. */
+const OUTAGE_INTERVALS = 3;
+
+function explainGap({ survey, advance: { reason }, settings }: Diagnosis): string {
+  const { lagMs, disorderMs, intervalMs, maxLimit } = settings;
+  const [whole] = survey.verdicts;
+  if (whole === undefined) return describeReason(reason);
+  const { size, limit, windowMs, disorderMs: measuredMs } = whole;
+  const isCutByUs = size >= limit && limit >= maxLimit;
+  if (reason === 'oldest-first' && !isCutByUs) {
+    return `The list shows its oldest ${size} events and lacks others, so it can never show new events beyond its first ${size}. Ask the service how to read the newest ones; until then rely on push.`;
+  }
+  if (reason === 'no-order' && measuredMs !== null && measuredMs > disorderMs && measuredMs < lagMs) {
+    return `The list lacks events, and its neighbours are more than disorderMs out of order. Set disorderMs to ${ceilStep(measuredMs * 1.5)}.`;
+  }
+  if (reason === 'oldest-first' || (reason === 'no-order' && isCutByUs)) {
+    return `The list has more events than maxLimit asks for. Set maxLimit to ${maxLimit * 10}.`;
+  }
+  if (reason !== 'not-reached' || windowMs === null) return describeReason(reason);
+
+  const elapsedMs = survey.settledAt - survey.watermark;
+  const plannedMs = windowMs * PLANNED_SHARE;
+  const neededMs = 2 * lagMs + disorderMs + intervalMs;
+  if (elapsedMs > OUTAGE_INTERVALS * intervalMs && plannedMs > neededMs) {
+    return 'The newest events of the list do not reach back to the last poll that proved something, as after an outage. Compare the books of the gap with reconcile, and acknowledge it when nothing is missing.';
+  }
+  const what = `The newest ${size} events of the list do not reach back far enough for lagMs and the time between two polls.`;
+  if (isCutByUs) {
+    return `${what} Set maxLimit to ${ceilStep(maxLimit * Math.max(2, neededMs / Math.max(1, plannedMs)))}.`;
+  }
+  const lowerMs = floorStep((plannedMs - intervalMs - disorderMs) / 2);
+  if (lowerMs >= 1_000 && lowerMs < lagMs) return `${what} Set lagMs to ${lowerMs}.`;
+  return `${what} Poll more often, or ask the service for more events per answer.`;
+}
+
+/** The largest of 1, 2, 5, 10, 20, 50, … that is not more: advice does not change with each poll. */
+function floorStep(value: number): number {
+  const unit = 10 ** Math.floor(Math.log10(Math.max(1, value)));
+  return unit * ([5, 2].find((step) => step * unit <= value) ?? 1);
+}
+
+/** The smallest of 1, 2, 5, 10, 20, 50, … that is not less. */
+function ceilStep(value: number): number {
+  const floor = floorStep(value);
+  return floor >= value ? floor : floorStep(floor * 2.5);
+}

@@ -1,0 +1,170 @@
+/** Reads the order of an answer, and confirms it with a second answer. Pure. */
+import { EVENT_TYPES } from '../core/events.js';
+import type { GapReason } from '../core/ports.js';
+import type { EventKey, ListAnswer, ListQuery } from './answer.js';
+
+/** The highest probability at which a result that can happen by chance counts as evidence. */
+const MAX_CHANCE = 1e-9;
+
+/** How many events must show how far back a list reaches: one or two can be late. */
+export const REACH_EVENTS = 3;
+
+/** One in so many events can be older than its place by more than the disorder. */
+const LATE_SHARE = 10;
+
+/** A list that is sorted by time, in either direction. */
+export interface Order {
+  /** The events in order, newest first, without those that are late. */
+  readonly events: readonly EventKey[];
+  /** When the oldest event was created, by {@link REACH_EVENTS} events. */
+  readonly tail: number;
+  /** By how much an event is newer than its place, at most, in ms. In a list in the order of listing, the lag looks the same. */
+  readonly sink: number;
+}
+
+/**
+ * The order of an answer; `null` if it shows none. Neighbours are in order within `disorderMs`, except a few late events,
+ * and the times are too many and too different for a shuffled list to look like this by chance: fifty equal times show no
+ * order.
+ */
+export function readOrder(answer: ListAnswer, disorderMs: number): Order | null {
+  const dated = datedEvents(answer);
+  for (const events of [dated, dated.toReversed()]) {
+    const kept = withoutLate(events, disorderMs);
+    const outliers = events.length - kept.length;
+    const times = kept.map(({ at }) => at).sort((a, b) => b - a);
+    const tail = times.at(-REACH_EVENTS);
+    if (tail === undefined || outliers * LATE_SHARE > events.length) continue;
+    // Every choice of the outliers is one more way for chance.
+    const maxChance = Math.log(MAX_CHANCE) - outliers * Math.log(events.length);
+    if (isMoreThanChance(times, { disorderMs, maxChance })) {
+      return { events: kept, tail, sink: measureSink(events) };
+    }
+  }
+  return null;
+}
+
+/** The events of an answer, without those whose date no clock shows. */
+function datedEvents({ events }: ListAnswer): readonly EventKey[] {
+  return [...events.values()].filter(({ at }) => Number.isFinite(at));
+}
+
+/**
+ * Leaves out late events: events older than a later event of a list that is newest first. They show nothing about other
+ * events. An event below its place stays, because it shows that further ones can be below the cut.
+ */
+function withoutLate(events: readonly EventKey[], disorderMs: number): readonly EventKey[] {
+  let newest = Number.NEGATIVE_INFINITY;
+  const notLate = events.toReversed().filter(({ at }) => {
+    newest = Math.max(newest, at);
+    return newest - at <= disorderMs;
+  });
+  return notLate.toReversed();
+}
+
+/** An event is below its place if it is newer than most of this many events before it: one of them can be late. */
+const SINK_NEIGHBOURS = 3;
+
+/** By how much an event is newer than most of those just before it, at most; of events that are newest first, in ms. */
+function measureSink(events: readonly EventKey[]): number {
+  return events.reduce((deepest, { at }, index) => {
+    const before = events.slice(Math.max(0, index - SINK_NEIGHBOURS), index).map((event) => event.at);
+    const [, second = Number.POSITIVE_INFINITY] = before.sort((a, b) => a - b);
+    return Math.max(deepest, at - second);
+  }, 0);
+}
+
+/**
+ * Whether events in random order are in this order with less than a probability, given as its logarithm. It is the
+ * product, event by event, of the share of places that it can have among those that are newer: events within the disorder
+ * can change places freely.
+ *
+ * @param times - newest first.
+ */
+function isMoreThanChance(
+  times: readonly number[],
+  { disorderMs, maxChance }: { readonly disorderMs: number; readonly maxChance: number },
+): boolean {
+  let chance = 0;
+  let first = 0;
+  for (const [index, at] of times.entries()) {
+    while ((times[first] ?? at) > at + disorderMs) first += 1;
+    chance += Math.log((index - first + 1) / (index + 1));
+    if (chance < maxChance) return true;
+  }
+  return false;
+}
+
+/** By how much events are out of order, in the better direction and without {@link LATE_SHARE}, in ms. */
+export function measureDisorder(answer: ListAnswer): number | null {
+  const dated = datedEvents(answer);
+  if (dated.length < REACH_EVENTS) return null;
+  const measure = (events: readonly EventKey[]) => {
+    let newest = Number.NEGATIVE_INFINITY;
+    const late = events.toReversed().map(({ at }) => {
+      newest = Math.max(newest, at);
+      return newest - at;
+    });
+    return late.sort((a, b) => a - b)[Math.ceil(late.length * (1 - 1 / LATE_SHARE)) - 1] ?? 0;
+  };
+  const newestFirst = measure(dated);
+  return newestFirst === 0 ? 0 : Math.min(newestFirst, measure(dated.toReversed()));
+}
+
+/** The limit of the query that confirms a window, as a share of the window's size. */
+export const PROBED_SHARE = 0.6;
+
+/** How many events must be in the probe: a server that cuts at random passes once in a million. */
+export const MIN_PROBED_EVENTS = 20;
+
+/**
+ * Checks that a smaller answer, requested after a larger one, contains the newest events of it; `null` if it does.
+ *
+ * A server can take any fifty events and then sort them, which looks like a window. A server that sorts before it cuts
+ * answers a smaller limit with the newer part.
+ */
+export function refutesWindow({
+  probe,
+  order,
+  limit,
+  disorderMs,
+}: {
+  readonly probe: ListAnswer;
+  readonly order: Order;
+  readonly limit: number;
+  readonly disorderMs: number;
+}): GapReason | null {
+  // A server that ignores the limit returns the same list again, which proves nothing.
+  if (probe.size > limit) return 'no-order';
+  const times = datedEvents(probe)
+    .map(({ at }) => at)
+    .sort((a, b) => a - b);
+  const hasAll = (events: readonly EventKey[]) =>
+    events.length >= MIN_PROBED_EVENTS && events.every(({ id }) => probe.events.has(id));
+
+  const from = (times[REACH_EVENTS - 1] ?? Number.POSITIVE_INFINITY) + disorderMs;
+  if (hasAll(order.events.filter(({ at }) => at > from))) return null;
+  const to = (times.at(-REACH_EVENTS) ?? Number.NEGATIVE_INFINITY) - disorderMs;
+  return hasAll(order.events.filter(({ at }) => at < to)) ? 'oldest-first' : 'no-order';
+}
+
+/** The highest probability that a server passes which cuts a shuffled list and then filters it. */
+const MAX_FILTER_CHANCE = 1e-6;
+
+/**
+ * The query that shows whether the list is filtered before it is cut: a type, with the number of its events in the answer
+ * as the limit. `null` if no type is scattered enough over the answer.
+ */
+export function chooseFilterProbe(whole: ListAnswer): ListQuery | null {
+  const events = datedEvents(whole);
+  const probes = EVENT_TYPES.map((type) => {
+    const limit = events.filter((event) => event.type === type).length;
+    const isAllAt = (part: readonly EventKey[]) => part.every((event) => event.type === type);
+    const tells = !isAllAt(events.slice(0, limit)) && !isAllAt(events.slice(-limit));
+    return { type, limit, chance: tells ? (limit / events.length) ** limit : 1 };
+  });
+  const [best] = probes.sort((a, b) => a.chance - b.chance);
+  return best !== undefined && best.chance < MAX_FILTER_CHANCE
+    ? { type: best.type, limit: best.limit }
+    : null;
+}

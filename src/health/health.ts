@@ -1,0 +1,271 @@
+/** One answer to "am I healthy?", from the inbox alone. */
+import { isWaiting, toIso } from '../catch-up/gaps.js';
+import { orUnavailable } from '../core/errors.js';
+import { boolean, integer, readOptions } from '../core/options.js';
+import type { InboxCount, InboxOperations, InboxRecord, InboxState, PollState } from '../core/ports.js';
+import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
+
+/** The part of an inbox that {@link health} reads. Every inbox of this package fits. */
+export type HealthInbox = Pick<InboxOperations, 'count' | 'list' | 'pollState'>;
+
+/** When something counts as unhealthy. Times are in ms. */
+export interface HealthLimits {
+  /** How long an event may be due, or its lease lapsed, while no process runs it. @default 300_000 */
+  readonly dueMs?: number | undefined;
+  /** How old the last proof of the list may be. @default 3_600_000 */
+  readonly provenMs?: number | undefined;
+  /** How many events may be dead. @default 0 */
+  readonly maxDead?: number | undefined;
+  /** Whether it is unhealthy that no poll has proven anything: no poller, or one before its first proof. @default false */
+  readonly requirePoll?: boolean | undefined;
+  /** The clock, for tests. @default the platform's */
+  readonly runtime?: RuntimeOptions | undefined;
+}
+
+/** One part of {@link Health}. Plain data. */
+export interface HealthCheck {
+  /**
+   * - `coverage`: whether the list proves that nothing is missing.
+   * - `gaps`: open gaps.
+   * - `due`, `leases`: events that no process runs.
+   * - `dead`, `damaged`: events that never run again by themselves.
+   * - `failed`, `parked`, `push`, `pull`: notes, always healthy.
+   */
+  readonly name:
+    | 'coverage'
+    | 'gaps'
+    | 'due'
+    | 'leases'
+    | 'dead'
+    | 'damaged'
+    | 'failed'
+    | 'parked'
+    | 'push'
+    | 'pull';
+  readonly healthy: boolean;
+  /** `false` where nothing has happened yet that could be judged: no poll, no event of this channel. */
+  readonly shown: boolean;
+  /** The finding, and what to do. It can contain the message of a handler's error; times are ISO. */
+  readonly message: string;
+  /** How many gaps or events it is about; `null` where there is nothing to count. */
+  readonly count: number | null;
+}
+
+/** The result of {@link health}. */
+export interface Health {
+  /** Whether every check is healthy. */
+  readonly healthy: boolean;
+  readonly checks: readonly HealthCheck[];
+}
+
+/** So many events are read to find the last pushed and the last pulled one. */
+const NEWEST = 100;
+
+/**
+ * Judges an inbox: whether everything that is due runs, and whether the list proves that nothing is missing. Counts in the
+ * inbox, whatever its size, and changes nothing.
+ *
+ * @throws {StablehooksError} `ERR_INBOX_FAILED`.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when a limit is unknown or makes no sense.
+ *
+ * @example
+ * ```ts
+ * const { healthy, checks } = await health(inbox);
+ * for (const { message } of checks.filter((check) => !check.healthy)) console.error(message);
+ * ```
+ */
+export async function health(inbox: HealthInbox, limits: HealthLimits = {}): Promise<Health> {
+  const { runtime, ...settings } = readLimits('health', limits);
+  const now = toRuntime(runtime).now();
+  // At the limit itself an event is overdue, and the end of a filter is not included.
+  const dueUntil = Math.max(0, Math.floor(now - settings.dueMs) + 1);
+  const facts = await orUnavailable('ERR_INBOX_FAILED', () => readFacts(inbox, dueUntil));
+  const checks = [
+    checkCoverage(facts, { ...settings, now }),
+    checkGaps(facts.state),
+    checkDue(facts),
+    checkLeases(facts),
+    checkDead(facts, settings),
+    checkDamaged(facts),
+    noteFailed(facts),
+    noteParked(facts),
+    noteLast('push', facts.newest),
+    noteLast('pull', facts.newest),
+  ];
+  return { healthy: checks.every(({ healthy }) => healthy), checks };
+}
+
+/** @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the limit. */
+export function readLimits(where: string, limits: HealthLimits) {
+  return readOptions(where, limits, {
+    dueMs: integer({ default: 300_000, min: 0 }),
+    provenMs: integer({ default: 3_600_000, min: 0 }),
+    maxDead: integer({ default: 0, min: 0 }),
+    requirePoll: boolean(false),
+    runtime: RUNTIME,
+  });
+}
+
+/** The facts that the checks judge. */
+interface Facts {
+  readonly state: PollState;
+  readonly counts: readonly InboxCount[];
+  /** Events that no process runs in time, by state. */
+  readonly overdue: Readonly<Record<'received' | 'failed' | 'leased', Counted>>;
+  readonly damaged: number;
+  readonly firstDamaged: InboxRecord | undefined;
+  readonly lastFailed: InboxRecord | undefined;
+  readonly lastDead: InboxRecord | undefined;
+  /** The last received events, the newest first. */
+  readonly newest: readonly InboxRecord[];
+}
+
+/** How many events, and since when the oldest has been in its state. */
+type Counted = Pick<InboxCount, 'count' | 'oldest'>;
+
+async function readFacts(inbox: HealthInbox, dueUntil: number): Promise<Facts> {
+  // One after the other: a health check must not take several connections of a pool.
+  const overdue = async (state: InboxState) => countIn(await inbox.count({ state, dueUntil }), state);
+  const damaged = (await inbox.count({ damaged: true })).reduce((sum, { count }) => sum + count, 0);
+  // Finding a damaged event reads the text of every event that is not done, so it is not looked for in vain.
+  const [firstDamaged] = damaged === 0 ? [] : await inbox.list({ damaged: true, limit: 1 });
+  const [lastFailed] = await inbox.list({ state: 'failed', limit: 1, order: 'newest' });
+  const [lastDead] = await inbox.list({ state: 'dead', limit: 1, order: 'newest' });
+  return {
+    state: await inbox.pollState(),
+    counts: await inbox.count(),
+    overdue: {
+      received: await overdue('received'),
+      failed: await overdue('failed'),
+      leased: await overdue('leased'),
+    },
+    damaged,
+    firstDamaged,
+    lastFailed,
+    lastDead,
+    newest: await inbox.list({ limit: NEWEST, order: 'newest' }),
+  };
+}
+
+function checkCoverage(
+  { state, newest }: Facts,
+  {
+    now,
+    provenMs,
+    requirePoll,
+  }: { readonly now: number; readonly provenMs: number; readonly requirePoll: boolean },
+): HealthCheck {
+  const { since, watermark, unconfirmed } = state;
+  const last = newest[0]?.receivedAt;
+  const quiet = last === undefined ? 'No event was received yet' : `Quiet since ${toIso(last)}`;
+  const check = (healthy: boolean, message: string, shown = true): HealthCheck => ({
+    ...{ name: 'coverage', healthy, shown, message, count: null },
+  });
+  if (watermark === null || watermark === since) {
+    const fix =
+      'Start a poller (createPoller) with this inbox, and wait until it has been running for lagMs.';
+    return check(!requirePoll, `Not shown: no poll has proven yet that push loses nothing. ${fix}`, false);
+  }
+  const shownUntil = isWaiting(state) ? Math.max(watermark, unconfirmed?.until ?? watermark) : watermark;
+  if (now - shownUntil > provenMs) {
+    const silent = last === undefined ? 'No event was received yet' : `Silent since ${toIso(last)}`;
+    const fix =
+      'Check that the poller runs, that the list answers, and the clocks; the report of a poll says which.';
+    return check(false, `${silent}; not proven since ${toIso(shownUntil)}. ${fix}`);
+  }
+  if (isWaiting(state)) {
+    const note = 'The polls since then wait for a larger answer of the list; listMax can end that.';
+    return check(true, `${quiet}, proven until ${toIso(watermark)}. ${note}`);
+  }
+  return check(true, `${quiet}, proven until ${toIso(watermark)}.`);
+}
+
+function checkGaps({ gaps }: PollState): HealthCheck {
+  const open = gaps.filter(({ acknowledged }) => acknowledged === null);
+  const first = Math.min(...open.map(({ from }) => from));
+  return toCheck('gaps', open.length, {
+    none: 'No gap is open.',
+    some: `${open.length} open gap${open.length === 1 ? '' : 's'}, the first from ${toIso(first)}: events can be missing. \`stablehooks gaps list\` shows what to do.`,
+  });
+}
+
+function checkDue({ overdue: { received, failed } }: Facts): HealthCheck {
+  const count = received.count + failed.count;
+  const oldest = Math.min(received.oldest ?? Infinity, failed.oldest ?? Infinity);
+  return toCheck('due', count, {
+    none: 'No event is due for long.',
+    some: `${countOf(count)} due and not run, the oldest stored at ${toIso(oldest)}. Call receiver.start() in a process that has the handlers, or start more processes.`,
+  });
+}
+
+function checkLeases({ overdue: { leased } }: Facts): HealthCheck {
+  return toCheck('leases', leased.count, {
+    none: 'No lease has lapsed for long.',
+    some: `${countOf(leased.count)} whose lease has lapsed, the oldest claimed at ${toIso(leased.oldest ?? 0)}: a process ended while the handler ran, and none took over. Call receiver.start() in a running process.`,
+  });
+}
+
+function checkDead({ counts, lastDead }: Facts, { maxDead }: { readonly maxDead: number }): HealthCheck {
+  const { count, oldest } = countIn(counts, 'dead');
+  const check = toCheck('dead', count, {
+    none: 'No event is dead.',
+    some: `${countOf(count)} dead, the first since ${toIso(oldest ?? 0)}. The newest: ${lastDead?.lastError ?? 'no error is known'}. Fix the cause, then run \`stablehooks inbox requeue --state dead\`.`,
+  });
+  return { ...check, healthy: count <= maxDead };
+}
+
+function checkDamaged({ damaged, firstDamaged }: Facts): HealthCheck {
+  return toCheck('damaged', damaged, {
+    none: 'No stored event is damaged.',
+    some: `${countOf(damaged)} whose stored text cannot be read, such as ${firstDamaged?.id}. Restore it from a backup, or have the service deliver it again.`,
+  });
+}
+
+function noteFailed({ counts, lastFailed }: Facts): HealthCheck {
+  const { count } = countIn(counts, 'failed');
+  const check = toCheck('failed', count, {
+    none: 'No event waits for another attempt after a failure.',
+    some: `${countOf(count)} failed and run again at their retry time. The newest: ${lastFailed?.lastError ?? 'no error is known'}.`,
+  });
+  return { ...check, healthy: true };
+}
+
+function noteParked({ counts }: Facts): HealthCheck {
+  const { count, oldest } = countIn(counts, 'parked');
+  const check = toCheck('parked', count, {
+    none: 'No event has an unknown type.',
+    some: `${countOf(count)} of unknown types, the first since ${toIso(oldest ?? 0)}. Upgrade stablehooks, and add their handlers.`,
+  });
+  return { ...check, healthy: true };
+}
+
+/** When the last event came by push, or was found in the list only. */
+function noteLast(origin: 'push' | 'pull', newest: readonly InboxRecord[]): HealthCheck {
+  const last = newest.find((record) => record.origin === origin);
+  const words = { push: 'pushed', pull: 'recovered by a poll' }[origin];
+  const toMessage = () => {
+    if (newest.length === 0) return 'No event was received yet.';
+    if (last !== undefined) return `The last new event that was ${words}: ${toIso(last.receivedAt)}.`;
+    const fix =
+      origin === 'push' ? ' Check the URL at the service, and the log for deliveries that were refused.' : '';
+    return `None of the last ${countOf(newest.length)} was ${words}.${fix}`;
+  };
+  return { name: origin, healthy: true, shown: last !== undefined, message: toMessage(), count: null };
+}
+
+/** A check that is healthy if there is none of something. */
+function toCheck(
+  name: HealthCheck['name'],
+  count: number,
+  { none, some }: { readonly none: string; readonly some: string },
+): HealthCheck {
+  return { name, healthy: count === 0, shown: true, message: count === 0 ? none : some, count };
+}
+
+function countOf(count: number): string {
+  return `${count} event${count === 1 ? '' : 's'}`;
+}
+
+function countIn(counts: readonly InboxCount[], state: InboxState): Counted {
+  return counts.find((each) => each.state === state) ?? { count: 0, oldest: null };
+}

@@ -1,0 +1,54 @@
+import { StablehooksError } from '../core/errors.js';
+import { orTimeout, toRuntime } from '../core/runtime.js';
+import { type HealthInbox, type HealthLimits, health, readLimits } from './health.js';
+
+/** Two route handlers for `Request` and `Response`. Their answers contain no message, id or time. */
+export interface HealthRoutes {
+  /** For monitoring, such as `/healthz`: 200 if every check is healthy, 503 otherwise, with the names of the checks. */
+  readonly health: () => Promise<Response>;
+  /** For a platform that routes requests, such as `/readyz`: 200 if the inbox can be read, 503 otherwise. */
+  readonly ready: () => Promise<Response>;
+}
+
+/** How long the inbox may take to answer, in ms. */
+const TIMEOUT_MS = 5_000;
+
+/**
+ * Creates the handlers. Do not restart a process because `health` answers 503: a restart heals neither a dead event nor a
+ * gap.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when a limit is unknown or makes no sense.
+ *
+ * @example
+ * ```ts
+ * const { health, ready } = toHealthRoutes(inbox);
+ * app.get('/healthz', (c) => health());
+ * ```
+ */
+export function toHealthRoutes(inbox: HealthInbox, limits: HealthLimits = {}): HealthRoutes {
+  const settings = readLimits('toHealthRoutes', limits);
+  const runtime = toRuntime(settings.runtime);
+  async function answer(ask: () => Promise<{ readonly healthy: boolean }>): Promise<Response> {
+    const toError = () => new StablehooksError('ERR_INBOX_FAILED', 'The inbox did not answer in time.');
+    let body: { readonly healthy: boolean; readonly code?: string };
+    try {
+      body = await orTimeout(ask(), { runtime, ms: TIMEOUT_MS, toError });
+    } catch (error) {
+      body = { healthy: false, code: error instanceof StablehooksError ? error.code : 'ERR_INBOX_FAILED' };
+    }
+    const headers = { 'cache-control': 'no-store' };
+    return Response.json(body, { status: body.healthy ? 200 : 503, headers });
+  }
+  return {
+    health: () =>
+      answer(async () => {
+        const { healthy, checks } = await health(inbox, settings);
+        return { healthy, checks: checks.map((check) => ({ name: check.name, healthy: check.healthy })) };
+      }),
+    ready: () =>
+      answer(async () => {
+        await inbox.pollState();
+        return { healthy: true };
+      }),
+  };
+}

@@ -1,0 +1,165 @@
+/** The inbox over the steps of a durable store: what every store would do in the same way is done here. */
+import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
+import type { Claim, Inbox, InboxOperations, Lease, Origin, RecordResult } from '../core/ports.js';
+import type { Runtime } from '../core/runtime.js';
+import { createOperations, type OperationSteps } from './operations.js';
+import { type DueRow, type PollRow, toPollState, toSteps, toStorable, toStored } from './rows.js';
+
+/** An event as it is stored. */
+export interface NewEvent {
+  readonly id: string;
+  readonly type: string;
+  readonly json: string;
+  readonly key: string | null;
+  /** When an event with a key was created, in epoch ms: events that wait for a key run in this order. */
+  readonly createdMs: number | null;
+}
+
+export interface ClaimStep extends NewEvent {
+  readonly token: string;
+  readonly leaseMs: number;
+  readonly origin: Origin;
+  readonly early: boolean;
+  readonly traceparent: string | null;
+}
+
+/** The result of a claim. Drivers can read numbers as text, and NULL as `undefined`. */
+export interface ClaimRow {
+  readonly result: Claim['state'];
+  readonly attempts: number | string | null;
+  /** How long until the event can be claimed, in ms, if that is known. */
+  readonly wait: number | string | null;
+  /** The trace context that is stored with the event. */
+  readonly traceparent: string | null;
+}
+
+/** How an attempt ends. */
+export interface AttemptEnd {
+  /** The state of the event after it; `later` makes it received, or dead if it is older than `maxAgeMs`. */
+  readonly result: 'done' | 'failed' | 'dead' | 'later';
+  /** `null` unless the event runs again. */
+  readonly retryAfterMs: number | null;
+  readonly error: string | null;
+  /** `null` unless `result` is `later`. */
+  readonly maxAgeMs: number | null;
+}
+
+/** The end of an attempt that succeeded. */
+export const DONE: AttemptEnd = { result: 'done', retryAfterMs: null, error: null, maxAgeMs: null };
+
+/** A page of different events, of which the new ones are stored in one state. */
+export interface PageStep {
+  readonly events: readonly NewEvent[];
+  readonly state: 'received' | 'parked' | 'done';
+  /** `null` unless they are received. */
+  readonly dueInMs: number | null;
+  readonly origin: Origin;
+  readonly traceparent: string | null;
+}
+
+/** The state in which a store already had a recorded event, or `new`. */
+export interface RecordRow {
+  readonly id: string;
+  readonly result: RecordResult;
+}
+
+/** The steps of a store. Each is atomic. */
+export interface StoreSteps<Tx> extends OperationSteps, Pick<Inbox<Tx>, 'transaction' | 'durable'> {
+  claim(step: ClaimStep): Promise<ClaimRow>;
+  /** Returns `false` if the lease is lost, and `'dead'` for an event that is too old to run later. */
+  finish(lease: Lease, end: AttemptEnd): Promise<boolean | 'dead'>;
+  store(page: PageStep): Promise<readonly RecordRow[]>;
+  takeDue(options: Parameters<Inbox['takeDue']>[0]): Promise<readonly DueRow[]>;
+  /** Returns nothing while another holder has the lease. */
+  acquirePoll(holder: string, leaseMs: number): Promise<PollRow | undefined>;
+  /** None in transactions of synchronous handlers, which have no steps. */
+  saveStep?(lease: Lease, name: string, result: string | null | undefined): Promise<boolean>;
+  /** Returns `false` while another holder has the lease. */
+  savePoll(state: string, holder: string, leaseMs: number): Promise<boolean>;
+}
+
+type StoreSettings = Parameters<Inbox['record']>[1];
+
+export function createInbox<Tx>(
+  steps: StoreSteps<Tx>,
+  { uuid }: Pick<Runtime, 'uuid'>,
+): Inbox<Tx> & InboxOperations {
+  async function store(
+    events: readonly UnknownEvent[],
+    { json = [], keys = [], dueInMs, origin, traceparent }: StoreSettings,
+    state: PageStep['state'],
+  ): Promise<readonly RecordResult[]> {
+    const page = new Map<string, NewEvent>();
+    for (const [index, event] of events.entries()) {
+      if (!page.has(event.id)) page.set(event.id, toNew(event, json[index], keys[index]));
+    }
+    const rows = await steps.store({
+      ...{ events: [...page.values()], state, dueInMs, origin, traceparent: traceparent ?? null },
+    });
+    const results = new Map(rows.map(({ id, result }) => [id, result]));
+    return events.map(({ id }) => {
+      const result = results.get(id) ?? state;
+      if (result === 'new') results.set(id, state);
+      return result;
+    });
+  }
+
+  const { saveStep } = steps;
+  return {
+    ...createOperations(steps),
+
+    durable: steps.durable,
+
+    async claim(event, { leaseMs, origin, json, early = false, key, traceparent }) {
+      const token = uuid();
+      const stored = { ...toNew(event, json, key), traceparent: traceparent ?? null };
+      const row = await steps.claim({ ...stored, token, leaseMs, origin, early });
+      const { result: state, attempts, wait } = row;
+      if (state === 'claimed') {
+        const lease = { id: event.id, token, attempt: Number(attempts), key };
+        return { state, lease: { ...lease, traceparent: row.traceparent ?? undefined } };
+      }
+      if (state === 'done' || state === 'dead') return { state };
+      return { state, retryAfterMs: Math.max(1, Number(wait ?? 0)) };
+    },
+
+    complete: async (lease) => (await steps.finish(lease, DONE)) !== false,
+
+    fail(lease, { retryAfterMs, later, ...failure }) {
+      const ended = retryAfterMs === null ? 'dead' : 'failed';
+      const result = later === undefined ? ended : 'later';
+      const error = toStorable(failure.error);
+      return steps.finish(lease, { result, retryAfterMs, error, maxAgeMs: later?.maxAgeMs ?? null });
+    },
+
+    ...(steps.transaction && { transaction: steps.transaction }),
+
+    ...(saveStep && {
+      saveStep,
+      async readSteps({ id, token }) {
+        const rows = await steps.steps(id, token);
+        return rows.length === 0 ? null : toSteps(rows);
+      },
+    }),
+
+    record: (events, options) => store(events, options, options.dueInMs === null ? 'parked' : 'received'),
+
+    ignore: (events, options) => store(events, { ...options, dueInMs: null }, 'done'),
+
+    takeDue: async (options) => toStored(await steps.takeDue(options), options.onDamaged),
+
+    async acquirePoll({ holder, leaseMs }) {
+      const row = await steps.acquirePoll(holder, leaseMs);
+      return row === undefined ? null : toPollState(row);
+    },
+
+    savePoll: (state, { holder, leaseMs }) => steps.savePoll(JSON.stringify(state), holder, leaseMs),
+  };
+}
+
+function toNew(event: UnknownEvent, json = encodeEvent(event), key?: string): NewEvent {
+  const { id, type } = event;
+  return key === undefined
+    ? { id, type, json, key: null, createdMs: null }
+    : { id, type, json, key, createdMs: createdAtMs(event) };
+}

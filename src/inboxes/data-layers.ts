@@ -1,0 +1,300 @@
+/**
+ * Data layers as the inboxes of Postgres and MySQL use them: the inbox sends its statements through the data layer, and
+ * handlers receive the data layer's own transaction. The types are structural: nothing here imports a data layer.
+ */
+import { ConfigError, StablehooksError } from '../core/errors.js';
+import { withMethods } from '../core/options.js';
+
+/** Sends statements. */
+export interface Queries {
+  query(text: string, values?: unknown[]): Promise<{ readonly rows: readonly unknown[] }>;
+}
+
+/** An adapted data layer. */
+export interface DataLayer<Tx> extends Queries {
+  /** Commits when `work` resolves; rolls back and rejects with the same error when it rejects. Settles after `work`. */
+  transaction<Value>(work: (tx: Tx, queries: Queries) => Promise<Value>): Promise<Value>;
+}
+
+/** The parts that differ between data layers. */
+interface Parts<Tx, Db> {
+  readonly db: Db;
+  /** Sends one statement over `db`, or over a transaction, and resolves to its rows. */
+  send(over: Db, text: string, values: unknown[]): Promise<readonly unknown[]>;
+  /** Opens a transaction at READ COMMITTED. */
+  begin<Value>(work: (tx: Tx) => Promise<Value>): PromiseLike<Value>;
+  /** Returns the driver's error, without the values of the statement; `undefined` if the error is the driver's. */
+  unwrap?(error: Error): unknown;
+}
+
+export function adapt<Tx, Db>({ db, send, begin, unwrap }: Parts<Tx, Db>): DataLayer<Tx> {
+  const toDriverError = (error: unknown) => unwrap?.(error as Error) ?? error;
+  const toQueries = (over: Db): Queries => ({
+    async query(text, values = []) {
+      try {
+        return { rows: await send(over, text, values) };
+      } catch (error) {
+        throw toDriverError(error);
+      }
+    },
+  });
+  return {
+    ...toQueries(db),
+    async transaction<Value>(work: (tx: Tx, queries: Queries) => Promise<Value>) {
+      let working: Promise<Value> | undefined;
+      try {
+        await begin((tx) => {
+          working = work(tx, toQueries(tx as unknown as Db));
+          return working;
+        });
+      } catch (error) {
+        // Its own error is the reason; some data layers reject with that of their ROLLBACK.
+        await working;
+        throw toDriverError(error);
+      }
+      // The transaction of Knex resolves when its handler rolls it back.
+      return working as unknown as Promise<Value>;
+    },
+  };
+}
+
+/** @param call - how the adapter is called, such as `fromKnex(knex)`. */
+export function checkDataLayer(layer: unknown, methods: readonly string[], call: string): void {
+  if (withMethods(call, methods).accepts(layer)) return;
+  throw new ConfigError(`${call.split('(')[0]}: the argument must be as in ${call}.`);
+}
+
+/** Whether a value is one connection: a `Client` of `pg` or `@neondatabase/serverless`. */
+export const isClient = withMethods('a Client', ['query', 'escapeLiteral']).accepts;
+
+/** The rows of a result. Over `mysql2` it is an array of results, of which the inbox takes the first. */
+const toRows = (result: unknown): readonly unknown[] =>
+  Array.isArray(result) ? result : (result as { readonly rows: readonly unknown[] }).rows;
+
+/** The methods of a Drizzle database that the inbox uses. */
+export interface DrizzleLike<Tx> {
+  execute(query: never): PromiseLike<unknown>;
+  transaction<Value>(
+    work: (tx: Tx) => Promise<Value>,
+    config?: { readonly isolationLevel: 'read committed'; readonly accessMode?: 'read write' },
+  ): Promise<Value>;
+}
+
+/**
+ * Adapts a Drizzle database, over node-postgres, postgres.js, PGlite, another driver of Postgres, or `mysql2`:
+ * `postgresInbox(fromDrizzle(drizzle(pool, { schema })), { transactional: true })`. `ctx.tx` is Drizzle's own transaction,
+ * with the schema of `db`; its `transaction` is a savepoint. Await every statement: Drizzle sends one that is late, and it
+ * can become part of the transaction of another event.
+ *
+ * Add a listener to the connections of a pool of `pg`; otherwise one that breaks ends the process:
+ * `pool.on('connect', (client) => client.on('error', console.error))`.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is not a Drizzle database, or is one over a single `Client`.
+ */
+export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
+  if (isClient((db as { readonly $client?: unknown } | null)?.$client))
+    throw new ConfigError('fromDrizzle: transactions cannot share the connection of a Client. Pass a Pool.');
+  checkDataLayer(db, ['execute', 'transaction'], 'fromDrizzle(drizzle(pool))');
+  const config = { isolationLevel: 'read committed', accessMode: 'read write' } as const;
+  return adapt<Tx, DrizzleLike<Tx>>({
+    db,
+    async send(over, text, values) {
+      // The result of the `sql` tag, reduced to the part that `execute` reads.
+      const query = { getSQL: () => ({ toQuery: () => ({ sql: text, params: values }) }) };
+      return toRows(await over.execute(query as never));
+    },
+    // Over a pool, the transaction runs on a connection that is taken here: Drizzle keeps the one that it takes itself when
+    // its BEGIN fails, and the pool becomes empty.
+    async begin(work) {
+      const { session } = db as { readonly session?: { readonly client?: unknown } };
+      const connection = await takeConnection(session?.client);
+      if (connection === undefined) return db.transaction(work, config);
+      const onConnection = Object.create(session ?? null, { client: { value: connection } });
+      const over: DrizzleLike<Tx> = Object.create(db, { session: { value: onConnection } });
+      let hasBegun = false;
+      try {
+        return await over.transaction((tx) => {
+          hasBegun = true;
+          return work(tx);
+        }, config);
+      } finally {
+        if (hasBegun) connection.release();
+        else if (connection.destroy) connection.destroy();
+        else connection.release(new Error('BEGIN failed.'));
+      }
+    },
+    unwrap: (error) => error.cause,
+  });
+}
+
+/** A connection of a pool of `pg` or `mysql2`. */
+interface Connection {
+  /** With an error, the pool of `pg` closes it. */
+  release(error?: Error): void;
+  /** Of `mysql2` alone: closes it. */
+  destroy?(): void;
+}
+
+/** Takes a connection, if the client that Drizzle has is a pool. */
+async function takeConnection(client: unknown): Promise<Connection | undefined> {
+  const pool = client as
+    | { connect?(): Promise<Connection>; getConnection?(): Promise<Connection> }
+    | undefined;
+  if (typeof pool?.getConnection === 'function') return pool.getConnection();
+  return typeof pool?.connect === 'function' && !isClient(pool) ? pool.connect() : undefined;
+}
+
+/** The methods of a Kysely database that the inbox uses. */
+export interface KyselyLike<Tx> {
+  withoutPlugins(): { executeQuery(query: never): PromiseLike<unknown> };
+  transaction(): {
+    setIsolationLevel(level: 'read committed'): {
+      setAccessMode(mode: 'read write'): {
+        execute<Value>(work: (tx: Tx) => Promise<Value>): Promise<Value>;
+      };
+    };
+  };
+}
+
+/**
+ * Adapts a Kysely database: `postgresInbox(fromKysely(new Kysely<DB>({ dialect })), { transactional: true })`, or
+ * `mysqlInbox` with its `MysqlDialect` over `mysql2`. `ctx.tx` is Kysely's own `Transaction`. Kysely has no nested
+ * transactions in it; send `SAVEPOINT` and `ROLLBACK TO SAVEPOINT` with its `sql` tag.
+ *
+ * Add a listener to the connections of a pool of `pg`; otherwise one that breaks ends the process:
+ * `pool.on('connect', (client) => client.on('error', console.error))`.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is not a Kysely database.
+ */
+export function fromKysely<Tx>(db: KyselyLike<Tx>): DataLayer<Tx> {
+  checkDataLayer(db, ['withoutPlugins', 'transaction'], 'fromKysely(new Kysely({ dialect }))');
+  return adapt<Tx, KyselyLike<Tx>>({
+    db,
+    async send(over, text, values) {
+      const query = {
+        sql: text,
+        parameters: values,
+        query: { kind: 'RawNode', sqlFragments: [text], parameters: [] },
+        queryId: { queryId: 'stablehooks' },
+      };
+      // Plugins such as CamelCasePlugin rename columns.
+      return toRows(await over.withoutPlugins().executeQuery(query as never));
+    },
+    begin: (work) =>
+      db.transaction().setIsolationLevel('read committed').setAccessMode('read write').execute(work),
+  });
+}
+
+/** The methods of a Knex instance that the inbox uses. */
+export interface KnexLike<Tx> {
+  raw(text: string, values: never): PromiseLike<unknown>;
+  /** A transaction has it. */
+  isCompleted?(): boolean;
+  transaction<Value>(
+    work: (tx: Tx) => Promise<Value>,
+    config?: { readonly isolationLevel?: 'read committed' },
+  ): Promise<Value>;
+}
+
+/** The error of a statement in a transaction that its handler ended by the library, which then sends nothing more. */
+export class TransactionEnded extends StablehooksError {
+  constructor() {
+    super(
+      'ERR_HANDLER_FAILED',
+      'The handler ended the transaction of its event. Return from the handler to commit, throw to roll back, and use a nested transaction or a SAVEPOINT for a part.',
+    );
+  }
+}
+
+/**
+ * Adapts a Knex instance: `postgresInbox(fromKnex(knex({ client: 'pg', connection })), { transactional: true })`, or
+ * `mysqlInbox` with the client `mysql2`. `ctx.tx` is Knex's own `Knex.Transaction`; its `transaction` is a savepoint.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `knex` is not a Knex instance.
+ */
+export function fromKnex<Tx>(knex: KnexLike<Tx>): DataLayer<Tx> {
+  checkDataLayer(knex, ['raw', 'transaction'], "fromKnex(knex({ client: 'pg' or 'mysql2', connection }))");
+  return adapt<Tx, KnexLike<Tx>>({
+    db: knex,
+    async send(over, text, values) {
+      if (over.isCompleted?.()) throw new TransactionEnded();
+      const { raw, bindings } = toKnex(text, values);
+      return toRows(await over.raw(raw, bindings as never));
+    },
+    begin: (work) =>
+      knex.transaction(
+        async (tx) => {
+          // Knex calls this even if BEGIN failed, and then rejects with the error of BEGIN.
+          if ((tx as KnexLike<Tx>).isCompleted?.()) throw new Error('BEGIN failed.');
+          return work(tx);
+        },
+        { isolationLevel: 'read committed' },
+      ),
+    // Knex writes the statement before the message of the server.
+    unwrap(error) {
+      const at = error.message.lastIndexOf(' - ');
+      const { code, errno } = error as { readonly code?: unknown; readonly errno?: unknown };
+      return at < 0 ? undefined : Object.assign(new Error(error.message.slice(at + 3)), { code, errno });
+    },
+  });
+}
+
+/** Knex has the placeholder `?`, once for each use of a value. Statements of Postgres have `$1`. */
+function toKnex(text: string, values: readonly unknown[]) {
+  if (!text.includes('$1') && values.length > 0) return { raw: text, bindings: values };
+  const bindings: unknown[] = [];
+  const raw = text.replaceAll('?', '\\?').replaceAll(/\$(\d+)/g, (_, index) => {
+    bindings.push(values[index - 1]);
+    return '?';
+  });
+  return { raw, bindings };
+}
+
+/** The methods of a TypeORM `DataSource` that the inbox uses. */
+export interface TypeOrmLike<Tx> {
+  query(text: string, values?: unknown[]): Promise<unknown>;
+  createQueryRunner(): {
+    readonly manager: Tx;
+    readonly isTransactionActive: boolean;
+    startTransaction(isolation: 'READ COMMITTED'): Promise<void>;
+    commitTransaction(): Promise<void>;
+    query(text: string): Promise<unknown>;
+    release(): Promise<void>;
+  };
+}
+
+/**
+ * Adapts a TypeORM `DataSource` of the type `postgres`, `mysql` or `mariadb`:
+ * `postgresInbox(fromTypeOrm(await dataSource.initialize()), { transactional: true })`. `ctx.tx` is TypeORM's own
+ * `EntityManager`; its `transaction` is a savepoint.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `dataSource` is not a `DataSource`.
+ */
+export function fromTypeOrm<Tx>(dataSource: TypeOrmLike<Tx>): DataLayer<Tx> {
+  checkDataLayer(dataSource, ['query', 'createQueryRunner'], 'fromTypeOrm(dataSource)');
+  return adapt<Tx, TypeOrmLike<Tx>>({
+    db: dataSource,
+    async send(over, text, values) {
+      const rows = (await over.query(text, values)) as readonly unknown[];
+      // In Postgres, it is [rows, count] for UPDATE and DELETE.
+      return Array.isArray(rows[0]) ? rows[0] : rows;
+    },
+    async begin(work) {
+      const runner = dataSource.createQueryRunner();
+      try {
+        await runner.startTransaction('READ COMMITTED');
+        const value = await work(runner.manager);
+        // The first ones end nested transactions that the handler left open.
+        while (runner.isTransactionActive) await runner.commitTransaction();
+        return value;
+      } catch (error) {
+        // Its `rollbackTransaction` ends only a nested transaction that the handler left open.
+        await runner.query('ROLLBACK').catch(() => undefined);
+        throw error;
+      } finally {
+        await runner.release();
+      }
+    },
+    unwrap: (error) => (error as { readonly driverError?: unknown }).driverError,
+  });
+}

@@ -1,0 +1,421 @@
+/** The memory inbox without its operations: the default of a receiver, where no code can ask for them. */
+import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
+import type {
+  Inbox,
+  InboxAttempt,
+  InboxRecord,
+  InboxState,
+  InboxStep,
+  Lease,
+  Logger,
+  RecordResult,
+  StoreOptions,
+} from '../core/ports.js';
+import { type PollRow, toPollState, toStorable, toStored } from './rows.js';
+
+/** The default of the option `capacity`. */
+export const CAPACITY = 100_000;
+
+/** The steps of the receiver and the poller, on the events of a store. */
+export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
+  const { now } = store;
+  let tokens = 0;
+
+  /** The event of a lease that is still valid. */
+  function findLeased({ id, token }: Lease): Entry | undefined {
+    const entry = store.open.get(id);
+    return entry?.state === 'leased' && entry.token === token ? entry : undefined;
+  }
+
+  /** Makes an event received again, and ends its lease, which has lapsed. */
+  function receive(entry: Entry, dueAt: number, { isWaiting }: Pick<Entry, 'isWaiting'>): void {
+    if (entry.state === 'leased') store.endAttempt(entry, 'lapsed', null);
+    if (entry.isWaiting !== isWaiting) store.setWaiting(entry, isWaiting);
+    store.change(entry, 'received', dueAt);
+  }
+
+  /** After the end of an attempt: the event is due that waits for its key and was created first. */
+  function release(key: string): void {
+    const next = store.findFirstWaiting(key);
+    if (next !== undefined) receive(next, now(), { isWaiting: false });
+  }
+
+  /** Stores the new events of a page, and answers for each. */
+  function storePage(
+    events: readonly UnknownEvent[],
+    { origin, json, traceparent }: StoreOptions,
+    { state, dueAt }: Pick<Entry, 'state' | 'dueAt'>,
+    keys?: readonly (string | undefined)[],
+  ): readonly RecordResult[] {
+    return events.map((event, index) => {
+      const found = store.get(event.id);
+      if (found !== undefined) return found.state;
+      const entry = store.add(event, { state, origin, dueAt, json: json?.[index], traceparent });
+      if (keys?.[index] !== undefined) store.setKey(entry, event, keys[index]);
+      return 'new';
+    });
+  }
+
+  return {
+    durable: false,
+
+    claim(event, { leaseMs, origin, json, early = false, key, traceparent }) {
+      const found = store.get(event.id);
+      const state = found?.state;
+      const at = now();
+      if (state === 'done' || state === 'dead') return { state };
+      if (found !== undefined && (state === 'leased' || (state === 'failed' && !early))) {
+        const retryAfterMs = (found.dueAt ?? 0) - at;
+        if (retryAfterMs > 0) return { state, retryAfterMs };
+      }
+      const entry = found ?? store.add(event, { state: 'received', origin, dueAt: null, json, traceparent });
+      if (entry.key !== (key ?? null)) store.setKey(entry, event, key);
+      const holder = entry.key === null ? undefined : store.findHolder(entry, entry.key);
+      if (holder !== undefined) {
+        const heldUntil = holder.dueAt ?? 0;
+        const retryAfterMs = heldUntil - at;
+        if (retryAfterMs > 0) {
+          receive(entry, heldUntil, { isWaiting: true });
+          return { state: 'waiting', retryAfterMs };
+        }
+        receive(holder, at + leaseMs, { isWaiting: true });
+      }
+      if (state === 'leased') store.endAttempt(entry, 'lapsed', null);
+      if (entry.isWaiting) store.setWaiting(entry, false);
+      entry.attempts += 1;
+      tokens += 1;
+      const token = String(tokens);
+      entry.token = token;
+      entry.startedAt = at;
+      store.change(entry, 'leased', at + leaseMs);
+      const { id, attempts: attempt } = entry;
+      return {
+        state: 'claimed',
+        lease: { id, token, attempt, key, traceparent: entry.traceparent ?? undefined },
+      };
+    },
+
+    complete(lease) {
+      const entry = findLeased(lease);
+      if (entry === undefined) return false;
+      store.finish(entry);
+      if (entry.key !== null) release(entry.key);
+      return true;
+    },
+
+    fail(lease, { retryAfterMs, error, later }) {
+      const entry = findLeased(lease);
+      if (entry === undefined) return false;
+      const isTooOld = later !== undefined && entry.receivedAt <= now() - later.maxAgeMs;
+      const isDead = retryAfterMs === null || isTooOld;
+      const ended = isDead ? 'dead' : later === undefined ? 'failed' : 'later';
+      entry.lastError = toStorable(error);
+      store.endAttempt(entry, ended, entry.lastError);
+      if (ended === 'later') entry.attempts -= 1;
+      store.change(entry, ended === 'later' ? 'received' : ended, isDead ? null : now() + retryAfterMs);
+      if (entry.key !== null) release(entry.key);
+      return isTooOld ? 'dead' : true;
+    },
+
+    readSteps: (lease) => findLeased(lease)?.steps ?? null,
+
+    saveStep(lease, name, result) {
+      const entry = findLeased(lease);
+      const found = entry?.steps.find((step) => step.name === name);
+      const isRefused = found ? found.result !== null || result === null : result === undefined;
+      if (entry === undefined || isRefused) return false;
+      const others = entry.steps.filter((step) => step !== found);
+      const step = { name, attempt: entry.attempts, at: now() };
+      entry.steps = result === undefined ? others : [...others, { ...step, result }];
+      return true;
+    },
+
+    record(events, { dueInMs, keys, ...options }) {
+      if (dueInMs === null) return storePage(events, options, { state: 'parked', dueAt: null }, keys);
+      return storePage(events, options, { state: 'received', dueAt: now() + dueInMs }, keys);
+    },
+
+    ignore: (events, options) => storePage(events, options, { state: 'done', dueAt: null }),
+
+    takeDue({ limit, visibilityTimeoutMs, types, onDamaged }) {
+      const at = now();
+      const taken: Entry[] = [];
+      if (limit < 1) return [];
+      for (const entry of store.takeDue(at, types)) {
+        receive(entry, at + visibilityTimeoutMs, { isWaiting: false });
+        taken.push(entry);
+        if (taken.length >= limit) break;
+      }
+      return toStored(taken, onDamaged);
+    },
+
+    acquirePoll({ holder, leaseMs }) {
+      const { poll } = store;
+      if (poll.holder !== holder && poll.leaseUntil > now()) return null;
+      store.poll = { ...poll, holder, leaseUntil: now() + leaseMs };
+      return toPollState(poll);
+    },
+
+    savePoll(state, { holder, leaseMs }) {
+      if (store.poll.holder !== holder) return false;
+      store.poll = { holder, leaseUntil: now() + leaseMs, state: JSON.stringify(state) };
+      return true;
+    },
+  };
+}
+
+/** Shared, because most events have no attempt that ended before the last one. */
+export const NO_ATTEMPTS: readonly InboxAttempt[] = Object.freeze([]);
+
+export const NO_STEPS: readonly InboxStep[] = Object.freeze([]);
+
+type Mutable<Of> = { -readonly [Name in keyof Of]: Of[Name] };
+
+/** An event and its state, changed in place. One flat object, because a full inbox keeps many of them alive. */
+export interface Entry extends Mutable<Omit<InboxRecord, 'event' | 'damaged'>> {
+  /** When the last attempt began. */
+  startedAt: number;
+  /** The attempts that ended, without the one that completed the event. */
+  history: readonly InboxAttempt[];
+  steps: readonly InboxStep[];
+  /** A string, so a handler that changes its event does not change the next attempt; `null` once pruned. */
+  json: string | null;
+  /** The token of the last claim. */
+  token: string | undefined;
+  /** Whether it waits for another event of its key; it is due at the latest at its `dueAt`. */
+  isWaiting: boolean;
+  /** When an event with a key was created, in epoch ms. */
+  createdAt: number;
+  /** In which order the events were received. */
+  readonly number: number;
+}
+
+/** How an event is added. */
+interface NewEntry extends Pick<Entry, 'state' | 'origin' | 'dueAt'> {
+  /** @default the event serialized */
+  readonly json?: string | null | undefined;
+  readonly traceparent?: string | undefined;
+}
+
+/** The last 10. */
+export function withAttempt(
+  history: readonly InboxAttempt[],
+  attempt: InboxAttempt,
+): readonly InboxAttempt[] {
+  return [...history.slice(-9), attempt];
+}
+
+/** The order of the events of one key. */
+function isBefore(a: Entry, b: Entry): boolean {
+  return a.createdAt === b.createdAt ? a.number < b.number : a.createdAt < b.createdAt;
+}
+
+/** The time from which an event is due. Parked events always are, and done or dead ones never. */
+function dueFrom({ state, dueAt }: Entry): number {
+  return state === 'parked' ? 0 : (dueAt ?? Number.POSITIVE_INFINITY);
+}
+
+/** Stands for every done event where no operation can read it: its id is enough to know a duplicate. */
+const DONE = Object.freeze({ state: 'done' }) as Entry;
+
+interface MemorySettings {
+  readonly capacity: number;
+  readonly now: () => number;
+  readonly logger: Logger;
+  /** Whether operations read done events. */
+  readonly keepsDone: boolean;
+}
+
+/** Events by id. `done` is a map of its own, so neither a search for due events nor eviction reads both. */
+export class EventStore {
+  readonly open = new Map<string, Entry>();
+  readonly done = new Map<string, Entry>();
+  /** The event that has the lease of an ordering key, even if it has lapsed. */
+  readonly #holders = new Map<string, Entry>();
+  /** The events that wait for an ordering key, in their order. */
+  readonly #waiting = new Map<string, Entry[]>();
+  readonly now: () => number;
+  poll: PollRow & { readonly leaseUntil: number } = { leaseUntil: Number.NEGATIVE_INFINITY };
+  readonly #capacity: number;
+  readonly #logger: Logger;
+  readonly #keepsDone: boolean;
+  #isWarned = false;
+  #added = 0;
+  /** Continues after the last eviction: a new iterator would step over every deleted slot again. */
+  #oldestFirst = this.done.keys();
+  /** Due events of these types, the longest due last. Sorted once for many calls: a search at each call takes quadratic time. */
+  #due: Entry[] = [];
+  #dueTypes: readonly string[] = [];
+  /** No other event of these types is due before this time, so most calls search nothing. */
+  #nextDueAt = Number.NEGATIVE_INFINITY;
+
+  constructor(settings: MemorySettings) {
+    this.#capacity = settings.capacity;
+    this.now = settings.now;
+    this.#logger = settings.logger;
+    this.#keepsDone = settings.keepsDone;
+  }
+
+  get(id: string): Entry | undefined {
+    return this.open.get(id) ?? this.done.get(id);
+  }
+
+  /** Another event that has the lease of the key, even if it has lapsed. */
+  findHolder(entry: Entry, key: string): Entry | undefined {
+    const holder = this.#holders.get(key);
+    return holder === entry ? undefined : holder;
+  }
+
+  /** The event that waits for a key and was created first. */
+  findFirstWaiting(key: string): Entry | undefined {
+    return this.#waiting.get(key)?.[0];
+  }
+
+  /** An event without a key never waits. */
+  setWaiting(entry: Entry, isWaiting: boolean): void {
+    const { key } = entry;
+    if (key === null) return;
+    entry.isWaiting = isWaiting;
+    const waiting = this.#waiting.get(key) ?? [];
+    this.#waiting.set(key, waiting);
+    if (isWaiting) {
+      // Most events are created after those that wait already.
+      const before = waiting.findLastIndex((other) => isBefore(other, entry));
+      waiting.splice(before + 1, 0, entry);
+    } else {
+      waiting.splice(waiting.indexOf(entry), 1);
+      if (waiting.length === 0) this.#waiting.delete(key);
+    }
+  }
+
+  /** Sets another ordering key, and when the event was created. */
+  setKey(entry: Entry, event: UnknownEvent, key: string | undefined): void {
+    if (entry.isWaiting) this.setWaiting(entry, false);
+    if (entry.key !== null) this.#endLease(entry, entry.key);
+    entry.key = key ?? null;
+    if (key !== undefined) entry.createdAt = createdAtMs(event);
+  }
+
+  #endLease({ id }: Entry, key: string): void {
+    if (this.#holders.get(key)?.id === id) this.#holders.delete(key);
+  }
+
+  /** Forgets an event that needs no run if the store is full, and throws if it has none. */
+  add(event: UnknownEvent, stored: NewEntry): Entry {
+    if (this.open.size + this.done.size >= this.#capacity) this.#evict();
+    const at = this.now();
+    const { id, type } = event;
+    const { json = encodeEvent(event), traceparent = null } = stored;
+    this.#added += 1;
+    const entry: Entry = {
+      id,
+      type,
+      state: stored.state,
+      attempts: 0,
+      origin: stored.origin,
+      key: null,
+      traceparent,
+      receivedAt: at,
+      updatedAt: at,
+      dueAt: stored.dueAt,
+      lastError: null,
+      startedAt: at,
+      history: NO_ATTEMPTS,
+      steps: NO_STEPS,
+      json,
+      token: undefined,
+      isWaiting: false,
+      createdAt: 0,
+      number: this.#added,
+    };
+    (entry.state === 'done' ? this.done : this.open).set(id, entry);
+    this.#nextDueAt = Math.min(this.#nextDueAt, dueFrom(entry));
+    return entry;
+  }
+
+  change(entry: Entry, state: InboxState, dueAt: number | null): void {
+    if (entry.key !== null) {
+      if (state === 'leased') this.#holders.set(entry.key, entry);
+      else this.#endLease(entry, entry.key);
+    }
+    entry.state = state;
+    entry.dueAt = dueAt;
+    entry.updatedAt = this.now();
+    this.#nextDueAt = Math.min(this.#nextDueAt, dueFrom(entry));
+  }
+
+  /** Adds the attempt of a leased event to its history. */
+  endAttempt(entry: Entry, result: 'failed' | 'dead' | 'later' | 'lapsed', error: string | null): void {
+    const { attempts: attempt, startedAt, dueAt } = entry;
+    const lapsedAt = result === 'lapsed' ? dueAt : null;
+    // The clock can go on between the start and the end of a short lease, and can be set back.
+    const endedAt = Math.max(startedAt, lapsedAt ?? this.now());
+    entry.history = withAttempt(entry.history, { attempt, startedAt, endedAt, result, error });
+  }
+
+  /** Makes an open event done. */
+  finish(entry: Entry): void {
+    this.open.delete(entry.id);
+    if (entry.isWaiting) this.setWaiting(entry, false);
+    this.change(entry, 'done', null);
+    entry.lastError = null;
+    this.done.set(entry.id, this.#keepsDone ? entry : DONE);
+  }
+
+  /** Yields each due event once, the longest due first. */
+  *takeDue(at: number, types: readonly string[]): Generator<Entry> {
+    const taken = new Set<Entry>();
+    if (types !== this.#dueTypes) {
+      this.#due = [];
+      this.#dueTypes = types;
+      this.#nextDueAt = Number.NEGATIVE_INFINITY;
+    }
+    for (;;) {
+      if (this.#due.length === 0 && at >= this.#nextDueAt) this.#findDue(at, taken);
+      const entry = this.#due.pop();
+      if (entry === undefined) return;
+      // It may have been claimed or settled since the list was built.
+      if (this.open.get(entry.id) !== entry || dueFrom(entry) > at) continue;
+      taken.add(entry);
+      yield entry;
+    }
+  }
+
+  #findDue(at: number, taken: ReadonlySet<Entry>): void {
+    this.#nextDueAt = Number.POSITIVE_INFINITY;
+    for (const entry of this.open.values()) {
+      if (!this.#dueTypes.includes(entry.type)) continue;
+      if (dueFrom(entry) <= at && !taken.has(entry)) this.#due.push(entry);
+      else this.#nextDueAt = Math.min(this.#nextDueAt, dueFrom(entry));
+    }
+    this.#due.sort((a, b) => dueFrom(a) - dueFrom(b)).reverse();
+  }
+
+  /** Makes room for one event. */
+  #evict(): void {
+    let oldest = this.#oldestFirst.next();
+    if (oldest.done) {
+      // An iterator that has ended does not see events that were added later.
+      this.#oldestFirst = this.done.keys();
+      oldest = this.#oldestFirst.next();
+    }
+    if (!oldest.done) {
+      this.done.delete(oldest.value);
+      return;
+    }
+    const open = [...this.open.values()];
+    const needless =
+      open.find(({ state }) => state === 'dead') ?? open.find(({ state }) => state === 'parked');
+    if (needless === undefined) {
+      throw new Error(
+        `The memory inbox is full: it holds ${this.#capacity} events that still have to run. Raise \`capacity\` or use a durable inbox.`,
+      );
+    }
+    this.open.delete(needless.id);
+    if (this.#isWarned) return;
+    this.#isWarned = true;
+    this.#logger.warn(
+      `stablehooks: the memory inbox is full and forgets ${needless.state} events, which run again if they are delivered again. Use a durable inbox, or raise \`capacity\`.`,
+    );
+  }
+}

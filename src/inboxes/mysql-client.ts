@@ -1,0 +1,241 @@
+/** The pools that the MySQL inbox accepts, and the transactions of its handlers. */
+import { type HandlerError, PermanentError, StablehooksError } from '../core/errors.js';
+import { required, rule, withMethods } from '../core/options.js';
+import { type DataLayer, type Queries, TransactionEnded } from './data-layers.js';
+import { lend } from './lend.js';
+import { FENCE } from './mysql-sql.js';
+
+/** A statement, and how its rows are returned, whatever the pool is set to. */
+export interface MysqlQuery {
+  sql: string;
+  values: unknown[];
+  rowsAsArray: false;
+  nestTables: false;
+  typeCast: true;
+}
+
+/** One connection of a pool. */
+export interface MysqlConnectionLike {
+  query(options: MysqlQuery): Promise<readonly [unknown, unknown]>;
+  execute(options: MysqlQuery): Promise<readonly [unknown, unknown]>;
+  release(): void;
+  destroy(): void;
+}
+
+/** A pool of `mysql2/promise`. */
+export interface MysqlPoolLike<Connection = MysqlConnectionLike> {
+  getConnection(): Promise<Connection & MysqlConnectionLike>;
+}
+
+/** A pool of `mysql2`, which has callbacks. */
+export interface MysqlCallbackPoolLike<Connection = MysqlConnectionLike> {
+  promise(): MysqlPoolLike<Connection>;
+}
+
+/** A data layer that opens transactions: the result of `fromDrizzle`, `fromKysely`, `fromKnex` and `fromTypeOrm`. */
+export interface MysqlTransactionsLike<Tx> extends DataLayer<Tx> {}
+
+/** Can open transactions, which handlers receive as `Tx`. */
+export type MysqlTransactional<Tx> =
+  | MysqlPoolLike<Tx>
+  | MysqlCallbackPoolLike<Tx>
+  | MysqlTransactionsLike<Tx>;
+
+const POOLS =
+  "a pool of mysql2 (createPool), or fromDrizzle(db), fromKysely(db), fromKnex(knex) or fromTypeOrm(dataSource) of 'stablehooks/inboxes/mysql'; not a single connection";
+
+/** The rule of a pool. A connection of `mysql2` has `promise` or `query`, and no `getConnection`. */
+export const POOL_RULE = required(
+  rule(
+    POOLS,
+    (value) =>
+      withMethods(POOLS, ['getConnection']).accepts(value) ||
+      withMethods(POOLS, ['query', 'transaction']).accepts(value),
+  ),
+);
+
+/** A pool as the inbox uses it. */
+export interface Mysql<Tx> extends Queries {
+  /** Whether the inbox itself begins and commits transactions, in the round trips of its own statements. */
+  readonly isPool: boolean;
+  /** @param work - calls `close` when the handler has ended: its later statements are refused. */
+  transaction<Value>(work: (tx: Tx, queries: Queries, close?: () => void) => Promise<Value>): Promise<Value>;
+}
+
+export function toMysql<Tx>(pool: MysqlTransactional<Tx>): Mysql<Tx> {
+  if ('promise' in pool) return overPool(pool.promise());
+  if ('getConnection' in pool) return overPool(pool);
+  return {
+    isPool: false,
+    ...toQueries(pool),
+    transaction: (work) => pool.transaction((tx, queries) => work(tx, toQueries(queries))),
+  };
+}
+
+const toQueries = (layer: Queries): Queries => ({
+  query: async (text, values) => ({ rows: firstRows((await layer.query(text, values)).rows) }),
+});
+
+function overPool<Tx>(pool: MysqlPoolLike<Tx>): Mysql<Tx> {
+  return {
+    isPool: true,
+    async query(text, values) {
+      const connection = await pool.getConnection();
+      try {
+        const answer = await send(connection, text, values);
+        connection.release();
+        return answer;
+      } catch (error) {
+        // A transaction can be open on it, or its server has become read-only. The next one reaches the new primary.
+        if (isConflict(error)) connection.release();
+        else connection.destroy();
+        throw error;
+      }
+    },
+    async transaction(work) {
+      const connection = await pool.getConnection();
+      const { tx, close } = lend(connection, ['query', 'execute']);
+      try {
+        const value = await work(tx, { query: (text, values) => send(connection, text, values) }, close);
+        connection.release();
+        return value;
+      } catch (error) {
+        const rolledBack = await send(connection, 'ROLLBACK').catch(() => undefined);
+        if (rolledBack === undefined || isLeftOpen(error) || isReadOnly(error)) connection.destroy();
+        else connection.release();
+        throw error;
+      }
+    },
+  };
+}
+
+async function send(connection: MysqlConnectionLike, sql: string, values: unknown[] = []) {
+  const [result] = await connection.query({
+    sql,
+    values,
+    rowsAsArray: false,
+    nestTables: false,
+    typeCast: true,
+  });
+  return { rows: firstRows(result) };
+}
+
+/**
+ * The first rows of a result. It can be in an array with the description of its columns, and CALL has an array of results:
+ * those of each SELECT, and a header.
+ */
+function firstRows(result: unknown): readonly object[] {
+  const [first] = Array.isArray(result) ? result : [result];
+  if (Array.isArray(first)) return firstRows(first);
+  const isHeader = !Array.isArray(result) || 'fieldCount' in Object(first);
+  return isHeader ? [] : result.map(decode);
+}
+
+/** The row with texts for its binary columns, which compare by bytes. */
+function decode(row: object): object {
+  const columns = Object.entries(row).map(([name, value]) => [
+    name,
+    value instanceof Uint8Array ? new TextDecoder().decode(value) : value,
+  ]);
+  return Object.fromEntries(columns);
+}
+
+/** A statement, and its values in the order of their `?`. */
+export interface Statement {
+  readonly text: string;
+  readonly values: readonly unknown[];
+}
+
+/** The parts of the transaction of an event. */
+export interface TransactionSteps<Tx> {
+  /** Answers, like the last one, whether the lease of the event is not lost. */
+  readonly begin: Statement;
+  readonly complete: Statement;
+  /** Runs the handler. */
+  effect(tx: Tx): Promise<void>;
+}
+
+/** Thrown inside a transaction to roll it back. */
+export const LEASE_LOST = new Error('The lease is lost.');
+
+/**
+ * Runs the steps in a transaction at READ COMMITTED. Rolls back and rejects with the error of a step that fails, with
+ * {@link LEASE_LOST}, or with a `PermanentError` if the transaction had ended before its completion.
+ */
+export async function runInTransaction<Tx>(
+  mysql: Mysql<Tx>,
+  { begin, complete, effect }: TransactionSteps<Tx>,
+) {
+  const running = mysql.transaction(async (tx, queries, close) => {
+    await assertLeased(queries, begin);
+    await effect(tx)
+      .finally(close)
+      .catch(async (cause) => {
+        // A deadlock rolls the whole transaction back.
+        throw !hasErrno(cause, 1213) && (await hasEnded(queries)) ? endedByHandler(cause) : cause;
+      });
+    await assertLeased(queries, complete).catch((cause) => {
+      throw isNoSavepoint(cause) ? endedByHandler(cause) : cause;
+    });
+  });
+  await running.catch((cause) => {
+    throw cause instanceof StablehooksError || !isNoSavepoint(cause) ? cause : leftNested(cause);
+  });
+}
+
+async function assertLeased(queries: Queries, { text, values }: Statement): Promise<void> {
+  const { rows } = await queries.query(text, [...values]);
+  const [row] = rows as readonly { readonly leased: number }[];
+  if (Number(row?.leased) !== 1) throw LEASE_LOST;
+}
+
+/** Whether the transaction of the event has ended. A lost connection has rolled it back. */
+async function hasEnded(queries: Queries): Promise<boolean> {
+  try {
+    await queries.query(`ROLLBACK TO SAVEPOINT ${FENCE}`);
+    return false;
+  } catch (error) {
+    return isNoSavepoint(error);
+  }
+}
+
+/** The COMMIT of a data layer also releases the savepoints of nested transactions, which the completion has released. */
+function leftNested(cause: unknown): HandlerError {
+  return new StablehooksError(
+    'ERR_HANDLER_FAILED',
+    'The handler returned while a nested transaction was open, and everything that it wrote was rolled back. Await every nested transaction. The event runs again.',
+    { cause },
+  );
+}
+
+function endedByHandler(cause: unknown): PermanentError {
+  return new PermanentError(
+    'The transaction of the event ended before its handler did: by a COMMIT, ROLLBACK, BEGIN or DDL of the handler, or by a deadlock whose error it caught. What it wrote may be committed, so the event does not run again. Check what it wrote, then requeue or discard the event.',
+    { cause },
+  );
+}
+
+/** Whether an error or one of its causes has one of these numbers of the server. */
+function hasErrno(error: unknown, ...numbers: readonly number[]): boolean {
+  const { errno, cause } = Object(error) as { readonly errno?: number; readonly cause?: unknown };
+  return (
+    (errno !== undefined && numbers.includes(errno)) || (cause !== undefined && hasErrno(cause, ...numbers))
+  );
+}
+
+/** Whether a step must be sent again: it was the victim of a deadlock, or met another claim of a free key. */
+export const isConflict = (error: unknown) => hasErrno(error, 1213, 1062);
+
+/** Whether the connection had an open transaction. */
+export const isLeftOpen = (error: unknown) => hasErrno(error, 1568);
+
+/** Whether the server refuses to write: it has become a replica, or was set to read-only. */
+export const isReadOnly = (error: unknown) => hasErrno(error, 1290, 1792, 1836);
+
+/** Whether a table, a procedure or the database of the inbox does not exist. */
+export const isNotMigrated = (error: unknown) =>
+  hasErrno(error, 1146, 1046) || (hasErrno(error, 1305) && !isNoSavepoint(error));
+
+/** The number is also that of a missing procedure. */
+const isNoSavepoint = (error: unknown) =>
+  error instanceof TransactionEnded || (hasErrno(error, 1305) && /SAVEPOINT/i.test(String(error)));

@@ -1,0 +1,260 @@
+import { ConfigError } from '../core/errors.js';
+import { boolean, integer, readOptions } from '../core/options.js';
+import {
+  INBOX_STATES,
+  type Inbox,
+  type InboxCount,
+  type InboxOperations,
+  type Lease,
+} from '../core/ports.js';
+import { RUNTIME, toRuntime } from '../core/runtime.js';
+import { createInbox, type PageStep, type RecordRow, type StoreSteps } from './create-inbox.js';
+import {
+  isConflict,
+  isLeftOpen,
+  isNotMigrated,
+  isReadOnly,
+  LEASE_LOST,
+  type MysqlConnectionLike,
+  type MysqlTransactional,
+  POOL_RULE,
+  runInTransaction,
+  type Statement,
+  toMysql,
+} from './mysql-client.js';
+import {
+  type MysqlPrefixOptions,
+  mysqlMigrations,
+  PREFIX_RULE,
+  type Procedure,
+  writeStatements,
+} from './mysql-sql.js';
+import { type EventRow, readStored, toRecord } from './rows.js';
+import type { Selection } from './selection.js';
+import {
+  assertFreeConnection,
+  callSteps,
+  keepOneFree,
+  leftOpen,
+  readCount,
+  type ServerInboxOptions,
+  type StepName,
+  type StepValue,
+  sendAgain,
+} from './server-inbox.js';
+
+export {
+  type DrizzleLike,
+  fromDrizzle,
+  fromKnex,
+  fromKysely,
+  fromTypeOrm,
+  type KnexLike,
+  type KyselyLike,
+  type TypeOrmLike,
+} from './data-layers.js';
+export type {
+  MysqlCallbackPoolLike,
+  MysqlConnectionLike,
+  MysqlPoolLike,
+  MysqlTransactionsLike,
+} from './mysql-client.js';
+export { type MysqlPrefixOptions, mysqlMigrations } from './mysql-sql.js';
+
+/** Options of {@link mysqlInbox}. */
+export interface MysqlInboxOptions extends MysqlPrefixOptions, ServerInboxOptions {}
+
+/** How often a step is sent that conflicts with others: InnoDB ends many in a deadlock when they are many. */
+const CONFLICTS = { isConflict, tries: 200 };
+
+/**
+ * Creates the tables and procedures of the inbox in the database of the pool. Every process can call it at each start, at
+ * the same time as others.
+ *
+ * The user needs the rights CREATE and CREATE ROUTINE, and where the tables exist neither.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is wrong, or the character set of its connections is
+ * not utf8mb4, which every event needs. Rejects with the error of the driver, for example if the user lacks a right.
+ *
+ * @example
+ * ```ts
+ * await migrateMysql(pool);
+ * const inbox = mysqlInbox(pool);
+ * ```
+ */
+export async function migrateMysql(
+  pool: MysqlTransactional<unknown>,
+  options: MysqlPrefixOptions = {},
+): Promise<void> {
+  readOptions('migrateMysql', { pool }, { pool: POOL_RULE });
+  const { prefix } = readOptions('migrateMysql', options, { prefix: PREFIX_RULE });
+  const mysql = toMysql(pool);
+  const { rows } = await mysql.query('SELECT @@character_set_client AS charset');
+  const [{ charset } = { charset: 'unknown' }] = rows as readonly { readonly charset: string }[];
+  if (String(charset) !== 'utf8mb4') {
+    throw new ConfigError(
+      `migrateMysql: the character set of the connection is ${charset}, which cannot store every event. Create the pool with \`charset: 'utf8mb4'\`, which is the default of mysql2.`,
+    );
+  }
+  if ((await mysql.query(writeStatements(prefix).isMigrated)).rows.length > 0) return;
+  for (const statement of mysqlMigrations({ prefix })) await mysql.query(statement);
+}
+
+/**
+ * Keeps events in InnoDB tables of MariaDB or MySQL, which {@link migrateMysql} creates, for any number of receivers and
+ * workers. Claiming, completing, failing and recording an event take one round trip each. The caller owns the pool: its
+ * size, its timeouts and its end. A single connection is refused: a transaction that others have open on it would undo
+ * what the inbox has answered.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is wrong.
+ *
+ * @example
+ * ```ts
+ * const inbox = mysqlInbox(createPool(process.env.DATABASE_URL), { transactional: true });
+ * ```
+ */
+export function mysqlInbox<Tx = MysqlConnectionLike>(
+  pool: MysqlTransactional<Tx>,
+  options: MysqlInboxOptions & { readonly transactional: true },
+): Inbox<Tx> & InboxOperations;
+export function mysqlInbox(
+  pool: MysqlTransactional<unknown>,
+  options?: MysqlInboxOptions & { readonly transactional?: false | undefined },
+): Omit<Inbox, 'transaction'> & InboxOperations;
+export function mysqlInbox(
+  pool: MysqlTransactional<unknown>,
+  options: MysqlInboxOptions = {},
+): Inbox<unknown> & InboxOperations {
+  const { prefix, transactional, connections, ...given } = readOptions('mysqlInbox', options, {
+    prefix: PREFIX_RULE,
+    transactional: boolean(false),
+    connections: integer({ default: sizeOf(pool) }),
+    runtime: RUNTIME,
+  });
+  readOptions('mysqlInbox', { pool }, { pool: POOL_RULE });
+  const mysql = toMysql(pool);
+  const sql = writeStatements(prefix);
+  const runtime = toRuntime(given.runtime);
+  const inTurn = keepOneFree(connections);
+
+  /** Sends one statement, again if it conflicts with another. */
+  async function send<Row>({ text, values }: Statement): Promise<readonly Row[]> {
+    try {
+      const { rows } = await sendAgain(() => mysql.query(text, [...values]), CONFLICTS, runtime);
+      return rows as readonly Row[];
+    } catch (error) {
+      throw await toFailure(error);
+    }
+  }
+
+  /** A read, or the call of a procedure, with lists as JSON. */
+  const toStatement = (name: Statements, ...values: readonly StepValue[]): Statement => ({
+    text: sql.reads[name as keyof typeof sql.reads] ?? sql.call(name as Procedure, values.length),
+    values: values.map((value) => (Array.isArray(value) ? JSON.stringify(value) : value)),
+  });
+
+  const call = <Row>(name: Statements, ...values: readonly StepValue[]) =>
+    send<Row>(toStatement(name, ...values));
+
+  /** The error of a failed statement, with its fix if that is known. */
+  async function toFailure(error: unknown): Promise<unknown> {
+    // Data layers have no method that closes a connection. The next one reaches the new primary.
+    if (isReadOnly(error) && !mysql.isPool) await mysql.query('KILL CONNECTION_ID()').catch(() => undefined);
+    if (isLeftOpen(error)) return leftOpen(error);
+    return isNotMigrated(error) ? notMigrated(prefix, error) : error;
+  }
+
+  async function transaction(
+    { id, token, key }: Lease,
+    effect: (tx: unknown) => Promise<void>,
+  ): Promise<boolean> {
+    let hasBegun = false;
+    try {
+      await inTurn(() =>
+        runInTransaction(mysql, {
+          begin: toStatement('fence', id, token, mysql.isPool),
+          complete: toStatement('complete', id, token, key ?? null, mysql.isPool),
+          async effect(tx) {
+            hasBegun = true;
+            await effect(tx);
+          },
+        }),
+      );
+      return true;
+    } catch (error) {
+      if (error === LEASE_LOST) return false;
+      const failure = await toFailure(error);
+      throw hasBegun ? error : failure;
+    }
+  }
+
+  /** Stores the new events of a page in one state. */
+  function store({ events, state, dueInMs, origin, traceparent }: PageStep) {
+    const page = events.map(({ id, type, json, key, createdMs }) =>
+      key === null ? [id, type, json] : [id, type, json, createdMs, key],
+    );
+    const values = [JSON.stringify(page), state, dueInMs, origin, traceparent];
+    return call<RecordRow>('record', ...values);
+  }
+
+  /**
+   * The selection with the ids of its damaged events, if it asks for them. The server alone cannot tell: it reads no JSON
+   * that is nested deeply.
+   */
+  async function narrow(selection: Selection): Promise<Selection> {
+    if (!selection.damaged) return selection;
+    const rows = await send<JsonRow>(sql.select(selection, 'id, state, event AS json'));
+    const damaged = rows.filter((row) => readStored(row).damaged);
+    return { ...selection, damaged: undefined, ids: damaged.map(({ id }) => id) };
+  }
+
+  /** Changes the selected events that were received first, and returns how many. */
+  async function change(
+    name: 'requeue' | 'discard',
+    { selection, limit }: { readonly selection: Selection; readonly limit: number },
+    ...values: readonly string[]
+  ): Promise<number> {
+    const rows = await send<JsonRow>(sql.select(await narrow(selection), 'id', limit));
+    const ids = rows.map(({ id }) => id);
+    return readCount(await call(name, ids, ...values));
+  }
+
+  const called = callSteps(call);
+
+  const steps: StoreSteps<unknown> = {
+    ...called,
+
+    list: async ({ selection, ...query }) =>
+      (await send<EventRow>(sql.list({ ...query, selection: await narrow(selection) }))).map(toRecord),
+    count: async (selection = ALL) => send<InboxCount>(sql.count(await narrow(selection))),
+    requeue: (which) => change('requeue', which),
+    discard: (which, { by, reason }) => change('discard', which, by, reason),
+    store,
+    ...(transactional && { transaction }),
+
+    async steps(id, token) {
+      if (transactional && token !== null) assertFreeConnection(connections);
+      return called.steps(id, token);
+    },
+  };
+  return createInbox(steps, runtime);
+}
+
+/** How many connections a pool of `mysql2` has, with promises or with callbacks. */
+function sizeOf(pool: unknown): number | undefined {
+  const { config, pool: inner } = Object(pool);
+  return (config ?? inner?.config)?.connectionLimit;
+}
+
+const ALL: Selection = { states: INBOX_STATES };
+
+type Statements = StepName | Procedure;
+
+type JsonRow = Pick<EventRow, 'id' | 'state' | 'json'>;
+
+function notMigrated(prefix: string, cause: unknown): ConfigError {
+  return new ConfigError(
+    `mysqlInbox: the tables or procedures ${prefix}_… are missing in the database of the pool; see the cause. Call migrateMysql(pool) at start, or run the statements of mysqlMigrations(), with the same \`prefix\`.`,
+    { cause },
+  );
+}

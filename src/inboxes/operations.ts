@@ -1,0 +1,169 @@
+/** The operations of every inbox: the options, which operators type, are checked here, and the store does the steps. */
+import type { Awaitable } from '../core/awaitable.js';
+import { ConfigError } from '../core/errors.js';
+import { isName } from '../core/events.js';
+import { integer, oneOf, readOptions, required, rule, string } from '../core/options.js';
+import {
+  INBOX_STATES,
+  type InboxCount,
+  type InboxFilter,
+  type InboxOperations,
+  type InboxRecord,
+  type InboxState,
+} from '../core/ports.js';
+import { type PollRow, type StepRow, toPollState, toSteps, toStorable } from './rows.js';
+import type { Limited, PageQuery, Selection } from './selection.js';
+
+/** What {@link createOperations} needs of a store. Each step is atomic, and its options are checked. */
+export interface OperationSteps {
+  find(id: string): Awaitable<InboxRecord | undefined>;
+  /** The records in their order; none if the store does not have the event `after`. */
+  list(query: PageQuery): Awaitable<readonly InboxRecord[]>;
+  /** The states that have events; of all events without a selection. Drivers can read numbers as text. */
+  count(selection: Selection | undefined): Awaitable<readonly InboxCount[]>;
+  /** Returns how many of the selected events it requeued: those that were received first, and have no step without a result. */
+  requeue(which: Limited): Awaitable<number>;
+  /** Returns how many of the selected events it discarded: those that were received first. */
+  discard(which: Limited, who: { readonly by: string; readonly reason: string }): Awaitable<number>;
+  /** Returns how many of the ids were new. */
+  importDone(ids: readonly string[]): Awaitable<number>;
+  /** Prunes events that have been done for `olderThanMs`: at most `limit`, or all of them. Returns how many. */
+  prune(olderThanMs: number, limit: number): Awaitable<number>;
+  /** The poller's state, once it has polled. */
+  readPoll(): Awaitable<PollRow | undefined>;
+  /** Returns at least one row if the event has the lease of this token, whether it has steps or not. */
+  steps(id: string, token: string | null): Awaitable<readonly StepRow[]>;
+  /** Of a dead or failed event: makes steps without a result done, or forgets them. */
+  stateSteps(id: string, done: readonly string[], again: readonly string[]): Awaitable<unknown>;
+}
+
+const TIME = integer({ min: 0, max: Number.MAX_SAFE_INTEGER });
+const IDS = rule('an array of ids', (value) => Array.isArray(value) && value.every(isName));
+const FILTER = {
+  ids: IDS,
+  state: oneOf(INBOX_STATES),
+  type: rule('a string', (value) => typeof value === 'string'),
+  key: string(),
+  receivedSince: TIME,
+  receivedUntil: TIME,
+  updatedSince: TIME,
+  updatedUntil: TIME,
+  dueUntil: TIME,
+  error: string(),
+  damaged: rule('true', (value) => value === true),
+} as const;
+const STATEMENTS = rule<Readonly<Record<string, 'done' | 'again'>> | undefined>(
+  "an object with 'done' or 'again' for each step",
+  (value) => Object.values(Object(value)).every((each) => each === 'done' || each === 'again'),
+);
+const LIMIT = integer({ default: 1_000, max: 10_000 });
+const TEXT = required(string());
+
+const REQUEUEABLE: readonly InboxState[] = ['failed', 'dead'];
+const DISCARDABLE: readonly InboxState[] = ['received', 'failed', 'dead', 'parked'];
+
+/** How many events one step imports or prunes: other steps wait for it. */
+const BATCH = 1_000;
+
+/** @param from - the states that the operation reads or changes. */
+function toSelection({ state, ...filter }: InboxFilter, from: readonly InboxState[]): Selection {
+  return { ...filter, states: from.filter((each) => state === undefined || each === state) };
+}
+
+export function createOperations(steps: OperationSteps): InboxOperations {
+  return {
+    find: async (id) => steps.find(id),
+
+    async list(options) {
+      const { limit, after, order, ...filter } = readOptions('inbox.list', options, {
+        ...FILTER,
+        limit: required(integer()),
+        after: string(),
+        order: oneOf(['oldest', 'newest'], 'oldest'),
+      });
+      const selection = toSelection(filter, INBOX_STATES);
+      const records = await steps.list({ selection, limit, after, order });
+      if (after === undefined || records.length > 0 || (await steps.find(after)) !== undefined)
+        return records;
+      throw new ConfigError(
+        `inbox.list: \`after\` is ${JSON.stringify(after)}, and the inbox does not have that event, or not any more. Start again without \`after\`.`,
+      );
+    },
+
+    async count(filter) {
+      const selection = filter && toSelection(readOptions('inbox.count', filter, FILTER), INBOX_STATES);
+      const counts = await steps.count(selection);
+      return INBOX_STATES.map((state) => {
+        const { count = 0, oldest = null } = counts.find((each) => each.state === state) ?? {};
+        return { state, count: Number(count), oldest: oldest === null ? null : Number(oldest) };
+      });
+    },
+
+    async requeue(which) {
+      const options = typeof which === 'string' ? { ids: [which] } : which;
+      const rules = { ...FILTER, limit: LIMIT, steps: STATEMENTS };
+      const { limit, steps: statements, ...filter } = readOptions('inbox.requeue', options, rules);
+      if (statements !== undefined) {
+        const [id, ...others] = filter.ids ?? [];
+        if (id === undefined || others.length > 0) {
+          throw new ConfigError('inbox.requeue: `steps` needs one id in `ids`.');
+        }
+        const names = (what: string) => Object.keys(statements).filter((name) => statements[name] === what);
+        await steps.stateSteps(id, names('done'), names('again'));
+      }
+      return steps.requeue({ selection: { ...toSelection(filter, REQUEUEABLE), known: true }, limit });
+    },
+
+    async discard(options) {
+      const rules = { ...FILTER, by: TEXT, reason: TEXT, limit: LIMIT };
+      const { by, reason, limit, ...filter } = readOptions('inbox.discard', options, rules);
+      // A variable that is `undefined` by mistake must not discard every event.
+      if (Object.values(filter).every((value) => value === undefined)) {
+        throw new ConfigError(
+          'inbox.discard: no condition is given. Name the events, such as by `ids` or `state`.',
+        );
+      }
+      const who = { by: toStorable(by), reason: toStorable(reason) };
+      return steps.discard({ selection: toSelection(filter, DISCARDABLE), limit }, who);
+    },
+
+    async importDone(ids) {
+      readOptions('inbox.importDone', { ids }, { ids: required(IDS) });
+      const unique = [...new Set(ids)];
+      let added = 0;
+      for (let at = 0; at < unique.length; at += BATCH) {
+        added += await steps.importDone(unique.slice(at, at + BATCH));
+      }
+      return added;
+    },
+
+    async prune(options) {
+      const { olderThanMs } = readOptions('inbox.prune', options, { olderThanMs: required(TIME) });
+      for (let total = 0; ; ) {
+        const pruned = await steps.prune(olderThanMs, BATCH);
+        total += pruned;
+        if (pruned < BATCH) return total;
+      }
+    },
+
+    steps: async (id) => toSteps(await steps.steps(id, null)),
+
+    pollState: async () => toPollState(await steps.readPoll()),
+  };
+}
+
+/** Counts records by their state. */
+export function countRecords(
+  records: Iterable<Pick<InboxRecord, 'state' | 'updatedAt'>>,
+): readonly InboxCount[] {
+  const counts = new Map<string, { state: InboxRecord['state']; count: number; oldest: number }>();
+  for (const { state, updatedAt } of records) {
+    const found = counts.get(state);
+    if (found === undefined) counts.set(state, { state, count: 1, oldest: updatedAt });
+    else {
+      found.count += 1;
+      found.oldest = Math.min(found.oldest, updatedAt);
+    }
+  }
+  return [...counts.values()];
+}

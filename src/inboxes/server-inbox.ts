@@ -1,0 +1,162 @@
+/** What the inboxes of database servers share. */
+import { ConfigError } from '../core/errors.js';
+import { rule } from '../core/options.js';
+import type { Runtime, RuntimeOptions } from '../core/runtime.js';
+import type { ClaimRow, StoreSteps } from './create-inbox.js';
+import { type DueRow, type EventRow, type PollRow, type StepRow, toRecord } from './rows.js';
+
+/** Options of the inboxes of Postgres and MySQL. */
+export interface ServerInboxOptions {
+  /**
+   * Whether handlers receive `ctx.tx`, an open transaction that also marks the event done: what a handler writes
+   * with it takes effect exactly once.
+   *
+   * Each running handler holds one connection of the pool. The inbox keeps one connection free for claims and steps, so
+   * the pool needs at least one more than the number of handlers that run at the same time.
+   *
+   * @default false
+   */
+  readonly transactional?: boolean | undefined;
+  /**
+   * How many connections the pool has. `ctx.step` of transactional handlers needs to know it, and at least two.
+   *
+   * @default the size of a pool of `pg` or `mysql2`; unknown for data layers
+   */
+  readonly connections?: number | undefined;
+  /** Timers and randomness, for tests: the time is that of the server. @default those of the platform */
+  readonly runtime?: RuntimeOptions | undefined;
+}
+
+/** The rule of a name in SQL, which is quoted. */
+export const nameRule = (maxLength: number) =>
+  rule<string>(
+    `letters, digits and underscores, at most ${maxLength} characters, and must not start with a digit`,
+    (value) => typeof value === 'string' && value.length <= maxLength && /^[A-Za-z_]\w*$/.test(value),
+    'stablehooks',
+  );
+
+/** A value of a step. Each store has its own form of lists and of `null`. */
+export type StepValue = string | number | boolean | null | readonly string[];
+
+/** The statements, procedures or scripts that have the same values and rows in every store. */
+export type StepName =
+  | 'claim'
+  | 'finish'
+  | 'find'
+  | 'steps'
+  | 'saveStep'
+  | 'stateSteps'
+  | 'takeDue'
+  | 'importDone'
+  | 'prune'
+  | 'poll'
+  | 'acquirePoll'
+  | 'savePoll';
+
+type CallStep = <Row>(name: StepName, ...values: readonly StepValue[]) => Promise<readonly Row[]>;
+
+/** The answer of a step that counts what it changed. Drivers can read numbers as text. */
+export const readCount = (rows: readonly { readonly count: number | string }[]) =>
+  Number(rows[0]?.count ?? 0);
+
+/** The steps of a server that are the same in every store. */
+export function callSteps(call: CallStep) {
+  return {
+    durable: true,
+    find: async (id) => (await call<EventRow>('find', id)).map(toRecord)[0],
+    importDone: async (ids) => readCount(await call('importDone', ids)),
+    prune: async (olderThanMs, limit) => readCount(await call('prune', olderThanMs, limit)),
+    readPoll: async () => (await call<PollRow>('poll'))[0],
+    steps: (id, token) => call<StepRow>('steps', id, token),
+    stateSteps: (id, done, again) => call('stateSteps', id, done, again),
+
+    async saveStep({ id, token }, name, result) {
+      const what = result === undefined ? 'forgets' : result === null ? 'begins' : 'ends';
+      return (await call('saveStep', id, token, name, result ?? '', what)).length > 0;
+    },
+
+    async claim({ id, type, origin, leaseMs, token, json, early, key, createdMs, traceparent }) {
+      const values = [id, type, origin, leaseMs, token, json, early, key, createdMs, traceparent];
+      const [row] = await call<ClaimRow>('claim', ...values);
+      return row as ClaimRow;
+    },
+
+    async finish({ id, token, key = null }, { result, retryAfterMs, error, maxAgeMs }) {
+      const values = [id, token, key, result, retryAfterMs, error, maxAgeMs];
+      const [{ ended } = { ended: null }] = await call<{ readonly ended: string | null }>(
+        'finish',
+        ...values,
+      );
+      return ended === 'dead' && result === 'later' ? 'dead' : Boolean(ended);
+    },
+
+    takeDue: ({ limit, visibilityTimeoutMs, types }) =>
+      call<DueRow>('takeDue', limit, visibilityTimeoutMs, types),
+
+    acquirePoll: async (holder, leaseMs) => (await call<PollRow>('acquirePoll', holder, leaseMs))[0],
+
+    savePoll: async (state, holder, leaseMs) => (await call('savePoll', holder, leaseMs, state)).length > 0,
+  } satisfies Partial<StoreSteps<unknown>>;
+}
+
+/** Runs a transaction once one of the others has ended. */
+type InTurn = <Value>(transaction: () => Promise<Value>) => Promise<Value>;
+
+/**
+ * Runs at most one transaction less than the pool has connections: a handler that waits for its step never holds the
+ * connection that the step needs.
+ */
+export function keepOneFree(connections = 1): InTurn {
+  let free = Math.max(0, connections - 1);
+  const waiting: (() => void)[] = [];
+  if (free === 0) return (transaction) => transaction();
+  return async (transaction) => {
+    if (free > 0) free -= 1;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+    try {
+      return await transaction();
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) free += 1;
+      else next();
+    }
+  };
+}
+
+/** @throws {ConfigError} if a step could wait for the connection that its own handler holds. */
+export function assertFreeConnection(connections: number | undefined): void {
+  if (connections !== undefined && connections > 1) return;
+  throw new ConfigError(
+    connections === undefined
+      ? 'ctx.step: the inbox does not know how many connections the data layer has, and a step needs one beside that of its transaction. Pass `connections` to the inbox: the size of the pool, at least 2.'
+      : 'ctx.step: the pool has one connection, which the transaction of the handler holds. Raise the size of the pool to 2 or more, or make the inbox without `transactional`.',
+  );
+}
+
+/** The longest wait before a step that conflicts with others is sent again. */
+const CONFLICT_WAIT_MS = 100;
+
+/** Sends a step, again if it conflicts with another. */
+export async function sendAgain<Value>(
+  send: () => Promise<Value>,
+  { isConflict, tries }: { isConflict(error: unknown): boolean; readonly tries: number },
+  runtime: Runtime,
+): Promise<Value> {
+  for (let sent = 1; ; sent++) {
+    try {
+      return await send();
+    } catch (error) {
+      if (!isConflict(error) || sent >= tries) throw error;
+      const waitMs = runtime.random() * Math.min(2 ** sent, CONFLICT_WAIT_MS);
+      await new Promise<void>((resolve) => runtime.setTimeout(resolve, waitMs));
+    }
+  }
+}
+
+/** The error of a connection that came from the pool with an open transaction. Nothing was written over it. */
+export function leftOpen(cause: unknown): Error {
+  return new Error(
+    'A connection of the pool had an open transaction, in which the inbox writes nothing. It was rolled back. Find the code that releases a connection without COMMIT or ROLLBACK, as after an error or a query_timeout.',
+    { cause },
+  );
+}

@@ -1,0 +1,19 @@
+/** The key by which an API outside recognises a repeated call. */
+
+const OFFSET = 0x6c62272e07bb014262b821756295c58dn;
+const PRIME = 0x1000000000000000000013bn;
+const encoder = new TextEncoder();
+
+/**
+ * A UUID of the event and the name: the 128-bit FNV-1a hash, because the hashes of the web platform are asynchronous. It has
+ * the form of version 4, which is the one that payment APIs accept.
+ */
+export function toIdempotencyKey(id: string, name: string): string {
+  let hash = OFFSET;
+  // Neither an id nor a name contains a control character.
+  for (const byte of encoder.encode(`${id}\0${name}`)) {
+    hash = BigInt.asUintN(128, (hash ^ BigInt(byte)) * PRIME);
+  }
+  const hex = hash.toString(16).padStart(32, '0');
+  return hex.replace(/^(.{8})(.{4}).(.{3}).(.{3})/, '$1-$2-4$3-8$4-');
+}

@@ -1,0 +1,95 @@
+/** The steps of one run of a handler: effects whose results the inbox keeps. */
+import { ConfigError, PermanentError } from '../core/errors.js';
+import { isName } from '../core/events.js';
+import type { InboxStep, Lease } from '../core/ports.js';
+import { type Moment, msSince, type Runtime } from '../core/runtime.js';
+import type { StepOptions } from './handler.js';
+import { leaseLost, type Store } from './store.js';
+
+/** The longest result, in characters of JSON. */
+const MAX_RESULT_LENGTH = 65_536;
+
+/** The parts of an attempt that steps use. */
+export interface StepParts {
+  readonly store: Store;
+  readonly runtime: Runtime;
+  readonly leaseMs: number;
+}
+
+export class HandlerSteps {
+  readonly #parts: StepParts;
+  readonly #lease: Lease;
+  /** When the claim was sent. */
+  readonly #askedAt: Moment;
+  readonly #used = new Set<string>();
+  /** The steps of earlier attempts, read once. */
+  #stored: Promise<readonly InboxStep[]> | undefined;
+
+  constructor(parts: StepParts, lease: Lease, askedAt: Moment) {
+    this.#parts = parts;
+    this.#lease = lease;
+    this.#askedAt = askedAt;
+  }
+
+  async run(name: string, work: () => unknown, { onInterrupted }: StepOptions = {}): Promise<unknown> {
+    if (!isName(name) || this.#used.has(name)) {
+      throw new ConfigError(
+        `ctx.step: ${JSON.stringify(name)} is no name, or was used before. Give each step of a handler its own, of 1 to 512 bytes.`,
+      );
+    }
+    this.#used.add(name);
+    const { store, runtime, leaseMs } = this.#parts;
+    this.#stored ??= store.readSteps(this.#lease);
+    const found = (await this.#stored).find((step) => step.name === name);
+    if (found !== undefined) {
+      if (found.result === null) throw unknownEffect(name, NO_RESULT);
+      return toValue(found.result);
+    }
+    const save = (result: string | null | undefined) => store.saveStep(this.#lease, name, result);
+    const isGuarded = onInterrupted === 'fail';
+    if (isGuarded) await save(null);
+    // A frozen process learns what was stored when another process may have run the step.
+    if (msSince(this.#askedAt, runtime) >= leaseMs) throw leaseLost(this.#lease);
+    let value: unknown;
+    try {
+      value = await work();
+    } catch (cause) {
+      if (!isGuarded) throw cause;
+      if (Object(cause).code !== 'ERR_HANDLER_LATER') throw unknownEffect(name, NO_RESULT, { cause });
+      await save(undefined);
+      throw cause;
+    }
+    const result = toResult(value);
+    if (result === null) {
+      // It has run: a later attempt must not repeat it.
+      if (!isGuarded) await save(null);
+      throw unknownEffect(name, `has a result that is not JSON of at most ${MAX_RESULT_LENGTH} characters`);
+    }
+    await save(result);
+    return toValue(result);
+  }
+}
+
+/** `null` for a value that cannot be stored. */
+function toResult(value: unknown): string | null {
+  try {
+    const json = JSON.stringify(value) ?? '';
+    return json.length > MAX_RESULT_LENGTH ? null : json;
+  } catch {
+    return null;
+  }
+}
+
+/** The value as every attempt receives it. */
+function toValue(result: string): unknown {
+  return result === '' ? undefined : JSON.parse(result);
+}
+
+const NO_RESULT = 'began and recorded no result';
+
+function unknownEffect(name: string, why: string, options?: ErrorOptions): PermanentError {
+  return new PermanentError(
+    `Step ${name} ${why}, and does not run again. Check whether its effect happened, then requeue the event with --step ${name}=done or --step ${name}=again.`,
+    options,
+  );
+}

@@ -1,0 +1,55 @@
+/** Reads and looks up in pages, which bounds the memory and lets the rest of the process run. */
+import { nextTurn, type Runtime } from '../core/runtime.js';
+
+/** How many records or entries are read at a time: small pages are garbage before they reach the old generation. */
+export const PAGE_SIZE = 500;
+
+/** How many lookups run at a time. */
+const LOOKUPS = 16;
+
+/** How a run gives way to other work, and ends early. */
+interface Turns {
+  readonly runtime: Runtime;
+  readonly signal: AbortSignal;
+}
+
+/** Groups items into pages, and takes a turn after each. */
+export async function* inPages<Item>(
+  items: AsyncIterable<Item> | Iterable<Item>,
+  turns: Turns,
+): AsyncGenerator<readonly Item[], void, undefined> {
+  let page: Item[] = [];
+  for await (const item of items) {
+    page.push(item);
+    if (page.length < PAGE_SIZE) continue;
+    yield page;
+    await takeTurn(turns);
+    page = [];
+  }
+  if (page.length === 0) return;
+  yield page;
+  await takeTurn(turns);
+}
+
+export async function inParallel<Item>(
+  items: readonly Item[],
+  work: (item: Item) => Promise<void>,
+): Promise<void> {
+  const queue = items.values();
+  await Promise.all(
+    Array.from({ length: LOOKUPS }, async () => {
+      for (const item of queue) await work(item);
+    }),
+  );
+}
+
+/**
+ * Lets the rest of the process run. A database in this process answers synchronously, so requests, timers and Ctrl-C
+ * would wait for the end.
+ *
+ * @throws the reason of the signal.
+ */
+export async function takeTurn({ runtime, signal }: Turns): Promise<void> {
+  await nextTurn(runtime);
+  signal.throwIfAborted();
+}

@@ -1,0 +1,111 @@
+import { saysTheSame } from '../catch-up/same-event.js';
+import { createdAtMs, isEventType, type UnknownEvent } from '../core/events.js';
+import type { InboxRecord } from '../core/ports.js';
+import type { Comparison } from './comparison.js';
+import type { LedgerEntry } from './options.js';
+import { PAGE_SIZE, takeTurn } from './pages.js';
+import { isIn } from './proof.js';
+import type { ReadList } from './read-list.js';
+import { recordPages } from './record-pages.js';
+
+const MOVING = ['received', 'leased', 'failed'] as const;
+
+/**
+ * An event that changes its state meanwhile is read again later: an attempt ends in a state that is read after the one
+ * that it began in, and events that are taken to run again become `received`.
+ */
+const READING_ORDER = ['parked', 'dead', ...MOVING, ...MOVING, 'done', 'dead'] as const;
+
+/** Adds the records of the inbox to the books. */
+export class InboxReader<Entry extends LedgerEntry> {
+  readonly #comparison: Comparison<Entry>;
+  readonly #ledgerTypes: ReadonlySet<string>;
+  /** Events created up to here can have been removed from the list; `-Infinity` without a sign of that. */
+  removedUntil = Number.NEGATIVE_INFINITY;
+  /** When the inbox received its first event, epoch ms. */
+  firstAt = Number.POSITIVE_INFINITY;
+
+  constructor(comparison: Comparison<Entry>) {
+    this.#comparison = comparison;
+    this.#ledgerTypes = new Set(comparison.settings.ledgerTypes);
+  }
+
+  async read(): Promise<void> {
+    const { settings } = this.#comparison;
+    const { inbox, onProgress } = settings;
+    const total = (await inbox.count()).reduce((sum, { count }) => sum + count, 0);
+    let done = 0;
+    for (const state of READING_ORDER) {
+      for await (const records of recordPages(inbox, { state, limit: PAGE_SIZE })) {
+        for (const record of records) this.add(record);
+        done += records.length;
+        onProgress({ step: 'inbox', done, total: Math.max(done, total) });
+        await takeTurn(settings);
+      }
+    }
+  }
+
+  /** Adds a record to the books; `false` when its event is not of the span. */
+  add(record: InboxRecord): boolean {
+    const { list, books, totals, daily } = this.#comparison;
+    const { id, type, state } = record;
+    this.firstAt = Math.min(this.firstAt, record.receivedAt);
+    const place = placeInList(record, list);
+    if (place === 'removed') this.removedUntil = list.shownFrom;
+    const known = books.lines.get(id);
+    if (known === undefined && !this.#isInSpan(record)) return false;
+    if (known === undefined || known.state === null) {
+      totals.inbox += 1;
+      if (place !== 'listed' && record.event !== null) daily?.addEvent(record.event);
+    }
+    books.set(id, {
+      state,
+      booked: this.#ledgerTypes.has(type),
+      unlisted: place === 'lacking',
+      differs: known?.differs === true || isOther(record, list),
+    });
+    return true;
+  }
+
+  #isInSpan({ id, event, receivedAt }: InboxRecord): boolean {
+    const { list, span } = this.#comparison;
+    const listed = list.events.get(id);
+    if (listed !== undefined) return isIn(span, listed.at);
+    if (event !== null) return isIn(span, createdAtOf(event, { receivedAt, list }));
+    // A pruned event: it was created before it was received.
+    return receivedAt + list.lagMs > span.from;
+  }
+}
+
+/**
+ * Where the list has an event of the inbox: `lacking` if it must have the event and does not, `removed` if a complete
+ * list lacks it because it is older than all that the list shows, `unknown` if the list proves neither.
+ */
+function placeInList(
+  { id, type, event, receivedAt }: InboxRecord,
+  list: ReadList,
+): 'listed' | 'lacking' | 'removed' | 'unknown' {
+  if (list.events.has(id)) return 'listed';
+  if (!isEventType(type)) return 'unknown';
+  const { from, until } = list.proof[type];
+  // A pruned event was created before it was received, so a list that has everything would show it.
+  if (event === null) return from === Number.NEGATIVE_INFINITY && receivedAt <= until ? 'removed' : 'unknown';
+  const at = createdAtOf(event, { receivedAt, list });
+  if (at <= from || at > until) return 'unknown';
+  return at > list.shownFrom ? 'lacking' : 'removed';
+}
+
+/** Epoch ms. An event that is dated in the future of its receipt counts as created then, or no run would compare it. */
+function createdAtOf(
+  event: UnknownEvent,
+  { receivedAt, list }: { readonly receivedAt: number; readonly list: ReadList },
+): number {
+  const at = createdAtMs(event);
+  return at > receivedAt + list.lagMs ? receivedAt : at;
+}
+
+/** Whether the inbox has another event with this id than the list. Pruned events are not compared. */
+export function isOther({ id, event }: InboxRecord, list: ReadList): boolean {
+  const listed = list.events.get(id)?.event;
+  return listed !== undefined && event !== null && !saysTheSame(listed, event);
+}

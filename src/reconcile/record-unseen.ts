@@ -1,0 +1,47 @@
+import type { ListedEvent } from '../catch-up/list.js';
+import { isEventType } from '../core/events.js';
+import type { Comparison } from './comparison.js';
+import type { LedgerEntry } from './options.js';
+import { inPages } from './pages.js';
+
+/** Records listed events that neither the inbox nor the ledger has, unless this is a dry run, and reports them. */
+export async function recordUnseen<Entry extends LedgerEntry>(
+  unseen: readonly ListedEvent[],
+  comparison: Comparison<Entry>,
+): Promise<void> {
+  const isKnown = ({ event }: ListedEvent) => isEventType(event.type);
+  // Events of unknown types are parked, as the poller parks them.
+  for (const [events, dueInMs] of [
+    [unseen.filter(isKnown), 0],
+    [unseen.filter((listed) => !isKnown(listed)), null],
+  ] as const) {
+    for await (const page of inPages(events, comparison.settings)) {
+      await recordPage(page, dueInMs, comparison);
+    }
+  }
+}
+
+async function recordPage<Entry extends LedgerEntry>(
+  page: readonly ListedEvent[],
+  dueInMs: 0 | null,
+  { settings: { inbox, dryRun }, totals, log }: Comparison<Entry>,
+): Promise<void> {
+  const events = page.map(({ event }) => event);
+  const json = page.map((listed) => listed.json);
+  const results = dryRun ? [] : await inbox.record(events, { dueInMs, origin: 'pull', json });
+  for (const [index, { id, type, created_at: createdAt }] of events.entries()) {
+    if (!dryRun && results[index] !== 'new') {
+      // Its push arrived just now.
+      totals.unjudged += 1;
+      continue;
+    }
+    if (!dryRun) totals.recorded += 1;
+    const state = dryRun ? null : dueInMs === null ? 'parked' : 'received';
+    const detail = dryRun ? UNSEEN : RECORDED;
+    await log.add({ kind: 'unseen', id, type, createdAt, state, entries: 0, detail });
+  }
+}
+
+const UNSEEN = 'The service lists it, and the inbox does not have it. Run without a dry run to record it.';
+const RECORDED =
+  "The service lists it, and the inbox did not have it. It is recorded; the app's redrive or poller runs it.";

@@ -1,0 +1,254 @@
+import { memoryInbox, type UnknownEvent } from 'stablehooks';
+import { type HealthCheck, type HealthLimits, health, toHealthRoutes } from 'stablehooks/health';
+import { describe, expect, test } from 'vitest';
+import { EMPTY_POLL_STATE, type PollState } from '../../src/core/ports.js';
+
+const START = Date.parse('2026-03-01T09:00:00Z');
+const MINUTE_MS = 60_000;
+
+function setUp() {
+  const clock = { now: START };
+  const runtime = { now: () => clock.now };
+  const inbox = memoryInbox({ runtime });
+  const event = (id: string, type = 'transfer.settled'): UnknownEvent => ({
+    ...{ id, type, created_at: new Date(clock.now).toISOString(), payload: {} },
+  });
+  /** The checks by name. */
+  const check = async (limits: HealthLimits = {}) => {
+    const result = await health(inbox, { runtime, ...limits });
+    const checks = Object.fromEntries(result.checks.map((each) => [each.name, each]));
+    return { ...result, checks: checks as Readonly<Record<HealthCheck['name'], HealthCheck>> };
+  };
+  const savePoll = async (state: Partial<PollState>) => {
+    await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
+    await inbox.savePoll(
+      { ...EMPTY_POLL_STATE, since: START - 1, ...state },
+      { holder: 'poller', leaseMs: 0 },
+    );
+  };
+  return { clock, inbox, event, check, savePoll };
+}
+
+test('an inbox without a poller is healthy, says first that coverage is not shown, and is unhealthy if that is required', async () => {
+  const { inbox, check } = setUp();
+  const { healthy, checks } = await check();
+  expect(healthy).toBe(true);
+  expect((await health(inbox)).checks[0]?.name).toBe('coverage');
+  expect(Object.values(checks).filter(({ shown }) => !shown)).toMatchObject([
+    { name: 'coverage' },
+    { name: 'push', message: 'No event was received yet.' },
+    { name: 'pull', message: 'No event was received yet.' },
+  ]);
+  expect(checks.coverage.message).toMatch(
+    /^Not shown: no poll has proven yet .* Start a poller \(createPoller\)/,
+  );
+  expect(await check({ requirePoll: true })).toMatchObject({
+    healthy: false,
+    checks: { coverage: { healthy: false } },
+  });
+});
+
+test('a first poll that has proven nothing yet is not coverage', async () => {
+  const { check, savePoll } = setUp();
+  await savePoll({ since: START, watermark: START });
+  expect((await check({ requirePoll: true })).checks.coverage).toMatchObject({ healthy: false });
+});
+
+describe('the quiet week', () => {
+  async function quietWeek(watermark: number, state: Partial<PollState> = {}) {
+    const it = setUp();
+    await it.inbox.record([it.event('evt_1')], { dueInMs: null, origin: 'push' });
+    it.clock.now = START + 7 * 24 * 60 * MINUTE_MS;
+    await it.savePoll({ watermark: it.clock.now - watermark, ...state });
+    return { ...it, result: await it.check() };
+  }
+
+  test('is quiet if polls prove it', async () => {
+    const { result } = await quietWeek(5 * MINUTE_MS);
+    expect(result).toMatchObject({
+      healthy: true,
+      checks: {
+        coverage: { message: 'Quiet since 2026-03-01T09:00:00.000Z, proven until 2026-03-08T08:55:00.000Z.' },
+      },
+    });
+  });
+
+  test('is silent if none has proven anything for an hour', async () => {
+    const { result } = await quietWeek(60 * MINUTE_MS + 1);
+    expect(result.healthy).toBe(false);
+    expect(result.checks.coverage).toMatchObject({
+      healthy: false,
+      message: expect.stringMatching(
+        /^Silent since 2026-03-01T09:00:00.000Z; not proven since 2026-03-08T07:59:59.999Z\. Check that the poller runs/,
+      ),
+    });
+  });
+
+  test('is healthy while the watermark waits for a larger answer and polls run, with a note', async () => {
+    const until = START + 7 * 24 * 60 * MINUTE_MS - 6 * MINUTE_MS;
+    const unconfirmed = { since: START, from: START, until, size: 137 };
+    const { clock, check, result } = await quietWeek(65 * MINUTE_MS, { unconfirmed });
+    expect(result.checks.coverage).toMatchObject({
+      healthy: true,
+      message: expect.stringContaining('wait for a larger answer of the list; listMax can end that'),
+    });
+    clock.now += 60 * MINUTE_MS;
+    expect((await check()).healthy).toBe(false);
+  });
+});
+
+test('an open gap is unhealthy, and an acknowledged one is not', async () => {
+  const { check, savePoll } = setUp();
+  const gap = {
+    ...{
+      from: START - 9,
+      until: { 'redeem.failed': START - 5 },
+      reason: 'no-order' as const,
+      openedAt: START,
+    },
+    acknowledged: null,
+  };
+  await savePoll({ watermark: START, gaps: [gap] });
+  expect((await check()).checks.gaps).toMatchObject({
+    ...{ healthy: false, count: 1 },
+    message:
+      '1 open gap, the first from 2026-03-01T08:59:59.991Z: events can be missing. `stablehooks gaps list` shows what to do.',
+  });
+  const acknowledged = { by: 'ops', reason: 'the books agree', at: START };
+  await savePoll({ watermark: START, gaps: [{ ...gap, acknowledged }] });
+  expect(await check()).toMatchObject({ healthy: true, checks: { gaps: { count: 0 } } });
+});
+
+test('an event that is due for long is unhealthy, and one whose retry time is later is not', async () => {
+  const { clock, inbox, event, check } = setUp();
+  await inbox.record([event('now')], { dueInMs: 0, origin: 'push' });
+  await inbox.record([event('later')], { dueInMs: 10 * MINUTE_MS, origin: 'push' });
+  expect((await check()).healthy).toBe(true);
+  clock.now += 5 * MINUTE_MS;
+  expect((await check()).checks.due).toMatchObject({
+    ...{ healthy: false, count: 1 },
+    message: expect.stringMatching(
+      /^1 event due and not run, the oldest stored at 2026-03-01T09:00:00.000Z\. Call receiver\.start/,
+    ),
+  });
+  expect((await check({ dueMs: 6 * MINUTE_MS })).healthy).toBe(true);
+});
+
+test('an overdue event is found behind any number of events that are not due', async () => {
+  const { clock, inbox, event, check } = setUp();
+  const waiting = Array.from({ length: 1_000 }, (_, index) => event(`later ${index}`));
+  await inbox.record(waiting, { dueInMs: 10 * MINUTE_MS, origin: 'push' });
+  await inbox.record([event('now')], { dueInMs: 0, origin: 'push' });
+  clock.now += 5 * MINUTE_MS;
+  expect((await check()).checks.due).toMatchObject({ healthy: false, count: 1 });
+});
+
+test('a lease that lapsed and that no process took over is unhealthy', async () => {
+  const { clock, inbox, event, check } = setUp();
+  await inbox.claim(event('a'), { leaseMs: MINUTE_MS, origin: 'push' });
+  clock.now += 5 * MINUTE_MS;
+  expect((await check()).healthy).toBe(true);
+  clock.now += MINUTE_MS;
+  expect((await check()).checks).toMatchObject({
+    leases: { healthy: false, count: 1 },
+    due: { healthy: true },
+  });
+});
+
+test('dead events are unhealthy above maxDead, with the newest error, and failed ones are a note', async () => {
+  const { inbox, event, check } = setUp();
+  const fail = async (id: string, retryAfterMs: number | null) => {
+    const claim = await inbox.claim(event(id), { leaseMs: MINUTE_MS, origin: 'push' });
+    if (claim.state === 'claimed') await inbox.fail(claim.lease, { retryAfterMs, error: `${id} is broken` });
+  };
+  await fail('a', MINUTE_MS);
+  expect(await check()).toMatchObject({
+    healthy: true,
+    checks: { failed: { count: 1, message: expect.stringContaining('The newest: a is broken.') } },
+  });
+  await fail('b', null);
+  expect((await check()).checks.dead).toMatchObject({
+    ...{ healthy: false, count: 1 },
+    message: expect.stringContaining(
+      'The newest: b is broken. Fix the cause, then run `stablehooks inbox requeue --state dead`',
+    ),
+  });
+  expect((await check({ maxDead: 1 })).healthy).toBe(true);
+});
+
+test('the last events of push and pull, and parked ones, are notes', async () => {
+  const { clock, inbox, event, check } = setUp();
+  await inbox.record([event('a')], { dueInMs: 60 * MINUTE_MS, origin: 'push' });
+  clock.now += MINUTE_MS;
+  await inbox.record([event('b', 'wallet.frozen')], { dueInMs: null, origin: 'pull' });
+  expect(await check()).toMatchObject({
+    healthy: true,
+    checks: {
+      push: { message: 'The last new event that was pushed: 2026-03-01T09:00:00.000Z.' },
+      pull: { message: 'The last new event that was recovered by a poll: 2026-03-01T09:01:00.000Z.' },
+      parked: {
+        count: 1,
+        message: expect.stringMatching(/^1 event of unknown types, .* Upgrade stablehooks/),
+      },
+    },
+  });
+});
+
+test('where polls recover everything, it is not shown that push works, and the note says what to check', async () => {
+  const { inbox, event, check } = setUp();
+  await inbox.record([event('a'), event('b')], { dueInMs: 60 * MINUTE_MS, origin: 'pull' });
+  expect((await check()).checks.push).toMatchObject({
+    ...{ healthy: true, shown: false },
+    message: expect.stringMatching(/^None of the last 2 events was pushed\. Check the URL at the service/),
+  });
+});
+
+test('an inbox that fails is ERR_INBOX_FAILED, and a misspelt limit is refused', async () => {
+  const { inbox } = setUp();
+  const down = {
+    ...inbox,
+    count: async () => {
+      throw new Error('down');
+    },
+  };
+  await expect(health(down)).rejects.toMatchObject({ code: 'ERR_INBOX_FAILED' });
+  await expect(health(inbox, { maxDaed: 1 } as HealthLimits)).rejects.toThrow('unknown option `maxDaed`');
+});
+
+describe('the routes', () => {
+  test('answer 200 or 503 with the names of the checks, and nothing of their messages', async () => {
+    const { inbox, event } = setUp();
+    const routes = toHealthRoutes(inbox);
+    expect((await routes.health()).status).toBe(200);
+    const claim = await inbox.claim(event('a'), { leaseMs: MINUTE_MS, origin: 'push' });
+    if (claim.state === 'claimed') await inbox.fail(claim.lease, { retryAfterMs: null, error: 'secret' });
+    const response = await routes.health();
+    expect(response.status).toBe(503);
+    const text = await response.text();
+    expect(text).not.toContain('secret');
+    expect(JSON.parse(text).checks).toContainEqual({ name: 'dead', healthy: false });
+    // A restart does not heal a dead event.
+    expect((await routes.ready()).status).toBe(200);
+  });
+
+  test('answer 503 when the inbox fails or does not answer in time', async () => {
+    const { inbox } = setUp();
+    const failing = {
+      ...inbox,
+      pollState: async () => {
+        throw new Error('hunter2');
+      },
+    };
+    for (const route of Object.values(toHealthRoutes(failing))) {
+      const response = await route();
+      expect(response.status).toBe(503);
+      expect(await response.json()).toEqual({ healthy: false, code: 'ERR_INBOX_FAILED' });
+    }
+    const runtime = {
+      setTimeout: (callback: () => void) => queueMicrotask(callback),
+      clearTimeout: () => undefined,
+    };
+    const silent = { ...inbox, pollState: () => new Promise<PollState>(() => undefined) };
+    expect((await toHealthRoutes(silent, { runtime }).ready()).status).toBe(503);
+  });
+});

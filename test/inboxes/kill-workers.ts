@@ -1,0 +1,98 @@
+/** Kills workers of one inbox at random moments. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { availableParallelism } from 'node:os';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Inbox, InboxOperations } from 'stablehooks';
+import { exampleEvent } from 'stablehooks/testing';
+import { expect, vi } from 'vitest';
+import { readCount } from '../read-count.js';
+
+/** How many processes are killed per driver or data layer. KILLS sets it for all tests that kill. */
+export const KILLS = readCount(
+  'LAYER_KILLS or KILLS',
+  process.env['LAYER_KILLS'] ?? process.env['KILLS'] ?? '6',
+);
+
+export const TIMEOUT_MS = 300_000 + KILLS * 10_000;
+
+interface Workers {
+  /** The program. It reports that it is ready, begins at a message, and reports its first transaction. */
+  readonly file: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Their inbox. */
+  readonly inbox: Inbox<unknown> & InboxOperations;
+}
+
+/**
+ * Starts workers, kills each in the middle of its work, and lets the last one finish.
+ *
+ * @returns the ids of all events; each is done or dead.
+ */
+export async function killWorkers({ file, env, inbox }: Workers): Promise<readonly string[]> {
+  const children = new Set<ChildProcess>();
+  const ids: string[] = [];
+
+  async function recordEvents() {
+    const page = Array.from({ length: 16 }, () => exampleEvent('transfer.settled'));
+    await inbox.record(page, { dueInMs: 0, origin: 'pull' });
+    ids.push(...page.map(({ id }) => id));
+  }
+
+  /** Starts a process, and resolves when it has begun its first transaction. */
+  async function start(): Promise<ChildProcess> {
+    const child = fork(file, { env: { ...process.env, ...env }, execArgv: [] });
+    children.add(child);
+    child.once('exit', () => children.delete(child));
+    await messageOf(child);
+    let isStarted = false;
+    const starting = messageOf(child).then(() => {
+      isStarted = true;
+    });
+    child.send('begin');
+    await recordEvents();
+    while (!isStarted) {
+      await Promise.race([starting, pause(50)]);
+      // Other processes can take all events first.
+      const [waiting] = await inbox.list({ state: 'received', limit: 1 });
+      if (waiting === undefined) await recordEvents();
+    }
+    return child;
+  }
+
+  let kills = 0;
+  async function killInTurn() {
+    while (kills < KILLS) {
+      kills += 1;
+      const child = await start();
+      // The random wait is the subject of the test, not a synchronisation.
+      await pause(Math.random() * 25);
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+    }
+  }
+
+  try {
+    await Promise.all(Array.from({ length: availableParallelism() + 1 }, killInTurn));
+    await start();
+    await vi.waitFor(
+      async () => {
+        const ended = ['done', 'dead'];
+        const open = (await inbox.count()).filter(({ state, count }) => !ended.includes(state) && count > 0);
+        expect(open).toEqual([]);
+      },
+      { timeout: 120_000 + KILLS * 1_000, interval: 100 },
+    );
+  } finally {
+    for (const child of children) child.kill('SIGKILL');
+  }
+  return ids;
+}
+
+/** The next message of a process; rejects when it ends before. */
+async function messageOf(child: ChildProcess): Promise<void> {
+  const ended = once(child, 'exit').then(([code]) => {
+    throw new Error(`The process ended with ${code} before it was ready.`);
+  });
+  await Promise.race([once(child, 'message'), ended]);
+}

@@ -1,0 +1,51 @@
+/** The suites of transactions and inboxes over each data layer of MySQL and a real MariaDB. */
+import { mysqlInbox } from 'stablehooks/inboxes/mysql';
+import { mysqlTransactionContract } from 'stablehooks-kit/conformance';
+import { afterAll, beforeAll, describe, test } from 'vitest';
+import { driverContract } from '../driver-contract.js';
+import { describeWithMariadb } from '../services/with-mariadb.js';
+import { MYSQL_LAYERS, WHOLE_MYSQL_LAYERS } from './orm/mysql-layers.js';
+import { type MysqlDatabase, mysqlUnderTest, startMysqlDatabase } from './orm/with-mysql-layers.js';
+
+/** Late statements over this layer can reach a transaction of another event: docs/exactly-once.md says so. */
+const SENDS_LATE = /^Drizzle/;
+const LEFT_BEHIND = /leaves behind is refused/;
+/** The cases that each library meets in its own way: begin, roll back, nest, a late statement, a COMMIT. */
+const OF_LIBRARY =
+  /^a handler's effect|^the effect of a handler that throws|^a nested|leaves behind|that sends (?:BEGIN|COMMIT)|receives no connection/;
+
+describeWithMariadb('data layers of MySQL', () => {
+  let database: MysqlDatabase;
+  beforeAll(async () => {
+    database = await startMysqlDatabase();
+  });
+  afterAll(() => database.stop());
+
+  describe.each(Object.entries(MYSQL_LAYERS))('transactions over %s', (layer, open) => {
+    for (const { name, run } of mysqlTransactionContract) {
+      if (!WHOLE_MYSQL_LAYERS.includes(layer) && !OF_LIBRARY.test(name)) continue;
+      if (SENDS_LATE.test(layer) && LEFT_BEHIND.test(name)) continue;
+      test(name, () => run(mysqlUnderTest(database, open)));
+    }
+  });
+
+  // The suite of the inbox over mysql2 is in mysql.slow.test.ts.
+  describe.each(Object.entries(MYSQL_LAYERS).slice(1))('the inbox over %s', (_, open) => {
+    for (const { name, run } of driverContract) {
+      test(name, async () => {
+        const { server, admin } = database;
+        for (const table of ['events', 'poll']) await admin.query(`DELETE FROM stablehooks_${table}`);
+        const layers = [
+          await open({ url: server.url, connections: 10 }),
+          await open({ url: server.url, connections: 10 }),
+        ];
+        const [inbox, second] = layers.map(({ pool }) => mysqlInbox(pool));
+        try {
+          if (inbox && second) await run({ inbox, second });
+        } finally {
+          for (const { close } of layers) await close();
+        }
+      });
+    }
+  });
+});

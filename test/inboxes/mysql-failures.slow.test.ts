@@ -1,0 +1,279 @@
+/** What the app and the server do to the connections of a MySQL inbox. */
+import { randomUUID } from 'node:crypto';
+import { createPool as createCallbackPool } from 'mysql2';
+import {
+  createConnection,
+  createPool,
+  type Pool,
+  type PoolConnection,
+  type RowDataPacket,
+} from 'mysql2/promise';
+import { createReceiver, type Handler } from 'stablehooks';
+import { migrateMysql, mysqlInbox, mysqlMigrations } from 'stablehooks/inboxes/mysql';
+import { exampleEvent } from 'stablehooks/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describeWithMariadb } from '../services/with-mariadb.js';
+import type { AnyMysqlLayer } from './orm/mysql-layers.js';
+import { MYSQL_LAYERS } from './orm/mysql-layers.js';
+import { type MysqlDatabase, startMysqlDatabase } from './orm/with-mysql-layers.js';
+
+describeWithMariadb('a MySQL inbox', () => {
+  let database: MysqlDatabase;
+  beforeAll(async () => {
+    database = await startMysqlDatabase();
+  });
+  afterAll(() => database.stop());
+
+  const newEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
+  const logger = { warn: () => undefined, error: () => undefined };
+
+  /** Calls `use` with a pool of one connection. */
+  async function withPool(use: (pool: Pool) => Promise<void>): Promise<void> {
+    const pool = createPool({ uri: database.server.url, connectionLimit: 1 });
+    try {
+      await use(pool);
+    } finally {
+      await pool.end();
+    }
+  }
+
+  /** A receiver whose handler gets the transaction of a pool. */
+  const receiverOver = (
+    pool: Parameters<typeof mysqlInbox>[0],
+    handler: Handler<'transfer.settled', PoolConnection>,
+  ) =>
+    createReceiver({
+      secret: 'x',
+      logger,
+      inbox: mysqlInbox(pool as Pool, { transactional: true }),
+      handlers: { 'transfer.settled': handler },
+    });
+
+  const insert = (tx: PoolConnection, id: string) => tx.query('INSERT INTO ledger (id) VALUES (?)', [id]);
+  const countEffects = async (id: string) =>
+    (await database.select('SELECT entry FROM ledger WHERE id = ?', [id])).length;
+
+  const threadOf = async (pool: Pool) => {
+    const [[row]] = await pool.query<RowDataPacket[]>('SELECT CONNECTION_ID() AS id');
+    return row?.['id'];
+  };
+
+  describe('a connection that the app released with an open transaction', () => {
+    for (const leave of ['START TRANSACTION', 'SET autocommit = 0']) {
+      test(`is closed after ${leave}, its leftovers are rolled back, and the delivery is answered 503`, () =>
+        withPool(async (pool) => {
+          const [left, event] = [newEvent(), newEvent()];
+          const connection = await pool.getConnection();
+          await connection.query(leave);
+          await insert(connection, left.id);
+          connection.release();
+          const before = connection.threadId;
+          const receiver = receiverOver(pool, (_, { tx }) => insert(tx, event.id));
+          const { kind, error } = await receiver.handle(event, 'push');
+          expect([kind, String(error?.cause)]).toEqual([
+            'unavailable',
+            expect.stringContaining('had an open transaction'),
+          ]);
+          expect(await receiver.handle(event, 'push')).toMatchObject({ kind: 'handled' });
+          expect(await threadOf(pool)).not.toBe(before);
+          expect([await countEffects(left.id), await countEffects(event.id)]).toEqual([0, 1]);
+          await receiver.close();
+        }));
+    }
+  });
+
+  test.each(Object.entries(MYSQL_LAYERS))(
+    'over %s, a connection whose server became read-only is closed, and the next one is used',
+    async (_, open) => {
+      const { admin, server } = database;
+      await admin.query("CREATE USER IF NOT EXISTS app IDENTIFIED BY 'password'");
+      await admin.query('GRANT ALL ON mysql.* TO app');
+      const url = server.url.replace('root', 'app:password');
+      const { pool, effect, close }: AnyMysqlLayer = await open({ url, connections: 1 });
+      const event = newEvent();
+      const receiver = createReceiver({
+        secret: 'x',
+        logger,
+        inbox: mysqlInbox(pool, { transactional: true }),
+        handlers: { 'transfer.settled': ({ id }, { tx }) => effect(tx, id) },
+      });
+      const threads = () =>
+        database.select("SELECT id FROM information_schema.processlist WHERE user = 'app'");
+      await receiver.handle(newEvent(), 'push');
+      const before = await threads();
+      await admin.query('SET GLOBAL read_only = 1');
+      try {
+        expect(await receiver.handle(event, 'push')).toMatchObject({ kind: 'unavailable' });
+      } finally {
+        await admin.query('SET GLOBAL read_only = 0');
+      }
+      await expect.poll(async () => (await receiver.handle(event, 'push')).kind).toMatch(/handled|duplicate/);
+      expect(await threads()).not.toEqual(expect.arrayContaining([...before]));
+      expect(await countEffects(event.id)).toBe(1);
+      await receiver.close();
+      await close();
+    },
+  );
+
+  test.each(Object.entries(MYSQL_LAYERS).slice(2))(
+    'over %s, the leftovers of a connection that the app released with an open transaction are rolled back',
+    async (_, open) => {
+      const { pool, effect, close } = await open({ url: database.server.url, connections: 1 });
+      if (!('transaction' in pool)) return expect.fail('It has no adapter.');
+      const [left, event] = [newEvent(), newEvent()];
+      await pool.query('START TRANSACTION');
+      await pool.query('INSERT INTO ledger (id) VALUES (?)', [left.id]);
+      const receiver = createReceiver({
+        secret: 'x',
+        logger,
+        inbox: mysqlInbox(pool, { transactional: true }),
+        handlers: { 'transfer.settled': ({ id }, { tx }) => effect(tx, id) },
+      });
+      const { kind, error } = await receiver.handle(event, 'push');
+      expect([kind, String(error?.cause)]).toEqual([
+        'unavailable',
+        expect.stringContaining('had an open transaction'),
+      ]);
+      expect(await receiver.handle(event, 'push')).toMatchObject({ kind: 'handled' });
+      expect([await countEffects(left.id), await countEffects(event.id)]).toEqual([0, 1]);
+      await receiver.close();
+      await close();
+    },
+  );
+
+  test('the isolation level and autocommit of a connection stay as the app has set them', () =>
+    withPool(async (pool) => {
+      await pool.query('SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE');
+      await pool.query('SET autocommit = 0');
+      const receiver = receiverOver(pool, ({ id }, { tx }) => insert(tx, id));
+      const event = newEvent();
+      expect(await receiver.handle(event, 'push')).toMatchObject({ kind: 'handled' });
+      const [[row]] = await pool.query<RowDataPacket[]>(
+        'SELECT @@tx_isolation AS level, @@autocommit AS auto',
+      );
+      expect(row).toEqual({ level: 'SERIALIZABLE', auto: 0 });
+      expect(await countEffects(event.id)).toBe(1);
+      await receiver.close();
+    }));
+
+  test('a handler that is the victim of a deadlock fails and runs again, and one that catches it is dead-lettered', async () => {
+    const pool = createPool({ uri: database.server.url, connectionLimit: 4 });
+    const ids = [randomUUID(), randomUUID()];
+    for (const id of ids) await database.admin.query('INSERT INTO ledger (id) VALUES (?)', [id]);
+    await database.admin.query('CREATE TABLE IF NOT EXISTS account (id INT PRIMARY KEY, sum INT NOT NULL)');
+    await database.admin.query('REPLACE INTO account VALUES (1, 0), (2, 0)');
+    const add = (tx: Pick<Pool, 'query'>, account: number) =>
+      tx.query('UPDATE account SET sum = sum + 1 WHERE id = ?', [account]);
+
+    for (const catches of [false, true]) {
+      const event = newEvent();
+      let run = 0;
+      const receiver = receiverOver(pool, async ({ id }, { tx }) => {
+        run += 1;
+        await insert(tx, id);
+        if (run > 1) return;
+        const other = await database.admin.getConnection();
+        await other.query('START TRANSACTION');
+        // The other one has written more, so InnoDB rolls the handler's back.
+        for (let row = 0; row < 50; row++) await other.query('INSERT INTO ledger (id) VALUES (?)', ['other']);
+        await add(tx, 1);
+        await add(other, 2);
+        const waiting = add(other, 1);
+        const refused = await add(tx, 2).catch((error: unknown) => error);
+        await waiting;
+        await other.query('ROLLBACK');
+        other.release();
+        expect(refused).toMatchObject({ errno: 1213 });
+        if (!catches) throw refused;
+      });
+      const { kind } = await receiver.handle(event, 'push');
+      expect(kind).toBe(catches ? 'dead' : 'failed');
+      await mysqlInbox(pool).requeue(event.id);
+      expect(await receiver.handle(event, 'push')).toMatchObject({ kind: 'handled' });
+      expect(await countEffects(event.id)).toBe(1);
+      await receiver.close();
+    }
+    await pool.end();
+  });
+
+  test('migrateMysql refuses a connection that cannot send every character', async () => {
+    const pool = createPool({ uri: database.server.url, charset: 'latin1' });
+    await expect(migrateMysql(pool)).rejects.toMatchObject({
+      code: 'ERR_CONFIG_INVALID',
+      message: expect.stringContaining(
+        "is latin1, which cannot store every event. Create the pool with `charset: 'utf8mb4'`",
+      ),
+    });
+    await pool.end();
+  });
+
+  test('any number of processes migrate at the same time and again, and a user without the right to create can as well', async () => {
+    const { admin, server } = database;
+    const prefix = 'other_prefix';
+    await Promise.all(Array.from({ length: 8 }, () => migrateMysql(admin, { prefix })));
+    for (const statement of mysqlMigrations({ prefix })) await admin.query(statement);
+    await admin.query("CREATE USER IF NOT EXISTS narrow IDENTIFIED BY 'password'");
+    await admin.query('GRANT SELECT, INSERT, UPDATE, EXECUTE ON mysql.* TO narrow');
+    const pool = createPool({ uri: server.url.replace('root', 'narrow:password'), connectionLimit: 1 });
+    await migrateMysql(pool, { prefix });
+    const inbox = mysqlInbox(pool, { prefix });
+    expect(await inbox.record([newEvent()], { dueInMs: 0, origin: 'pull' })).toEqual(['new']);
+    await pool.end();
+  });
+
+  test('an inbox without its tables says that the migration is missing', async () => {
+    const inbox = mysqlInbox(database.admin, { prefix: 'missing' });
+    const failing = [
+      () => inbox.record([newEvent()], { dueInMs: 0, origin: 'pull' }),
+      () => inbox.find('evt'),
+    ];
+    for (const step of failing)
+      await expect(step()).rejects.toMatchObject({
+        code: 'ERR_CONFIG_INVALID',
+        message: expect.stringContaining('missing_… are missing in the database of the pool'),
+      });
+  });
+
+  test('a single connection and a data layer without its adapter are refused', async () => {
+    const connection = await createConnection(database.server.url);
+    for (const pool of [connection, null, { query: () => undefined }, 'mysql://localhost'])
+      expect(() => mysqlInbox(pool as unknown as Pool)).toThrow(
+        /a pool of mysql2 \(createPool\).*not a single connection/,
+      );
+    await connection.end();
+  });
+
+  test('an event that is nested more deeply than the server reads JSON is not damaged', async () => {
+    const inbox = mysqlInbox(database.admin);
+    let payload: Record<string, unknown> = {};
+    for (let depth = 0; depth < 100; depth++) payload = { payload };
+    const [deep, damaged] = [{ ...newEvent(), payload }, newEvent()];
+    await inbox.record([deep, damaged], {
+      dueInMs: 0,
+      origin: 'pull',
+      json: [JSON.stringify(deep), '{"id":'],
+    });
+    const ids = [deep.id, damaged.id];
+    expect((await inbox.list({ ids, damaged: true, limit: 1 })).map(({ id }) => id)).toEqual([damaged.id]);
+    expect(await inbox.discard({ ids, damaged: true, by: 'ana', reason: 'restored' })).toBe(1);
+    expect(await inbox.find(deep.id)).toMatchObject({ state: 'received', event: deep });
+  });
+
+  test('the type of ctx.tx is the connection of the pool only with a transactional inbox', () => {
+    const [pool, callbacks] = [createPool(database.server.url), createCallbackPool(database.server.url)];
+    for (const inbox of [
+      mysqlInbox(pool, { transactional: true }),
+      mysqlInbox(callbacks, { transactional: true }),
+    ])
+      createReceiver({
+        secret: 'x',
+        inbox,
+        handlers: { 'accept.confirmed': (_, { tx }) => void (tx satisfies PoolConnection) },
+      });
+    createReceiver({
+      secret: 'x',
+      inbox: mysqlInbox(pool),
+      handlers: { 'accept.confirmed': (_, { tx }) => void (tx satisfies undefined) },
+    });
+  });
+});

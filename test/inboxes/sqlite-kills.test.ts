@@ -1,0 +1,34 @@
+/**
+ * Kills processes at random moments while they handle events in transactions over one SQLite file: afterwards the ledger
+ * has each event exactly once.
+ */
+import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Bundle, bundle } from '../bundle.js';
+import { KILLS, killWorkers, TIMEOUT_MS } from './kill-workers.js';
+import { connect, drivers, freshPath } from './sqlite-drivers.js';
+
+let program: Bundle;
+beforeAll(async () => {
+  program = await bundle(new URL('./sqlite-kill-worker.ts', import.meta.url));
+});
+afterAll(() => program.remove());
+
+test.each(drivers.map(({ name }) => name))(
+  `SIGKILL of ${KILLS} processes over %s leaves each event in the ledger exactly once`,
+  async (driver) => {
+    const path = freshPath();
+    const db = connect(path);
+    const inbox = sqliteInbox(db);
+    db.exec('CREATE TABLE ledger (id TEXT NOT NULL)');
+    const ids = await killWorkers({ file: program.file, env: { DRIVER: driver, FILE: path }, inbox });
+
+    const rows = db.prepare('SELECT id FROM ledger').all() as { readonly id: string }[];
+    expect(rows.map(({ id }) => id).sort()).toEqual([...ids].sort());
+    const again = db.prepare('SELECT id FROM stablehooks_events WHERE attempts > 1').all();
+    // Kills that hit no transaction show nothing.
+    expect(again.length).toBeGreaterThan(0);
+    console.log(`${driver}: ${KILLS} kills, ${ids.length} events, ${again.length} ran again`);
+  },
+  TIMEOUT_MS,
+);
