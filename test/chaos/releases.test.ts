@@ -91,7 +91,7 @@ async function deploy(next: Release, { onTestFinished }: TestContext) {
 
   const inbox = postgresInbox(pool);
   const open = async () => (await inbox.list({ limit: 1_000 })).filter(({ state }) => state !== 'done');
-  await expect.poll(open).toEqual([]);
+  await context.expect.poll(open).toEqual([]);
   const { rows } = await pool.query<{ event_id: string }>('SELECT event_id FROM ledger');
   const timesOf = (id: string) => rows.filter(({ event_id }) => event_id === id).length;
   const events = await Promise.all(
