@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(() => program.remove());
 
 /** Replaces two old processes by `next`, back, and again, while events arrive. */
-async function deploy(next: Release, { onTestFinished }: TestContext) {
+async function deploy(next: Release, { expect, onTestFinished }: TestContext) {
   const postgres = await startPostgres();
   const pool = new pg.Pool({ connectionString: postgres.url }).on('error', () => undefined);
   const sandbox = createSandbox({
@@ -91,7 +91,7 @@ async function deploy(next: Release, { onTestFinished }: TestContext) {
 
   const inbox = postgresInbox(pool);
   const open = async () => (await inbox.list({ limit: 1_000 })).filter(({ state }) => state !== 'done');
-  await context.expect.poll(open).toEqual([]);
+  await expect.poll(open).toEqual([]);
   const { rows } = await pool.query<{ event_id: string }>('SELECT event_id FROM ledger');
   const timesOf = (id: string) => rows.filter(({ event_id }) => event_id === id).length;
   const events = await Promise.all(
