@@ -1,6 +1,6 @@
 import type { InboxCount, InboxState, PollState } from 'stablehooks';
 import { type Health, type HealthCheck, health } from 'stablehooks/health';
-import { NO_FAULTS } from '../sandbox/faults.js';
+import { type Faults, NO_FAULTS } from '../sandbox/faults.js';
 import type { SandboxOperations } from '../sandbox/index.js';
 import { ATTEMPT_KINDS, type AttemptKind, type OverviewCheck, type OverviewReport } from './api.js';
 import type { DeliveriesPart, InboxPart, InspectorSource } from './source.js';
@@ -150,27 +150,43 @@ async function ofDeliveries(deliveries: DeliveriesPart): Promise<Part> {
     const tone = count === 0 ? 'good' : name === 'without-effect' ? 'doubtful' : 'bad';
     return { name, tone, message: count === 0 ? none : `${plural(count, 'event')} ${some}`, count };
   });
-  const missing = total - countOf('accepted');
+  const forged = countOf('wrongly-accepted');
+  const missing = total - countOf('accepted') - forged;
+  const findings = [
+    ...(forged > 0 ? [`${plural(forged, 'event')} accepted with a wrong signature`] : []),
+    ...(missing > 0
+      ? [`${missing.toLocaleString('en')} of ${plural(total, 'event')} not accepted by the endpoint`]
+      : []),
+  ];
   const verdict =
     total === 0
       ? 'No event was delivered yet. Fire one in the sandbox.'
-      : missing === 0
+      : findings.length === 0
         ? `All is well: the endpoint accepted ${total === 1 ? 'the event' : `all ${plural(total, 'event')}`}.`
-        : `Needs you: ${missing.toLocaleString('en')} of ${plural(total, 'event')} not accepted by the endpoint.`;
+        : `Needs you: ${findings.join(', ')}.`;
   return {
-    tone: total === 0 ? 'neutral' : missing === 0 ? 'good' : 'bad',
+    tone: total === 0 ? 'neutral' : findings.length === 0 ? 'good' : 'bad',
     verdict,
     checks,
     states: [...kinds, 'accepted' as const].map((state) => ({ state, count: countOf(state), oldest: null })),
   };
 }
 
+/** Durations of other faults, which do nothing by themselves. */
+const FAULT_PARTS: ReadonlySet<keyof Faults> = new Set([
+  ...(['reorderMs', 'delayMs', 'apiRetryAfterMs', 'apiSlowMs'] as const),
+]);
+
+function isActive(name: keyof Faults, faults: Faults): boolean {
+  const value = faults[name];
+  if (typeof value === 'object' && value !== null) return value.next > 0;
+  return !FAULT_PARTS.has(name) && value !== NO_FAULTS[name];
+}
+
 function faultsOf(sandbox: SandboxOperations): OverviewCheck {
   const faults = sandbox.faults.get();
-  const names = Object.keys(NO_FAULTS) as (keyof typeof NO_FAULTS)[];
-  const active = names.filter(
-    (name) => !name.endsWith('Ms') && JSON.stringify(faults[name]) !== JSON.stringify(NO_FAULTS[name]),
-  );
+  const names = Object.keys(NO_FAULTS) as (keyof Faults)[];
+  const active = names.filter((name) => isActive(name, faults));
   return {
     name: 'faults',
     tone: active.length === 0 ? 'good' : 'doubtful',

@@ -53,7 +53,7 @@ test('before the first poll nothing is called proven', async () => {
   const { page, errors } = await open(`${app.url}/?view=coverage`);
   await page.getByText('Nothing is proven yet: no poll has read the list of the service.').waitFor();
   await page.getByText(/^Unknown before the first poll\./).waitFor();
-  expect(await page.locator('main').innerText()).not.toMatch(/proven up to/i);
+  expect(await page.locator('main').innerText()).not.toMatch(/proven up to|gaps 0/i);
   expect(errors).toEqual([]);
 });
 
@@ -125,6 +125,25 @@ test('a gap shows its types, its span and why, and is acknowledged with a name a
     { acknowledged: { by: 'Ada', reason: 'The books agree.' } },
   ]);
   expect(await item.getByRole('button').count()).toBe(0);
+});
+
+test('a line of the command ends between two words only', async () => {
+  const app = await startApp();
+  await savePoll(app, [gap()]);
+  const { page } = await open(`${app.url}/?view=coverage`, { viewport: { width: 768, height: 1024 } });
+  const command = page.getByText(/^stablehooks reconcile/);
+  await command.waitFor();
+  const lines = await command.evaluate((element) => {
+    const words = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    const found: number[] = [];
+    for (let node = words.nextNode(); node !== null; node = words.nextNode()) {
+      const range = document.createRange();
+      range.selectNodeContents(node);
+      if (node.textContent?.trim() !== '') found.push(range.getClientRects().length);
+    }
+    return found;
+  });
+  expect(new Set(lines)).toEqual(new Set([1]));
 });
 
 test('a gap that cannot be acknowledged while a poll runs stays open, and the page says so', async () => {

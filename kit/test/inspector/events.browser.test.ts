@@ -162,6 +162,44 @@ describe('the list', () => {
     expect(errors).toEqual([]);
   });
 
+  test('where no event meets the filter, its actions are disabled and say why', async () => {
+    const app = await startApp();
+    await deliverDead(app, [eventOf('evt_dead')]);
+    await app.receiver.accept(eventOf('evt_done'), 'push');
+    const { page } = await open(`${app.url}/?view=events&id=nothing_like_this`);
+    await page.getByText('No event meets this filter.').waitFor();
+    const requeue = page.getByRole('button', { name: /^Requeue/ });
+    const buttons = page.getByRole('button', { name: /^(?:Requeue|Run now|Discard)/ });
+    const areDisabled = () =>
+      buttons.evaluateAll((found) => found.map((button) => (button as HTMLButtonElement).disabled));
+    await expect.poll(areDisabled).toEqual([true, true, true]);
+    expect(await requeue.getAttribute('title')).toBe('No event that matches is dead or failed.');
+    const search = page.getByRole('searchbox', { name: 'Id or part of it' });
+    await search.fill('done');
+    await row(page, 'evt_done').waitFor();
+    await expect.poll(areDisabled).toEqual([true, true, true]);
+    await search.fill('dead');
+    await page.getByRole('button', { name: 'Requeue 1 …' }).waitFor();
+    expect(await areDisabled()).toEqual([false, false, false]);
+    expect((await requeue.getAttribute('title')) ?? '').toBe('');
+  });
+
+  test('a row that the keyboard reaches is not below the bars', async () => {
+    const app = await startApp();
+    await app.inbox.record(
+      Array.from({ length: 90 }, (_, index) => eventOf(`evt_${index}`)),
+      { origin: 'push', dueInMs: 0 },
+    );
+    const { page } = await open(`${app.url}/?view=events`);
+    await expect.poll(() => page.locator('.rows tbody tr').count()).toBe(90);
+    for (let index = 0; index < 70; index += 1) await page.keyboard.press('j');
+    for (let index = 0; index < 50; index += 1) await page.keyboard.press('k');
+    const bars = await page.locator('.bars').boundingBox();
+    const focused = await page.locator('.rows tbody tr:focus-within').boundingBox();
+    if (bars === null || focused === null) throw new Error('No row has the focus.');
+    expect(focused.y).toBeGreaterThanOrEqual(bars.y + bars.height);
+  });
+
   test('forty rows fit a screen of 1440 by 900 pixels', async () => {
     const app = await startApp();
     await app.inbox.record(

@@ -105,3 +105,26 @@ test('without an inbox, the verdict is about deliveries, and injected faults are
     { name: 'faults', tone: 'doubtful', message: expect.stringContaining('drop') },
   ]);
 });
+
+test('an event accepted with a wrong signature is not called one that was not accepted', async () => {
+  const fetch = async () => Response.json({ outcome: 'handled' });
+  const sandbox = createSandbox({ clock: 'manual', maxAttempts: 1, endpoints: [{ fetch }] });
+  onTestFinished(() => sandbox.close());
+  sandbox.faults.set({ corruptSignature: { next: 1 } });
+  sandbox.emit('transfer.settled');
+  await sandbox.settled();
+  const { tone, verdict } = await inspect(fromSandbox(sandbox))();
+  expect([tone, verdict]).toEqual(['bad', 'Needs you: 1 event accepted with a wrong signature.']);
+});
+
+test('the faults that can still occur are named, without used ones and without durations of other faults', async () => {
+  const sandbox = createSandbox({ clock: 'manual' });
+  onTestFinished(() => sandbox.close());
+  const overview = inspect(fromSandbox(sandbox));
+  const read = async () => (await overview()).checks.find(({ name }) => name === 'faults');
+  sandbox.faults.set({ drop: { next: 0 }, delayMs: 5_000 });
+  expect(await read()).toMatchObject({ tone: 'good', count: 0 });
+  sandbox.faults.set({ dateSkewMs: -60_000, tokenExpiryMs: 1_000, listLagMs: 1_000, reset: { next: 1 } });
+  const message = expect.stringContaining('reset, dateSkewMs, tokenExpiryMs, listLagMs.');
+  expect(await read()).toMatchObject({ tone: 'doubtful', count: 4, message });
+});

@@ -9,7 +9,7 @@ import {
 import { afterEach, expect, test } from 'vitest';
 import { serveInspector } from '../../src/inspector/local-server.js';
 import { serve } from '../http-server.js';
-import { useBrowser } from './browser.js';
+import { NARROW, useBrowser } from './browser.js';
 
 const { open, closePages } = useBrowser();
 const closing: (() => Promise<void>)[] = [];
@@ -274,6 +274,28 @@ test('a wallet is created, its limits are set, and a refusal by them is told apa
   await dialog.getByRole('button', { name: 'Begin' }).click();
   await notice.getByText(/^Begun: accept of 25\.00/).waitFor();
   expect(sandbox.movements()).toHaveLength(1);
+});
+
+test('on a phone, a row shows all of its cells with their names, and nothing scrolls sideways', async () => {
+  const { page } = await openSandbox(
+    { endpoints: [{ url: 'http://endpoint.invalid/hooks' }] },
+    ({ wallets }) => {
+      const limits = { perTx: '50.00', daily: '100.00' };
+      wallets.create({ agentId: 'agent-7', chain: 'base', limits, allowlist: [`0x${'9'.repeat(40)}`] });
+    },
+  );
+  await page.setViewportSize(NARROW);
+  for (const [name, button] of [
+    ['Wallets', 'Limits …'],
+    ['Endpoints', 'Remove …'],
+  ] as const) {
+    const region = page.getByRole('region', { name: `${name}, table` });
+    await expect
+      .poll(() => region.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth))
+      .toBe(0);
+    const { x = 0, width = 0 } = (await region.getByRole('button', { name: button }).boundingBox()) ?? {};
+    expect(x + width).toBeLessThanOrEqual(NARROW.width);
+  }
 });
 
 test('an endpoint is added and removed', async () => {

@@ -155,9 +155,7 @@ function Gaps({ report: { gaps, watermark } }: { readonly report: CoverageReport
   const ordered = [...order.filter(({ gap }) => isOpen(gap)), ...order.filter(({ gap }) => !isOpen(gap))];
   return (
     <section aria-label="Gaps">
-      <h3>
-        Gaps <span class="faint">{gaps.length}</span>
-      </h3>
+      <h3>Gaps {watermark !== null && <span class="faint">{gaps.length}</span>}</h3>
       {gaps.length === 0 ? (
         <p class="faint">
           {watermark === null
@@ -194,8 +192,14 @@ function Gap({ gap, index }: { readonly gap: GapRow; readonly index: number }) {
         <>
           <p>Compare the books of this span with the inbox, then acknowledge the gap:</p>
           <div class="command">
+            {/* A line ends between two words only: a date would break at its hyphens. */}
             <code>
-              <Plain text={command} />
+              {command.split(' ').flatMap((word, index) => [
+                index > 0 && ' ',
+                <span key={index}>
+                  <Plain text={word} />
+                </span>,
+              ])}
             </code>
             <Copy title="Copy" what="The command" text={() => `${command}\n`} />
           </div>

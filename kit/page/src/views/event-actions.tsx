@@ -44,11 +44,12 @@ const plural = (count: number) => `${count.toLocaleString('en')} event${count ==
 
 /** The actions on the selected events, or on all events that meet the filter if none is selected. */
 export function EventActions({
-  counts,
+  states: known,
   selected,
   onDone,
 }: {
-  readonly counts: EventCounts | undefined;
+  /** How many events meet the filter, by state; `null` while it is unknown. */
+  readonly states: EventCounts['states'];
   readonly selected: ReadonlySet<string>;
   readonly onDone: () => void;
 }) {
@@ -57,7 +58,7 @@ export function EventActions({
   const countOf = (states: readonly string[]) =>
     selected.size > 0
       ? selected.size
-      : counts?.states
+      : known
           ?.filter((each) => states.includes(each.state) && (state === undefined || each.state === state))
           .reduce((sum, { count }) => sum + count, 0);
   const names = (Object.keys(ACTIONS) as Name[]).filter(can);
@@ -65,17 +66,19 @@ export function EventActions({
     <fieldset class="acts" aria-label={selected.size > 0 ? 'Selected events' : 'All events that match'}>
       <span class="faint">{selected.size > 0 ? `${selected.size} selected:` : 'All that match:'}</span>
       {names.map((name) => {
-        const count = countOf(ACTIONS[name].states);
+        const { verb, states } = ACTIONS[name];
+        const count = countOf(states);
         return (
           <button
             type="button"
             key={name}
             disabled={count === 0}
+            title={count === 0 ? `No event that matches is ${OR.format(states)}.` : undefined}
             onClick={() =>
               setAsked({ name, filter: selected.size > 0 ? { ids: [...selected] } : readFilter() })
             }
           >
-            {ACTIONS[name].verb} {count === undefined ? '' : count.toLocaleString('en')} …
+            {verb} {count === undefined ? '' : count.toLocaleString('en')} …
           </button>
         );
       })}

@@ -36,6 +36,7 @@ export function EventsView() {
   last.current = counts.data ?? last.current;
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   useEffect(() => setSelected(new Set()), [key]);
+  const [listed, setListed] = useState<{ readonly key: string; readonly states: EventCounts['states'] }>();
   const search = useRef<HTMLInputElement>(null);
   useKeys({ '/': () => search.current?.focus() });
   const acts = (['requeue', 'run', 'discard'] as const).some(can);
@@ -47,7 +48,7 @@ export function EventsView() {
           <States counts={last.current} />
           {acts ? (
             <EventActions
-              counts={counts.data}
+              states={counts.data?.states ?? (listed?.key === key ? listed.states : null)}
               selected={selected}
               onDone={() => {
                 setSelected(new Set());
@@ -65,9 +66,22 @@ export function EventsView() {
           The counts could not be read: <Plain text={counts.error} />
         </p>
       )}
-      <List key={key} selected={acts ? selected : undefined} onSelect={setSelected} />
+      <List
+        key={key}
+        selected={acts ? selected : undefined}
+        onSelect={setSelected}
+        onLoad={(page, after) => setListed({ key, states: after === undefined ? tally(page) : null })}
+      />
     </div>
   );
+}
+
+/** Counts the events of the first page by their state; `null` unless it has every event that meets the filter. */
+function tally({ rows, next }: EventPage): EventCounts['states'] {
+  if (next !== null) return null;
+  const counts = new Map<EventState, number>();
+  for (const { state } of rows) counts.set(state, (counts.get(state) ?? 0) + 1);
+  return [...counts].map(([state, count]) => ({ state, count }));
 }
 
 function States({ counts }: { readonly counts: EventCounts | undefined }) {
@@ -252,10 +266,12 @@ function isReading(list: HTMLElement | null): boolean {
 function List({
   selected,
   onSelect,
+  onLoad,
 }: {
   /** `undefined` where nothing can be done with a selection. */
   readonly selected: ReadonlySet<string> | undefined;
   readonly onSelect: (ids: ReadonlySet<string>) => void;
+  readonly onLoad: (page: EventPage, after: string | undefined) => void;
 }) {
   const after = param('after');
   const list = useRef<HTMLDivElement>(null);
@@ -273,6 +289,7 @@ function List({
   const loaded = useRef<{ readonly after: string | undefined }>(undefined);
   useEffect(() => {
     if (data === undefined) return;
+    onLoad(data, after);
     const isSame = loaded.current?.after === after && loaded.current !== undefined;
     loaded.current = { after };
     if (!isSame || shown === undefined || !isReading(list.current)) {
@@ -340,7 +357,9 @@ function List({
       {rows.length === 0 && error === undefined ? (
         <Nothing page={shown} />
       ) : (
-        <table class={isInbox ? 'rows rows-inbox' : 'rows'}>
+        <table
+          class={`rows ${isInbox ? 'rows-inbox' : ''} ${selected === undefined ? 'rows-unselectable' : ''}`}
+        >
           <caption class="unseen">Events, the newest first</caption>
           <thead>
             <tr>
@@ -493,8 +512,8 @@ function Row({
           </a>
         </td>
         <td class="c-verdict" title={toPlain(verdict)}>
-          <Mark tone={tone} /> <Plain text={verdict} />
-          {hasInjected && <span class="badge">injected</span>}
+          <Mark tone={tone} /> {hasInjected && <span class="badge badge-first">injected</span>}
+          <Plain text={verdict} />
         </td>
         <td class="c-attempts">
           {lines.length === 0 ? (

@@ -58,17 +58,19 @@ export function Clock({
               +{formatDuration(ms)}
             </button>
           ))}
-          <input
-            class="duration"
-            aria-label="Advance by"
-            placeholder="90s"
-            value={typed}
-            aria-invalid={isWrong}
-            onInput={({ currentTarget: { value } }) => setTyped(value)}
-          />
-          <button type="submit" disabled={isAdvancing}>
-            {isAdvancing ? 'Advancing …' : 'Advance'}
-          </button>
+          <span class="advance">
+            <input
+              class="duration"
+              aria-label="Advance by"
+              placeholder="90s"
+              value={typed}
+              aria-invalid={isWrong}
+              onInput={({ currentTarget: { value } }) => setTyped(value)}
+            />
+            <button type="submit" disabled={isAdvancing}>
+              {isAdvancing ? 'Advancing …' : 'Advance'}
+            </button>
+          </span>
         </form>
       )}
     </section>

@@ -133,7 +133,7 @@ function Wallets({
         const spent = day === today ? spentToday : '0';
         return (
           <tr key={id}>
-            <td>
+            <td data-label="Wallet">
               {label !== null && (
                 <>
                   <Plain text={label} />
@@ -144,21 +144,27 @@ function Wallets({
                 <Plain text={id} />
               </span>
             </td>
-            <td>
+            <td data-label="Agent">
               <Plain text={agentId} />
             </td>
-            <td title={toPlain(address)}>
+            <td data-label="Chain" title={toPlain(address)}>
               <Plain text={chain} />
             </td>
-            <td class="number">{balance}</td>
-            <td class="number">{limits.perTx}</td>
-            <td>
+            <td data-label="Balance" class="number">
+              {balance}
+            </td>
+            <td data-label="Limit per send" class="number">
+              {limits.perTx}
+            </td>
+            <td data-label="Spent today (UTC)">
               <Spent spent={spent} daily={limits.daily} />
             </td>
-            <td>
+            <td data-label="Can send to">
               {allowlist.length === 0 ? <span class="faint">no target</span> : <Targets of={allowlist} />}
             </td>
-            <td>{can('set-limits') && <SetLimits wallet={{ id, limits, allowlist }} reload={reload} />}</td>
+            <td class="act">
+              {can('set-limits') && <SetLimits wallet={{ id, limits, allowlist }} reload={reload} />}
+            </td>
           </tr>
         );
       })}
@@ -224,26 +230,28 @@ function Movements({
     >
       {movements.map(({ id, kind, state, reason, amount, chain, walletId, from, to, createdAt }) => (
         <tr key={id}>
-          <td class="time">
+          <td data-label="Begun" class="time">
             <Time at={createdAt} />
           </td>
-          <td>
+          <td data-label="Kind">
             <Plain text={kind} />
           </td>
-          <td class={STATE_CLASSES[state]}>
+          <td data-label="State" class={STATE_CLASSES[state]}>
             <Plain text={reason === null ? state : `${state}: ${reason}`} />
           </td>
-          <td class="number">{amount}</td>
-          <td>
+          <td data-label="Amount" class="number">
+            {amount}
+          </td>
+          <td data-label="Chain">
             <Plain text={chain} />
           </td>
-          <td class="mono">
+          <td data-label="From" class="mono">
             <Plain text={walletId !== null && kind !== 'accept' ? walletId : from} />
           </td>
-          <td class="mono">
+          <td data-label="To" class="mono">
             <Plain text={walletId !== null && kind === 'accept' ? walletId : to} />
           </td>
-          <td class="mono">
+          <td data-label="Id" class="mono">
             <Plain text={id} />
           </td>
         </tr>
@@ -263,7 +271,7 @@ function Endpoints({
     <Listing
       title="Endpoints"
       action={can('add-endpoint') && <AddEndpoint reload={reload} />}
-      columns={['URL', 'Header of the signature', 'Encoding', 'Id', '']}
+      columns={['URL', 'Signature header', 'Encoding', 'Id', '']}
       empty={
         <>
           No endpoint, so no event is delivered. Add one, or start the sandbox with{' '}
@@ -273,17 +281,19 @@ function Endpoints({
     >
       {endpoints.map(({ id, url, encoding, signatureHeader }) => (
         <tr key={id}>
-          <td class="mono">
+          <td data-label="URL" class="mono">
             <Plain text={url} />
           </td>
-          <td class="mono">
+          <td data-label="Signature header" class="mono">
             <Plain text={signatureHeader} />
           </td>
-          <td>{encoding}</td>
-          <td class="mono">
+          <td data-label="Encoding">{encoding}</td>
+          <td data-label="Id" class="mono">
             <Plain text={id} />
           </td>
-          <td>{can('remove-endpoint') && <RemoveEndpoint endpoint={{ id, url }} reload={reload} />}</td>
+          <td class="act">
+            {can('remove-endpoint') && <RemoveEndpoint endpoint={{ id, url }} reload={reload} />}
+          </td>
         </tr>
       ))}
     </Listing>
