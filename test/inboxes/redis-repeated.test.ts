@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { fromIoredis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
 import { exampleEvent } from 'stablehooks/testing';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { ownRedis } from '../services/own-redis.js';
 import { describeWithRedis } from '../services/with-redis.js';
 
@@ -106,6 +106,4 @@ describeWithRedis('Redis inbox over a client that sends each script twice', () =
     const [key = ''] = await own.redis.keys(`*:event:${lease.id}`);
     expect(await own.redis.hget(key, 'call')).toBeNull();
   });
-
-  describe('a receiver', () => {});
 });
