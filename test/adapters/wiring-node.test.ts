@@ -22,27 +22,6 @@ describe('node:http', () => {
     expect(message).toContain('rawBody: true');
   });
 
-  test('a body that does not arrive is answered 500 ERR_BODY_TIMEOUT, is read no more, and its connection is closed', async () => {
-    const { receiver, outcomes } = createObserved({ bodyTimeoutMs: 20 });
-    const handler = toNodeHandler(receiver);
-    let listeners: readonly number[] = [];
-    const server = createServer(async (request, response) => {
-      const handled = handler(request, response);
-      request.once('error', () => undefined);
-      await handled;
-      listeners = ['aborted', 'error'].map((name) => request.listenerCount(name));
-    });
-    const { url, close } = await listen(server);
-    onTestFinished(close);
-
-    const sender = await sendHalf(url);
-    await sender.closed;
-
-    expect(sender.reply()).toMatch(/^HTTP\/1\.1 500 .*connection: close.*ERR_BODY_TIMEOUT/is);
-    expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_TIMEOUT']);
-    expect(listeners).toEqual([0, 0]);
-  });
-
   test('a stream of HTTP/2 that is reset in the middle of its body is incomplete, and not forged', async () => {
     const { receiver, outcomes } = createObserved();
     const handler = toNodeHandler(receiver);
@@ -81,7 +60,7 @@ describe('node:http', () => {
     const { url, close } = await listen(server);
     onTestFinished(close);
     const arrived = once(server, 'request');
-    await sendHalf(url);
+    sendHalf(url);
     await arrived;
 
     await receiver.close();
@@ -107,16 +86,10 @@ describe('node:http', () => {
 });
 
 /** Sends the head of a delivery with a forged signature, and half of its body. */
-async function sendHalf(url: string) {
+function sendHalf(url: string) {
   const { port, host } = new URL(url);
-  const socket = connect(Number(port), '127.0.0.1').setEncoding('utf8');
+  const socket = connect(Number(port), '127.0.0.1');
   onTestFinished(() => void socket.destroy());
-  let reply = '';
-  socket.on('data', (text) => {
-    reply += text;
-  });
-  const closed = once(socket, 'close');
   const head = ['POST /hooks HTTP/1.1', `host: ${host}`, `x-service-signature: ${'0'.repeat(64)}`];
   socket.write([...head, 'content-length: 10', '', 'half.'].join('\r\n'));
-  return { closed, reply: () => reply };
 }

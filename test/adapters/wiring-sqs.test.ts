@@ -146,12 +146,6 @@ describe('the SQS handler', () => {
     });
   });
 
-  test('a signed body that is not an event is reported as failed: nothing else keeps it', async () => {
-    const message = await messageOf(settled(), { body: '{"id":' });
-
-    expect(await failuresOf(create().handler, [message])).toEqual([message.messageId]);
-  });
-
   test('an event of an unknown type and one that is dead-lettered are in the inbox, and not reported as failed', async () => {
     const { handler, outcomes } = create(() => Promise.reject(new PermanentError('no')));
     const unknown = { ...settled(), type: 'card.frozen' };

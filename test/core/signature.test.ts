@@ -117,17 +117,6 @@ describe('verifySignature', () => {
     }
   });
 
-  test.each([
-    ['an empty header', () => ''],
-    ['one digit too few', (hex: string) => hex.slice(1)],
-    ['junk between the digits', (hex: string) => `${hex.slice(0, 2)} ${hex.slice(2)}`],
-    ['the header twice', (hex: string) => `${hex}, ${hex}`],
-    ['digits that are not ASCII', (hex: string) => `${hex.slice(0, 62)}００`],
-    ['a prefix that was not configured', (hex: string) => `sha256=${hex}`],
-  ])('verifySignature refuses %s', async (_name, change) => {
-    expect(await accepts(body, change(await sign(body, { secret })), { secret })).toBe(false);
-  });
-
   test('verifySignature refuses base64 whose spare bits are not zero, and wrong padding', async () => {
     const base64 = await sign(body, { secret, encoding: 'base64' });
     const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';

@@ -1,13 +1,7 @@
 /** What the app and the server do to the connections of a MySQL inbox. */
 import { randomUUID } from 'node:crypto';
 import { createPool as createCallbackPool } from 'mysql2';
-import {
-  createConnection,
-  createPool,
-  type Pool,
-  type PoolConnection,
-  type RowDataPacket,
-} from 'mysql2/promise';
+import { createPool, type Pool, type PoolConnection, type RowDataPacket } from 'mysql2/promise';
 import { createReceiver, type Handler } from 'stablehooks';
 import { migrateMysql, mysqlInbox, mysqlMigrations } from 'stablehooks/inboxes/mysql';
 import { exampleEvent } from 'stablehooks/testing';
@@ -232,15 +226,6 @@ describeWithMariadb('a MySQL inbox', () => {
         code: 'ERR_CONFIG_INVALID',
         message: expect.stringContaining('missing_… are missing in the database of the pool'),
       });
-  });
-
-  test('a single connection and a data layer without its adapter are refused', async () => {
-    const connection = await createConnection(database.server.url);
-    for (const pool of [connection, null, { query: () => undefined }, 'mysql://localhost'])
-      expect(() => mysqlInbox(pool as unknown as Pool)).toThrow(
-        /a pool of mysql2 \(createPool\).*not a single connection/,
-      );
-    await connection.end();
   });
 
   test('an event that is nested more deeply than the server reads JSON is not damaged', async () => {

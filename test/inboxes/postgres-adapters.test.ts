@@ -179,28 +179,6 @@ test('an error over Knex that does not begin with the statement is passed on as 
   expect(thrown.message).toBe('Connection terminated');
 });
 
-test('a delivery that gets no connection is answered, and the receiver closes', async () => {
-  const pool = new pg.Pool({ connectionString: server.url, max: 1, connectionTimeoutMillis: 1_000 });
-  pool.on('error', () => undefined);
-  await pool.query('SELECT 1');
-  let answered = () => {};
-  const untilAnswered = new Promise<void>((resolve) => {
-    answered = resolve;
-  });
-  const receiver = createReceiver({
-    secret: 'x',
-    inbox: postgresInbox(fromDrizzle(drizzle(pool)), { transactional: true }),
-    logger: { warn: () => undefined, error: () => undefined },
-    handlers: { 'transfer.settled': () => untilAnswered },
-  });
-  const deliveries = [newEvent(), newEvent()].map((event) => receiver.handle(event, 'push'));
-  for (const delivery of deliveries) void delivery.then(answered);
-  const outcomes = await Promise.all(deliveries);
-  expect(outcomes.map(({ kind }) => kind).sort()).toEqual(['handled', 'unavailable']);
-  await receiver.close();
-  await pool.end();
-});
-
 test('a handler over postgres.js sends values of its own types', async () => {
   const lowered = {
     to: 25,

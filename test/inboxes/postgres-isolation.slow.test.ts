@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
-import { createReceiver } from 'stablehooks';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
 import { inboxContract, inboxTransactionContract } from 'stablehooks-kit/conformance';
@@ -65,25 +64,6 @@ describe.each(atNight(['repeatable read', 'serializable'], ['serializable']))(
         }
       });
       expect(await done).toBe(true);
-    });
-
-    test('8 parallel calls of redrive run each of 60 events once', async () => {
-      const { inbox, second: other } = await openInboxes();
-      const events = Array.from({ length: 60 }, () => ({
-        ...exampleEvent('transfer.settled'),
-        id: `evt_${randomUUID()}`,
-      }));
-      await inbox.record(events, { dueInMs: 0, origin: 'pull' });
-      const runs: string[] = [];
-      const receivers = [inbox, other].map((one) =>
-        createReceiver({
-          secret: 'x',
-          inbox: one,
-          handlers: { 'transfer.settled': ({ id }) => void runs.push(id) },
-        }),
-      );
-      await Promise.all([...receivers, ...receivers, ...receivers, ...receivers].map((one) => one.redrive()));
-      expect(runs.sort()).toEqual(events.map(({ id }) => id).sort());
     });
   },
 );

@@ -58,19 +58,6 @@ async function claimed(inbox: Awaited<ReturnType<typeof openInbox>>, id: string,
 const idsOf = (taken: readonly { readonly event: { readonly id: string } }[]) =>
   taken.map(({ event }) => event.id);
 
-test('a claim repeated while its event waits writes nothing', async () => {
-  const schema = 'repeated';
-  const inbox = await openInbox(schema);
-  await claimed(inbox, 'evt_1', 'a');
-  const event = someEvent();
-  const version = async () =>
-    (await pool.query(`SELECT ctid, updated_at FROM ${schema}.events WHERE id = $1`, [event.id])).rows;
-  expect((await inbox.claim(event, { ...LONG, key: 'a' })).state).toBe('waiting');
-  const before = await version();
-  expect((await inbox.claim(event, { ...LONG, key: 'a' })).state).toBe('waiting');
-  expect(await version()).toEqual(before);
-});
-
 test('a claim repeated while its event waits needs no lock of its key, also when another lease of the key has begun', async () => {
   const schema = 'lock_free';
   const inbox = await openInbox(schema);
@@ -163,35 +150,6 @@ test('of simultaneous claims of one event with different keys exactly one is ans
     const states = claims.map((claim) => (claim.status === 'fulfilled' ? claim.value.state : 'rejected'));
     expect(states.filter((state) => state === 'claimed')).toHaveLength(1);
   }
-});
-
-test('the history of events of a key has the leases that have lapsed, and nothing for what only waited', async () => {
-  const inbox = await openInbox('lapsed');
-  const [first, second] = [1, 2].map((day) => ({ ...someEvent(), created_at: `2026-01-0${day}T00:00:00Z` }));
-  if (first === undefined || second === undefined) throw new Error('There are two.');
-  const claim = async (event: typeof first, leaseMs: number) => {
-    const claimed = await inbox.claim(event, { leaseMs, origin: 'push', key: 'a' });
-    if (claimed.state !== 'claimed') throw new Error(claimed.state);
-    return claimed.lease;
-  };
-  const histories = async () =>
-    Promise.all(
-      [first, second].map(async ({ id }) => (await inbox.find(id))?.history.map(({ result }) => result)),
-    );
-  await inbox.record([second], { dueInMs: 0, origin: 'pull', keys: ['a'] });
-  await claim(first, 0);
-  await claim(first, 0);
-  expect(await histories()).toEqual([['lapsed'], []]);
-  // The claim of another event makes the one whose lease has lapsed wait.
-  await inbox.fail(await claim(second, 0), { retryAfterMs: 0, error: 'no' });
-  expect(await histories()).toEqual([['lapsed', 'lapsed'], ['failed']]);
-  await claim(second, 0);
-  expect(await histories()).toEqual([['lapsed', 'lapsed'], ['failed']]);
-  expect(await inbox.takeDue({ ...TAKE, visibilityTimeoutMs: 0 })).toHaveLength(2);
-  expect(await histories()).toEqual([
-    ['lapsed', 'lapsed'],
-    ['failed', 'lapsed'],
-  ]);
 });
 
 test('the time that is left of a lease of a thousand hours is exact to a minute', async () => {

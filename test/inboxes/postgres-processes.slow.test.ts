@@ -94,14 +94,3 @@ test('the locks of a stopped worker are released when its lease lapses', async (
   expect(await nextLine()).toMatch(/^(busy|unavailable) /);
   expect(await entries()).toEqual([{ id: event.id, worker: 'other' }]);
 });
-
-test('a process that is killed during its transaction writes nothing, and another worker handles the event', async () => {
-  const entries = await openLedger('keyed');
-  const event = someEvent();
-  const { exit } = await startWorker({ event, signal: 'SIGKILL', leaseMs: LEASE_MS });
-  await exit;
-  expect(await entries()).toEqual([]);
-  expect(await postgresInbox(pool).find(event.id)).toMatchObject({ state: 'leased', attempts: 1 });
-  expect(await workElsewhere(event)).toMatchObject({ kind: 'handled', attempt: 2 });
-  expect(await entries()).toEqual([{ id: event.id, worker: 'other' }]);
-});

@@ -89,6 +89,10 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
       ({ inbox }) =>
         inbox.requeue(id),
   ),
+  fc.constantFrom(undefined, ...STATES).map<Command>((state) => async ({ inbox }) => {
+    const first = await inbox.list({ state, limit: 2 });
+    return [first, await inbox.list({ state, limit: 2, after: first.at(-1)?.id })];
+  }),
   fc.constant<Command>(({ inbox }) => inbox.prune({ olderThanMs: 0 })),
   ms.map<Command>(
     (passed) =>

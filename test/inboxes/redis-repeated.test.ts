@@ -1,9 +1,8 @@
 /** A client that lost the reply to a script sends it again: ioredis by default, @upstash/redis, and some proxies. */
 import { randomUUID } from 'node:crypto';
-import { createReceiver } from 'stablehooks';
 import { fromIoredis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
 import { exampleEvent } from 'stablehooks/testing';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { ownRedis } from '../services/own-redis.js';
 import { describeWithRedis } from '../services/with-redis.js';
 
@@ -106,22 +105,5 @@ describeWithRedis('Redis inbox over a client that sends each script twice', () =
     expect(await once.prune({ olderThanMs: 0 })).toBe(1);
     const [key = ''] = await own.redis.keys(`*:event:${lease.id}`);
     expect(await own.redis.hget(key, 'call')).toBeNull();
-  });
-
-  describe('a receiver', () => {
-    test('handles an event once, and its lease is not lost', async () => {
-      const { inbox } = open();
-      const event = newEvent();
-      let runs = 0;
-      const receiver = createReceiver({
-        secret: 'x',
-        inbox,
-        handlers: { 'transfer.settled': () => void runs++ },
-      });
-      expect(await receiver.handle(event, 'push')).toMatchObject({ kind: 'handled' });
-      expect(await receiver.handle(event, 'push')).toMatchObject({ kind: 'duplicate' });
-      expect(runs).toBe(1);
-      await receiver.close();
-    });
   });
 });

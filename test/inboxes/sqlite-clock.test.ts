@@ -1,6 +1,6 @@
 import type { UnknownEvent } from 'stablehooks';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { connect, freshPath } from './sqlite-drivers.js';
 
 const MINUTE_MS = 60_000;
@@ -63,37 +63,6 @@ test('a record says when its event last changed: at each claim, end, wait, reque
     { startedAt: START + MINUTE_MS, result: 'dead' },
     { startedAt: clock.ms - HOUR_MS - 2 * MINUTE_MS, result: 'lapsed' },
   ]);
-});
-
-describe('an event that no longer waits for its key gives its turn to the next one', () => {
-  function openKeyed() {
-    const { inbox, clock } = openAt(START);
-    const claim = (id: string, created_at = event(id).created_at) =>
-      inbox.claim({ ...event(id), created_at }, { ...LEASE, key: 'wallet' });
-    const lease = async (id: string) => {
-      const claimed = await claim(id);
-      if (claimed.state !== 'claimed') throw new Error(claimed.state);
-      return claimed.lease;
-    };
-    const dueAt = async (id: string) => (await inbox.find(id))?.dueAt;
-    return { inbox, clock, claim, lease, dueAt };
-  }
-
-  test('when it was claimed, died and was requeued', async () => {
-    const { inbox, clock, claim, lease, dueAt } = openKeyed();
-    await lease('lapsed');
-    expect((await claim('requeued')).state).toBe('waiting');
-    clock.ms += HOUR_MS;
-    await inbox.fail(await lease('requeued'), { retryAfterMs: null, error: 'no' });
-    await inbox.complete(await lease('lapsed'));
-    const holder = await lease('holder');
-    expect(await inbox.requeue('requeued')).toBe(1);
-    expect((await claim('next')).state).toBe('waiting');
-    clock.ms += MINUTE_MS;
-    await inbox.complete(holder);
-    expect(await dueAt('requeued')).toBe(clock.ms - MINUTE_MS);
-    expect(await dueAt('next')).toBe(clock.ms);
-  });
 });
 
 test('pruning drops an event as soon as it has been done for `olderThanMs`', async () => {

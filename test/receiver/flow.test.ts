@@ -2,17 +2,7 @@
 import { type Inbox, type ReceiverOptions, toWebhookResponse } from 'stablehooks';
 import { describe, expect, test, vi } from 'vitest';
 import { anEvent, delivery } from './delivery.js';
-import {
-  counting,
-  durable,
-  gated,
-  isSettled,
-  manualRuntime,
-  settled,
-  setUp,
-  someEvents,
-  until,
-} from './set-up.js';
+import { counting, durable, gated, isSettled, settled, setUp, someEvents, until } from './set-up.js';
 
 const due = { dueInMs: 0, origin: 'pull' } as const;
 
@@ -165,24 +155,6 @@ describe('maxConcurrency', () => {
     await end(event.id);
     expect(await last).toBe('handled');
   });
-
-  test.each([
-    [0, '1'],
-    [0.5, '3'],
-    [0.999, '5'],
-  ])(
-    'the Retry-After of its 503 is between 1 and 5 s: with the random number %s it is %s',
-    async (random, seconds) => {
-      const { handler, begun, end } = gated();
-      const { runtime } = manualRuntime(random);
-      const { deliver } = setUp(handler, { maxConcurrency: 1, runtime });
-      const running = deliver();
-      await until(() => begun.length === 1);
-      expect(toWebhookResponse(await deliver()).headers['retry-after']).toBe(seconds);
-      await end(begun[0]);
-      await running;
-    },
-  );
 
   test('deliveries whose bodies arrive together take no more slots than there are', async () => {
     const { handler, begun, end } = gated();

@@ -58,12 +58,6 @@ describe("answer: 'recorded'", () => {
     expect(await inbox.find(event.id)).toMatchObject({ state: 'failed' });
   });
 
-  test('an inbox that fails makes the delivery unavailable', async () => {
-    expect(await recording(undefined, { inbox: { ...durable(), record: down } }).codeOf()).toBe(
-      'ERR_INBOX_FAILED',
-    );
-  });
-
   test('two deliveries of an event at the same time run it once, without a line', async () => {
     const handler = vi.fn();
     const { receiver, codeOf, lines } = recording(handler);

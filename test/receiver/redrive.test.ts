@@ -63,12 +63,6 @@ describe('redrive', () => {
     expect(lines).toHaveLength(40);
   });
 
-  test('runs nothing that is not due', async () => {
-    const { receiver } = setUp(down, { inbox: durable() });
-    await receiver.accept(anEvent(), 'pull');
-    expect(Object.values(await receiver.redrive()).every((count) => count === 0)).toBe(true);
-  });
-
   test('takes no further event once its signal aborts, and leaves the others due', async () => {
     const controller = new AbortController();
     const { receiver, inbox } = setUp(() => controller.abort());

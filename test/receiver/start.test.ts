@@ -33,20 +33,6 @@ test('close() ends it, and events that were taken have run by then', async () =>
   expect(handled()).toBe(16);
 });
 
-test.each([
-  ['four fifths', 0, 800],
-  ['all', 0.5, 1_000],
-])('it waits about 1 s between two passes by default: %s of it', async (_name, random, ms) => {
-  const { runtime, pending } = manualRuntime(random);
-  const { receiver } = setUp(undefined, { inbox: durable(), runtime });
-  receiver.start();
-  await until(() => pending().length === 1);
-  expect(pending()).toEqual([ms]);
-  const closed = receiver.close();
-  await closed;
-  expect(pending()).toEqual([]);
-});
-
 test('a pass whose time is up is followed by the next without a pause', async () => {
   const { runtime, clock } = manualRuntime();
   const { receiver, inbox, handled } = setUp(

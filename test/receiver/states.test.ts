@@ -40,14 +40,6 @@ describe('an event of a known type without a handler here', () => {
     },
   );
 
-  test('that is ignored is done without an attempt, and a later handler does not run it', async () => {
-    const event = anEvent();
-    const { inbox, deliver } = setUp(undefined, without);
-    await deliver(event);
-    expect(await inbox.find(event.id)).toMatchObject({ state: 'done', attempts: 0, history: [] });
-    expect(await setUp(undefined, { inbox }).codeOf(event)).toBe('duplicate');
-  });
-
   test('is busy with a retry time and the fix while another process has to run it from memory', async () => {
     const { inbox, lines, deliver } = setUp(undefined, without);
     const event = anEvent();
@@ -59,13 +51,6 @@ describe('an event of a known type without a handler here', () => {
     expect(lines).toEqual([
       expect.stringMatching(/no handler.*Give all receivers of this inbox the same handlers/),
     ]);
-  });
-
-  test('is unavailable when the inbox cannot record it', async () => {
-    const ignore = () => Promise.reject(new Error('down'));
-    expect(await setUp(undefined, { ...without, inbox: { ...durable(), ignore } }).codeOf()).toBe(
-      'ERR_INBOX_FAILED',
-    );
   });
 });
 

@@ -275,6 +275,7 @@ describe.concurrent('settings', () => {
     ['doctor', 'http://127.0.0.1:1/'],
     ['events', 'replay', '--all', '--to', 'http://127.0.0.1:1/'],
     ['sandbox', '--port', '0'],
+    ['sign', '--body', '-'],
   ])('stablehooks %j names STABLEHOOKS_SECRET when that has white space around it', async (args) => {
     const service = { STABLEHOOKS_BASE_URL: 'http://127.0.0.1:1', STABLEHOOKS_TOKEN: 'tok' };
     expect(await run(args, { env: { ...service, STABLEHOOKS_SECRET: 'whsec_padded\n' } })).toEqual({

@@ -7,7 +7,6 @@ import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET } from '../command.js';
 import { findClosedUrl, serve } from '../http-server.js';
-import { openCatchUp } from '../own-inbox.js';
 import { SILENT, startEndpoint } from '../service.js';
 import { deliverToFile, openSqlite } from '../sqlite-file.js';
 import { runInTerminal } from '../terminal.js';
@@ -69,28 +68,6 @@ describe.concurrent('inbox', () => {
     expect(counts.find(({ state }) => state === 'failed')?.oldest).toBeNull();
   });
 
-  test('inbox requeue --state dead takes the dead events, and requeue refuses an id that is neither dead nor failed', async () => {
-    await using folder = await makeFolder();
-    const path = folder.at('events.db');
-    const dead = await fillTwoDead(path);
-    const args = ['inbox', 'requeue', '--inbox', path, '--state', 'dead', '--wait', '0'];
-    const all = await run([...args, '--json']);
-    expect(JSON.parse(all.stdout)).toEqual({ requeued: 2, skipped: 0 });
-    const again = await run(['inbox', 'requeue', '--inbox', path, dead[0] ?? '']);
-    expect(again.stderr).toContain(
-      'is received, and this command changes only events that are failed, dead.',
-    );
-    expect(again.exitCode).toBe(2);
-    const unknown = await run(['inbox', 'requeue', '--inbox', path, 'evt_unknown']);
-    expect(unknown.stderr).toContain('is not in this inbox. See `stablehooks inbox list`.');
-    expect(unknown.exitCode).toBe(2);
-    expect(await run(args)).toEqual({
-      stdout: 'No event matches, so nothing was requeued.\n',
-      stderr: '0 events match.\n',
-      exitCode: 1,
-    });
-  });
-
   test('inbox show prints the steps of an event, and requeue --step states what happened to one without a result', async () => {
     await using folder = await makeFolder();
     const path = folder.at('events.db');
@@ -125,25 +102,6 @@ describe.concurrent('inbox', () => {
     expect((await requeue('--step', 'payout=done')).exitCode).toBe(0);
     expect(await inbox.find(event.id)).toMatchObject({ state: 'received' });
     expect(await show('--json')).toMatchObject([{ result: '"sent"' }, { result: '' }]);
-  });
-
-  test('inbox run runs dead events of an inbox that only this tool uses through an endpoint with its own inbox', async () => {
-    await using folder = await makeFolder();
-    await using endpoint = await startEndpoint();
-    const path = folder.at('catch-up.db');
-    const events = [exampleEvent('transfer.failed'), exampleEvent('transfer.failed')];
-    using inbox = await openCatchUp(path);
-    for (const event of events) {
-      const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'pull' });
-      if (claim.state !== 'claimed') throw new Error(`The event is ${claim.state}.`);
-      await inbox.fail(claim.lease, { retryAfterMs: null, error: '500 ERR_HANDLER_FAILED' });
-    }
-    const args = ['inbox', 'run', '--inbox', path, '--state', 'dead', '--to', endpoint.url];
-    const { stderr, exitCode } = await run(args);
-    expect(endpoint.handled().toSorted()).toEqual(events.map(({ id }) => id).toSorted());
-    expect(stderr).toContain('2 of 2 sent: 2 × 200 handled');
-    expect(exitCode).toBe(0);
-    expect(await inbox.list({ state: 'done', limit: 10 })).toHaveLength(2);
   });
 
   test.for([

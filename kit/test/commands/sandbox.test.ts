@@ -1,6 +1,5 @@
-import { existsSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { makeFolder, run, SECRET, start } from '../command.js';
+import { run, SECRET, start } from '../command.js';
 import { pasted, startEndpoint, startService } from '../service.js';
 
 /** Without what the tests set, so that the sandbox makes up its own. */
@@ -40,26 +39,6 @@ describe.concurrent('sandbox', () => {
     await command.printed(' ms  faults: corruptSignature\n');
     command.interrupt();
     await command.ended;
-  });
-
-  test('sandbox --state keeps the state in a file', async () => {
-    await using folder = await makeFolder();
-    const args = ['sandbox', '--port', '0', '--state', folder.at('state.json'), '--json'];
-    for (const round of [1, 2]) {
-      const command = start(args);
-      const first = (await command.printed('sandbox.listening')).split('\n')[0] ?? '';
-      const { settings } = JSON.parse(first);
-      const env = { ...settings, STABLEHOOKS_SECRET: SECRET };
-      const wallet = 'wallets create --agent a --chain base --per-tx 1 --daily 2';
-      if (round === 1) await run(wallet.split(' '), { env });
-      const response = await fetch(`${settings.STABLEHOOKS_BASE_URL}/sandbox/wallets`, {
-        headers: { authorization: `Bearer ${settings.STABLEHOOKS_TOKEN}` },
-      });
-      expect(await response.json()).toHaveLength(1);
-      command.interrupt();
-      expect((await command.ended).exitCode).toBe(130);
-    }
-    expect(existsSync(folder.at('state.json'))).toBe(true);
   });
 
   test('sandbox without --to says that events are listed only', async () => {

@@ -77,21 +77,6 @@ test('an open gap has the command that compares the books of its span', async ()
   ]);
 });
 
-test('a gap is acknowledged once, with who and why', async () => {
-  const inbox = memoryInbox();
-  await savePoll(inbox);
-  const { post, report } = await startInspector(inbox);
-  const [{ id = '' } = {}] = (await report()).gaps;
-  const acknowledge = async () =>
-    (await post('actions/acknowledge-gap', { id, by: 'Ada', reason: 'The books agree.' })).json();
-  expect(await acknowledge()).toEqual({ done: true });
-  expect((await inbox.pollState()).gaps).toMatchObject([
-    { from: 1_000, acknowledged: { by: 'Ada', reason: 'The books agree.' } },
-  ]);
-  expect((await report()).gaps).toMatchObject([{ state: 'acknowledged' }]);
-  expect(await acknowledge()).toEqual({ done: false });
-});
-
 test('the page of a command that polls names its flags, and that of an app the options of its poller', async () => {
   const inbox = memoryInbox();
   await savePoll(inbox);

@@ -74,17 +74,6 @@ test('requeue changes the events of the filter and no others', async () => {
   expect(await act('requeue', { filter: { misspelt: 1 } })).toMatchObject({ status: 400 });
 });
 
-test('discard keeps who ended the events and why', async () => {
-  const { act, inbox } = await startPage(events(2));
-  const result = await act('discard', { filter: { state: 'dead' }, by: 'Ada', reason: 'Paid by hand.' });
-  expect(result).toMatchObject({ changed: 2 });
-  expect(await inbox.find('evt_1')).toMatchObject({
-    state: 'done',
-    history: [{ result: 'dead' }, { result: 'discarded', by: 'Ada', reason: 'Paid by hand.' }],
-  });
-  expect(await act('discard', { filter: { state: 'dead' } })).toMatchObject({ status: 400 });
-});
-
 test('events are run one after the other, and the answer counts their outcomes', async () => {
   const ran: string[] = [];
   const { act } = await startPage(events(3), async ({ id }) => {
