@@ -13,7 +13,7 @@ import {
 import type { WebhookEvent } from '../core/events.js';
 import { log } from '../core/log.js';
 import type { Lease, Logger } from '../core/ports.js';
-import { type Moment, msSince, orTimeout, type Runtime } from '../core/runtime.js';
+import { type Moment, momentOf, msBetween, orTimeout, type Runtime } from '../core/runtime.js';
 import { Context, type HandlerFault, isHandlerFault, toHandlerFault } from './handler-call.js';
 import type { InFlight } from './in-flight.js';
 import type { OutcomeResult } from './outcome.js';
@@ -23,6 +23,9 @@ import type { CallHandler, Run, Work } from './work.js';
 
 /** The wait after a failed attempt: 1 s, 2 s, 4 s, … up to an hour, minus a random part of up to a half. */
 const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
+
+/** Records the end of a handler, or lets its transaction end. `fault`: why the handler failed. */
+type End<Ended> = (fault: HandlerFault | undefined) => Awaitable<Ended>;
 
 /** The parts that all attempts of a receiver share. */
 export interface AttemptParts {
@@ -56,7 +59,7 @@ export class Attempt {
   readonly #askedAt: Moment;
   /** The time limit of the handler; 0 or less if the lease has lapsed before the attempt. */
   readonly #limitMs: number;
-  #startedAt = 0;
+  #startedAt: number;
   #handlerMs: number | undefined;
   #onTimeUp: ((error: HandlerError) => void) | undefined;
 
@@ -70,7 +73,10 @@ export class Attempt {
     this.#work = work;
     this.#lease = lease;
     this.#askedAt = askedAt;
-    this.#limitMs = Math.min(parts.handlerTimeoutMs, parts.leaseMs - msSince(askedAt, parts.runtime));
+    // A claim in memory takes no time, and no other process can have claimed the event.
+    const startedAt = parts.store.durable ? momentOf(parts.runtime) : askedAt;
+    this.#startedAt = startedAt.elapsed;
+    this.#limitMs = Math.min(parts.handlerTimeoutMs, parts.leaseMs - msBetween(askedAt, startedAt));
   }
 
   /**
@@ -97,7 +103,7 @@ export class Attempt {
    * Not async: an async function allocates about 0.5 kB per delivery here.
    */
   #runAndRecord(): Awaitable<OutcomeResult> {
-    const { store, leaseMs, maxAttempts } = this.#parts;
+    const { store, leaseMs, maxAttempts, runtime } = this.#parts;
     const lease = this.#lease;
     if (this.#limitMs <= 0) throw leaseLapsedBefore(leaseMs);
     // The last allowed attempt recorded no result, or the event would be dead. Its handler may end the process each time.
@@ -107,17 +113,21 @@ export class Attempt {
       if (isHandlerFault(error)) return this.#fail(error);
       throw error;
     };
-    if (store.hasTransactions) {
-      const committed = store.transaction(lease, (tx) => this.#runHandler(tx));
-      return committed.then((isCompleted) => this.#toHandled(isCompleted), recordFault);
-    }
     try {
-      const running = this.#runHandler(undefined);
-      if (isPromise(running)) return running.then(() => this.#toHandled(store.complete(lease)), recordFault);
+      if (!store.hasTransactions) return this.#runHandler(undefined, (fault) => this.#record(fault));
+      const committed = store.transaction(lease, (tx) => {
+        // The transaction took time to begin.
+        this.#startedAt = runtime.elapsed();
+        return this.#runHandler(tx, throwFault);
+      });
+      return committed.then((isCompleted) => this.#toHandled(isCompleted), recordFault);
     } catch (error) {
       return recordFault(error);
     }
-    return this.#toHandled(store.complete(lease));
+  }
+
+  #record(fault: HandlerFault | undefined): Awaitable<OutcomeResult> {
+    return fault === undefined ? this.#toHandled(this.#parts.store.complete(this.#lease)) : this.#fail(fault);
   }
 
   #toHandled(isCompleted: Awaitable<boolean>): Awaitable<OutcomeResult> {
@@ -126,41 +136,44 @@ export class Attempt {
     return { kind: 'handled', attempt: this.#lease.attempt, handlerMs: this.#handlerMs };
   }
 
-  /** Calls the handler under its time limit. Throws and rejects with a {@link HandlerFault}. */
-  #runHandler(tx: unknown): void | Promise<void> {
-    const { callHandler, runtime } = this.#parts;
+  /** Calls the handler under its time limit, then `end` with its fault. */
+  #runHandler<Ended>(tx: unknown, end: End<Ended>): Awaitable<Ended> {
+    const { callHandler } = this.#parts;
     const { event } = this.#work;
     const context = new Context(this.#work, this.#lease, tx, this.#parts, this.#askedAt);
-    this.#startedAt = runtime.elapsed();
+    let running: unknown;
     try {
-      const running = callHandler(event, this.#lease, context);
-      if (isPromise(running)) return this.#waitFor(running, context);
-      this.#stopClock();
+      running = callHandler(event, this.#lease, context);
+      if (isPromise(running)) return this.#waitFor(running, context, end);
     } catch (thrown) {
       this.#stopClock();
-      throw toHandlerFault(event, thrown);
+      return end(toHandlerFault(event, thrown));
     }
+    this.#stopClock();
+    return end(undefined);
   }
 
-  #waitFor(running: PromiseLike<unknown>, context: Context): Promise<void> {
+  #waitFor<Ended>(running: PromiseLike<unknown>, context: Context, end: End<Ended>): Promise<Ended> {
     const { handlerDeadlines, handlerTimeoutMs, runtime, store } = this.#parts;
+    const { event } = this.#work;
     // Shorter than the common limit if the claim took long.
     const isCommon = this.#limitMs === handlerTimeoutMs;
     const deadlines = isCommon ? handlerDeadlines : new Deadlines(this.#limitMs, runtime);
     const wait = deadlines.begin(() => {
-      const error = handlerTimeout(this.#work.event, this.#limitMs, store.hasTransactions);
+      const error = handlerTimeout(event, this.#limitMs, store.hasTransactions);
       this.#stopClock();
       this.#onTimeUp?.(error);
       context.abort(error);
-    });
-    const end = () => {
+    }, this.#startedAt);
+    const stop = (fault: HandlerFault | undefined) => {
       deadlines.end(wait);
       this.#stopClock();
+      return end(fault);
     };
-    return Promise.resolve(running).then(end, (thrown) => {
-      end();
-      throw toHandlerFault(this.#work.event, thrown);
-    });
+    return Promise.resolve(running).then(
+      () => stop(undefined),
+      (thrown) => stop(toHandlerFault(event, thrown)),
+    );
   }
 
   /** Keeps the first reading: an overdue handler was reported with its time up to the answer. */
@@ -213,6 +226,11 @@ export class Attempt {
       logOutcome({ kind: 'busy', origin, event, error: lapsed as BusyError }, logger);
     }
   }
+}
+
+/** Makes a transaction roll back. */
+function throwFault(fault: HandlerFault | undefined): void {
+  if (fault !== undefined) throw fault;
 }
 
 /** The text that the inbox keeps for operators: the code, and the message of the thrown error. */
