@@ -58,14 +58,9 @@ export interface Moment {
   readonly now: number;
 }
 
-/** The present moment. */
-export function momentOf({ elapsed, now }: Pick<Runtime, 'elapsed' | 'now'>): Moment {
-  return { elapsed: elapsed(), now: now() };
-}
-
-/** The time between two moments, in ms. The first clock stands still while a machine is suspended; the second can be set back. */
-export function msBetween(from: Moment, to: Moment): number {
-  return Math.max(to.elapsed - from.elapsed, to.now - from.now);
+/** How long ago a moment was, in ms. The first clock stands still while a machine is suspended; the second can be set back. */
+export function msSince(moment: Moment, { elapsed, now }: Pick<Runtime, 'elapsed' | 'now'>): number {
+  return Math.max(elapsed() - moment.elapsed, now() - moment.now);
 }
 
 /** Calls back after `ms`, without keeping the process alive. */

@@ -3,7 +3,7 @@ import { type Awaitable, isPromise } from '../core/awaitable.js';
 import { type BusyError, StablehooksError } from '../core/errors.js';
 import { isKnownEvent, type WebhookEvent } from '../core/events.js';
 import type { Claim, Lease, RecordResult } from '../core/ports.js';
-import { type Moment, momentOf } from '../core/runtime.js';
+import type { Moment } from '../core/runtime.js';
 import { Attempt, type AttemptParts } from './attempt.js';
 import type { HandlerTable } from './options.js';
 import type { OutcomeResult } from './outcome.js';
@@ -26,7 +26,7 @@ export function createDispatch(parts: DispatchParts): Dispatch {
     const { event } = work;
     if (!isKnownEvent(event)) return park(work).then(toRun);
     if (handlers[event.type] === undefined && work.origin !== 'queue') return ignore(work).then(toRun);
-    const askedAt = momentOf(runtime);
+    const askedAt = { elapsed: runtime.elapsed(), now: runtime.now() };
     const answer = store.claim(work);
     return isPromise(answer)
       ? answer.then((claim) => runClaimed(work as KnownWork, claim, askedAt))

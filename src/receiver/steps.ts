@@ -2,7 +2,7 @@
 import { ConfigError, PermanentError } from '../core/errors.js';
 import { isName } from '../core/events.js';
 import type { InboxStep, Lease } from '../core/ports.js';
-import { type Moment, momentOf, msBetween, type Runtime } from '../core/runtime.js';
+import { type Moment, msSince, type Runtime } from '../core/runtime.js';
 import type { StepOptions } from './handler.js';
 import { leaseLost, type Store } from './store.js';
 
@@ -49,7 +49,7 @@ export class HandlerSteps {
     const isGuarded = onInterrupted === 'fail';
     if (isGuarded) await save(null);
     // A frozen process learns what was stored when another process may have run the step.
-    if (msBetween(this.#askedAt, momentOf(runtime)) >= leaseMs) throw leaseLost(this.#lease);
+    if (msSince(this.#askedAt, runtime) >= leaseMs) throw leaseLost(this.#lease);
     let value: unknown;
     try {
       value = await work();

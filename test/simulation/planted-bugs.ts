@@ -281,22 +281,23 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'a transaction is rolled back at the time limit of its handler',
     breaks: ['a transaction lives as long as its handler'],
     file: ATTEMPT,
-    find: 'return this.#runHandler(tx, throwFault);',
-    replace: `return Promise.race([
+    find: '(tx) => this.#runHandler(tx, throwFault)',
+    replace: `(tx) => Promise.race([
           Promise.resolve(this.#runHandler(tx, throwFault)),
           new Promise<never>((_, reject) => {
             this.#parts.runtime.setTimeout(() => reject(${FAULT}), this.#limitMs);
           }),
-        ]);`,
+        ])`,
   },
   {
     name: 'a transaction is rolled back when its overdue handler has ended well',
     breaks: ['a transaction lives as long as its handler'],
     file: ATTEMPT,
-    find: 'return this.#runHandler(tx, throwFault);',
-    replace: `return Promise.resolve(this.#runHandler(tx, throwFault)).then(() => {
-          if (runtime.elapsed() - this.#startedAt > this.#limitMs) throw ${FAULT};
-        });`,
+    find: '(tx) => this.#runHandler(tx, throwFault)',
+    replace: `async (tx) => {
+          await this.#runHandler(tx, throwFault);
+          if (this.#parts.runtime.elapsed() - this.#startedAt > this.#limitMs) throw ${FAULT};
+        }`,
   },
   {
     name: 'the time limit frees an event while its handler runs',
@@ -311,12 +312,12 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       'an effect happens again only if its process died, its mark failed, its handler threw, or it outlived its lease',
     ],
     file: ATTEMPT,
-    find: '(fault) => this.#record(fault)',
-    replace: `async (fault) => {
-        if (fault !== undefined || lease.attempt > 1) return this.#record(fault);
+    find: 'return this.#runHandler(undefined, record);',
+    replace: `return this.#runHandler(undefined, async (fault) => {
+        if (fault !== undefined || lease.attempt > 1) return record(fault);
         await store.fail(lease, { retryAfterMs: leaseMs + 1, error: 'Planted.' });
         throw leaseLost(lease);
-      }`,
+      });`,
   },
   {
     name: 'an event that is redriven is done without its handler',
