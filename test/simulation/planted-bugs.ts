@@ -274,8 +274,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'a handler runs outside the transaction',
     breaks: ['in a transactional inbox an effect happens once'],
     file: ATTEMPT,
-    find: 'if (store.hasTransactions) {',
-    replace: 'if (lease.attempt < 1) {',
+    find: 'if (!store.hasTransactions) return',
+    replace: 'if (lease.attempt > 0) return',
   },
   {
     name: 'a transaction is rolled back at the time limit of its handler',
