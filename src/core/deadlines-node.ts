@@ -32,9 +32,13 @@ export class Deadlines {
     this.#runtime = runtime;
   }
 
-  /** Calls back after `ms` unless {@link Deadlines.end} ends the wait first. */
-  begin(onTimeUp: () => void): Wait {
-    const at = this.#runtime.elapsed() + this.#ms;
+  /**
+   * Calls back after `ms` unless {@link Deadlines.end} ends the wait first.
+   *
+   * @param from - when the wait began, if the clock was just read.
+   */
+  begin(onTimeUp: () => void, from = this.#runtime.elapsed()): Wait {
+    const at = from + this.#ms;
     const wait: Wait = { at, onTimeUp, next: undefined, previous: this.#last, isOver: false };
     if (this.#last === undefined) this.#first = wait;
     else this.#last.next = wait;

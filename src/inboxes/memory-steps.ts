@@ -68,7 +68,8 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
         const retryAfterMs = (found.dueAt ?? 0) - at;
         if (retryAfterMs > 0) return { state, retryAfterMs };
       }
-      const entry = found ?? store.add(event, { state: 'received', origin, dueAt: null, json, traceparent });
+      const entry =
+        found ?? store.add(event, { state: 'received', origin, dueAt: null, json, traceparent }, at);
       if (entry.key !== (key ?? null)) store.setKey(entry, event, key);
       const holder = entry.key === null ? undefined : store.findHolder(entry, entry.key);
       if (holder !== undefined) {
@@ -87,7 +88,7 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
       const token = String(tokens);
       entry.token = token;
       entry.startedAt = at;
-      store.change(entry, 'leased', at + leaseMs);
+      store.change(entry, 'leased', at + leaseMs, at);
       const { id, attempts: attempt } = entry;
       return {
         state: 'claimed',
@@ -301,9 +302,8 @@ export class EventStore {
   }
 
   /** Forgets an event that needs no run if the store is full, and throws if it has none. */
-  add(event: UnknownEvent, stored: NewEntry): Entry {
+  add(event: UnknownEvent, stored: NewEntry, at = this.now()): Entry {
     if (this.open.size + this.done.size >= this.#capacity) this.#evict();
-    const at = this.now();
     const { id, type } = event;
     const { json = encodeEvent(event), traceparent = null } = stored;
     this.#added += 1;
@@ -333,14 +333,14 @@ export class EventStore {
     return entry;
   }
 
-  change(entry: Entry, state: InboxState, dueAt: number | null): void {
+  change(entry: Entry, state: InboxState, dueAt: number | null, at = this.now()): void {
     if (entry.key !== null) {
       if (state === 'leased') this.#holders.set(entry.key, entry);
       else this.#endLease(entry, entry.key);
     }
     entry.state = state;
     entry.dueAt = dueAt;
-    entry.updatedAt = this.now();
+    entry.updatedAt = at;
     this.#nextDueAt = Math.min(this.#nextDueAt, dueFrom(entry));
   }
 

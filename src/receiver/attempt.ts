@@ -24,6 +24,9 @@ import type { CallHandler, Run, Work } from './work.js';
 /** The wait after a failed attempt: 1 s, 2 s, 4 s, … up to an hour, minus a random part of up to a half. */
 const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 
+/** Records the end of a handler, or lets its transaction end. `fault`: why the handler failed. */
+type End<Ended> = (fault: HandlerFault | undefined) => Awaitable<Ended>;
+
 /** The parts that all attempts of a receiver share. */
 export interface AttemptParts {
   readonly store: Store;
@@ -70,7 +73,11 @@ export class Attempt {
     this.#work = work;
     this.#lease = lease;
     this.#askedAt = askedAt;
-    this.#limitMs = Math.min(parts.handlerTimeoutMs, parts.leaseMs - msSince(askedAt, parts.runtime));
+    const { store, runtime, leaseMs, handlerTimeoutMs } = parts;
+    // A claim in memory takes no time, and a reading of the clock can take a hundredth of a delivery.
+    this.#limitMs = store.durable
+      ? Math.min(handlerTimeoutMs, leaseMs - msSince(askedAt, runtime))
+      : handlerTimeoutMs;
   }
 
   /**
@@ -107,17 +114,15 @@ export class Attempt {
       if (isHandlerFault(error)) return this.#fail(error);
       throw error;
     };
-    if (store.hasTransactions) {
-      const committed = store.transaction(lease, (tx) => this.#runHandler(tx));
-      return committed.then((isCompleted) => this.#toHandled(isCompleted), recordFault);
-    }
+    const record = (fault: HandlerFault | undefined) =>
+      fault === undefined ? this.#toHandled(store.complete(lease)) : this.#fail(fault);
     try {
-      const running = this.#runHandler(undefined);
-      if (isPromise(running)) return running.then(() => this.#toHandled(store.complete(lease)), recordFault);
+      if (!store.hasTransactions) return this.#runHandler(undefined, record);
+      const committed = store.transaction(lease, (tx) => this.#runHandler(tx, throwFault));
+      return committed.then((isCompleted) => this.#toHandled(isCompleted), recordFault);
     } catch (error) {
       return recordFault(error);
     }
-    return this.#toHandled(store.complete(lease));
   }
 
   #toHandled(isCompleted: Awaitable<boolean>): Awaitable<OutcomeResult> {
@@ -126,41 +131,45 @@ export class Attempt {
     return { kind: 'handled', attempt: this.#lease.attempt, handlerMs: this.#handlerMs };
   }
 
-  /** Calls the handler under its time limit. Throws and rejects with a {@link HandlerFault}. */
-  #runHandler(tx: unknown): void | Promise<void> {
-    const { callHandler, runtime } = this.#parts;
+  /** Calls the handler under its time limit, then `end` with its fault. */
+  #runHandler<Ended>(tx: unknown, end: End<Ended>): Awaitable<Ended> {
+    const { callHandler, runtime, store } = this.#parts;
     const { event } = this.#work;
     const context = new Context(this.#work, this.#lease, tx, this.#parts, this.#askedAt);
-    this.#startedAt = runtime.elapsed();
+    this.#startedAt = store.durable ? runtime.elapsed() : this.#askedAt.elapsed;
+    let running: unknown;
     try {
-      const running = callHandler(event, this.#lease, context);
-      if (isPromise(running)) return this.#waitFor(running, context);
-      this.#stopClock();
+      running = callHandler(event, this.#lease, context);
+      if (isPromise(running)) return this.#waitFor(running, context, end);
     } catch (thrown) {
       this.#stopClock();
-      throw toHandlerFault(event, thrown);
+      return end(toHandlerFault(event, thrown));
     }
+    this.#stopClock();
+    return end(undefined);
   }
 
-  #waitFor(running: PromiseLike<unknown>, context: Context): Promise<void> {
+  #waitFor<Ended>(running: PromiseLike<unknown>, context: Context, end: End<Ended>): Promise<Ended> {
     const { handlerDeadlines, handlerTimeoutMs, runtime, store } = this.#parts;
+    const { event } = this.#work;
     // Shorter than the common limit if the claim took long.
     const isCommon = this.#limitMs === handlerTimeoutMs;
     const deadlines = isCommon ? handlerDeadlines : new Deadlines(this.#limitMs, runtime);
     const wait = deadlines.begin(() => {
-      const error = handlerTimeout(this.#work.event, this.#limitMs, store.hasTransactions);
+      const error = handlerTimeout(event, this.#limitMs, store.hasTransactions);
       this.#stopClock();
       this.#onTimeUp?.(error);
       context.abort(error);
-    });
-    const end = () => {
+    }, this.#startedAt);
+    const stop = (fault: HandlerFault | undefined) => {
       deadlines.end(wait);
       this.#stopClock();
+      return end(fault);
     };
-    return Promise.resolve(running).then(end, (thrown) => {
-      end();
-      throw toHandlerFault(this.#work.event, thrown);
-    });
+    return Promise.resolve(running).then(
+      () => stop(undefined),
+      (thrown) => stop(toHandlerFault(event, thrown)),
+    );
   }
 
   /** Keeps the first reading: an overdue handler was reported with its time up to the answer. */
@@ -213,6 +222,11 @@ export class Attempt {
       logOutcome({ kind: 'busy', origin, event, error: lapsed as BusyError }, logger);
     }
   }
+}
+
+/** Makes a transaction roll back. */
+function throwFault(fault: HandlerFault | undefined): void {
+  if (fault !== undefined) throw fault;
 }
 
 /** The text that the inbox keeps for operators: the code, and the message of the thrown error. */

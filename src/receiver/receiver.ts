@@ -13,7 +13,7 @@ import {
 import { notify } from '../core/log.js';
 import type { Inbox, Origin, RecordResult } from '../core/ports.js';
 import { atMost, inTime, orAborted } from '../core/runtime.js';
-import { verify } from '../core/signature.js';
+import { decodeSignature, matchSecret } from '../core/signature.js';
 import { answerFirst, awaitIdle, storeForLater } from '../flow/answer-first.js';
 import { enqueueEvents, enqueueInto } from '../flow/enqueue.js';
 import { limitConcurrency, Slots } from '../flow/limit.js';
@@ -204,16 +204,13 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
       if (inFlight.isClosed) throw receiverClosed();
       if (queue === undefined && !isAnsweredFirst) slots?.assertFree();
       assertDelivery(request);
-      const { body, secretIndex } = await verify(
-        request.header(signature.header),
-        signature,
-        typeof secret === 'function' ? secret(request) : secret,
-        () => {
-          const body = request.body(maxBodyBytes);
-          if (!isPromise(body)) return body;
-          return inTime(body, bodyDeadlines, () => cancelBody(request, bodyTimeoutMs));
-        },
-      );
+      const mac = decodeSignature(request.header(signature.header), signature);
+      const reading = request.body(maxBodyBytes);
+      const body = isPromise(reading)
+        ? await inTime(reading, bodyDeadlines, () => cancelBody(request, bodyTimeoutMs))
+        : reading;
+      const matching = matchSecret(body, mac, typeof secret === 'function' ? secret(request) : secret);
+      const secretIndex = isPromise(matching) ? await matching : matching;
       inFlight.admit(pass);
       if (deliveries < 2) {
         deliveries += 1;

@@ -166,8 +166,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       'nothing forged or corrupted is answered 2xx',
     ],
     file: 'src/core/signature.ts',
-    find: 'if (secretIndex !== -1) return',
-    replace: 'if (secretIndex !== 9) return',
+    find: 'if (secretIndex !== -1) return secretIndex;',
+    replace: 'if (secretIndex !== 9) return secretIndex;',
   },
   {
     name: 'genuine deliveries of one type are refused',
@@ -274,16 +274,16 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'a handler runs outside the transaction',
     breaks: ['in a transactional inbox an effect happens once'],
     file: ATTEMPT,
-    find: 'if (store.hasTransactions) {',
-    replace: 'if (lease.attempt < 1) {',
+    find: 'if (!store.hasTransactions) return',
+    replace: 'if (lease.attempt > 0) return',
   },
   {
     name: 'a transaction is rolled back at the time limit of its handler',
     breaks: ['a transaction lives as long as its handler'],
     file: ATTEMPT,
-    find: '(tx) => this.#runHandler(tx)',
+    find: '(tx) => this.#runHandler(tx, throwFault)',
     replace: `(tx) => Promise.race([
-          Promise.resolve(this.#runHandler(tx)),
+          Promise.resolve(this.#runHandler(tx, throwFault)),
           new Promise<never>((_, reject) => {
             this.#parts.runtime.setTimeout(() => reject(${FAULT}), this.#limitMs);
           }),
@@ -293,9 +293,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'a transaction is rolled back when its overdue handler has ended well',
     breaks: ['a transaction lives as long as its handler'],
     file: ATTEMPT,
-    find: '(tx) => this.#runHandler(tx)',
+    find: '(tx) => this.#runHandler(tx, throwFault)',
     replace: `async (tx) => {
-          await this.#runHandler(tx);
+          await this.#runHandler(tx, throwFault);
           if (this.#parts.runtime.elapsed() - this.#startedAt > this.#limitMs) throw ${FAULT};
         }`,
   },
@@ -312,19 +312,20 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       'an effect happens again only if its process died, its mark failed, its handler threw, or it outlived its lease',
     ],
     file: ATTEMPT,
-    find: '() => this.#toHandled(store.complete(lease)), recordFault',
-    replace: `async () => {
-        if (lease.attempt > 1) return this.#toHandled(store.complete(lease));
+    find: 'return this.#runHandler(undefined, record);',
+    replace: `return this.#runHandler(undefined, async (fault) => {
+        if (fault !== undefined || lease.attempt > 1) return record(fault);
         await store.fail(lease, { retryAfterMs: leaseMs + 1, error: 'Planted.' });
         throw leaseLost(lease);
-      }, recordFault`,
+      });`,
   },
   {
     name: 'an event that is redriven is done without its handler',
     breaks: ['what is done has had its effect'],
     file: ATTEMPT,
-    find: 'const running = this.#runHandler(undefined);',
-    replace: "const running = this.#work.origin === 'redrive' ? undefined : this.#runHandler(undefined);",
+    find: 'running = callHandler(event, this.#lease, context);',
+    replace:
+      "if (this.#work.origin === 'redrive') return end(undefined);\n      running = callHandler(event, this.#lease, context);",
   },
   {
     name: 'an event is dead after one attempt too few',
