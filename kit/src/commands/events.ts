@@ -4,11 +4,10 @@ import type { EventList } from 'stablehooks/client';
 import { isAccepted, isDelivered, isNotDue } from '../io/answer.js';
 import { type DeliveryRow, noteNotDue, noteUnaccepted, printRow, summarise } from '../io/delivery-rows.js';
 import { usageError } from '../io/errors.js';
-import { describeConflicts, describeCut, withoutCopies } from '../io/event-list.js';
+import { describeCut, withoutCopies } from '../io/event-list.js';
 import {
   countOf,
   EXIT,
-  type ExitCode,
   formatAge,
   interruptedExit,
   type Printer,
@@ -19,7 +18,6 @@ import {
 import { createSender } from '../io/sender.js';
 import {
   addAction,
-  addExample,
   addSecretFlags,
   addServiceFlags,
   type CommandContext,
@@ -50,11 +48,10 @@ function listCommand(): Command {
     .description('list events, newest first')
     .option('--undelivered', 'only events that no endpoint has accepted');
   addServiceFlags(addSelectionFlags(command, 50));
-  addExample(command, ['stablehooks events list --type transfer.failed --since 24h']);
-  return addAction(command, list);
+  return addAction(command, list, ['stablehooks events list --type transfer.failed --since 24h']);
 }
 
-async function list(context: CommandContext<ListFlags>): Promise<ExitCode> {
+async function list(context: CommandContext<ListFlags>) {
   const { flags, printer } = context;
   const { events: selected, complete } = await selectEvents(context);
   const events = selected.filter(({ delivered }) => !flags.undelivered || delivered !== true).toReversed();
@@ -85,17 +82,15 @@ function printEvents(printer: Printer, events: readonly UnknownEvent[]): void {
 function showCommand(): Command {
   const command = new Command('show').description('print a whole event').argument('<id>', 'id of the event');
   addServiceFlags(addSelectionFlags(command, 1_000));
-  addExample(command, ['stablehooks events show evt_01 --json | jq .payload']);
-  return addAction(command, show);
+  return addAction(command, show, ['stablehooks events show evt_01 --json | jq .payload']);
 }
 
-async function show(context: CommandContext<SelectionFlags>): Promise<ExitCode> {
+async function show(context: CommandContext<SelectionFlags>) {
   const { args, printer } = context;
-  const selection = await selectEvents(context);
-  const [event] = pickEvents(selection, args);
+  const [event] = pickEvents(await selectEvents(context), args);
   if (event === undefined) throw usageError('Name the event to show.');
   printer.print({ text: toPrintedJson(event, 2), data: event });
-  return selection.conflicting.has(event.id) ? EXIT.failed : EXIT.good;
+  return EXIT.good;
 }
 
 interface ReplayFlags extends SelectionFlags {
@@ -114,14 +109,13 @@ function replayCommand(): Command {
     .option('--all', 'every event of the list')
     .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
   addServiceFlags(addSecretFlags(addSelectionFlags(command, 1_000)));
-  addExample(command, [
+  return addAction(command, replay, [
     'stablehooks events replay evt_01 evt_02 --to http://localhost:3000/hooks',
     'stablehooks events replay --since 2h --to http://localhost:3000/hooks',
   ]);
-  return addAction(command, replay);
 }
 
-async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
+async function replay(context: CommandContext<ReplayFlags>) {
   const { args, flags, given, settings, printer, signal } = context;
   if (args.length === 0 && !flags.since && !flags.all)
     throw usageError('Name the events to replay, or pass --since TIME, or --all.');
@@ -170,10 +164,7 @@ async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
       'The list may have left out events, which were not sent: pass the ids, or use `stablehooks catch-up`, which proves more.',
     );
   }
-  // If events differ and share an id, the one that was sent may be the wrong one.
-  const unsure =
-    args.length > 0 ? args.some((id) => selection.conflicting.has(id)) : selection.conflicting.size > 0;
-  return complete && !unsure && unaccepted.length === 0 ? EXIT.good : EXIT.failed;
+  return complete && unaccepted.length === 0 ? EXIT.good : EXIT.failed;
 }
 
 function skipTo(events: readonly UnknownEvent[], after: string | undefined): readonly UnknownEvent[] {
@@ -222,10 +213,8 @@ function addSelectionFlags(command: Command, limit: number): Command {
 
 /** The events that the flags select. */
 interface Selection {
-  /** Oldest first; the first event of the list for each id. */
+  /** Oldest first. */
   readonly events: readonly UnknownEvent[];
-  /** The ids of which the list has different events, if one of them is selected. */
-  readonly conflicting: ReadonlySet<string>;
   /** Whether the list is complete: no limit can have cut it, and every element is an event. */
   readonly complete: boolean;
 }
@@ -270,14 +259,9 @@ async function selectEvents({
   if (problems > 0)
     printer.note(`Skipped ${countOf(problems, 'element')} of the list: not the form of an event.`);
   const isSelected = (event: UnknownEvent) => createdAtMs(event) >= from && createdAtMs(event) <= to;
-  const { events, others } = withoutCopies(pages.flatMap((page) => page.events));
-  const ids = new Set(others.map(({ id }) => id));
-  const selected = [...events.filter(({ id }) => ids.has(id)), ...others].filter(isSelected);
-  const conflicting = new Set(selected.map(({ id }) => id));
-  if (conflicting.size > 0) printer.note(`${describeConflicts([...conflicting])} The first one is used.`);
+  const events = withoutCopies(pages.flatMap((page) => page.events));
   return {
-    events: events.filter(isSelected).sort(byAge),
-    conflicting,
+    events: events.filter(isSelected).toSorted(byAge),
     complete: isWhole && problems === 0,
   };
 }

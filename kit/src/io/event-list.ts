@@ -1,6 +1,5 @@
 import type { UnknownEvent } from 'stablehooks';
-import { isSameElement } from 'stablehooks/catch-up';
-import { countOf, toPlain } from './output.js';
+import { countOf } from './output.js';
 
 /** The service's default limit. Its own cap, which is not specified, cannot be lower. */
 const LEAST_CAP = 50;
@@ -20,34 +19,9 @@ export function describeCut(size: number, limit: number, what = 'event'): string
     : `${listed}. There may be more: it can cut answers of ${LEAST_CAP} or more at a limit of its own.`;
 }
 
-/**
- * Leaves out copies of an event: elements with one id that differ at most in `delivered`.
- *
- * @returns `events`, the first for each id, in the order of the list; `others`, events that differ from an earlier event
- * with the same id, which contradict the list itself.
- */
-export function withoutCopies(listed: readonly UnknownEvent[]): {
-  readonly events: readonly UnknownEvent[];
-  readonly others: readonly UnknownEvent[];
-} {
-  const events = new Map<string, UnknownEvent[]>();
-  for (const event of listed) {
-    const known = events.get(event.id);
-    if (known === undefined) events.set(event.id, [event]);
-    else if (!known.some((one) => isSameElement(one, event))) known.push(event);
-  }
-  const all = [...events.values()];
-  return {
-    events: all.flatMap((different) => different.slice(0, 1)),
-    others: all.flatMap((different) => different.slice(1)),
-  };
-}
-
-/** How many ids a message names. */
-const MAX_NAMED = 10;
-
-/** The message for different events with one id. */
-export function describeConflicts(ids: readonly string[]): string {
-  const more = ids.length > MAX_NAMED ? ` and ${ids.length - MAX_NAMED} more` : '';
-  return `The list has different events with one id: ${toPlain(ids.slice(0, MAX_NAMED).join(', '))}${more}. Ask the service which one is right.`;
+/** The first element of each event, because a list can contain an event twice. */
+export function withoutCopies(listed: readonly UnknownEvent[]): readonly UnknownEvent[] {
+  const events = new Map<string, UnknownEvent>();
+  for (const event of listed) if (!events.has(event.id)) events.set(event.id, event);
+  return [...events.values()];
 }

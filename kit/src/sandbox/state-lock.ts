@@ -38,20 +38,13 @@ export function lockStateFile(given: string): LockedStateFile {
  * @throws {ConfigError} when it cannot be written. No part of it is left behind.
  */
 function createLock(lock: string, given: string): boolean {
-  let created = false;
   try {
-    const file = openSync(lock, 'wx', 0o600);
-    created = true;
-    try {
-      writeFileSync(file, `${process.pid}\n`);
-    } finally {
-      closeSync(file);
-    }
+    writeFileSync(lock, `${process.pid}\n`, { flag: 'wx', mode: 0o600 });
     return true;
   } catch (cause) {
     const code = codeOf(cause);
     if (code === 'EEXIST') return false;
-    if (created) rmSync(lock, { force: true });
+    rmSync(lock, { force: true });
     const why = WRITE_FAILURES[code] ?? `its lock ${lock} could not be written (${code}). Check the disk`;
     throw new ConfigError(`The state file ${given} cannot be written: ${why}, or pass another path.`);
   }
@@ -94,55 +87,20 @@ function isFolder(path: string): boolean {
   }
 }
 
-/**
- * Removes a lock whose process has ended. Only one process does this at a time, because it could otherwise remove a lock that
- * another process has created since.
- *
- * @throws {ConfigError} when the process still runs, or another process removes the lock at this moment.
- */
+/** @throws {ConfigError} when the process of the lock runs, or is unknown. */
 function removeStale(lock: string, given: string): void {
-  if (!isStale(lock, given)) return;
-  const removal = `${lock}.removal`;
-  if (!createLock(removal, given)) throw inUse(given, removal);
-  try {
-    // Another process may have removed it before this process was the only one. A stale lock does not change any more.
-    if (isStale(lock, given)) rmSync(lock);
-  } finally {
-    rmSync(removal, { force: true });
+  const owner = Number.parseInt(readFileSync(lock, 'utf8'), 10);
+  if (!held.has(lock) && (owner === process.pid || !isRunning(owner))) {
+    rmSync(lock, { force: true });
+    return;
   }
-}
-
-/**
- * Returns `false` when the lock does not exist any more.
- *
- * @throws {ConfigError} when its process runs, or is unknown.
- */
-function isStale(lock: string, given: string): boolean {
-  const owner = readOwner(lock);
-  if (owner === undefined) return false;
-  if (held.has(lock) || (owner !== process.pid && isRunning(owner))) throw inUse(given, lock, owner);
-  return true;
-}
-
-/** @param owner - not a number when the lock does not name its process. */
-function inUse(given: string, lock: string, owner = Number.NaN): ConfigError {
   const [by, unless] =
     owner > 0
       ? [`another sandbox (process ${owner})`, `process ${owner} is not a sandbox`]
       : ['another sandbox', 'no sandbox uses it'];
-  return new ConfigError(
+  throw new ConfigError(
     `The state file ${given} is used by ${by}. Stop that one, or pass another path. If ${unless}, remove ${lock}.`,
   );
-}
-
-/** `undefined` without a lock. */
-function readOwner(lock: string): number | undefined {
-  try {
-    return Number.parseInt(readFileSync(lock, 'utf8'), 10);
-  } catch (cause) {
-    if (codeOf(cause) === 'ENOENT') return undefined;
-    throw cause;
-  }
 }
 
 function isRunning(pid: number): boolean {

@@ -8,7 +8,7 @@ import {
 } from 'stablehooks';
 import type { Client } from 'stablehooks/client';
 import { usageError } from '../io/errors.js';
-import { describeConflicts, describeCut, withoutCopies } from '../io/event-list.js';
+import { describeCut, withoutCopies } from '../io/event-list.js';
 import { type OpenInbox, recordsOf } from '../io/inbox.js';
 import { countOf } from '../io/output.js';
 
@@ -40,11 +40,7 @@ export async function listEvents(
     const cut = describeCut(page.size, limit, `${type} event`);
     if (cut !== undefined) notes.push(cut);
   }
-  // Each of the different events with one id is learned and checked.
-  const { events, others } = withoutCopies(found);
-  const ids = new Set(others.map(({ id }) => id));
-  if (ids.size > 0) notes.push(describeConflicts([...ids]));
-  return { events: [...events, ...others], notes, malformed };
+  return { events: withoutCopies(found), notes, malformed };
 }
 
 /** Reads the events of an inbox, of every state. */
