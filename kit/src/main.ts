@@ -2,7 +2,7 @@
 import { readFileSync, writeSync } from 'node:fs';
 import { Argument, Command, CommanderError } from 'commander';
 import { completionScript, SHELLS, suggest } from './completion.js';
-import { describeMissingFlags, toFailure } from './io/errors.js';
+import { toFailure } from './io/errors.js';
 import {
   describeStack,
   EXIT,
@@ -97,18 +97,6 @@ Exit codes: 0 success, 1 the check failed, 2 wrong use, 3 unreachable,
 Settings come from flags, then from the environment (STABLEHOOKS_BASE_URL,
 STABLEHOOKS_TOKEN, STABLEHOOKS_SECRET), then from the file of --env-file.`;
 
-/** More helpful advice than commander's for some usage errors. */
-const USAGE_HINTS = [
-  {
-    pattern: /^unknown option '--secret'/,
-    hint: 'A secret among the flags shows in the process list: set STABLEHOOKS_SECRET, or pass --secret-file FILE.',
-  },
-  {
-    pattern: /^unknown option '--token'/,
-    hint: 'A token among the flags shows in the process list: set STABLEHOOKS_TOKEN, or pass --token-file FILE.',
-  },
-] as const;
-
 const [first, ...others] = process.argv.slice(2);
 const words = toWords();
 // Warnings of Node itself (node:sqlite is experimental) do not help operators.
@@ -191,14 +179,15 @@ function fail(error: unknown): void {
 /** Commander's message as one sentence, and a pointer to the help. */
 function toUsageLine(error: CommanderError): string {
   const help = `See \`${nameOf(typedCommand())} --help\`.`;
-  const isIncomplete = error.code === 'commander.missingMandatoryOptionValue';
-  const message = (isIncomplete ? describeMissingFlags(typedCommand(), words) : error.message)
+  const message = error.message
     .replace(/^error: /, '')
     // The value of an unknown option can be a secret.
     .replace(/^(unknown option '[^'=]+)=.*'/s, "$1'")
     .replaceAll(/\s*\n\s*/g, ' ');
-  const known = USAGE_HINTS.find(({ pattern }) => pattern.test(message));
-  return known?.hint ?? `${message}${/[.?!)]$/.test(message) ? '' : '.'} ${help}`;
+  const [, hidden] = /^unknown option '--(secret|token)'/.exec(message) ?? [];
+  return hidden === undefined
+    ? `${message}${/[.?!)]$/.test(message) ? '' : '.'} ${help}`
+    : `A ${hidden} among the flags shows in the process list: set STABLEHOOKS_${hidden.toUpperCase()}, or pass --${hidden}-file FILE.`;
 }
 
 /** The typed command or subcommand, as far as it exists. */

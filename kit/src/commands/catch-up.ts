@@ -18,7 +18,6 @@ import {
 import { addPollFlags, type PollFlags, toPollOptions } from '../io/poll-flags.js';
 import {
   addAction,
-  addExample,
   addSecretFlags,
   addServiceFlags,
   type CommandContext,
@@ -51,18 +50,12 @@ export function catchUpCommand(): Command {
     )
     .option('--timeout <duration>', 'how long the endpoint has to answer', parseWait, 10_000);
   addServiceFlags(addSecretFlags(addPollFlags(command)));
-  addExample(command, [
+  return addAction(command, catchUp, [
     'stablehooks catch-up --to http://localhost:3000/hooks --inbox catch-up.db --since 7d',
   ]);
-  return addAction(command, catchUp);
 }
 
-async function catchUp({
-  flags,
-  settings,
-  printer,
-  signal,
-}: CommandContext<CatchUpFlags>): Promise<ExitCode> {
+async function catchUp({ flags, settings, printer, signal }: CommandContext<CatchUpFlags>) {
   const pollOptions = toPollOptions(flags);
   const client = await settings.client();
   const inbox = await openOwnInbox(flags);

@@ -5,11 +5,10 @@ import { createReport } from '../doctor/report.js';
 import { describeAnswer, outcomeOf } from '../io/answer.js';
 import { canAsk, confirm } from '../io/confirm.js';
 import { unreachableError, usageError } from '../io/errors.js';
-import { EXIT, type ExitCode, interruptedExit, toPlain } from '../io/output.js';
+import { EXIT, interruptedExit, toPlain } from '../io/output.js';
 import { nameEndpoint } from '../io/place.js';
 import {
   addAction,
-  addExample,
   addSecretFlags,
   type CommandContext,
   parseCount,
@@ -65,7 +64,7 @@ export function doctorCommand(): Command {
       2 * 1_048_576,
     );
   addSecretFlags(command);
-  addExample(command, [
+  return addAction(command, examine, [
     'stablehooks doctor http://localhost:3000/hooks',
     '',
     'The handlers of the endpoint run for real on its test events, in which',
@@ -73,16 +72,9 @@ export function doctorCommand(): Command {
     'To show what a failure does, let the handler throw when payload.doctor is',
     '"failing-handler". Exit 0 means that every check passed.',
   ]);
-  return addAction(command, examine);
 }
 
-async function examine({
-  args,
-  flags,
-  settings,
-  printer,
-  signal,
-}: CommandContext<DoctorFlags>): Promise<ExitCode> {
+async function examine({ args, flags, settings, printer, signal }: CommandContext<DoctorFlags>) {
   const url = parseUrl(withScheme(args[0] ?? ''), 'The URL');
   const options = {
     url,

@@ -8,7 +8,6 @@ import { describeConflicts, describeCut, withoutCopies } from '../io/event-list.
 import {
   countOf,
   EXIT,
-  type ExitCode,
   formatAge,
   interruptedExit,
   type Printer,
@@ -19,7 +18,6 @@ import {
 import { createSender } from '../io/sender.js';
 import {
   addAction,
-  addExample,
   addSecretFlags,
   addServiceFlags,
   type CommandContext,
@@ -50,11 +48,10 @@ function listCommand(): Command {
     .description('list events, newest first')
     .option('--undelivered', 'only events that no endpoint has accepted');
   addServiceFlags(addSelectionFlags(command, 50));
-  addExample(command, ['stablehooks events list --type transfer.failed --since 24h']);
-  return addAction(command, list);
+  return addAction(command, list, ['stablehooks events list --type transfer.failed --since 24h']);
 }
 
-async function list(context: CommandContext<ListFlags>): Promise<ExitCode> {
+async function list(context: CommandContext<ListFlags>) {
   const { flags, printer } = context;
   const { events: selected, complete } = await selectEvents(context);
   const events = selected.filter(({ delivered }) => !flags.undelivered || delivered !== true).toReversed();
@@ -85,11 +82,10 @@ function printEvents(printer: Printer, events: readonly UnknownEvent[]): void {
 function showCommand(): Command {
   const command = new Command('show').description('print a whole event').argument('<id>', 'id of the event');
   addServiceFlags(addSelectionFlags(command, 1_000));
-  addExample(command, ['stablehooks events show evt_01 --json | jq .payload']);
-  return addAction(command, show);
+  return addAction(command, show, ['stablehooks events show evt_01 --json | jq .payload']);
 }
 
-async function show(context: CommandContext<SelectionFlags>): Promise<ExitCode> {
+async function show(context: CommandContext<SelectionFlags>) {
   const { args, printer } = context;
   const selection = await selectEvents(context);
   const [event] = pickEvents(selection, args);
@@ -114,14 +110,13 @@ function replayCommand(): Command {
     .option('--all', 'every event of the list')
     .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
   addServiceFlags(addSecretFlags(addSelectionFlags(command, 1_000)));
-  addExample(command, [
+  return addAction(command, replay, [
     'stablehooks events replay evt_01 evt_02 --to http://localhost:3000/hooks',
     'stablehooks events replay --since 2h --to http://localhost:3000/hooks',
   ]);
-  return addAction(command, replay);
 }
 
-async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
+async function replay(context: CommandContext<ReplayFlags>) {
   const { args, flags, given, settings, printer, signal } = context;
   if (args.length === 0 && !flags.since && !flags.all)
     throw usageError('Name the events to replay, or pass --since TIME, or --all.');

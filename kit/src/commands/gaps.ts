@@ -1,21 +1,12 @@
 import { Command } from 'commander';
-import { ConfigError } from 'stablehooks';
 import { acknowledgeGap, describeGap, type Gap, listGaps } from 'stablehooks/catch-up';
 import { health } from 'stablehooks/health';
 import { unreachableError, usageError } from '../io/errors.js';
 import { toFlagWords } from '../io/flag-words.js';
-import { addInboxFlags, type InboxFlags, toInboxWords, withInbox } from '../io/inbox.js';
-import { EXIT, type ExitCode, formatAge, toPlain } from '../io/output.js';
-import {
-  addAction,
-  addExample,
-  type CommandContext,
-  type Moment,
-  parseDuration,
-  parseMoment,
-  parseText,
-  toDate,
-} from '../io/settings.js';
+import { addInboxAction, addInboxFlags, type InboxFlags, type OpenInbox, toInboxWords } from '../io/inbox.js';
+import { EXIT, formatAge, toPlain } from '../io/output.js';
+import { addProvenWithin } from '../io/poll-flags.js';
+import { type CommandContext, type Moment, parseMoment, parseText, toDate } from '../io/settings.js';
 
 export function gapsCommand(): Command {
   return new Command('gaps').addCommand(listCommand()).addCommand(acknowledgeCommand());
@@ -31,49 +22,42 @@ function listCommand(): Command {
     new Command('list').description(
       'list the open gaps: spans for which no poll proved that every event is in the inbox',
     ),
-  )
-    .option('--all', 'include acknowledged gaps: by whom, when and why')
-    .option(
-      '--proven-within <duration>',
-      'how old the last proof of the list may be',
-      parseDuration,
-      3_600_000,
-    );
-  addExample(command, ['stablehooks gaps list --inbox events.db']);
-  return addAction<ListFlags>(command, ({ flags, printer }) =>
-    withInbox(flags, async (inbox) => {
-      const gaps = await listGaps(inbox);
-      const open = gaps.filter(isOpen);
-      const shown = flags.all ? gaps : open;
-      const { isOwn } = inbox;
-      for (const gap of shown) printer.print({ text: toText(gap, { ...flags, isOwn }), data: gap });
+  ).option('--all', 'include acknowledged gaps: by whom, when and why');
+  addProvenWithin(command);
+  return addInboxAction(command, list, ['stablehooks gaps list --inbox events.db']);
+}
 
-      const { watermark: stored } = await inbox.pollState();
-      const watermark = stored === null ? null : new Date(stored).toISOString();
-      const { checks } = await health(inbox, { provenMs: flags.provenWithin });
-      const stale = checks.find(({ name, healthy }) => name === 'coverage' && !healthy);
-      const acknowledged = gaps.length - open.length;
-      const data = { watermark, stale: stale !== undefined, open: open.length, acknowledged };
-      // Without a poll no gap is known, and nothing is proven either.
-      if (watermark === null) {
-        printer.print({ text: `${NO_POLL} ${isOwn ? POLL_HERE : POLL_IN_APP}`, data });
-        return EXIT.failed;
-      }
-      const hidden = gaps.length - shown.length;
-      const more = hidden > 0 ? `; --all also shows ${countGaps(hidden, 'acknowledged')}` : '';
-      printer.print({
-        text: `${countGaps(open.length, 'open')} before the watermark ${watermark}${more}.`,
-        data,
-      });
-      if (stale === undefined) return open.length === 0 ? EXIT.good : EXIT.failed;
-      const age = formatAge(Date.now() - Date.parse(watermark));
-      const fix = isOwn ? 'Run `stablehooks catch-up`.' : "Check that the app's poller runs (createPoller).";
-      printer.note(
-        `The watermark is ${age} old, so nothing is proven since then, and a later gap is not known. ${fix}`,
-      );
-      return EXIT.failed;
-    }),
+async function list(inbox: OpenInbox, { flags, printer }: CommandContext<ListFlags>) {
+  const gaps = await listGaps(inbox);
+  const open = gaps.filter(isOpen);
+  const shown = flags.all ? gaps : open;
+  const { isOwn } = inbox;
+  for (const gap of shown) printer.print({ text: toText(gap, { ...flags, isOwn }), data: gap });
+
+  const { watermark: stored } = await inbox.pollState();
+  const watermark = stored === null ? null : new Date(stored).toISOString();
+  const { checks } = await health(inbox, { provenMs: flags.provenWithin });
+  const stale = checks.find(({ name, healthy }) => name === 'coverage' && !healthy);
+  const acknowledged = gaps.length - open.length;
+  const data = { watermark, stale: stale !== undefined, open: open.length, acknowledged };
+  // Without a poll no gap is known, and nothing is proven either.
+  if (watermark === null) {
+    printer.print({ text: `${NO_POLL} ${isOwn ? POLL_HERE : POLL_IN_APP}`, data });
+    return EXIT.failed;
+  }
+  const hidden = gaps.length - shown.length;
+  const more = hidden > 0 ? `; --all also shows ${countGaps(hidden, 'acknowledged')}` : '';
+  printer.print({
+    text: `${countGaps(open.length, 'open')} before the watermark ${watermark}${more}.`,
+    data,
+  });
+  if (stale === undefined) return open.length === 0 ? EXIT.good : EXIT.failed;
+  const age = formatAge(Date.now() - Date.parse(watermark));
+  const fix = isOwn ? 'Run `stablehooks catch-up`.' : "Check that the app's poller runs (createPoller).";
+  printer.note(
+    `The watermark is ${age} old, so nothing is proven since then, and a later gap is not known. ${fix}`,
   );
+  return EXIT.failed;
 }
 
 const NO_POLL = 'No poll has read the list yet, so nothing is proven.';
@@ -97,35 +81,25 @@ function acknowledgeCommand(): Command {
     .option('--until <time>', 'how far it is accepted; the rest stays open (default: all of it)', parseMoment)
     .requiredOption('--by <name>', 'who accepts it', parseText(200))
     .requiredOption('--reason <text>', 'why nothing is missing, or why that is accepted', parseText(1_000));
-  addExample(command, [
+  return addInboxAction(command, acknowledge, [
     'stablehooks gaps acknowledge --inbox events.db --from 2026-01-31T12:00:00.000Z \\',
     "    --by ada --reason 'compared with the ledger of January'",
   ]);
-  return addAction(command, acknowledge);
 }
 
-async function acknowledge({ flags, printer }: CommandContext<AcknowledgeFlags>): Promise<ExitCode> {
+async function acknowledge(inbox: OpenInbox, { flags, printer }: CommandContext<AcknowledgeFlags>) {
   const { by, reason } = flags;
   const from = toDate(flags.from, Date.now()).getTime();
-  return withInbox(flags, async (inbox) => {
-    const open = (await listGaps(inbox)).filter(isOpen);
-    const until = flags.until && toDate(flags.until, Date.now()).toISOString();
-    const gap = findGap(open, { from, until });
-    const wanted = { ...gap, until: until ?? gap.until };
-    const acknowledged = await acknowledgeGap(inbox, wanted, { by, reason }).catch((error) => {
-      // The gap was open a moment ago.
-      if (error instanceof ConfigError) throw closedGapError(gap, error);
-      throw error;
-    });
-    if (acknowledged === null) {
-      throw unreachableError(
-        'Another process polls with this inbox, so nothing was acknowledged. Run the same command again, or stop that process first.',
-      );
-    }
-    const { isOwn } = inbox;
-    printer.print({ text: toText(acknowledged, { ...flags, isOwn }), data: acknowledged });
-    return EXIT.good;
-  });
+  const until = flags.until && toDate(flags.until, Date.now()).toISOString();
+  const gap = findGap((await listGaps(inbox)).filter(isOpen), { from, until });
+  const acknowledged = await acknowledgeGap(inbox, { ...gap, until: until ?? gap.until }, { by, reason });
+  if (acknowledged === null) {
+    throw unreachableError(
+      'Another process polls with this inbox, so nothing was acknowledged. Run the same command again, or stop that process first.',
+    );
+  }
+  printer.print({ text: toText(acknowledged, { ...flags, isOwn: inbox.isOwn }), data: acknowledged });
+  return EXIT.good;
 }
 
 /** @throws {CommandError} exit 2 when the flags match no gap, or more than one. */
@@ -150,13 +124,6 @@ function unknownGapError(from: number, open: readonly Gap[]): Error {
   const exist =
     open.length === 0 ? 'No gap is open.' : `Open gaps begin at ${open.map((gap) => gap.from).join(', ')}.`;
   return usageError(`No open gap begins at ${new Date(from).toISOString()}. ${exist}`);
-}
-
-function closedGapError({ from }: Gap, cause: Error): Error {
-  return usageError(
-    `The gap that begins at ${from} is no longer open: another process closed or acknowledged it. See \`gaps list --all\`.`,
-    { cause },
-  );
 }
 
 function isOpen({ state }: Gap): boolean {

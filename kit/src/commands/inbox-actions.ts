@@ -12,23 +12,8 @@ import {
   type Selected,
   type SelectionFlags,
 } from '../io/inbox-filter.js';
-import {
-  countOf,
-  EXIT,
-  type ExitCode,
-  formatDuration,
-  interruptedExit,
-  type Printer,
-  toPlain,
-} from '../io/output.js';
-import {
-  addAction,
-  addExample,
-  type CommandContext,
-  parseDuration,
-  parseText,
-  readInput,
-} from '../io/settings.js';
+import { countOf, EXIT, formatDuration, interruptedExit, type Printer, toPlain } from '../io/output.js';
+import { addAction, type CommandContext, parseDuration, parseText, readInput } from '../io/settings.js';
 import { toShellWord } from '../shell-word.js';
 
 interface RequeueFlags extends SelectionFlags {
@@ -58,11 +43,10 @@ export function requeueCommand(): Command {
     'of one event: whether the effect of a step without a result happened: done or again',
     addStatement,
   );
-  addExample(command, [
+  return addAction(command, requeue, [
     'stablehooks inbox requeue --inbox app.db --state dead --type transfer.settled --since 24h',
     'stablehooks inbox requeue evt_01 --inbox app.db --step payout=done',
   ]);
-  return addAction(command, requeue);
 }
 
 /** @throws {CommandError} exit 2 for another text than NAME=done or NAME=again. */
@@ -135,7 +119,7 @@ export async function requeueAll(
   return { requeued, held };
 }
 
-async function requeue({ args, flags, printer, signal }: CommandContext<RequeueFlags>): Promise<ExitCode> {
+async function requeue({ args, flags, printer, signal }: CommandContext<RequeueFlags>) {
   return changeSelected(
     { args, flags, printer, states: REQUEUEABLE, done: 'requeued' },
     async (inbox, { ids, filter }) => {
@@ -230,11 +214,12 @@ export function discardCommand(): Command {
   )
     .requiredOption('--by <name>', 'who discards them', parseText(200))
     .requiredOption('--reason <text>', 'why they must not run', parseText(1_000));
-  addExample(command, ["stablehooks inbox discard evt_01 --inbox app.db --by ada --reason 'booked by hand'"]);
-  return addAction(command, discard);
+  return addAction(command, discard, [
+    "stablehooks inbox discard evt_01 --inbox app.db --by ada --reason 'booked by hand'",
+  ]);
 }
 
-async function discard({ args, flags, printer }: CommandContext<DiscardFlags>): Promise<ExitCode> {
+async function discard({ args, flags, printer }: CommandContext<DiscardFlags>) {
   const { by, reason } = flags;
   return changeSelected(
     { args, flags, printer, states: DISCARDABLE, done: 'discarded' },
@@ -265,11 +250,10 @@ export function importCommand(): Command {
   const command = addInboxFlags(
     new Command('import').description('record ids as done that an older handler has processed'),
   ).requiredOption('--ids <file>', 'file with one id per line; - for stdin');
-  addExample(command, ['stablehooks inbox import --ids processed.txt --inbox app.db']);
-  return addAction(command, importIds);
+  return addAction(command, importIds, ['stablehooks inbox import --ids processed.txt --inbox app.db']);
 }
 
-async function importIds({ flags, printer }: CommandContext<ImportFlags>): Promise<ExitCode> {
+async function importIds({ flags, printer }: CommandContext<ImportFlags>) {
   const ids = readIds(await readInput(flags.ids, '--ids'), `--ids ${flags.ids}`);
   const inbox = await openInbox(flags, { unused: true });
   try {

@@ -9,14 +9,7 @@ import { addSelection, changeSelected, type SelectionFlags } from '../io/inbox-f
 import { countOf, EXIT, type ExitCode, interruptedExit, toPlain } from '../io/output.js';
 import { type Runnable, toClaimOptions, toFailOptions } from '../io/run-by-hand.js';
 import { createSender, type Sender } from '../io/sender.js';
-import {
-  addAction,
-  addExample,
-  addSecretFlags,
-  type CommandContext,
-  parseEndpoint,
-  parseWait,
-} from '../io/settings.js';
+import { addAction, addSecretFlags, type CommandContext, parseEndpoint, parseWait } from '../io/settings.js';
 import { hasTakenEffect, toLastError } from '../io/without-handler.js';
 
 interface RunFlags extends SelectionFlags {
@@ -34,11 +27,12 @@ export function runCommand(): Command {
     .requiredOption('--to <url>', 'endpoint that runs them', parseEndpoint)
     .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
   addSecretFlags(command);
-  addExample(command, ['stablehooks inbox run --state dead --inbox app.db --to localhost:3000/hooks']);
-  return addAction(command, run);
+  return addAction(command, run, [
+    'stablehooks inbox run --state dead --inbox app.db --to localhost:3000/hooks',
+  ]);
 }
 
-async function run(context: CommandContext<RunFlags>): Promise<ExitCode> {
+async function run(context: CommandContext<RunFlags>) {
   const { args, flags, settings, printer } = context;
   const sender = await createSender(flags.to, settings, flags.timeout);
   return changeSelected({ args, flags, printer, states: RUNNABLE, done: 'sent' }, (inbox, { ids }) =>

@@ -2,12 +2,18 @@ import { Command } from 'commander';
 import { INBOX_STATES, type InboxOperations, type InboxRecord } from 'stablehooks';
 import { canAsk, confirm } from '../io/confirm.js';
 import { usageError } from '../io/errors.js';
-import { addInboxFlags, type InboxFlags, recordsOf, withInbox } from '../io/inbox.js';
+import {
+  addInboxAction,
+  addInboxFlags,
+  type InboxFlags,
+  type OpenInbox,
+  recordsOf,
+  withInbox,
+} from '../io/inbox.js';
 import { addFilterFlags, type FilterFlags, toFilter } from '../io/inbox-filter.js';
 import {
   countOf,
   EXIT,
-  type ExitCode,
   formatAge,
   formatDuration,
   interruptedExit,
@@ -16,7 +22,7 @@ import {
   toPrintedJson,
   toTable,
 } from '../io/output.js';
-import { addAction, addExample, type CommandContext, parseCount, parseDuration } from '../io/settings.js';
+import { addAction, type CommandContext, parseCount, parseDuration } from '../io/settings.js';
 import { discardCommand, importCommand, requeueCommand } from './inbox-actions.js';
 import { runCommand } from './inbox-run.js';
 
@@ -34,21 +40,20 @@ export function inboxCommand(): Command {
 
 function statsCommand(): Command {
   const command = addInboxFlags(new Command('stats').description('count the events of each state'));
-  addExample(command, ['stablehooks inbox stats --inbox events.db']);
-  return addAction<InboxFlags>(command, ({ flags, printer }) =>
-    withInbox(flags, async (inbox) => {
-      const counts = await inbox.count();
-      const { bad } = printer.paint;
-      const rows = counts.map(({ state, count, oldest }) => [
-        state,
-        state === 'dead' && count > 0 ? { text: String(count), paint: bad } : String(count),
-        oldest === null ? '' : formatAge(Date.now() - oldest),
-      ]);
-      const data = counts.map((each) => ({ ...each, oldest: toTime(each.oldest) }));
-      printer.print({ text: toTable(['state', 'events', 'oldest'], rows), data });
-      return EXIT.good;
-    }),
-  );
+  return addInboxAction(command, stats, ['stablehooks inbox stats --inbox events.db']);
+}
+
+async function stats(inbox: OpenInbox, { printer }: CommandContext<InboxFlags>) {
+  const counts = await inbox.count();
+  const { bad } = printer.paint;
+  const rows = counts.map(({ state, count, oldest }) => [
+    state,
+    state === 'dead' && count > 0 ? { text: String(count), paint: bad } : String(count),
+    oldest === null ? '' : formatAge(Date.now() - oldest),
+  ]);
+  const data = counts.map((each) => ({ ...each, oldest: toTime(each.oldest) }));
+  printer.print({ text: toTable(['state', 'events', 'oldest'], rows), data });
+  return EXIT.good;
 }
 
 interface ListFlags extends FilterFlags {
@@ -60,20 +65,21 @@ function listCommand(): Command {
     new Command('list').description('list events, newest first'),
     INBOX_STATES,
   ).option('--limit <number>', 'how many events at most', parseCount, 50);
-  addExample(command, ['stablehooks inbox list --inbox events.db --state dead']);
-  return addAction<ListFlags>(command, async ({ flags, printer }) => {
-    const { limit } = flags;
-    const filter = toFilter(flags, printer);
-    return withInbox(flags, async (inbox) => {
-      // One more record shows whether the page is cut.
-      const records = await inbox.list({ ...filter, limit: limit + 1, order: 'newest' });
-      printRecords(printer, records.slice(0, limit));
-      if (records.length > limit) {
-        const total = (await inbox.count(filter)).reduce((sum, { count }) => sum + count, 0);
-        printer.note(`${limit} of ${countOf(total, 'event')} that match. Raise --limit.`);
-      }
-      return EXIT.good;
-    });
+  return addAction(command, list, ['stablehooks inbox list --inbox events.db --state dead']);
+}
+
+async function list({ flags, printer }: CommandContext<ListFlags>) {
+  const { limit } = flags;
+  const filter = toFilter(flags, printer);
+  return withInbox(flags, async (inbox) => {
+    // One more record shows whether the page is cut.
+    const records = await inbox.list({ ...filter, limit: limit + 1, order: 'newest' });
+    printRecords(printer, records.slice(0, limit));
+    if (records.length > limit) {
+      const total = (await inbox.count(filter)).reduce((sum, { count }) => sum + count, 0);
+      printer.note(`${limit} of ${countOf(total, 'event')} that match. Raise --limit.`);
+    }
+    return EXIT.good;
   });
 }
 
@@ -106,22 +112,21 @@ function showCommand(): Command {
       .description('print the record of one event, with its last attempts')
       .argument('<id>', 'id of the event'),
   );
-  addExample(command, ['stablehooks inbox show evt_01 --inbox events.db']);
-  return addAction<InboxFlags>(command, ({ args: [id = ''], flags, printer }) =>
-    withInbox(flags, async (inbox) => {
-      const record = await inbox.find(id);
-      if (record === undefined) throw usageError(`The inbox has no event ${toPlain(id)}. Check the id.`);
-      const steps = (await inbox.steps(id)).map(({ at, result, ...step }) => ({
-        ...step,
-        at: toTime(at),
-        // A result can have 64 kB: only programs read it.
-        ...(printer.json ? { result } : { hasResult: result !== null }),
-      }));
-      const data = { ...withTimes(record), ...(steps.length > 0 && { steps }) };
-      printer.print({ text: toPrintedJson(data, 2), data });
-      return EXIT.good;
-    }),
-  );
+  return addInboxAction(command, show, ['stablehooks inbox show evt_01 --inbox events.db']);
+}
+
+async function show(inbox: OpenInbox, { args: [id = ''], printer }: CommandContext<InboxFlags>) {
+  const record = await inbox.find(id);
+  if (record === undefined) throw usageError(`The inbox has no event ${toPlain(id)}. Check the id.`);
+  const steps = (await inbox.steps(id)).map(({ at, result, ...step }) => ({
+    ...step,
+    at: toTime(at),
+    // A result can have 64 kB: only programs read it.
+    ...(printer.json ? { result } : { hasResult: result !== null }),
+  }));
+  const data = { ...withTimes(record), ...(steps.length > 0 && { steps }) };
+  printer.print({ text: toPrintedJson(data, 2), data });
+  return EXIT.good;
 }
 
 /** The record with its times as ISO 8601 strings, and with a trace context only if it has one. */
@@ -160,11 +165,10 @@ function pruneCommand(): Command {
     .requiredOption('--older-than <duration>', 'how long the events must have been done', parseDuration)
     .option('--dry-run', 'delete nothing, and print the number of events')
     .option('--yes', 'prune without a question');
-  addExample(command, ['stablehooks inbox prune --inbox events.db --older-than 30d --dry-run']);
-  return addAction(command, prune);
+  return addAction(command, prune, ['stablehooks inbox prune --inbox events.db --older-than 30d --dry-run']);
 }
 
-async function prune({ flags, printer, signal }: CommandContext<PruneFlags>): Promise<ExitCode> {
+async function prune({ flags, printer, signal }: CommandContext<PruneFlags>) {
   const { olderThan: olderThanMs, dryRun = false, yes = false } = flags;
   if (dryRun && yes)
     throw usageError('--dry-run deletes nothing, so there is nothing to confirm with --yes.');

@@ -5,9 +5,9 @@ import { serveInspector } from '../inspector/local-server.js';
 import type { InspectedInbox } from '../inspector/source.js';
 import { withFlagWords } from '../inspector/with-flag-words.js';
 import { addInboxFlags, type InboxFlags, type OpenInbox, openInbox, withInbox } from '../io/inbox.js';
-import { type ExitCode, interruptedExit, toPlain } from '../io/output.js';
+import { interruptedExit, toPlain } from '../io/output.js';
 import { namePlace } from '../io/place.js';
-import { addAction, addExample, type CommandContext, parseWhole } from '../io/settings.js';
+import { addAction, type CommandContext, parseWhole } from '../io/settings.js';
 
 interface InspectFlags extends InboxFlags {
   readonly port: number;
@@ -18,11 +18,10 @@ export function inspectCommand(): Command {
   const command = addInboxFlags(new Command('inspect'))
     .option('--port <number>', 'port of this machine to listen on, 0 for any', parseWhole, 0)
     .option('--read-only', 'without the actions of the page: requeue, discard, acknowledge a gap');
-  addExample(command, ['stablehooks inspect --inbox events.db']);
-  return addAction(command, inspect);
+  return addAction(command, inspect, ['stablehooks inspect --inbox events.db']);
 }
 
-async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>): Promise<ExitCode> {
+async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>) {
   // An unusable inbox ends the command at the start.
   const isOwn = await withInbox(flags, async (opened) => {
     await opened.pollState();

@@ -2,21 +2,11 @@ import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { EVENT_TYPES, type EventType, isKnownEvent, type UnknownEvent } from 'stablehooks';
 import { usageError } from '../io/errors.js';
-import { addInboxFlags, hasInbox, type InboxFlags, refuseInboxFile, withInbox } from '../io/inbox.js';
-import {
-  countAlike,
-  countOf,
-  EXIT,
-  type ExitCode,
-  interruptedExit,
-  type Paint,
-  toPlain,
-  toTable,
-} from '../io/output.js';
+import { addInboxFlags, hasInbox, type InboxFlags, withInbox } from '../io/inbox.js';
+import { countAlike, countOf, EXIT, interruptedExit, type Paint, toPlain, toTable } from '../io/output.js';
 import { replaceFile } from '../io/replace-file.js';
 import {
   addAction,
-  addExample,
   addServiceFlags,
   type CommandContext,
   collect,
@@ -72,17 +62,15 @@ export function typesCommand(): Command {
     .option('--map <field>', 'the keys of this object are data, such as ids; repeatable', collect)
     .option('--keep-keys', 'write keys that look like data but are names of fields');
   addServiceFlags(command);
-  addExample(command, [
+  return addAction(command, learnTypes, [
     'stablehooks types --since 30d --out src/payloads.ts --enum redeem.failed.reason',
     'stablehooks types --since 1d --out src/payloads.ts --check',
   ]);
-  return addAction(command, learnTypes);
 }
 
-async function learnTypes(context: CommandContext<TypesFlags>): Promise<ExitCode> {
+async function learnTypes(context: CommandContext<TypesFlags>) {
   const { flags, given, printer, signal } = context;
   refuseUnused(flags, given);
-  if (hasInbox(flags)) refuseInboxFile(flags.out, flags, '--out');
   const rules = readRules(flags);
   const before = await readLearned(flags.out);
   if (flags.check && before === undefined)

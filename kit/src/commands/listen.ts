@@ -8,14 +8,7 @@ import { fromInbox } from '../inspector/inbox-source.js';
 import { serveInspector } from '../inspector/local-server.js';
 import type { LastReport } from '../inspector/source.js';
 import { withFlagWords } from '../inspector/with-flag-words.js';
-import {
-  describeAnswer,
-  type EndpointAnswer,
-  isDelivered,
-  isWithoutEffect,
-  outcomeOf,
-  statusOf,
-} from '../io/answer.js';
+import { describeAnswer, isDelivered, isWithoutEffect, outcomeOf, statusOf } from '../io/answer.js';
 import { noteUnaccepted, toRowData } from '../io/delivery-rows.js';
 import { unreachableError } from '../io/errors.js';
 import { toFlagWords } from '../io/flag-words.js';
@@ -34,7 +27,6 @@ import {
   formatClock,
   formatDuration,
   interruptedExit,
-  type Paint,
   type Printer,
   toPlain,
 } from '../io/output.js';
@@ -43,7 +35,6 @@ import { addPollFlags, type PollFlags, toPollOptions } from '../io/poll-flags.js
 import { holdPollLease, POLL_LEASE_MS } from '../io/poll-lease.js';
 import {
   addAction,
-  addExample,
   addSecretFlags,
   addServiceFlags,
   type CommandContext,
@@ -79,13 +70,12 @@ export function listenCommand(): Command {
     .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000)
     .option('--inspect', 'serve a page that shows each delivery and the inbox, and print its URL');
   addServiceFlags(addSecretFlags(addPollFlags(command)));
-  addExample(command, [
+  return addAction(command, listen, [
     'stablehooks listen --to http://localhost:3000/hooks --type transfer.settled,transfer.failed',
   ]);
-  return addAction(command, listen);
 }
 
-async function listen(context: CommandContext<ListenFlags>): Promise<ExitCode> {
+async function listen(context: CommandContext<ListenFlags>) {
   const { flags, settings } = context;
   const url = flags.to;
   const pollOptions = toPollOptions(flags);
@@ -264,8 +254,10 @@ function createAttemptLog(printer: Printer, url: string) {
       if (isNews || printer.json) printAttempt(printer, attempt);
       if (!isReached)
         endpoint.lost(`The endpoint ${url}: ${describeAnswer(answer)}. Its events wait and are sent again.`);
-      const advice = adviseOn(answer, url);
-      if (advice !== undefined) adviseOnce(advice, () => printer.note(advice));
+      if (statusOf(answer) === 401) {
+        const doctor = `\`stablehooks doctor ${url}\` finds out why.`;
+        adviseOnce('401', () => printer.note(`The endpoint refuses the signature. ${doctor}`));
+      }
       if (isWithoutEffect(answer)) {
         adviseOnce(outcomeOf(answer) ?? '', () => noteUnaccepted(printer, [answer]));
       }
@@ -278,19 +270,13 @@ function isUnhandled({ answer, nextInMs }: ForwardingAttempt): boolean {
   return nextInMs !== null && isDelivered(answer) && outcomeOf(answer) !== 'dead';
 }
 
-function adviseOn(answer: EndpointAnswer, url: string): string | undefined {
-  if (statusOf(answer) === 401) {
-    return `The endpoint refuses the signature. \`stablehooks doctor ${url}\` finds out why.`;
-  }
-  return undefined;
-}
-
 /** Prints an attempt in one line, with its number and the next one if it failed or is not the first. */
 function printAttempt(printer: Printer, { attempt, nextInMs, ...delivery }: ForwardingAttempt): void {
   const { event, answer } = delivery;
   const at = new Date();
-  const { faint } = printer.paint;
-  const words = paintOf({ answer, nextInMs }, printer.paint)(toPlain(describeAnswer(answer)));
+  const { good, bad, doubtful, faint } = printer.paint;
+  const failed = isDelivered(answer) ? doubtful : bad;
+  const words = (nextInMs === null ? good : failed)(toPlain(describeAnswer(answer)));
   const row = [
     formatClock(at),
     toPlain(event.type),
@@ -304,12 +290,4 @@ function printAttempt(printer: Printer, { attempt, nextInMs, ...delivery }: Forw
     text: row.join('  '),
     data: { at: at.toISOString(), ...toRowData(delivery), attempt, nextInMs },
   });
-}
-
-function paintOf(
-  { answer, nextInMs }: Pick<ForwardingAttempt, 'answer' | 'nextInMs'>,
-  { good, bad, doubtful }: Paint,
-): (text: string) => string {
-  if (nextInMs === null) return good;
-  return isDelivered(answer) ? doubtful : bad;
 }

@@ -12,20 +12,10 @@ import { usageError } from '../io/errors.js';
 import { toFlagWords } from '../io/flag-words.js';
 import { addInboxFlags, type InboxFlags, openInbox } from '../io/inbox.js';
 import { type LedgerFile, type LedgerRow, openLedger } from '../io/ledger.js';
-import {
-  countOf,
-  EXIT,
-  type ExitCode,
-  type Paint,
-  type Printer,
-  type Progress,
-  toPlain,
-  toTable,
-} from '../io/output.js';
+import { countOf, EXIT, type Paint, type Printer, type Progress, toPlain, toTable } from '../io/output.js';
 import { addPollFlags, type PollFlags, toPollOptions } from '../io/poll-flags.js';
 import {
   addAction,
-  addExample,
   addServiceFlags,
   type CommandContext,
   collect,
@@ -96,13 +86,12 @@ export function reconcileCommand(): Command {
     .option('--csv', 'print the findings as CSV')
     .option('--dry-run', 'change nothing: do not record unseen events in the inbox');
   addServiceFlags(addPollFlags(command));
-  addExample(command, [
+  return addAction(command, run, [
     'stablehooks reconcile --ledger ledger.csv --inbox events.db --since 7d --amount-column amount --dry-run',
   ]);
-  return addAction(command, run);
 }
 
-async function run({ flags, settings, printer, signal }: CommandContext<ReconcileFlags>): Promise<ExitCode> {
+async function run({ flags, settings, printer, signal }: CommandContext<ReconcileFlags>) {
   if (flags.csv && printer.json) throw usageError('--csv and --json exclude each other. Pass one of them.');
   if (flags.csv && flags.daily)
     throw usageError('--csv prints findings only. Pass --daily with --json, or alone.');

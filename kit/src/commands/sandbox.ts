@@ -3,11 +3,10 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { SIGNATURE_ENCODINGS, SIGNATURE_HEADER, type SignatureEncoding } from 'stablehooks';
 import { createLocalInspector } from '../inspector/local-server.js';
 import { fromSandbox } from '../inspector/sandbox-source.js';
-import { type ExitCode, formatClock, interruptedExit, type Printer, toPlain } from '../io/output.js';
+import { formatClock, interruptedExit, type Printer, toPlain } from '../io/output.js';
 import { nameEndpoint } from '../io/place.js';
 import {
   addAction,
-  addExample,
   type CommandContext,
   collect,
   parseCount,
@@ -144,8 +143,9 @@ export function sandboxCommand(): Command {
     .option('--list-cap <number>', 'maximum number of events in an answer of the list', parseCount)
     .option('--list-filter-after-cap', 'filter by type after the list was cut to its limit')
     .option('--list-lag <duration>', 'how long after its creation an event is listed', parseDuration);
-  addExample(command, ['stablehooks sandbox --to http://localhost:3000/hooks --drop 0.2']);
-  return addAction(command.optionsGroup('Options:'), runSandbox);
+  return addAction(command.optionsGroup('Options:'), runSandbox, [
+    'stablehooks sandbox --to http://localhost:3000/hooks --drop 0.2',
+  ]);
 }
 
 function addChances(command: Command, chances: ChanceFlags): Command {
@@ -155,13 +155,7 @@ function addChances(command: Command, chances: ChanceFlags): Command {
   return command;
 }
 
-async function runSandbox({
-  flags,
-  given,
-  settings,
-  printer,
-  signal,
-}: CommandContext<SandboxFlags>): Promise<ExitCode> {
+async function runSandbox({ flags, given, settings, printer, signal }: CommandContext<SandboxFlags>) {
   const { port, host, allowHost, to, state, seed, encoding, header } = flags;
   if (to.length === 0) refuseFlags(given, ['encoding', 'header'], 'has no effect without --to.');
   const [token, secret] = [await settings.optional.token(), await settings.optional.secret()];

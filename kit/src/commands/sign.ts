@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { sign } from 'stablehooks';
-import { EXIT, type ExitCode } from '../io/output.js';
-import { addAction, addExample, addSecretFlags, type CommandContext, readInput } from '../io/settings.js';
+import { EXIT } from '../io/output.js';
+import { addAction, addSecretFlags, type CommandContext, readInput } from '../io/settings.js';
 
 interface SignFlags {
   readonly body: string;
@@ -13,14 +13,13 @@ export function signCommand(): Command {
     'the body to sign, byte for byte; - for stdin',
   );
   addSecretFlags(command);
-  addExample(command, [
+  return addAction(command, printHeader, [
     'curl -H "$(stablehooks sign --body body.json)" \\',
     '  --data-binary @body.json http://localhost:3000/hooks',
   ]);
-  return addAction(command, printHeader);
 }
 
-async function printHeader({ flags, settings, printer }: CommandContext<SignFlags>): Promise<ExitCode> {
+async function printHeader({ flags, settings, printer }: CommandContext<SignFlags>) {
   const body = await readInput(flags.body, '--body');
   const { header, encoding, prefix } = settings.signature;
   const signature = await sign(body, { secret: await settings.secret(), encoding, prefix });

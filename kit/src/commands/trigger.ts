@@ -14,12 +14,11 @@ import {
 } from '../io/answer.js';
 import { type DeliveryRow, noteNotDue, noteUnaccepted, printRow, summarise } from '../io/delivery-rows.js';
 import { usageError } from '../io/errors.js';
-import { EXIT, type ExitCode, interruptedExit, isInterruption, type Printer, toPlain } from '../io/output.js';
+import { EXIT, interruptedExit, isInterruption, type Printer, toPlain } from '../io/output.js';
 import { nameEndpoint } from '../io/place.js';
 import { createSender, type Sender, toBytes } from '../io/sender.js';
 import {
   addAction,
-  addExample,
   addSecretFlags,
   addServiceFlags,
   type CommandContext,
@@ -70,10 +69,9 @@ export function triggerCommand(): Command {
     )
     .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
   addServiceFlags(addSecretFlags(command));
-  addExample(command, [
+  return addAction(command, trigger, [
     'stablehooks trigger transfer.settled --to http://localhost:3000/hooks --set payload.amount=10.50',
   ]);
-  return addAction(command, trigger);
 }
 
 /** A much lower rate would need a longer wait than a timer supports. */
@@ -85,7 +83,7 @@ function parseRate(value: string): number {
   throw new InvalidArgumentError('Write a number from 0.00001, such as 0.5 or 100.');
 }
 
-async function trigger(context: CommandContext<TriggerFlags>): Promise<ExitCode> {
+async function trigger(context: CommandContext<TriggerFlags>) {
   const { args, flags, printer, signal } = context;
   const { forge, tamper } = flags;
   const draft = await readDraft(parseEventType(args[0] ?? ''), flags);

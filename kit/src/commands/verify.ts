@@ -1,14 +1,7 @@
 import { Command } from 'commander';
 import { explainSignature, type SignatureExplanation } from '../explain/explain-signature.js';
-import { EXIT, type ExitCode, type Progress, toPlain } from '../io/output.js';
-import {
-  addAction,
-  addExample,
-  addSecretFlags,
-  type CommandContext,
-  collect,
-  readInput,
-} from '../io/settings.js';
+import { EXIT, type Progress, toPlain } from '../io/output.js';
+import { addAction, addSecretFlags, type CommandContext, collect, readInput } from '../io/settings.js';
 
 interface VerifyFlags {
   readonly body: string;
@@ -27,11 +20,10 @@ export function verifyCommand(): Command {
     );
   // --signature is the value of the header, so its name has no effect.
   addSecretFlags(command, { header: false });
-  addExample(command, ['stablehooks verify --body body.json --signature 5d41…']);
-  return addAction(command, verify);
+  return addAction(command, verify, ['stablehooks verify --body body.json --signature 5d41…']);
 }
 
-async function verify({ flags, settings, printer, signal }: CommandContext<VerifyFlags>): Promise<ExitCode> {
+async function verify({ flags, settings, printer, signal }: CommandContext<VerifyFlags>) {
   const { encoding, prefix } = settings.signature;
   const body = await readInput(flags.body, '--body');
   const others: { readonly name: string; readonly body: Uint8Array }[] = [];

@@ -3,7 +3,7 @@ import { type Limits, WALLET_CHAINS, type Wallet, type WalletChain } from 'stabl
 import { sameAmount } from 'stablehooks/reconcile';
 import { usageError } from '../io/errors.js';
 import { EXIT, type ExitCode, interruptedExit, type Printer, toPlain } from '../io/output.js';
-import { addAction, addExample, addServiceFlags, type CommandContext, collect } from '../io/settings.js';
+import { addAction, addServiceFlags, type CommandContext, collect } from '../io/settings.js';
 
 interface LimitFlags {
   readonly perTx?: string;
@@ -36,35 +36,18 @@ function createCommand(): Command {
     .requiredOption('--daily <amount>', 'limit of a day')
     .option('--allow <target>', 'allowed target; can be repeated', collect, []);
   addServiceFlags(command);
-  addExample(command, [
+  return addAction(command, create, [
     'stablehooks wallets create --agent agent-7 --chain base --per-tx 10.00 --daily 25.00 --allow 0x5af0…',
   ]);
-  return addAction(command, create);
 }
 
-async function create({ flags, settings, printer, signal }: CommandContext<CreateFlags>): Promise<ExitCode> {
+async function create({ flags, settings, printer }: CommandContext<CreateFlags>) {
   const { agent: agentId, label, chain, allow } = flags;
   const client = await settings.client();
   const limits = { perTx: flags.perTx, daily: flags.daily };
   const input = { agentId, ...(label !== undefined && { label }), chain, limits, allowlist: allow };
-  const wallet = await waitFor(() => client.wallets.create(input), { printer, signal });
+  const wallet = await client.wallets.create(input);
   return printWallet(printer, wallet, { agentId, chain, limits, allowlist: allow });
-}
-
-/** Waits for the answer to a change, even after Ctrl-C, because only the answer contains the id of a new wallet. */
-async function waitFor(
-  send: () => Promise<Wallet>,
-  { printer, signal }: Pick<CommandContext<unknown>, 'printer' | 'signal'>,
-): Promise<Wallet> {
-  signal.throwIfAborted();
-  const tell = () =>
-    printer.note('The service may have carried out the request already: waiting for its answer.');
-  signal.addEventListener('abort', tell);
-  try {
-    return await send();
-  } finally {
-    signal.removeEventListener('abort', tell);
-  }
 }
 
 function limitsCommand(): Command {
@@ -75,17 +58,10 @@ function limitsCommand(): Command {
     .option('--daily <amount>', 'limit of a day; together with --per-tx')
     .option('--allow <target>', 'allowed target; can be repeated, and replaces the whole allowlist', collect);
   addServiceFlags(command);
-  addExample(command, ['stablehooks wallets limits wal_01 --per-tx 20.00 --daily 50.00']);
-  return addAction(command, limits);
+  return addAction(command, limits, ['stablehooks wallets limits wal_01 --per-tx 20.00 --daily 50.00']);
 }
 
-async function limits({
-  args,
-  flags,
-  settings,
-  printer,
-  signal,
-}: CommandContext<LimitFlags>): Promise<ExitCode> {
+async function limits({ args, flags, settings, printer }: CommandContext<LimitFlags>) {
   const limits = readLimits(flags);
   const { allow } = flags;
   if (limits === undefined && allow === undefined)
@@ -93,7 +69,7 @@ async function limits({
   const client = await settings.client();
   const input = { ...(limits && { limits }), ...(allow && { allowlist: allow }) };
   const id = args[0] ?? '';
-  const wallet = await waitFor(() => client.wallets.updateLimits(id, input), { printer, signal });
+  const wallet = await client.wallets.updateLimits(id, input);
   return printWallet(printer, wallet, { id, ...input });
 }
 

@@ -14,7 +14,7 @@ import {
   statusOf,
 } from '../io/answer.js';
 import { countAlike, countOf } from '../io/output.js';
-import { type TestedAnswer, type TestedEndpoint, toBody } from './endpoint.js';
+import { type TestEvent, type TestedAnswer, type TestedEndpoint, toBody } from './endpoint.js';
 
 /**
  * The result of a check.
@@ -34,8 +34,6 @@ export interface CheckResult {
 export interface Check {
   readonly name: string;
   readonly expected: string;
-  /** Which genuine delivery makes the check show something: one that was not refused, or one that was handled. */
-  readonly needs: 'no refusal' | 'a handler';
   readonly run: (endpoint: TestedEndpoint) => Promise<CheckResult>;
 }
 
@@ -67,55 +65,49 @@ const SIZE_NOT_NAMED = `The reply does not say that the size was the reason: the
 /** Error codes of a connection that the endpoint closed. */
 const CLOSED_CODES: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
 
-/** Checks of requests that must be refused. They need no genuine delivery that was accepted. */
-export const REFUSAL_CHECKS: readonly Check[] = [
-  {
-    name: 'unsigned',
+/** Older than any window against replays, in ms: seven days. */
+const OLD_MS = 604_800_000;
+
+export const UNKNOWN_FIELDS =
+  'It refuses events with fields that it does not know. Ignore unknown fields, because the service can add some at any time.';
+
+/** A check of deliveries of one event that must be refused for their signature. */
+function forgery(
+  name: string,
+  send: (endpoint: TestedEndpoint, event: TestEvent) => Promise<readonly TestedAnswer[]>,
+  fix?: string,
+): Check {
+  return {
+    name,
     expected: '401 or 403',
-    needs: 'no refusal',
-    run: async (endpoint) => {
-      const event = endpoint.event('unsigned');
-      return judgeForgery(endpoint, event.id, [await endpoint.send(toBody(event), { unsigned: true })]);
+    async run(endpoint) {
+      const event = endpoint.event(name.replace(' ', '-'));
+      return judgeForgery(endpoint, event.id, await send(endpoint, event), fix);
     },
-  },
-  {
-    name: 'short signature',
-    expected: '401 or 403',
-    needs: 'no refusal',
-    run: async (endpoint) => {
-      const event = endpoint.event('short-signature');
+  };
+}
+
+/** Checks of requests that must be refused. They need a genuine delivery that was not refused. */
+export const REFUSAL_CHECKS: readonly Check[] = [
+  forgery('unsigned', async ({ send }, event) => [await send(toBody(event), { unsigned: true })]),
+  forgery(
+    'short signature',
+    async ({ send }, event) => {
       const cut = (part: number) => ({
         changeSignature: (signature: string) => signature.slice(0, signature.length * part),
       });
-      const [body, id] = [toBody(event), event.id];
-      const answers = [await endpoint.send(body, cut(0)), await endpoint.send(body, cut(0.5))];
-      return judgeForgery(endpoint, id, answers, COMPARE_WHOLE);
+      return [await send(toBody(event), cut(0)), await send(toBody(event), cut(0.5))];
     },
-  },
-  {
-    name: 'forged',
-    expected: '401 or 403',
-    needs: 'no refusal',
-    run: async (endpoint) => {
-      const event = endpoint.event('forged');
-      return judgeForgery(endpoint, event.id, [await endpoint.sendForged(toBody(event))]);
-    },
-  },
-  {
-    name: 'tampered',
-    expected: '401 or 403',
-    needs: 'no refusal',
-    run: async (endpoint) => {
-      const of = (amount: string) => endpoint.event('tampered', { payload: { amount } });
-      const sent = of('9.99');
-      const answer = await endpoint.send(toBody(sent), { signed: toBody(of('1.00')) });
-      return judgeForgery(endpoint, sent.id, [answer]);
-    },
-  },
+    COMPARE_WHOLE,
+  ),
+  forgery('forged', async ({ sendForged }, event) => [await sendForged(toBody(event))]),
+  forgery('tampered', async ({ send }, event) => {
+    const of = (amount: string) => toBody({ ...event, payload: { ...event.payload, amount } });
+    return [await send(of('9.99'), { signed: of('1.00') })];
+  }),
   {
     name: 'wrong method',
     expected: '4xx',
-    needs: 'no refusal',
     run: async (endpoint) => {
       const answer = await endpoint.send(new Uint8Array(), { method: 'GET' });
       if (isClientError(answer)) return toResult('pass', [answer]);
@@ -130,36 +122,36 @@ export const REFUSAL_CHECKS: readonly Check[] = [
   },
 ];
 
+/** A check of a delivery that must be accepted, although it differs in one thing from the usual one. */
+function delivery(
+  name: string,
+  send: (endpoint: TestedEndpoint) => Promise<TestedAnswer>,
+  fix: string,
+): Check {
+  return { name, expected: '2xx', run: async (endpoint) => judgeDelivery(await send(endpoint), fix) };
+}
+
 /** Checks that need an endpoint whose handler runs for genuine deliveries. */
 export const DELIVERY_CHECKS: readonly Check[] = [
-  { name: 'oversized', expected: '413', needs: 'a handler', run: checkOversized },
-  {
-    name: 'pretty-printed',
-    expected: '2xx',
-    needs: 'a handler',
-    run: async (endpoint) => {
-      const body = JSON.stringify(endpoint.event('pretty-printed'), null, 2);
-      return judgeDelivery(await endpoint.send(encode(`${body}\n`)), RESERIALIZED);
-    },
-  },
-  {
-    name: 'non-ASCII',
-    expected: '2xx',
-    needs: 'a handler',
-    run: async (endpoint) => {
-      const body = JSON.stringify(endpoint.event('non-ascii', { payload: { note: 'Zoë 日本 🪙' } }));
+  { name: 'oversized', expected: '413', run: checkOversized },
+  delivery(
+    'pretty-printed',
+    ({ send, event }) => send(encode(`${JSON.stringify(event('pretty-printed'), null, 2)}\n`)),
+    RESERIALIZED,
+  ),
+  delivery(
+    'non-ASCII',
+    ({ send, event }) => {
+      const body = JSON.stringify(event('non-ascii', { payload: { note: 'Zoë 日本 🪙' } }));
       // Escapes and number formats that parsing and serializing again would change.
-      const exotic = body.replace(
-        '"test":true',
-        '"test":true,"path":"a\\/b","letter":"\\u00e9","rate":10.50',
-      );
-      return judgeDelivery(await endpoint.send(encode(exotic)), RESERIALIZED);
+      const exotic = '"test":true,"path":"a\\/b","letter":"\\u00e9","rate":10.50';
+      return send(encode(body.replace('"test":true', exotic)));
     },
-  },
+    RESERIALIZED,
+  ),
   {
     name: 'unknown type',
     expected: '2xx',
-    needs: 'a handler',
     run: async (endpoint) => {
       const event = endpoint.event('unknown-type', { type: 'doctor.unknown' });
       const answer = await endpoint.send(toBody(event));
@@ -173,47 +165,33 @@ export const DELIVERY_CHECKS: readonly Check[] = [
       return expectNoEffect(endpoint, { id: event.id, answer, result, fix: ACTED_ON_UNKNOWN });
     },
   },
-  {
-    name: 'unknown fields',
-    expected: '2xx',
-    needs: 'a handler',
-    run: async (endpoint) => {
-      const event = endpoint.event('unknown-fields', { payload: { doctor_added: { later: true } } });
-      return judgeDelivery(await endpoint.send(toBody({ ...event, doctor_added: 1 })), UNKNOWN_FIELDS);
+  delivery(
+    'unknown fields',
+    ({ send, event }) => {
+      const newer = event('unknown-fields', { payload: { doctor_added: { later: true } } });
+      return send(toBody({ ...newer, doctor_added: 1 }));
     },
-  },
-  {
-    name: 'old event',
-    expected: '2xx',
-    needs: 'a handler',
-    run: async (endpoint) => {
-      const event = endpoint.event('old', { created_at: new Date(Date.now() - OLD_MS).toISOString() });
-      return judgeDelivery(await endpoint.send(toBody(event)), REFUSES_OLD);
-    },
-  },
-  {
-    name: 'chunked',
-    expected: '2xx',
-    needs: 'a handler',
-    run: async (endpoint) => {
-      const body = toBody(endpoint.event('chunked'));
-      return judgeDelivery(await endpoint.send(body, { chunked: true }), NEEDS_LENGTH);
-    },
-  },
-  {
-    name: 'slow sender',
-    expected: '2xx',
-    needs: 'a handler',
-    run: async (endpoint) =>
-      judgeDelivery(
-        await endpoint.send(toBody(endpoint.event('slow')), { pauseMs: 100 }),
-        'Wait for the whole body: it can arrive slowly and in pieces.',
-      ),
-  },
+    UNKNOWN_FIELDS,
+  ),
+  delivery(
+    'old event',
+    ({ send, event }) =>
+      send(toBody(event('old', { created_at: new Date(Date.now() - OLD_MS).toISOString() }))),
+    'It refuses an event that is seven days old. Accept events of any age, because retries and catch-up deliver old ones; the inbox recognises replays by their id.',
+  ),
+  delivery(
+    'chunked',
+    ({ send, event }) => send(toBody(event('chunked')), { chunked: true }),
+    'It cannot read a body in chunks, which has no Content-Length. Read the body to its end; proxies and HTTP clients send such bodies.',
+  ),
+  delivery(
+    'slow sender',
+    ({ send, event }) => send(toBody(event('slow')), { pauseMs: 100 }),
+    'Wait for the whole body: it can arrive slowly and in pieces.',
+  ),
   {
     name: 'cut off',
     expected: '2xx after',
-    needs: 'a handler',
     run: async (endpoint) => {
       const event = endpoint.event('cut-off');
       const body = toBody(event);
@@ -231,17 +209,16 @@ export const DELIVERY_CHECKS: readonly Check[] = [
       );
     },
   },
-  { name: 'doubled', expected: 'one effect', needs: 'a handler', run: checkDuplicate },
-  { name: 'concurrent', expected: 'one effect', needs: 'a handler', run: checkConcurrent },
-  { name: 'remembered', expected: 'one effect', needs: 'a handler', run: checkRemembered },
-  { name: 'failing handler', expected: '5xx / done', needs: 'a handler', run: checkFailure },
+  { name: 'doubled', expected: 'one effect', run: checkDuplicate },
+  { name: 'concurrent', expected: 'one effect', run: checkConcurrent },
+  { name: 'remembered', expected: 'one effect', run: checkRemembered },
+  { name: 'failing handler', expected: '5xx / done', run: checkFailure },
 ];
 
 /** The last check, because it looks at all replies. */
 export const LEAK_CHECK: Check = {
   name: 'no secrets',
   expected: 'no secret',
-  needs: 'no refusal',
   run: async (endpoint) => {
     const answer = await endpoint.send(toBody(endpoint.event('no-secrets')), {
       changeSignature: () => 'not a signature',
@@ -252,16 +229,6 @@ export const LEAK_CHECK: Check = {
     return { ...toResult('fail', [answer], fix), got: `${describeAnswer(answer)}, ${found}` };
   },
 };
-
-/** Older than any window against replays, in ms: seven days. */
-const OLD_MS = 604_800_000;
-
-export const UNKNOWN_FIELDS =
-  'It refuses events with fields that it does not know. Ignore unknown fields, because the service can add some at any time.';
-const REFUSES_OLD =
-  'It refuses an event that is seven days old. Accept events of any age, because retries and catch-up deliver old ones; the inbox recognises replays by their id.';
-const NEEDS_LENGTH =
-  'It cannot read a body in chunks, which has no Content-Length. Read the body to its end; proxies and HTTP clients send such bodies.';
 
 function encode(text: string): Uint8Array {
   return new TextEncoder().encode(text);

@@ -64,7 +64,7 @@ export async function examineEndpoint(options: ExaminationOptions): Promise<Exam
   add({ ...GENUINE, ...result, fix: isIgnored ? NO_HANDLER : result.fix });
   for (const check of CHECKS) {
     if (signal.aborted) break;
-    const isRefusal = check.needs === 'no refusal';
+    const isRefusal = !DELIVERY_CHECKS.includes(check);
     const hasLeaked = check === LEAK_CHECK && endpoint.leaks.size > 0;
     const shows = hasLeaked || (isRefusal ? comparable : result.verdict === 'pass');
     const { name, expected } = check;

@@ -1,4 +1,5 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { parse as parseCookies } from 'hono/utils/cookie';
 import { isFromOtherSite, isLoopback, readHost } from '../other-sites.js';
 
 /** Who may use the inspector. Each check returns a refusal, or `undefined`. */
@@ -114,11 +115,7 @@ function checkAction(request: Request, actionToken: string | undefined): Refusal
 }
 
 function readCookie(request: Request, name: string): string | null {
-  for (const pair of (request.headers.get('cookie') ?? '').split(';')) {
-    const [key, value] = pair.trim().split('=');
-    if (key === name && value !== undefined) return value;
-  }
-  return null;
+  return parseCookies(request.headers.get('cookie') ?? '', name)[name] ?? null;
 }
 
 function createToken(): string {

@@ -1,6 +1,7 @@
 import { ConfigError, type InboxCount, type UnknownEvent } from 'stablehooks';
 import * as z from 'zod/mini';
 import { connectionFailure } from '../explain/connection.js';
+import { inTime } from '../io/in-time.js';
 import { hasPassword } from '../io/place.js';
 import { nonEmptyString, readOptions } from '../sandbox/validation.js';
 import type { StreamEntry } from './api.js';
@@ -88,12 +89,12 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
       }
     };
   const operations: InspectedInbox = {
-    find: (id) => inTime(inbox.find(id)),
-    list: (query) => inTime(inbox.list(query)),
+    find: (id) => answered(inbox.find(id)),
+    list: (query) => answered(inbox.list(query)),
     count: async (filter) =>
-      filter === undefined ? (counted ?? inTime(inbox.count())) : inTime(inbox.count(filter)),
-    pollState: () => inTime(inbox.pollState()),
-    steps: (id) => inTime(inbox.steps(id)),
+      filter === undefined ? (counted ?? answered(inbox.count())) : answered(inbox.count(filter)),
+    pollState: () => answered(inbox.pollState()),
+    steps: (id) => answered(inbox.steps(id)),
     requeue: changing((which) => inbox.requeue(which)),
     discard: changing((which) => inbox.discard(which)),
     claim: (event, given) => inbox.claim(event, given),
@@ -126,18 +127,7 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
 /** The inbox does not answer, such as after a connection was lost silently. */
 class NoAnswer extends Error {}
 
-/** @throws {NoAnswer} after the time limit. */
-async function inTime<Answer>(answer: Promise<Answer>): Promise<Answer> {
-  let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new NoAnswer()), TIME_LIMIT_MS).unref();
-  });
-  try {
-    return await Promise.race([answer, limit]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
+const answered = <Answer>(answer: Promise<Answer>) => inTime(answer, TIME_LIMIT_MS, () => new NoAnswer());
 
 interface Watch {
   readonly listener: (entry: StreamEntry) => void;

@@ -1,5 +1,6 @@
 import type { InboxCount, InboxState, PollState } from 'stablehooks';
 import { type Health, type HealthCheck, health } from 'stablehooks/health';
+import { countOf } from '../io/output.js';
 import { type Faults, NO_FAULTS } from '../sandbox/faults.js';
 import type { SandboxOperations } from '../sandbox/index.js';
 import { ATTEMPT_KINDS, type AttemptKind, type OverviewCheck, type OverviewReport } from './api.js';
@@ -47,11 +48,11 @@ const NOTHING: Part = { tone: 'neutral', verdict: 'Nothing to judge.', checks: [
 /** The finding of an unhealthy check, for the sentence of the verdict. */
 const FINDINGS: Partial<Record<HealthCheck['name'], (count: number) => string>> = {
   coverage: () => 'the list is not proven',
-  gaps: (count) => plural(count, 'open gap'),
-  due: (count) => `${plural(count, 'due event')} that no process runs`,
-  leases: (count) => plural(count, 'lapsed lease'),
-  dead: (count) => plural(count, 'dead event'),
-  damaged: (count) => plural(count, 'damaged event'),
+  gaps: (count) => countOf(count, 'open gap'),
+  due: (count) => `${countOf(count, 'due event')} that no process runs`,
+  leases: (count) => countOf(count, 'lapsed lease'),
+  dead: (count) => countOf(count, 'dead event'),
+  damaged: (count) => countOf(count, 'damaged event'),
 };
 
 /** With more open events, damaged ones are not looked for: that reads the text of each, and a person waits. */
@@ -110,7 +111,7 @@ function toGoodVerdict(
     : 'Everything due runs.';
   if (!isProven)
     return `${runs} Whether events are missing is unknown, because no poll has proven anything yet.`;
-  const except = gaps.length > 0 ? `, except in ${plural(gaps.length, 'acknowledged gap')}` : '';
+  const except = gaps.length > 0 ? `, except in ${countOf(gaps.length, 'acknowledged gap')}` : '';
   return `${isBounded ? '' : 'All is well. '}${runs} The list proves that nothing is missing until ${new Date(watermark ?? 0).toISOString()}${except}.`;
 }
 
@@ -141,34 +142,34 @@ const KIND_CHECKS: Readonly<Record<Exclude<AttemptKind, 'accepted'>, readonly [s
 
 async function ofDeliveries(deliveries: DeliveriesPart): Promise<Part> {
   const { states: found } = await deliveries.counts({});
-  const countOf = (state: AttemptKind) => found?.find((each) => each.state === state)?.count ?? 0;
-  const total = ATTEMPT_KINDS.reduce((sum, kind) => sum + countOf(kind), 0);
+  const eventsOf = (state: AttemptKind) => found?.find((each) => each.state === state)?.count ?? 0;
+  const total = ATTEMPT_KINDS.reduce((sum, kind) => sum + eventsOf(kind), 0);
   const kinds = Object.keys(KIND_CHECKS) as (keyof typeof KIND_CHECKS)[];
   const checks = kinds.map((name): OverviewCheck => {
-    const count = countOf(name);
+    const count = eventsOf(name);
     const [some, none] = KIND_CHECKS[name];
     const tone = count === 0 ? 'good' : name === 'without-effect' ? 'doubtful' : 'bad';
-    return { name, tone, message: count === 0 ? none : `${plural(count, 'event')} ${some}`, count };
+    return { name, tone, message: count === 0 ? none : `${countOf(count, 'event')} ${some}`, count };
   });
-  const forged = countOf('wrongly-accepted');
-  const missing = total - countOf('accepted') - forged;
+  const forged = eventsOf('wrongly-accepted');
+  const missing = total - eventsOf('accepted') - forged;
   const findings = [
-    ...(forged > 0 ? [`${plural(forged, 'event')} accepted with a wrong signature`] : []),
+    ...(forged > 0 ? [`${countOf(forged, 'event')} accepted with a wrong signature`] : []),
     ...(missing > 0
-      ? [`${missing.toLocaleString('en')} of ${plural(total, 'event')} not accepted by the endpoint`]
+      ? [`${missing.toLocaleString('en')} of ${countOf(total, 'event')} not accepted by the endpoint`]
       : []),
   ];
   const verdict =
     total === 0
       ? 'No event was delivered yet. Fire one in the sandbox.'
       : findings.length === 0
-        ? `All is well: the endpoint accepted ${total === 1 ? 'the event' : `all ${plural(total, 'event')}`}.`
+        ? `All is well: the endpoint accepted ${total === 1 ? 'the event' : `all ${countOf(total, 'event')}`}.`
         : `Needs you: ${findings.join(', ')}.`;
   return {
     tone: total === 0 ? 'neutral' : findings.length === 0 ? 'good' : 'bad',
     verdict,
     checks,
-    states: [...kinds, 'accepted' as const].map((state) => ({ state, count: countOf(state), oldest: null })),
+    states: [...kinds, 'accepted' as const].map((state) => ({ state, count: eventsOf(state), oldest: null })),
   };
 }
 
@@ -196,8 +197,4 @@ function faultsOf(sandbox: SandboxOperations): OverviewCheck {
         : `The sandbox injects faults: ${active.join(', ')}. Events that fail by them are marked as injected.`,
     count: active.length,
   };
-}
-
-function plural(count: number, name: string): string {
-  return `${count.toLocaleString('en')} ${name}${count === 1 ? '' : 's'}`;
 }

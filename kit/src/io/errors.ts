@@ -1,4 +1,4 @@
-import { type Command, CommanderError } from 'commander';
+import { CommanderError } from 'commander';
 import { StablehooksError } from 'stablehooks';
 import { connectionFailure } from '../explain/connection.js';
 import { toFlagWords } from './flag-words.js';
@@ -260,26 +260,4 @@ function systemFailure(error: Error): Failure | undefined {
     if (now !== undefined) return { exitCode: EXIT.usage, message: toMessage(now) };
   }
   return undefined;
-}
-
-/**
- * Names all missing required flags, where commander names only the first. An unknown flag is named first, because it is
- * probably one of them, misspelt.
- *
- * @param command - the typed command.
- * @param words - the words after it.
- */
-export function describeMissingFlags(command: Command, words: readonly string[]): string {
-  const known = command.options.flatMap(({ long, short }) => [long, short].flatMap((flag) => flag ?? []));
-  const missing = command.options.filter(
-    (option) => option.mandatory && command.getOptionValue(option.attributeName()) === undefined,
-  );
-  const mistyped = words
-    .map((word) => /^--[\w-]+/.exec(word)?.[0])
-    .find((word) => word !== undefined && !known.includes(word));
-  const names = missing.map(({ flags }) => flags);
-  const last = names.pop() ?? '';
-  const required =
-    names.length === 0 ? `${last} is required` : `${names.join(', ')} and ${last} are required`;
-  return mistyped === undefined ? required : `unknown option '${mistyped}'; ${required}`;
 }

@@ -1,6 +1,6 @@
-import { realpathSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { basename, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
 import type { Inbox, InboxOperations, InboxRecord, InboxState } from 'stablehooks';
@@ -18,8 +18,10 @@ import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { recordPages } from 'stablehooks/reconcile';
 import { toShellWord } from '../shell-word.js';
 import { toInboxError, usageError, withErrors } from './errors.js';
-import { keepConfidential, toPlain } from './output.js';
+import { inTime } from './in-time.js';
+import { type ExitCode, keepConfidential, toPlain } from './output.js';
 import { confidentialParts, hasPassword, namePlace } from './place.js';
+import { addAction, type CommandContext } from './settings.js';
 
 /** An inbox that a command has opened and must close. */
 export interface OpenInbox extends Omit<Inbox, 'transaction'>, InboxOperations {
@@ -132,33 +134,6 @@ function resolvePlace(place: string): string {
   throw usageError(`${place}: this environment variable is missing or empty.`);
 }
 
-/** The suffixes of the files of an SQLite database. */
-const SQLITE_SUFFIXES = ['', '-wal', '-shm', '-journal'];
-
-/**
- * Checks that a file to be written does not belong to the inbox, even if neither exists yet.
- *
- * @param flag - the flag of the file.
- * @throws {CommandError} exit 2.
- */
-export function refuseInboxFile(path: string, { inbox }: InboxFlags, flag: string): void {
-  // Some file systems do not distinguish upper case from lower case.
-  const toName = (file: string) => toRealPath(file).toLowerCase();
-  const place = toRealPath(resolvePlace(inbox));
-  if (!SQLITE_SUFFIXES.some((suffix) => toName(path) === toName(place + suffix))) return;
-  throw usageError(`${flag} ${path}: this is a file of the inbox. Choose another one.`);
-}
-
-/** The path without links, as far as it exists. */
-function toRealPath(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch {
-    const folder = dirname(path);
-    return folder === path ? path : join(toRealPath(folder), basename(path));
-  }
-}
-
 /** Opens an inbox for one piece of work, and closes it at its end. */
 export async function withInbox<Result>(
   flags: InboxFlags,
@@ -170,6 +145,19 @@ export async function withInbox<Result>(
   } finally {
     await inbox.close();
   }
+}
+
+/** Adds an action on an inbox, as `addAction` does; it is open while `run` runs. */
+export function addInboxAction<Flags extends InboxFlags>(
+  command: Command,
+  run: (inbox: OpenInbox, context: CommandContext<Flags>) => Promise<ExitCode>,
+  example: readonly string[],
+): Command {
+  return addAction<Flags>(
+    command,
+    (context) => withInbox(context.flags, (inbox) => run(inbox, context)),
+    example,
+  );
 }
 
 /** How many records are read at a time. */
@@ -338,13 +326,11 @@ async function findSqlite(): Promise<SqliteDriver> {
     | { readonly DatabaseSync: SqliteDriver }
     | undefined;
   if (builtin !== undefined) return builtin.DatabaseSync;
-  const drivers = await importFromProject<{ libsql: SqliteDriver; 'better-sqlite3': SqliteDriver }>(
+  const { driver } = await importFromProject<SqliteDriver>(
     ['libsql', 'better-sqlite3'],
     `Node ${process.versions.node} does not have node:sqlite (Node 22.13 and later do).`,
   );
-  const Driver = drivers.libsql ?? drivers['better-sqlite3'];
-  if (Driver === undefined) throw noDefaultExport('libsql');
-  return Driver;
+  return driver;
 }
 
 /**
@@ -402,8 +388,7 @@ async function openPostgres(
   connectionString: string,
   { create, namespace: schema }: OpenOptions,
 ): Promise<OpenInbox> {
-  const { pg } = await importFromProject<{ pg: Pg }>(['pg'], 'An inbox in Postgres needs its driver.');
-  if (pg === undefined) throw noDefaultExport('pg');
+  const { driver: pg } = await importFromProject<Pg>(['pg'], 'An inbox in Postgres needs its driver.');
   new pg.Client({ connectionString });
   const pool = new pg.Pool({
     connectionString,
@@ -450,11 +435,10 @@ function withTimeout(pool: MysqlPoolLike): MysqlPoolLike {
 }
 
 async function openMysql(url: string, { create, namespace: prefix }: OpenOptions): Promise<OpenInbox> {
-  const { mysql2 } = await importFromProject<{ mysql2: Mysql2 }>(
+  const { driver: mysql2 } = await importFromProject<Mysql2>(
     ['mysql2'],
     'An inbox in MySQL needs its driver.',
   );
-  if (mysql2 === undefined) throw noDefaultExport('mysql2');
   const { href } = new URL(url);
   const pool = mysql2
     .createPool({ uri: href, connectTimeout: CONNECT_TIMEOUT_MS, connectionLimit: 2 })
@@ -517,8 +501,8 @@ async function openRedis(
   // A wrong prefix is refused before a connection is open.
   const inbox = redisInbox(
     {
-      eval: (...call) => inTime(redis.eval(...call), ANSWER_TIMEOUT_MS),
-      evalsha: (...call) => inTime(redis.evalsha(...call), ANSWER_TIMEOUT_MS),
+      eval: (...call) => inTime(redis.eval(...call), ANSWER_TIMEOUT_MS, noAnswer),
+      evalsha: (...call) => inTime(redis.evalsha(...call), ANSWER_TIMEOUT_MS, noAnswer),
     },
     { prefix },
   );
@@ -533,7 +517,7 @@ async function openRedis(
     });
   };
   try {
-    await inTime(enter(), CONNECT_TIMEOUT_MS);
+    await inTime(enter(), CONNECT_TIMEOUT_MS, noAnswer);
   } catch (error) {
     close();
     throw error;
@@ -541,31 +525,15 @@ async function openRedis(
   return { ...inbox, isOwn: isOwnName(prefix), close };
 }
 
-/**
- * Waits for an answer of Redis, because not all drivers limit that time.
- *
- * @throws an error with the code `ETIMEDOUT` at the time limit.
- */
-async function inTime<Answer>(answer: Promise<Answer>, limitMs: number): Promise<Answer> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(Object.assign(new Error('no answer'), { code: 'ETIMEDOUT' })), limitMs);
-  });
-  try {
-    return await Promise.race([answer, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
+const noAnswer = () => Object.assign(new Error('no answer'), { code: 'ETIMEDOUT' });
 
 async function createRedisClient(url: string): Promise<RedisClient> {
-  const drivers = await importFromProject<{ ioredis: Ioredis; redis: NodeRedis }>(
+  const { name, driver } = await importFromProject<Ioredis | NodeRedis>(
     ['ioredis', 'redis'],
     'An inbox in Redis needs its driver.',
   );
-  if (drivers.ioredis !== undefined) return byIoredis(drivers.ioredis, url);
-  if (drivers.redis === undefined) throw noDefaultExport('redis');
-  const client = drivers.redis.createClient({
+  if (name === 'ioredis') return byIoredis(driver as Ioredis, url);
+  const client = (driver as NodeRedis).createClient({
     url,
     socket: { reconnectStrategy: false, connectTimeout: CONNECT_TIMEOUT_MS },
   });
@@ -605,16 +573,14 @@ function byIoredis(Redis: Ioredis, url: string): RedisClient {
  *
  * @throws {CommandError} exit 2, with the package to install.
  */
-async function importFromProject<Packages extends Readonly<Record<string, unknown>>>(
-  names: readonly (keyof Packages & string)[],
+async function importFromProject<Driver>(
+  names: readonly string[],
   reason: string,
-): Promise<Partial<Packages>> {
+): Promise<{ readonly name: string; readonly driver: Driver }> {
   const project = createRequire(join(process.cwd(), 'package.json'));
   for (const name of names) {
     const file = resolvePackage(project, name);
-    if (file === undefined) continue;
-    const { default: main } = (await import(pathToFileURL(file).href)) as { readonly default: unknown };
-    return { [name]: main } as Partial<Packages>;
+    if (file !== undefined) return { name, driver: (await import(pathToFileURL(file).href)).default };
   }
   throw usageError(
     `${reason} Run \`npm install ${names[0]}\` here${names.length > 1 ? ` (or ${names.slice(1).join(', ')})` : ''}.`,
@@ -627,8 +593,4 @@ function resolvePackage(project: NodeJS.Require, name: string): string | undefin
   } catch {
     return undefined;
   }
-}
-
-function noDefaultExport(name: string): Error {
-  return usageError(`The package ${name} has no default export. Reinstall it.`);
 }

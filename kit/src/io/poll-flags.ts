@@ -21,6 +21,16 @@ export function addPollFlags(command: Command): Command {
     .option('--list-max <number>', 'how many events the service lists at least, if it has them', parseCount);
 }
 
+/** Adds the flag of commands that say whether the watermark is stale. */
+export function addProvenWithin(command: Command): Command {
+  return command.option(
+    '--proven-within <duration>',
+    'how old the last proof of the list may be',
+    parseDuration,
+    3_600_000,
+  );
+}
+
 /**
  * The flags as options of the poller and `reconcile`.
  *

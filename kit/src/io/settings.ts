@@ -42,12 +42,25 @@ interface CommonFlags {
   readonly envFile?: string;
 }
 
-/** Adds the flags of every command, and the action. `run` returns the exit code of the process. */
+const HELP_COLUMNS = 80;
+
+/**
+ * Adds the flags of every command, an example for `--help`, and the action.
+ *
+ * @param run - returns the exit code of the process.
+ * @param example - its lines; a command that is too long for a terminal is continued as shells do.
+ */
 export function addAction<Flags>(
   command: Command,
   run: (context: CommandContext<Flags>) => Promise<ExitCode>,
+  example: readonly string[],
 ): Command {
+  const toLines = (line: string) => {
+    if (line.length + 2 <= HELP_COLUMNS || !line.startsWith('stablehooks ')) return `  ${line}`;
+    return `  ${line.split(/ (?=--)/).join(' \\\n      ')}`;
+  };
   command
+    .addHelpText('after', `\nExample:\n${example.map(toLines).join('\n')}`)
     .optionsGroup('Common:')
     .option('--json', 'print JSON, one value per line')
     .option('--no-color', 'print without colours, as under NO_COLOR')
@@ -148,17 +161,6 @@ export function addSecretFlags(command: Command, { header = true } = {}): Comman
   if (header) command.option('--header <name>', `header of the signature (default: ${SIGNATURE_HEADER})`);
   return command.option('--prefix <string>', 'text before the digits of the signature, such as sha256=');
 }
-
-/** Adds an example to `--help`. A command that is too long for a terminal is continued as shells do. */
-export function addExample(command: Command, lines: readonly string[]): Command {
-  const toLines = (line: string) => {
-    if (line.length + 2 <= HELP_COLUMNS || !line.startsWith('stablehooks ')) return `  ${line}`;
-    return `  ${line.split(/ (?=--)/).join(' \\\n      ')}`;
-  };
-  return command.addHelpText('after', `\nExample:\n${lines.map(toLines).join('\n')}`);
-}
-
-const HELP_COLUMNS = 80;
 
 /** The flags of settings; a command has those that it needs. */
 interface SettingFlags {

@@ -9,7 +9,7 @@ import { isFromOtherSite, readHost } from '../other-sites.js';
 import type { Clock } from './clock.js';
 import { type EndpointInput, secretInput } from './endpoints.js';
 import { LIST_ORDERS, type SandboxEvent } from './events.js';
-import type { FaultSource, FaultsInput } from './faults.js';
+import type { FaultSource } from './faults.js';
 import { type Feed, streamFeed } from './feed.js';
 import type { AcceptInput, RedeemInput, SendInput, TransferInput } from './movements.js';
 import { serveOpenapi } from './openapi.js';
@@ -238,90 +238,76 @@ const advanceInput = closedObject({ ms: milliseconds });
 function controlRoutes({ sandbox, feed }: AppParts, readJson: ReadJson): Hono<Env> {
   const routes = new Hono<Env>();
   const noContent = () => new Response(null, { status: 204 });
-  const clock = (context: Context) =>
-    context.json({ mode: sandbox.clock.mode, now: new Date(sandbox.clock.now()).toISOString() });
+  const idOf = (context: Context) => context.req.param('id') ?? '';
+  const clock = () => ({ mode: sandbox.clock.mode, now: new Date(sandbox.clock.now()).toISOString() });
+  const get = (path: string, read: (id: string, query: Record<string, string>) => unknown) =>
+    routes.get(path, (context) => context.json(read(idOf(context), context.req.query())));
+  const create = <Input>(path: string, make: (input: Input, id: string) => unknown) =>
+    routes.post(path, async (context) =>
+      context.json(await make(await readJson(context), idOf(context)), 201),
+    );
+  /** An operation without an input, which answers nothing. */
+  const run = (path: string, work: () => void | Promise<void>) =>
+    routes.post(path, async () => {
+      await work();
+      return noContent();
+    });
 
-  routes.get('/wallets', (context) => context.json(sandbox.wallets.list()));
-  routes.get('/wallets/:id', (context) => context.json(sandbox.wallets.get(context.req.param('id'))));
-  routes.post('/wallets/:id/sends', async (context) =>
-    context.json(sandbox.send(context.req.param('id'), await readJson<SendInput>(context)), 201),
-  );
+  get('/wallets', () => sandbox.wallets.list());
+  get('/wallets/:id', (id) => sandbox.wallets.get(id));
+  create('/wallets/:id/sends', (input: SendInput, id) => sandbox.send(id, input));
 
-  routes.get('/movements', (context) =>
-    context.json(sandbox.movements(check(listQuery, context.req.query()))),
-  );
-  routes.post('/accepts', async (context) =>
-    context.json(sandbox.accept(await readJson<AcceptInput>(context)), 201),
-  );
-  routes.post('/transfers', async (context) =>
-    context.json(sandbox.transfer(await readJson<TransferInput>(context)), 201),
-  );
-  routes.post('/redemptions', async (context) =>
-    context.json(sandbox.redeem(await readJson<RedeemInput>(context)), 201),
-  );
-  routes.post('/redemptions/:id/return', (context) =>
-    context.json(sandbox.returnRedemption(context.req.param('id'))),
-  );
+  get('/movements', (_, query) => sandbox.movements(check(listQuery, query)));
+  create('/accepts', (input: AcceptInput) => sandbox.accept(input));
+  create('/transfers', (input: TransferInput) => sandbox.transfer(input));
+  create('/redemptions', (input: RedeemInput) => sandbox.redeem(input));
+  routes.post('/redemptions/:id/return', (context) => context.json(sandbox.returnRedemption(idOf(context))));
 
-  routes.get('/events', (context) => context.json(sandbox.events(check(eventQuery, context.req.query()))));
-  routes.post('/events', async (context) => {
-    const { type, payload } = check(emitInput, await readJson<unknown>(context));
-    return context.json(sandbox.emit(type, payload), 201);
+  get('/events', (_, query) => sandbox.events(check(eventQuery, query)));
+  create('/events', (input) => {
+    const { type, payload } = check(emitInput, input);
+    return sandbox.emit(type, payload);
   });
   routes.post('/events/:id/redeliver', (context) => {
-    sandbox.redeliver(context.req.param('id'));
+    sandbox.redeliver(idOf(context));
     return context.body(null, 202);
   });
-  routes.post('/deliveries/:id/resend', async (context) => {
-    const { url, body } = check(resendInput, await readJson<unknown>(context));
-    const bytes = body === undefined ? undefined : Buffer.from(body, 'base64');
-    return context.json(await sandbox.resend(context.req.param('id'), { url, body: bytes }), 201);
+  create('/deliveries/:id/resend', (input, id) => {
+    const { url, body } = check(resendInput, input);
+    return sandbox.resend(id, { url, body: body === undefined ? undefined : Buffer.from(body, 'base64') });
   });
-  routes.get('/deliveries', (context) => {
-    const { event, state, limit } = check(deliveryQuery, context.req.query());
-    return context.json(sandbox.deliveries({ eventId: event, state, limit }));
+  get('/deliveries', (_, query) => {
+    const { event, state, limit } = check(deliveryQuery, query);
+    return sandbox.deliveries({ eventId: event, state, limit });
   });
-  routes.get('/attempts', (context) => {
-    const { event, limit } = check(deliveryQuery, context.req.query());
-    return context.json(sandbox.attempts({ eventId: event, limit }));
+  get('/attempts', (_, query) => {
+    const { event, limit } = check(deliveryQuery, query);
+    return sandbox.attempts({ eventId: event, limit });
   });
 
-  routes.get('/endpoints', (context) => context.json(sandbox.endpoints.list()));
-  routes.post('/endpoints', async (context) =>
-    context.json(sandbox.endpoints.add(await readJson<EndpointInput>(context)), 201),
-  );
+  get('/endpoints', () => sandbox.endpoints.list());
+  create('/endpoints', (input: EndpointInput) => sandbox.endpoints.add(input));
   routes.delete('/endpoints/:id', (context) => {
-    sandbox.endpoints.remove(context.req.param('id'));
+    sandbox.endpoints.remove(idOf(context));
     return noContent();
   });
   routes.post('/endpoints/:id/secret', async (context) => {
-    const { secret } = check(secretInput, await readJson<unknown>(context));
-    return context.json(sandbox.endpoints.rotateSecret(context.req.param('id'), secret));
+    const { secret } = check(secretInput, await readJson(context));
+    return context.json(sandbox.endpoints.rotateSecret(idOf(context), secret));
   });
 
-  routes.get('/faults', (context) => context.json(sandbox.faults.get()));
-  routes.patch('/faults', async (context) =>
-    context.json(sandbox.faults.set(await readJson<FaultsInput>(context))),
-  );
+  get('/faults', () => sandbox.faults.get());
+  routes.patch('/faults', async (context) => context.json(sandbox.faults.set(await readJson(context))));
   routes.delete('/faults', (context) => context.json(sandbox.faults.clear()));
 
-  routes.post('/token/renew', () => {
-    sandbox.renewToken();
-    return noContent();
-  });
-  routes.get('/clock', clock);
+  get('/clock', clock);
   routes.post('/clock/advance', async (context) => {
-    await sandbox.clock.advance(check(advanceInput, await readJson<unknown>(context)).ms);
-    return clock(context);
+    await sandbox.clock.advance(check(advanceInput, await readJson(context)).ms);
+    return context.json(clock());
   });
-  routes.post('/settled', async () => {
-    await sandbox.settled();
-    return noContent();
-  });
-  routes.post('/reset', () => {
-    sandbox.reset();
-    return noContent();
-  });
+  run('/token/renew', () => sandbox.renewToken());
+  run('/settled', () => sandbox.settled());
+  run('/reset', () => sandbox.reset());
   routes.get('/stream', (context) => {
     // Hono answers HEAD as GET without the body, and the stream would never end.
     if (context.req.method === 'HEAD') return refuseMethod(['GET']);

@@ -82,16 +82,6 @@ interface DeliveryOptions {
   readonly maxEvents: number;
 }
 
-/** A delivery or an attempt, as a record of the state file. */
-export type DeliveryRecord = { readonly delivery: Delivery } | { readonly attempt: Attempt };
-
-/** The deliveries and attempts of a state file. */
-export interface DeliveriesState {
-  readonly count: number;
-  readonly deliveries: readonly Delivery[];
-  readonly attempts: readonly Attempt[];
-}
-
 interface Parts {
   readonly clock: Clock;
   readonly random: Random;
@@ -290,19 +280,17 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     stop,
 
     count: () => count,
-    *records(): Generator<DeliveryRecord> {
-      for (const delivery of ended.toArray()) yield { delivery };
-      for (const delivery of pending.values()) yield { delivery: toDelivery(delivery) };
-      for (const attempt of attempts.toArray()) yield { attempt };
-    },
-    load(state: DeliveriesState | undefined): void {
+    load(
+      state: { readonly deliveries: readonly Delivery[]; readonly attempts: readonly Attempt[] } | undefined,
+      begun = 0,
+    ): void {
       stop();
       session = { ended: false, underWay: new Set() };
       pending = new Map();
       ended = new Fifo();
       attempts = new Fifo();
       queues = queuesOf(session);
-      count = state?.count ?? 0;
+      count = begun;
       for (const one of state?.attempts.slice(-options.maxAttemptsKept) ?? []) attempts.push(one);
       for (const delivery of state?.deliveries ?? []) {
         const event = events.find(delivery.eventId);

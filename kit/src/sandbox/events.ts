@@ -28,17 +28,6 @@ export interface SandboxEventQuery {
   readonly until?: number | undefined;
 }
 
-/** An event, as a record of the state file. */
-export interface EventRecord {
-  readonly event: SandboxEvent;
-}
-
-/** The events of a state file. */
-export interface EventLogState {
-  readonly count: number;
-  readonly events: readonly SandboxEvent[];
-}
-
 type LoggedEvent = { -readonly [Field in keyof SandboxEvent]: SandboxEvent[Field] };
 
 const eventInput = z.object({
@@ -139,16 +128,15 @@ export function createEventLog(random: Random, maxEvents: number) {
       return listed;
     },
 
-    *records(): Generator<EventRecord> {
-      for (const event of all.toArray()) yield { event };
-    },
-    load(state: EventLogState | undefined): void {
+    /** Oldest first. */
+    all: (): readonly SandboxEvent[] => all.toArray(),
+    load(saved: readonly SandboxEvent[] = [], fired = 0): void {
       all = new Fifo();
       byType = new Map();
       byId = new Map();
-      count = state?.count ?? 0;
+      count = fired;
       shuffles = 0;
-      for (const event of state?.events ?? []) keep({ ...event });
+      for (const event of saved) keep({ ...event });
     },
   };
 }

@@ -69,72 +69,56 @@ export type FaultsInput = { readonly [Name in keyof Faults]?: Faults[Name] | und
 /** The faults that occur by chance. */
 type ChanceFault = Exclude<keyof Faults, `${string}Ms` | 'listOrder' | 'listCap' | 'listFilterAfterCap'>;
 
-export const NO_FAULTS: Faults = {
-  drop: 0,
-  duplicate: 0,
-  reorder: 0,
-  reorderMs: 1000,
-  delay: 0,
-  delayMs: 1000,
-  corruptSignature: 0,
-  reserialise: 0,
-  cut: 0,
-  reset: 0,
-  apiTooManyRequests: 0,
-  apiRetryAfterMs: 1000,
-  apiServerError: 0,
-  apiSlow: 0,
-  apiSlowMs: 1000,
-  apiMalformed: 0,
-  apiReset: 0,
-  dateSkewMs: 0,
-  tokenExpiryMs: null,
-  listOrder: 'newest',
-  listCap: null,
-  listFilterAfterCap: false,
-  listLagMs: 0,
-  listDuplicate: 0,
-  listWrongDelivered: 0,
+const CHANCE = 'must be a number from 0 to 1, or { next: an integer }';
+const chance = z.union(
+  [
+    z.number().check(z.minimum(0, CHANCE), z.maximum(1, CHANCE)),
+    z.strictObject({ next: z.int(CHANCE).check(z.minimum(0, CHANCE)) }),
+  ],
+  CHANCE,
+);
+
+/** The form of each fault, and its value without a fault. */
+const FAULTS = {
+  drop: [chance, 0],
+  duplicate: [chance, 0],
+  reorder: [chance, 0],
+  reorderMs: [milliseconds, 1000],
+  delay: [chance, 0],
+  delayMs: [milliseconds, 1000],
+  corruptSignature: [chance, 0],
+  reserialise: [chance, 0],
+  cut: [chance, 0],
+  reset: [chance, 0],
+  apiTooManyRequests: [chance, 0],
+  apiRetryAfterMs: [milliseconds, 1000],
+  apiServerError: [chance, 0],
+  apiSlow: [chance, 0],
+  apiSlowMs: [milliseconds, 1000],
+  apiMalformed: [chance, 0],
+  apiReset: [chance, 0],
+  dateSkewMs: [signedMilliseconds, 0],
+  tokenExpiryMs: [z.nullable(milliseconds), null],
+  listOrder: [oneOf(LIST_ORDERS), 'newest'],
+  listCap: [z.nullable(z.int('must be an integer').check(z.minimum(1, 'must be 1 or more'))), null],
+  listFilterAfterCap: [z.boolean('must be true or false'), false],
+  listLagMs: [milliseconds, 0],
+  listDuplicate: [chance, 0],
+  listWrongDelivered: [chance, 0],
+} as const satisfies {
+  readonly [Name in keyof Faults]: readonly [z.ZodMiniType<Faults[Name]>, Faults[Name]];
 };
 
-const CHANCE = 'must be a number from 0 to 1, or { next: an integer }';
-const chance = z.optional(
-  z.union(
-    [
-      z.number().check(z.minimum(0, CHANCE), z.maximum(1, CHANCE)),
-      z.strictObject({ next: z.int(CHANCE).check(z.minimum(0, CHANCE)) }),
-    ],
-    CHANCE,
-  ),
+const mapFaults = (toValue: (fault: (typeof FAULTS)[keyof Faults]) => unknown) =>
+  Object.fromEntries(Object.entries(FAULTS).map(([name, fault]) => [name, toValue(fault)]));
+
+export const NO_FAULTS = mapFaults(([, none]) => none) as unknown as Faults;
+
+export const faultsInput = closedObject(
+  mapFaults(([form]) => z.optional(form)) as {
+    readonly [Name in keyof Faults]: z.ZodMiniOptional<z.ZodMiniType<Faults[Name]>>;
+  },
 );
-const duration = z.optional(milliseconds);
-export const faultsInput = closedObject({
-  drop: chance,
-  duplicate: chance,
-  reorder: chance,
-  reorderMs: duration,
-  delay: chance,
-  delayMs: duration,
-  corruptSignature: chance,
-  reserialise: chance,
-  cut: chance,
-  reset: chance,
-  apiTooManyRequests: chance,
-  apiRetryAfterMs: duration,
-  apiServerError: chance,
-  apiSlow: chance,
-  apiSlowMs: duration,
-  apiMalformed: chance,
-  apiReset: chance,
-  dateSkewMs: z.optional(signedMilliseconds),
-  tokenExpiryMs: z.optional(z.nullable(milliseconds)),
-  listOrder: z.optional(oneOf(LIST_ORDERS)),
-  listCap: z.optional(z.nullable(z.int('must be an integer').check(z.minimum(1, 'must be 1 or more')))),
-  listFilterAfterCap: z.optional(z.boolean('must be true or false')),
-  listLagMs: duration,
-  listDuplicate: chance,
-  listWrongDelivered: chance,
-});
 
 /** The faults of a sandbox. They can change at any time. */
 export interface SandboxFaults {
@@ -172,7 +156,6 @@ export function createFaults(random: Random, initial: FaultsInput) {
       faults = { ...faults, [fault]: { next: chance.next - 1 } };
       return true;
     },
-    save: (): Faults => faults,
     load: (saved: FaultsInput | undefined): void => {
       faults = withChange(withChange(NO_FAULTS, saved ?? {}), initial);
     },

@@ -13,7 +13,7 @@ import { readSandboxOptions, type SandboxOptions, type SandboxSettings } from '.
 import { createRandom } from './random.js';
 import type { Sandbox, SandboxOperations } from './sandbox.js';
 import { type Listening, listen, readListenOptions } from './server.js';
-import { loadState, type SandboxState, type StateHead, type StateRecord } from './state.js';
+import type { SandboxState, StateHead, StateRecord } from './state.js';
 import { type LockedStateFile, lockStateFile } from './state-lock.js';
 import { invalidStateFile, readStateFile } from './state-reader.js';
 import { keepState, NO_KEEPER } from './state-writer.js';
@@ -96,20 +96,17 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
 
   function head(): StateHead {
     return {
-      ...{ now: clock.now(), faults: faults.save(), endpoints: endpoints.save() },
-      counts: {
-        movements: movements.movements.count(),
-        events: events.count(),
-        deliveries: deliveries.count(),
-      },
+      ...{ now: clock.now(), faults: faults.get(), endpoints: endpoints.save() },
+      counts: { movements: movements.count(), events: events.count(), deliveries: deliveries.count() },
     };
   }
 
   function* records(): Generator<StateRecord> {
-    yield* wallets.records();
-    yield* movements.movements.records();
-    yield* events.records();
-    yield* deliveries.records();
+    for (const wallet of wallets.list()) yield { wallet };
+    yield* movements.records();
+    for (const event of events.all()) yield { event };
+    for (const delivery of deliveries.list().toReversed()) yield { delivery };
+    for (const attempt of deliveries.attempts()) yield { attempt };
   }
 
   function fire(type: string, payload: unknown): SandboxEvent {
@@ -125,17 +122,18 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
     return data;
   }
 
-  const parts = {
-    ...{ faults, endpoints, wallets, events, deliveries },
-    movements: movements.movements,
-    money: movements.scheduledEnds,
-  };
-
   function load(state: SandboxState | undefined): void {
     clock.restart(state?.now);
     requests = 0;
     tokenRenewedAt = clock.now();
-    loadState(parts, state);
+    // The order matters: later parts use earlier ones.
+    faults.load(state?.faults);
+    endpoints.load(state?.endpoints);
+    wallets.load(state?.wallets);
+    movements.load(state?.movements, state?.counts.movements);
+    events.load(state?.events, state?.counts.events);
+    deliveries.load(state, state?.counts.deliveries);
+    movements.schedule(state?.movements);
   }
 
   try {

@@ -120,17 +120,6 @@ export interface MovementRecord {
   readonly end?: ScheduledEnd | undefined;
 }
 
-/** The movements of a state file. */
-export interface MovementsState {
-  readonly count: number;
-  readonly movements: readonly Movement[];
-}
-
-/** The ends of the movements of a state file. */
-export interface ScheduledEndsState {
-  readonly endings: readonly ScheduledEnd[];
-}
-
 /** The time and the result of a pending movement, or of the return of a completed redemption. */
 interface ScheduledEnd {
   readonly movementId: string;
@@ -237,10 +226,6 @@ export function createMovements(
     else clock.after(waitMs, run);
   }
 
-  function toRecord(movement: Movement): MovementRecord {
-    return { movement, end: scheduled.get(movement.id) };
-  }
-
   function conclude({ movementId, reason, returnsAfterMs }: ScheduledEnd): void {
     const before = byId.get(movementId);
     // The scheduled return of a redemption that was returned already, or that has been dropped.
@@ -312,29 +297,23 @@ export function createMovements(
     /** Newest first. */
     list: (): Movement[] => [...byId.values()].reverse(),
 
-    movements: {
-      count: () => count,
-      *records(): Generator<MovementRecord> {
-        for (const movement of byId.values()) yield toRecord(movement);
-      },
-      load(state: MovementsState | undefined): void {
-        byId = new Map();
-        ended = new Fifo();
-        scheduled = new Map();
-        count = state?.count ?? 0;
-        for (const movement of state?.movements ?? []) {
-          byId.set(movement.id, movement);
-          if (movement.state !== 'pending') countEnded(movement);
-        }
-      },
+    count: () => count,
+    *records(): Generator<MovementRecord> {
+      for (const movement of byId.values()) yield { movement, end: scheduled.get(movement.id) };
     },
-
-    scheduledEnds: {
-      /** Movements that are due fire their events immediately, so load events and deliveries first. */
-      load(state: ScheduledEndsState | undefined): void {
-        scheduled = new Map();
-        for (const end of state?.endings ?? []) if (byId.has(end.movementId)) schedule(end);
-      },
+    load(saved: readonly MovementRecord[] = [], begun = 0): void {
+      byId = new Map();
+      ended = new Fifo();
+      scheduled = new Map();
+      count = begun;
+      for (const { movement } of saved) {
+        byId.set(movement.id, movement);
+        if (movement.state !== 'pending') countEnded(movement);
+      }
+    },
+    /** Movements that are due fire their events immediately, so load events and deliveries first. */
+    schedule(saved: readonly MovementRecord[] = []): void {
+      for (const { end } of saved) if (end !== undefined && byId.has(end.movementId)) schedule(end);
     },
   };
 }

@@ -2,10 +2,10 @@ import { existsSync, readFileSync } from 'node:fs';
 import { ConfigError } from 'stablehooks';
 import * as z from 'zod/mini';
 import type { Attempt, Delivery } from './deliveries.js';
-import type { EventRecord } from './events.js';
+import type { SandboxEvent } from './events.js';
 import type { MovementRecord } from './movements.js';
 import type { SandboxState, StateHead, StateRecord } from './state.js';
-import type { WalletRecord } from './wallets.js';
+import type { Account } from './wallets.js';
 
 /**
  * The first line of a state file is {@link HEADER}, the last one is `{ saved }` with the {@link StateHead}, and each line
@@ -72,9 +72,9 @@ function* readLines(path: string): Generator<string, void> {
 
 /** @throws when a line is not one of a state file, or the last one is missing. */
 function toState(lines: Iterable<string>): SandboxState {
-  const accounts: WalletRecord['wallet'][] = [];
-  const moved: MovementRecord[] = [];
-  const events: EventRecord['event'][] = [];
+  const wallets: Account[] = [];
+  const movements: MovementRecord[] = [];
+  const events: SandboxEvent[] = [];
   const deliveries: Delivery[] = [];
   const attempts: Attempt[] = [];
   let head: StateHead | undefined;
@@ -83,20 +83,12 @@ function toState(lines: Iterable<string>): SandboxState {
     const value: StateRecord | SavedLine = JSON.parse(line);
     lineSchema.parse(value);
     if ('saved' in value) head = value.saved;
-    else if ('wallet' in value) accounts.push(value.wallet);
-    else if ('movement' in value) moved.push(value);
+    else if ('wallet' in value) wallets.push(value.wallet);
+    else if ('movement' in value) movements.push(value);
     else if ('event' in value) events.push(value.event);
     else if ('delivery' in value) deliveries.push(value.delivery);
     else attempts.push(value.attempt);
   }
   if (head === undefined) throw new Error('The last line is missing.');
-  const { counts, ...rest } = head;
-  return {
-    ...rest,
-    wallets: { accounts },
-    movements: { count: counts.movements, movements: moved.map(({ movement }) => movement) },
-    events: { count: counts.events, events },
-    deliveries: { count: counts.deliveries, deliveries, attempts },
-    money: { endings: moved.flatMap(({ end }) => (end === undefined ? [] : [end])) },
-  };
+  return { ...head, wallets, movements, events, deliveries, attempts };
 }

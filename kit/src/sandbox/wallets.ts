@@ -45,16 +45,6 @@ interface Spending {
   readonly now: number;
 }
 
-/** A wallet, as a record of the state file. */
-export interface WalletRecord {
-  readonly wallet: Account;
-}
-
-/** The wallets of a state file. */
-export interface WalletsState {
-  readonly accounts: readonly Account[];
-}
-
 const limits = closedObject({ perTx: decimal, daily: decimal });
 const walletInput = closedObject({
   agentId: nonEmptyString,
@@ -144,11 +134,8 @@ export function createWalletStore(random: Random, initialBalance: string) {
       put({ ...account, balance: addDecimals(account.balance, amount) });
     },
 
-    *records(): Generator<WalletRecord> {
-      for (const wallet of accounts.values()) yield { wallet };
-    },
-    load(state: WalletsState | undefined): void {
-      accounts = new Map(state?.accounts.map((account) => [account.id, account]));
+    load(saved: readonly Account[] = []): void {
+      accounts = new Map(saved.map((account) => [account.id, account]));
     },
   };
 }

@@ -13,8 +13,8 @@ const TRIGGER = `trigger transfer.settled ${TO}`;
 const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: RegExp])[] = [
   ['evnts list', /unknown command 'evnts' \(Did you mean events\?\)/],
   ['events lst', /unknown command 'lst' .*See `stablehooks events --help`/],
-  ['verify', /--body <file> and --signature <value> are required\. See `stablehooks verify --help`/],
-  ['verify --bodi x --signature x', /unknown option '--bodi'; --body <file> is required/],
+  ['verify', /required option '--body <file>' not specified\. See `stablehooks verify --help`/],
+  ['verify --body x --signatur x', /required option '--signature <value>' not specified/],
   ['verify --body list.json --signature x --header X-A', /unknown option '--header'/],
   ['trigger redeem.failed --secret-file list.json', /--secret-file has no effect without --to/],
   [`${TRIGGER} --base-url http://127.0.0.1:9`, /--base-url has no effect with --to/],
@@ -47,7 +47,7 @@ const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: Re
   ['inbox requeue --inbox app.db --state done', /Allowed choices are failed, dead/],
   ['inbox list --inbox app.db --since 1h --until 2h', /--since is not before --until/],
   [['inbox', 'requeue', '--inbox', 'app.db', '--type', ''], /--type is empty\. If it comes from a variable/],
-  ['inbox discard evt_1 --inbox app.db --by ada', /--reason <text> is required/],
+  ['inbox discard evt_1 --inbox app.db --by ada', /required option '--reason <text>' not specified/],
   ['inbox import --inbox app.db --ids empty', /--ids empty: the file has no id/],
   ['inbox import --inbox app.db --ids list.json', /--ids list\.json, line 1: this is not one id/],
   ['help evnts', /unknown command/],
@@ -97,7 +97,10 @@ const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: Re
   ['wallets limits wal_1 --daily 5', /Pass --per-tx and --daily together/],
   ['inbox stats --inbox folder', /folder: this is a folder, and an inbox is a file/],
   [['catch-up', ...TO.split(' '), '--inbox', ''], /--inbox is empty\. If it comes from a variable/],
-  ['gaps acknowledge --inbox app.db --from 2026-01-01 --by ada', /--reason <text> is required/],
+  [
+    'gaps acknowledge --inbox app.db --from 2026-01-01 --by ada',
+    /required option '--reason <text>' not specified/,
+  ],
   [
     `gaps acknowledge --inbox app.db --from 2026-01-01 --by ${'a'.repeat(201)} --reason compared`,
     /option '--by <name>' argument '\w+' is invalid\. Write 1 to 200 characters\./,

@@ -1,4 +1,3 @@
-import { mkdir, readdir, symlink } from 'node:fs/promises';
 import Database from 'libsql';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
@@ -6,7 +5,6 @@ import { makeFolder, run, SECRET, start } from '../command.js';
 import { serve } from '../http-server.js';
 import { openCatchUp } from '../own-inbox.js';
 import { fire, startEndpoint, startService } from '../service.js';
-import { openSqlite } from '../sqlite-file.js';
 
 describe.concurrent('catch-up', () => {
   test('catch-up delivers what was missed, proves it, and delivers nothing twice', async () => {
@@ -113,25 +111,6 @@ describe.concurrent('catch-up', () => {
     expect(stdout).toMatch(/\nproven {6}Every event created from 20\S+Z up to 20\S+Z is in the inbox\.\n/);
     expect(exitCode).toBe(0);
     expect((await run([...args, '--json'], service)).stdout).toContain('"gapsClosed":[]');
-  });
-
-  test('types --out refuses the files of the inbox by every name, even before they exist', async () => {
-    await using folder = await makeFolder();
-    await mkdir(folder.at('data'));
-    await symlink(folder.at('data'), folder.at('link'));
-    const refuse = async (path: string) => {
-      const args = ['types', '--out', path, '--inbox', folder.at('data/app.db')];
-      const { stderr, exitCode } = await run(args);
-      expect(stderr).toBe(`stablehooks: --out ${path}: this is a file of the inbox. Choose another one.\n`);
-      expect(exitCode).toBe(2);
-    };
-    for (const name of ['app.db', 'app.db-wal', 'app.db-shm', 'app.db-journal', 'App.db-WAL']) {
-      await refuse(folder.at(`link/${name}`));
-    }
-    expect(await readdir(folder.at('data'))).toEqual([]);
-    (await openSqlite(folder.at('data/app.db')))[Symbol.dispose]();
-    await symlink(folder.at('data/app.db'), folder.at('payloads.ts'));
-    await refuse(folder.at('payloads.ts'));
   });
 
   test('catch-up keeps what the endpoint refuses, and a later run delivers it', async () => {

@@ -95,7 +95,7 @@ test.for([
     const command = start(args, { env });
     await asked.opened;
     command.interrupt();
-    await command.printed('The service may have carried out the request already: waiting for its answer.\n');
+    await command.printed('Finishing the current step. Press Ctrl-C again to stop immediately.\n');
     told.open();
     const { stdout, exitCode } = await command.ended;
     expect(stdout).toContain('wallet   wal_late\n');
