@@ -14,9 +14,14 @@ export class Deadlines {
     this.#runtime = runtime;
   }
 
-  /** Calls back after `ms` unless {@link Deadlines.end} ends the wait first. */
-  begin(onTimeUp: () => void): unknown {
-    return this.#runtime.setTimeout(onTimeUp, this.#ms);
+  /**
+   * Calls back after `ms` unless {@link Deadlines.end} ends the wait first.
+   *
+   * @param from - when the wait began, if the clock was just read.
+   */
+  begin(onTimeUp: () => void, from = this.#runtime.elapsed()): unknown {
+    const spent = this.#runtime.elapsed() - from;
+    return this.#runtime.setTimeout(onTimeUp, Math.max(0, this.#ms - spent));
   }
 
   end(wait: unknown): void {

@@ -63,6 +63,22 @@ test('a handler that begins late is told by its signal when its lease is over, b
   expect(codes()).toEqual(['ERR_HANDLER_TIMEOUT', 'handled']);
 });
 
+test('the time that a handler takes before it returns its promise counts towards handlerTimeoutMs', async () => {
+  const end = deferred();
+  const { receiver, clock, fire } = setUp(
+    () => {
+      clock.elapsed += 4_000;
+      return end.promise;
+    },
+    { leaseMs: 60_000, handlerTimeoutMs: 10_000 },
+  );
+  const answer = receiver.handle(anEvent(), 'push');
+  await until(() => fire(6_000) === 1);
+  expect((await answer).error?.code).toBe('ERR_HANDLER_TIMEOUT');
+  end.resolve();
+  await receiver.close();
+});
+
 describe('a handler whose lease is over before it can begin is not started, and its event stays claimed', () => {
   test.each([
     [60_000, 'ERR_LEASE_LOST'],
