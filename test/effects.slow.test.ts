@@ -164,7 +164,7 @@ describe('the ledger', () => {
       fc.asyncProperty(deliveries, async (order) => checkOrder(openSqlite(), 1, order)),
       { numRuns: 200 },
     );
-  }, 120_000);
+  }, 300_000);
 
   function openSqlite(): Books {
     const db = new Libsql(':memory:');
@@ -225,7 +225,7 @@ describe('the ledger', () => {
       const together = someRedeems(0);
       await Promise.all([...together, ...together].map((event) => receiver.handle(event, 'push')));
       expect(await books.balances('customer 0 %')).toEqual({ 'customer 0 2': -475 });
-    }, 120_000);
+    }, 300_000);
   });
 });
 

@@ -120,6 +120,17 @@ function expectKind({ kind, error }: Outcome, ...kinds: readonly Outcome['kind']
   assert.ok(kinds.includes(kind), `The outcome is ${kind}${reason}, not ${kinds.join(' or ')}.`);
 }
 
+/** Counts again until the server answers: it may still be starting after its restart. */
+async function countEffects(subject: Subject, id: string): Promise<number> {
+  for (const until = Date.now() + PATIENCE_MS; ; await pause(50)) {
+    try {
+      return await subject.countEffects(id);
+    } catch (error) {
+      if (Date.now() > until) throw error;
+    }
+  }
+}
+
 /** Fails unless a done event has these effects, and any other event has none. */
 async function expectEffects(
   subject: Subject,
@@ -128,7 +139,7 @@ async function expectEffects(
   isDone: boolean,
   [least, most]: readonly [number, number] = [1, 1],
 ): Promise<void> {
-  const effects = await subject.countEffects(id);
+  const effects = await countEffects(subject, id);
   const state = (await inbox.find(id).catch(() => undefined))?.state;
   const wrong = `The event is ${state} with ${effects} effects.`;
   assert.ok(isDone ? effects >= least && effects <= most : effects === 0, wrong);
