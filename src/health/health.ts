@@ -209,7 +209,7 @@ function checkDead({ counts, lastDead }: Facts, { maxDead }: { readonly maxDead:
   const { count, oldest } = countIn(counts, 'dead');
   const check = toCheck('dead', count, {
     none: 'No event is dead.',
-    some: `${countOf(count)} dead, the first since ${toIso(oldest ?? 0)}. The newest: ${lastDead?.lastError ?? 'no error is known'}. Fix the cause, then run \`stablehooks inbox requeue --state dead\`.`,
+    some: `${countOf(count)} dead, the first since ${toIso(oldest ?? 0)}. The newest: ${errorOf(lastDead)}. Fix the cause, then run \`stablehooks inbox requeue --state dead\`.`,
   });
   return { ...check, healthy: count <= maxDead };
 }
@@ -225,7 +225,7 @@ function noteFailed({ counts, lastFailed }: Facts): HealthCheck {
   const { count } = countIn(counts, 'failed');
   const check = toCheck('failed', count, {
     none: 'No event waits for another attempt after a failure.',
-    some: `${countOf(count)} failed and run again at their retry time. The newest: ${lastFailed?.lastError ?? 'no error is known'}.`,
+    some: `${countOf(count)} failed and run again at their retry time. The newest: ${errorOf(lastFailed)}.`,
   });
   return { ...check, healthy: true };
 }
@@ -260,6 +260,11 @@ function toCheck(
   { none, some }: { readonly none: string; readonly some: string },
 ): HealthCheck {
   return { name, healthy: count === 0, shown: true, message: count === 0 ? none : some, count };
+}
+
+/** The last error of an event, as the end of a sentence. */
+function errorOf(record: InboxRecord | undefined): string {
+  return (record?.lastError ?? 'no error is known').replace(/\.$/, '');
 }
 
 function countOf(count: number): string {

@@ -115,7 +115,12 @@ function runOwn(db: SqliteLike, effect: () => void, complete: () => void): void 
   try {
     atomically(db, () => {
       db.exec(`SAVEPOINT ${SAVEPOINT}`);
-      effect();
+      try {
+        effect();
+      } catch (error) {
+        if (!isRolledBackBySqlite(error)) assertSameTransaction(db, { cause: error });
+        throw error;
+      }
       assertSameTransaction(db);
       complete();
       isCompleted = true;
@@ -130,13 +135,20 @@ function runOwn(db: SqliteLike, effect: () => void, complete: () => void): void 
   }
 }
 
-function assertSameTransaction(db: SqliteLike): void {
+/** Whether a handler threw the error of a statement at which SQLite itself rolls the transaction back. */
+function isRolledBackBySqlite(error: unknown): boolean {
+  const { cause = error } = Object(error) as { readonly cause?: unknown };
+  return /disk is full|disk I\/O error|out of memory|interrupted|is locked/.test(messageOf(cause) ?? '');
+}
+
+/** @param options - the error that the handler threw, if any. */
+function assertSameTransaction(db: SqliteLike, options?: ErrorOptions): void {
   try {
     db.exec(`RELEASE ${SAVEPOINT}`);
   } catch (cause) {
     throw new PermanentError(
       'The handler ended the transaction of its event with a COMMIT or ROLLBACK, or a failed statement did. Its writes may have taken effect, so it does not run again: check them, then requeue or discard the event.',
-      { cause },
+      options ?? { cause },
     );
   }
 }

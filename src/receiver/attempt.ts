@@ -137,16 +137,16 @@ export class Attempt {
     const { event } = this.#work;
     const context = new Context(this.#work, this.#lease, tx, this.#parts, this.#askedAt);
     this.#startedAt = store.durable ? runtime.elapsed() : this.#askedAt.elapsed;
-    let running: unknown;
+    let fault: HandlerFault | undefined;
     try {
-      running = callHandler(event, this.#lease, context);
+      const running = callHandler(event, this.#lease, context);
       if (isPromise(running)) return this.#waitFor(running, context, end);
     } catch (thrown) {
-      this.#stopClock();
-      return end(toHandlerFault(event, thrown));
+      fault = toHandlerFault(event, thrown);
     }
+    if (context.usesSteps) return this.#waitFor(Promise.resolve(fault).then(throwFault), context, end);
     this.#stopClock();
-    return end(undefined);
+    return end(fault);
   }
 
   #waitFor<Ended>(running: PromiseLike<unknown>, context: Context, end: End<Ended>): Promise<Ended> {
@@ -166,9 +166,15 @@ export class Attempt {
       this.#stopClock();
       return end(fault);
     };
+    const finish = (fault: HandlerFault | undefined) => {
+      if (!context.usesSteps) return stop(fault);
+      return context
+        .endSteps()
+        .then((failure) => stop(failure ? toHandlerFault(event, failure.error) : fault));
+    };
     return Promise.resolve(running).then(
-      () => stop(undefined),
-      (thrown) => stop(toHandlerFault(event, thrown)),
+      () => finish(undefined),
+      (thrown) => finish(toHandlerFault(event, thrown)),
     );
   }
 

@@ -12,7 +12,7 @@ import type { Lease, Origin } from '../core/ports.js';
 import type { Moment } from '../core/runtime.js';
 import type { HandlerContext, StepContext } from './handler.js';
 import { toIdempotencyKey } from './idempotency-key.js';
-import { HandlerSteps, type StepParts } from './steps.js';
+import { HandlerSteps, type StepFailure, type StepParts } from './steps.js';
 import type { Work } from './work.js';
 
 /** The errors of a handler, as opposed to errors of the inbox around it. */
@@ -74,9 +74,23 @@ export class Context implements HandlerContext<unknown> {
   }
 
   get step(): StepContext['step'] {
-    this.#steps ??= new HandlerSteps(this.#parts, this.#lease, this.#askedAt);
-    const steps = this.#steps;
-    return ((...call) => steps.run(...call)) as StepContext['step'];
+    const { store } = this.#parts;
+    const run: HandlerSteps['run'] = (...call) => {
+      // Thrown, because a synchronous handler does not await the answer.
+      store.assertSteps();
+      this.#steps ??= new HandlerSteps(this.#parts, this.#lease, this.#askedAt);
+      return this.#steps.run(...call);
+    };
+    return run as StepContext['step'];
+  }
+
+  get usesSteps(): boolean {
+    return this.#steps !== undefined;
+  }
+
+  /** Waits for the steps that the handler did not await, which are part of it. Resolves with the reason if one fails it. */
+  async endSteps(): Promise<StepFailure | undefined> {
+    return await this.#steps?.end();
   }
 
   get idempotencyKey(): (name?: string) => string {

@@ -33,6 +33,9 @@ export interface StepContext {
    * The result is the value as JSON, at most 65,536 characters; `undefined` stays `undefined`. It is stored apart from
    * `tx`: a rollback does not forget it. `requeue` keeps it, and `prune` removes it.
    *
+   * The handler ends when its steps have ended, even if it does not await them; a step that then rejects fails the
+   * handler.
+   *
    * Rejects with a `ConfigError` if the name was used before in this run, and with a `PermanentError` if the effect of the
    * step is unknown or its result cannot be stored.
    *
@@ -62,7 +65,7 @@ export interface EventContext<Tx = undefined> {
   readonly origin: Origin;
   /**
    * The event's JSON. For a delivery this is exactly the signed text, even when the event runs again; for an event of the
-   * list it is serialized again. `JSON.parse` rounds large numbers in `payload`.
+   * list it is the text of its element. `JSON.parse` rounds large numbers in `payload`.
    */
   readonly json: string;
   /**
@@ -77,6 +80,8 @@ export interface EventContext<Tx = undefined> {
 /**
  * Runs the effect of one event. A returned promise is awaited; its value is ignored. Throw to have the event retried, or
  * throw `PermanentError` when a retry cannot help.
+ *
+ * `Tx` is the type of `ctx.tx`, such as `PoolClient` for a transactional inbox over `pg`.
  */
 export type Handler<Type extends EventType = EventType, Tx = undefined> = (
   event: WebhookEvent<Type>,

@@ -1,6 +1,7 @@
 /** The steps of one run of a handler: effects whose results the inbox keeps. */
-import { ConfigError, PermanentError } from '../core/errors.js';
+import { ConfigError, PermanentError, StablehooksError } from '../core/errors.js';
 import { isName } from '../core/events.js';
+import { oneOf, readOptions } from '../core/options.js';
 import type { InboxStep, Lease } from '../core/ports.js';
 import { type Moment, msSince, type Runtime } from '../core/runtime.js';
 import type { StepOptions } from './handler.js';
@@ -16,6 +17,11 @@ export interface StepParts {
   readonly leaseMs: number;
 }
 
+/** Why a handler has failed, whether or not it caught that. */
+export interface StepFailure {
+  readonly error: unknown;
+}
+
 export class HandlerSteps {
   readonly #parts: StepParts;
   readonly #lease: Lease;
@@ -24,6 +30,10 @@ export class HandlerSteps {
   readonly #used = new Set<string>();
   /** The steps of earlier attempts, read once. */
   #stored: Promise<readonly InboxStep[]> | undefined;
+  /** The steps that have not ended. */
+  readonly #open = new Set<Promise<unknown>>();
+  #state: 'running' | 'ending' | 'ended' = 'running';
+  #failure: StepFailure | undefined;
 
   constructor(parts: StepParts, lease: Lease, askedAt: Moment) {
     this.#parts = parts;
@@ -31,7 +41,34 @@ export class HandlerSteps {
     this.#askedAt = askedAt;
   }
 
-  async run(name: string, work: () => unknown, { onInterrupted }: StepOptions = {}): Promise<unknown> {
+  run(name: string, work: () => unknown, options: StepOptions = {}): Promise<unknown> {
+    const running = this.#run(name, work, options).catch((error) => {
+      if (this.#state !== 'running' || error instanceof UnknownEffect) this.#failure ??= { error };
+      throw error;
+    });
+    this.#open.add(running);
+    const close = () => this.#open.delete(running);
+    // A step that is not awaited must not end the process.
+    running.then(close, close);
+    return running;
+  }
+
+  /** Resolves when all steps have ended, with the reason if one of them fails the handler. */
+  async end(): Promise<StepFailure | undefined> {
+    this.#state = 'ending';
+    while (this.#open.size > 0) await Promise.allSettled(this.#open);
+    this.#state = 'ended';
+    return this.#failure;
+  }
+
+  async #run(name: string, work: () => unknown, options: StepOptions): Promise<unknown> {
+    if (this.#state === 'ended') {
+      throw new StablehooksError(
+        'ERR_HANDLER_FAILED',
+        `ctx.step: the handler has ended, so ${name} did not run. Await every step in the handler.`,
+      );
+    }
+    const { onInterrupted } = readOptions('ctx.step', options, { onInterrupted: ON_INTERRUPTED });
     if (!isName(name) || this.#used.has(name)) {
       throw new ConfigError(
         `ctx.step: ${JSON.stringify(name)} is no name, or was used before. Give each step of a handler its own, of 1 to 512 bytes.`,
@@ -70,11 +107,13 @@ export class HandlerSteps {
   }
 }
 
+const ON_INTERRUPTED = oneOf(['repeat', 'fail']);
+
 /** `null` for a value that cannot be stored. */
 function toResult(value: unknown): string | null {
   try {
-    const json = JSON.stringify(value) ?? '';
-    return json.length > MAX_RESULT_LENGTH ? null : json;
+    const json = value === undefined ? '' : JSON.stringify(value);
+    return json === undefined || json.length > MAX_RESULT_LENGTH ? null : json;
   } catch {
     return null;
   }
@@ -87,8 +126,11 @@ function toValue(result: string): unknown {
 
 const NO_RESULT = 'began and recorded no result';
 
+/** It dead-letters the event even if the handler catches it. */
+class UnknownEffect extends PermanentError {}
+
 function unknownEffect(name: string, why: string, options?: ErrorOptions): PermanentError {
-  return new PermanentError(
+  return new UnknownEffect(
     `Step ${name} ${why}, and does not run again. Check whether its effect happened, then requeue the event with --step ${name}=done or --step ${name}=again.`,
     options,
   );

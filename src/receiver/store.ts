@@ -77,11 +77,14 @@ export class Store {
     return this.ask(() => this.#inbox.fail(lease, failure));
   }
 
+  /** @throws {ConfigError} when the inbox stores no steps. */
+  assertSteps(): void {
+    if (this.#inbox.readSteps === undefined) throw new ConfigError(NO_STEPS);
+  }
+
   /** @throws {StablehooksError} `ERR_LEASE_LOST` */
   async readSteps(lease: Lease): Promise<readonly InboxStep[]> {
-    const { readSteps } = this.#inbox;
-    if (readSteps === undefined) throw new ConfigError(NO_STEPS);
-    const steps = await this.ask(() => readSteps.call(this.#inbox, lease));
+    const steps = await this.ask(() => this.#inbox.readSteps?.(lease) ?? null);
     if (steps === null) throw leaseLost(lease);
     return steps;
   }

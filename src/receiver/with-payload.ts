@@ -50,55 +50,62 @@ export function withPayload<Output, Type extends EventType = EventType, Tx = und
 /** How many issues an error names: the names of each cost further validations. */
 const MAX_ISSUES = 10;
 
-async function refuse(
+/** Synchronous where the schema is: handlers in a transaction of SQLite must not return a promise. */
+function refuse(
   { type, payload }: Pick<WebhookEvent, 'type' | 'payload'>,
   schema: StandardSchema,
   issues: readonly SchemaIssue[],
-): Promise<never> {
-  const fields = new Set<string>();
-  for (const { path } of issues.slice(0, MAX_ISSUES)) {
-    fields.add(['payload', ...(await toNames(schema, payload, keysOf(path)))].join('.'));
-  }
-  throw new StablehooksError(
-    'ERR_PAYLOAD_INVALID',
-    `The payload of ${type} does not match its schema at ${[...fields].join(', ')}. Correct the schema; the event runs again.`,
-    // Without the issues: some libraries quote the value.
-    { fields: [...fields] },
-  );
+): Awaitable<never> {
+  const paths = issues.slice(0, MAX_ISSUES).map(({ path }) => namesOf(payload, keysOf(path)));
+  const names = [...new Set(paths.flat().flatMap(({ name, isIndex }) => (isIndex ? [] : [name])))];
+  const fail = (declared: readonly boolean[]): never => {
+    const isKept = ({ name, isIndex }: PathName) => isIndex || declared[names.indexOf(name)];
+    // Keys that the schema does not declare are content of the payload.
+    const toField = (path: readonly PathName[]) => path.map((each) => (isKept(each) ? each.name : '*'));
+    const fields = [...new Set(paths.map((path) => ['payload', ...toField(path)].join('.')))];
+    throw new StablehooksError(
+      'ERR_PAYLOAD_INVALID',
+      `The payload of ${type} does not match its schema at ${fields.join(', ')}. Correct the schema; the event runs again.`,
+      // Without the issues: some libraries quote the value.
+      { fields },
+    );
+  };
+  const answers = names.map((name) => declares(schema, payload, name));
+  return answers.some(isPromise) ? Promise.all(answers).then(fail) : fail(answers as boolean[]);
 }
 
 function keysOf(path: SchemaIssue['path'] = []): readonly PropertyKey[] {
   return path.map((part) => (typeof part === 'object' ? part.key : part));
 }
 
-/** The path of an issue. Keys that the schema does not declare are content of the payload, and become `*`. */
-async function toNames(
-  schema: StandardSchema,
-  payload: UnknownPayload,
-  keys: readonly PropertyKey[],
-): Promise<readonly string[]> {
-  const names: string[] = [];
+/** One key of the path of an issue. */
+interface PathName {
+  readonly name: string;
+  /** Whether it is an index of an array of the payload. */
+  readonly isIndex: boolean;
+}
+
+function namesOf(payload: UnknownPayload, keys: readonly PropertyKey[]): readonly PathName[] {
   let parent: unknown = payload;
-  for (const key of keys) {
+  return keys.map((key) => {
     const isIndex = typeof key === 'number' && Array.isArray(parent);
-    const isDeclared = isIndex || (typeof key !== 'symbol' && (await declares(schema, payload, String(key))));
-    names.push(isDeclared ? String(key) : '*');
     parent = Object(parent)[key];
-  }
-  return names;
+    return { name: typeof key === 'symbol' ? '*' : String(key), isIndex };
+  });
 }
 
 /**
  * Whether the schema declares the name: the payload does not have it, or no issue follows when every occurrence in the
  * payload is replaced.
  */
-async function declares(schema: StandardSchema, payload: UnknownPayload, name: string): Promise<boolean> {
+function declares(schema: StandardSchema, payload: UnknownPayload, name: string): Awaitable<boolean> {
   const other = similarName(name);
+  const isDeclared = ({ issues = [] }: SchemaResult<unknown>) =>
+    !issues.some(({ path }) => keysOf(path).some((key) => String(key) === other));
   try {
     if (!JSON.stringify(payload).includes(JSON.stringify(name))) return true;
-    const renamed = rename(payload, name, other);
-    const { issues = [] } = await (schema['~standard'].validate(renamed) as Awaitable<SchemaResult<unknown>>);
-    return !issues.some(({ path }) => keysOf(path).some((key) => String(key) === other));
+    const result = schema['~standard'].validate(rename(payload, name, other));
+    return isPromise(result) ? result.then(isDeclared, () => false) : isDeclared(result);
   } catch {
     return false;
   }

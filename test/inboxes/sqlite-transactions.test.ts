@@ -148,3 +148,37 @@ test('a handler that returns a promise leaves no wait for its commit, which woul
   process.off('unhandledRejection', onRejection);
   expect(rejections).toEqual([]);
 });
+
+test('a payload that does not match its schema is tried again in a transaction of SQLite', async () => {
+  const receiver = createReceiver({
+    ...{ secret: 'test', logger: silent },
+    inbox: sqliteInbox(new Database(freshPath()), { transactional: true }),
+    handlers: {
+      'transfer.settled': withPayload(
+        z.object({ lines: z.array(z.object({ amount: z.string() })) }),
+        () => 1,
+      ),
+    },
+  });
+  const event = { ...exampleEvent('transfer.settled'), payload: { lines: [{ amount: 7 }] } };
+  const { kind, error } = await receiver.handle(event, 'push');
+  expect([kind, error?.code, error?.fields]).toEqual([
+    'failed',
+    'ERR_PAYLOAD_INVALID',
+    ['payload.lines.0.amount'],
+  ]);
+});
+
+test('a step that JavaScript calls in a transaction of SQLite fails the handler', async () => {
+  const receiver = createReceiver({
+    ...{ secret: 'test', logger: silent },
+    inbox: sqliteInbox(new Database(freshPath()), { transactional: true }),
+    handlers: {
+      'transfer.settled': (_, context) => {
+        (context as unknown as { step(name: string, run: () => void): unknown }).step('pay', () => undefined);
+      },
+    },
+  });
+  const { kind, error } = await receiver.handle(exampleEvent('transfer.settled'), 'push');
+  expect([kind, String(error?.cause)]).toEqual(['failed', expect.stringContaining('remove `transactional`')]);
+});

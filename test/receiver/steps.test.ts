@@ -63,6 +63,72 @@ test.each([
   },
 );
 
+test('a step that the handler does not await is part of the handler', async () => {
+  const paid: string[] = [];
+  const pay = async (name: string) => {
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    paid.push(name);
+  };
+  const { kinds, inbox, event } = await attempts([
+    ({ step }) => {
+      void step('payout', () => pay('returned'));
+    },
+  ]);
+  expect([kinds, paid]).toEqual([['handled'], ['returned']]);
+  expect(await inbox.steps(event.id)).toMatchObject([{ name: 'payout' }]);
+
+  const thrown = await attempts([
+    ({ step }) => {
+      void step('payout', () => pay('thrown'));
+      fail();
+    },
+    async ({ step }) => step('payout', () => pay('repeated')),
+  ]);
+  expect([thrown.kinds, paid]).toEqual([
+    ['failed', 'handled'],
+    ['returned', 'thrown'],
+  ]);
+});
+
+test('a step that rejects fails the handler that did not await it, and ends no process', async () => {
+  const { kinds, reasons } = await attempts([
+    ({ step }) => {
+      void step('payout', async () => fail());
+    },
+  ]);
+  expect([kinds, reasons]).toEqual([['failed'], ['Error: no']]);
+});
+
+test('a step that begins after its handler has ended is refused with the fix', async () => {
+  let late: Context['step'] | undefined;
+  await attempts([
+    async ({ step }) => {
+      late = step;
+      await step('first', () => undefined);
+    },
+  ]);
+  await expect(late?.('second', () => undefined)).rejects.toThrow(
+    'the handler has ended, so second did not run. Await every step in the handler.',
+  );
+});
+
+test('an unknown effect makes the event dead, even if the handler catches it', async () => {
+  const run = async ({ step }: Context) => {
+    await step('payout', async () => fail(), { onInterrupted: 'fail' }).catch(() => undefined);
+  };
+  const { kinds, reasons } = await attempts([run]);
+  expect(kinds).toEqual(['dead']);
+  expect(reasons[0]).toMatch(/no$/);
+});
+
+test('a misspelt option of a step is refused, and the step does not run', async () => {
+  let paid = 0;
+  const wrong = { onInterupted: 'fail' } as object;
+  const { kinds, reasons } = await attempts([({ step }) => step('payout', () => ++paid, wrong)]);
+  expect([kinds, paid]).toEqual([['failed'], 0]);
+  expect(reasons[0]).toContain('unknown option `onInterupted`');
+});
+
 test('every attempt gets the value as JSON', async () => {
   const run = ({ step }: Context) => step('at', () => new Date(0) as unknown);
   const results: unknown[] = [];
@@ -112,6 +178,7 @@ test('a name is used once in a run', async () => {
 test.each([
   ['is too long', () => 'x'.repeat(65_535)],
   ['is not JSON', () => 1n as unknown],
+  ['is a function', () => () => 1],
 ])('a step whose result %s is dead-lettered, because it has run', async (_, work) => {
   let runs = 0;
   const { kinds, inbox, event } = await attempts([

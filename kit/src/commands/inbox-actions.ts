@@ -152,8 +152,9 @@ async function requeue({ args, flags, printer, signal }: CommandContext<RequeueF
         printer.note(`${seen} To run them now: \`stablehooks inbox run ${which} ${place} --to URL\`.`);
       }
       if (leased > 0) printer.note(`${countOf(leased, 'event')} in a handler that has not ended.`);
-      if (failed + dead > 0)
-        printer.note(`${failed + dead} failed again. \`stablehooks inbox list ${place}\` prints the errors.`);
+      const failedAgain = failed + dead - held.length;
+      if (failedAgain > 0)
+        printer.note(`${failedAgain} failed again. \`stablehooks inbox list ${place}\` prints the errors.`);
       return done === ids.length ? EXIT.good : EXIT.failed;
     },
   );

@@ -172,11 +172,15 @@ export const synchronousTransactionContract: readonly ContractCase<Subject>[] = 
     assert.equal(await inbox.transaction?.(claim.lease, () => undefined), true);
     assert.equal((await inbox.claim(second, options)).state, 'claimed');
   }),
-  ...ENDS.map((text) =>
-    test(`the event of a handler that sends ${text} is dead with the reason`, async (subject: Subject) => {
+  ...ENDS.flatMap((text) => [`${text} and returns`, `${text} and throws`]).map((deed) =>
+    test(`the event of a handler that sends ${deed} is dead with the reason`, async (subject: Subject) => {
       if (subject.raw === undefined) return;
       const event = someEvent();
-      const receiver = receiverOf(subject, ({ tx }) => subject.raw?.(tx, text));
+      const [text = '', then] = deed.split(' and ');
+      const receiver = receiverOf(subject, ({ tx }) => {
+        subject.raw?.(tx, text);
+        if (then === 'throws') throw FAILURE;
+      });
       const { kind, error } = await receiver.handle(event, 'push');
       assert.equal(kind, 'dead');
       assert.match(error?.message ?? '', /ended the transaction of its event/);
