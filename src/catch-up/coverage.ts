@@ -326,7 +326,18 @@ class ListSurvey {
     const keptMs = isByAge ? oldest.seenAt - oldest.at - lagMs - disorderMs : 0;
     // A service that removes the oldest events first has every event newer than the oldest listed one. It judges age by its
     // own clock: by ours, if it is slow, removed events can be in the future.
-    return Math.min(oldestNow + lagMs + disorderMs, this.#times.clocks.later - Math.max(keptMs, 2 * lagMs));
+    const from = oldestNow + lagMs + disorderMs;
+    if (this.#hasLostYoung()) return from;
+    return Math.min(from, this.#times.clocks.later - Math.max(keptMs, 2 * lagMs));
+  }
+
+  /** Whether the oldest event of the last poll is gone, although it is younger than any service removes events for their age. */
+  #hasLostYoung(): boolean {
+    const { lagMs, state } = this.#options;
+    const { at = null, seenAt = 0 } = state.oldest ?? {};
+    // One that was dated in the future shows nothing.
+    if (at === null || at > seenAt) return false;
+    return this.#oldestNow() > at && this.#times.clocks.later - at < 2 * lagMs;
   }
 
   /**
@@ -472,7 +483,8 @@ class ListSurvey {
     const oldestAt = this.#whole && oldestTime([this.#whole]);
     let { listMaxRefuted } = this.#seen;
     for (const answer of this.#answers) {
-      if (answer.size < Math.min(answer.limit, listMax)) listMaxRefuted ||= this.#isCut(answer);
+      if (answer.size < Math.min(answer.limit, listMax))
+        listMaxRefuted ||= this.#isCut(answer) || this.#hasLostYoung();
     }
     return {
       ...this.#largest,

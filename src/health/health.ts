@@ -161,24 +161,32 @@ function checkCoverage(
   const check = (healthy: boolean, message: string, shown = true): HealthCheck => ({
     ...{ name: 'coverage', healthy, shown, message, count: null },
   });
+  const waitsUntil = isWaiting(state) ? (unconfirmed?.until ?? 0) : 0;
   if (watermark === null || watermark === since) {
+    if (now - waitsUntil <= provenMs) {
+      return check(true, `Not shown yet: the polls wait for a larger answer of the list. ${LIST_MAX}`, false);
+    }
     const fix =
       'Start a poller (createPoller) with this inbox, and wait until it has been running for lagMs.';
     return check(!requirePoll, `Not shown: no poll has proven yet that push loses nothing. ${fix}`, false);
   }
-  const shownUntil = isWaiting(state) ? Math.max(watermark, unconfirmed?.until ?? watermark) : watermark;
+  const shownUntil = Math.max(watermark, waitsUntil);
   if (now - shownUntil > provenMs) {
     const silent = last === undefined ? 'No event was received yet' : `Silent since ${toIso(last)}`;
     const fix =
       'Check that the poller runs, that the list answers, and the clocks; the report of a poll says which.';
     return check(false, `${silent}; not proven since ${toIso(shownUntil)}. ${fix}`);
   }
-  if (isWaiting(state)) {
-    const note = 'The polls since then wait for a larger answer of the list; listMax can end that.';
-    return check(true, `${quiet}, proven until ${toIso(watermark)}. ${note}`);
-  }
-  return check(true, `${quiet}, proven until ${toIso(watermark)}.`);
+  const except =
+    state.gaps.length === 0
+      ? ''
+      : `, except in ${state.gaps.length} gap${state.gaps.length === 1 ? '' : 's'}`;
+  const proven = `${quiet}, proven until ${toIso(watermark)}${except}.`;
+  if (!isWaiting(state)) return check(true, proven);
+  return check(true, `${proven} The polls since then wait for a larger answer of the list. ${LIST_MAX}`);
 }
+
+const LIST_MAX = 'Set listMax if you know how many events the service returns.';
 
 function checkGaps({ gaps }: PollState): HealthCheck {
   const open = gaps.filter(({ acknowledged }) => acknowledged === null);
@@ -209,7 +217,7 @@ function checkDead({ counts, lastDead }: Facts, { maxDead }: { readonly maxDead:
   const { count, oldest } = countIn(counts, 'dead');
   const check = toCheck('dead', count, {
     none: 'No event is dead.',
-    some: `${countOf(count)} dead, the first since ${toIso(oldest ?? 0)}. The newest: ${errorOf(lastDead)}. Fix the cause, then run \`stablehooks inbox requeue --state dead\`.`,
+    some: `${countOf(count)} dead, the first since ${toIso(oldest ?? 0)}. The newest: ${errorOf(lastDead)}. Fix the cause, check in the ledger whether its effect has happened, then run \`stablehooks inbox requeue\` with its id.`,
   });
   return { ...check, healthy: count <= maxDead };
 }

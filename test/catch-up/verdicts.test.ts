@@ -94,6 +94,11 @@ test('listMax is refuted by an answer that has fewer events and lacks one that a
   // Events that are older than all of an answer can have been removed meanwhile.
   const removing: Serve = (query, request) => cut(list.slice(0, 60 - request), query);
   expect(survey(removing, { listMax: 200 }).seen.listMaxRefuted).toBe(false);
+  // The oldest event of the last poll is young, so it was cut off, and not removed for its age.
+  const oldest = { at: NOW - 120_000, seenAt: NOW - 60_000 };
+  const young = marks(60, ['transfer.settled']).map((mark, index) => ({ ...mark, at: NOW - index * 100 }));
+  const lost = survey((query) => cut(young, query), { listMax: 200, oldest, watermark: NOW - 2 * LAG_MS });
+  expect(lost).toMatchObject({ unproven: EVENT_TYPES, seen: { listMaxRefuted: true } });
   const seen = { all: 0, type: 0, oldestAt: null, listMaxRefuted: true };
   expect(
     survey((query) => cut(marks(137, ['redeem.failed']).toReversed(), query), { listMax: 200, seen }),

@@ -90,10 +90,23 @@ describe('the quiet week', () => {
     const { clock, check, result } = await quietWeek(65 * MINUTE_MS, { unconfirmed });
     expect(result.checks.coverage).toMatchObject({
       healthy: true,
-      message: expect.stringContaining('wait for a larger answer of the list; listMax can end that'),
+      message: expect.stringContaining('wait for a larger answer of the list. Set listMax if you know'),
     });
     clock.now += 60 * MINUTE_MS;
     expect((await check()).healthy).toBe(false);
+  });
+
+  test('is healthy before the first proof while polls wait for a larger answer', async () => {
+    const until = START + 7 * 24 * 60 * MINUTE_MS - 6 * MINUTE_MS;
+    const watermark = 7 * 24 * 60 * MINUTE_MS;
+    const unconfirmed = { since: START, from: START, until, size: 60 };
+    const { clock, check } = await quietWeek(watermark, { since: START, unconfirmed });
+    expect((await check({ requirePoll: true })).checks.coverage).toMatchObject({
+      ...{ healthy: true, shown: false },
+      message: expect.stringMatching(/^Not shown yet: the polls wait for a larger answer of the list\./),
+    });
+    clock.now += 60 * MINUTE_MS;
+    expect((await check({ requirePoll: true })).checks.coverage.healthy).toBe(false);
   });
 });
 
@@ -116,7 +129,10 @@ test('an open gap is unhealthy, and an acknowledged one is not', async () => {
   });
   const acknowledged = { by: 'ops', reason: 'the books agree', at: START };
   await savePoll({ watermark: START, gaps: [{ ...gap, acknowledged }] });
-  expect(await check()).toMatchObject({ healthy: true, checks: { gaps: { count: 0 } } });
+  expect(await check()).toMatchObject({
+    healthy: true,
+    checks: { gaps: { count: 0 }, coverage: { message: expect.stringMatching(/, except in 1 gap\.$/) } },
+  });
 });
 
 test('an event that is due for long is unhealthy, and one whose retry time is later is not', async () => {
@@ -170,7 +186,7 @@ test('dead events are unhealthy above maxDead, with the newest error, and failed
   expect((await check()).checks.dead).toMatchObject({
     ...{ healthy: false, count: 1 },
     message: expect.stringContaining(
-      'The newest: b is broken. Fix the cause, then run `stablehooks inbox requeue --state dead`',
+      'The newest: b is broken. Fix the cause, check in the ledger whether its effect has happened, then run `stablehooks inbox requeue` with its id.',
     ),
   });
   expect((await check({ maxDead: 1 })).healthy).toBe(true);

@@ -34,12 +34,14 @@ async function list(inbox: OpenInbox, { flags, printer }: CommandContext<ListFla
   const { isOwn } = inbox;
   for (const gap of shown) printer.print({ text: toText(gap, { ...flags, isOwn }), data: gap });
 
-  const { watermark: stored } = await inbox.pollState();
+  const { watermark: stored, unconfirmed } = await inbox.pollState();
+  const isWaiting = unconfirmed != null && unconfirmed.until > (stored ?? 0);
   const watermark = stored === null ? null : new Date(stored).toISOString();
   const { checks } = await health(inbox, { provenMs: flags.provenWithin });
-  const stale = checks.find(({ name, healthy }) => name === 'coverage' && !healthy);
+  const coverage = checks.find(({ name }) => name === 'coverage');
+  const isStale = coverage?.healthy === false;
   const acknowledged = gaps.length - open.length;
-  const data = { watermark, stale: stale !== undefined, open: open.length, acknowledged };
+  const data = { watermark, stale: isStale, open: open.length, acknowledged };
   // Without a poll no gap is known, and nothing is proven either.
   if (watermark === null) {
     printer.print({ text: `${NO_POLL} ${isOwn ? POLL_HERE : POLL_IN_APP}`, data });
@@ -51,7 +53,10 @@ async function list(inbox: OpenInbox, { flags, printer }: CommandContext<ListFla
     text: `${countGaps(open.length, 'open')} before the watermark ${watermark}${more}.`,
     data,
   });
-  if (stale === undefined) return open.length === 0 ? EXIT.good : EXIT.failed;
+  if (!isStale) {
+    if (isWaiting) printer.note(`${coverage?.message}`);
+    return open.length === 0 ? EXIT.good : EXIT.failed;
+  }
   const age = formatAge(Date.now() - Date.parse(watermark));
   const fix = isOwn ? 'Run `stablehooks catch-up`.' : "Check that the app's poller runs (createPoller).";
   printer.note(

@@ -54,7 +54,7 @@ type End = 'done' | 'queued' | 'waits' | 'runs' | 'elsewhere' | 'refused';
 
 /** The meaning of an end, and the fix. */
 const NOTES: readonly (readonly [Exclude<End, 'done'>, string])[] = [
-  ['refused', 'No handler ran, so still in the inbox, dead or failed as before'],
+  ['refused', 'No handler ended well, so still in the inbox, dead or failed as before'],
   [
     'queued',
     'Queued: a worker, or a process that has a handler for the type, runs it later, so the effect is not shown. See `stablehooks inbox show`',

@@ -211,7 +211,9 @@ describe.concurrent('inbox', () => {
     const before = await inbox.find(event.id);
     const args = ['inbox', 'run', '--inbox', path, event.id, '--to', await findClosedUrl()];
     const { stderr, exitCode } = await run(args);
-    expect(stderr).toContain(`No handler ran, so still in the inbox, dead or failed as before: ${event.id}.`);
+    expect(stderr).toContain(
+      `No handler ended well, so still in the inbox, dead or failed as before: ${event.id}.`,
+    );
     expect(exitCode).toBe(3);
     const after = await inbox.find(event.id);
     expect(after).toMatchObject({

@@ -25,7 +25,7 @@ describe.concurrent('status', () => {
     }
     const { stdout, exitCode } = await run(['status', '--inbox', path]);
     expect(stdout).toMatch(
-      /\nno {2}dead {6}1 event dead, .* The newest: broken\. .*stablehooks inbox requeue --state dead/,
+      /\nno {2}dead {6}1 event dead, .* The newest: broken\. .*stablehooks inbox requeue` with its id/,
     );
     expect(exitCode).toBe(1);
     const { stdout: json } = await run(['status', '--inbox', path, '--json']);
