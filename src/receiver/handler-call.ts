@@ -57,6 +57,7 @@ export class Context implements HandlerContext<unknown> {
   readonly attempt: number;
   readonly origin: Origin;
   readonly json: string;
+  usesSteps = false;
   readonly #lease: Lease;
   readonly #parts: StepParts;
   readonly #askedAt: Moment;
@@ -78,14 +79,11 @@ export class Context implements HandlerContext<unknown> {
     const run: HandlerSteps['run'] = (...call) => {
       // Thrown, because a synchronous handler does not await the answer.
       store.assertSteps();
+      this.usesSteps = true;
       this.#steps ??= new HandlerSteps(this.#parts, this.#lease, this.#askedAt);
       return this.#steps.run(...call);
     };
     return run as StepContext['step'];
-  }
-
-  get usesSteps(): boolean {
-    return this.#steps !== undefined;
   }
 
   /** Waits for the steps that the handler did not await, which are part of it. Resolves with the reason if one fails it. */

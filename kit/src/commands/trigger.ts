@@ -94,6 +94,8 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   const isExpected = (answer: EndpointAnswer, copy: Copy) =>
     isForged ? isSignatureRefused(answer) : isAccepted(answer, copy);
   const rows: Pick<DeliveryRow, 'answer'>[] = [];
+  /** The outcomes of the second copies. */
+  const copies: (string | undefined)[] = [];
   const unexpected: EndpointAnswer[] = [];
   const notDue: string[] = [];
   if (isForged) {
@@ -113,6 +115,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
     for (const row of await sender.fire(event)) {
       const { answer } = row;
       rows.push({ answer });
+      if (copy === 'repeated') copies.push(outcomeOf(answer));
       if (!isExpected(answer, copy)) unexpected.push(answer);
       if (isNotDue(answer)) notDue.push(row.event.id);
       printRow(printer, row, () => isExpected(answer, copy));
@@ -140,8 +143,13 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   }
   if (isForged) noteNotRefused(printer, answers);
   const isGood = rows.length >= total && unexpected.length === 0;
-  if (flags.duplicate && isGood && answers.some((answer) => outcomeOf(answer) === 'duplicate'))
-    printer.note('The second copy was a duplicate: the handler ran once.');
+  if (flags.duplicate && isGood) {
+    printer.note(
+      copies.every((outcome) => outcome === 'duplicate')
+        ? 'The second copy was a duplicate: the handler ran once.'
+        : 'Not shown that the handler ran once: an answer to a second copy has no outcome. `stablehooks doctor URL` shows more.',
+    );
+  }
   if (signal.aborted) return interruptedExit();
   if (isUnreached) return EXIT.unreachable;
   return isGood ? EXIT.good : EXIT.failed;

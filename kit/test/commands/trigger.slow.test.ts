@@ -25,6 +25,15 @@ describe.concurrent('trigger', () => {
     expect(exitCode).toBe(code);
   });
 
+  test('trigger --duplicate does not say that a handler ran once if no answer shows it', async () => {
+    await using site = await serve((_, response) => response.writeHead(200).end());
+    const { stderr, exitCode } = await run(['trigger', 'redeem.failed', '--to', site.url, '--duplicate']);
+    expect(stderr).toContain(
+      'Not shown that the handler ran once: an answer to a second copy has no outcome.',
+    );
+    expect(exitCode).toBe(0);
+  });
+
   test('trigger waits for every endpoint of the sandbox, and fails if one of them fails', async () => {
     await using good = await startEndpoint();
     await using bad = await startEndpoint(() => {
