@@ -481,11 +481,10 @@ class ListSurvey {
   #toSeen(): SeenAnswers {
     const { listMax = 0 } = this.#options;
     const oldestAt = this.#whole && oldestTime([this.#whole]);
-    let { listMaxRefuted } = this.#seen;
-    for (const answer of this.#answers) {
-      if (answer.size < Math.min(answer.limit, listMax))
-        listMaxRefuted ||= this.#isCut(answer) || this.#hasLostYoung();
-    }
+    const short = this.#answers.filter(({ size, limit }) => size < Math.min(limit, listMax));
+    const listMaxRefuted =
+      this.#seen.listMaxRefuted ||
+      (short.length > 0 && (this.#hasLostYoung() || short.some((answer) => this.#isCut(answer))));
     return {
       ...this.#largest,
       oldestAt: oldestAt !== null && Number.isFinite(oldestAt) ? oldestAt : null,

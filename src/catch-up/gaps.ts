@@ -257,7 +257,7 @@ const REASONS: Readonly<Record<GapReason, string>> = {
   'oldest-first':
     'the list shows its oldest events and lacks others. Ask the service how to read the newest ones; until then rely on push',
   'no-order':
-    'the list lacks events, and no order of it is confirmed. Ask the service for the newest events first',
+    'the list lacks events, and its order is not confirmed. Ask the service for the newest events first',
   'filtered-late': 'the service filters by type only after it has cut the list. Ask the service',
   contradiction: 'two answers of the list contradict each other. Ask the service if this continues',
   removed:

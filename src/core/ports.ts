@@ -63,7 +63,7 @@ export type RecordResult = 'new' | InboxState;
  * - `unconfirmed`: the list can be complete, or cut at the most that the service returns: no larger answer was seen.
  * - `not-reached`: the list shows its newest events, and begins after the previously proven span.
  * - `oldest-first`: the list shows its oldest events, and lacks others.
- * - `no-order`: the list lacks events, and no order of it is confirmed.
+ * - `no-order`: the list lacks events, and its order is not confirmed.
  * - `filtered-late`: the service filters by type only after it has cut the list.
  * - `contradiction`: an answer lacks an event that another answer of the same poll has.
  * - `removed`: events of the span can have left the list before a poll saw them.

@@ -161,7 +161,8 @@ function checkCoverage(
   const check = (healthy: boolean, message: string, shown = true): HealthCheck => ({
     ...{ name: 'coverage', healthy, shown, message, count: null },
   });
-  const waitsUntil = isWaiting(state) ? (unconfirmed?.until ?? 0) : 0;
+  const waits = isWaiting(state);
+  const waitsUntil = waits && unconfirmed ? unconfirmed.until : Number.NEGATIVE_INFINITY;
   if (watermark === null || watermark === since) {
     if (now - waitsUntil <= provenMs) {
       return check(true, `Not shown yet: the polls wait for a larger answer of the list. ${LIST_MAX}`, false);
@@ -182,7 +183,7 @@ function checkCoverage(
       ? ''
       : `, except in ${state.gaps.length} gap${state.gaps.length === 1 ? '' : 's'}`;
   const proven = `${quiet}, proven until ${toIso(watermark)}${except}.`;
-  if (!isWaiting(state)) return check(true, proven);
+  if (!waits) return check(true, proven);
   return check(true, `${proven} The polls since then wait for a larger answer of the list. ${LIST_MAX}`);
 }
 

@@ -98,7 +98,7 @@ export function toSteps(rows: readonly StepRow[]): readonly InboxStep[] {
   );
 }
 
-/** What a store has of the poller. */
+/** The row of the poller in a store. */
 export interface PollRow {
   /** The last holder of the poll lease. */
   readonly holder?: string | null;

@@ -1,4 +1,4 @@
-/** What the inboxes of database servers share. */
+/** The common parts of the inboxes of database servers. */
 import { ConfigError } from '../core/errors.js';
 import { rule } from '../core/options.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';

@@ -215,7 +215,7 @@ function assertSynchronous(running: Awaitable<void>): void {
   if (!isPromise(running)) return;
   running.catch(() => undefined);
   throw new PermanentError(
-    'The handler returned a promise, and its transaction was rolled back. What it writes after an `await` is committed by itself: check that before you requeue the event. With `transactional: true`, handlers over SQLite must be synchronous: remove `async` and `await`, or the option.',
+    'The handler returned a promise, and its transaction was rolled back. Its writes after an `await` were not: check them before you requeue the event. With `transactional: true`, handlers over SQLite must be synchronous: remove `async` and `await`, or the option.',
   );
 }
 

@@ -42,8 +42,8 @@ const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsq
  * processes of one machine can share the file.
  *
  * Pass a path, which `node:sqlite` opens, or a connection of `node:sqlite`, `better-sqlite3`, `libsql` or
- * `bun:sqlite`. The connection is set to WAL. What an answer stands for is committed with `synchronous = FULL`, so events
- * that were answered 2xx survive a power failure; other statements keep the level of the connection.
+ * `bun:sqlite`. The connection is set to WAL. Everything that an answer promises is committed with `synchronous = FULL`, so
+ * events that were answered 2xx survive a power failure; other statements keep the level of the connection.
  *
  * Each step is part of a transaction and fails while the app has one open on the same connection, so an app that keeps
  * transactions open across an `await` uses another connection. The file must be on a local disk.

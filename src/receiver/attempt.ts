@@ -144,7 +144,7 @@ export class Attempt {
     } catch (thrown) {
       fault = toHandlerFault(event, thrown);
     }
-    if (context.usesSteps) return this.#waitFor(Promise.resolve(fault).then(throwFault), context, end);
+    if (context.steps) return this.#waitFor(Promise.resolve(fault).then(throwFault), context, end);
     this.#stopClock();
     return end(fault);
   }
@@ -167,10 +167,10 @@ export class Attempt {
       return end(fault);
     };
     const finish = (fault: HandlerFault | undefined) => {
-      if (!context.usesSteps) return stop(fault);
-      return context
-        .endSteps()
-        .then((failure) => stop(failure ? toHandlerFault(event, failure.error) : fault));
+      // Steps that the handler did not await are part of it.
+      const ended = context.steps?.end();
+      if (ended === undefined) return stop(fault);
+      return ended.then((failure) => stop(failure ? toHandlerFault(event, failure.error) : fault));
     };
     return Promise.resolve(running).then(
       () => finish(undefined),

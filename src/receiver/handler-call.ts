@@ -12,7 +12,7 @@ import type { Lease, Origin } from '../core/ports.js';
 import type { Moment } from '../core/runtime.js';
 import type { HandlerContext, StepContext } from './handler.js';
 import { toIdempotencyKey } from './idempotency-key.js';
-import { HandlerSteps, type StepFailure, type StepParts } from './steps.js';
+import { HandlerSteps, type StepParts } from './steps.js';
 import type { Work } from './work.js';
 
 /** The errors of a handler, as opposed to errors of the inbox around it. */
@@ -57,12 +57,12 @@ export class Context implements HandlerContext<unknown> {
   readonly attempt: number;
   readonly origin: Origin;
   readonly json: string;
-  usesSteps = false;
+  /** Exists once the handler has used a step. */
+  steps: HandlerSteps | undefined;
   readonly #lease: Lease;
   readonly #parts: StepParts;
   readonly #askedAt: Moment;
   #controller: AbortController | undefined;
-  #steps: HandlerSteps | undefined;
 
   constructor({ event, origin, json }: Work, lease: Lease, tx: unknown, parts: StepParts, askedAt: Moment) {
     this.tx = tx;
@@ -79,16 +79,10 @@ export class Context implements HandlerContext<unknown> {
     const run: HandlerSteps['run'] = (...call) => {
       // Thrown, because a synchronous handler does not await the answer.
       store.assertSteps();
-      this.usesSteps = true;
-      this.#steps ??= new HandlerSteps(this.#parts, this.#lease, this.#askedAt);
-      return this.#steps.run(...call);
+      this.steps ??= new HandlerSteps(this.#parts, this.#lease, this.#askedAt);
+      return this.steps.run(...call);
     };
     return run as StepContext['step'];
-  }
-
-  /** Waits for the steps that the handler did not await, which are part of it. Resolves with the reason if one fails it. */
-  async endSteps(): Promise<StepFailure | undefined> {
-    return await this.#steps?.end();
   }
 
   get idempotencyKey(): (name?: string) => string {

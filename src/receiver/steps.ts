@@ -18,7 +18,7 @@ export interface StepParts {
 }
 
 /** Why a handler has failed, whether or not it caught that. */
-export interface StepFailure {
+interface StepFailure {
   readonly error: unknown;
 }
 
