@@ -75,19 +75,18 @@ export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<
       return (rows as readonly unknown[]).filter((row) => row !== undefined);
     },
     async begin<Value>(work: (tx: Tx) => Promise<Value>) {
-      const gate: Gate = { isClosed: false, isLost: false };
+      const gate: Gate = { isClosed: false, loss: undefined };
       const begun = sql.begin('isolation level read committed read write', async (tx) => {
         try {
           return await work(guard(tx as Tx & Method, gate));
         } finally {
           gate.isClosed = true;
-          if (gate.isLost) await never();
+          if (gate.loss) await never();
         }
       });
       return (await begun.catch((error) => {
         // Rejected before its handler ended: the connection is lost.
-        gate.isLost ||= !gate.isClosed;
-        gate.isClosed = true;
+        if (!gate.isClosed) lose(gate, error);
         throw error;
       })) as Value;
     },
@@ -98,7 +97,13 @@ export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<
 interface Gate {
   /** No statement must be sent. */
   isClosed: boolean;
-  isLost: boolean;
+  /** The error with which the connection was lost. */
+  loss: Error | undefined;
+}
+
+function lose(gate: Gate, error: Error): void {
+  gate.isClosed = true;
+  gate.loss ??= error;
 }
 
 /** postgres.js must not go on after a lost connection: its ROLLBACK would end the process. */
@@ -111,15 +116,15 @@ type Method = (...args: unknown[]) => unknown;
  * another transaction can have, and writes to a closed socket after a connection is lost, which ends the process.
  */
 function guard<Sql extends Method>(sql: Sql, gate: Gate): Sql {
-  const onError = ({ code, severity, syscall }: Readonly<Record<string, unknown>>) => {
+  const onError = (error: Error & Readonly<Record<string, unknown>>) => {
+    const { code, severity, syscall } = error;
     // postgres.js closes the connection after it.
-    if (syscall ?? /^CONNECTION_|^FATAL|^PANIC/.exec(`${severity ?? code}`))
-      gate.isClosed = gate.isLost = true;
+    if (syscall ?? /^CONNECTION_|^FATAL|^PANIC/.exec(`${severity ?? code}`)) lose(gate, error);
   };
   const guarded =
     (method: Method): Method =>
     (...args) => {
-      if (gate.isClosed) return refused();
+      if (gate.isClosed) return refused(gate.loss ?? sentLate());
       const result = method(...args);
       // Before the handler learns of it. Not `result.catch`, which would send the statement.
       if (result instanceof Promise) Promise.prototype.then.call(result, undefined, onError);
@@ -153,8 +158,8 @@ function guard<Sql extends Method>(sql: Sql, gate: Gate): Sql {
 }
 
 /** A late helper, such as `tx(rows)`, is not awaited. */
-function refused(): Promise<never> {
-  const refusal = Promise.reject(sentLate());
+function refused(error: Error): Promise<never> {
+  const refusal = Promise.reject(error);
   refusal.catch(() => undefined);
   return refusal;
 }

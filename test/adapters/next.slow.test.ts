@@ -81,7 +81,8 @@ beforeAll(async () => {
     await cp(join(kit, path), join(app, 'node_modules/stablehooks-kit', path), { recursive: true });
   }
   built = await run({ args: [next, 'build'], cwd: app });
-  const args = [next, 'start', '--port', '0', '--hostname', '127.0.0.1'];
+  // A client that waits on a busy machine must not use a connection that Next closes at that moment.
+  const args = [next, 'start', '--port', '0', '--hostname', '127.0.0.1', '--keepAliveTimeout', '300000'];
   server = await listenAsProcess({ args, cwd: app, env: { WEBHOOK_SECRET: secret } });
 });
 

@@ -21,14 +21,17 @@ test.each(drivers.map(({ name }) => name))(
     const db = connect(path);
     const inbox = sqliteInbox(db);
     db.exec('CREATE TABLE ledger (id TEXT NOT NULL)');
-    const ids = await killWorkers({ file: program.file, env: { DRIVER: driver, FILE: path }, inbox });
-
-    const rows = db.prepare('SELECT id FROM ledger').all() as { readonly id: string }[];
-    expect(rows.map(({ id }) => id).sort()).toEqual([...ids].sort());
-    const again = db.prepare('SELECT id FROM stablehooks_events WHERE attempts > 1').all();
-    // Kills that hit no transaction show nothing.
-    expect(again.length).toBeGreaterThan(0);
-    console.log(`${driver}: ${KILLS} kills, ${ids.length} events, ${again.length} ran again`);
+    const ids: string[] = [];
+    let ranAgain = 0;
+    // Kills that hit no transaction show nothing, so others follow.
+    while (ranAgain === 0) {
+      const env = { DRIVER: driver, FILE: path };
+      ids.push(...(await killWorkers({ file: program.file, env, inbox })));
+      const rows = db.prepare('SELECT id FROM ledger').all() as { readonly id: string }[];
+      expect(rows.map(({ id }) => id).sort()).toEqual(ids.toSorted());
+      ranAgain = db.prepare('SELECT id FROM stablehooks_events WHERE attempts > 1').all().length;
+      console.log(`${driver}: ${KILLS} kills, ${ids.length} events, ${ranAgain} ran again`);
+    }
   },
   TIMEOUT_MS,
 );

@@ -62,16 +62,18 @@ describe.each([
     `SIGKILL of ${KILLS} processes over %s leaves each event in the ledger exactly once`,
     async (layer) => {
       const { url, inbox, select, tables } = server;
-      const before = await select(`SELECT id FROM ${tables.ledger}`);
-      const ids = await killWorkers({ file: program.file, env: { LAYER: layer, URL: url }, inbox });
+      let ranAgain = 0;
+      // Kills that hit no transaction show nothing, so others follow.
+      while (ranAgain === 0) {
+        const before = await select(`SELECT id FROM ${tables.ledger}`);
+        const ids = await killWorkers({ file: program.file, env: { LAYER: layer, URL: url }, inbox });
 
-      const after = await select(`SELECT id FROM ${tables.ledger}`);
-      expect(after.toSorted()).toEqual([...before, ...ids].toSorted());
-      const again = await select(`SELECT id FROM ${tables.events} WHERE attempts > 1`);
-      const ranAgain = again.filter((id) => ids.includes(String(id))).length;
-      // Kills that hit no transaction show nothing.
-      expect(ranAgain).toBeGreaterThan(0);
-      console.log(`${layer}: ${KILLS} kills, ${ids.length} events, ${ranAgain} ran again`);
+        const after = await select(`SELECT id FROM ${tables.ledger}`);
+        expect(after.toSorted()).toEqual([...before, ...ids].toSorted());
+        const again = await select(`SELECT id FROM ${tables.events} WHERE attempts > 1`);
+        ranAgain = again.filter((id) => ids.includes(String(id))).length;
+        console.log(`${layer}: ${KILLS} kills, ${ids.length} events, ${ranAgain} ran again`);
+      }
     },
     TIMEOUT_MS,
   );

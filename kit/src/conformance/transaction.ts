@@ -5,6 +5,7 @@ import {
   createReceiver,
   type Inbox,
   type InboxOperations,
+  type Lease,
   type Outcome,
   type Receiver,
   type ReceiverOptions,
@@ -303,6 +304,9 @@ const deedCases = (sql: Dialect): Cases =>
           expectKind(await receiver.handle(before, 'push'), 'handled');
           const outcome = await receiver.handle(event, 'push');
           expectKind(outcome, ...kinds);
+          // These handlers await all that they send.
+          if (kinds.includes('unavailable'))
+            assert.doesNotMatch(`${outcome.error} ${outcome.error?.cause}`, /Await every statement/);
           await expectEffects(subject, inbox, event, outcome.kind === 'handled', effects);
           expectKind(
             await retry(receiver, inbox, event),
@@ -406,13 +410,13 @@ async function transact(
   subject: Subject,
   inbox: Inbox<unknown>,
   claim: Claim,
-  rest?: () => Promise<unknown>,
+  rest?: (lease: Lease) => Promise<unknown>,
 ) {
   assert.ok(claim.state === 'claimed' && inbox.transaction, 'The claim or the inbox has no `transaction`.');
   const { lease } = claim;
   return inbox.transaction(lease, async (tx) => {
     await subject.effect(tx, lease.id);
-    await rest?.();
+    await rest?.(lease);
   });
 }
 
@@ -422,8 +426,12 @@ const connectionCases = (sql: Dialect): Cases => [
   test('an effect whose lease is lost is rolled back', async (subject) => {
     await withReceiver(subject, idle, async (_, inbox) => {
       const event = someEvent();
-      const claim = (leaseMs: number) => inbox.claim(event, { leaseMs, origin: 'push' });
-      assert.equal(await transact(subject, inbox, await claim(0), async () => claim(PATIENCE_MS)), false);
+      const claim = () => inbox.claim(event, { leaseMs: PATIENCE_MS, origin: 'push' });
+      const loseLease = async (lease: Lease) => {
+        await inbox.fail(lease, { retryAfterMs: 0, error: 'The attempt has failed elsewhere.' });
+        assert.equal((await claim()).state, 'claimed');
+      };
+      assert.equal(await transact(subject, inbox, await claim(), loseLease), false);
       await expectEffects(subject, inbox, event, false);
     });
   }),
