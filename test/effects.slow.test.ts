@@ -9,6 +9,7 @@ import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BankClosed, payWithKey, payWithoutKey, settleOrder } from '../examples/effects.js';
 import { bookInPostgres, bookInSqlite, TABLES } from '../examples/ledger.js';
+import { atNight } from './nightly.js';
 import { blocksOf } from './project/markdown.js';
 import { textOf } from './project/source.js';
 import { startPostgres } from './services/postgres.js';
@@ -150,16 +151,16 @@ const toBalances = (sums: readonly Sum[]) =>
   Object.fromEntries(sums.map(({ account, cents }) => [account, Number(cents)]));
 
 describe('the ledger', () => {
-  test('all orders of seven events give the same balances in SQLite, and so do repetitions', async () => {
+  const orders = [...permutations([0, 1, 2, 3, 4, 5, 6])].filter((_, index) => index % atNight(1, 7) === 0);
+  test(`${orders.length} of the 5040 orders of seven events give the same balances in SQLite, and so do repetitions`, async () => {
     let run = 0;
     let books = openSqlite();
-    for (const order of permutations([0, 1, 2, 3, 4, 5, 6])) {
+    for (const order of orders) {
       // A new ledger now and then, because the sum over all accounts is read at every commit.
       if (run % 10 === 0) books = openSqlite();
       run += 1;
       await checkOrder(books, run, [...order, ...order.slice(0, run % 3)]);
     }
-    expect(run).toBe(5_040);
     await fc.assert(
       fc.asyncProperty(deliveries, async (order) => checkOrder(openSqlite(), 1, order)),
       { numRuns: 200 },

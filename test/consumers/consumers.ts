@@ -21,7 +21,7 @@ export interface Consumer {
   readonly folder?: string;
   /** Packages to install in other versions than those of the project. */
   readonly packages?: readonly string[];
-  /** Whether it shows another version of a framework, which only the nightly workflow runs. */
+  /** Whether only the nightly workflow runs it: another version of a framework, or an adapter that others show as well. */
   readonly nightly?: boolean;
   readonly prove: (folder: string) => Promise<readonly string[]>;
 }
@@ -83,7 +83,7 @@ export const CONSUMERS: readonly Consumer[] = [
   { name: 'modules', prove: proveModules },
   serverOf('next', NEXT_SERVER),
   { ...serverOf('next15', NEXT_SERVER), folder: 'next', packages: ['next@^15.0.0'], nightly: true },
-  { name: 'jest', prove: proveJest },
+  { name: 'jest', prove: proveJest, nightly: true },
   { name: 'nest11', prove: proveNest, nightly: true },
   { name: 'nest12', prove: proveNest },
   { ...serverOf('express4'), folder: 'express', packages: ['express@^4.0.0'], nightly: true },
@@ -92,19 +92,22 @@ export const CONSUMERS: readonly Consumer[] = [
   serverOf('hono'),
   serverOf('koa'),
   serverOf('commonjs'),
-  serverOf('sveltekit', {
-    build: ['node_modules/vite/bin/vite.js', 'build'],
-    // Its Node server refuses bodies over 512 kB by default.
-    env: { BODY_SIZE_LIMIT: 'Infinity' },
-    outOfReach: {
-      'a delivery without a content-type is handled':
-        'it drops the body of a request without a content-type; we answer 500',
-      'a connection serves the next delivery after a forged one whose body was not read': CLOSES,
-      'a connection serves the next delivery after a body that was too large': CLOSES,
-    },
-  }),
+  {
+    ...serverOf('sveltekit', {
+      build: ['node_modules/vite/bin/vite.js', 'build'],
+      // Its Node server refuses bodies over 512 kB by default.
+      env: { BODY_SIZE_LIMIT: 'Infinity' },
+      outOfReach: {
+        'a delivery without a content-type is handled':
+          'it drops the body of a request without a content-type; we answer 500',
+        'a connection serves the next delivery after a forged one whose body was not read': CLOSES,
+        'a connection serves the next delivery after a body that was too large': CLOSES,
+      },
+    }),
+    nightly: true,
+  },
   { name: 'lambda', prove: proveLambda },
-  { name: 'openapi', prove: proveOpenapi },
+  { name: 'openapi', prove: proveOpenapi, nightly: true },
 ];
 
 function serverOf(name: string, server: Server = {}): Consumer {

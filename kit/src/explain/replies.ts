@@ -1,3 +1,13 @@
+import {
+  type EndpointAnswer,
+  explainDelivered,
+  isDelivered,
+  isSignatureRefused,
+  isWithoutEffect,
+  type LOSSES,
+} from '../io/answer.js';
+import { connectionFailure } from './connection.js';
+
 /** The meaning of an answer of the endpoint. */
 export interface Finding {
   /** The fact. */
@@ -120,3 +130,75 @@ const REPLIES: Readonly<Record<string, Finding>> = {
 export function findingOf(name: string | undefined): Finding | undefined {
   return name !== undefined && Object.hasOwn(REPLIES, name) ? REPLIES[name] : undefined;
 }
+
+type Reply = EndpointAnswer & { readonly kind: 'reply' };
+
+/** The meaning of an answer, and what to do about it. */
+export function explainAnswer(answer: EndpointAnswer): Finding {
+  return answer.kind === 'reply' ? explainReply(answer) : explainSilence(answer);
+}
+
+/** 401 or 403 without a code. */
+const REFUSED: Finding = {
+  what: 'Its reply does not say why: it has another secret, reads another header, does not verify the raw bytes, or asks for a login.',
+  fix: 'Set both sides to the same secret, and verify the raw bytes. `stablehooks doctor URL` finds out which it is.',
+};
+
+/** The meaning of a status if the reply contains no more. */
+const STATUSES: Readonly<Record<number, Finding>> = {
+  404: { what: 'Nothing is at this path.', fix: 'Check the path, and that the receiver is mounted there.' },
+  405: { what: 'This path accepts no POST.', fix: 'Check the path, and that the receiver is mounted there.' },
+  410: { what: 'Nothing is at this path any more.', fix: 'Check the path of the endpoint.' },
+  413: {
+    what: 'The body is larger than the endpoint, or a proxy in front of it, accepts.',
+    fix: 'Raise the limit of the proxy or the parser, or maxBodyBytes of the receiver.',
+  },
+  415: {
+    what: 'The endpoint does not accept this content type or encoding.',
+    fix: 'Accept application/json.',
+  },
+  429: { what: 'The endpoint reported too many requests.', fix: null },
+};
+
+function explainReply(answer: Reply): Finding {
+  const { status, code, outcome } = answer;
+  // A receiver answers with an outcome under 2xx, and with a code under any other status.
+  const known = findingOf(isDelivered(answer) ? outcome : code) ?? STATUSES[status];
+  if (known !== undefined) return known;
+  if (isWithoutEffect(answer)) return { what: `The endpoint ${explainDelivered(answer)}`, fix: null };
+  if (isDelivered(answer)) return { what: `The endpoint accepted it (${status}).`, fix: null };
+  if (isSignatureRefused(answer)) return REFUSED;
+  if (status >= 300 && status < 400) {
+    return {
+      what: `The endpoint redirects (${status}), and deliveries do not follow redirects.`,
+      fix: 'Deliver to the URL of the receiver itself, or answer there without a redirect, or a login.',
+    };
+  }
+  return { what: `The endpoint answered ${status}.`, fix: 'The log of the endpoint may say why.' };
+}
+
+function explainSilence(answer: Exclude<EndpointAnswer, Reply>): Finding {
+  switch (answer.kind) {
+    case 'silence':
+      return {
+        what: `The endpoint did not answer within ${answer.elapsedMs} ms.`,
+        fix: 'If its handler is slow, enqueue the work durably and answer 202. If it never answers, a body parser before the receiver may have consumed the body: mount the receiver before the parser.',
+      };
+    case 'lost':
+      return { what: WHY_LOST[answer.fault], fix: null };
+    case 'unreachable': {
+      const failure = connectionFailure(answer.reason);
+      return {
+        what: `There was no answer${failure === undefined ? '' : `: ${failure.what}`}.`,
+        fix: failure?.fix ?? 'See the error of the attempt and the log of the endpoint.',
+      };
+    }
+  }
+}
+
+/** The effects of the faults of a sandbox that prevent an answer. */
+const WHY_LOST: Readonly<Record<(typeof LOSSES)[number], string>> = {
+  drop: 'The sandbox dropped the delivery before it arrived (fault drop).',
+  cut: 'The sandbox cut the connection halfway through the body (fault cut), so no handler ran.',
+  reset: 'The sandbox reset the connection before the answer (fault reset), so the handler may have run.',
+};

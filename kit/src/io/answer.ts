@@ -46,13 +46,22 @@ export function readReport(reply: Uint8Array, contentType = ''): ReplyReport {
   if (/^\s*</.test(text) || /html/i.test(contentType)) return { ...unknown, isPage: true };
   if (reply.length > MAX_REPLY_BYTES) return { ...unknown, isCut: true };
   try {
-    const json: object = Object(JSON.parse(text));
-    const textOf = (name: string) =>
-      Object.hasOwn(json, name) ? String(Reflect.get(json, name)) : undefined;
-    return { outcome: textOf('outcome'), code: textOf('code') };
+    const json: Reply = Object(JSON.parse(text));
+    const textOf = (name: string) => (Object.hasOwn(json, name) ? String(json[name]) : undefined);
+    return { outcome: textOf('outcome'), code: textOf('code') ?? failureIn(json) };
   } catch {
     return unknown;
   }
+}
+
+type Reply = Readonly<Record<string, unknown>>;
+
+/** How the reply of a receiver that is not built with stablehooks reports a failure; its text can hold a payload. */
+function failureIn(reply: Reply): string | undefined {
+  const isSet = (name: string) =>
+    Boolean(reply[name]) && !(Array.isArray(reply[name]) && reply[name].length === 0);
+  const isFalse = (name: string) => reply[name] === false;
+  return ['error', 'errors'].find(isSet) ?? ['ok', 'success'].find(isFalse);
 }
 
 /** Whether the answer is 2xx, after which the sender stops: nothing else means delivered. A handler need not have run. */
@@ -82,7 +91,7 @@ export type Copy = 'first' | 'repeated';
 /**
  * Whether the answer shows that the endpoint handled or enqueued the event. The commands that send events succeed only with
  * such answers: 2xx with `handled` or `queued`, or, of a receiver that is not built with stablehooks, 2xx with a reply that
- * is neither a page nor JSON with an outcome or a code. A reply that was cut shows nothing.
+ * is neither a page nor JSON with an outcome, a code or the report of a failure. A reply that was cut shows nothing.
  *
  * `duplicate` is a success for the repeated copy alone, and `handled` is none: the handler has run twice. After a fault of
  * the sandbox that made the signature wrong, every 2xx is a failure.

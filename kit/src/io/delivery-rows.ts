@@ -1,6 +1,6 @@
 /** Prints deliveries: a row each, the meaning of failures, and a summary. */
 import type { UnknownEvent } from 'stablehooks';
-import { connectionFailure } from '../explain/connection.js';
+import { explainAnswer } from '../explain/replies.js';
 import {
   describeAnswer,
   type EndpointAnswer,
@@ -9,6 +9,7 @@ import {
   isAccepted,
   isAnswerLost,
   isDelivered,
+  isNotDue,
   isSignatureRefused,
 } from './answer.js';
 import { countAlike, type Printer, toPlain } from './output.js';
@@ -61,10 +62,10 @@ function toData(answer: EndpointAnswer): object {
   return { error: kind, ...(kind === 'lost' && { fault: answer.fault }), elapsedMs };
 }
 
-/** Notes the meaning and the fix of each kind of answer that is not a success, once. */
+/** Notes the meaning and the fix of each kind of answer that is not a success, once. {@link noteNotDue} has its own. */
 export function noteUnaccepted(printer: Printer, answers: readonly EndpointAnswer[]): void {
   const meanings = answers.flatMap((answer) => meaningOf(answer) ?? []);
-  for (const [meaning, count] of countAlike(meanings)) printer.note(`${count} ${toPlain(meaning)}`);
+  for (const [meaning, count] of countAlike(meanings)) printer.note(`${count} × ${toPlain(meaning)}`);
 }
 
 function meaningOf(answer: EndpointAnswer): string | undefined {
@@ -79,8 +80,10 @@ function meaningOf(answer: EndpointAnswer): string | undefined {
       ? `answer lost: the sandbox dropped the answer (fault ${answer.fault}), so the result is not known. The handler may have run. The sandbox may retry it; its own output shows that.`
       : `lost: the sandbox has the fault ${answer.fault}, so the attempt did not reach the handler. The sandbox may retry it; its own output shows that.`;
   }
-  const failure = answer.kind === 'unreachable' ? connectionFailure(answer.reason) : undefined;
-  return failure && `without an answer: ${failure.what}. ${failure.fix}`;
+  if (isNotDue(answer)) return undefined;
+  const { what, fix } = explainAnswer(answer);
+  const meaning = fix === null ? what : `${what} ${fix}`;
+  return answer.kind === 'reply' ? `${describeAnswer(answer)}: ${meaning}` : meaning;
 }
 
 /** Notes the events that wait for their retry time, if any, and how to run them now. */

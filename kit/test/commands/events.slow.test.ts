@@ -158,7 +158,7 @@ describe.concurrent('events replay', () => {
 
   test.for([
     ['500 ERR_HANDLER_FAILED', '2 of 2 sent: 2 × 500 ERR_HANDLER_FAILED'],
-    ['200 dead', '2 dead: the endpoint dead-lettered it.'],
+    ['200 dead', '2 × dead: the endpoint dead-lettered it.'],
     [
       '503 ERR_EVENT_NOT_DUE',
       'ID and 1 more failed before and wait for their retry time. `stablehooks inbox requeue --inbox INBOX ID …`',

@@ -33,6 +33,7 @@ const FAILURES = [
   json(200, { outcome: null }),
   json(200, { code: 'ERR_HANDLER_FAILED' }),
   json(200, { code: 'ERR_HANDLER_FAILED', outcome: 'handled' }),
+  json(200, { error: { code: 'DATABASE_DOWN' } }),
   text(200, '<!doctype html><title>Log in</title>'),
   text(200, '\n<html><body>Welcome</body></html>'),
   { ...text(200, 'Please sign in'), type: 'text/html; charset=utf-8' },

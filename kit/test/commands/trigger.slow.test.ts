@@ -51,12 +51,23 @@ describe.concurrent('trigger', () => {
   });
 
   test.for([
-    ['drop', 'lost (fault drop)', '1 lost: the sandbox has the fault drop', false],
-    ['cut', 'lost (fault cut)', '1 lost: the sandbox has the fault cut', false],
+    [401, /^1 × 401: Its reply does not say why: .*`stablehooks doctor URL` finds out which it is\.$/m],
+    [307, /^1 × 307: The endpoint redirects \(307\).* Deliver to the URL of the receiver itself/m],
+    [500, /^1 × 500: The endpoint answered 500\. The log of the endpoint may say why\.$/m],
+  ] as const)('trigger says what to do about the answer %i', async ([status, says]) => {
+    await using site = await serve((_, response) => response.writeHead(status, { location: '/login' }).end());
+    const { stderr, exitCode } = await run(['trigger', 'redeem.failed', '--to', site.url]);
+    expect(stderr).toMatch(says);
+    expect(exitCode).toBe(1);
+  });
+
+  test.for([
+    ['drop', 'lost (fault drop)', '1 × lost: the sandbox has the fault drop', false],
+    ['cut', 'lost (fault cut)', '1 × lost: the sandbox has the fault cut', false],
     [
       'reset',
       'answer lost (fault reset)',
-      '1 answer lost: the sandbox dropped the answer (fault reset)',
+      '1 × answer lost: the sandbox dropped the answer (fault reset)',
       true,
     ],
     ...(['corruptSignature', 'reserialise'] as const).map(
@@ -64,7 +75,7 @@ describe.concurrent('trigger', () => {
         [
           fault,
           `401 ERR_SIGNATURE_MISMATCH (fault ${fault})`,
-          `1 refused, as it must be: the sandbox made the signature wrong (fault ${fault})`,
+          `1 × refused, as it must be: the sandbox made the signature wrong (fault ${fault})`,
           false,
         ] as const,
     ),

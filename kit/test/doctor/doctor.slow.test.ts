@@ -279,6 +279,10 @@ describe.concurrent('an endpoint that closes connections', () => {
     });
     const gone = checks.find(({ name }) => name === 'pretty-printed');
     expect(gone?.fix).toContain('Nothing listens any more');
+    expect(checks.find(({ name }) => name === 'no secrets')).toMatchObject({
+      verdict: 'not shown',
+      fix: gone?.fix,
+    });
     expect(exitCode).toBe(1);
   });
 

@@ -94,7 +94,7 @@ const CASES: readonly Case[] = [
   {
     when: 'was refused by an endpoint that does not say why',
     listener: answering(403),
-    what: `${RIGHT} The endpoint refused it all the same (403), and its reply does not say why: it has another secret, reads another header, does not verify the raw bytes, or asks for a login.`,
+    what: `${RIGHT} The endpoint refused it all the same. Its reply does not say why: it has another secret, reads another header, does not verify the raw bytes, or asks for a login.`,
     fix: 'Set both sides to the same secret, and verify the raw bytes. `stablehooks doctor URL` finds out which it is.',
   },
   {
