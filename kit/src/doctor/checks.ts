@@ -4,7 +4,6 @@ import { explainAnswer, findingOf } from '../explain/replies.js';
 import {
   describeAnswer,
   type EndpointAnswer,
-  explainDelivered,
   isDelivered,
   isQueued,
   isSignatureRefused,
@@ -307,7 +306,10 @@ export function judgeDelivery(answer: TestedAnswer, fix?: string): CheckResult {
   }
   if (outcome === 'duplicate') return toResult('fail', [answer], NOT_NEW);
   if (!isWithoutEffect(answer)) return toResult('pass', [answer]);
-  if (!reportsNoHandler(answer)) return toResult('not shown', [answer], `It ${explainDelivered(answer)}`);
+  if (!reportsNoHandler(answer)) {
+    const { what, fix: advice } = explainAnswer(answer);
+    return toResult('not shown', [answer], `${what} ${advice}`);
+  }
   const how = `No handler ran. Use --type with a type that has one: ${EVENT_TYPES.join(', ')}.`;
   return toResult('not shown', [answer], how);
 }

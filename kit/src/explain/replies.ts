@@ -1,6 +1,5 @@
 import {
   type EndpointAnswer,
-  explainDelivered,
   isDelivered,
   isSignatureRefused,
   isWithoutEffect,
@@ -34,7 +33,7 @@ const REPLIES: Readonly<Record<string, Finding>> = {
   },
   dead: {
     what: 'The endpoint dead-lettered the event.',
-    fix: 'Read its last error in the inbox, correct the cause, and requeue it.',
+    fix: 'Read its last error (`stablehooks inbox show`), correct the cause, and requeue it (`stablehooks inbox requeue`).',
   },
   ERR_SIGNATURE_MISSING: {
     what: 'The endpoint found no signature.',
@@ -165,7 +164,7 @@ function explainReply(answer: Reply): Finding {
   // A receiver answers with an outcome under 2xx, and with a code under any other status.
   const known = findingOf(isDelivered(answer) ? outcome : code) ?? STATUSES[status];
   if (known !== undefined) return known;
-  if (isWithoutEffect(answer)) return { what: `The endpoint ${explainDelivered(answer)}`, fix: null };
+  if (isWithoutEffect(answer)) return explainUnshown(answer);
   if (isDelivered(answer)) return { what: `The endpoint accepted it (${status}).`, fix: null };
   if (isSignatureRefused(answer)) return REFUSED;
   if (status >= 300 && status < 400) {
@@ -175,6 +174,26 @@ function explainReply(answer: Reply): Finding {
     };
   }
   return { what: `The endpoint answered ${status}.`, fix: 'The log of the endpoint may say why.' };
+}
+
+/** A 2xx that does not show what became of the event. */
+function explainUnshown({ outcome, code, isPage, isCut }: Reply): Finding {
+  if (isCut) {
+    return {
+      what: 'The endpoint answered 2xx with more than 64 KiB, so the outcome is not shown.',
+      fix: 'Answer with a short body, or with none.',
+    };
+  }
+  if (isPage) {
+    return {
+      what: 'The endpoint answered with a page.',
+      fix: 'Check the path, and whether a log-in stands in front of the endpoint.',
+    };
+  }
+  return {
+    what: `The endpoint answered 2xx with a reply that reports ${code ?? outcome}.`,
+    fix: 'If the event did not take effect, answer 5xx: after a 2xx the service does not send it again.',
+  };
 }
 
 function explainSilence(answer: Exclude<EndpointAnswer, Reply>): Finding {

@@ -155,32 +155,8 @@ export function isAnswerLost({ fault }: { readonly fault: string }): boolean {
 function formatWait(ms: number): string {
   return ms < 1_000 ? `${ms} ms` : `${Math.round(ms / 100) / 10} s`;
 }
+
 /** Whether the endpoint's inbox holds the event back until its retry time. */
 export function isNotDue(answer: EndpointAnswer): boolean {
   return answer.kind === 'reply' && answer.code === 'ERR_EVENT_NOT_DUE';
-}
-
-/** The outcomes with 2xx for which no handler ran to its end now, or which are not a success for one of the copies. */
-const WITHOUT_EFFECT: Readonly<Record<string, string>> = {
-  dead: 'the endpoint dead-lettered it. `stablehooks inbox show` prints the error, and `stablehooks inbox requeue` makes it due again.',
-  ignored: 'the endpoint has no handler for this type, so nothing ran.',
-  parked:
-    'the endpoint did not know this type when the event came, so nothing ran. It runs once a receiver that knows the type and has a handler for it redrives.',
-  duplicate: 'the endpoint has had this event before, so nothing ran now.',
-  handled: 'the handler ran again for the same event. Let all processes of the endpoint share one inbox.',
-};
-
-/** Why a 2xx is not a success. */
-export function explainDelivered(answer: EndpointAnswer): string {
-  const { outcome, code, isPage, isCut }: Partial<ReplyReport> = answer.kind === 'reply' ? answer : {};
-  if (isCut === true) {
-    return 'answered 2xx with more than 64 KiB, so the outcome is not shown. Answer with a short body, or with none.';
-  }
-  const said = code ?? outcome ?? '';
-  const known = Object.hasOwn(WITHOUT_EFFECT, said) ? WITHOUT_EFFECT[said] : undefined;
-  if (known !== undefined) return `${said}: ${known}`;
-  if (isPage === true) {
-    return 'answered with a page. Check the path, and whether a log-in stands in front of the endpoint.';
-  }
-  return `answered 2xx with a reply that reports ${said}. If the event did not take effect, answer 5xx: after a 2xx the service does not send it again.`;
 }

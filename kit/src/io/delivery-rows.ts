@@ -4,13 +4,13 @@ import { explainAnswer } from '../explain/replies.js';
 import {
   describeAnswer,
   type EndpointAnswer,
-  explainDelivered,
   faultOf,
   isAccepted,
   isAnswerLost,
   isDelivered,
   isNotDue,
   isSignatureRefused,
+  outcomeOf,
 } from './answer.js';
 import { countAlike, type Printer, toPlain } from './output.js';
 
@@ -74,7 +74,7 @@ function meaningOf(answer: EndpointAnswer): string | undefined {
     return `accepted although the sandbox made the signature wrong (fault ${fault}). The endpoint must verify each delivery over the bytes that it received.`;
   if (fault !== undefined && isSignatureRefused(answer))
     return `refused, as it must be: the sandbox made the signature wrong (fault ${fault}). The sandbox may retry it; its own output shows that.`;
-  if (answer.kind === 'reply' && isDelivered(answer)) return explainDelivered(answer);
+  if (isAccepted(answer) && outcomeOf(answer) === 'handled') return RAN_AGAIN;
   if (answer.kind === 'lost') {
     return isAnswerLost(answer)
       ? `answer lost: the sandbox dropped the answer (fault ${answer.fault}), so the result is not known. The handler may have run. The sandbox may retry it; its own output shows that.`
@@ -85,6 +85,10 @@ function meaningOf(answer: EndpointAnswer): string | undefined {
   const meaning = fix === null ? what : `${what} ${fix}`;
   return answer.kind === 'reply' ? `${describeAnswer(answer)}: ${meaning}` : meaning;
 }
+
+/** Of `handled`, which is a success of the first copy of an event alone. */
+const RAN_AGAIN =
+  '200 handled: The handler ran again for the same event. Let all processes of the endpoint share one inbox.';
 
 /** Notes the events that wait for their retry time, if any, and how to run them now. */
 export function noteNotDue(printer: Printer, ids: Iterable<string>): void {

@@ -136,7 +136,7 @@ describe.concurrent('events replay', () => {
       // The events after it have been handled before, so nothing ran for them.
       const repaired = await run([...args, ...flags], service);
       expect(repaired.stderr).toContain(
-        'duplicate: the endpoint has had this event before, so nothing ran now.',
+        '200 duplicate: The event was done before, so nothing ran: its handler had run, or no handler existed when it came.',
       );
       expect(repaired.exitCode).toBe(1);
       expect(endpoint.handled().toSorted()).toEqual(ids.toSorted());
@@ -158,7 +158,7 @@ describe.concurrent('events replay', () => {
 
   test.for([
     ['500 ERR_HANDLER_FAILED', '2 of 2 sent: 2 × 500 ERR_HANDLER_FAILED'],
-    ['200 dead', '2 × dead: the endpoint dead-lettered it.'],
+    ['200 dead', '2 × 200 dead: The endpoint dead-lettered the event.'],
     [
       '503 ERR_EVENT_NOT_DUE',
       'ID and 1 more failed before and wait for their retry time. `stablehooks inbox requeue --inbox INBOX ID …`',

@@ -93,7 +93,7 @@ describe.concurrent('listen', () => {
     for (const id of fire(service.sandbox, 2)) await command.printed(new RegExp(`${id} +200 ignored`));
     command.interrupt();
     const { stderr } = await command.ended;
-    expect(stderr.match(/the endpoint has no handler for this type/g)).toHaveLength(1);
+    expect(stderr.match(/The endpoint has no handler for this type/g)).toHaveLength(1);
     expect(stderr).toContain('Stopped: 0 delivered, 2 without a handler, 0 waiting.');
   });
 

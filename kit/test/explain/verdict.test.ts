@@ -122,7 +122,7 @@ const CASES: readonly Case[] = [
     when: 'was dead-lettered',
     listener: failing(new PermanentError('The account is closed.')),
     what: `${RIGHT} The endpoint dead-lettered the event.`,
-    fix: 'Read its last error in the inbox, correct the cause, and requeue it.',
+    fix: 'Read its last error (`stablehooks inbox show`), correct the cause, and requeue it (`stablehooks inbox requeue`).',
   },
   {
     when: 'was ignored',
@@ -210,8 +210,8 @@ const CASES: readonly Case[] = [
   {
     when: 'met an endpoint that names an error and accepts',
     listener: answering(200, {}, '{"code":"ERR_HANDLER_FAILED"}'),
-    what: `${RIGHT} The endpoint answered 2xx with a reply that reports ERR_HANDLER_FAILED. If the event did not take effect, answer 5xx: after a 2xx the service does not send it again.`,
-    fix: null,
+    what: `${RIGHT} The endpoint answered 2xx with a reply that reports ERR_HANDLER_FAILED.`,
+    fix: 'If the event did not take effect, answer 5xx: after a 2xx the service does not send it again.',
   },
   {
     when: 'was dropped',
