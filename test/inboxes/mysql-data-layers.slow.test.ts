@@ -1,7 +1,10 @@
 /** The suites of transactions and inboxes over each data layer of MySQL and a real MariaDB. */
+import { randomUUID } from 'node:crypto';
+import type { RowDataPacket } from 'mysql2/promise';
 import { mysqlInbox } from 'stablehooks/inboxes/mysql';
+import { exampleEvent } from 'stablehooks/testing';
 import { mysqlTransactionContract } from 'stablehooks-kit/conformance';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { driverContract } from '../driver-contract.js';
 import { describeWithMariadb } from '../services/with-mariadb.js';
 import { MYSQL_LAYERS, WHOLE_MYSQL_LAYERS } from './orm/mysql-layers.js';
@@ -48,4 +51,34 @@ describeWithMariadb('data layers of MySQL', () => {
       });
     }
   });
+
+  test.each(Object.entries(MYSQL_LAYERS))(
+    'over %s a session with NO_BACKSLASH_ESCAPES stores each text, and runs none of it',
+    async (_, open) => {
+      const { server, admin } = database;
+      const [[mode] = []] = await admin.query<RowDataPacket[]>('SELECT @@GLOBAL.sql_mode AS before_it');
+      await admin.query("SET GLOBAL sql_mode = CONCAT_WS(',', @@GLOBAL.sql_mode, 'NO_BACKSLASH_ESCAPES')");
+      const { pool, close } = await open({ url: server.url, connections: 2 });
+      try {
+        const inbox = mysqlInbox(pool);
+        for (const text of ["it's", "',(SELECT SLEEP(60)),NULL,NULL,NULL)-- ", '\\', '"\\"?', '✓ é 🪙']) {
+          const event = exampleEvent('transfer.settled', {
+            id: `evt_${randomUUID()} ${text}`,
+            payload: { memo: text },
+          });
+          const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+          if (claim.state !== 'claimed') throw new Error(`The claim was answered ${claim.state}.`);
+          await inbox.fail(claim.lease, { retryAfterMs: null, error: text });
+          const [found] = await inbox.list({ ids: [event.id], error: text, limit: 10 });
+          expect(found).toMatchObject({ id: event.id, event, lastError: text, state: 'dead' });
+          const other = { ...event, id: `${event.id} again` };
+          await inbox.record([other], { dueInMs: 0, origin: 'pull' });
+          expect(await inbox.find(other.id)).toMatchObject({ event: other });
+        }
+      } finally {
+        await close();
+        await admin.query('SET GLOBAL sql_mode = ?', [mode?.['before_it']]);
+      }
+    },
+  );
 });
