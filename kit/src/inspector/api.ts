@@ -62,8 +62,8 @@ export interface SelectedResult {
   readonly changed: number;
   /** How runs ended, such as `{ handled: 3 }`; `error` for a run that threw. */
   readonly outcomes: Readonly<Record<string, number>>;
-  /** The ids of the first events that it can change. */
-  readonly sample: readonly string[];
+  /** The ids of the events that a dry run found, for the action itself: it must change no event that nobody has seen. */
+  readonly ids: readonly string[];
 }
 
 /** The answer to each action. */

@@ -236,7 +236,7 @@ type Actions = {
 
 const id = z.string().check(z.minLength(1));
 const selected = z.object({
-  filter: z.strictObject({ ...filterShape, ids: z.optional(z.array(id).check(z.maxLength(1_000))) }),
+  filter: z.strictObject({ ...filterShape, ids: z.optional(z.array(id).check(z.maxLength(10_000))) }),
   dryRun: z.optional(z.boolean()),
 });
 const money = z.string().check(z.minLength(1));

@@ -10,7 +10,6 @@ const MAX_CHANGED = 10_000;
 const MAX_READ = 100_000;
 /** The most events that are run at a time: a person waits for them. */
 const MAX_RUN = 100;
-const SAMPLE = 5;
 
 const ELIGIBLE = {
   requeue: ['failed', 'dead'],
@@ -36,10 +35,14 @@ export async function applyToSelected(
   const plan = {
     matched: counts.reduce((sum, { count }) => sum + count, 0),
     eligible: counts.reduce((sum, { state, count }) => sum + (states.includes(state) ? count : 0), 0),
-    ...{ changed: 0, outcomes: {} },
-    sample: (await readEligible(operations, { filter, states, limit: SAMPLE })).map(({ id }) => id),
+    ...{ changed: 0, outcomes: {}, ids: [] },
   };
-  if (input.dryRun === true || plan.eligible === 0) return plan;
+  if (input.dryRun === true) {
+    const limit = name === 'run' ? MAX_RUN : MAX_CHANGED;
+    const records = await readEligible(operations, { filter, states, limit });
+    return { ...plan, ids: records.map(({ id }) => id) };
+  }
+  if (plan.eligible === 0) return plan;
   if (name === 'requeue') {
     return { ...plan, changed: await operations.requeue({ ...filter, limit: MAX_CHANGED }) };
   }

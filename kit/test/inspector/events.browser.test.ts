@@ -250,6 +250,20 @@ describe('the list', () => {
     expect(await app.inbox.find('evt_2')).toMatchObject({ state: 'dead' });
   });
 
+  test('an event that meets the filter after the dry run is not discarded with the others', async () => {
+    const app = await startApp();
+    await deliverDead(app, [eventOf('evt_1'), eventOf('evt_2')]);
+    const { page } = await open(`${app.url}/?view=events&state=dead`);
+    await page.getByRole('button', { name: 'Discard 2 …' }).click();
+    await page.getByText('Dry run: 2 events match').waitFor();
+    await deliverDead(app, [eventOf('evt_3')]);
+    await page.getByRole('textbox', { name: 'Your name' }).fill('Ada');
+    await page.getByRole('textbox', { name: 'Reason' }).fill('Paid by hand.');
+    await page.getByRole('button', { name: 'Discard 2 events' }).click();
+    await notice(page, '2 events discarded.').waitFor();
+    expect(await app.inbox.find('evt_3')).toMatchObject({ state: 'dead' });
+  });
+
   test('a run that fails again is told as a failure', async () => {
     const app = await startApp();
     await deliverDead(app, [eventOf('evt_1')]);

@@ -53,7 +53,7 @@ test('a dry run counts and names events, and changes nothing', async () => {
     expect(await act(name, { filter: {}, dryRun: true, by: 'Ada', reason: 'test' })).toMatchObject(
       name === 'discard'
         ? { status: 409 }
-        : { matched: 8, eligible: 7, changed: 0, sample: ['evt_0', 'evt_1', 'evt_2', 'evt_3', 'evt_4'] },
+        : { matched: 8, eligible: 7, changed: 0, ids: events(7).map(({ id }) => id) },
     );
   }
   expect((await inbox.count()).find(({ state }) => state === 'dead')).toMatchObject({ count: 7 });

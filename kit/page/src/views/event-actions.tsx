@@ -39,6 +39,9 @@ const ACTIONS: Readonly<
   },
 };
 
+/** How many events a dry run names. */
+const NAMED = 5;
+
 const OR = new Intl.ListFormat('en', { type: 'disjunction' });
 const plural = (count: number) => `${count.toLocaleString('en')} event${count === 1 ? '' : 's'}`;
 
@@ -141,7 +144,9 @@ function Confirm({
     onClose();
     await attempt(
       async () => {
-        const result = await act(name, { filter, by: statement.by.trim(), reason: statement.reason.trim() });
+        const of = { ids: plan?.ids ?? [] };
+        const { by, reason } = statement;
+        const result = await act(name, { filter: of, by: by.trim(), reason: reason.trim() });
         if (!isSuccess(result)) throw new Error(describe(name, result));
         return result;
       },
@@ -151,7 +156,7 @@ function Confirm({
     tellChanged('events');
   }
 
-  const count = Math.min(plan?.eligible ?? 0, max);
+  const count = plan?.ids.length ?? 0;
   return (
     <Dialog
       title={plan === undefined ? `${verb} events` : `${verb}: ${plural(count)}`}
@@ -174,15 +179,14 @@ function Confirm({
             {plan.eligible === 1 ? 'it is' : 'they are'} {OR.format(states)}.
             {plan.eligible > max && ` Only the first ${max.toLocaleString('en')} are changed at a time.`}
           </p>
-          {plan.sample.length > 0 && (
+          {plan.ids.length > 0 && (
             <p class="faint mono sample">
-              {plan.sample.map((id) => (
+              {plan.ids.slice(0, NAMED).map((id) => (
                 <span key={id}>
                   <Plain text={id} />
                 </span>
               ))}
-              {plan.eligible > plan.sample.length &&
-                `and ${(plan.eligible - plan.sample.length).toLocaleString('en')} more`}
+              {count > NAMED && `and ${(count - NAMED).toLocaleString('en')} more`}
             </p>
           )}
         </>
@@ -202,7 +206,9 @@ function isSuccess({ changed, outcomes }: SelectedResult): boolean {
 
 function describe(name: Name, { changed, eligible, outcomes }: SelectedResult): string {
   if (changed === 0) {
-    return 'Nothing was changed: the events have another state now, or a step of theirs recorded no result. Then state what happened with `stablehooks inbox requeue --step`.';
+    return name === 'requeue'
+      ? 'Nothing was changed: the events have another state now, or a step of theirs recorded no result. Then state what happened with `stablehooks inbox requeue --step`.'
+      : 'Nothing was changed: the events have another state now.';
   }
   const rest = eligible > changed ? ` ${plural(eligible - changed)} that match were not changed.` : '';
   if (name === 'requeue') return `${plural(changed)} requeued: due now, with attempts from 0.${rest}`;

@@ -111,6 +111,14 @@ export const filterCases = [
       }
     }
   }),
+  test('an event that is taken and never claimed has been received since it was recorded', async (inbox) => {
+    const event = someEvent();
+    await inbox.record([event]);
+    const { updatedAt } = await inbox.find(event);
+    for (const until = Date.now() + 5; Date.now() < until; ) await inbox.takeDue({ visibilityTimeoutMs: 0 });
+    assert.equal((await inbox.find(event)).updatedAt, updatedAt);
+    assert.equal((await inbox.port.count({ ids: [event.id] }))[0]?.oldest, updatedAt);
+  }),
   test('times of a filter include their start and exclude their end', async (inbox) => {
     const event = someEvent();
     await inbox.record([event]);
