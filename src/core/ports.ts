@@ -373,6 +373,7 @@ export interface InboxRecord {
   /** The trace context that it was first recorded with, or `null`; kept when it is pruned. */
   readonly traceparent: string | null;
   readonly receivedAt: number;
+  /** When its state last changed. A received event that is taken or enqueued again stays received. */
   readonly updatedAt: number;
   /** When it runs again, or its lease lapses; `null` when it is done, dead or parked. */
   readonly dueAt: number | null;

@@ -61,6 +61,9 @@ export interface Health {
 /** So many events are read to find the last pushed and the last pulled one. */
 const NEWEST = 100;
 
+/** So many received events are read at a time. */
+const PAGE = 100;
+
 /**
  * Judges an inbox: whether everything that is due runs, and whether the list proves that nothing is missing. Counts in the
  * inbox, whatever its size, and changes nothing.
@@ -112,6 +115,8 @@ interface Facts {
   readonly counts: readonly InboxCount[];
   /** Events that no process runs in time, by state. */
   readonly overdue: Readonly<Record<'received' | 'failed' | 'leased', Counted>>;
+  /** Received events without an attempt for as long. */
+  readonly unrun: readonly InboxRecord[];
   readonly damaged: number;
   readonly firstDamaged: InboxRecord | undefined;
   readonly lastFailed: InboxRecord | undefined;
@@ -131,11 +136,14 @@ async function readFacts(inbox: HealthInbox, dueUntil: number): Promise<Facts> {
   const [firstDamaged] = damaged === 0 ? [] : await inbox.list({ damaged: true, limit: 1 });
   const [lastFailed] = await inbox.list({ state: 'failed', limit: 1, order: 'newest' });
   const [lastDead] = await inbox.list({ state: 'dead', limit: 1, order: 'newest' });
+  const counts = await inbox.count();
+  const received = await overdue('received');
   return {
     state: await inbox.pollState(),
-    counts: await inbox.count(),
+    counts,
+    unrun: received.count > 0 ? [] : await findUnrun(inbox, dueUntil, countIn(counts, 'leased').count > 0),
     overdue: {
-      received: await overdue('received'),
+      received,
       failed: await overdue('failed'),
       leased: await overdue('leased'),
     },
@@ -145,6 +153,26 @@ async function readFacts(inbox: HealthInbox, dueUntil: number): Promise<Facts> {
     lastDead,
     newest: await inbox.list({ limit: NEWEST, order: 'newest' }),
   };
+}
+
+/**
+ * Received events without an attempt since before `until`, in the first page that has any: behind a queue without workers
+ * they are enqueued again before they are due for long. Others wait for the time that their handler named or, while a
+ * handler runs, for an event of their key.
+ */
+async function findUnrun(
+  inbox: HealthInbox,
+  until: number,
+  isBusy: boolean,
+): Promise<readonly InboxRecord[]> {
+  const isUnrun = ({ lastError, key }: InboxRecord) =>
+    !lastError?.startsWith('ERR_HANDLER_LATER') && (key === null || !isBusy);
+  for (let after: string | undefined; ; ) {
+    const page = await inbox.list({ state: 'received', updatedUntil: until, limit: PAGE, after });
+    const unrun = page.filter(isUnrun);
+    if (unrun.length > 0 || page.length < PAGE) return unrun;
+    after = page.at(-1)?.id;
+  }
 }
 
 function checkCoverage(
@@ -198,12 +226,13 @@ function checkGaps({ gaps }: PollState): HealthCheck {
   });
 }
 
-function checkDue({ overdue: { received, failed } }: Facts): HealthCheck {
-  const count = received.count + failed.count;
-  const oldest = Math.min(received.oldest ?? Infinity, failed.oldest ?? Infinity);
+function checkDue({ overdue: { received, failed }, unrun }: Facts): HealthCheck {
+  const count = received.count + failed.count + unrun.length;
+  const since = [received.oldest, failed.oldest, ...unrun.map(({ updatedAt }) => updatedAt)];
+  const oldest = Math.min(...since.map((at) => at ?? Infinity));
   return toCheck('due', count, {
     none: 'No event is due for long.',
-    some: `${countOf(count)} due and not run, the oldest stored at ${toIso(oldest)}. Call receiver.start() in a process that has the handlers, or start more processes.`,
+    some: `${countOf(count)} due and not run, the oldest stored at ${toIso(oldest)}. Call receiver.start() in a process that has the handlers, start the workers of the queue, or start more processes.`,
   });
 }
 

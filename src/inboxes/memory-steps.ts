@@ -28,10 +28,10 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
   }
 
   /** Makes an event received again, and ends its lease, which has lapsed. */
-  function receive(entry: Entry, dueAt: number, { isWaiting }: Pick<Entry, 'isWaiting'>): void {
+  function receive(entry: Entry, dueAt: number, { isWaiting }: Pick<Entry, 'isWaiting'>, at = now()): void {
     if (entry.state === 'leased') store.endAttempt(entry, 'lapsed', null);
     if (entry.isWaiting !== isWaiting) store.setWaiting(entry, isWaiting);
-    store.change(entry, 'received', dueAt);
+    store.change(entry, 'received', dueAt, at);
   }
 
   /** After the end of an attempt: the event is due that waits for its key and was created first. */
@@ -143,7 +143,8 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
       const taken: Entry[] = [];
       if (limit < 1) return [];
       for (const entry of store.takeDue(at, types)) {
-        receive(entry, at + visibilityTimeoutMs, { isWaiting: false });
+        const since = entry.state === 'received' ? entry.updatedAt : at;
+        receive(entry, at + visibilityTimeoutMs, { isWaiting: false }, since);
         taken.push(entry);
         if (taken.length >= limit) break;
       }

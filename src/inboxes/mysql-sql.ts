@@ -226,8 +226,8 @@ const takeDue = (events: string) => `
   END WHILE;
   SELECT JSON_ARRAYAGG(JSON_ARRAY(seq, due)) INTO found FROM (
     SELECT seq, due FROM ${PAIRS} ORDER BY due, seq LIMIT size) AS longest;
-  UPDATE ${events} JOIN ${PAIRS} USING (seq) SET ${IF_LAPSED}, state = 'received', due_at = at_ms + visibility_ms,
-    token = NULL, waiting = FALSE, updated_at = at_ms;
+  UPDATE ${events} JOIN ${PAIRS} USING (seq) SET ${IF_LAPSED}, updated_at = IF(state = 'received', updated_at, at_ms),
+    state = 'received', due_at = at_ms + visibility_ms, token = NULL, waiting = FALSE;
   SELECT id, event AS json FROM ${events} JOIN ${PAIRS} USING (seq) ORDER BY due, seq;
   COMMIT;`;
 

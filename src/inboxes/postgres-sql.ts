@@ -254,7 +254,8 @@ FROM known`,
   ) AS each
 ), taken AS (
   UPDATE ${events} AS e SET state = 'received', due_at = ${later('$2')}, token = NULL, waiting = NULL,
-    updated_at = ${CLOCK}, history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
+    updated_at = CASE WHEN e.state = 'received' THEN e.updated_at ELSE ${CLOCK} END,
+    history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
   WHERE e.id = ANY (ARRAY (SELECT id FROM found)) RETURNING e.id, e.event
 )
 SELECT taken.id, taken.event AS json FROM found JOIN taken ON found.id = taken.id ORDER BY found.at, found.received_at`,

@@ -245,6 +245,10 @@ for index = 1, math.min(#due, tonumber(limit)) do
   local event = load(due[index].id)
   if event.state == 'leased' then ended(event, text(event.due), 'lapsed') end
   move(event, 'received', visibleAt)
+  if event.state == 'received' then
+    redis.call('HSET', eventKey(event.id), 'updatedAt', event.updatedAt)
+    redis.call('ZADD', base .. ':since:received', event.updatedAt, event.id)
+  end
   events[#events + 1] = { id = event.id, json = redis.call('GET', jsonKey(event.id)) or cjson.null }
 end
 return answer(events)`,

@@ -137,7 +137,8 @@ export function prepareStatements(db: SqliteLike) {
     ),
     /** Makes an event received, and ends the lease that it has, if any. */
     receive: rows<DueRow>(
-      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = ?, state = 'received', token = NULL,
+      `UPDATE stablehooks_events SET due_at = ?, updated_at = CASE state WHEN 'received' THEN updated_at ELSE ? END,
+        waiting = ?, state = 'received', token = NULL,
         history = ${HISTORY_WITH_LAPSED} WHERE rowid = ? RETURNING id, event AS json`,
     ),
     acquirePoll: rows<PollRow>(

@@ -1,4 +1,4 @@
-import { memoryInbox, type UnknownEvent } from 'stablehooks';
+import { type Inbox, memoryInbox, type UnknownEvent } from 'stablehooks';
 import { type HealthCheck, type HealthLimits, health, toHealthRoutes } from 'stablehooks/health';
 import { describe, expect, test } from 'vitest';
 import { EMPTY_POLL_STATE, type PollState } from '../../src/core/ports.js';
@@ -135,10 +135,20 @@ test('an open gap is unhealthy, and an acknowledged one is not', async () => {
   });
 });
 
+/** Its handler asks for an attempt in ten minutes. */
+async function postpone(inbox: Inbox<undefined>, event: UnknownEvent) {
+  const claim = await inbox.claim(event, { leaseMs: MINUTE_MS, origin: 'push' });
+  if (claim.state !== 'claimed') throw new Error(`The claim was answered ${claim.state}.`);
+  const retryAfterMs = 10 * MINUTE_MS;
+  await inbox.fail(claim.lease, {
+    ...{ retryAfterMs, error: 'ERR_HANDLER_LATER: not yet', later: { maxAgeMs: 60 * MINUTE_MS } },
+  });
+}
+
 test('an event that is due for long is unhealthy, and one whose retry time is later is not', async () => {
   const { clock, inbox, event, check } = setUp();
   await inbox.record([event('now')], { dueInMs: 0, origin: 'push' });
-  await inbox.record([event('later')], { dueInMs: 10 * MINUTE_MS, origin: 'push' });
+  await postpone(inbox, event('later'));
   expect((await check()).healthy).toBe(true);
   clock.now += 5 * MINUTE_MS;
   expect((await check()).checks.due).toMatchObject({
@@ -153,10 +163,38 @@ test('an event that is due for long is unhealthy, and one whose retry time is la
 test('an overdue event is found behind any number of events that are not due', async () => {
   const { clock, inbox, event, check } = setUp();
   const waiting = Array.from({ length: 1_000 }, (_, index) => event(`later ${index}`));
-  await inbox.record(waiting, { dueInMs: 10 * MINUTE_MS, origin: 'push' });
+  for (const each of waiting) await postpone(inbox, each);
   await inbox.record([event('now')], { dueInMs: 0, origin: 'push' });
   clock.now += 5 * MINUTE_MS;
   expect((await check()).checks.due).toMatchObject({ healthy: false, count: 1 });
+});
+
+test.for([undefined, 'key'])(
+  'an event that is enqueued again and again and that no worker runs is unhealthy (ordering key %s)',
+  async (key) => {
+    const { clock, inbox, event, check } = setUp();
+    await inbox.record([event('a')], { dueInMs: MINUTE_MS, origin: 'push', keys: [key] });
+    for (let minute = 0; minute < 6; minute += 1) {
+      expect((await check({ dueMs: 6 * MINUTE_MS })).healthy).toBe(true);
+      clock.now += MINUTE_MS;
+      await inbox.takeDue({
+        ...{ limit: 1, visibilityTimeoutMs: MINUTE_MS, types: ['transfer.settled'] },
+        onDamaged: () => undefined,
+      });
+    }
+    expect((await check({ dueMs: 6 * MINUTE_MS })).checks.due).toMatchObject({
+      ...{ healthy: false, count: 1 },
+      message: expect.stringContaining('the oldest stored at 2026-03-01T09:00:00.000Z'),
+    });
+  },
+);
+
+test('an event that waits for its ordering key while another one runs is healthy', async () => {
+  const { clock, inbox, event, check } = setUp();
+  await inbox.claim(event('a'), { leaseMs: 60 * MINUTE_MS, origin: 'push', key: 'key' });
+  await inbox.claim(event('b'), { leaseMs: 60 * MINUTE_MS, origin: 'push', key: 'key' });
+  clock.now += 10 * MINUTE_MS;
+  expect(await check()).toMatchObject({ healthy: true, checks: { due: { count: 0 } } });
 });
 
 test('a lease that lapsed and that no process took over is unhealthy', async () => {
