@@ -50,6 +50,8 @@ export function createPoller(options: PollerOptions): Poller {
   let isFirst = true;
   /** Logged once, and not at each poll. */
   let lastFailure: PollProblem | undefined;
+  /** The ids whose events differ, which each poll finds again. */
+  const conflicts = new Set<string>();
 
   function pollOnce({ signal }: PollOnceOptions = {}): Promise<PollReport> {
     const signals = signal === undefined ? [stopping.signal] : [stopping.signal, signal];
@@ -71,6 +73,11 @@ export function createPoller(options: PollerOptions): Poller {
     }
     if (failure === undefined && lastFailure !== undefined) log(logger, 'warn', 'polls succeed again.');
     lastFailure = failure;
+    for (const { code, id = '', message } of report.problems) {
+      const isNews = code === 'ERR_EVENT_LATE' || (code === 'ERR_EVENT_CONFLICT' && !conflicts.has(id));
+      if (isNews) log(logger, 'error', `${code}: ${[id, message].filter(Boolean).join(': ')}`);
+      if (code === 'ERR_EVENT_CONFLICT') conflicts.add(id);
+    }
     for (const gap of report.gapsClosed) tell('warn', gap, describeGap(gap));
     for (const gap of report.gapsOpened) tell('error', gap, `${describeGap(gap)} ${report.diagnosis}`);
     function tell(level: 'warn' | 'error', gap: Gap, line: string) {

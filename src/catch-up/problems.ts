@@ -55,5 +55,6 @@ export function toProblem(
 export const DOUBTFUL: ReadonlySet<string> = new Set<PollProblemCode | 'ERR_INBOX_FAILED'>([
   'ERR_CLOCK_BEHIND',
   'ERR_EVENT_CONFLICT',
+  'ERR_EVENT_LATE',
   'ERR_INBOX_FAILED',
 ]);

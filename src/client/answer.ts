@@ -81,7 +81,7 @@ export function toApiError(answered: Answered, now: number): ApiError {
   const { status } = response;
   const headers = new Headers();
   for (const [name, value] of response.headers) headers.append(name, redact(value, token));
-  return new ApiError(`${line.method} ${line.url} was answered ${status}. ${fixOf(status)}`, {
+  return new ApiError(`${line.method} ${line.url} was answered ${status}. ${fixOf(status, line.method)}`, {
     ...line,
     status,
     headers,
@@ -99,12 +99,16 @@ function redactJson(text: string, token: string): unknown {
   return JSON.parse(text, (_, value: unknown) => (typeof value === 'string' ? redact(value, token) : value));
 }
 
-function fixOf(status: number): string {
+function fixOf(status: number, method: string): string {
   if (status < 400) {
     return 'Redirects are not followed, because they could send the token elsewhere. Set baseUrl to the target.';
   }
   if (status === 401 || status === 403) return 'Check the token, and that it belongs to this baseUrl.';
   if (status === 404) return 'Check baseUrl and the id.';
+  if (method === 'POST' && (status === 408 || status === 429 || status >= 500)) {
+    const slower = status === 429 ? 'Send fewer requests. ' : '';
+    return `${slower}The service may have carried it out. Check before you send it again.`;
+  }
   if (status === 408) return 'The service did not receive the whole request in time. Check the network.';
   if (status === 429) return 'Send fewer requests. Wait for `retryAfterMs` of this error.';
   if (status >= 500) return 'The service failed. Try again later.';

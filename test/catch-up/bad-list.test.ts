@@ -41,9 +41,13 @@ test('an event that the list repeats is handled once, even if `delivered` differ
 
 test('of two different events with one id the first is used and the conflict is reported', async () => {
   const list = [event('a'), event('a', { payload: { amount: '9.00' } })];
-  const { poller, handled, inbox } = setUp(await startList(() => list));
+  const lines: string[] = [];
+  const logger = { warn: () => undefined, error: (line: string) => void lines.push(line) };
+  const { poller, handled, inbox } = setUp(await startList(() => list), { logger });
   const report = await poller.pollOnce();
   expect(report.problems).toMatchObject([{ code: 'ERR_EVENT_CONFLICT', id: 'a' }]);
+  await poller.pollOnce();
+  expect(lines).toEqual([expect.stringMatching(/^stablehooks: ERR_EVENT_CONFLICT: a: /)]);
   expect(JSON.stringify(report)).not.toContain('9.00');
   expect(handled).toEqual(['a']);
   expect((await inbox.find('a'))?.event?.payload).toEqual({ amount: '1.00' });

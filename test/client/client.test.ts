@@ -275,7 +275,9 @@ test.each([
     const patch = await setUp([answer, json(WALLET)], options);
     expect(await patch.client.wallets.updateLimits('w', { allowlist: [] })).toEqual(WALLET);
     const post = await setUp([answer, json(WALLET)], options);
-    expect((await failure(post.client.wallets.create(INPUT)))['code']).toMatch(/ERR_API_(STATUS|CONNECTION)/);
+    const error = await failure(post.client.wallets.create(INPUT));
+    expect(error['code']).toMatch(/ERR_API_(STATUS|CONNECTION)/);
+    expect(error.message).toContain('The service may have carried it out. Check before you send it again.');
     expect(post.arrived).toHaveLength(1);
   },
 );
