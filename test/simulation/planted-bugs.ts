@@ -114,8 +114,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'takeDue gives an event to two processes',
     breaks: ['what one process redrives is given to no other'],
     file: MEMORY,
-    find: 'receive(entry, at + visibilityTimeoutMs, { isWaiting: false });',
-    replace: 'receive(entry, at, { isWaiting: false });',
+    find: 'receive(entry, at + visibilityTimeoutMs, { isWaiting: false }, since);',
+    replace: 'receive(entry, at, { isWaiting: false }, since);',
   },
   {
     name: 'takeDue takes what is leased',
