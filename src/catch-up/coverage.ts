@@ -134,6 +134,9 @@ export function* surveyList(options: SurveyOptions): Survey {
 /** The service's default limit: every server answers at least this many. */
 export const MIN_CAP = 50;
 
+/** How many events of a poll the next list must have as well. */
+const MAX_KNOWN = 20;
+
 const NOTHING_SEEN: SeenAnswers = { all: 0, type: 0, oldestAt: null, listMaxRefuted: false };
 
 /** One survey, and the answers that it has so far. */
@@ -155,6 +158,10 @@ class ListSurvey {
   readonly #target: number;
   /** Whether the app declares `listMax`, which replaces the evidence of larger answers: the cap can then fall, and differ per type. */
   readonly #isDeclared: boolean;
+  /** The known events that the list has lost. */
+  #lost: SeenAnswers['lost'];
+  /** Whether a list that is complete by `listMax` has lost events. */
+  #isRefuted = false;
 
   /** @param servedAt - the service's clock, by its first answer. */
   constructor(options: SurveyOptions, servedAt: number | null) {
@@ -315,20 +322,49 @@ class ListSurvey {
   }
 
   /** No event that was created later can have been removed from the list. */
-  #keptFrom({ type }: ListQuery): number {
+  #keptFrom(answer: ListQuery): number {
     const { lagMs, disorderMs, state } = this.#options;
     const { oldest } = state;
     const oldestNow = this.#oldestNow();
     if (oldest === null || (oldest.at !== null && oldestNow <= oldest.at)) return Number.NEGATIVE_INFINITY;
-    // An event that was listed up to an age shows that the service keeps events at least as long. A list that is not
-    // complete as a whole can instead keep a number of events, which are younger the more events there are.
-    const isByAge = oldest.at !== null && type === null;
-    const keptMs = isByAge ? oldest.seenAt - oldest.at - lagMs - disorderMs : 0;
     // A service that removes the oldest events first has every event newer than the oldest listed one. It judges age by its
     // own clock: by ours, if it is slow, removed events can be in the future.
     const from = oldestNow + lagMs + disorderMs;
-    if (this.#hasLostYoung()) return from;
-    return Math.min(from, this.#times.clocks.later - Math.max(keptMs, 2 * lagMs));
+    const youngFrom = this.#youngFrom(answer);
+    const hasLost = this.#hasLostYoung() || this.#lackedKnown(answer, youngFrom).length > 0;
+    return hasLost ? from : Math.min(from, youngFrom);
+  }
+
+  /** No event that was created later has been removed for its age. */
+  #youngFrom({ type }: ListQuery): number {
+    const { lagMs, disorderMs, state } = this.#options;
+    const { at = null, seenAt = 0 } = state.oldest ?? {};
+    // An event that was listed up to an age shows that the service keeps events at least as long. A list that is not
+    // complete as a whole can instead keep a number of events, which are younger the more events there are.
+    const keptMs = at !== null && type === null ? seenAt - at - lagMs - disorderMs : 0;
+    return this.#times.clocks.later - Math.max(keptMs, 2 * lagMs);
+  }
+
+  /** The events that the last poll saw, that were created after a time, and that no answer of this one shows. */
+  #lackedKnown({ type }: ListQuery, from: number) {
+    return (this.#seen.newest ?? []).filter((event) => {
+      return event.at > from && (type ?? event.type) === event.type && !this.#shown.has(event.id);
+    });
+  }
+
+  /** Notes the known events that were created after a time and that the list has lost. */
+  #noteLost(answer: ListAnswer, from: number): void {
+    const lacking = this.#lackedKnown(answer, from);
+    if (lacking.length === 0) return;
+    // A list that is complete only by `listMax` is cut instead.
+    if (this.#isDeclared && this.#isComplete(answer)) this.#isRefuted = true;
+    else this.#lost = { ids: lacking.map(({ id }) => id), until: this.#times.until };
+  }
+
+  /** Up to when events can have left the list unseen: until it shows again what it had lost. */
+  #lostUntil(): number {
+    const { ids = [], until = 0 } = this.#seen.lost ?? {};
+    return ids.every((id) => this.#shown.has(id)) ? Number.NEGATIVE_INFINITY : until;
   }
 
   /** Whether the oldest event of the last poll is gone, although it is younger than any service removes events for their age. */
@@ -351,15 +387,17 @@ class ListSurvey {
   }
 
   /** The oldest event, by which the next poll notices that events have been removed. */
-  #oldestToKeep(judged: readonly Judged[], ifComplete: SurveyResult['ifComplete']): OldestListed | null {
+  #oldestToKeep(judged: readonly Judged[]): OldestListed | null {
     const { oldest } = this.#options.state;
     if (this.#whole === null) return oldest;
     const parts = judged.length > 1 ? judged.slice(1) : judged;
     const isWhole = parts.every(({ verdict }) => verdict === 'complete');
     // While the known oldest event is listed, no newer event has been removed, even if a list was cut in the meantime.
     if (!isWhole && oldest !== null) return oldest;
-    const at = isWhole || ifComplete?.size != null ? this.#oldestNow() : null;
-    return at === null || Number.isFinite(at) ? { at, seenAt: this.#times.until } : null;
+    const seenAt = this.#times.until;
+    if (!isWhole) return { at: null, seenAt };
+    const at = this.#oldestNow();
+    return Number.isFinite(at) ? { at, seenAt } : null;
   }
 
   conclude(judged: readonly Judged[]): SurveyResult {
@@ -390,7 +428,7 @@ class ListSurvey {
       proofs,
       verdicts: checked.map((each) => this.#toVerdict(each, ifComplete)),
       limit: this.#nextLimit(checked),
-      oldest: this.#oldestToKeep(judged, ifComplete),
+      oldest: this.#oldestToKeep(judged),
       seen: this.#toSeen(),
       ifComplete,
     };
@@ -411,6 +449,8 @@ class ListSurvey {
     const isWaiting = unconfirmed != null && unconfirmed.until > this.#times.watermark;
     const from = isWaiting ? unconfirmed.from : this.#keptFrom(whole);
     const reason = from <= this.#start ? 'unconfirmed' : 'removed';
+    if (this.#lackedKnown(whole, Math.min(from, this.#youngFrom(whole))).length > 0)
+      return nothing('contradiction');
     return this.#limitProof({ answer: whole, verdict: 'complete', proof: { from, reason } });
   }
 
@@ -421,7 +461,14 @@ class ListSurvey {
     // The probe of a service that ignores the limit does not show that it filters before it cuts.
     if (verdict === 'complete' && answer.type !== null && this.#answers.some(ignoresLimit))
       return nothing('no-order');
+    this.#noteLost(
+      answer,
+      verdict === 'complete' ? Math.min(proof.from, this.#youngFrom(answer)) : proof.from,
+    );
+    if (this.#lackedKnown(answer, proof.from).length > 0) return nothing('removed');
     let { from, reason } = proof;
+    const lostUntil = this.#lostUntil();
+    if (lostUntil > from) [from, reason] = [lostUntil, 'removed'];
     const lackedAt = this.#newestLacked(answer, from);
     if (lackedAt !== null) {
       // An event from before the start can have been removed in the meantime.
@@ -484,12 +531,28 @@ class ListSurvey {
     const short = this.#answers.filter(({ size, limit }) => size < Math.min(limit, listMax));
     const listMaxRefuted =
       this.#seen.listMaxRefuted ||
+      this.#isRefuted ||
       (short.length > 0 && (this.#hasLostYoung() || short.some((answer) => this.#isCut(answer))));
     return {
       ...this.#largest,
       oldestAt: oldestAt !== null && Number.isFinite(oldestAt) ? oldestAt : null,
       listMaxRefuted,
+      shownFrom: Math.min(
+        this.#seen.shownFrom ?? this.#times.settledAt,
+        oldestAt ?? Number.POSITIVE_INFINITY,
+      ),
+      newest: this.#newestShown() ?? this.#seen.newest,
+      lost: this.#lost ?? (Number.isFinite(this.#lostUntil()) ? this.#seen.lost : undefined),
     };
+  }
+
+  /** The newest events that can no longer be listed late; `undefined` without one. */
+  #newestShown(): SeenAnswers['newest'] {
+    const { settledAt } = this.#times;
+    const settled = [...this.#shown.values()]
+      .map(({ event: { id, type, at } }) => ({ id, type, at }))
+      .filter(({ at }) => at <= settledAt && Number.isFinite(at));
+    return settled.length === 0 ? undefined : settled.sort((a, b) => b.at - a.at).slice(0, MAX_KNOWN);
   }
 
   #toVerdict(

@@ -24,14 +24,15 @@ export function diagnose(diagnosis: Diagnosis): string {
   }
   if (advance.reason === 'unconfirmed' && !advance.proven) return explainUnconfirmed(diagnosis);
   if (!advance.proven) return explainGap(diagnosis);
-  const { since, watermark, gaps } = advance.state;
-  if (watermark === since) {
+  const { since, watermark, gaps, seen } = advance.state;
+  const shownFrom = Math.max(since ?? Number.NEGATIVE_INFINITY, seen?.shownFrom ?? Number.NEGATIVE_INFINITY);
+  if (watermark !== null && watermark <= shownFrom) {
     return `Nothing is proven yet: events are judged ${settings.lagMs} ms (lagMs) after they are created.`;
   }
   const open = gaps.filter(({ acknowledged }) => acknowledged === null).length;
   const except = [countOf(open, 'open gap'), countOf(gaps.length - open, 'acknowledged gap')].filter(Boolean);
-  const from = since === null ? '' : ` from ${toIso(since)}`;
-  return `Every event created${from} up to ${toIso(watermark ?? survey.settledAt)} is in the inbox${except.length > 0 ? `, except in ${except.join(' and ')}` : ''}.`;
+  const but = except.length > 0 ? `, except in ${except.join(' and ')}` : '';
+  return `Every event created from ${toIso(shownFrom)} up to ${toIso(watermark ?? survey.settledAt)} is in the inbox${but}.`;
 }
 
 function countOf(count: number, name: string): string {

@@ -45,11 +45,16 @@ export interface Advance {
  * @param last - the state with the start date of this poll.
  * @param wasAhead - whether the start date of the last poll was set by a wrong clock.
  * @param unconfirmedMs - how long the watermark waits.
+ * @param lateFrom - from when on events were listed late; `Infinity` without any.
  */
 export function advance(
   last: PollState,
   survey: SurveyResult,
-  { wasAhead, unconfirmedMs }: { readonly wasAhead: boolean; readonly unconfirmedMs: number },
+  {
+    wasAhead,
+    unconfirmedMs,
+    lateFrom,
+  }: { readonly wasAhead: boolean; readonly unconfirmedMs: number; readonly lateFrom: number },
 ): Advance {
   const { answered, isAhead, until, settledAt, seen } = survey;
   const unread = { proven: false, unconfirmed: false, opened: [], closed: [] };
@@ -81,7 +86,8 @@ export function advance(
   const grown = grow(kept, { start, begin, ends, reason, openedAt: until });
   const waits = unconfirmed !== null && !grown.isExtended && until - unconfirmed.since < unconfirmedMs;
 
-  const gaps = waits ? kept : grown.gaps;
+  const late = toLateGaps({ proofs, start, lateFrom, openedAt: until });
+  const gaps = limitGaps([...(waits ? kept : grown.gaps), ...late]);
   const moved = waits ? start : watermark;
   const open = gaps.filter(({ acknowledged }) => acknowledged === null);
   const isConfirmable = open.some((gap) => gap.reason === 'unconfirmed');
@@ -96,10 +102,10 @@ export function advance(
       seen,
       unconfirmed: unconfirmed ?? (isConfirmable ? state.unconfirmed : null),
     },
-    proven: isProven,
+    proven: isProven && late.length === 0,
     unconfirmed: waits,
-    reason,
-    opened: waits ? [] : grown.opened,
+    reason: isProven ? 'late' : reason,
+    opened: [...(waits ? [] : grown.opened), ...late],
     closed: last.gaps.filter((_, index) => isEmpty(shrunk[index])),
   };
 }
@@ -194,7 +200,25 @@ function grow(gaps: readonly StoredGap[], { start, begin, ends, reason, openedAt
   });
   const until = Object.fromEntries(rest);
   const opened = rest.size > 0 ? [{ from: begin, until, reason, openedAt, acknowledged: null }] : [];
-  return { gaps: limitGaps([...extended, ...opened]), opened, isExtended: rest.size < ends.size };
+  return { gaps: [...extended, ...opened], opened, isExtended: rest.size < ends.size };
+}
+
+/** The part before the watermark, from the late events on, that no proof covers: others can be listed as late. */
+function toLateGaps({
+  proofs,
+  start,
+  lateFrom,
+  openedAt,
+}: {
+  readonly proofs: Proofs;
+  readonly start: number;
+  readonly lateFrom: number;
+  readonly openedAt: number;
+}): readonly StoredGap[] {
+  const types = EVENT_TYPES.filter((type) => lateFrom <= start && proofs[type].from >= lateFrom);
+  if (types.length === 0) return [];
+  const until = Object.fromEntries(types.map((type) => [type, Math.min(proofs[type].from, start)]));
+  return [{ from: lateFrom - 1, until, reason: 'late', openedAt, acknowledged: null }];
 }
 
 /** How many open gaps are kept apart. A poller that is too slow for its list opens a gap at each poll. */
@@ -262,6 +286,7 @@ const REASONS: Readonly<Record<GapReason, string>> = {
   contradiction: 'two answers of the list contradict each other. Ask the service if this continues',
   removed:
     'events of the span can have left the list before a poll saw them. Compare the books of the span with reconcile',
+  late: 'events of the span were listed later than lagMs, and the list was not read further back. The next polls try to. If it happens again, raise lagMs',
   malformed: 'an element of the list is not an event. Report it to the service',
   'no-answer': 'the list was not read, or what it showed was not recorded',
   clock:

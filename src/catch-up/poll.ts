@@ -11,6 +11,7 @@ import { advance, isInGap } from './gaps.js';
 import { acquireLease, type PollLease } from './lease.js';
 import { type ListedEvent, ListReader, runSurvey } from './list.js';
 import type { OpenSettings, PollerSettings } from './options.js';
+import { REACH_EVENTS } from './order.js';
 import { DOUBTFUL, type PollProblem, problemOf, toProblem } from './problems.js';
 import {
   EMPTY_REPORT,
@@ -92,12 +93,21 @@ async function pollUnderLease(
   const isWhole = survey.answered && failure === undefined && !halt.aborted;
   // Otherwise a start date that is stored stays.
   const since = isWhole ? start.since : (state.since ?? start.since);
-  const next = advance({ ...state, since }, { ...survey, answered: isWhole }, { ...settings, ...start });
   const wasAhead = survey.isAhead || (survey.answered && start.wasAhead);
   if (wasAhead) problems.push(problemOf('ERR_WATERMARK_AHEAD'));
   // The header has whole seconds (RFC 9110, 6.6.1).
   if (survey.until < settledAt - 1_000) problems.push(problemOf('ERR_CLOCK_BEHIND'));
   const late = first || wasAhead ? [] : found.filter((event) => isLate(event, { state, since }));
+  const next = advance(
+    { ...state, since },
+    { ...survey, answered: isWhole },
+    {
+      ...settings,
+      ...start,
+      // One or two can be late by themselves. `found` has the oldest first.
+      lateFrom: late[REACH_EVENTS - 1]?.at ?? Number.POSITIVE_INFINITY,
+    },
+  );
   const listMaxRefuted = survey.seen.listMaxRefuted || (late.length > 0 && reliedOnListMax(settings, state));
   if (listMaxRefuted && state.seen?.listMaxRefuted !== true) problems.push(problemOf('ERR_LIST_MAX'));
   if (late.length > 0) problems.push(problemOf('ERR_EVENT_LATE'));

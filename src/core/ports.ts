@@ -67,6 +67,7 @@ export type RecordResult = 'new' | InboxState;
  * - `filtered-late`: the service filters by type only after it has cut the list.
  * - `contradiction`: an answer lacks an event that another answer of the same poll has.
  * - `removed`: events of the span can have left the list before a poll saw them.
+ * - `late`: events of the span were listed later than the poller's `lagMs`, and the list was not read further back.
  * - `malformed`: an element of the list is not an event.
  * - `no-answer`: a request failed.
  * - `clock`: the watermark was in the future.
@@ -79,6 +80,7 @@ export type GapReason =
   | 'filtered-late'
   | 'contradiction'
   | 'removed'
+  | 'late'
   | 'malformed'
   | 'no-answer'
   | 'clock';
@@ -114,6 +116,20 @@ export interface SeenAnswers {
   readonly oldestAt: number | null;
   /** Whether an answer contradicted the poller's `listMax`, which then no longer counts. */
   readonly listMaxRefuted: boolean;
+  /** The newest events that can no longer be listed late: the next list must have them as well. @default none */
+  readonly newest?:
+    | readonly { readonly id: string; readonly type: string; readonly at: number }[]
+    | undefined;
+  /**
+   * When the oldest event of all lists was created, or up to when the first one could be judged if it was empty, epoch ms.
+   * Whether the service keeps older events is not shown. @default the start date
+   */
+  readonly shownFrom?: number | undefined;
+  /**
+   * Known events that the list lacks although it keeps older ones. Until it shows them again, it proves nothing up to
+   * `until`, epoch ms. @default none
+   */
+  readonly lost?: { readonly ids: readonly string[]; readonly until: number } | undefined;
 }
 
 /** A span that is proven as soon as a larger answer shows that the list was not cut. Times are epoch ms. */

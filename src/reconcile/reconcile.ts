@@ -77,10 +77,13 @@ export async function reconcile<Entry extends LedgerEntry>(
     until: toIso(span.until + 1),
     dryRun: settings.dryRun,
   };
+  const oldestListed = list.shownFrom - settings.lagMs - settings.disorderMs;
+  const shownFrom = Math.min(oldestListed, firstAt, state.seen?.shownFrom ?? Number.POSITIVE_INFINITY);
+  const notes = noteSpan({ since, shownFrom: unproven.length === 0 ? shownFrom : since, list, settings });
   return {
     agree: log.isEmpty() && unproven.length === 0 && totals.unjudged === 0,
     complete: unproven.length === 0,
-    diagnosis: describeResult(summary),
+    diagnosis: describeResult({ ...summary, notes }),
     ...summary,
     daily: daily?.list() ?? null,
     problems: list.problems,
@@ -97,6 +100,32 @@ function toSpan<Entry extends LedgerEntry>(
   throw new ConfigError(
     `reconcile: the span is empty. It begins at ${toIso(since)} (\`since\`, or the poller's start date) and ends at ${toIso(until)} (\`until\`, or \`lagMs\` before now, or \`copiedAt\`).`,
   );
+}
+
+/** What the reader of a span may not expect. */
+function noteSpan<Entry extends LedgerEntry>({
+  since,
+  shownFrom,
+  list,
+  settings,
+}: {
+  readonly since: number;
+  readonly shownFrom: number;
+  readonly list: ReadList;
+  readonly settings: ReconcileSettings<Entry>;
+}): readonly string[] {
+  const notes: string[] = [];
+  if (since > settings.since.getTime())
+    notes.push("The span begins at the poller's start date, not at `since`.");
+  if (settings.until === undefined && settings.copiedAt < list.settledAt) {
+    notes.push('The span ends when the ledger was copied (`copiedAt`).');
+  }
+  if (Number.isFinite(shownFrom) && shownFrom > since) {
+    notes.push(
+      `No book shows an event from before ${toIso(shownFrom)}: whether the service keeps events for so long is not shown.`,
+    );
+  }
+  return notes;
 }
 
 function addListed<Entry extends LedgerEntry>(comparison: Comparison<Entry>): void {

@@ -162,13 +162,16 @@ export function describeResult({
   since,
   until,
   dryRun,
-}: Omit<ReconcileResult, 'agree' | 'complete' | 'diagnosis' | 'daily' | 'problems' | 'requests'>): string {
+  notes,
+}: Omit<ReconcileResult, 'agree' | 'complete' | 'diagnosis' | 'daily' | 'problems' | 'requests'> & {
+  readonly notes: readonly string[];
+}): string {
   const kinds = Object.entries(findings).filter(([, { count }]) => count > 0);
   const span = `created from ${since} and before ${until}`;
   const sentences = [describeFindings()];
   if (totals.recorded > 0) {
     sentences.push(
-      `${totals.recorded} unseen events are recorded; the app's redrive or poller runs them. Reconcile again afterwards.`,
+      `Recorded ${totals.recorded} unseen, which the app's redrive or poller runs. Reconcile again afterwards.`,
     );
   } else if (dryRun && findings.unseen.count > 0) sentences.push('This was a dry run: nothing was recorded.');
   const [first] = unproven;
@@ -184,7 +187,7 @@ export function describeResult({
       `${totals.unjudged} could not be judged, because they ended while the books were read, or because their events are pruned. Reconcile again, and more often than the inbox is pruned.`,
     );
   }
-  return sentences.join(' ');
+  return [...sentences, ...notes].join(' ');
 
   function describeFindings(): string {
     if (kinds.length > 0) {
@@ -205,6 +208,10 @@ function describeUnproven(reason: UnprovenReason): string {
       return 'The list can be complete or cut, because no larger answer was seen. Set listMax if you know how many events the service returns.';
     case 'not-reached':
       return 'The list does not show that it reaches back so far, and no poll has proven it. Ask the service for its records of that time, and let a poller run from now on.';
+    case 'removed':
+      return 'Events of the span can have left the list before a poll saw them. Ask the service for its records of that time, and poll more often.';
+    case 'clock':
+      return 'A clock was wrong then. Check the clocks, and ask the service for its records of that time.';
     case 'acknowledged':
       return 'A person acknowledged the gap there, which proves nothing: `listGaps` says who, when and why.';
     case 'not-settled':

@@ -44,7 +44,7 @@ function stateOf(gaps: readonly StoredGap[], since: number | null = null): PollS
   return { ...EMPTY_POLL_STATE, watermark: 1_000, since, gaps };
 }
 
-const onTime = { wasAhead: false, unconfirmedMs: 1_000 };
+const onTime = { wasAhead: false, unconfirmedMs: 1_000, lateFrom: Number.POSITIVE_INFINITY };
 const accepted = { by: 'ops', reason: 'the books agree', at: 900 };
 
 describe('a survey', () => {

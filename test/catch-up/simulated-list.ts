@@ -122,9 +122,15 @@ export const simulatedServer: fc.Arbitrary<SimulatedServer> = fc
     // It also assumes that the service keeps events for longer than the later of the two clocks is behind.
     const keptMs = server.retentionMs - 2 * LAG_MS;
     const isBehind = Math.max(server.clockMs, server.dateMs ?? -NEVER) < -Math.max(keptMs, 0);
+    // And that an event that is listed late stays for a poll to see it.
+    const isPunctual = server.retentionMs <= LAG_MS + server.pauseMs + server.outageMs;
     // And that a list that has one type after the other is filtered before it is cut: else it never shows the other types.
     const filtersLate = server.filtersLate && server.order !== 'grouped';
-    return { ...server, filtersLate, ...((isAhead || isBehind) && { clockMs: 0 }) };
+    return {
+      ...{ ...server, filtersLate },
+      ...((isAhead || isBehind) && { clockMs: 0 }),
+      ...(isPunctual && { latenessMs: 0, backdated: 0, jitterMs: 0 }),
+    };
   });
 
 /** A server whose cap falls and rises, or that has another cap for each type: the poller assumes that it does not. */

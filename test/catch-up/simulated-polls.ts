@@ -71,6 +71,7 @@ export function pollServer(server: SimulatedServer, rules: Partial<Rules> = {}):
     const since = state.watermark === null ? Math.min(server.since, step.value.until) : state.since;
     const advanced = toNext({ ...state, since }, step.value, {
       wasAhead: false,
+      lateFrom: Number.POSITIVE_INFINITY,
       unconfirmedMs: server.unconfirmedMs,
     });
     polls.push(advanced);

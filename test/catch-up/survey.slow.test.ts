@@ -28,6 +28,18 @@ const FOUND: readonly Partial<SimulatedServer>[] = [
     retentionMs: 2_619_534,
     clockMs: -3_600_000,
   },
+  // The list was cut, and the service removed what no poll had seen before it was asked for.
+  {
+    backlog: 109,
+    types: 2,
+    caps: [50],
+    retentionMs: 3_739_239,
+    dateMs: -3_600_000,
+    lostPushes: 0.5,
+    outageMs: 0,
+    maxLimit: 1_000,
+    unconfirmedMs: 0,
+  },
 ];
 
 const FOUND_BASE: SimulatedServer = {

@@ -73,7 +73,7 @@ test('of findings of several kinds, in their order', async () => {
 test('of unseen events that this run recorded, or found in a dry run', async () => {
   const events = [makeEvent('evt_1'), makeEvent('evt_2'), BEFORE];
   expect(await diagnose(events)).toBe(
-    `Of the events ${SPAN}: 2 unseen. 2 unseen events are recorded; the app's redrive or poller runs them. Reconcile again afterwards.`,
+    `Of the events ${SPAN}: 2 unseen. Recorded 2 unseen, which the app's redrive or poller runs. Reconcile again afterwards.`,
   );
   expect(await diagnose(events, { dryRun: true })).toBe(
     `Of the events ${SPAN}: 2 unseen. This was a dry run: nothing was recorded.`,
@@ -157,5 +157,20 @@ test('of a list that does not show that it reaches back to the beginning', async
   const client = listOf(events.slice(0, 50));
   expect(await diagnose(events, { client, dryRun: true })).toMatch(
     /The list can be complete or cut, because no larger answer was seen\. Set listMax if you know how many events the service returns\.$/,
+  );
+});
+
+test('of a span that begins before anything that a book shows', async () => {
+  expect(await diagnose([makeEvent('evt_1')], { dryRun: true })).toMatch(
+    / No book shows an event from before 2026-03-01T\S+: whether the service keeps events for so long is not shown\.$/,
+  );
+});
+
+test("of a span that begins at the poller's start date, and ends when the ledger was copied", async () => {
+  const inbox = await polledInbox({});
+  const since = new Date(SINCE.getTime() - 86_400_000);
+  const copiedAt = new Date(NOW - 3_600_000);
+  expect(await diagnose([BEFORE], { inbox, since, copiedAt })).toMatch(
+    / The span begins at the poller's start date, not at `since`\. The span ends when the ledger was copied \(`copiedAt`\)\.$/,
   );
 });
