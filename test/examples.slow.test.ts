@@ -8,6 +8,9 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import Database from 'libsql';
 import pg from 'pg';
+import { createReceiver, PermanentError } from 'stablehooks';
+import { toFetchHandler } from 'stablehooks/fetch';
+import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { createSandbox, type Sandbox } from 'stablehooks-kit/sandbox';
 import ts from 'typescript';
@@ -128,6 +131,33 @@ describe('the README', () => {
     expect(ledger).toEqual([{ event_id: id, amount: '12.50' }]);
   });
 
+  test('status prints what the README shows of a dead event', async () => {
+    const folder = makeProject();
+    const db = new Database(join(folder, 'app.db'));
+    const receiver = createReceiver({
+      secret,
+      inbox: sqliteInbox(db, { transactional: true }),
+      handlers: {
+        'transfer.settled': () => {
+          throw new PermanentError('no such account');
+        },
+      },
+      logger: { warn: () => undefined, error: () => undefined },
+    });
+    const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
+    expect((await toFetchHandler(receiver)(signed.toRequest())).status).toBe(200);
+    db.close();
+    const [command = '', ...output] = (blocksOf(sectionOf(readme, 'In production'), 'console')[0] ?? '')
+      .trimEnd()
+      .split('\n');
+    // No poller has run.
+    const line = command.replace(/^\$ /, '').replace(' --require-poll', '');
+    const PATH = `${join(folder, 'bin')}:${process.env['PATH']}`;
+    const printed = await run({ program: 'bash', args: ['-c', line], cwd: folder, env: { PATH } });
+    const undated = (text: string) => text.replaceAll(/\d{4}-\S+Z/g, 'TIME');
+    expect(undated(printed.trimEnd())).toBe(undated(output.join('\n')));
+  });
+
   test('the same with the lines for Postgres', async () => {
     const postgres = await startPostgres();
     onTestFinished(() => postgres.stop());
@@ -237,7 +267,7 @@ describe('examples/reconcile.ts', () => {
     expect(ledger).toBe(`${id},${payload['amount']}\n`);
     expect(printed).toMatch(
       // The event is so new that later ones of its time can still be listed.
-      /^Every event created from 20\S+Z up to 20\S+Z is in the inbox\.\nNothing was compared: /,
+      /^Every event created from 20\S+Z up to 20\S+Z that the service still lists is in the inbox\. .*\nNothing was compared: /,
     );
     expect(code).toBe(0);
   });

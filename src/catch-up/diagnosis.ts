@@ -25,14 +25,17 @@ export function diagnose(diagnosis: Diagnosis): string {
   if (advance.reason === 'unconfirmed' && !advance.proven) return explainUnconfirmed(diagnosis);
   if (!advance.proven) return explainGap(diagnosis);
   const { since, watermark, gaps, seen } = advance.state;
-  const shownFrom = Math.max(since ?? Number.NEGATIVE_INFINITY, seen?.shownFrom ?? Number.NEGATIVE_INFINITY);
-  if (watermark !== null && watermark <= shownFrom) {
+  if (watermark === null || since === null || watermark <= since) {
     return `Nothing is proven yet: events are judged ${settings.lagMs} ms (lagMs) after they are created.`;
   }
   const open = gaps.filter(({ acknowledged }) => acknowledged === null).length;
   const except = [countOf(open, 'open gap'), countOf(gaps.length - open, 'acknowledged gap')].filter(Boolean);
   const but = except.length > 0 ? `, except in ${except.join(' and ')}` : '';
-  return `Every event created from ${toIso(shownFrom)} up to ${toIso(watermark ?? survey.settledAt)} is in the inbox${but}.`;
+  const isOlder = seen?.shownFrom !== undefined && seen.shownFrom > since;
+  const [that, then] = isOlder
+    ? [' that the service still lists', ` It has listed none from before ${toIso(seen.shownFrom)}.`]
+    : ['', ''];
+  return `Every event created from ${toIso(since)} up to ${toIso(watermark)}${that} is in the inbox${but}.${then}`;
 }
 
 function countOf(count: number, name: string): string {

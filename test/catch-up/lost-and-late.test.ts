@@ -68,10 +68,10 @@ test('events listed late that a complete list shows leave no gap', async () => {
 });
 
 test.each([
-  ['its oldest event', history(1), START - DAY_MS],
-  ['the time up to which the first poll could judge it, if it is empty', [], START - 5 * MINUTE_MS],
+  ['with its oldest event', history(1), START - DAY_MS],
+  ['if it is empty, up to when the first poll could judge it', [], START - 5 * MINUTE_MS],
 ] as const)(
-  'a start date before anything that the list shows: the proof is said to begin at %s',
+  'a start date before anything that the list shows: the diagnosis tells where the list begins, %s',
   async (_, events, from) => {
     const it = setUp();
     it.events.push(...events);
@@ -80,6 +80,8 @@ test.each([
     it.clock.now += 10 * MINUTE_MS;
     const { proven, diagnosis } = await it.poll({ since });
     expect(proven).toBe(true);
-    expect(diagnosis).toContain(`Every event created from ${new Date(from).toISOString()} up to `);
+    expect(diagnosis).toBe(
+      `Every event created from ${since.toISOString()} up to ${new Date(START + 5 * MINUTE_MS).toISOString()} that the service still lists is in the inbox. It has listed none from before ${new Date(from).toISOString()}.`,
+    );
   },
 );

@@ -104,6 +104,9 @@ export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
   );
 }
 
+/** Of so many replies, the median and the 99th percentile say something. */
+const MIN_TIMES = 10;
+
 /** Counts deliveries by answer, and summarises the times of the replies. */
 export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: number): string {
   // Without the time of a silence, which would make each silence a kind of its own.
@@ -112,7 +115,7 @@ export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: n
   const sent = `${rows.length} of ${total} sent`;
   if (rows.length === 0) return sent;
   const times = rows.flatMap(({ answer }) => (answer.kind === 'reply' ? answer.elapsedMs : []));
-  if (times.length === 0) return `${sent}: ${toPlain(kinds.join(', '))}`;
+  if (times.length < MIN_TIMES) return `${sent}: ${toPlain(kinds.join(', '))}`;
   const who = times.length === rows.length ? '' : 'replies: ';
   return `${sent}: ${toPlain(kinds.join(', '))}; ${who}median ${percentile(times, 0.5)} ms, 99 % within ${percentile(times, 0.99)} ms`;
 }

@@ -76,13 +76,15 @@ test('the summary of fewer than 100 deliveries has the slowest reply within its 
 });
 
 test('the summary counts a timeout, and not its time as that of a reply', () => {
-  const answers = [reply(200, 'handled', 5), { kind: 'silence', elapsedMs: 10_000 } as const];
-  expect(
-    summarise(
-      answers.map((answer) => ({ answer })),
-      2,
-    ),
-  ).toBe('2 of 2 sent: 1 × 200 handled, 1 × no answer; replies: median 5 ms, 99 % within 5 ms');
+  const answers = [
+    ...Array.from({ length: 10 }, () => reply(200, 'handled', 5)),
+    { kind: 'silence', elapsedMs: 10_000 } as const,
+  ];
+  const rows = answers.map((answer) => ({ answer }));
+  expect(summarise(rows, 11)).toBe(
+    '11 of 11 sent: 10 × 200 handled, 1 × no answer; replies: median 5 ms, 99 % within 5 ms',
+  );
+  expect(summarise(rows.slice(1), 11)).toBe('10 of 11 sent: 9 × 200 handled, 1 × no answer');
 });
 
 test('a timeout, a cut connection and a refused one are told apart', async () => {
