@@ -34,7 +34,13 @@ export interface ActionInputs {
   readonly run: Selected;
   /** Ends events that must not run, at most 10,000. */
   readonly discard: Selected & { readonly by: string; readonly reason: string };
-  readonly 'acknowledge-gap': { readonly id: string; readonly by: string; readonly reason: string };
+  /** Up to `until`, as the person saw it: what a poll has added since stays open. */
+  readonly 'acknowledge-gap': {
+    readonly id: string;
+    readonly until: string;
+    readonly by: string;
+    readonly reason: string;
+  };
   /** Fires an event; an example payload of the type by default. */
   readonly fire: { readonly type: string; readonly payload?: Readonly<Record<string, unknown>> | undefined };
   readonly 'set-faults': FaultsInput;

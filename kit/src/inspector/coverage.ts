@@ -30,10 +30,10 @@ export async function readCoverage({
 /** Resolves to `false` when the gap is not open, or while another process polls. */
 export async function acknowledge(
   { operations }: InboxPart,
-  { id, by, reason }: ActionInputs['acknowledge-gap'],
+  { id, until, by, reason }: ActionInputs['acknowledge-gap'],
 ): Promise<boolean> {
   const gap = (await listGaps(operations)).find((each) => each.state === 'open' && toId(each) === id);
-  return gap !== undefined && (await acknowledgeGap(operations, gap, { by, reason })) !== null;
+  return gap !== undefined && (await acknowledgeGap(operations, { ...gap, until }, { by, reason })) !== null;
 }
 
 function toLastPoll(
@@ -48,7 +48,7 @@ function toLastPoll(
   return { at, diagnosis: toAdvice(report.diagnosis), problems };
 }
 
-/** A gap of which a part was acknowledged leaves another gap with the same opening. */
-function toId({ openedAt, from, until }: Gap): string {
-  return [openedAt, from, until].join('|');
+/** A gap of which a part was acknowledged leaves another gap with the same opening. Polls change the end of a gap. */
+function toId({ openedAt, from }: Gap): string {
+  return [openedAt, from].join('|');
 }

@@ -264,7 +264,9 @@ function createActions({ deliveries, inbox, service }: InspectorSource): Actions
         return ask(applyToSelected(inbox, 'discard', wanted));
       },
       'acknowledge-gap': async (input) => ({
-        done: await ask(acknowledge(inbox, parse(z.object({ id, by: id, reason: id }), input))),
+        done: await ask(
+          acknowledge(inbox, parse(z.object({ id, until: z.iso.datetime(), by: id, reason: id }), input)),
+        ),
       }),
     }),
     ...(inbox?.run && {

@@ -127,6 +127,28 @@ test('a gap shows its types, its span and why, and is acknowledged with a name a
   expect(await item.getByRole('button').count()).toBe(0);
 });
 
+test('a gap that a poll makes longer while it is acknowledged keeps the form, and the new part stays open', async () => {
+  const app = await startApp();
+  const short = gap();
+  await savePoll(app, [short]);
+  const { page } = await open(`${app.url}/?view=coverage`);
+  await page.getByRole('button', { name: 'Acknowledge gap 1 …' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Acknowledge gap 1' });
+  await dialog.getByLabel('Your name').fill('Ada');
+  const longer = { 'transfer.settled': short.from + 2 * HOUR };
+  await savePoll(app, [{ ...short, until: longer }]);
+  const shown = (time: number) => page.locator(`h4 time[datetime="${new Date(time).toISOString()}"]`);
+  await shown(short.from + 2 * HOUR).waitFor({ state: 'attached' });
+  expect(await dialog.getByLabel('Your name').inputValue()).toBe('Ada');
+  await dialog.getByLabel('Reason').fill('The books agree.');
+  await dialog.getByRole('button', { name: 'Acknowledge gap 1' }).click();
+  await page.getByText('Gap 1 is acknowledged.').waitFor();
+  expect((await app.inbox.pollState()).gaps).toMatchObject([
+    { until: short.until, acknowledged: { by: 'Ada' } },
+    { until: longer, acknowledged: null },
+  ]);
+});
+
 test('a line of the command ends between two words only', async () => {
   const app = await startApp();
   await savePoll(app, [gap()]);

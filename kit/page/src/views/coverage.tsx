@@ -174,7 +174,8 @@ function Gaps({ report: { gaps, watermark } }: { readonly report: CoverageReport
 }
 
 function Gap({ gap, index }: { readonly gap: GapRow; readonly index: number }) {
-  const [isAsking, setAsking] = useState(false);
+  /** The gap as it was when the dialog was opened: a poll can make it longer meanwhile. */
+  const [asked, setAsked] = useState<GapRow | null>(null);
   const { types, from, until, openedAt, acknowledged, text, command, state } = gap;
   return (
     <li id={`gap-${index}`} tabIndex={-1} class={isOpen(gap) ? 'gap gap-open' : 'gap'}>
@@ -204,13 +205,13 @@ function Gap({ gap, index }: { readonly gap: GapRow; readonly index: number }) {
             <Copy title="Copy" what="The command" text={() => `${command}\n`} />
           </div>
           {can('acknowledge-gap') && (
-            <button type="button" onClick={() => setAsking(true)}>
+            <button type="button" onClick={() => setAsked(gap)}>
               Acknowledge gap {index + 1} …
             </button>
           )}
         </>
       )}
-      {isAsking && <Acknowledge gap={gap} index={index} onClose={() => setAsking(false)} />}
+      {asked !== null && <Acknowledge gap={asked} index={index} onClose={() => setAsked(null)} />}
     </li>
   );
 }
@@ -229,7 +230,7 @@ function Acknowledge({
     onClose();
     await attempt(
       async () => {
-        const { done } = await act('acknowledge-gap', { id, ...statement });
+        const { done } = await act('acknowledge-gap', { id, until, ...statement });
         if (!done) {
           throw new Error(
             'The gap was not acknowledged: another process closed it, or a poll is running. Try again in a moment.',
