@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import type { EventType, UnknownEvent } from 'stablehooks';
 import {
   type Copy,
@@ -63,9 +63,11 @@ export function triggerCommand(): Command {
       '--forge',
       'after a genuine event, sign with another secret; succeeds if the answer is then 401 or 403',
     )
-    .option(
-      '--tamper',
-      'after a genuine event, change the body after signing; succeeds if the answer is then 401 or 403',
+    .addOption(
+      new Option(
+        '--tamper',
+        'after a genuine event, change the body after signing; succeeds if the answer is then 401 or 403',
+      ).conflicts('forge'),
     )
     .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
   addServiceFlags(addSecretFlags(command));

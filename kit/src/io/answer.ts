@@ -46,9 +46,11 @@ export function readReport(reply: Uint8Array, contentType = ''): ReplyReport {
   if (/^\s*</.test(text) || /html/i.test(contentType)) return { ...unknown, isPage: true };
   if (reply.length > MAX_REPLY_BYTES) return { ...unknown, isCut: true };
   try {
-    const json: Reply = Object(JSON.parse(text));
-    const textOf = (name: string) => (Object.hasOwn(json, name) ? String(json[name]) : undefined);
-    return { outcome: textOf('outcome'), code: textOf('code') ?? failureIn(json) };
+    const json: unknown = JSON.parse(text);
+    const reply: Reply = Object(json);
+    const textOf = (name: string) => (Object.hasOwn(reply, name) ? String(reply[name]) : undefined);
+    const failure = [json].flat().map((part) => failureIn(Object(part)));
+    return { outcome: textOf('outcome'), code: textOf('code') ?? failure.find(Boolean) };
   } catch {
     return unknown;
   }
@@ -61,7 +63,10 @@ function failureIn(reply: Reply): string | undefined {
   const isSet = (name: string) =>
     Boolean(reply[name]) && !(Array.isArray(reply[name]) && reply[name].length === 0);
   const isFalse = (name: string) => reply[name] === false;
-  return ['error', 'errors'].find(isSet) ?? ['ok', 'success'].find(isFalse);
+  const isError = (name: string) => /^(?:error|fail)/i.test(String(reply[name]));
+  return (
+    ['error', 'errors'].find(isSet) ?? ['ok', 'success'].find(isFalse) ?? ['status', 'result'].find(isError)
+  );
 }
 
 /** Whether the answer is 2xx, after which the sender stops: nothing else means delivered. A handler need not have run. */

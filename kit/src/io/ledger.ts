@@ -119,11 +119,15 @@ function findColumn(
   { name, names }: { readonly name: string; readonly names: readonly string[] },
 ): number {
   const place = names.indexOf(name);
-  const shown = names.map((one) => toPlain(one)).join(', ');
   if (place === -1) {
-    throw usageError(
-      `--ledger ${path}: the column ${toPlain(name)} is missing. The columns are: ${shown}. If this is one name, pass --delimiter.`,
-    );
+    const missing = `--ledger ${path}: the column ${toPlain(name)} is missing.`;
+    if (names.some((one) => /\d/.test(one))) {
+      throw usageError(
+        `${missing} The first row must be a header with the names of the columns. It is not shown, because it can be an entry.`,
+      );
+    }
+    const shown = names.map((one) => toPlain(one)).join(', ');
+    throw usageError(`${missing} The columns are: ${shown}. If this is one name, pass --delimiter.`);
   }
   if (names.lastIndexOf(name) === place) return place;
   throw usageError(`--ledger ${path}: the column ${toPlain(name)} occurs twice. Rename one.`);

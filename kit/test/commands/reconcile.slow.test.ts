@@ -191,6 +191,14 @@ describe.concurrent('reconcile', () => {
     expect(exitCode).toBe(2);
   });
 
+  test('a ledger without a header is wrong use, and its first entry is not shown', async () => {
+    await using books = await startBooks([]);
+    const { stderr, exitCode } = await reconcile(books, 'evt_1,DE44500105175407324931\n');
+    expect(stderr).toMatch(/must be a header/);
+    expect(stderr).not.toContain('DE44');
+    expect(exitCode).toBe(2);
+  });
+
   test('other columns are compared as text, and types without entries are not missed', async () => {
     await using books = await startBooks(['1']);
     const [event] = books.events;

@@ -12,16 +12,23 @@ test.for([
   { errors: [{ message: 'The database is down.' }] },
   { ok: false },
   { success: false },
+  { status: 'error' },
+  { status: 'FAILED' },
+  [{ id: 1 }, { error: 'The database is down.' }],
 ])('a 2xx of another receiver with %o reports a failure', (reply) => {
   expect(isAccepted(answered(reply))).toBe(false);
 });
 
-test.for([{ received: true }, { ok: true, error: null, errors: [] }, { success: true }, [], 'ok'])(
-  'a 2xx of another receiver with %o is a success',
-  (reply) => {
-    expect(isAccepted(answered(reply as object))).toBe(true);
-  },
-);
+test.for([
+  { received: true },
+  { ok: true, error: null, errors: [] },
+  { success: true },
+  { status: 'ok' },
+  [],
+  'ok',
+])('a 2xx of another receiver with %o is a success', (reply) => {
+  expect(isAccepted(answered(reply as object))).toBe(true);
+});
 
 test('the text of an error is not repeated: it can hold a payload', () => {
   expect(answered({ error: 'no account DE44500105175407324931' })).toMatchObject({ code: 'error' });
