@@ -299,12 +299,18 @@ export function describeReason(reason: GapReason): string {
   return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
 }
 
-/** A gap in one or two sentences: which events can be missing, why, and what to do. */
-export function describeGap({ state, types, from, until, reason, acknowledged }: Gap): string {
+/** Which events a gap is about. */
+export function describeSpan({ types, from, until }: Gap): string {
   const which = types.length === EVENT_TYPES.length ? 'Events' : `Events of ${types.join(', ')}`;
-  const span = `created after ${from} and up to ${until}`;
-  if (state === 'closed') return `${which} ${span} are not missing any more: the list has proven this span.`;
-  const what = `${which} ${span} can be missing: ${REASONS[reason]}.`;
+  return `${which} created after ${from} and up to ${until}`;
+}
+
+/** A gap in one or two sentences: which events can be missing, why, and what to do. */
+export function describeGap(gap: Gap): string {
+  const { state, reason, acknowledged } = gap;
+  const span = describeSpan(gap);
+  if (state === 'closed') return `${span} are not missing any more: the list has proven this span.`;
+  const what = `${span} can be missing: ${REASONS[reason]}.`;
   if (acknowledged === null) return what;
   return `${what} Acknowledged by ${acknowledged.by} at ${acknowledged.at}: ${acknowledged.reason}`;
 }

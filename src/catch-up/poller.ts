@@ -2,7 +2,7 @@ import type { AsyncDisposal } from '../core/disposal.js';
 import { log, notify } from '../core/log.js';
 import type { Inbox } from '../core/ports.js';
 import { setBackgroundTimeout } from '../core/runtime.js';
-import { describeGap, type Gap } from './gaps.js';
+import { describeGap, describeSpan, type Gap } from './gaps.js';
 import { type PollerOptions, toPollerSettings } from './options.js';
 import { poll } from './poll.js';
 import type { PollProblem } from './problems.js';
@@ -79,7 +79,15 @@ export function createPoller(options: PollerOptions): Poller {
       if (code === 'ERR_EVENT_CONFLICT') conflicts.add(id);
     }
     for (const gap of report.gapsClosed) tell('warn', gap, describeGap(gap));
-    for (const gap of report.gapsOpened) tell('error', gap, `${describeGap(gap)} ${report.diagnosis}`);
+    for (const gap of report.gapsOpened) {
+      // The diagnosis is about one of them.
+      const isOnly = report.gapsOpened.length === 1;
+      tell(
+        'error',
+        gap,
+        isOnly ? `${describeSpan(gap)} can be missing. ${report.diagnosis}` : describeGap(gap),
+      );
+    }
     function tell(level: 'warn' | 'error', gap: Gap, line: string) {
       log(logger, level, line);
       notify('onGap', onGap, { value: gap, logger });
