@@ -112,7 +112,10 @@ async function pollUnderLease(
   if (listMaxRefuted && state.seen?.listMaxRefuted !== true) problems.push(problemOf('ERR_LIST_MAX'));
   if (late.length > 0) problems.push(problemOf('ERR_EVENT_LATE'));
   const seen = { ...survey.seen, listMaxRefuted };
-  const nextState = survey.answered ? { ...next.state, seen } : next.state;
+  problems.push(...list.problems(start.takeFrom));
+  const codes = problems.map(({ code }) => code).filter((code) => DOUBTFUL.has(code));
+  const read = { ...next.state, seen, doubts: [...new Set(codes)] };
+  const nextState = survey.answered ? read : next.state;
   const saved = await lease.save(nextState, problems);
 
   const redriven = await redriveDue(settings, { signal, isTimed });
@@ -128,7 +131,7 @@ async function pollUnderLease(
     fetched: list.size,
     skipped: list.size - taken.length,
     requests: list.requests,
-    problems: [...problems, ...list.problems(start.takeFrom), ...redriven.problems],
+    problems: [...problems, ...redriven.problems],
     diagnosis:
       halt.aborted || saved !== true
         ? 'This poll proves nothing, because it was stopped or its result was not saved: `problems` says why.'

@@ -163,6 +163,8 @@ export interface PollState {
   readonly seen?: SeenAnswers | undefined;
   /** The span that waits for a larger answer. @default none */
   readonly unconfirmed?: Unconfirmed | null | undefined;
+  /** The codes of what made the last poll doubtful. @default none */
+  readonly doubts?: readonly string[] | undefined;
 }
 
 /** The poller's state before the first poll. */
