@@ -1,8 +1,8 @@
 import { ConfigError, hasCode } from '../core/errors.js';
 import { boolean, integer, readOptions } from '../core/options.js';
-import type { Inbox, InboxCount, InboxOperations, Lease } from '../core/ports.js';
+import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
-import { createInbox, type PageStep, type RecordRow, type StoreSteps } from './create-inbox.js';
+import { createInbox, type StoreSteps } from './create-inbox.js';
 import {
   type PgClientLike,
   type PgLike,
@@ -27,7 +27,6 @@ import { type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './post
 import { type EventRow, toRecord } from './rows.js';
 import type { SqlPart } from './selection.js';
 import {
-  assertFreeConnection,
   callSteps,
   keepOneFree,
   leftOpen,
@@ -141,70 +140,58 @@ export function postgresInbox(
 
   const runCounted = async ({ text, values }: SqlPart) => readCount(await run(text, values));
 
-  async function transaction(
-    { id, token, key }: Lease,
-    effect: (tx: unknown) => Promise<void>,
-  ): Promise<boolean> {
-    let hasBegun = false;
-    let hasReturned = false;
-    try {
-      // TRANSACTIONAL_POOL_RULE has checked the pool.
-      const hasCommitted = await inTurn(() =>
-        runInTransaction(pool as PgTransactional<unknown>, {
-          begin: { text: statements.begin, values: [id, token] },
-          complete: { text: statements.complete, values: [id, token, key ?? null] },
-          hasEnded: { text: statements.hasEnded, values: [token] },
-          async effect(tx) {
-            hasBegun = true;
-            await effect(tx);
-            hasReturned = true;
-          },
-        }),
-      );
-      if (!hasCommitted && (await send(statements.isDone, [id])).length === 0) throw rolledBackAtCommit();
-      return true;
-    } catch (error) {
-      if (isLeaseLost(error)) return false;
-      if (isReadOnly(error)) await closeReadOnly();
-      if (isLeftOpen(error) && !hasBegun) throw leftOpen(error);
-      const isFault = hasCode(error, 'ERR_HANDLER_FAILED', 'ERR_HANDLER_PERMANENT');
-      return hasReturned && !isFault ? rethrowCommitError(error) : Promise.reject(error);
-    }
-  }
-
-  /** Stores the new events of a page in one state. */
-  function store({ events, state, dueInMs, origin, traceparent }: PageStep) {
-    const hasKeys = events.some(({ key }) => key !== null);
-    const values = [
-      events.map(({ id }) => id),
-      events.map(({ type }) => type),
-      events.map(({ json }) => json),
-      state,
-      dueInMs,
-      origin,
-      hasKeys ? events.map(({ key }) => key ?? '') : [],
-      hasKeys ? events.map(({ createdMs }) => createdMs) : [],
-      traceparent,
-    ];
-    return run<RecordRow>(statements.record, values);
-  }
-
-  const called = callSteps(call);
-
   const steps: StoreSteps<unknown> = {
-    ...called,
+    ...callSteps(call, { transactional, connections }),
 
     list: async (query) => (await sendPart<EventRow>(statements.list(query))).map(toRecord),
-    count: (selection) => sendPart<InboxCount>(statements.count(selection)),
+    count: (selection = { states: INBOX_STATES }) => sendPart(statements.count(selection)),
     requeue: (which) => runCounted(statements.requeue(which)),
     discard: (which, { by, reason }) => runCounted(statements.discard(which, by, reason)),
-    store,
-    ...(transactional && { transaction }),
 
-    async steps(id, token) {
-      if (transactional && token !== null) assertFreeConnection(connections);
-      return called.steps(id, token);
+    store({ events, state, dueInMs, origin, traceparent }) {
+      const values = [
+        events.map(({ id }) => id),
+        events.map(({ type }) => type),
+        events.map(({ json }) => json),
+        state,
+        dueInMs,
+        origin,
+        events.map(({ key }) => key),
+        events.map(({ createdMs }) => createdMs),
+        traceparent,
+      ];
+      return run(statements.record, values);
     },
+
+    ...(transactional && {
+      async transaction({ id, token, key }, effect) {
+        let hasBegun = false;
+        let hasReturned = false;
+        try {
+          // TRANSACTIONAL_POOL_RULE has checked the pool.
+          const hasCommitted = await inTurn(() =>
+            runInTransaction(pool as PgTransactional<unknown>, {
+              begin: { text: statements.begin, values: [id, token] },
+              complete: { text: statements.complete, values: [id, token, key ?? null] },
+              hasEnded: { text: statements.hasEnded, values: [token] },
+              async effect(tx) {
+                hasBegun = true;
+                await effect(tx);
+                hasReturned = true;
+              },
+            }),
+          );
+          if (!hasCommitted && (await send(statements.isDone, [id])).length === 0) throw rolledBackAtCommit();
+          return true;
+        } catch (error) {
+          if (isLeaseLost(error)) return false;
+          if (isReadOnly(error)) await closeReadOnly();
+          if (isLeftOpen(error) && !hasBegun) throw leftOpen(error);
+          const isFault = hasCode(error, 'ERR_HANDLER_FAILED', 'ERR_HANDLER_PERMANENT');
+          return hasReturned && !isFault ? rethrowCommitError(error) : Promise.reject(error);
+        }
+      },
+    }),
   };
   return createInbox(steps, runtime);
 }

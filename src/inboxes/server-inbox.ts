@@ -60,14 +60,20 @@ export const readCount = (rows: readonly { readonly count: number | string }[]) 
   Number(rows[0]?.count ?? 0);
 
 /** The steps of a server that are the same in every store. */
-export function callSteps(call: CallStep) {
+export function callSteps(
+  call: CallStep,
+  { transactional, connections }: Pick<ServerInboxOptions, 'transactional' | 'connections'> = {},
+) {
   return {
     durable: true,
     find: async (id) => (await call<EventRow>('find', id)).map(toRecord)[0],
     importDone: async (ids) => readCount(await call('importDone', ids)),
     prune: async (olderThanMs, limit) => readCount(await call('prune', olderThanMs, limit)),
     readPoll: async () => (await call<PollRow>('poll'))[0],
-    steps: (id, token) => call<StepRow>('steps', id, token),
+    async steps(id, token) {
+      if (transactional && token !== null) assertFreeConnection(connections);
+      return call<StepRow>('steps', id, token);
+    },
     stateSteps: (id, done, again) => call('stateSteps', id, done, again),
 
     async saveStep({ id, token }, name, result) {
@@ -124,7 +130,7 @@ export function keepOneFree(connections = 1): InTurn {
 }
 
 /** @throws {ConfigError} if a step could wait for the connection that its own handler holds. */
-export function assertFreeConnection(connections: number | undefined): void {
+function assertFreeConnection(connections: number | undefined): void {
   if (connections !== undefined && connections > 1) return;
   throw new ConfigError(
     connections === undefined
