@@ -42,3 +42,12 @@ export function sentLate(): HandlerError {
     'The transaction has ended and the statement was not sent. Await every statement in the handler.',
   );
 }
+
+/** The error of a handler that returned before a nested transaction of its data layer ended. */
+export function leftNested(cause: unknown): HandlerError {
+  return new StablehooksError(
+    'ERR_HANDLER_FAILED',
+    'The handler returned while a nested transaction was open, and everything that it wrote was rolled back. Await every nested transaction. The event runs again.',
+    { cause },
+  );
+}

@@ -1,6 +1,6 @@
 /** The tables, procedures and statements of the MySQL inbox: SQL that MariaDB and MySQL share. */
 import { readOptions } from '../core/options.js';
-import { type PageQuery, type SqlPart, selectionWriter } from './selection.js';
+import { type PageQuery, type Statement, selectionWriter } from './selection.js';
 import { nameRule } from './server-inbox.js';
 
 /** Options of everything that needs to know the names of the tables. */
@@ -422,7 +422,7 @@ WHERE e.id = ? AND e.token <=> COALESCE(?, e.token) ORDER BY s.number`,
       /** id */
       find: `SELECT ${record} FROM ${events} WHERE id = ?`,
     },
-    list(query: PageQuery): SqlPart {
+    list(query: PageQuery): Statement {
       // The rows are read after the index has found the page: with them, the server reads the index from its start.
       const { text, values } = selections.list(query, 'seq, id');
       const direction = query.order === 'oldest' ? 'ASC' : 'DESC';

@@ -13,7 +13,6 @@ import {
   type MysqlTransactional,
   POOL_RULE,
   runInTransaction,
-  type Statement,
   toMysql,
 } from './mysql-client.js';
 import {
@@ -24,7 +23,7 @@ import {
   writeStatements,
 } from './mysql-sql.js';
 import { type EventRow, readStored, toRecord } from './rows.js';
-import type { Limited, Selection } from './selection.js';
+import type { Limited, Selection, Statement } from './selection.js';
 import {
   callSteps,
   keepOneFree,
@@ -142,13 +141,12 @@ export function mysqlInbox(
   }
 
   /** A read, or the call of a procedure. */
-  const toStatement = (name: Statements, ...values: readonly StepValue[]): Statement => ({
+  const toStatement = (name: Statements, ...values: StepValue[]): Statement => ({
     text: sql.reads[name as keyof typeof sql.reads] ?? sql.call(name as Procedure, values.length),
     values,
   });
 
-  const call = <Row>(name: Statements, ...values: readonly StepValue[]) =>
-    send<Row>(toStatement(name, ...values));
+  const call = <Row>(name: Statements, ...values: StepValue[]) => send<Row>(toStatement(name, ...values));
 
   /** The error of a failed statement, with its fix if that is known. */
   async function toFailure(error: unknown): Promise<unknown> {

@@ -13,7 +13,7 @@ import {
   type Tables,
 } from './postgres-expressions.js';
 import { FENCE, writeFunctions } from './postgres-procedures.js';
-import { type Limited, type PageQuery, type Selection, type SqlPart, selectionWriter } from './selection.js';
+import { type Limited, type Statement, selectionWriter } from './selection.js';
 import { nameRule } from './server-inbox.js';
 
 /** Options of everything that needs to know where the tables are. */
@@ -134,8 +134,8 @@ ${writeMigrations(tables).join(';\n')};
 END $migration$`);
 }
 
-/** The part as a statement of Postgres, with `$1` for its first value. */
-function numbered({ text, values }: SqlPart): SqlPart {
+/** The statement with `$1` for its first value. */
+export function numbered({ text, values }: Statement): Statement {
   let count = 0;
   return { text: text.replaceAll('?', () => `$${++count}`), values };
 }
@@ -162,15 +162,15 @@ export function writeStatements(name: string, { isAsync }: { readonly isAsync: b
     },
   });
   /** Changes the selected events that were received first, and returns how many. */
-  const update = (set: string, which: Limited, first: readonly string[] = []): SqlPart => {
+  const update = (set: string, which: Limited, first: readonly string[] = []): Statement => {
     const { text, values } = selections.first('id', which);
-    return numbered({
+    return {
       text: `WITH changed AS (
   UPDATE ${events} AS e SET ${set} WHERE id = ANY (ARRAY (${text} FOR UPDATE))
   RETURNING id
 ) SELECT count(*) AS count FROM changed`,
       values: [...first, ...values],
-    });
+    };
   };
   /** The due events of a type, the longest due first. */
   const due = `FROM ${events} AS e
@@ -178,6 +178,8 @@ export function writeStatements(name: string, { isAsync }: { readonly isAsync: b
     ORDER BY ${dueOf('e')}, e.received_at`;
 
   return {
+    ...selections,
+
     /**
      * id, type, source, leaseMs, token, event, early, key or null, when the event was created in epoch ms or null, traceparent
      * or null. It need not wait for the disk before a transaction that does. A claim that does not win writes nothing.
@@ -263,10 +265,6 @@ RETURNING state`,
 
     /** id */
     find: `SELECT ${record} FROM ${events} WHERE id = $1::text`,
-
-    list: (query: PageQuery) => numbered(selections.list(query)),
-
-    count: (selection: Selection) => numbered(selections.count(selection)),
 
     requeue: (which: Limited) =>
       update(`state = 'received', attempts = 0, due_at = ${CLOCK}, updated_at = ${CLOCK}`, which),

@@ -10,7 +10,6 @@ import {
   type PgTransactional,
   type PgTransactionsLike,
   POOL_RULE,
-  queryRows,
   runInTransaction,
   TRANSACTIONAL_POOL_RULE,
 } from './postgres-client.js';
@@ -23,9 +22,9 @@ import {
   rethrowCommitError,
   rolledBackAtCommit,
 } from './postgres-errors.js';
-import { type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
+import { numbered, type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
 import { type EventRow, toRecord } from './rows.js';
-import type { SqlPart } from './selection.js';
+import type { Statement } from './selection.js';
 import {
   callSteps,
   keepOneFree,
@@ -105,10 +104,11 @@ export function postgresInbox(
   const inTurn = keepOneFree(connections);
 
   /** Sends one statement of its own, again if it conflicts with another. */
-  async function send<Row>(text: string, values: readonly unknown[] = []): Promise<readonly Row[]> {
+  async function send<Row>({ text, values }: Statement): Promise<readonly Row[]> {
     const sent = values.map((value) => (Array.isArray(value) ? toArrayText(value) : value));
     try {
-      return await sendAgain(() => queryRows<Row>(pool, text, sent), CONFLICTS, runtime);
+      const { rows } = await sendAgain(() => pool.query(text, sent), CONFLICTS, runtime);
+      return rows as readonly Row[];
     } catch (error) {
       if (isNotMigrated(error)) throw notMigrated(schema, error);
       if (isReadOnly(error)) await closeReadOnly();
@@ -119,9 +119,10 @@ export function postgresInbox(
   }
 
   /** Sends a statement that writes, which is committed with the answer. */
-  async function run<Row>(text: string, values: readonly unknown[]): Promise<readonly Row[]> {
+  async function run<Row>({ text, values }: Statement): Promise<readonly Row[]> {
     const statement = text.replaceAll(/\$(\d+)/g, '($$1)[$1]');
-    const [row] = await send<{ readonly answer: string }>(statements.run, [statement, values]);
+    const call = { text: statements.run, values: [statement, values] };
+    const [row] = await send<{ readonly answer: string }>(call);
     return JSON.parse(row?.answer ?? '[]') as readonly Row[];
   }
 
@@ -133,20 +134,19 @@ export function postgresInbox(
     await pool.query(CLOSE_READ_ONLY).catch(() => undefined);
   }
 
-  const call = <Row>(name: StepName, ...values: readonly StepValue[]) =>
-    SENT.includes(name) ? send<Row>(statements[name], values) : run<Row>(statements[name], values);
-
-  const sendPart = <Row>({ text, values }: SqlPart) => send<Row>(text, values);
-
-  const runCounted = async ({ text, values }: SqlPart) => readCount(await run(text, values));
+  function call<Row>(name: StepName, ...values: StepValue[]): Promise<readonly Row[]> {
+    const statement = { text: statements[name], values };
+    return SENT.includes(name) ? send(statement) : run(statement);
+  }
 
   const steps: StoreSteps<unknown> = {
     ...callSteps(call, { transactional, connections }),
 
-    list: async (query) => (await sendPart<EventRow>(statements.list(query))).map(toRecord),
-    count: (selection = { states: INBOX_STATES }) => sendPart(statements.count(selection)),
-    requeue: (which) => runCounted(statements.requeue(which)),
-    discard: (which, { by, reason }) => runCounted(statements.discard(which, by, reason)),
+    list: async (query) => (await send<EventRow>(numbered(statements.list(query)))).map(toRecord),
+    count: (selection = { states: INBOX_STATES }) => send(numbered(statements.count(selection))),
+    requeue: async (which) => readCount(await run(numbered(statements.requeue(which)))),
+    discard: async (which, { by, reason }) =>
+      readCount(await run(numbered(statements.discard(which, by, reason)))),
 
     store({ events, state, dueInMs, origin, traceparent }) {
       const values = [
@@ -160,7 +160,7 @@ export function postgresInbox(
         events.map(({ createdMs }) => createdMs),
         traceparent,
       ];
-      return run(statements.record, values);
+      return run({ text: statements.record, values });
     },
 
     ...(transactional && {
@@ -181,7 +181,8 @@ export function postgresInbox(
               },
             }),
           );
-          if (!hasCommitted && (await send(statements.isDone, [id])).length === 0) throw rolledBackAtCommit();
+          const isDone = { text: statements.isDone, values: [id] };
+          if (!hasCommitted && (await send(isDone)).length === 0) throw rolledBackAtCommit();
           return true;
         } catch (error) {
           if (isLeaseLost(error)) return false;

@@ -37,10 +37,10 @@ interface Dialect {
   readonly conditions: Pick<ConditionSql, 'known' | 'ids' | 'key' | 'error' | 'damaged'>;
 }
 
-/** A part of a statement, and its values in the order of their `?`. */
-export interface SqlPart {
+/** A statement, and the values of its parameters. */
+export interface Statement {
   readonly text: string;
-  readonly values: readonly (string | number | readonly string[])[];
+  readonly values: unknown[];
 }
 
 /** Writes the statements about selections. */
@@ -61,23 +61,20 @@ export function selectionWriter({
     dueUntil: `due_at < ${time}`,
   };
 
-  function select(columns: string, { states, ...selection }: Selection, end: string): SqlPart {
+  function select(columns: string, { states, ...selection }: Selection, end: string): Statement {
     const names = (Object.keys(sql) as Condition[]).filter((name) => selection[name] !== undefined);
     // The names of states are checked.
     const inStates = states.length === 0 ? '1 = 0' : `state IN (${states.map((each) => `'${each}'`).join()})`;
     const where = [inStates, ...names.map((name) => sql[name])].join(' AND ');
     return {
       text: `SELECT ${columns} FROM ${events} WHERE ${where} ${end}`,
-      values: names.flatMap((name) => {
-        const value = selection[name];
-        return value === undefined || value === true ? [] : [value];
-      }),
+      values: names.map((name) => selection[name]).filter((value) => value !== true),
     };
   }
 
   return {
     /** Each state is read from the index of the states on its own. */
-    list({ selection, limit, after, order }: PageQuery, columns = record): SqlPart {
+    list({ selection, limit, after, order }: PageQuery, columns = record): Statement {
       const [isAfter, direction] = order === 'oldest' ? ['>', 'ASC'] : ['<', 'DESC'];
       const received = `(SELECT received_at FROM ${events} WHERE id = ?)`;
       // MySQL finds the place in the index by the first condition alone.

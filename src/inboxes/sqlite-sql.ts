@@ -1,6 +1,12 @@
 import { INBOX_STATES, type InboxCount, type InboxState } from '../core/ports.js';
 import type { DueRow, EventRow, PollRow, StepRow } from './rows.js';
-import { type Limited, type PageQuery, type Selection, type SqlPart, selectionWriter } from './selection.js';
+import {
+  type Limited,
+  type PageQuery,
+  type Selection,
+  type Statement,
+  selectionWriter,
+} from './selection.js';
 import { DUE, OPEN, type SqliteLike } from './sqlite-tables.js';
 
 const RECORD = `id, type, state, attempts, source, key, traceparent, last_error AS error, event AS json, history,
@@ -57,7 +63,7 @@ export function prepareStatements(db: SqliteLike) {
     return (...values: (string | number | null)[]) => statement.all(...values) as readonly Row[];
   }
   /** Sends a statement that depends on a selection. */
-  function selected<Row>({ text, values }: SqlPart, ...first: (string | number)[]) {
+  function selected<Row>({ text, values }: Statement, ...first: (string | number)[]) {
     const bound = values.map((value) => (typeof value === 'object' ? JSON.stringify(value) : value));
     return db.prepare(text).all(...first, ...bound) as readonly Row[];
   }
