@@ -153,7 +153,11 @@ export function mysqlInbox(
     // Data layers have no method that closes a connection. The next one reaches the new primary.
     if (isReadOnly(error) && !mysql.isPool) await mysql.query('KILL CONNECTION_ID()').catch(() => undefined);
     if (isLeftOpen(error)) return leftOpen(error);
-    return isNotMigrated(error) ? notMigrated(prefix, error) : error;
+    if (!isNotMigrated(error)) return error;
+    return new ConfigError(
+      `mysqlInbox: the tables or procedures ${prefix}_… are missing in the database of the pool; see the cause. Call migrateMysql(pool) at start, or run the statements of mysqlMigrations(), with the same \`prefix\`.`,
+      { cause: error },
+    );
   }
 
   /**
@@ -184,7 +188,7 @@ export function mysqlInbox(
 
     list: async ({ selection, ...query }) =>
       (await send<EventRow>(sql.list({ ...query, selection: await narrow(selection) }))).map(toRecord),
-    count: async (selection = ALL) => send(sql.count(await narrow(selection))),
+    count: async (selection = { states: INBOX_STATES }) => send(sql.count(await narrow(selection))),
     requeue: (which) => change('requeue', which),
     discard: (which, { by, reason }) => change('discard', which, by, reason),
 
@@ -227,15 +231,6 @@ function sizeOf(pool: unknown): number | undefined {
   return (config ?? inner?.config)?.connectionLimit;
 }
 
-const ALL: Selection = { states: INBOX_STATES };
-
 type Statements = StepName | Procedure;
 
 type JsonRow = Pick<EventRow, 'id' | 'state' | 'json'>;
-
-function notMigrated(prefix: string, cause: unknown): ConfigError {
-  return new ConfigError(
-    `mysqlInbox: the tables or procedures ${prefix}_… are missing in the database of the pool; see the cause. Call migrateMysql(pool) at start, or run the statements of mysqlMigrations(), with the same \`prefix\`.`,
-    { cause },
-  );
-}

@@ -115,7 +115,12 @@ function guard<Sql extends Method>(sql: Sql, gate: Gate): Sql {
   const guarded =
     (method: Method): Method =>
     (...args) => {
-      if (gate.refusal) return refused(gate.refusal());
+      if (gate.refusal) {
+        const refused = Promise.reject(gate.refusal());
+        // A late helper, such as `tx(rows)`, is not awaited.
+        refused.catch(() => undefined);
+        return refused;
+      }
       const result = method(...args);
       // Before the handler learns of it. Not `result.catch`, which would send the statement.
       if (result instanceof Promise) Promise.prototype.then.call(result, undefined, onError);
@@ -146,13 +151,6 @@ function guard<Sql extends Method>(sql: Sql, gate: Gate): Sql {
       return name === 'unsafe' || name === 'file' ? guarded(member) : member;
     },
   });
-}
-
-/** A late helper, such as `tx(rows)`, is not awaited. */
-function refused(error: Error): Promise<never> {
-  const refusal = Promise.reject(error);
-  refusal.catch(() => undefined);
-  return refusal;
 }
 
 interface PrismaRefusal {

@@ -9,9 +9,8 @@ import {
   type PgPoolLike,
   type PgTransactional,
   type PgTransactionsLike,
-  POOL_RULE,
+  poolRule,
   runInTransaction,
-  TRANSACTIONAL_POOL_RULE,
 } from './postgres-client.js';
 import {
   isConflict,
@@ -98,7 +97,7 @@ export function postgresInbox(
     connections: integer({ default: sizeOf(pool) }),
     runtime: RUNTIME,
   });
-  readOptions('postgresInbox', { pool }, { pool: transactional ? TRANSACTIONAL_POOL_RULE : POOL_RULE });
+  readOptions('postgresInbox', { pool }, { pool: poolRule(transactional) });
   const statements = writeStatements(schema, { isAsync: transactional });
   const runtime = toRuntime(given.runtime);
   const inTurn = keepOneFree(connections);
@@ -110,7 +109,12 @@ export function postgresInbox(
       const { rows } = await sendAgain(() => pool.query(text, sent), CONFLICTS, runtime);
       return rows as readonly Row[];
     } catch (error) {
-      if (isNotMigrated(error)) throw notMigrated(schema, error);
+      if (isNotMigrated(error)) {
+        throw new ConfigError(
+          `postgresInbox: the tables or functions of the schema ${schema} are missing; see the cause. Call migratePostgres(pool) at start, or run the statements of postgresMigrations(), with the same \`schema\`.`,
+          { cause: error },
+        );
+      }
       if (isReadOnly(error)) await closeReadOnly();
       if (!isLeftOpen(error)) throw error;
       await pool.query('ROLLBACK').catch(() => undefined);
@@ -168,7 +172,7 @@ export function postgresInbox(
         let hasBegun = false;
         let hasReturned = false;
         try {
-          // TRANSACTIONAL_POOL_RULE has checked the pool.
+          // Its rule has checked the pool.
           const hasCommitted = await inTurn(() =>
             runInTransaction(pool as PgTransactional<unknown>, {
               begin: { text: statements.begin, values: [id, token] },
@@ -205,13 +209,6 @@ function sizeOf(pool: unknown): number | undefined {
 
 const CLOSE_READ_ONLY = `SELECT pg_terminate_backend(pg_backend_pid())
 WHERE pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'`;
-
-function notMigrated(schema: string, cause: unknown): ConfigError {
-  return new ConfigError(
-    `postgresInbox: the tables or functions of the schema ${schema} are missing; see the cause. Call migratePostgres(pool) at start, or run the statements of postgresMigrations(), with the same \`schema\`.`,
-    { cause },
-  );
-}
 
 /** An array of strings as Postgres writes it: postgres.js with `fetch_types: false` sends no arrays. */
 function toArrayText(items: readonly unknown[]): string {

@@ -53,15 +53,13 @@ export type StepName =
   | 'acquirePoll'
   | 'savePoll';
 
-type CallStep = <Row>(name: StepName, ...values: readonly StepValue[]) => Promise<readonly Row[]>;
-
 /** The answer of a step that counts what it changed. Drivers can read numbers as text. */
 export const readCount = (rows: readonly { readonly count: number | string }[]) =>
   Number(rows[0]?.count ?? 0);
 
 /** The steps of a server that are the same in every store. */
 export function callSteps(
-  call: CallStep,
+  call: <Row>(name: StepName, ...values: readonly StepValue[]) => Promise<readonly Row[]>,
   { transactional, connections }: Pick<ServerInboxOptions, 'transactional' | 'connections'> = {},
 ) {
   return {
@@ -105,18 +103,16 @@ export function callSteps(
   } satisfies Partial<StoreSteps<unknown>>;
 }
 
-/** Runs a transaction once one of the others has ended. */
-type InTurn = <Value>(transaction: () => Promise<Value>) => Promise<Value>;
-
 /**
  * Runs at most one transaction less than the pool has connections: a handler that waits for its step never holds the
  * connection that the step needs.
  */
-export function keepOneFree(connections = 1): InTurn {
+export function keepOneFree(connections = 1) {
   let free = Math.max(0, connections - 1);
   const waiting: (() => void)[] = [];
-  if (free === 0) return (transaction) => transaction();
-  return async (transaction) => {
+  const isUnlimited = free === 0;
+  return async <Value>(transaction: () => Promise<Value>): Promise<Value> => {
+    if (isUnlimited) return transaction();
     if (free > 0) free -= 1;
     else await new Promise<void>((resolve) => waiting.push(resolve));
     try {
