@@ -5,12 +5,10 @@
 import { ConfigError, StablehooksError } from '../core/errors.js';
 import { withMethods } from '../core/options.js';
 
-/** Sends statements. */
 export interface Queries {
   query(text: string, values?: unknown[]): Promise<{ readonly rows: readonly unknown[] }>;
 }
 
-/** An adapted data layer. */
 export interface DataLayer<Tx> extends Queries {
   /** Commits when `work` resolves; rolls back and rejects with the same error when it rejects. Settles after `work`. */
   transaction<Value>(work: (tx: Tx, queries: Queries) => Promise<Value>): Promise<Value>;

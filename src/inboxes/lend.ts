@@ -35,7 +35,6 @@ export function lend<Connection extends object>(
   return { tx, close };
 }
 
-/** The error of a statement that a handler sends after its transaction has ended. */
 export function sentLate(): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
@@ -43,7 +42,6 @@ export function sentLate(): HandlerError {
   );
 }
 
-/** The error of a handler that returned before a nested transaction of its data layer ended. */
 export function leftNested(cause: unknown): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',

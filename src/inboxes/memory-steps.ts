@@ -21,7 +21,6 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
   const { now } = store;
   let tokens = 0;
 
-  /** The event of a lease that is still valid. */
   function findLeased({ id, token }: Lease): Entry | undefined {
     const entry = store.open.get(id);
     return entry?.state === 'leased' && entry.token === token ? entry : undefined;
@@ -40,7 +39,6 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
     if (next !== undefined) receive(next, now(), { isWaiting: false });
   }
 
-  /** Stores the new events of a page, and answers for each. */
   function storePage(
     events: readonly UnknownEvent[],
     { origin, json, traceparent }: StoreOptions,
@@ -179,7 +177,6 @@ export interface Entry extends Mutable<Omit<InboxRecord, 'event' | 'damaged'>> {
   steps: readonly InboxStep[];
   /** A string, so a handler that changes its event does not change the next attempt; `null` once pruned. */
   json: string | null;
-  /** The token of the last claim. */
   token: string | undefined;
   /** Whether it waits for another event of its key; it is due at the latest at its `dueAt`. */
   isWaiting: boolean;
@@ -189,7 +186,6 @@ export interface Entry extends Mutable<Omit<InboxRecord, 'event' | 'damaged'>> {
   readonly number: number;
 }
 
-/** How an event is added. */
 interface NewEntry extends Pick<Entry, 'state' | 'origin' | 'dueAt'> {
   /** @default the event serialized */
   readonly json?: string | null | undefined;
@@ -283,7 +279,6 @@ export class EventStore {
     }
   }
 
-  /** Sets another ordering key, and when the event was created. */
   setKey(entry: Entry, event: UnknownEvent, key: string | undefined): void {
     if (entry.isWaiting) this.setWaiting(entry, false);
     if (entry.key !== null) this.#endLease(entry, entry.key);
@@ -338,7 +333,6 @@ export class EventStore {
     this.#nextDueAt = Math.min(this.#nextDueAt, dueFrom(entry));
   }
 
-  /** Adds the attempt of a leased event to its history. */
   endAttempt(entry: Entry, result: 'failed' | 'dead' | 'later' | 'lapsed', error: string | null): void {
     const { attempts: attempt, startedAt, dueAt } = entry;
     const lapsedAt = result === 'lapsed' ? dueAt : null;
@@ -347,7 +341,6 @@ export class EventStore {
     entry.history = withAttempt(entry.history, { attempt, startedAt, endedAt, result, error });
   }
 
-  /** Makes an open event done. */
   finish(entry: Entry): void {
     this.open.delete(entry.id);
     if (entry.isWaiting) this.setWaiting(entry, false);
@@ -384,7 +377,6 @@ export class EventStore {
     this.#due.sort((a, b) => dueFrom(a) - dueFrom(b)).reverse();
   }
 
-  /** Makes room for one event. */
   #evict(): void {
     let oldest = this.#oldestFirst.next();
     if (oldest.done) {

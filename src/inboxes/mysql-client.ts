@@ -55,7 +55,6 @@ export const POOL_RULE = required(
   ),
 );
 
-/** A pool as the inbox uses it. */
 export interface Mysql<Tx> extends Queries {
   /** Whether the inbox itself begins and commits transactions, in the round trips of its own statements. */
   readonly isPool: boolean;
@@ -163,7 +162,6 @@ export interface TransactionSteps<Tx> {
   /** Answers, like the last one, whether the lease of the event is not lost. */
   readonly begin: Statement;
   readonly complete: Statement;
-  /** Runs the handler. */
   effect(tx: Tx): Promise<void>;
 }
 

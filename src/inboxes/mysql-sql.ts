@@ -14,7 +14,6 @@ export interface MysqlPrefixOptions {
   readonly prefix?: string | undefined;
 }
 
-/** The rule of {@link MysqlPrefixOptions.prefix}. */
 export const PREFIX_RULE = nameRule(40);
 
 /** Exists as long as the transaction that began for an event. */
@@ -182,7 +181,6 @@ const endAttempt = (events: string) => `
 /** A token marks what this call stored. */
 const CALL_TOKEN = `DECLARE call_token ${TOKEN} DEFAULT UUID();`;
 
-/** Stores the new events of a page. */
 const record = (events: string) => `
   DECLARE at_ms BIGINT;
   ${CALL_TOKEN}
@@ -408,7 +406,6 @@ export function writeStatements(prefix: string) {
   });
   return {
     ...selections,
-    /** A call of a procedure. */
     call: (name: Procedure, count: number) => `CALL ${quote(prefix, name)}(${Array(count).fill('?').join()})`,
     /** A row if all migrations have run. */
     isMigrated: `SELECT routine_name AS name FROM information_schema.routines

@@ -152,7 +152,6 @@ export function createOperations(steps: OperationSteps): InboxOperations {
   };
 }
 
-/** Counts records by their state. */
 export function countRecords(
   records: Iterable<Pick<InboxRecord, 'state' | 'updatedAt'>>,
 ): readonly InboxCount[] {

@@ -82,7 +82,6 @@ export interface TransactionSteps<Tx> {
   readonly complete: Statement;
   /** Has a row in any other transaction. */
   readonly hasEnded: Statement;
-  /** Runs the handler. */
   effect(tx: Tx): Promise<void>;
 }
 

@@ -30,7 +30,6 @@ const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
 
 const READ_ONLY = '25006';
 
-/** The error of a transaction that its handler ended: statements that followed can be committed. */
 export function endedBeforeDone(options?: ErrorOptions): PermanentError {
   return new PermanentError(
     'The handler ended the transaction of its event. Later writes of the handler may be committed, so the event does not run again. Check what it wrote; then remove the COMMIT or ROLLBACK from the handler, and requeue the event if nothing was written.',

@@ -27,7 +27,6 @@ export interface PostgresSchemaOptions {
   readonly schema?: string | undefined;
 }
 
-/** The rule of {@link PostgresSchemaOptions.schema}. */
 export const SCHEMA_RULE = nameRule(63);
 
 /**

@@ -115,7 +115,6 @@ const REDIS_RULE = rule(
   (value) => WITH_SCRIPTS.accepts(value) && !IOREDIS.accepts(value),
 );
 
-/** Which records to read. */
 type Query = Limited & Partial<PageQuery>;
 
 /** How many events one script reads or changes: Redis runs nothing else meanwhile. */
@@ -184,7 +183,6 @@ export function redisInbox(
     }
   }
 
-  /** The selected records, in their order. */
   async function select({ order = 'oldest', ...query }: Query): Promise<readonly InboxRecord[]> {
     const found: InboxRecord[] = [];
     for await (const page of readPages({ order, ...query })) found.push(...page);

@@ -57,9 +57,7 @@ export interface EventRow
   readonly updated: number;
   readonly due: number | null;
   readonly error: string | null;
-  /** The event. */
   readonly json: string | null;
-  /** JSON. */
   readonly history: string | null;
 }
 
@@ -98,7 +96,6 @@ export function toSteps(rows: readonly StepRow[]): readonly InboxStep[] {
   );
 }
 
-/** The row of the poller in a store. */
 export interface PollRow {
   /** The last holder of the poll lease. */
   readonly holder?: string | null;

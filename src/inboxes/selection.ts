@@ -28,7 +28,6 @@ type ConditionSql = Readonly<Record<Condition, string>>;
 /** How a database writes what the statements about selections have. */
 interface Dialect {
   readonly events: string;
-  /** The columns of a record. */
   readonly record: string;
   /** The time that was updated first, in epoch ms. */
   readonly oldest?: string;
@@ -43,7 +42,6 @@ export interface Statement {
   readonly values: unknown[];
 }
 
-/** Writes the statements about selections. */
 export function selectionWriter({
   events,
   record,

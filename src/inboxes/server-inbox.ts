@@ -135,7 +135,6 @@ function assertFreeConnection(connections: number | undefined): void {
   );
 }
 
-/** The longest wait before a step that conflicts with others is sent again. */
 const CONFLICT_WAIT_MS = 100;
 
 /** Sends a step, again if it conflicts with another. */

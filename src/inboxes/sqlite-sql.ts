@@ -48,7 +48,6 @@ const selections = selectionWriter({
   },
 });
 
-/** The event of an id. */
 const OWN = "SELECT 'own' AS role, rowid, state, received_at, due_at FROM stablehooks_events WHERE id = ?";
 
 /**
