@@ -53,18 +53,12 @@ export interface PageStep {
   readonly traceparent: string | null;
 }
 
-/** The state in which a store already had a recorded event, or `new`. */
-export interface RecordRow {
-  readonly id: string;
-  readonly result: RecordResult;
-}
-
 /** The steps of a store. Each is atomic. */
 export interface StoreSteps<Tx> extends OperationSteps, Pick<Inbox<Tx>, 'transaction' | 'durable'> {
   claim(step: ClaimStep): Promise<ClaimRow>;
   /** Returns `false` if the lease is lost, and `'dead'` for an event that is too old to run later. */
   finish(lease: Lease, end: AttemptEnd): Promise<boolean | 'dead'>;
-  store(page: PageStep): Promise<readonly RecordRow[]>;
+  store(page: PageStep): Promise<readonly { readonly id: string; readonly result: RecordResult }[]>;
   takeDue(options: Parameters<Inbox['takeDue']>[0]): Promise<readonly DueRow[]>;
   /** Returns nothing while another holder has the lease. */
   acquirePoll(holder: string, leaseMs: number): Promise<PollRow | undefined>;

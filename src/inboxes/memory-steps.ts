@@ -230,7 +230,7 @@ export class EventStore {
   /** The events that wait for an ordering key, in their order. */
   readonly #waiting = new Map<string, Entry[]>();
   readonly now: () => number;
-  poll: PollRow & { readonly leaseUntil: number } = { leaseUntil: Number.NEGATIVE_INFINITY };
+  poll: PollRow & { readonly holder?: string; readonly leaseUntil: number } = { leaseUntil: -Infinity };
   readonly #settings: MemorySettings;
   #isWarned = false;
   #added = 0;

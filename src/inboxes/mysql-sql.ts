@@ -411,7 +411,7 @@ export function writeStatements(prefix: string) {
     isMigrated: `SELECT routine_name AS name FROM information_schema.routines
 WHERE routine_schema = DATABASE() AND routine_name = '${prefix}_prune'`,
     reads: {
-      poll: `SELECT holder, state FROM ${poll}`,
+      poll: `SELECT state FROM ${poll}`,
       /** id, the token of the lease that it must have or null. One row without a name for an event without steps. */
       steps: `SELECT s.name, s.attempt, s.stored_at AS at, s.result
 FROM ${events} AS e LEFT JOIN ${steps} AS s ON s.event_id = e.id

@@ -260,7 +260,7 @@ RETURNING state`,
     /** holder, leaseMs, the state */
     savePoll: `UPDATE ${poll} SET lease_until = ${later('$2')}, state = $3::text WHERE holder = $1::text RETURNING holder`,
 
-    poll: `SELECT holder, state FROM ${poll}`,
+    poll: `SELECT state FROM ${poll}`,
 
     /** id */
     find: `SELECT ${record} FROM ${events} WHERE id = $1::text`,

@@ -261,8 +261,7 @@ redis.call('HSET', key, 'leaseUntil', text(now + tonumber(ARGV[2])), 'state', AR
 return '["1"]'`,
 
   poll: `
-local found = redis.call('HMGET', base .. ':poll', 'state', 'holder')
-return answer({ { state = found[1] or cjson.null, holder = found[2] or cjson.null } })`,
+return answer({ { state = redis.call('HGET', base .. ':poll', 'state') or cjson.null } })`,
 
   /** each id */
   find: `

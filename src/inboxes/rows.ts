@@ -97,8 +97,6 @@ export function toSteps(rows: readonly StepRow[]): readonly InboxStep[] {
 }
 
 export interface PollRow {
-  /** The last holder of the poll lease. */
-  readonly holder?: string | null;
   /** The poller's state as JSON; none before the first save. */
   readonly state?: string | null;
 }

@@ -133,7 +133,7 @@ export function prepareStatements(db: SqliteLike) {
       RETURNING state`,
     ),
     savePoll: rows('UPDATE stablehooks_poll SET state = ?, lease_until = ? WHERE holder = ? RETURNING one'),
-    poll: rows<PollRow>('SELECT holder, state FROM stablehooks_poll'),
+    poll: rows<PollRow>('SELECT state FROM stablehooks_poll'),
     find: rows<EventRow>(`SELECT ${RECORD} FROM stablehooks_events WHERE id = ?`),
     // Most events are done. To count all rows, and to look up the least of an index, takes a fraction of the time that
     // reading the done ones takes.
