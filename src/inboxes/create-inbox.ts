@@ -5,7 +5,6 @@ import type { Runtime } from '../core/runtime.js';
 import { createOperations, type OperationSteps } from './operations.js';
 import { type DueRow, type PollRow, toPollState, toSteps, toStorable, toStored } from './rows.js';
 
-/** An event as it is stored. */
 export interface NewEvent {
   readonly id: string;
   readonly type: string;
@@ -29,11 +28,9 @@ export interface ClaimRow {
   readonly attempts: number | string | null;
   /** How long until the event can be claimed, in ms, if that is known. */
   readonly wait: number | string | null;
-  /** The trace context that is stored with the event. */
   readonly traceparent: string | null;
 }
 
-/** How an attempt ends. */
 export interface AttemptEnd {
   /** The state of the event after it; `later` makes it received, or dead if it is older than `maxAgeMs`. */
   readonly result: 'done' | 'failed' | 'dead' | 'later';
@@ -44,7 +41,6 @@ export interface AttemptEnd {
   readonly maxAgeMs: number | null;
 }
 
-/** The end of an attempt that succeeded. */
 export const DONE: AttemptEnd = { result: 'done', retryAfterMs: null, error: null, maxAgeMs: null };
 
 /** A page of different events, of which the new ones are stored in one state. */
@@ -57,18 +53,12 @@ export interface PageStep {
   readonly traceparent: string | null;
 }
 
-/** The state in which a store already had a recorded event, or `new`. */
-export interface RecordRow {
-  readonly id: string;
-  readonly result: RecordResult;
-}
-
 /** The steps of a store. Each is atomic. */
 export interface StoreSteps<Tx> extends OperationSteps, Pick<Inbox<Tx>, 'transaction' | 'durable'> {
   claim(step: ClaimStep): Promise<ClaimRow>;
   /** Returns `false` if the lease is lost, and `'dead'` for an event that is too old to run later. */
   finish(lease: Lease, end: AttemptEnd): Promise<boolean | 'dead'>;
-  store(page: PageStep): Promise<readonly RecordRow[]>;
+  store(page: PageStep): Promise<readonly { readonly id: string; readonly result: RecordResult }[]>;
   takeDue(options: Parameters<Inbox['takeDue']>[0]): Promise<readonly DueRow[]>;
   /** Returns nothing while another holder has the lease. */
   acquirePoll(holder: string, leaseMs: number): Promise<PollRow | undefined>;

@@ -5,12 +5,10 @@
 import { ConfigError, StablehooksError } from '../core/errors.js';
 import { withMethods } from '../core/options.js';
 
-/** Sends statements. */
 export interface Queries {
   query(text: string, values?: unknown[]): Promise<{ readonly rows: readonly unknown[] }>;
 }
 
-/** An adapted data layer. */
 export interface DataLayer<Tx> extends Queries {
   /** Commits when `work` resolves; rolls back and rejects with the same error when it rejects. Settles after `work`. */
   transaction<Value>(work: (tx: Tx, queries: Queries) => Promise<Value>): Promise<Value>;
@@ -92,7 +90,8 @@ export interface DrizzleLike<Tx> {
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is not a Drizzle database, or is one over a single `Client`.
  */
 export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
-  if (isClient((db as { readonly $client?: unknown } | null)?.$client))
+  const { session } = Object(db) as { readonly session?: { readonly client?: DrizzleClient } };
+  if (isClient(session?.client))
     throw new ConfigError('fromDrizzle: transactions cannot share the connection of a Client. Pass a Pool.');
   checkDataLayer(db, ['execute', 'transaction'], 'fromDrizzle(drizzle(pool))');
   const config = { isolationLevel: 'read committed', accessMode: 'read write' } as const;
@@ -106,10 +105,9 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
     // Over a pool, the transaction runs on a connection that is taken here: Drizzle keeps the one that it takes itself when
     // its BEGIN fails, and the pool becomes empty.
     async begin(work) {
-      const { session } = db as { readonly session?: { readonly client?: unknown } };
-      const connection = await takeConnection(session?.client);
+      const connection = await (session?.client?.getConnection?.() ?? session?.client?.connect?.());
       if (connection === undefined) return db.transaction(work, config);
-      const onConnection = Object.create(session ?? null, { client: { value: connection } });
+      const onConnection = Object.create(session as object, { client: { value: connection } });
       const over: DrizzleLike<Tx> = Object.create(db, { session: { value: onConnection } });
       let hasBegun = false;
       try {
@@ -127,21 +125,14 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
   });
 }
 
-/** A connection of a pool of `pg` or `mysql2`. */
-interface Connection {
+/** A pool of `mysql2` has `getConnection`, and one of `pg` has `connect`. Other drivers have neither. */
+type DrizzleClient = { readonly [Name in 'getConnection' | 'connect']?: () => Promise<DrizzleConnection> };
+
+interface DrizzleConnection {
   /** With an error, the pool of `pg` closes it. */
   release(error?: Error): void;
   /** Of `mysql2` alone: closes it. */
   destroy?(): void;
-}
-
-/** Takes a connection, if the client that Drizzle has is a pool. */
-async function takeConnection(client: unknown): Promise<Connection | undefined> {
-  const pool = client as
-    | { connect?(): Promise<Connection>; getConnection?(): Promise<Connection> }
-    | undefined;
-  if (typeof pool?.getConnection === 'function') return pool.getConnection();
-  return typeof pool?.connect === 'function' && !isClient(pool) ? pool.connect() : undefined;
 }
 
 /** The methods of a Kysely database that the inbox uses. */

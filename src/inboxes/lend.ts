@@ -35,10 +35,17 @@ export function lend<Connection extends object>(
   return { tx, close };
 }
 
-/** The error of a statement that a handler sends after its transaction has ended. */
 export function sentLate(): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
     'The transaction has ended and the statement was not sent. Await every statement in the handler.',
+  );
+}
+
+export function leftNested(cause: unknown): HandlerError {
+  return new StablehooksError(
+    'ERR_HANDLER_FAILED',
+    'The handler returned while a nested transaction was open, and everything that it wrote was rolled back. Await every nested transaction. The event runs again.',
+    { cause },
   );
 }

@@ -21,7 +21,6 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
   const { now } = store;
   let tokens = 0;
 
-  /** The event of a lease that is still valid. */
   function findLeased({ id, token }: Lease): Entry | undefined {
     const entry = store.open.get(id);
     return entry?.state === 'leased' && entry.token === token ? entry : undefined;
@@ -40,7 +39,6 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
     if (next !== undefined) receive(next, now(), { isWaiting: false });
   }
 
-  /** Stores the new events of a page, and answers for each. */
   function storePage(
     events: readonly UnknownEvent[],
     { origin, json, traceparent }: StoreOptions,
@@ -140,13 +138,10 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
 
     takeDue({ limit, visibilityTimeoutMs, types, onDamaged }) {
       const at = now();
-      const taken: Entry[] = [];
-      if (limit < 1) return [];
-      for (const entry of store.takeDue(at, types)) {
+      const taken = store.findDue(at, types, limit);
+      for (const entry of taken) {
         const since = entry.state === 'received' ? entry.updatedAt : at;
         receive(entry, at + visibilityTimeoutMs, { isWaiting: false }, since);
-        taken.push(entry);
-        if (taken.length >= limit) break;
       }
       return toStored(taken, onDamaged);
     },
@@ -182,7 +177,6 @@ export interface Entry extends Mutable<Omit<InboxRecord, 'event' | 'damaged'>> {
   steps: readonly InboxStep[];
   /** A string, so a handler that changes its event does not change the next attempt; `null` once pruned. */
   json: string | null;
-  /** The token of the last claim. */
   token: string | undefined;
   /** Whether it waits for another event of its key; it is due at the latest at its `dueAt`. */
   isWaiting: boolean;
@@ -192,7 +186,6 @@ export interface Entry extends Mutable<Omit<InboxRecord, 'event' | 'damaged'>> {
   readonly number: number;
 }
 
-/** How an event is added. */
 interface NewEntry extends Pick<Entry, 'state' | 'origin' | 'dueAt'> {
   /** @default the event serialized */
   readonly json?: string | null | undefined;
@@ -237,10 +230,8 @@ export class EventStore {
   /** The events that wait for an ordering key, in their order. */
   readonly #waiting = new Map<string, Entry[]>();
   readonly now: () => number;
-  poll: PollRow & { readonly leaseUntil: number } = { leaseUntil: Number.NEGATIVE_INFINITY };
-  readonly #capacity: number;
-  readonly #logger: Logger;
-  readonly #keepsDone: boolean;
+  poll: PollRow & { readonly holder?: string; readonly leaseUntil: number } = { leaseUntil: -Infinity };
+  readonly #settings: MemorySettings;
   #isWarned = false;
   #added = 0;
   /** Continues after the last eviction: a new iterator would step over every deleted slot again. */
@@ -252,10 +243,8 @@ export class EventStore {
   #nextDueAt = Number.NEGATIVE_INFINITY;
 
   constructor(settings: MemorySettings) {
-    this.#capacity = settings.capacity;
+    this.#settings = settings;
     this.now = settings.now;
-    this.#logger = settings.logger;
-    this.#keepsDone = settings.keepsDone;
   }
 
   get(id: string): Entry | undefined {
@@ -290,7 +279,6 @@ export class EventStore {
     }
   }
 
-  /** Sets another ordering key, and when the event was created. */
   setKey(entry: Entry, event: UnknownEvent, key: string | undefined): void {
     if (entry.isWaiting) this.setWaiting(entry, false);
     if (entry.key !== null) this.#endLease(entry, entry.key);
@@ -304,7 +292,7 @@ export class EventStore {
 
   /** Forgets an event that needs no run if the store is full, and throws if it has none. */
   add(event: UnknownEvent, stored: NewEntry, at = this.now()): Entry {
-    if (this.open.size + this.done.size >= this.#capacity) this.#evict();
+    if (this.open.size + this.done.size >= this.#settings.capacity) this.#evict();
     const { id, type } = event;
     const { json = encodeEvent(event), traceparent = null } = stored;
     this.#added += 1;
@@ -345,7 +333,6 @@ export class EventStore {
     this.#nextDueAt = Math.min(this.#nextDueAt, dueFrom(entry));
   }
 
-  /** Adds the attempt of a leased event to its history. */
   endAttempt(entry: Entry, result: 'failed' | 'dead' | 'later' | 'lapsed', error: string | null): void {
     const { attempts: attempt, startedAt, dueAt } = entry;
     const lapsedAt = result === 'lapsed' ? dueAt : null;
@@ -354,45 +341,42 @@ export class EventStore {
     entry.history = withAttempt(entry.history, { attempt, startedAt, endedAt, result, error });
   }
 
-  /** Makes an open event done. */
   finish(entry: Entry): void {
     this.open.delete(entry.id);
     if (entry.isWaiting) this.setWaiting(entry, false);
     this.change(entry, 'done', null);
     entry.lastError = null;
-    this.done.set(entry.id, this.#keepsDone ? entry : DONE);
+    this.done.set(entry.id, this.#settings.keepsDone ? entry : DONE);
   }
 
-  /** Yields each due event once, the longest due first. */
-  *takeDue(at: number, types: readonly string[]): Generator<Entry> {
-    const taken = new Set<Entry>();
+  /** The due events, the longest due first. They must then be due later: no call returns an event that another one did. */
+  findDue(at: number, types: readonly string[], limit: number): readonly Entry[] {
+    const found = new Set<Entry>();
     if (types !== this.#dueTypes) {
       this.#due = [];
       this.#dueTypes = types;
       this.#nextDueAt = Number.NEGATIVE_INFINITY;
     }
-    for (;;) {
-      if (this.#due.length === 0 && at >= this.#nextDueAt) this.#findDue(at, taken);
+    while (found.size < limit) {
+      if (this.#due.length === 0 && at >= this.#nextDueAt) this.#searchDue(at, found);
       const entry = this.#due.pop();
-      if (entry === undefined) return;
-      // It may have been claimed or settled since the list was built.
-      if (this.open.get(entry.id) !== entry || dueFrom(entry) > at) continue;
-      taken.add(entry);
-      yield entry;
+      if (entry === undefined) break;
+      // It may have been claimed or settled since the search.
+      if (this.open.get(entry.id) === entry && dueFrom(entry) <= at) found.add(entry);
     }
+    return [...found];
   }
 
-  #findDue(at: number, taken: ReadonlySet<Entry>): void {
+  #searchDue(at: number, found: ReadonlySet<Entry>): void {
     this.#nextDueAt = Number.POSITIVE_INFINITY;
     for (const entry of this.open.values()) {
       if (!this.#dueTypes.includes(entry.type)) continue;
-      if (dueFrom(entry) <= at && !taken.has(entry)) this.#due.push(entry);
-      else this.#nextDueAt = Math.min(this.#nextDueAt, dueFrom(entry));
+      if (dueFrom(entry) > at) this.#nextDueAt = Math.min(this.#nextDueAt, dueFrom(entry));
+      else if (!found.has(entry)) this.#due.push(entry);
     }
     this.#due.sort((a, b) => dueFrom(a) - dueFrom(b)).reverse();
   }
 
-  /** Makes room for one event. */
   #evict(): void {
     let oldest = this.#oldestFirst.next();
     if (oldest.done) {
@@ -409,13 +393,13 @@ export class EventStore {
       open.find(({ state }) => state === 'dead') ?? open.find(({ state }) => state === 'parked');
     if (needless === undefined) {
       throw new Error(
-        `The memory inbox is full: it holds ${this.#capacity} events that still have to run. Raise \`capacity\` or use a durable inbox.`,
+        `The memory inbox is full: it holds ${this.#settings.capacity} events that still have to run. Raise \`capacity\` or use a durable inbox.`,
       );
     }
     this.open.delete(needless.id);
     if (this.#isWarned) return;
     this.#isWarned = true;
-    this.#logger.warn(
+    this.#settings.logger.warn(
       `stablehooks: the memory inbox is full and forgets ${needless.state} events, which run again if they are delivered again. Use a durable inbox, or raise \`capacity\`.`,
     );
   }

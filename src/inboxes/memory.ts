@@ -53,7 +53,6 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
   return { ...createOperations(toOperations(store)), ...memorySteps(store) };
 }
 
-/** The operations on the events of a store. */
 function toOperations(store: EventStore): OperationSteps {
   const { now } = store;
 
@@ -69,7 +68,6 @@ function toOperations(store: EventStore): OperationSteps {
     );
   }
 
-  /** The selected events that were received first. */
   const selectFirst = ({ selection, limit }: Limited) =>
     toPage(select(selection), { order: 'oldest', limit });
 

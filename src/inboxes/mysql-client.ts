@@ -1,9 +1,10 @@
 /** The pools that the MySQL inbox accepts, and the transactions of its handlers. */
-import { type HandlerError, PermanentError, StablehooksError } from '../core/errors.js';
+import { PermanentError, StablehooksError } from '../core/errors.js';
 import { required, rule, withMethods } from '../core/options.js';
 import { type DataLayer, type Queries, TransactionEnded } from './data-layers.js';
-import { lend } from './lend.js';
+import { leftNested, lend } from './lend.js';
 import { FENCE } from './mysql-sql.js';
+import type { Statement } from './selection.js';
 
 /** A statement, and how its rows are returned, whatever the pool is set to. */
 export interface MysqlQuery {
@@ -54,7 +55,6 @@ export const POOL_RULE = required(
   ),
 );
 
-/** A pool as the inbox uses it. */
 export interface Mysql<Tx> extends Queries {
   /** Whether the inbox itself begins and commits transactions, in the round trips of its own statements. */
   readonly isPool: boolean;
@@ -157,18 +157,11 @@ function decode(row: object): object {
   return Object.fromEntries(columns);
 }
 
-/** A statement, and its values in the order of their `?`. */
-export interface Statement {
-  readonly text: string;
-  readonly values: readonly unknown[];
-}
-
 /** The parts of the transaction of an event. */
 export interface TransactionSteps<Tx> {
   /** Answers, like the last one, whether the lease of the event is not lost. */
   readonly begin: Statement;
   readonly complete: Statement;
-  /** Runs the handler. */
   effect(tx: Tx): Promise<void>;
 }
 
@@ -195,13 +188,14 @@ export async function runInTransaction<Tx>(
       throw isNoSavepoint(cause) ? endedByHandler(cause) : cause;
     });
   });
+  // The COMMIT of a data layer also releases the savepoints of nested transactions, which the completion has released.
   await running.catch((cause) => {
     throw cause instanceof StablehooksError || !isNoSavepoint(cause) ? cause : leftNested(cause);
   });
 }
 
 async function assertLeased(queries: Queries, { text, values }: Statement): Promise<void> {
-  const { rows } = await queries.query(text, [...values]);
+  const { rows } = await queries.query(text, values);
   const [row] = rows as readonly { readonly leased: number }[];
   if (Number(row?.leased) !== 1) throw LEASE_LOST;
 }
@@ -214,15 +208,6 @@ async function hasEnded(queries: Queries): Promise<boolean> {
   } catch (error) {
     return isNoSavepoint(error);
   }
-}
-
-/** The COMMIT of a data layer also releases the savepoints of nested transactions, which the completion has released. */
-function leftNested(cause: unknown): HandlerError {
-  return new StablehooksError(
-    'ERR_HANDLER_FAILED',
-    'The handler returned while a nested transaction was open, and everything that it wrote was rolled back. Await every nested transaction. The event runs again.',
-    { cause },
-  );
 }
 
 function endedByHandler(cause: unknown): PermanentError {

@@ -1,13 +1,6 @@
 /** The tables, procedures and statements of the MySQL inbox: SQL that MariaDB and MySQL share. */
 import { readOptions } from '../core/options.js';
-import {
-  type ConditionSql,
-  type PageQuery,
-  type Selection,
-  type SqlPart,
-  toWhere,
-  writeList,
-} from './selection.js';
+import { type PageQuery, type Statement, selectionWriter } from './selection.js';
 import { nameRule } from './server-inbox.js';
 
 /** Options of everything that needs to know the names of the tables. */
@@ -21,7 +14,6 @@ export interface MysqlPrefixOptions {
   readonly prefix?: string | undefined;
 }
 
-/** The rule of {@link MysqlPrefixOptions.prefix}. */
 export const PREFIX_RULE = nameRule(40);
 
 /** Exists as long as the transaction that began for an event. */
@@ -189,7 +181,6 @@ const endAttempt = (events: string) => `
 /** A token marks what this call stored. */
 const CALL_TOKEN = `DECLARE call_token ${TOKEN} DEFAULT UUID();`;
 
-/** Stores the new events of a page. */
 const record = (events: string) => `
   DECLARE at_ms BIGINT;
   ${CALL_TOKEN}
@@ -392,11 +383,6 @@ export function mysqlMigrations(options: MysqlPrefixOptions = {}): readonly stri
   return [...writeTables(events, poll, steps), ...procedures];
 }
 
-/** The part with arrays as JSON. */
-function withJson({ text, values }: SqlPart): SqlPart {
-  return { text, values: values.map((value) => (typeof value === 'object' ? JSON.stringify(value) : value)) };
-}
-
 /** Returns the statements of the inbox for a checked prefix. All times are by the server's clock. */
 export function writeStatements(prefix: string) {
   const events = quote(prefix, 'events');
@@ -406,28 +392,26 @@ export function writeStatements(prefix: string) {
   const record = `id, type, state, attempts, source, ordering_key AS \`key\`, traceparent, last_error AS error,
   event AS json, CAST(history AS CHAR) AS history, received_at AS received, updated_at AS updated,
   IF(state = 'parked', NULL, due_at) AS due`;
-  const conditions: ConditionSql = {
-    known: `NOT EXISTS (SELECT 1 FROM ${steps} AS s WHERE s.event_id = ${events}.id AND s.result IS NULL)`,
-    ids: `id IN (SELECT given.id FROM ${IDS.replace('ids', '?')})`,
-    type: 'type = ?',
-    key: 'ordering_key = ?',
-    receivedSince: 'received_at >= ?',
-    receivedUntil: 'received_at < ?',
-    updatedSince: 'updated_at >= ?',
-    updatedUntil: 'updated_at < ?',
-    dueUntil: 'due_at < ?',
-    error: 'LOCATE(?, last_error) > 0',
-    // Includes events whose JSON is nested more deeply than the server reads.
-    damaged: `state <> 'done' AND NOT IF(JSON_VALID(event), JSON_UNQUOTE(JSON_EXTRACT(event, '$.id')), NULL) <=> id`,
-  };
+  const selections = selectionWriter({
+    events,
+    record,
+    conditions: {
+      known: `NOT EXISTS (SELECT 1 FROM ${steps} AS s WHERE s.event_id = ${events}.id AND s.result IS NULL)`,
+      ids: `id IN (SELECT given.id FROM ${IDS.replace('ids', '?')})`,
+      key: 'ordering_key = ?',
+      error: 'LOCATE(?, last_error) > 0',
+      // Includes events whose JSON is nested more deeply than the server reads.
+      damaged: `state <> 'done' AND NOT IF(JSON_VALID(event), JSON_UNQUOTE(JSON_EXTRACT(event, '$.id')), NULL) <=> id`,
+    },
+  });
   return {
-    /** A call of a procedure. */
+    ...selections,
     call: (name: Procedure, count: number) => `CALL ${quote(prefix, name)}(${Array(count).fill('?').join()})`,
     /** A row if all migrations have run. */
     isMigrated: `SELECT routine_name AS name FROM information_schema.routines
 WHERE routine_schema = DATABASE() AND routine_name = '${prefix}_prune'`,
     reads: {
-      poll: `SELECT holder, state FROM ${poll}`,
+      poll: `SELECT state FROM ${poll}`,
       /** id, the token of the lease that it must have or null. One row without a name for an event without steps. */
       steps: `SELECT s.name, s.attempt, s.stored_at AS at, s.result
 FROM ${events} AS e LEFT JOIN ${steps} AS s ON s.event_id = e.id
@@ -435,28 +419,15 @@ WHERE e.id = ? AND e.token <=> COALESCE(?, e.token) ORDER BY s.number`,
       /** id */
       find: `SELECT ${record} FROM ${events} WHERE id = ?`,
     },
-    list(options: PageQuery) {
+    list(query: PageQuery): Statement {
       // The rows are read after the index has found the page: with them, the server reads the index from its start.
-      const { text, values } = withJson(writeList(options, { columns: 'seq, id', events, sql: conditions }));
-      const direction = options.order === 'oldest' ? 'ASC' : 'DESC';
+      const { text, values } = selections.list(query, 'seq, id');
+      const direction = query.order === 'oldest' ? 'ASC' : 'DESC';
       return {
         text: `SELECT ${record} FROM ${events} WHERE seq IN (SELECT seq FROM (${text}) AS page)
 ORDER BY received_at ${direction}, id ${direction}`,
         values,
       };
-    },
-    count(selection: Selection) {
-      const { text, values } = toWhere(selection, conditions);
-      return withJson({
-        text: `SELECT state, COUNT(*) AS count, MIN(updated_at) AS oldest FROM ${events} WHERE ${text} GROUP BY state`,
-        values,
-      });
-    },
-    /** Columns of the selected events: the ones that were received first, or all without a limit. */
-    select(selection: Selection, columns: string, limit?: number) {
-      const { text, values } = toWhere(selection, conditions);
-      const first = limit === undefined ? '' : `ORDER BY received_at, id LIMIT ${limit}`;
-      return withJson({ text: `SELECT ${columns} FROM ${events} WHERE ${text} ${first}`, values });
     },
   };
 }

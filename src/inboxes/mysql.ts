@@ -1,14 +1,8 @@
 import { ConfigError } from '../core/errors.js';
 import { boolean, integer, readOptions } from '../core/options.js';
-import {
-  INBOX_STATES,
-  type Inbox,
-  type InboxCount,
-  type InboxOperations,
-  type Lease,
-} from '../core/ports.js';
+import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
-import { createInbox, type PageStep, type RecordRow, type StoreSteps } from './create-inbox.js';
+import { createInbox, type StoreSteps } from './create-inbox.js';
 import {
   isConflict,
   isLeftOpen,
@@ -19,7 +13,6 @@ import {
   type MysqlTransactional,
   POOL_RULE,
   runInTransaction,
-  type Statement,
   toMysql,
 } from './mysql-client.js';
 import {
@@ -30,9 +23,8 @@ import {
   writeStatements,
 } from './mysql-sql.js';
 import { type EventRow, readStored, toRecord } from './rows.js';
-import type { Selection } from './selection.js';
+import type { Limited, Selection, Statement } from './selection.js';
 import {
-  assertFreeConnection,
   callSteps,
   keepOneFree,
   leftOpen,
@@ -137,64 +129,35 @@ export function mysqlInbox(
   const runtime = toRuntime(given.runtime);
   const inTurn = keepOneFree(connections);
 
-  /** Sends one statement, again if it conflicts with another. */
+  /** Sends one statement, with lists as JSON; again if it conflicts with another. */
   async function send<Row>({ text, values }: Statement): Promise<readonly Row[]> {
+    const sent = values.map((value) => (Array.isArray(value) ? JSON.stringify(value) : value));
     try {
-      const { rows } = await sendAgain(() => mysql.query(text, [...values]), CONFLICTS, runtime);
+      const { rows } = await sendAgain(() => mysql.query(text, sent), CONFLICTS, runtime);
       return rows as readonly Row[];
     } catch (error) {
       throw await toFailure(error);
     }
   }
 
-  /** A read, or the call of a procedure, with lists as JSON. */
-  const toStatement = (name: Statements, ...values: readonly StepValue[]): Statement => ({
+  /** A read, or the call of a procedure. */
+  const toStatement = (name: Statements, ...values: StepValue[]): Statement => ({
     text: sql.reads[name as keyof typeof sql.reads] ?? sql.call(name as Procedure, values.length),
-    values: values.map((value) => (Array.isArray(value) ? JSON.stringify(value) : value)),
+    values,
   });
 
-  const call = <Row>(name: Statements, ...values: readonly StepValue[]) =>
-    send<Row>(toStatement(name, ...values));
+  const call = <Row>(name: Statements, ...values: StepValue[]) => send<Row>(toStatement(name, ...values));
 
   /** The error of a failed statement, with its fix if that is known. */
   async function toFailure(error: unknown): Promise<unknown> {
     // Data layers have no method that closes a connection. The next one reaches the new primary.
     if (isReadOnly(error) && !mysql.isPool) await mysql.query('KILL CONNECTION_ID()').catch(() => undefined);
     if (isLeftOpen(error)) return leftOpen(error);
-    return isNotMigrated(error) ? notMigrated(prefix, error) : error;
-  }
-
-  async function transaction(
-    { id, token, key }: Lease,
-    effect: (tx: unknown) => Promise<void>,
-  ): Promise<boolean> {
-    let hasBegun = false;
-    try {
-      await inTurn(() =>
-        runInTransaction(mysql, {
-          begin: toStatement('fence', id, token, mysql.isPool),
-          complete: toStatement('complete', id, token, key ?? null, mysql.isPool),
-          async effect(tx) {
-            hasBegun = true;
-            await effect(tx);
-          },
-        }),
-      );
-      return true;
-    } catch (error) {
-      if (error === LEASE_LOST) return false;
-      const failure = await toFailure(error);
-      throw hasBegun ? error : failure;
-    }
-  }
-
-  /** Stores the new events of a page in one state. */
-  function store({ events, state, dueInMs, origin, traceparent }: PageStep) {
-    const page = events.map(({ id, type, json, key, createdMs }) =>
-      key === null ? [id, type, json] : [id, type, json, createdMs, key],
+    if (!isNotMigrated(error)) return error;
+    return new ConfigError(
+      `mysqlInbox: the tables or procedures ${prefix}_… are missing in the database of the pool; see the cause. Call migrateMysql(pool) at start, or run the statements of mysqlMigrations(), with the same \`prefix\`.`,
+      { cause: error },
     );
-    const values = [JSON.stringify(page), state, dueInMs, origin, traceparent];
-    return call<RecordRow>('record', ...values);
   }
 
   /**
@@ -203,7 +166,8 @@ export function mysqlInbox(
    */
   async function narrow(selection: Selection): Promise<Selection> {
     if (!selection.damaged) return selection;
-    const rows = await send<JsonRow>(sql.select(selection, 'id, state, event AS json'));
+    const all = { selection, limit: Number.MAX_SAFE_INTEGER };
+    const rows = await send<JsonRow>(sql.first('id, state, event AS json', all));
     const damaged = rows.filter((row) => readStored(row).damaged);
     return { ...selection, damaged: undefined, ids: damaged.map(({ id }) => id) };
   }
@@ -211,31 +175,52 @@ export function mysqlInbox(
   /** Changes the selected events that were received first, and returns how many. */
   async function change(
     name: 'requeue' | 'discard',
-    { selection, limit }: { readonly selection: Selection; readonly limit: number },
+    { selection, limit }: Limited,
     ...values: readonly string[]
   ): Promise<number> {
-    const rows = await send<JsonRow>(sql.select(await narrow(selection), 'id', limit));
+    const rows = await send<JsonRow>(sql.first('id', { selection: await narrow(selection), limit }));
     const ids = rows.map(({ id }) => id);
     return readCount(await call(name, ids, ...values));
   }
 
-  const called = callSteps(call);
-
   const steps: StoreSteps<unknown> = {
-    ...called,
+    ...callSteps(call, { transactional, connections }),
 
     list: async ({ selection, ...query }) =>
       (await send<EventRow>(sql.list({ ...query, selection: await narrow(selection) }))).map(toRecord),
-    count: async (selection = ALL) => send<InboxCount>(sql.count(await narrow(selection))),
+    count: async (selection = { states: INBOX_STATES }) => send(sql.count(await narrow(selection))),
     requeue: (which) => change('requeue', which),
     discard: (which, { by, reason }) => change('discard', which, by, reason),
-    store,
-    ...(transactional && { transaction }),
 
-    async steps(id, token) {
-      if (transactional && token !== null) assertFreeConnection(connections);
-      return called.steps(id, token);
+    store({ events, state, dueInMs, origin, traceparent }) {
+      const page = events.map(({ id, type, json, key, createdMs }) =>
+        key === null ? [id, type, json] : [id, type, json, createdMs, key],
+      );
+      return call('record', JSON.stringify(page), state, dueInMs, origin, traceparent);
     },
+
+    ...(transactional && {
+      async transaction({ id, token, key }, effect) {
+        let hasBegun = false;
+        try {
+          await inTurn(() =>
+            runInTransaction(mysql, {
+              begin: toStatement('fence', id, token, mysql.isPool),
+              complete: toStatement('complete', id, token, key ?? null, mysql.isPool),
+              async effect(tx) {
+                hasBegun = true;
+                await effect(tx);
+              },
+            }),
+          );
+          return true;
+        } catch (error) {
+          if (error === LEASE_LOST) return false;
+          const failure = await toFailure(error);
+          throw hasBegun ? error : failure;
+        }
+      },
+    }),
   };
   return createInbox(steps, runtime);
 }
@@ -246,15 +231,6 @@ function sizeOf(pool: unknown): number | undefined {
   return (config ?? inner?.config)?.connectionLimit;
 }
 
-const ALL: Selection = { states: INBOX_STATES };
-
 type Statements = StepName | Procedure;
 
 type JsonRow = Pick<EventRow, 'id' | 'state' | 'json'>;
-
-function notMigrated(prefix: string, cause: unknown): ConfigError {
-  return new ConfigError(
-    `mysqlInbox: the tables or procedures ${prefix}_… are missing in the database of the pool; see the cause. Call migrateMysql(pool) at start, or run the statements of mysqlMigrations(), with the same \`prefix\`.`,
-    { cause },
-  );
-}

@@ -152,18 +152,13 @@ export function createOperations(steps: OperationSteps): InboxOperations {
   };
 }
 
-/** Counts records by their state. */
 export function countRecords(
   records: Iterable<Pick<InboxRecord, 'state' | 'updatedAt'>>,
 ): readonly InboxCount[] {
-  const counts = new Map<string, { state: InboxRecord['state']; count: number; oldest: number }>();
+  const counts = new Map<InboxState, InboxCount>();
   for (const { state, updatedAt } of records) {
-    const found = counts.get(state);
-    if (found === undefined) counts.set(state, { state, count: 1, oldest: updatedAt });
-    else {
-      found.count += 1;
-      found.oldest = Math.min(found.oldest, updatedAt);
-    }
+    const { count = 0, oldest } = counts.get(state) ?? {};
+    counts.set(state, { state, count: count + 1, oldest: Math.min(oldest ?? updatedAt, updatedAt) });
   }
   return [...counts.values()];
 }

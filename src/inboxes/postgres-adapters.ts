@@ -1,7 +1,6 @@
 /** Adapters of the data layers that have Postgres alone. */
-import { StablehooksError } from '../core/errors.js';
 import { adapt, checkDataLayer } from './data-layers.js';
-import { sentLate } from './lend.js';
+import { leftNested, sentLate } from './lend.js';
 import type { PgTransactionsLike } from './postgres-client.js';
 
 /** The methods of a Prisma client that the inbox uses. */
@@ -75,35 +74,27 @@ export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<
       return (rows as readonly unknown[]).filter((row) => row !== undefined);
     },
     async begin<Value>(work: (tx: Tx) => Promise<Value>) {
-      const gate: Gate = { isClosed: false, loss: undefined };
+      const gate: Gate = { refusal: undefined };
       const begun = sql.begin('isolation level read committed read write', async (tx) => {
         try {
           return await work(guard(tx as Tx & Method, gate));
         } finally {
-          gate.isClosed = true;
-          if (gate.loss) await never();
+          if (gate.refusal) await never();
+          gate.refusal = sentLate;
         }
       });
       return (await begun.catch((error) => {
         // Rejected before its handler ended: the connection is lost.
-        if (!gate.isClosed) lose(gate, error);
+        gate.refusal ??= () => error;
         throw error;
       })) as Value;
     },
   });
 }
 
-/** The state of a transaction of postgres.js. */
+/** Why a transaction of postgres.js must send nothing more: its connection is lost, or its handler has ended. */
 interface Gate {
-  /** No statement must be sent. */
-  isClosed: boolean;
-  /** The error with which the connection was lost. */
-  loss: Error | undefined;
-}
-
-function lose(gate: Gate, error: Error): void {
-  gate.isClosed = true;
-  gate.loss ??= error;
+  refusal: (() => Error) | undefined;
 }
 
 /** postgres.js must not go on after a lost connection: its ROLLBACK would end the process. */
@@ -119,12 +110,17 @@ function guard<Sql extends Method>(sql: Sql, gate: Gate): Sql {
   const onError = (error: Error & Readonly<Record<string, unknown>>) => {
     const { code, severity, syscall } = error;
     // postgres.js closes the connection after it.
-    if (syscall ?? /^CONNECTION_|^FATAL|^PANIC/.exec(`${severity ?? code}`)) lose(gate, error);
+    if (syscall ?? /^CONNECTION_|^FATAL|^PANIC/.exec(`${severity ?? code}`)) gate.refusal ??= () => error;
   };
   const guarded =
     (method: Method): Method =>
     (...args) => {
-      if (gate.isClosed) return refused(gate.loss ?? sentLate());
+      if (gate.refusal) {
+        const refused = Promise.reject(gate.refusal());
+        // A late helper, such as `tx(rows)`, is not awaited.
+        refused.catch(() => undefined);
+        return refused;
+      }
       const result = method(...args);
       // Before the handler learns of it. Not `result.catch`, which would send the statement.
       if (result instanceof Promise) Promise.prototype.then.call(result, undefined, onError);
@@ -140,7 +136,7 @@ function guard<Sql extends Method>(sql: Sql, gate: Gate): Sql {
             const value = await work(guard(nested, gate));
             return Array.isArray(value) ? await Promise.all(value) : value;
           } catch (error) {
-            if (!gate.isClosed) throw error;
+            if (!gate.refusal) throw error;
             reject(error);
             return await never();
           }
@@ -157,13 +153,6 @@ function guard<Sql extends Method>(sql: Sql, gate: Gate): Sql {
   });
 }
 
-/** A late helper, such as `tx(rows)`, is not awaited. */
-function refused(error: Error): Promise<never> {
-  const refusal = Promise.reject(error);
-  refusal.catch(() => undefined);
-  return refusal;
-}
-
 interface PrismaRefusal {
   readonly cause?: { readonly originalCode?: string; readonly originalMessage?: string };
   readonly meta?: { readonly driverAdapterError?: PrismaRefusal };
@@ -171,13 +160,7 @@ interface PrismaRefusal {
 
 /** Prisma has the SQLSTATE and the server's message in `meta`. */
 function unwrapPrisma(error: Error & PrismaRefusal): Error | undefined {
-  if (error.message.includes('while a nested transaction is still active')) {
-    return new StablehooksError(
-      'ERR_HANDLER_FAILED',
-      'The handler returned while a nested transaction was open, and Prisma rolled back all that it wrote. Await every nested transaction. The event runs again.',
-      { cause: error },
-    );
-  }
+  if (error.message.includes('while a nested transaction is still active')) return leftNested(error);
   const { cause } = error.meta?.driverAdapterError ?? error;
   if (cause?.originalCode === undefined) return undefined;
   return Object.assign(new Error(cause.originalMessage, { cause: error }), { code: cause.originalCode });

@@ -3,6 +3,7 @@ import { required, rule, withMethods } from '../core/options.js';
 import { isClient, type Queries, TransactionEnded } from './data-layers.js';
 import { lend } from './lend.js';
 import { endedBeforeDone } from './postgres-errors.js';
+import type { Statement } from './selection.js';
 
 /** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
 export interface PgLike extends Queries {}
@@ -52,47 +53,26 @@ export interface PgTx {
 const POOLS =
   'a Pool of pg or @neondatabase/serverless, a PGlite, or fromPostgresJs(sql), fromDrizzle(db), fromKysely(db), fromKnex(knex), fromTypeOrm(dataSource) or fromPrisma(prisma) of your data layer';
 
+const METHOD = 'an object with the method query(text, values)';
+
 const has = (value: unknown, ...methods: readonly string[]) => withMethods(POOLS, methods).accepts(value);
 
 /** The rule of what sends statements, whichever connection they go over. TypeORM has other results. */
 export const QUERIES_RULE = required(
-  rule(
-    `an object with the method query(text, values): ${POOLS}`,
-    (value) => has(value, 'query') && !has(value, 'getRepository'),
-  ),
+  rule(`${METHOD}: ${POOLS}`, (value) => has(value, 'query') && !has(value, 'getRepository')),
 );
 
 /** The rule of a pool, each of whose statements is a transaction of its own. */
-export const POOL_RULE = required(
-  rule(
-    `${QUERIES_RULE.expected}; not a Client, whose connection can have a transaction open that undoes what was answered`,
-    (value) => QUERIES_RULE.accepts(value) && !isClient(value),
-  ),
-);
-
-/** The rule of a pool that must be able to open transactions. */
-export const TRANSACTIONAL_POOL_RULE = required(
-  rule(
-    `able to open transactions, because \`transactional\` is true: ${POOLS}; not a Client`,
-    (value) => POOL_RULE.accepts(value) && (has(value, 'connect') || has(value, 'transaction')),
-  ),
-);
-
-/** Sends one statement and returns its rows, whose type the SQL determines. */
-export async function queryRows<Row>(
-  client: PgLike,
-  text: string,
-  values: unknown[] = [],
-): Promise<readonly Row[]> {
-  const { rows } = await client.query(text, values);
-  return rows as readonly Row[];
-}
-
-/** A statement and its values. */
-export interface Statement {
-  readonly text: string;
-  readonly values: readonly (string | null)[];
-}
+export const poolRule = (transactional: boolean) =>
+  required(
+    rule(
+      `${transactional ? 'able to open transactions, because `transactional` is true' : METHOD}: ${POOLS}; not a Client, whose connection can have a transaction open that undoes what was answered`,
+      (value) =>
+        QUERIES_RULE.accepts(value) &&
+        !isClient(value) &&
+        (!transactional || has(value, 'connect') || has(value, 'transaction')),
+    ),
+  );
 
 /** The parts of the transaction of an event. */
 export interface TransactionSteps<Tx> {
@@ -102,7 +82,6 @@ export interface TransactionSteps<Tx> {
   readonly complete: Statement;
   /** Has a row in any other transaction. */
   readonly hasEnded: Statement;
-  /** Runs the handler. */
   effect(tx: Tx): Promise<void>;
 }
 
@@ -122,12 +101,11 @@ export async function runInTransaction<Tx>(
     const pglite = tx as Tx & PgLike & { readonly closed?: boolean };
     if (!adapted) await pglite.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE');
     const queries = adapted ?? pglite;
-    const { begin, complete } = steps;
-    await queries.query(begin.text, [...begin.values]);
+    await queries.query(steps.begin.text, steps.begin.values);
     await runEffect(queries, tx, steps);
     // The handler called `rollback()` of PGlite, which sends nothing more.
     if (!adapted && pglite.closed) throw new TransactionEnded();
-    await queries.query(complete.text, [...complete.values]);
+    await queries.query(steps.complete.text, steps.complete.values);
   });
   return false;
 }
@@ -172,17 +150,16 @@ async function runEffect<Tx>(
     await effect(tx);
   } catch (cause) {
     // Fails after a statement has failed, or the connection is lost: everything is rolled back.
-    const answer = await queries.query(hasEnded.text, [...hasEnded.values]).catch(() => undefined);
+    const answer = await queries.query(hasEnded.text, hasEnded.values).catch(() => undefined);
     throw answer !== undefined && answer.rows.length > 0 ? endedBeforeDone({ cause }) : cause;
   }
 }
 
 /** The statement with its values as literals: several statements in one text can have no parameters. */
 function inline({ text, values }: Statement): string {
-  return text.replaceAll(/\$(\d+)/g, (_, index) => toLiteral(values[index - 1] ?? null));
-}
-
-/** A text as a literal that no value can end, whatever `standard_conforming_strings` is. */
-export function toLiteral(value: string | null): string {
-  return value === null ? 'NULL' : `E'${value.replaceAll(/['\\]/g, '$&$&')}'`;
+  return text.replaceAll(/\$(\d+)/g, (_, index) => {
+    const value = values[index - 1];
+    // No value can end such a literal, whatever `standard_conforming_strings` is.
+    return value === null ? 'NULL' : `E'${String(value).replaceAll(/['\\]/g, '$&$&')}'`;
+  });
 }

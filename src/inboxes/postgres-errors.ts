@@ -8,38 +8,28 @@ function sqlState(error: unknown): string | undefined {
   return /^(?=.*\d)(?!P[12]\d)[0-9A-Z]{5}$/.test(String(code)) ? String(code) : undefined;
 }
 
+const hasState = (error: unknown, ...states: readonly string[]) => states.includes(sqlState(error) ?? '');
+
 /** Whether a statement of the inbox must be sent again: another call stored its event meanwhile, or a deadlock. */
-export function isConflict(error: unknown): boolean {
-  return ['40001', '40P01'].includes(sqlState(error) ?? '');
-}
+export const isConflict = (error: unknown) => hasState(error, '40001', '40P01');
 
 /** Whether a table, a schema or a function of the inbox does not exist. */
-export function isNotMigrated(error: unknown): boolean {
-  return ['42P01', '3F000', '42883'].includes(sqlState(error) ?? '');
-}
+export const isNotMigrated = (error: unknown) => hasState(error, '42P01', '3F000', '42883');
 
 /** Whether a server may have refused to write: it has become a standby, or was set to read-only. */
-export function isReadOnly(error: unknown): boolean {
-  return [READ_ONLY, '0A000'].includes(sqlState(error) ?? '');
-}
+export const isReadOnly = (error: unknown) => hasState(error, READ_ONLY, '0A000');
 
 /** Whether the transaction of an event was not committed because its lease is lost. */
-export function isLeaseLost(error: unknown): boolean {
-  return sqlState(error) === LEASE_LOST;
-}
+export const isLeaseLost = (error: unknown) => hasState(error, LEASE_LOST);
 
 /** Whether the connection of a statement had an open transaction. */
-export function isLeftOpen(error: unknown): boolean {
-  return ['2D000', '25001', '25P02'].includes(sqlState(error) ?? '');
-}
+export const isLeftOpen = (error: unknown) => hasState(error, '2D000', '25001', '25P02');
 
 /** Classes that say nothing about the handler: connection, transaction state, resources, operator, system, internal. */
 const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
 
-/** The transaction is read-only. */
 const READ_ONLY = '25006';
 
-/** The error of a transaction that its handler ended: statements that followed can be committed. */
 export function endedBeforeDone(options?: ErrorOptions): PermanentError {
   return new PermanentError(
     'The handler ended the transaction of its event. Later writes of the handler may be committed, so the event does not run again. Check what it wrote; then remove the COMMIT or ROLLBACK from the handler, and requeue the event if nothing was written.',

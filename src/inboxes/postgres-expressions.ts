@@ -1,16 +1,9 @@
 /** Where the tables are, and the expressions of which the statements of the inbox are made. */
 
-/** The quoted names. */
-export interface Tables {
-  readonly schema: string;
-  readonly events: string;
-  readonly poll: string;
-  readonly fences: string;
-  readonly steps: string;
-}
+export type Tables = ReturnType<typeof quoteTables>;
 
-/** Quotes the names; the schema must be checked. */
-export function quoteTables(schema: string): Tables {
+/** The quoted names for a checked schema. */
+export function quoteTables(schema: string) {
   const quote = (table: string) => `"${schema}"."${table}"`;
   return {
     schema: `"${schema}"`,
@@ -27,8 +20,7 @@ export const span = (parameter: string) => `(${parameter}::double precision * in
 /** The time that is so many ms after the epoch. */
 export const fromMs = (parameter: string) => `(to_timestamp(0) + ${span(parameter)})`;
 export const later = (parameter: string) => `(${CLOCK} + ${span(parameter)})`;
-const epochMs = (time: string) => `(extract(epoch FROM ${time}) * 1000)`;
-export const ms = (time: string) => `floor(${epochMs(time)})::double precision`;
+export const ms = (time: string) => `floor((extract(epoch FROM ${time}) * 1000))::double precision`;
 
 /** Kept plans must use the indexes: they can be made while a table is small, and outlive that. */
 export const FUNCTION = 'LANGUAGE plpgsql SET enable_seqscan = off';

@@ -12,10 +12,6 @@ const lockNumber = ({ schema }: Tables) => `hashtextextended('stablehooks ${sche
 /** Takes the lock of a key if it is free. An expression costs a part of what a statement costs. */
 const tryLock = (tables: Tables) => `pg_try_advisory_xact_lock(${lockNumber(tables)})`;
 
-/** The functions that need several statements, each of which sees what was committed before it got the lock. */
-export const writeKeyFunctions = (tables: Tables) => `${writeClaim(tables)}
-${writeEndAttempt(tables)}`;
-
 /**
  * Claims an event with a key, or one that is stored already. Three steps, each for what the one before it leaves:
  *
@@ -28,7 +24,7 @@ ${writeEndAttempt(tables)}`;
  *    therefore committed before the lease could be claimed. In that case it must be due by the end of the lease.
  * 3. Anything else is decided under the lock of the key, if there is one.
  */
-const writeClaim = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_event(
+export const writeClaim = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_event(
     event_id text, event_type text, origin text, lease_ms double precision,
     new_token uuid, event_json text, early boolean, event_key text,
     created_ms double precision, new_traceparent text,
@@ -112,7 +108,7 @@ BEGIN
 END $claim$;`;
 
 /** Ends an attempt, and makes the first event that waits for its key due. Returns the result; NULL if the lease is lost. */
-const writeEndAttempt = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.end_attempt(
+export const writeEndAttempt = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.end_attempt(
     event_id text, lease_token uuid, event_key text, result text,
     retry_ms double precision, failure text, max_age_ms double precision
   ) RETURNS text ${FUNCTION} AS $end$

@@ -7,7 +7,7 @@
  * that commits can have neither a SET clause nor an EXCEPTION block.
  */
 import { history, type Tables } from './postgres-expressions.js';
-import { writeKeyFunctions } from './postgres-keys.js';
+import { writeClaim, writeEndAttempt } from './postgres-keys.js';
 
 /** The SQLSTATE of a COMMIT that the server refused, because the event of the transaction was not marked done. */
 const COMMIT_REFUSED = 'SH001';
@@ -23,7 +23,8 @@ const FENCE_ROW = 'stablehooks.fence_row';
 
 export const writeFunctions = (tables: Tables) =>
   [
-    writeKeyFunctions(tables),
+    writeClaim(tables),
+    writeEndAttempt(tables),
     writeFences(tables),
     writeTransactions(tables),
     writeProcedures(tables),

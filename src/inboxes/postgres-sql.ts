@@ -1,5 +1,4 @@
 import { readOptions } from '../core/options.js';
-import { INBOX_STATES } from '../core/ports.js';
 import { type PgLike, QUERIES_RULE } from './postgres-client.js';
 import {
   CLOCK,
@@ -14,15 +13,7 @@ import {
   type Tables,
 } from './postgres-expressions.js';
 import { FENCE, writeFunctions } from './postgres-procedures.js';
-import {
-  type ConditionSql,
-  type Limited,
-  type PageQuery,
-  type Selection,
-  type SqlPart,
-  toWhere,
-  writeList,
-} from './selection.js';
+import { type Limited, type Statement, selectionWriter } from './selection.js';
 import { nameRule } from './server-inbox.js';
 
 /** Options of everything that needs to know where the tables are. */
@@ -36,7 +27,6 @@ export interface PostgresSchemaOptions {
   readonly schema?: string | undefined;
 }
 
-/** The rule of {@link PostgresSchemaOptions.schema}. */
 export const SCHEMA_RULE = nameRule(63);
 
 /**
@@ -143,8 +133,8 @@ ${writeMigrations(tables).join(';\n')};
 END $migration$`);
 }
 
-/** The part as a statement of Postgres, with `$1` for its first value. */
-function numbered({ text, values }: SqlPart): SqlPart {
+/** The statement with `$1` for its first value. */
+export function numbered({ text, values }: Statement): Statement {
   let count = 0;
   return { text: text.replaceAll('?', () => `$${++count}`), values };
 }
@@ -157,30 +147,29 @@ export function writeStatements(name: string, { isAsync }: { readonly isAsync: b
   const record = `id, type, state, attempts, source, key, traceparent, last_error AS error, event AS json,
   history::text AS history,
   ${ms('received_at')} AS received, ${ms('updated_at')} AS updated, ${ms('due_at')} AS due`;
-  const conditions: ConditionSql = {
-    known: `NOT EXISTS (SELECT 1 FROM ${steps} AS s WHERE s.event_id = events.id AND s.result IS NULL)`,
-    ids: 'id = ANY (?::text[])',
-    type: 'type = ?::text',
-    key: 'key = ?::text',
-    receivedSince: `received_at >= ${fromMs('?')}`,
-    receivedUntil: `received_at < ${fromMs('?')}`,
-    updatedSince: `updated_at >= ${fromMs('?')}`,
-    updatedUntil: `updated_at < ${fromMs('?')}`,
-    dueUntil: `due_at < ${fromMs('?')}`,
-    error: 'position(?::text IN last_error) > 0',
-    damaged: `state <> 'done' AND ${schema}.stored_id(event) IS DISTINCT FROM id`,
-  };
+  const selections = selectionWriter({
+    events,
+    record,
+    oldest: ms('min(updated_at)'),
+    time: fromMs('?'),
+    conditions: {
+      known: `NOT EXISTS (SELECT 1 FROM ${steps} AS s WHERE s.event_id = events.id AND s.result IS NULL)`,
+      ids: 'id = ANY (?::text[])',
+      key: 'key = ?',
+      error: 'position(?::text IN last_error) > 0',
+      damaged: `state <> 'done' AND ${schema}.stored_id(event) IS DISTINCT FROM id`,
+    },
+  });
   /** Changes the selected events that were received first, and returns how many. */
-  const update = (set: string, { selection, limit }: Limited, first: readonly string[] = []): SqlPart => {
-    const { text, values } = toWhere(selection, conditions);
-    return numbered({
+  const update = (set: string, which: Limited, first: readonly string[] = []): Statement => {
+    const { text, values } = selections.first('id', which);
+    return {
       text: `WITH changed AS (
-  UPDATE ${events} AS e SET ${set} WHERE id = ANY (ARRAY (
-    SELECT id FROM ${events} WHERE ${text} ORDER BY received_at, id LIMIT ${limit} FOR UPDATE))
+  UPDATE ${events} AS e SET ${set} WHERE id = ANY (ARRAY (${text} FOR UPDATE))
   RETURNING id
-) SELECT count(*)::double precision AS count FROM changed`,
+) SELECT count(*) AS count FROM changed`,
       values: [...first, ...values],
-    });
+    };
   };
   /** The due events of a type, the longest due first. */
   const due = `FROM ${events} AS e
@@ -188,6 +177,8 @@ export function writeStatements(name: string, { isAsync }: { readonly isAsync: b
     ORDER BY ${dueOf('e')}, e.received_at`;
 
   return {
+    ...selections,
+
     /**
      * id, type, source, leaseMs, token, event, early, key or null, when the event was created in epoch ms or null, traceparent
      * or null. It need not wait for the disk before a transaction that does. A claim that does not win writes nothing.
@@ -198,15 +189,14 @@ export function writeStatements(name: string, { isAsync }: { readonly isAsync: b
     finish: `CALL ${schema}.finish($1, $2, $3, $4, $5, $6, $7, NULL)`,
 
     /**
-     * ids, types, events, the state of new events, dueInMs or null, source, keys ('' for none) and when the events were
-     * created in epoch ms, or empty, traceparent or null. Inserted in the order of the ids, so two pages cannot deadlock;
-     * events of a key are received in the order of the page nevertheless. An event that another call stores at the same time
-     * is updated, which changes nothing, to read its state. A claim that commits asynchronously can have stored an event, and
-     * the answer promises that it is stored: the message is something to wait for.
+     * ids, types, events, the state of new events, dueInMs or null, source, keys or nulls, when the events were created in
+     * epoch ms or nulls, traceparent or null. Inserted in the order of the ids, so two pages cannot deadlock; events of a key
+     * are received in the order of the page nevertheless. An event that another call stores at the same time is updated, which
+     * changes nothing, to read its state. A claim that commits asynchronously can have stored an event, and the answer promises
+     * that it is stored: the message is something to wait for.
      */
     record: `WITH page AS (
-  SELECT id, type, event, nullif(key, '') AS key, created, position
-  FROM ROWS FROM (unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($7::text[]), unnest($8::text[]))
+  SELECT * FROM ROWS FROM (unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($7::text[]), unnest($8::text[]))
     WITH ORDINALITY AS one (id, type, event, key, created, position)
 ), known AS (
   SELECT id, state FROM ${events} WHERE id = ANY ($1::text[])
@@ -270,21 +260,10 @@ RETURNING state`,
     /** holder, leaseMs, the state */
     savePoll: `UPDATE ${poll} SET lease_until = ${later('$2')}, state = $3::text WHERE holder = $1::text RETURNING holder`,
 
-    poll: `SELECT holder, state FROM ${poll}`,
+    poll: `SELECT state FROM ${poll}`,
 
     /** id */
     find: `SELECT ${record} FROM ${events} WHERE id = $1::text`,
-
-    list: (query: PageQuery) => numbered(writeList(query, { columns: record, events, sql: conditions })),
-
-    count(selection: Selection = { states: INBOX_STATES }): SqlPart {
-      const { text, values } = toWhere(selection, conditions);
-      return numbered({
-        text: `SELECT state, count(*)::double precision AS count, ${ms('min(updated_at)')} AS oldest
-FROM ${events} WHERE ${text} GROUP BY state`,
-        values,
-      });
-    },
 
     requeue: (which: Limited) =>
       update(`state = 'received', attempts = 0, due_at = ${CLOCK}, updated_at = ${CLOCK}`, which),
@@ -303,7 +282,7 @@ FROM ${events} WHERE ${text} GROUP BY state`,
   INSERT INTO ${events} (id, type, source, state)
   SELECT id, '', 'import', 'done' FROM unnest($1::text[]) AS imported (id) ORDER BY id COLLATE "C"
   ON CONFLICT (id) DO NOTHING RETURNING id
-) SELECT count(*)::double precision AS count FROM added`,
+) SELECT count(*) AS count FROM added`,
 
     /** olderThanMs, limit */
     prune: `WITH pruned AS (
@@ -314,7 +293,7 @@ FROM ${events} WHERE ${text} GROUP BY state`,
   RETURNING id
 ), forgotten AS (
   DELETE FROM ${steps} WHERE event_id = ANY (ARRAY (SELECT id FROM pruned))
-) SELECT count(*)::double precision AS count FROM pruned`,
+) SELECT count(*) AS count FROM pruned`,
 
     /** id, the token of the lease that it must have or null. One row without a name for an event without steps. */
     steps: `SELECT s.name, s.attempt, ${ms('s.stored_at')} AS at, s.result

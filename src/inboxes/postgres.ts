@@ -1,18 +1,16 @@
 import { ConfigError, hasCode } from '../core/errors.js';
 import { boolean, integer, readOptions } from '../core/options.js';
-import type { Inbox, InboxCount, InboxOperations, Lease } from '../core/ports.js';
+import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
-import { createInbox, type PageStep, type RecordRow, type StoreSteps } from './create-inbox.js';
+import { createInbox, type StoreSteps } from './create-inbox.js';
 import {
   type PgClientLike,
   type PgLike,
   type PgPoolLike,
   type PgTransactional,
   type PgTransactionsLike,
-  POOL_RULE,
-  queryRows,
+  poolRule,
   runInTransaction,
-  TRANSACTIONAL_POOL_RULE,
 } from './postgres-client.js';
 import {
   isConflict,
@@ -23,11 +21,10 @@ import {
   rethrowCommitError,
   rolledBackAtCommit,
 } from './postgres-errors.js';
-import { type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
+import { numbered, type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
 import { type EventRow, toRecord } from './rows.js';
-import type { SqlPart } from './selection.js';
+import type { Statement } from './selection.js';
 import {
-  assertFreeConnection,
   callSteps,
   keepOneFree,
   leftOpen,
@@ -100,18 +97,24 @@ export function postgresInbox(
     connections: integer({ default: sizeOf(pool) }),
     runtime: RUNTIME,
   });
-  readOptions('postgresInbox', { pool }, { pool: transactional ? TRANSACTIONAL_POOL_RULE : POOL_RULE });
+  readOptions('postgresInbox', { pool }, { pool: poolRule(transactional) });
   const statements = writeStatements(schema, { isAsync: transactional });
   const runtime = toRuntime(given.runtime);
   const inTurn = keepOneFree(connections);
 
   /** Sends one statement of its own, again if it conflicts with another. */
-  async function send<Row>(text: string, values: readonly unknown[] = []): Promise<readonly Row[]> {
+  async function send<Row>({ text, values }: Statement): Promise<readonly Row[]> {
     const sent = values.map((value) => (Array.isArray(value) ? toArrayText(value) : value));
     try {
-      return await sendAgain(() => queryRows<Row>(pool, text, sent), CONFLICTS, runtime);
+      const { rows } = await sendAgain(() => pool.query(text, sent), CONFLICTS, runtime);
+      return rows as readonly Row[];
     } catch (error) {
-      if (isNotMigrated(error)) throw notMigrated(schema, error);
+      if (isNotMigrated(error)) {
+        throw new ConfigError(
+          `postgresInbox: the tables or functions of the schema ${schema} are missing; see the cause. Call migratePostgres(pool) at start, or run the statements of postgresMigrations(), with the same \`schema\`.`,
+          { cause: error },
+        );
+      }
       if (isReadOnly(error)) await closeReadOnly();
       if (!isLeftOpen(error)) throw error;
       await pool.query('ROLLBACK').catch(() => undefined);
@@ -120,9 +123,10 @@ export function postgresInbox(
   }
 
   /** Sends a statement that writes, which is committed with the answer. */
-  async function run<Row>(text: string, values: readonly unknown[]): Promise<readonly Row[]> {
+  async function run<Row>({ text, values }: Statement): Promise<readonly Row[]> {
     const statement = text.replaceAll(/\$(\d+)/g, '($$1)[$1]');
-    const [row] = await send<{ readonly answer: string }>(statements.run, [statement, values]);
+    const call = { text: statements.run, values: [statement, values] };
+    const [row] = await send<{ readonly answer: string }>(call);
     return JSON.parse(row?.answer ?? '[]') as readonly Row[];
   }
 
@@ -134,77 +138,65 @@ export function postgresInbox(
     await pool.query(CLOSE_READ_ONLY).catch(() => undefined);
   }
 
-  const call = <Row>(name: StepName, ...values: readonly StepValue[]) =>
-    SENT.includes(name) ? send<Row>(statements[name], values) : run<Row>(statements[name], values);
-
-  const sendPart = <Row>({ text, values }: SqlPart) => send<Row>(text, values);
-
-  const runCounted = async ({ text, values }: SqlPart) => readCount(await run(text, values));
-
-  async function transaction(
-    { id, token, key }: Lease,
-    effect: (tx: unknown) => Promise<void>,
-  ): Promise<boolean> {
-    let hasBegun = false;
-    let hasReturned = false;
-    try {
-      // TRANSACTIONAL_POOL_RULE has checked the pool.
-      const hasCommitted = await inTurn(() =>
-        runInTransaction(pool as PgTransactional<unknown>, {
-          begin: { text: statements.begin, values: [id, token] },
-          complete: { text: statements.complete, values: [id, token, key ?? null] },
-          hasEnded: { text: statements.hasEnded, values: [token] },
-          async effect(tx) {
-            hasBegun = true;
-            await effect(tx);
-            hasReturned = true;
-          },
-        }),
-      );
-      if (!hasCommitted && (await send(statements.isDone, [id])).length === 0) throw rolledBackAtCommit();
-      return true;
-    } catch (error) {
-      if (isLeaseLost(error)) return false;
-      if (isReadOnly(error)) await closeReadOnly();
-      if (isLeftOpen(error) && !hasBegun) throw leftOpen(error);
-      const isFault = hasCode(error, 'ERR_HANDLER_FAILED', 'ERR_HANDLER_PERMANENT');
-      return hasReturned && !isFault ? rethrowCommitError(error) : Promise.reject(error);
-    }
+  function call<Row>(name: StepName, ...values: StepValue[]): Promise<readonly Row[]> {
+    const statement = { text: statements[name], values };
+    return SENT.includes(name) ? send(statement) : run(statement);
   }
-
-  /** Stores the new events of a page in one state. */
-  function store({ events, state, dueInMs, origin, traceparent }: PageStep) {
-    const hasKeys = events.some(({ key }) => key !== null);
-    const values = [
-      events.map(({ id }) => id),
-      events.map(({ type }) => type),
-      events.map(({ json }) => json),
-      state,
-      dueInMs,
-      origin,
-      hasKeys ? events.map(({ key }) => key ?? '') : [],
-      hasKeys ? events.map(({ createdMs }) => createdMs) : [],
-      traceparent,
-    ];
-    return run<RecordRow>(statements.record, values);
-  }
-
-  const called = callSteps(call);
 
   const steps: StoreSteps<unknown> = {
-    ...called,
+    ...callSteps(call, { transactional, connections }),
 
-    list: async (query) => (await sendPart<EventRow>(statements.list(query))).map(toRecord),
-    count: (selection) => sendPart<InboxCount>(statements.count(selection)),
-    requeue: (which) => runCounted(statements.requeue(which)),
-    discard: (which, { by, reason }) => runCounted(statements.discard(which, by, reason)),
-    store,
-    ...(transactional && { transaction }),
+    list: async (query) => (await send<EventRow>(numbered(statements.list(query)))).map(toRecord),
+    count: (selection = { states: INBOX_STATES }) => send(numbered(statements.count(selection))),
+    requeue: async (which) => readCount(await run(numbered(statements.requeue(which)))),
+    discard: async (which, { by, reason }) =>
+      readCount(await run(numbered(statements.discard(which, by, reason)))),
 
-    async steps(id, token) {
-      if (transactional && token !== null) assertFreeConnection(connections);
-      return called.steps(id, token);
+    store({ events, state, dueInMs, origin, traceparent }) {
+      const values = [
+        events.map(({ id }) => id),
+        events.map(({ type }) => type),
+        events.map(({ json }) => json),
+        state,
+        dueInMs,
+        origin,
+        events.map(({ key }) => key),
+        events.map(({ createdMs }) => createdMs),
+        traceparent,
+      ];
+      return run({ text: statements.record, values });
     },
+
+    ...(transactional && {
+      async transaction({ id, token, key }, effect) {
+        let hasBegun = false;
+        let hasReturned = false;
+        try {
+          // Its rule has checked the pool.
+          const hasCommitted = await inTurn(() =>
+            runInTransaction(pool as PgTransactional<unknown>, {
+              begin: { text: statements.begin, values: [id, token] },
+              complete: { text: statements.complete, values: [id, token, key ?? null] },
+              hasEnded: { text: statements.hasEnded, values: [token] },
+              async effect(tx) {
+                hasBegun = true;
+                await effect(tx);
+                hasReturned = true;
+              },
+            }),
+          );
+          const isDone = { text: statements.isDone, values: [id] };
+          if (!hasCommitted && (await send(isDone)).length === 0) throw rolledBackAtCommit();
+          return true;
+        } catch (error) {
+          if (isLeaseLost(error)) return false;
+          if (isReadOnly(error)) await closeReadOnly();
+          if (isLeftOpen(error) && !hasBegun) throw leftOpen(error);
+          const isFault = hasCode(error, 'ERR_HANDLER_FAILED', 'ERR_HANDLER_PERMANENT');
+          return hasReturned && !isFault ? rethrowCommitError(error) : Promise.reject(error);
+        }
+      },
+    }),
   };
   return createInbox(steps, runtime);
 }
@@ -217,13 +209,6 @@ function sizeOf(pool: unknown): number | undefined {
 
 const CLOSE_READ_ONLY = `SELECT pg_terminate_backend(pg_backend_pid())
 WHERE pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'`;
-
-function notMigrated(schema: string, cause: unknown): ConfigError {
-  return new ConfigError(
-    `postgresInbox: the tables or functions of the schema ${schema} are missing; see the cause. Call migratePostgres(pool) at start, or run the statements of postgresMigrations(), with the same \`schema\`.`,
-    { cause },
-  );
-}
 
 /** An array of strings as Postgres writes it: postgres.js with `fetch_types: false` sends no arrays. */
 function toArrayText(items: readonly unknown[]): string {

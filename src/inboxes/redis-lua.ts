@@ -93,10 +93,7 @@ local function ended(event, at, result, err, more)
   local length = redis.call('RPUSH', historyKey(event.id), attempt)
   if length > 10 then redis.call('LTRIM', historyKey(event.id), -10, -1) end
 end
-`;
 
-/** How a new event is stored, and where it is among those of its key. */
-const RECORD = `
 -- Where an event that has a key is among its others: by created_at, then by when it was received; \`index\` rises
 -- among those that are received in this step.
 local function turnOf(receivedAt, created, index)
@@ -117,10 +114,7 @@ local function record(id, eventType, source, json, traceparent, key, created, in
   redis.call('SET', jsonKey(id), json)
   return event
 end
-`;
 
-/** Who holds an ordering key, and who waits for it. */
-const WAIT = `
 -- The event that is leased with a key, even if its lease has lapsed.
 local function holderOf(key)
   local id = redis.call('GET', holderKey(key))
@@ -133,10 +127,8 @@ local function wait(event, due)
   move(event, 'received', due)
   redis.call('ZADD', waitingKey(event.key), 0, place(event))
 end
-`;
 
-/** A record for operators. */
-const READ = `
+-- A record for operators.
 local function read(id)
   local found = redis.call('HMGET', eventKey(id), 'type', 'state', 'attempts', 'source', 'receivedAt', 'updatedAt',
     'dueAt', 'lastError', 'key', 'traceparent')
@@ -154,7 +146,7 @@ end
  */
 const BODIES = {
   /** id, type, source, leaseMs, token, event, '1' if early, key, created, traceparent */
-  claim: `${RECORD}${WAIT}
+  claim: `
 local id, leaseUntil, token, key = ARGV[1], now + tonumber(ARGV[4]), ARGV[5], ARGV[8] ~= '' and ARGV[8] or nil
 local event = load(id)
 local state = event and event.state
@@ -212,7 +204,7 @@ if first then move(load(string.match(first, ':(.*)')), 'received', now) end
 return answer({ { ended = result } })`,
 
   /** the state of new events, dueInMs, source, traceparent, the list of id, type, event, key, created of each */
-  record: `${RECORD}
+  record: `
 local state, dueInMs = ARGV[1], tonumber(ARGV[2])
 local answers = {}
 for index = 6, #ARGV, 5 do
@@ -269,11 +261,10 @@ redis.call('HSET', key, 'leaseUntil', text(now + tonumber(ARGV[2])), 'state', AR
 return '["1"]'`,
 
   poll: `
-local found = redis.call('HMGET', base .. ':poll', 'state', 'holder')
-return answer({ { state = found[1] or cjson.null, holder = found[2] or cjson.null } })`,
+return answer({ { state = redis.call('HGET', base .. ':poll', 'state') or cjson.null } })`,
 
   /** each id */
-  find: `${READ}
+  find: `
 local records = {}
 for _, id in ipairs(ARGV) do
   if load(id) then records[#records + 1] = read(id) end
@@ -281,7 +272,7 @@ end
 return answer(records)`,
 
   /** state, limit, id to continue after or '', 'oldest' or 'newest' → records, none if the id is unknown */
-  list: `${READ}
+  list: `
 local state, limit, after, newest = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4] == 'newest'
 local key = base .. ':in:' .. state
 local start = 0
@@ -422,10 +413,7 @@ local info = redis.pcall('INFO', 'memory')
 return answer({ type(info) == 'string' and string.match(info, 'maxmemory_policy:(%S+)') or '' })`,
 } as const;
 
-/** The name of a script. */
 export type RedisScript = keyof typeof BODIES;
 
-/** The complete scripts. */
-export const REDIS_SCRIPTS = Object.fromEntries(
-  Object.entries(BODIES).map(([name, body]) => [name, PRELUDE + body]),
-) as Readonly<Record<RedisScript, string>>;
+/** The complete script. */
+export const toLua = (name: RedisScript) => PRELUDE + BODIES[name];

@@ -1,18 +1,12 @@
 import { toHex } from '../core/bytes.js';
 import { ConfigError } from '../core/errors.js';
 import { readOptions, required, rule, withMethods } from '../core/options.js';
-import {
-  INBOX_STATES,
-  type Inbox,
-  type InboxCount,
-  type InboxOperations,
-  type InboxRecord,
-} from '../core/ports.js';
+import { INBOX_STATES, type Inbox, type InboxOperations, type InboxRecord } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import { createInbox, type PageStep, type RecordRow, type StoreSteps } from './create-inbox.js';
+import { createInbox, type StoreSteps } from './create-inbox.js';
 import { countRecords } from './operations.js';
-import { REDIS_SCRIPTS, type RedisScript } from './redis-lua.js';
+import { type RedisScript, toLua } from './redis-lua.js';
 import { type EventRow, toRecord } from './rows.js';
 import { isSelected, type Limited, type PageQuery, toPage } from './selection.js';
 import { callSteps, readCount, type StepValue } from './server-inbox.js';
@@ -121,7 +115,6 @@ const REDIS_RULE = rule(
   (value) => WITH_SCRIPTS.accepts(value) && !IOREDIS.accepts(value),
 );
 
-/** Which records to read. */
 type Query = Limited & Partial<PageQuery>;
 
 /** How many events one script reads or changes: Redis runs nothing else meanwhile. */
@@ -159,29 +152,21 @@ export function redisInbox(
   });
   readOptions('redisInbox', { redis }, { redis: required(REDIS_RULE) });
   const runtime = toRuntime(given.runtime);
-  const scripts = bindScripts(redis, `{${prefix}}`);
+  const runScript = scriptRunner(redis, `{${prefix}}`);
 
   function call<Row>(name: RedisScript, ...values: readonly StepValue[]) {
     const sent = IDENTIFIED.includes(name) ? [...values, runtime.uuid()] : values;
-    return scripts[name](sent) as Promise<readonly Row[]>;
-  }
-
-  /** Stores the new events of a page in one state. */
-  async function store({ events, state, dueInMs, origin, traceparent }: PageStep) {
-    const page = events.flatMap(({ id, type, json, key, createdMs }) => [
-      ...[id, type, json, key ?? '', String(createdMs ?? '')],
-    ]);
-    return call<RecordRow>('record', state, dueInMs, origin, traceparent, page);
+    return runScript(name, sent) as Promise<readonly Row[]>;
   }
 
   /** Pages of selected records: at most `limit` of each state. Redis runs nothing else during a script, so each is short. */
   async function* readPages({ selection, limit, after, order = 'oldest' }: Query) {
     if (selection.ids !== undefined) {
-      const [last] = after === undefined ? [] : await find([after]);
+      const [last] = after === undefined ? [] : await call<EventRow>('find', after);
       if (after !== undefined && last === undefined) return;
-      const found = await find([...new Set(selection.ids)]);
+      const found = (await call<EventRow>('find', ...new Set(selection.ids))).map(toRecord);
       const selected = found.filter((record) => isSelected(record, selection));
-      yield toPage(selected, { order, limit, last });
+      yield toPage(selected, { order, limit, last: last && toRecord(last) });
       return;
     }
     for (const state of selection.states) {
@@ -198,15 +183,10 @@ export function redisInbox(
     }
   }
 
-  /** The selected records, in their order. */
   async function select({ order = 'oldest', ...query }: Query): Promise<readonly InboxRecord[]> {
     const found: InboxRecord[] = [];
     for await (const page of readPages({ order, ...query })) found.push(...page);
     return toPage(found, { order, limit: query.limit });
-  }
-
-  async function find(ids: readonly string[]): Promise<readonly InboxRecord[]> {
-    return ((await scripts.find(ids)) as readonly EventRow[]).map(toRecord);
   }
 
   /** Discards selected events, or requeues them if no person is named. Skips those that changed after they were read. */
@@ -226,7 +206,7 @@ export function redisInbox(
     ...callSteps(call),
     list: select,
     async count(selection) {
-      if (selection === undefined) return call<InboxCount>('count', ...INBOX_STATES);
+      if (selection === undefined) return call('count', ...INBOX_STATES);
       const found: Pick<InboxRecord, 'state' | 'updatedAt'>[] = [];
       for await (const page of readPages({ selection, limit: Number.MAX_SAFE_INTEGER })) {
         // Without the events: there can be many.
@@ -236,7 +216,13 @@ export function redisInbox(
     },
     requeue: (which) => change(which, null, null),
     discard: (which, { by, reason }) => change(which, by, reason),
-    store,
+
+    store({ events, state, dueInMs, origin, traceparent }) {
+      const page = events.flatMap(({ id, type, json, key, createdMs }) => [
+        ...[id, type, json, key ?? '', String(createdMs ?? '')],
+      ]);
+      return call('record', state, dueInMs, origin, traceparent, page);
+    },
   };
   return createInbox(steps, runtime);
 }
@@ -244,48 +230,24 @@ export function redisInbox(
 /** Scripts whose calls have an id: a client that lost the reply sends it again, and the answer must be the same. */
 const IDENTIFIED: readonly RedisScript[] = ['finish', 'saveStep'];
 
-/** Runs a script with its values. */
-type RunScript = (values: readonly StepValue[]) => Promise<readonly unknown[]>;
-
-function bindScripts(redis: RedisLike, key: string): Readonly<Record<RedisScript, RunScript>> {
-  const bind = (lua: string) => bindScript(redis, { lua, key });
-  const readPolicy = bind(REDIS_SCRIPTS.evictionPolicy);
-  let isChecked = false;
-  async function checkPolicy(): Promise<void> {
-    const [policy] = await readPolicy([]);
-    if (policy !== '' && policy !== 'noeviction') {
-      throw new ConfigError(
-        `redisInbox: the maxmemory-policy of this Redis is ${policy}, so it can evict events. Set it to noeviction.`,
-      );
-    }
-    isChecked = true;
-  }
-  const entries = Object.entries(REDIS_SCRIPTS).map(([name, lua]): [string, RunScript] => {
-    const run = bind(lua);
-    return [name, async (values) => (isChecked ? run(values) : checkPolicy().then(() => run(values)))];
-  });
-  return Object.fromEntries(entries) as Record<RedisScript, RunScript>;
-}
-
-/** The script runs by its digest, and is sent in full only if the server does not have it. */
-function bindScript(
-  redis: RedisLike,
-  { lua, key }: { readonly lua: string; readonly key: string },
-): RunScript {
-  let sha1: Promise<string> | undefined;
+/** Runs scripts by their digests. A script is sent in full only if the server does not have it. */
+function scriptRunner(redis: RedisLike, key: string) {
+  const digests = new Map<RedisScript, Promise<string>>();
   // Two keys that never exist. While a cluster moves their slot, it refuses a command with several keys of which one is
   // missing (TRYAGAIN): with one key, or with keys that exist, a script would run where a part of the events is missing.
   const keys = [key, `${key}:absent`];
+  let isChecked = false;
 
-  async function run(values: string[]): Promise<unknown> {
-    sha1 ??= digestHex(lua);
+  async function send(name: RedisScript, values: string[]): Promise<unknown> {
+    const digest = digests.get(name) ?? digestHex(toLua(name));
+    digests.set(name, digest);
     try {
-      return await redis.evalsha(await sha1, keys, values);
+      return await redis.evalsha(await digest, keys, values);
     } catch (error) {
       if (!(error instanceof Error)) throw error;
       if (error.message.includes('READONLY')) await reconnect();
       if (!error.message.includes('NOSCRIPT')) throw error;
-      return await redis.eval(lua, keys, values);
+      return await redis.eval(toLua(name), keys, values);
     }
   }
 
@@ -297,18 +259,32 @@ function bindScript(
     }
   }
 
-  return async (values) => readReply(await redactCommand(run(values.flatMap(toTexts))));
+  async function checkPolicy(): Promise<void> {
+    const [policy] = await run('evictionPolicy', []);
+    if (policy !== '' && policy !== 'noeviction') {
+      throw new ConfigError(
+        `redisInbox: the maxmemory-policy of this Redis is ${policy}, so it can evict events. Set it to noeviction.`,
+      );
+    }
+    isChecked = true;
+  }
+
+  async function run(name: RedisScript, values: readonly StepValue[]): Promise<readonly unknown[]> {
+    const reply = await redactCommand(send(name, values.flatMap(toTexts)));
+    // The client of Upstash parses the JSON. Others return it as text, node-redis as a Buffer if it was told to.
+    return Array.isArray(reply) ? reply : (JSON.parse(String(reply)) as readonly unknown[]);
+  }
+
+  return async (name: RedisScript, values: readonly StepValue[]) => {
+    if (!isChecked) await checkPolicy();
+    return run(name, values);
+  };
 }
 
 /** The texts of a value: none is empty, and a list follows its length. */
 function toTexts(value: StepValue): string | readonly string[] {
   if (Array.isArray(value)) return [String(value.length), ...value];
   return typeof value === 'boolean' ? (value ? '1' : '') : String(value ?? '');
-}
-
-/** Reads the JSON array that a script returns: as text, as a Buffer of node-redis, or as the client of Upstash parsed it. */
-function readReply(reply: unknown): readonly unknown[] {
-  return Array.isArray(reply) ? reply : (JSON.parse(String(reply)) as readonly unknown[]);
 }
 
 async function digestHex(lua: string): Promise<string> {

@@ -57,9 +57,7 @@ export interface EventRow
   readonly updated: number;
   readonly due: number | null;
   readonly error: string | null;
-  /** The event. */
   readonly json: string | null;
-  /** JSON. */
   readonly history: string | null;
 }
 
@@ -98,10 +96,7 @@ export function toSteps(rows: readonly StepRow[]): readonly InboxStep[] {
   );
 }
 
-/** The row of the poller in a store. */
 export interface PollRow {
-  /** The last holder of the poll lease. */
-  readonly holder?: string | null;
   /** The poller's state as JSON; none before the first save. */
   readonly state?: string | null;
 }

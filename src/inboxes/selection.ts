@@ -23,54 +23,84 @@ export interface PageQuery extends Limited {
 type Condition = Exclude<keyof Selection, 'states'>;
 
 /** The SQL of each condition, with `?` for its value. */
-export type ConditionSql = Readonly<Record<Condition, string>>;
+type ConditionSql = Readonly<Record<Condition, string>>;
 
-/** A part of a statement, and its values in the order of their `?`. */
-export interface SqlPart {
+/** How a database writes what the statements about selections have. */
+interface Dialect {
+  readonly events: string;
+  readonly record: string;
+  /** The time that was updated first, in epoch ms. */
+  readonly oldest?: string;
+  /** A time of which `?` is the epoch ms. */
+  readonly time?: string;
+  readonly conditions: Pick<ConditionSql, 'known' | 'ids' | 'key' | 'error' | 'damaged'>;
+}
+
+/** A statement, and the values of its parameters. */
+export interface Statement {
   readonly text: string;
-  readonly values: readonly (string | number | readonly string[])[];
+  readonly values: unknown[];
 }
 
-/** The condition of a selection. */
-export function toWhere({ states, ...selection }: Selection, sql: ConditionSql): SqlPart {
-  const names = (Object.keys(sql) as Condition[]).filter((name) => selection[name] !== undefined);
-  // The names of states are checked.
-  const ofStates = states.length === 0 ? '1 = 0' : `state IN (${states.map((each) => `'${each}'`).join()})`;
-  return {
-    text: [ofStates, ...names.map((name) => sql[name])].join(' AND '),
-    values: names.flatMap((name) => {
-      const value = selection[name];
-      return value === undefined || value === true ? [] : [value];
-    }),
+export function selectionWriter({
+  events,
+  record,
+  oldest = 'min(updated_at)',
+  time = '?',
+  conditions,
+}: Dialect) {
+  const sql: ConditionSql = {
+    ...conditions,
+    type: 'type = ?',
+    receivedSince: `received_at >= ${time}`,
+    receivedUntil: `received_at < ${time}`,
+    updatedSince: `updated_at >= ${time}`,
+    updatedUntil: `updated_at < ${time}`,
+    dueUntil: `due_at < ${time}`,
   };
-}
 
-/** The statement that lists events. Each state is read from the index of the states on its own. */
-export function writeList(
-  { selection, limit, after, order }: PageQuery,
-  { columns, events, sql }: { readonly columns: string; readonly events: string; readonly sql: ConditionSql },
-): SqlPart {
-  const [isAfter, direction] = order === 'oldest' ? ['>', 'ASC'] : ['<', 'DESC'];
-  const received = `(SELECT received_at FROM ${events} WHERE id = ?)`;
-  // MySQL finds the place in the index by the first condition alone.
-  const place = `received_at ${isAfter}= ${received} AND (received_at, id) ${isAfter} (${received}, ?)`;
-  const end = `ORDER BY received_at ${direction}, id ${direction} LIMIT ${limit}`;
-  const lists = selection.states.map((state): SqlPart => {
-    const { text, values } = toWhere({ ...selection, states: [state] }, sql);
-    const from = `SELECT ${columns}, received_at FROM ${events} WHERE ${text}`;
-    if (after === undefined) return { text: `${from} ${end}`, values };
-    return { text: `${from} AND ${place} ${end}`, values: [...values, after, after, after] };
-  });
-  const union = (parts: readonly string[]) =>
-    parts.map((text) => `SELECT * FROM (${text}) AS part`).join(' UNION ALL ');
-  const texts = lists.map(({ text }) => text);
-  // Two levels: Durable Objects allow five terms, and there are six states.
-  const all = union(
-    [texts.slice(0, 3), texts.slice(3)].flatMap((part) => (part.length > 0 ? union(part) : [])),
-  );
+  function select(columns: string, { states, ...selection }: Selection, end: string): Statement {
+    const names = (Object.keys(sql) as Condition[]).filter((name) => selection[name] !== undefined);
+    // The names of states are checked.
+    const inStates = states.length === 0 ? '1 = 0' : `state IN (${states.map((each) => `'${each}'`).join()})`;
+    const where = [inStates, ...names.map((name) => sql[name])].join(' AND ');
+    return {
+      text: `SELECT ${columns} FROM ${events} WHERE ${where} ${end}`,
+      values: names.map((name) => selection[name]).filter((value) => value !== true),
+    };
+  }
+
   return {
-    text: `SELECT * FROM (${all}) AS listed ${end}`,
-    values: lists.flatMap(({ values }) => values),
+    /** Each state is read from the index of the states on its own. */
+    list({ selection, limit, after, order }: PageQuery, columns = record): Statement {
+      const [isAfter, direction] = order === 'oldest' ? ['>', 'ASC'] : ['<', 'DESC'];
+      const received = `(SELECT received_at FROM ${events} WHERE id = ?)`;
+      // MySQL finds the place in the index by the first condition alone.
+      const place = `AND received_at ${isAfter}= ${received} AND (received_at, id) ${isAfter} (${received}, ?)`;
+      const [start, places] = after === undefined ? ['', []] : [place, [after, after, after]];
+      const end = `ORDER BY received_at ${direction}, id ${direction} LIMIT ${limit}`;
+      const lists = selection.states.map((state) =>
+        select(`${columns}, received_at`, { ...selection, states: [state] }, `${start} ${end}`),
+      );
+      const union = (texts: readonly string[]) =>
+        texts.map((text) => `SELECT * FROM (${text}) AS part`).join(' UNION ALL ');
+      const texts = lists.map(({ text }) => text);
+      // Two levels: Durable Objects allow five terms, and there are six states.
+      const all = union(
+        [texts.slice(0, 3), texts.slice(3)].flatMap((part) => (part.length > 0 ? union(part) : [])),
+      );
+      return {
+        text: `SELECT * FROM (${all}) AS listed ${end}`,
+        values: lists.flatMap(({ values }) => [...values, ...places]),
+      };
+    },
+
+    count: (selection: Selection) =>
+      select(`state, count(*) AS count, ${oldest} AS oldest`, selection, 'GROUP BY state'),
+
+    /** Of the selected events, those that were received first. */
+    first: (columns: string, { selection, limit }: Limited) =>
+      select(columns, selection, `ORDER BY received_at, id LIMIT ${limit}`),
   };
 }
 

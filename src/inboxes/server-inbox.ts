@@ -53,21 +53,25 @@ export type StepName =
   | 'acquirePoll'
   | 'savePoll';
 
-type CallStep = <Row>(name: StepName, ...values: readonly StepValue[]) => Promise<readonly Row[]>;
-
 /** The answer of a step that counts what it changed. Drivers can read numbers as text. */
 export const readCount = (rows: readonly { readonly count: number | string }[]) =>
   Number(rows[0]?.count ?? 0);
 
 /** The steps of a server that are the same in every store. */
-export function callSteps(call: CallStep) {
+export function callSteps(
+  call: <Row>(name: StepName, ...values: readonly StepValue[]) => Promise<readonly Row[]>,
+  { transactional, connections }: Pick<ServerInboxOptions, 'transactional' | 'connections'> = {},
+) {
   return {
     durable: true,
     find: async (id) => (await call<EventRow>('find', id)).map(toRecord)[0],
     importDone: async (ids) => readCount(await call('importDone', ids)),
     prune: async (olderThanMs, limit) => readCount(await call('prune', olderThanMs, limit)),
     readPoll: async () => (await call<PollRow>('poll'))[0],
-    steps: (id, token) => call<StepRow>('steps', id, token),
+    async steps(id, token) {
+      if (transactional && token !== null) assertFreeConnection(connections);
+      return call<StepRow>('steps', id, token);
+    },
     stateSteps: (id, done, again) => call('stateSteps', id, done, again),
 
     async saveStep({ id, token }, name, result) {
@@ -99,18 +103,16 @@ export function callSteps(call: CallStep) {
   } satisfies Partial<StoreSteps<unknown>>;
 }
 
-/** Runs a transaction once one of the others has ended. */
-type InTurn = <Value>(transaction: () => Promise<Value>) => Promise<Value>;
-
 /**
  * Runs at most one transaction less than the pool has connections: a handler that waits for its step never holds the
  * connection that the step needs.
  */
-export function keepOneFree(connections = 1): InTurn {
+export function keepOneFree(connections = 1) {
   let free = Math.max(0, connections - 1);
   const waiting: (() => void)[] = [];
-  if (free === 0) return (transaction) => transaction();
-  return async (transaction) => {
+  const isUnlimited = free === 0;
+  return async <Value>(transaction: () => Promise<Value>): Promise<Value> => {
+    if (isUnlimited) return transaction();
     if (free > 0) free -= 1;
     else await new Promise<void>((resolve) => waiting.push(resolve));
     try {
@@ -124,7 +126,7 @@ export function keepOneFree(connections = 1): InTurn {
 }
 
 /** @throws {ConfigError} if a step could wait for the connection that its own handler holds. */
-export function assertFreeConnection(connections: number | undefined): void {
+function assertFreeConnection(connections: number | undefined): void {
   if (connections !== undefined && connections > 1) return;
   throw new ConfigError(
     connections === undefined
@@ -133,7 +135,6 @@ export function assertFreeConnection(connections: number | undefined): void {
   );
 }
 
-/** The longest wait before a step that conflicts with others is sent again. */
 const CONFLICT_WAIT_MS = 100;
 
 /** Sends a step, again if it conflicts with another. */

@@ -161,8 +161,8 @@ const FULL = 2;
 interface WaitingStep {
   /** Whether its commit waits for the disk. */
   readonly flush: boolean;
-  /** Does the work and returns the function that resolves the promise, for use after the commit. */
-  run(): () => void;
+  readonly work: () => unknown;
+  resolve(value: never): void;
   reject(error: unknown): void;
 }
 
@@ -197,25 +197,18 @@ export function createTransactions(db: SqliteLike): Transactions {
     waiting = [];
     try {
       const level = steps.some(({ flush }) => flush) ? flushing : NORMAL;
-      const resolvers = atLevel(level, () => atomically(db, () => steps.map((step) => step.run())));
-      for (const resolve of resolvers) resolve();
+      const values = atLevel(level, () => atomically(db, () => steps.map(({ work }) => work())));
+      for (const [index, { resolve }] of steps.entries()) resolve(values[index] as never);
     } catch (error) {
       for (const step of steps) step.reject(error);
     }
   }
 
   return {
-    share: (step, { flush } = { flush: true }) =>
+    share: (work, { flush } = { flush: true }) =>
       new Promise((resolve, reject) => {
         if (waiting.length === 0) setImmediate(commit);
-        waiting.push({
-          flush,
-          run() {
-            const value = step();
-            return () => resolve(value);
-          },
-          reject,
-        });
+        waiting.push({ flush, work, resolve, reject });
       }),
     own: (effect, complete) => atLevel(flushing, () => runOwn(db, effect, complete)),
   };

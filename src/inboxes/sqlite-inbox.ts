@@ -4,16 +4,7 @@ import { type Awaitable, isPromise } from '../core/awaitable.js';
 import { PermanentError } from '../core/errors.js';
 import type { Inbox, InboxOperations, Lease } from '../core/ports.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';
-import {
-  type AttemptEnd,
-  type ClaimRow,
-  type ClaimStep,
-  createInbox,
-  DONE,
-  type PageStep,
-  type RecordRow,
-  type StoreSteps,
-} from './create-inbox.js';
+import { type AttemptEnd, type ClaimRow, createInbox, DONE, type StoreSteps } from './create-inbox.js';
 import { toRecord } from './rows.js';
 import { prepareStatements } from './sqlite-sql.js';
 import type { SqliteLike } from './sqlite-tables.js';
@@ -94,73 +85,6 @@ export function createSqliteInbox<Tx>({
     return isTooOld ? 'dead' : true;
   }
 
-  /** Stores the new events of a page in one state. */
-  const store = ({ events, state, dueInMs, origin, traceparent }: PageStep) =>
-    step((at) => {
-      const dueAt = dueInMs === null ? null : sum(at, dueInMs);
-      const rows = events.map(({ id, type, json, key, createdMs }): RecordRow => {
-        const [stored] = sql.record(
-          ...[id, type, origin, traceparent, json, at, at, dueAt, key, createdMs, state],
-        );
-        const [known] = stored === undefined ? sql.own(id) : [];
-        return { id, result: known?.state ?? 'new' };
-      });
-      // Its claim did not wait for the disk, and the delivery is answered 202.
-      if (rows.some(({ result }) => result === 'received' || result === 'leased')) sql.flush();
-      return rows;
-    });
-
-  function claim(
-    { id, type, origin, leaseMs, token, json, early, key, createdMs, traceparent }: ClaimStep,
-    at: number,
-  ): ClaimRow {
-    const refused = (result: ClaimRow['result'], wait: number | null = null) => ({
-      ...{ result, wait, attempts: null, traceparent: null },
-    });
-    const rows = sql.contenders(id, key, id);
-    const { state, due_at: dueAt } = rows.find(({ role }) => role === 'own') ?? NEW;
-    if (state === 'done' || state === 'dead') return refused(state);
-    const retryAfterMs = (dueAt ?? 0) - at;
-    const waits = state === 'leased' || (state === 'failed' && !early);
-    if (waits && retryAfterMs > 0) return refused(state, retryAfterMs);
-
-    const holder = rows.find(({ role }) => role === 'holder');
-    const heldUntil = holder?.due_at ?? 0;
-    const isHeld = heldUntil > at;
-    const until = isHeld ? heldUntil : sum(at, leaseMs);
-    if (holder !== undefined && !isHeld) sql.receive(until, at, 1, holder.rowid);
-    const [stored] = sql.claim(
-      ...[id, type, origin, traceparent, json, at, at, until, key, createdMs],
-      ...(isHeld ? [null, 'received', 1, 0] : [token, 'leased', 0, 1]),
-    );
-    if (isHeld) return refused('waiting', heldUntil - at);
-    const { attempts = 1, traceparent: kept = null } = stored ?? {};
-    return { result: 'claimed', wait: null, attempts, traceparent: kept };
-  }
-
-  const saveStep = ({ id, token }: Lease, name: string, result: string | null | undefined) =>
-    step((at) => {
-      const saved =
-        result === undefined
-          ? sql.forgetStep(id, name, id, token)
-          : sql.saveStep(name, at, result, id, token);
-      return saved.length > 0;
-    });
-
-  /** Such handlers are synchronous, and so is their transaction. */
-  function transaction(lease: Lease, effect: (tx: Tx) => Awaitable<void>): boolean {
-    const complete = () => {
-      if (!finish(lease, DONE, Math.round(runtime.now()))) throw LEASE_LOST;
-    };
-    try {
-      transactions.own(() => assertSynchronous(effect(tx as Tx)), complete);
-      return true;
-    } catch (error) {
-      if (error === LEASE_LOST) return false;
-      throw error;
-    }
-  }
-
   const steps: StoreSteps<Tx> = {
     durable,
     find: (id) => sql.find(id).map(toRecord)[0],
@@ -180,14 +104,76 @@ export function createSqliteInbox<Tx>({
       step(() => sql.stateSteps(id, JSON.stringify(done), JSON.stringify(again))),
     readPoll: () => sql.poll()[0],
 
-    // The event is answered after its completion, which waits for the disk.
-    claim: (event) => step((at) => claim(event, at), { flush: false }),
+    claim: ({ id, type, origin, leaseMs, token, json, early, key, createdMs, traceparent }) =>
+      step(
+        (at) => {
+          const rows = sql.contenders(id, key, id);
+          const { state, due_at: dueAt } = rows.find(({ role }) => role === 'own') ?? NEW;
+          if (state === 'done' || state === 'dead') return refused(state);
+          const retryAfterMs = (dueAt ?? 0) - at;
+          const waits = state === 'leased' || (state === 'failed' && !early);
+          if (waits && retryAfterMs > 0) return refused(state, retryAfterMs);
+
+          const holder = rows.find(({ role }) => role === 'holder');
+          const heldUntil = holder?.due_at ?? 0;
+          const isHeld = heldUntil > at;
+          const until = isHeld ? heldUntil : sum(at, leaseMs);
+          if (holder !== undefined && !isHeld) sql.receive(until, at, 1, holder.rowid);
+          const [stored] = sql.claim(
+            ...[id, type, origin, traceparent, json, at, at, until, key, createdMs],
+            ...(isHeld ? [null, 'received', 1, 0] : [token, 'leased', 0, 1]),
+          );
+          if (isHeld) return refused('waiting', heldUntil - at);
+          const { attempts = 1, traceparent: kept = null } = stored ?? {};
+          return { result: 'claimed', wait: null, attempts, traceparent: kept };
+        },
+        // The event is answered after its completion, which waits for the disk.
+        { flush: false },
+      ),
 
     finish: (lease, end) => step((at) => finish(lease, end, at)),
 
-    ...(tx === undefined ? { saveStep } : { transaction }),
+    ...(tx === undefined
+      ? {
+          saveStep: ({ id, token }, name, result) =>
+            step((at) => {
+              const saved =
+                result === undefined
+                  ? sql.forgetStep(id, name, id, token)
+                  : sql.saveStep(name, at, result, id, token);
+              return saved.length > 0;
+            }),
+        }
+      : {
+          // Such handlers are synchronous, and so is their transaction.
+          transaction(lease, effect) {
+            const complete = () => {
+              if (!finish(lease, DONE, Math.round(runtime.now()))) throw LEASE_LOST;
+            };
+            try {
+              transactions.own(() => assertSynchronous(effect(tx)), complete);
+              return true;
+            } catch (error) {
+              if (error === LEASE_LOST) return false;
+              throw error;
+            }
+          },
+        }),
 
-    store,
+    store: ({ events, state, dueInMs, origin, traceparent }) =>
+      step((at) => {
+        const dueAt = dueInMs === null ? null : sum(at, dueInMs);
+        const rows = events.map(({ id, type, json, key, createdMs }) => {
+          const [stored] = sql.record(
+            ...[id, type, origin, traceparent, json, at, at, dueAt, key, createdMs, state],
+          );
+          const [known] = stored === undefined ? sql.own(id) : [];
+          return { id, result: known?.state ?? ('new' as const) };
+        });
+        // Its claim did not wait for the disk, and the delivery is answered 202.
+        if (rows.some(({ result }) => result === 'received' || result === 'leased')) sql.flush();
+        return rows;
+      }),
 
     takeDue({ limit, visibilityTimeoutMs, types }) {
       const take = (at: number) => {
@@ -221,3 +207,7 @@ function assertSynchronous(running: Awaitable<void>): void {
 
 /** What `sql.own` has for an event that is not there. */
 const NEW = { state: 'received', due_at: null } as const;
+
+const refused = (result: ClaimRow['result'], wait: number | null = null) => ({
+  ...{ result, wait, attempts: null, traceparent: null },
+});

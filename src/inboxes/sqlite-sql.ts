@@ -1,35 +1,24 @@
 import { INBOX_STATES, type InboxCount, type InboxState } from '../core/ports.js';
-import type { DueRow, PollRow, EventRow as RecordRow, StepRow } from './rows.js';
+import type { DueRow, EventRow, PollRow, StepRow } from './rows.js';
 import {
-  type ConditionSql,
   type Limited,
   type PageQuery,
   type Selection,
-  type SqlPart,
-  toWhere,
-  writeList,
+  type Statement,
+  selectionWriter,
 } from './selection.js';
 import { DUE, OPEN, type SqliteLike } from './sqlite-tables.js';
-
-/** Some columns of `stablehooks_events`. */
-interface EventRow {
-  /** The order of insertion. */
-  readonly rowid: number;
-  readonly id: string;
-  readonly state: InboxState;
-  readonly attempts: number;
-  readonly received_at: number;
-  readonly due_at: number | null;
-  readonly key: string | null;
-  readonly traceparent: string | null;
-}
 
 const RECORD = `id, type, state, attempts, source, key, traceparent, last_error AS error, event AS json, history,
   received_at AS received, updated_at AS updated, due_at AS due`;
 
 /** A row that decides on a claim: the event itself, or another event that has the lease of its key. */
-interface ContenderRow extends Pick<EventRow, 'rowid' | 'state' | 'due_at' | 'received_at'> {
+interface ContenderRow {
   readonly role: 'own' | 'holder';
+  readonly rowid: number;
+  readonly state: InboxState;
+  readonly received_at: number;
+  readonly due_at: number | null;
 }
 
 /** Room for one more attempt in the history. A damaged one is replaced: it must keep no event from running. */
@@ -47,21 +36,18 @@ const historyWith = (endedAt: string, result: string, error: string) =>
 /** The end of a lease that has lapsed. */
 const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at', "'lapsed'", 'NULL')} ELSE history END`;
 
-const CONDITIONS: ConditionSql = {
-  known: 'id NOT IN (SELECT event_id FROM stablehooks_steps WHERE result IS NULL)',
-  ids: 'id IN (SELECT value FROM json_each(?))',
-  type: 'type = ?',
-  key: 'key = ?',
-  receivedSince: 'received_at >= ?',
-  receivedUntil: 'received_at < ?',
-  updatedSince: 'updated_at >= ?',
-  updatedUntil: 'updated_at < ?',
-  dueUntil: 'due_at < ?',
-  error: 'instr(last_error, ?) > 0',
-  damaged: "state <> 'done' AND CASE WHEN json_valid(event) THEN json_extract(event, '$.id') END IS NOT id",
-};
+const selections = selectionWriter({
+  events: 'stablehooks_events',
+  record: RECORD,
+  conditions: {
+    known: 'id NOT IN (SELECT event_id FROM stablehooks_steps WHERE result IS NULL)',
+    ids: 'id IN (SELECT value FROM json_each(?))',
+    key: 'key = ?',
+    error: 'instr(last_error, ?) > 0',
+    damaged: "state <> 'done' AND CASE WHEN json_valid(event) THEN json_extract(event, '$.id') END IS NOT id",
+  },
+});
 
-/** The event of an id. */
 const OWN = "SELECT 'own' AS role, rowid, state, received_at, due_at FROM stablehooks_events WHERE id = ?";
 
 /**
@@ -76,16 +62,15 @@ export function prepareStatements(db: SqliteLike) {
     return (...values: (string | number | null)[]) => statement.all(...values) as readonly Row[];
   }
   /** Sends a statement that depends on a selection. */
-  function selected<Row>({ text, values }: SqlPart, ...first: (string | number)[]) {
+  function selected<Row>({ text, values }: Statement, ...first: (string | number)[]) {
     const bound = values.map((value) => (typeof value === 'object' ? JSON.stringify(value) : value));
     return db.prepare(text).all(...first, ...bound) as readonly Row[];
   }
   /** Changes the selected events that were received first, and returns how many. */
-  function update(set: string, { selection, limit }: Limited, ...first: (string | number)[]): number {
-    const { text: where, values } = toWhere(selection, CONDITIONS);
-    const text = `UPDATE stablehooks_events SET ${set} WHERE rowid IN (
-      SELECT rowid FROM stablehooks_events WHERE ${where} ORDER BY received_at, id LIMIT ${limit}) RETURNING id`;
-    return selected({ text, values }, ...first).length;
+  function update(set: string, which: Limited, ...first: (string | number)[]): number {
+    const { text, values } = selections.first('rowid', which);
+    const changing = `UPDATE stablehooks_events SET ${set} WHERE rowid IN (${text}) RETURNING id`;
+    return selected({ text: changing, values }, ...first).length;
   }
   return {
     own: rows<ContenderRow>(OWN),
@@ -112,12 +97,12 @@ export function prepareStatements(db: SqliteLike) {
       RETURNING key`,
     ),
     /** Makes the event due that waits for a key and was created first. */
-    releaseKey: rows<Pick<EventRow, 'id'>>(
+    releaseKey: rows(
       `UPDATE stablehooks_events SET waiting = 0, due_at = ?, updated_at = ? WHERE rowid = (
         SELECT rowid FROM stablehooks_events WHERE key = ? AND state = 'received' AND waiting = 1
         ORDER BY created_at, rowid LIMIT 1) RETURNING id`,
     ),
-    record: rows<Pick<EventRow, 'id'>>(
+    record: rows(
       `INSERT INTO stablehooks_events
         (id, type, source, traceparent, event, received_at, updated_at, due_at, key, created_at, state, attempts)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
@@ -129,7 +114,7 @@ export function prepareStatements(db: SqliteLike) {
      * The events of some types that are due: the types, the time, how many, twice. Each type is read from the index on its
      * own, so the events of other types are not read.
      */
-    due: rows<Pick<EventRow, 'rowid'>>(
+    due: rows<Pick<ContenderRow, 'rowid'>>(
       `SELECT e.rowid FROM json_each(?) AS types JOIN stablehooks_events AS e ON e.rowid IN (
         SELECT rowid FROM stablehooks_events INDEXED BY stablehooks_due
         WHERE type = types.value AND ${OPEN} AND ${DUE} <= ? ORDER BY ${DUE}, rowid LIMIT ?)
@@ -147,11 +132,9 @@ export function prepareStatements(db: SqliteLike) {
       WHERE holder = excluded.holder OR lease_until <= ?
       RETURNING state`,
     ),
-    savePoll: rows<{ readonly one: number }>(
-      'UPDATE stablehooks_poll SET state = ?, lease_until = ? WHERE holder = ? RETURNING one',
-    ),
-    poll: rows<PollRow & { readonly holder: string }>('SELECT holder, state FROM stablehooks_poll'),
-    find: rows<RecordRow>(`SELECT ${RECORD} FROM stablehooks_events WHERE id = ?`),
+    savePoll: rows('UPDATE stablehooks_poll SET state = ?, lease_until = ? WHERE holder = ? RETURNING one'),
+    poll: rows<PollRow>('SELECT state FROM stablehooks_poll'),
+    find: rows<EventRow>(`SELECT ${RECORD} FROM stablehooks_events WHERE id = ?`),
     // Most events are done. To count all rows, and to look up the least of an index, takes a fraction of the time that
     // reading the done ones takes.
     countAll: rows<InboxCount>(
@@ -166,16 +149,8 @@ export function prepareStatements(db: SqliteLike) {
           SELECT min(updated_at) FROM stablehooks_events INDEXED BY stablehooks_pruned
           WHERE state = 'done' AND event IS NULL))`,
     ),
-    list: (query: PageQuery) =>
-      selected<RecordRow>(
-        writeList(query, { columns: RECORD, events: 'stablehooks_events', sql: CONDITIONS }),
-      ),
-    count(selection: Selection) {
-      const { text: where, values } = toWhere(selection, CONDITIONS);
-      const text = `SELECT state, count(*) AS count, min(updated_at) AS oldest FROM stablehooks_events
-        WHERE ${where} GROUP BY state`;
-      return selected<InboxCount>({ text, values });
-    },
+    list: (query: PageQuery) => selected<EventRow>(selections.list(query)),
+    count: (selection: Selection) => selected<InboxCount>(selections.count(selection)),
     /** The steps of an event, which must have the lease of the token if there is one; one row without a name for none. */
     steps: rows<StepRow>(
       `SELECT s.name, s.attempt, s.at, s.result FROM stablehooks_events AS e
@@ -183,7 +158,7 @@ export function prepareStatements(db: SqliteLike) {
       WHERE e.id = ? AND e.token IS coalesce(?, e.token) ORDER BY s.rowid`,
     ),
     /** Stores a step, unless it has a result, or it has begun and has no result now. */
-    saveStep: rows<StepRow>(
+    saveStep: rows(
       `INSERT INTO stablehooks_steps (event_id, name, attempt, at, result)
       SELECT id, ?, attempts, ?, ? FROM stablehooks_events WHERE id = ? AND state = 'leased' AND token = ?
       ON CONFLICT (event_id, name) DO UPDATE SET attempt = excluded.attempt, at = excluded.at, result = excluded.result
@@ -191,7 +166,7 @@ export function prepareStatements(db: SqliteLike) {
       RETURNING name`,
     ),
     /** Forgets that a step has begun. */
-    forgetStep: rows<StepRow>(
+    forgetStep: rows(
       `DELETE FROM stablehooks_steps WHERE event_id = ? AND name = ? AND result IS NULL AND event_id IN (
         SELECT id FROM stablehooks_events WHERE id = ? AND state = 'leased' AND token = ?) RETURNING name`,
     ),
@@ -202,7 +177,7 @@ export function prepareStatements(db: SqliteLike) {
       db.prepare(`UPDATE stablehooks_steps SET result = '' WHERE ${unknown} RETURNING name`).all(id, done);
       db.prepare(`DELETE FROM stablehooks_steps WHERE ${unknown} RETURNING name`).all(id, again);
     },
-    forgetSteps: rows<StepRow>(
+    forgetSteps: rows(
       'DELETE FROM stablehooks_steps WHERE event_id IN (SELECT value FROM json_each(?)) RETURNING name',
     ),
     requeue: (which: Limited, at: number) =>
@@ -215,7 +190,7 @@ export function prepareStatements(db: SqliteLike) {
         which,
         ...[at, at, by, reason, at],
       ),
-    importDone: rows<Pick<EventRow, 'id'>>(
+    importDone: rows(
       `INSERT INTO stablehooks_events (id, type, source, received_at, updated_at, state, attempts)
       SELECT value, '', 'import', ?, ?, 'done', 0 FROM json_each(?) WHERE true
       ON CONFLICT (id) DO NOTHING RETURNING id`,

@@ -59,7 +59,8 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
   readOptions('bullmqQueue', { queue }, { queue: required(QUEUE) });
 
   async function addJob(event: UnknownEvent, data: JobData): Promise<void> {
-    const jobId = toJobId(event.id);
+    // BullMQ refuses ids with a colon, and ids that are integers.
+    const jobId = `event-${encodeURIComponent(event.id)}`;
     // BullMQ ignores a new job while it keeps a finished job of the same id.
     if (FINISHED.has(await queue.getJobState(jobId))) await queue.remove(jobId);
     await queue.add(event.type, data, { jobId });
@@ -111,8 +112,3 @@ export function bullmqProcessor(
 const MAX_DELAY_MS = 60_000;
 
 const FINISHED: ReadonlySet<string> = new Set(['completed', 'failed']);
-
-/** BullMQ refuses ids with a colon, and ids that are integers. */
-function toJobId(id: string): string {
-  return `event-${encodeURIComponent(id)}`;
-}

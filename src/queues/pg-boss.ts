@@ -143,13 +143,10 @@ export function pgBossProcessor(
         finished.map(({ id }) => id),
       );
     }
-    throw new Error(toCode(failures[0]));
+    // Only the code: pg-boss stores the error as jsonb, which refuses some strings, and it must not contain payloads.
+    const [failure] = failures;
+    throw new Error(failure instanceof StablehooksError ? failure.code : 'ERR_HANDLER_FAILED');
   };
-}
-
-/** Only the code: pg-boss stores the error as jsonb, which refuses some strings, and it must not contain payloads. */
-function toCode(error: unknown): string {
-  return error instanceof StablehooksError ? error.code : 'ERR_HANDLER_FAILED';
 }
 
 const FINISHED: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled']);
