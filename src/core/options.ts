@@ -50,12 +50,10 @@ export function readOptions<const Options extends object, const Rules extends Op
   return Object.fromEntries(read);
 }
 
-/** The option must be given. */
 export function required<Default>(rule: OptionRule<Default>): OptionRule<Default> {
   return { ...rule, required: true };
 }
 
-/** A custom rule. */
 export function rule<Default = undefined>(
   expected: string,
   accepts: (value: unknown) => boolean,
@@ -69,28 +67,22 @@ export function integer<const Default extends number | undefined = undefined>(
   bounds: { readonly default?: Default; readonly min?: number; readonly max?: number } = {},
 ): OptionRule<Default> {
   const { min = 1, max = 2 ** 31 - 1 } = bounds;
-  return {
-    expected: `an integer from ${min} to ${max}`,
-    accepts: (value) => Number.isInteger(value) && Number(value) >= min && Number(value) <= max,
-    default: bounds.default as Default,
-  };
+  const accepts = (value: unknown) => Number.isInteger(value) && Number(value) >= min && Number(value) <= max;
+  return rule(`an integer from ${min} to ${max}`, accepts, bounds.default);
 }
 
-/** A string that isn't empty. */
 export function string<const Default extends string | undefined = undefined>(
   fallback?: Default,
 ): OptionRule<Default> {
   return rule('a string that is not empty', (value) => typeof value === 'string' && value !== '', fallback);
 }
 
-/** `true` or `false`. */
 export function boolean<const Default extends boolean | undefined = undefined>(
   fallback?: Default,
 ): OptionRule<Default> {
   return rule('true or false', (value) => typeof value === 'boolean', fallback);
 }
 
-/** One of these strings. */
 export function oneOf<const Default extends string | undefined = undefined>(
   values: readonly string[],
   fallback?: Default,
@@ -102,7 +94,6 @@ export function oneOf<const Default extends string | undefined = undefined>(
   );
 }
 
-/** A function. */
 export function func<Default = undefined>(fallback?: Default): OptionRule<Default> {
   return rule('a function', (value) => typeof value === 'function', fallback);
 }
@@ -131,14 +122,6 @@ export function withMethods<Default = undefined>(
   methods: readonly string[],
   fallback?: Default,
 ): OptionRule<Default> {
-  return {
-    expected,
-    accepts: (value) => methods.every((name) => typeof memberOf(value, name) === 'function'),
-    default: fallback as Default,
-  };
-}
-
-function memberOf(value: unknown, name: string): unknown {
-  const isContainer = (typeof value === 'object' && value !== null) || typeof value === 'function';
-  return isContainer ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
+  const accepts = (value: unknown) => methods.every((name) => typeof Object(value)[name] === 'function');
+  return rule(expected, accepts, fallback);
 }

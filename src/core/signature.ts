@@ -137,8 +137,11 @@ export function matchSecret(
 async function findAsked(source: SecretFunction, body: Uint8Array, mac: Uint8Array): Promise<number> {
   const secrets = await askSecrets(source);
   const found = await findSecret(secrets ?? DECOY, body, mac);
-  if (secrets === null) throw unknownSecretError();
-  return found;
+  if (secrets !== null) return found;
+  throw new SignatureError(
+    'ERR_SECRET_UNKNOWN',
+    'The function given as `secret` returned null: no secret for this request. Check the path and headers that the service sends.',
+  );
 }
 
 function orMismatch(secretIndex: number): number {
@@ -151,13 +154,6 @@ function orMismatch(secretIndex: number): number {
 
 /** Compared in place of the secrets of an unknown sender, so it takes the same time. It never matches. */
 const DECOY = ['decoy'] as const;
-
-function unknownSecretError(): SignatureError {
-  return new SignatureError(
-    'ERR_SECRET_UNKNOWN',
-    'The function given as `secret` returned null: no secret for this request. Check the path and headers that the service sends.',
-  );
-}
 
 /**
  * The secrets as a list.

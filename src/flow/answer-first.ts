@@ -1,6 +1,6 @@
 /** `answer: 'recorded'`: a delivery is answered once it is durably stored. Its handler runs after the answer. */
 import type { UnknownEvent } from '../core/events.js';
-import type { Runtime } from '../core/runtime.js';
+import { nextTurn, type Runtime } from '../core/runtime.js';
 import { resultOf } from '../receiver/dispatch.js';
 import type { InFlight } from '../receiver/in-flight.js';
 import type { Redriver } from '../receiver/redriver.js';
@@ -54,7 +54,7 @@ async function runAfterAnswer(
   work: Work,
 ): Promise<void> {
   // A synchronous start of a handler must not delay the answer.
-  await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
+  await nextTurn(runtime);
   let rest: Promise<unknown> | undefined;
   await report.conclude({ ...work, isContended: true }, async () => {
     const run = await next(work);

@@ -2,7 +2,7 @@
 import { type BusyError, StablehooksError } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
 import type { Runtime } from '../core/runtime.js';
-import type { Dispatch, Work } from '../receiver/work.js';
+import type { Dispatch } from '../receiver/work.js';
 
 /** The longest wait before the next try when all slots are taken, in ms. The shortest is a second, which spreads a burst. */
 const RETRY_MS = 5_000;
@@ -94,14 +94,12 @@ export function limitConcurrency(
   hasHandler: (event: UnknownEvent) => boolean,
   whenFull: Dispatch | undefined,
 ): (next: Dispatch) => Dispatch {
-  const takeSlot = async ({ origin, signal }: Work) => {
+  return (next) => async (work) => {
+    const { event, origin, signal } = work;
+    if (!hasHandler(event)) return next(work);
+    if (whenFull !== undefined && origin === 'push' && slots.free === 0) return whenFull(work);
     if (origin === 'push') slots.assertFree();
     await slots.take(signal);
-  };
-  return (next) => async (work) => {
-    if (!hasHandler(work.event)) return next(work);
-    if (whenFull !== undefined && work.origin === 'push' && slots.free === 0) return whenFull(work);
-    await takeSlot(work);
     let rest: Promise<unknown> | undefined;
     try {
       const run = await next(work);

@@ -25,7 +25,7 @@ import { queueInboxError, type ReceiverOptions, readReceiverOptions } from './op
 import { emptyCounts, type Outcome, type OutcomeCounts } from './outcome.js';
 import { noteDelivery } from './per-request.js';
 import { Redriver, type StartOptions } from './redriver.js';
-import { Report } from './report.js';
+import { createReport } from './report.js';
 import type { WebhookRequest } from './request.js';
 import { assertDelivery } from './request-checks.js';
 import { type RecordOptions, Store } from './store.js';
@@ -142,7 +142,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   const detached: ReceiverParts['detached'] = (run) => runInside(use, 'detached', run);
 
   const inFlight = new InFlight();
-  const report = new Report({
+  const report = createReport({
     logger,
     onOutcome: settings.onOutcome,
     inFlight,
@@ -291,14 +291,6 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   };
 
   for (const layer of use) layer.opened?.(given);
-  const internal: ReceiverParts = {
-    record: (events, recordOptions) => store.record(events, recordOptions),
-    ask: (step) => store.ask(step),
-    dispatches: (event) => isKnownEvent(event) && dispatched.includes(event.type),
-    maxConcurrency: settings.maxConcurrency,
-    poll: (run) => runInside(use, 'poll', run),
-    detached,
-  };
   const receiver: Receiver & { readonly [PARTS]: ReceiverParts } = {
     receive,
     accept: take(accepting),
@@ -308,7 +300,14 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     close,
     [Symbol.asyncDispose]: close,
     inbox: given,
-    [PARTS]: internal,
+    [PARTS]: {
+      record: (events, recordOptions) => store.record(events, recordOptions),
+      ask: (step) => store.ask(step),
+      dispatches: (event) => isKnownEvent(event) && dispatched.includes(event.type),
+      maxConcurrency: settings.maxConcurrency,
+      poll: (run) => runInside(use, 'poll', run),
+      detached,
+    },
   };
   return receiver;
 }

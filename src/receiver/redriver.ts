@@ -5,7 +5,8 @@ import { createdAtMs, type UnknownEvent } from '../core/events.js';
 import { log } from '../core/log.js';
 import { abortSignal, integer, readOptions } from '../core/options.js';
 import type { Inbox, InboxOperations, Logger, StoredEvent } from '../core/ports.js';
-import { atMost, type Runtime, setBackgroundTimeout } from '../core/runtime.js';
+import { atMost, nextTurn, type Runtime, setBackgroundTimeout } from '../core/runtime.js';
+import type { Slots } from '../flow/limit.js';
 import type { InFlight } from './in-flight.js';
 import type { Outcome } from './outcome.js';
 import type { Store } from './store.js';
@@ -27,21 +28,14 @@ const INTERVAL_MS = 1_000;
 /** When every answer is synchronous, a pass yields to timers and sockets after this time, in ms. */
 const PAUSE_AFTER_MS = 50;
 
-/** The slots of `maxConcurrency`, as the redriver uses them. */
-export interface Capacity {
-  readonly count: number;
-  readonly free: number;
-  /** Resolves when a slot is free, or the signal aborts. */
-  freed(signal: AbortSignal | undefined): Promise<void>;
-}
-
 interface RedriverSettings {
   readonly store: Store;
   readonly inFlight: InFlight;
   readonly inbox: Inbox<unknown> & Partial<InboxOperations>;
   /** Runs one event to its outcome. */
   readonly runOne: (work: Work, onRest: (rest: Promise<unknown>) => void) => Promise<Outcome>;
-  readonly capacity: Capacity | undefined;
+  /** The slots of `maxConcurrency`. */
+  readonly capacity: Slots | undefined;
   /** Whether a wake-up starts passes even without a call of `start`. */
   readonly wakes: boolean;
   /** Runs work outside of any request. */
@@ -231,7 +225,7 @@ export class Redriver {
         if (due.length > 0) {
           // Synchronous inboxes and handlers would block the event loop.
           if (!isPromise(answer) && runtime.elapsed() - pausedAt > PAUSE_AFTER_MS) {
-            await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
+            await nextTurn(runtime);
             pausedAt = runtime.elapsed();
           }
           continue;

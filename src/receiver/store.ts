@@ -48,8 +48,6 @@ export class Store {
   readonly #inbox: Inbox<unknown>;
   /** The time limits of its steps, each of `inboxTimeoutMs`. */
   readonly #deadlines: Deadlines;
-  /** An inbox that is not durable leaves retries to the sender, so a failed event can run before its retry time. */
-  readonly #early: boolean;
   /** The damaged events that were named. */
   readonly #damaged = new Set<string>();
   #isChecked = false;
@@ -60,12 +58,12 @@ export class Store {
     this.#deadlines = new Deadlines(settings.inboxTimeoutMs, settings.runtime);
     this.durable = settings.inbox.durable;
     this.hasTransactions = settings.inbox.transaction !== undefined;
-    this.#early = !this.durable;
   }
 
   claim({ event, origin, json }: Work): Awaitable<Claim> {
     if (!this.#isChecked) this.#checkDurability();
-    const options = { leaseMs: this.#settings.leaseMs, origin, json, early: this.#early };
+    // An inbox that is not durable leaves retries to the sender, so a failed event can run before its retry time.
+    const options = { leaseMs: this.#settings.leaseMs, origin, json, early: !this.durable };
     return this.ask(() => this.#inbox.claim(event, options));
   }
 
