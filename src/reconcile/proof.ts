@@ -82,12 +82,12 @@ function acknowledged(part: Span, type: EventType, { state }: Proofs): 'acknowle
 }
 
 function subtractFromAll(spans: readonly Span[], taken: Span): readonly Span[] {
-  return spans.flatMap((span) => subtract(span, taken));
-}
-
-function subtract(span: Span, taken: Span): readonly Span[] {
-  const before = { from: span.from, until: Math.min(span.until, taken.from) };
-  // An empty `taken` would split the span in two parts that overlap.
-  const after = { from: Math.max(span.from, taken.from, taken.until), until: span.until };
-  return [before, after].filter(({ from, until }) => until > from);
+  // An empty `taken` would split a span in two parts that overlap.
+  const end = Math.max(taken.from, taken.until);
+  return spans
+    .flatMap(({ from, until }) => [
+      { from, until: Math.min(until, taken.from) },
+      { from: Math.max(from, end), until },
+    ])
+    .filter(({ from, until }) => until > from);
 }
