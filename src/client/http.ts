@@ -34,7 +34,8 @@ export function createSend(settings: Settings): Send {
         return await sendInTime(call, { settings, line, renew });
       } catch (error) {
         if (!(error instanceof ApiError || error instanceof ConnectionError)) throw error;
-        renew = !isRenewed && isRefused(error) && typeof settings.token === 'function';
+        const isRefused = error instanceof ApiError && error.status === 401;
+        renew = !isRenewed && isRefused && typeof settings.token === 'function';
         isRenewed ||= renew;
         if (!renew && (!isRetryable(error) || retries++ === settings.retries)) throw error;
         const waitMs = renew ? 0 : retryWaitMs(error, retries, settings);
@@ -129,10 +130,6 @@ function connectionMessage({ method, url }: RequestLine, what: string, unsentFix
         ? 'The service may have carried it out. Check before you send it again.'
         : 'Check that the service is up, or try again later.';
   return `${method} ${url} ${what}. ${fix}`;
-}
-
-function isRefused(error: ApiError | ConnectionError): boolean {
-  return error instanceof ApiError && error.status === 401;
 }
 
 /**

@@ -106,7 +106,11 @@ export class Attempt {
   #runAndRecord(): Awaitable<OutcomeResult> {
     const { store, leaseMs, maxAttempts } = this.#parts;
     const lease = this.#lease;
-    if (this.#limitMs <= 0) throw leaseLapsedBefore(leaseMs);
+    if (this.#limitMs <= 0) {
+      // The process was frozen, as a function can be after its answer, or the inbox answered slowly.
+      const why = `The handler was not started, because its lease of ${leaseMs} ms had lapsed: the process was frozen, or the inbox took that long to answer. start() or redrive() runs the event again.`;
+      throw leaseLost(lease, why);
+    }
     // The last allowed attempt recorded no result, or the event would be dead. Its handler may end the process each time.
     if (store.durable && lease.attempt > maxAttempts)
       return this.#fail(missingResult(this.#work.event, lease));
@@ -216,12 +220,10 @@ export class Attempt {
     const concluded = report.conclude({ origin, event, secretIndex }, () => ended);
     // The lease began after the claim was sent, so the handler holds its event at least until then.
     const ms = leaseMs - this.#limitMs;
+    const why = `The handler still runs after its lease of ${leaseMs} ms, so another process can start it as well. Pass \`signal\` to the calls that it waits for, or raise leaseMs.`;
+    const toError = () => leaseLost(this.#lease, why);
     try {
-      const { kind, error } = await orTimeout(concluded, {
-        runtime,
-        ms,
-        toError: () => leaseLapsed(leaseMs),
-      });
+      const { kind, error } = await orTimeout(concluded, { runtime, ms, toError });
       if (error !== undefined) return;
       log(logger, 'warn', `${kind} ${event.id}: its handler ended after handlerTimeoutMs.`);
     } catch (lapsed) {
@@ -255,22 +257,5 @@ function missingResult(event: WebhookEvent, lease: Lease): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
     `Attempt ${lease.attempt - 1} at ${event.type} recorded no result: its process ended, it outlived leaseMs, or the inbox could not be reached at its end (or maxAttempts was higher then). Its effect may have happened: check both before you requeue the event.`,
-  );
-}
-
-/** The process was frozen, as a function can be after its answer, or the inbox answered slowly. */
-function leaseLapsedBefore(leaseMs: number): BusyError {
-  return new StablehooksError(
-    'ERR_LEASE_LOST',
-    `The handler was not started, because its lease of ${leaseMs} ms had lapsed: the process was frozen, or the inbox took that long to answer. start() or redrive() runs the event again.`,
-    { retryAfterMs: 1_000 },
-  );
-}
-
-function leaseLapsed(leaseMs: number): BusyError {
-  return new StablehooksError(
-    'ERR_LEASE_LOST',
-    `The handler still runs after its lease of ${leaseMs} ms, so another process can start it as well. Pass \`signal\` to the calls that it waits for, or raise leaseMs.`,
-    { retryAfterMs: 1_000 },
   );
 }

@@ -29,7 +29,7 @@ import { createReport } from './report.js';
 import type { WebhookRequest } from './request.js';
 import { assertDelivery } from './request-checks.js';
 import { type RecordOptions, Store } from './store.js';
-import type { CallHandler, Dispatch, Layer, PollSummary, Work } from './work.js';
+import type { CallHandler, Conclude, Dispatch, Layer, PollSummary, Work } from './work.js';
 
 /** Optional facts about an authentic event. */
 export interface AcceptOptions {
@@ -140,21 +140,22 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   const dispatched =
     queue === undefined ? EVENT_TYPES.filter((type) => handlers[type] !== undefined) : EVENT_TYPES;
   const detached: ReceiverParts['detached'] = (run) => runInside(use, 'detached', run);
-
+  const pass: Conclude = (_pass, run) => run();
   const inFlight = new InFlight();
   const report = createReport({
     logger,
     onOutcome: settings.onOutcome,
     inFlight,
-    around: use.some(({ conclude }) => conclude) ? wrap(use, 'conclude', (_pass, run) => run()) : undefined,
+    around: wrap<Conclude | undefined>(use, (layer, next = pass) => layer.conclude?.(next), undefined),
   });
   const given = settings.inbox;
   const keyed = orderingKey === undefined ? given : keyedInbox(given, orderingKey);
-  const inbox = wrap(use, 'inbox', keyed);
+  const inbox = wrap(use, (layer, next) => layer.inbox?.(next), keyed);
   const store = new Store({ ...settings, given, inbox, logger, dispatched });
 
   const call: CallHandler = (event, _lease, context) => handlers[event.type]?.(event, context);
-  const callHandler = wrap(use, 'handler', orderingKey === undefined ? call : checkKey(orderingKey)(call));
+  const checked = orderingKey === undefined ? call : checkKey(orderingKey)(call);
+  const callHandler = wrap(use, (layer, next) => layer.handler?.(next), checked);
   const { bodyTimeoutMs, maxBodyBytes } = settings;
   const bodyDeadlines = new Deadlines(bodyTimeoutMs, runtime);
   const parts = {
@@ -189,7 +190,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   const limited = (next: Dispatch, whenFull?: Dispatch) =>
     slots === undefined ? next : limitConcurrency(slots, hasHandler, whenFull)(next);
   const handling = limited(running);
-  const enqueue = queue && wrap(use, 'enqueue', enqueueInto(queue), given);
+  const enqueue = queue && wrap(use, (layer, next) => layer.enqueue?.(next, given), enqueueInto(queue));
   const accepting = enqueue === undefined ? handling : enqueueEvents(enqueue, parts)(handling);
   const delivering = isAnsweredFirst
     ? awaitIdle(redriver)(limited(answering, storeForLater(answerParts)))
@@ -274,7 +275,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
       else await orAborted(ended, signal);
       return counts;
     };
-    return await wrap(use, 'redrive', run)();
+    return await wrap(use, (layer, next) => layer.redrive?.(next), run)();
   }
 
   async function end(): Promise<void> {
@@ -313,23 +314,16 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
 }
 
 /** Wraps a part in the layers that wrap it; the first layer is outermost. */
-function wrap<Name extends 'inbox' | 'conclude' | 'handler' | 'enqueue' | 'redrive'>(
+function wrap<Part>(
   layers: readonly Layer[],
-  name: Name,
-  part: Parameters<NonNullable<Layer[Name]>>[0],
-  inbox?: Inbox<unknown>,
-): Parameters<NonNullable<Layer[Name]>>[0] {
-  return layers.reduceRight((next, layer) => {
-    const around = layer[name] as ((next: typeof part, inbox?: Inbox<unknown>) => typeof part) | undefined;
-    return around === undefined ? next : around.call(layer, next, inbox);
-  }, part);
+  around: (layer: Layer, next: Part) => Part | undefined,
+  part: Part,
+): Part {
+  return layers.reduceRight((next, layer) => around(layer, next) ?? next, part);
 }
 
 /** Runs a function inside the layers that wrap it. */
 function runInside<Result>(layers: readonly Layer[], name: 'poll' | 'detached', run: () => Result): Result {
-  const outermost = layers.reduceRight((next, layer) => {
-    const around = layer[name] as ((run: () => Result) => Result) | undefined;
-    return around === undefined ? next : () => around.call(layer, next);
-  }, run);
-  return outermost();
+  type Around = ((run: () => Result) => Result) | undefined;
+  return wrap(layers, (layer, next) => (layer[name] as Around)?.bind(layer, next), run)();
 }

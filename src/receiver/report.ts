@@ -14,13 +14,13 @@ export interface OpenPass extends Pass {
   logger: Logger;
   /** Whether `close()` waits for it. */
   isInFlight: boolean;
-  /** Whether another process may run the event first, as when several redrive. That is not worth a line. */
-  readonly isContended: boolean;
 }
 
 /** The facts about a pass when it begins. A delivery adds its event and `secretIndex` later. */
 type PassStart = Pick<Pass, 'origin'> &
-  Partial<Pick<OpenPass, 'event' | 'secretIndex' | 'isContended'>> & {
+  Partial<Pick<OpenPass, 'event' | 'secretIndex'>> & {
+    /** Whether another process may run the event first, as when several redrive. That is not worth a line. */
+    readonly isContended?: boolean;
     /** The trace context of its event. */
     readonly traceparent?: string | undefined;
   };
@@ -45,7 +45,7 @@ export function createReport({
   // Not async: an async function allocates about 0.5 kB per delivery here.
   const conclude: Report['conclude'] = (start, run) => {
     const { origin, event, secretIndex, isContended = false, traceparent } = start;
-    const pass: OpenPass = { origin, event, secretIndex, logger, isInFlight: false, isContended };
+    const pass: OpenPass = { origin, event, secretIndex, logger, isInFlight: false };
     const end = ({ kind, attempt, handlerMs, error }: OutcomeResult): Outcome => {
       const facts = {
         kind,
@@ -58,7 +58,9 @@ export function createReport({
       };
       // Frozen, because the response is made from it after the observer has seen it.
       const outcome = Object.freeze(facts) as Outcome;
-      if (error !== undefined && !isContention(pass, outcome)) logOutcome(outcome, pass.logger);
+      const isContention =
+        isContended && (error?.code === 'ERR_KEY_BUSY' || error?.code === 'ERR_EVENT_BUSY');
+      if (!isContention) logOutcome(outcome, pass.logger);
       if (onOutcome !== undefined) notify('onOutcome', onOutcome, { value: outcome, logger: pass.logger });
       if (pass.isInFlight) inFlight.leave();
       return outcome;
@@ -68,11 +70,6 @@ export function createReport({
     return around(pass, () => run(pass).then(end, fail), traceparent);
   };
   return { conclude };
-}
-
-/** Whether another process runs the event already. */
-function isContention({ isContended }: OpenPass, { error }: Outcome): boolean {
-  return isContended && (error?.code === 'ERR_KEY_BUSY' || error?.code === 'ERR_EVENT_BUSY');
 }
 
 /**

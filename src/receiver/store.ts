@@ -236,13 +236,11 @@ const INBOX = 'ERR_INBOX_FAILED';
 const NO_STEPS =
   'ctx.step: the inbox stores no steps. In a transaction of SQLite handlers are synchronous and have none: remove `transactional`.';
 
-/** The lease of a handler ended before it did. */
-export function leaseLost({ attempt }: Lease): BusyError {
-  return new StablehooksError(
-    'ERR_LEASE_LOST',
-    `Attempt ${attempt} took longer than its lease, and another process may run the event. Raise leaseMs.`,
-    { retryAfterMs: 1_000 },
-  );
+export function leaseLost(
+  { attempt }: Lease,
+  why = `Attempt ${attempt} took longer than its lease, and another process may run the event. Raise leaseMs.`,
+): BusyError {
+  return new StablehooksError('ERR_LEASE_LOST', why, { retryAfterMs: 1_000 });
 }
 
 function isProduction(): boolean {
