@@ -197,7 +197,6 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN: OPTIONS } =
     )
     .build();
 
-/** Starts and ends the receiver with the app. */
 @Injectable()
 class Lifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
   readonly #receiver: Receiver;

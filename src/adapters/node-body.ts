@@ -40,7 +40,6 @@ interface Framework {
   readonly stream?: Readable | undefined;
   /** The object that parsers write to, if it is not the request. */
   readonly parsed?: Parsed | undefined;
-  /** The framework's logger of this request. */
   readonly logger?: Logger | undefined;
 }
 

@@ -49,7 +49,6 @@ export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> impl
   }
 }
 
-/** The facts about a 2xx answer. */
 export interface ResponseFacts extends RequestLine {
   readonly answer: unknown;
 }

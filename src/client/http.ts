@@ -6,10 +6,8 @@ import type { Settings } from './options.js';
 import { readToken, redact, tokenTooSlow } from './token.js';
 import { fixOfUnsent, MAX_CAUSES } from './unsent.js';
 
-/** The `user-agent`: this package and its version. */
 const USER_AGENT = 'stablehooks/0.1.0';
 
-/** One call of the API. */
 interface HttpCall<Value> {
   readonly method: 'GET' | 'PATCH' | 'POST';
   /** Below `baseUrl`, its segments encoded. */

@@ -127,7 +127,6 @@ export type ReceiverError =
   | UnavailableError
   | ConfigError;
 
-/** Whether it is an error of this package with one of these codes. */
 export function hasCode<Code extends string>(
   error: unknown,
   ...codes: readonly Code[]

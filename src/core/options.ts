@@ -1,7 +1,6 @@
 /** The options checker of every factory: refuses unknown names and values that make no sense, fills in defaults. */
 import { ConfigError } from './errors.js';
 
-/** The rule of one option. */
 export interface OptionRule<Default = unknown> {
   /** Completes the sentence "`name` must be …". */
   readonly expected: string;
@@ -14,7 +13,6 @@ export interface OptionRule<Default = unknown> {
 /** One rule for each option: the compiler keeps the table complete. */
 type OptionRules<Options> = { readonly [Name in keyof Required<Options>]: OptionRule };
 
-/** The options after the check. */
 type CheckedOptions<Options, Rules extends OptionRules<Options>> = {
   readonly [Name in keyof Required<Options>]: Rules[Name]['default'] extends undefined
     ? Options[Name]

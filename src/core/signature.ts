@@ -39,9 +39,6 @@ export type SecretFunction<Args extends readonly unknown[] = []> = (
   ...args: Args
 ) => Secrets | null | Promise<Secrets | null>;
 
-/** Secrets, or a function that is called at every verification and may cache its result. */
-export type SecretSource = Secrets | SecretFunction;
-
 /** Options of {@link sign}. */
 export interface SignOptions extends SignatureFormat {
   /** The secret that signs. */
@@ -50,8 +47,11 @@ export interface SignOptions extends SignatureFormat {
 
 /** Options of {@link verifySignature}. */
 export interface VerifyOptions extends SignatureFormat {
-  /** Every secret is always compared, so that the response time does not reveal which one matched. */
-  readonly secret: SecretSource;
+  /**
+   * Secrets, or a function that is called at every verification and may cache its result. Every secret is always
+   * compared, so that the response time does not reveal which one matched.
+   */
+  readonly secret: Secrets | SecretFunction;
   /** The name of the header, for messages. @default 'X-SERVICE-Signature' */
   readonly header?: string | undefined;
 }

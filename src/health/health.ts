@@ -109,7 +109,6 @@ export function readLimits(where: string, limits: HealthLimits) {
   });
 }
 
-/** The facts that the checks judge. */
 interface Facts {
   readonly state: PollState;
   readonly counts: readonly InboxCount[];

@@ -27,7 +27,6 @@ const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 /** Records the end of a handler, or lets its transaction end. `fault`: why the handler failed. */
 type End<Ended> = (fault: HandlerFault | undefined) => Awaitable<Ended>;
 
-/** The parts that all attempts of a receiver share. */
 export interface AttemptParts {
   readonly store: Store;
   readonly callHandler: CallHandler;
@@ -200,7 +199,6 @@ export class Attempt {
     return { kind: isDead ? 'dead' : 'failed', attempt, handlerMs: this.#handlerMs, error };
   }
 
-  /** Leaves the event to a later attempt, as its handler asked. */
   async #postpone(error: RetryLater): Promise<OutcomeResult> {
     const { store, maxLaterMs, onLater } = this.#parts;
     const retryAfterMs = Math.min(error.retryAfterMs, maxLaterMs);

@@ -14,11 +14,7 @@ const OTHER_PROCESS_RETRY_MS = 5_000;
 
 type KnownWork = Work & { readonly event: WebhookEvent };
 
-interface DispatchParts extends AttemptParts {
-  readonly handlers: HandlerTable;
-}
-
-export function createDispatch(parts: DispatchParts): Dispatch {
+export function createDispatch(parts: AttemptParts & { readonly handlers: HandlerTable }): Dispatch {
   const { store, runtime, leaseMs, handlerTimeoutMs, maxAttempts, handlers, onLater } = parts;
 
   // Not async: an async function allocates about 0.5 kB per delivery here.

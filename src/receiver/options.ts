@@ -168,7 +168,12 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   const inbox: Inbox<unknown> =
     read.inbox ?? memorySteps(new EventStore({ capacity: CAPACITY, logger: console, now, keepsDone: false }));
   if (read.queue !== undefined && !inbox.durable) throw queueInboxError('createReceiver');
-  if (read.answer === 'recorded' && !inbox.durable) throw recordedInboxError();
+  if (read.answer === 'recorded' && !inbox.durable) {
+    // An event that was answered 202 could be lost.
+    throw new ConfigError(
+      "createReceiver: `answer: 'recorded'` needs a durable `inbox`: sqliteInbox with a file, postgresInbox, redisInbox or durableObjectInbox.",
+    );
+  }
   if (read.answer === 'recorded' && read.queue !== undefined) {
     throw new ConfigError(
       "createReceiver: with a `queue`, a delivery is answered once it is enqueued. Remove `answer: 'recorded'`, or the queue.",
@@ -192,13 +197,6 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
 export function queueInboxError(where: string): ConfigError {
   return new ConfigError(
     `${where}: a \`queue\` needs a durable \`inbox\` that receivers and workers share: sqliteInbox with a file, postgresInbox or redisInbox.`,
-  );
-}
-
-/** With a non-durable inbox an event that was answered 202 could be lost. */
-function recordedInboxError(): ConfigError {
-  return new ConfigError(
-    "createReceiver: `answer: 'recorded'` needs a durable `inbox`: sqliteInbox with a file, postgresInbox, redisInbox or durableObjectInbox.",
   );
 }
 

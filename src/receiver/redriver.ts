@@ -4,12 +4,11 @@ import { ConfigError, describeThrown } from '../core/errors.js';
 import { createdAtMs, type UnknownEvent } from '../core/events.js';
 import { log } from '../core/log.js';
 import { abortSignal, integer, readOptions } from '../core/options.js';
-import type { Inbox, InboxOperations, Logger, StoredEvent } from '../core/ports.js';
-import { atMost, nextTurn, type Runtime, setBackgroundTimeout } from '../core/runtime.js';
+import type { Inbox, InboxOperations, StoredEvent } from '../core/ports.js';
+import { atMost, nextTurn, setBackgroundTimeout } from '../core/runtime.js';
 import type { Slots } from '../flow/limit.js';
-import type { InFlight } from './in-flight.js';
+import type { AttemptParts } from './attempt.js';
 import type { Outcome } from './outcome.js';
-import type { Store } from './store.js';
 import type { Work } from './work.js';
 
 /** Options of {@link Receiver.start}. */
@@ -28,11 +27,9 @@ const INTERVAL_MS = 1_000;
 /** When every answer is synchronous, a pass yields to timers and sockets after this time, in ms. */
 const PAUSE_AFTER_MS = 50;
 
-interface RedriverSettings {
-  readonly store: Store;
-  readonly inFlight: InFlight;
+interface RedriverSettings
+  extends Pick<AttemptParts, 'store' | 'inFlight' | 'leaseMs' | 'logger' | 'runtime'> {
   readonly inbox: Inbox<unknown> & Partial<InboxOperations>;
-  /** Runs one event to its outcome. */
   readonly runOne: (work: Work, onRest: (rest: Promise<unknown>) => void) => Promise<Outcome>;
   /** The slots of `maxConcurrency`. */
   readonly capacity: Slots | undefined;
@@ -40,9 +37,6 @@ interface RedriverSettings {
   readonly wakes: boolean;
   /** Runs work outside of any request. */
   readonly detached: <Result>(run: () => Result) => Result;
-  readonly leaseMs: number;
-  readonly logger: Logger;
-  readonly runtime: Runtime;
 }
 
 interface PassOptions {

@@ -30,15 +30,11 @@ export function assertDelivery(request: WebhookRequest): void {
     .header('content-encoding')
     ?.toLowerCase()
     .split(/[\s,]+/)
-    .find(isCompression);
+    .find((coding) => COMPRESSIONS.has(coding));
   if (compression !== undefined) {
     throw new StablehooksError(
       'ERR_BODY_ENCODED',
       `The body is compressed (content-encoding: ${compression}). Configure the sender or the proxy to send it uncompressed.`,
     );
   }
-}
-
-function isCompression(coding: string): boolean {
-  return COMPRESSIONS.has(coding);
 }

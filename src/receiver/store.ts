@@ -11,21 +11,17 @@ import type {
   InboxStep,
   Lease,
   Logger,
-  Origin,
   RecordResult,
   StoredEvent,
+  StoreOptions,
 } from '../core/ports.js';
 import { inTime, type Runtime } from '../core/runtime.js';
 import type { Work } from './work.js';
 
-/** How a page of events is recorded. */
-export interface RecordOptions {
+export type RecordOptions = Omit<StoreOptions, 'traceparent'> & {
   /** When events that this process dispatches are due, in ms from now. */
   readonly dueInMs: number;
-  readonly origin: Origin;
-  /** The JSON of each event as it arrived, in the same order. @default the events serialized */
-  readonly json?: readonly string[] | undefined;
-}
+};
 
 interface StoreSettings {
   /** The inbox that the app passed. */
@@ -48,7 +44,6 @@ export class Store {
   readonly #inbox: Inbox<unknown>;
   /** The time limits of its steps, each of `inboxTimeoutMs`. */
   readonly #deadlines: Deadlines;
-  /** The damaged events that were named. */
   readonly #damaged = new Set<string>();
   #isChecked = false;
 
@@ -143,7 +138,6 @@ export class Store {
     );
   }
 
-  /** Takes due events; none if nothing is due. */
   takeDue(limit: number): Awaitable<readonly StoredEvent[]> {
     const { leaseMs, dispatched } = this.#settings;
     let damaged = 0;
@@ -160,7 +154,6 @@ export class Store {
     return isPromise(answer) ? answer.then(orMore) : orMore(answer);
   }
 
-  /** Says once that an event cannot run. */
   #nameDamaged(id: string): void {
     if (this.#damaged.has(id) || this.#damaged.size >= MAX_NAMED) return;
     this.#damaged.add(id);
@@ -170,16 +163,14 @@ export class Store {
   }
 
   /** Records an event without running it; it is due in `dueInMs`. */
-  async recordOne({ event, origin, json }: Work, dueInMs: number): Promise<RecordResult | undefined> {
-    const texts = json === undefined ? undefined : [json];
-    const [result] = await this.record([event], { dueInMs, origin, json: texts });
+  async recordOne(work: Work, dueInMs: number): Promise<RecordResult | undefined> {
+    const [result] = await this.record([work.event], { ...toStoreOptions(work), dueInMs });
     return result;
   }
 
   /** Records an event without a handler in this process. */
-  async ignoreOne({ event, origin, json }: Work): Promise<RecordResult | undefined> {
-    const texts = json === undefined ? undefined : [json];
-    const [result] = await this.ask(() => this.#inbox.ignore([event], { origin, json: texts }));
+  async ignoreOne(work: Work): Promise<RecordResult | undefined> {
+    const [result] = await this.ask(() => this.#inbox.ignore([work.event], toStoreOptions(work)));
     return result;
   }
 
@@ -225,6 +216,10 @@ export class Store {
 
 /** How many damaged events one process names: after a failed disk there can be many. */
 const MAX_NAMED = 1_000;
+
+function toStoreOptions({ origin, json }: Work): StoreOptions {
+  return { origin, json: json === undefined ? undefined : [json] };
+}
 
 /** The element of a list that has one there. */
 function at<Value>(list: readonly Value[], index: number): Value {

@@ -89,7 +89,6 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
   readonly onProgress?: ((progress: ReconcileProgress) => void) | undefined;
 }
 
-/** The options, checked, with their defaults. */
 export type ReconcileSettings<Entry extends LedgerEntry> = ReturnType<typeof toReconcileSettings<Entry>>;
 
 const NEVER = new AbortController().signal;
@@ -132,7 +131,6 @@ function isIterable(value: unknown): boolean {
   return Symbol.asyncIterator in value || Symbol.iterator in value;
 }
 
-/** An inbox that fails with `ERR_INBOX_FAILED`. */
 function orInboxFailed(inbox: ReconcileInbox): ReconcileInbox {
   const ask = async <Answer>(call: () => Answer | Promise<Answer>) => orUnavailable('ERR_INBOX_FAILED', call);
   return {

@@ -3,7 +3,6 @@ import { EVENT_TYPES, type EventType } from '../core/events.js';
 import type { GapReason, PollState, StoredGap } from '../core/ports.js';
 import type { UnprovenReason } from './report.js';
 
-/** A span of time. */
 export interface Span {
   /** Not part of the span. */
   readonly from: number;
@@ -20,7 +19,6 @@ export interface UnprovenSpan extends Span {
 /** The span of a type of which one reading of the list has every event, and why it does not begin earlier. */
 type ProvenSpan = Span & { readonly reason: GapReason };
 
-/** The proof of each type. */
 export type ListProof = Readonly<Record<EventType, ProvenSpan>>;
 
 /** Evidence that events are in the list or the inbox. Times are epoch ms. */

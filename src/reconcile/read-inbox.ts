@@ -16,7 +16,6 @@ const MOVING = ['received', 'leased', 'failed'] as const;
  */
 const READING_ORDER = ['parked', 'dead', ...MOVING, ...MOVING, 'done', 'dead'] as const;
 
-/** Adds the records of the inbox to the books. */
 export class InboxReader<Entry extends LedgerEntry> {
   readonly #comparison: Comparison<Entry>;
   readonly #ledgerTypes: ReadonlySet<string>;

@@ -8,7 +8,6 @@ import { type Parts, setError } from './steps.js';
 /** Outcomes that need a person. Their spans have the status ERROR. */
 const ERRORS: ReadonlySet<OutcomeKind> = new Set<OutcomeKind>(['failed', 'unavailable', 'dead']);
 
-/** Completes the span of a pass. */
 export function describeOutcome({ attributes }: Parts, span: Span, outcome: Outcome): void {
   const { kind, event, error, attempt, secretIndex } = outcome;
   span.updateName(attributes.step('receive', event).name);
