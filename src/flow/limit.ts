@@ -1,65 +1,57 @@
 /** `maxConcurrency`: a slot for each handler that runs in this process. */
 import { type BusyError, StablehooksError } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
-import type { Runtime } from '../core/runtime.js';
+import { orAborted, type Runtime } from '../core/runtime.js';
 import type { Dispatch } from '../receiver/work.js';
 
 /** The longest wait before the next try when all slots are taken, in ms. The shortest is a second, which spreads a burst. */
 const RETRY_MS = 5_000;
 
-interface Wait {
-  readonly ended: Promise<void>;
-  end(): void;
-}
-
 export class Slots {
   readonly count: number;
+  free: number;
   readonly #runtime: Runtime;
-  #free: number;
+  #released: Promise<void> = Promise.resolve();
+  #endWaits = () => {};
   /** The waits for the next release, one per signal: Node warns of a leak at the eleventh listener of a signal. */
-  readonly #waits = new Map<AbortSignal | undefined, Wait>();
+  readonly #waits = new Map<AbortSignal | undefined, Promise<void>>();
 
   constructor(count: number, runtime: Runtime) {
     this.count = count;
-    this.#free = count;
+    this.free = count;
     this.#runtime = runtime;
-  }
-
-  get free(): number {
-    return this.#free;
   }
 
   /** @throws {StablehooksError} `ERR_RECEIVER_BUSY` when no slot is free. */
   assertFree(): void {
-    if (this.#free === 0) throw this.#busy();
-  }
-
-  tryTake(): boolean {
-    if (this.#free === 0) return false;
-    this.#free -= 1;
-    return true;
+    if (this.free === 0) throw this.#busy();
   }
 
   /** Takes a slot once one is free. @throws {StablehooksError} `ERR_RECEIVER_BUSY` when the signal aborts first. */
   async take(signal: AbortSignal | undefined): Promise<void> {
-    while (!this.tryTake()) {
+    while (this.free === 0) {
       if (signal?.aborted) throw this.#busy();
       await this.freed(signal);
     }
+    this.free -= 1;
   }
 
   /** Resolves at the next release of a slot, or when the signal aborts. */
   freed(signal: AbortSignal | undefined): Promise<void> {
-    const wait = this.#waits.get(signal) ?? toWait(signal);
+    if (this.#waits.size === 0) {
+      this.#released = new Promise((resolve) => {
+        this.#endWaits = resolve;
+      });
+    }
+    const wait = this.#waits.get(signal) ?? orAborted(this.#released, signal);
     this.#waits.set(signal, wait);
-    return wait.ended;
+    return wait;
   }
 
   release(): void {
-    this.#free += 1;
-    const waits = [...this.#waits.values()];
+    this.free += 1;
     this.#waits.clear();
-    for (const { end } of waits) end();
+    this.#endWaits();
   }
 
   #busy(): BusyError {
@@ -69,20 +61,6 @@ export class Slots {
       { retryAfterMs: 1_000 + this.#runtime.random() * (RETRY_MS - 1_000) },
     );
   }
-}
-
-/** A wait that ends by itself when the signal aborts. */
-function toWait(signal: AbortSignal | undefined): Wait {
-  let end = () => {};
-  const ended = new Promise<void>((resolve) => {
-    end = () => {
-      signal?.removeEventListener('abort', end);
-      resolve();
-    };
-  });
-  if (signal?.aborted) end();
-  else signal?.addEventListener('abort', end);
-  return { ended, end };
 }
 
 /**

@@ -210,7 +210,10 @@ export class Store {
   #checkDurability(): void {
     this.#isChecked = true;
     const { given, logger } = this.#settings;
-    if (isProduction()) warnNotDurable(given, { where: 'NODE_ENV is production', logger });
+    // Through globalThis, because bundlers for edge runtimes warn about the members of `process`.
+    const { process } = globalThis;
+    const isProduction = process?.env?.['NODE_ENV'] === 'production';
+    if (isProduction) warnNotDurable(given, { where: 'NODE_ENV is production', logger });
   }
 }
 
@@ -236,12 +239,6 @@ export function leaseLost(
   why = `Attempt ${attempt} took longer than its lease, and another process may run the event. Raise leaseMs.`,
 ): BusyError {
   return new StablehooksError('ERR_LEASE_LOST', why, { retryAfterMs: 1_000 });
-}
-
-function isProduction(): boolean {
-  // Through globalThis, because bundlers for edge runtimes warn about the members of `process`.
-  const { process } = globalThis;
-  return process?.env?.['NODE_ENV'] === 'production';
 }
 
 const warned = new WeakSet<Inbox<unknown>>();
