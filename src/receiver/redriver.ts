@@ -76,8 +76,7 @@ export class Redriver {
       intervalMs: integer({ default: INTERVAL_MS }),
       signal: abortSignal(),
     });
-    const { inFlight, detached } = this.#settings;
-    if (inFlight.isClosed) {
+    if (this.#settings.inFlight.isClosed) {
       throw new ConfigError(
         'receiver.start: the receiver is closed, so nothing would run. Create another receiver, or call start() before close().',
       );
@@ -88,9 +87,7 @@ export class Redriver {
     this.#isStarted = true;
     this.#intervalMs = intervalMs;
     signal?.addEventListener('abort', () => this.#stop(), { once: true });
-    this.#isWoken = true;
-    this.#endPause?.();
-    this.#loop ??= detached(() => this.#run());
+    this.wake();
   }
 
   /** Asks for a pass, because something may be due now. */
@@ -98,7 +95,7 @@ export class Redriver {
     const { wakes, inFlight, detached } = this.#settings;
     this.#isWoken = true;
     this.#endPause?.();
-    if (this.#loop === undefined && wakes && !inFlight.isClosed) this.#loop = detached(() => this.#run());
+    if ((wakes || this.#isStarted) && !inFlight.isClosed) this.#loop ??= detached(() => this.#run());
   }
 
   /** Resolves when the passes of a wake-up and their handlers have ended, after a lease at the latest. */
@@ -113,11 +110,6 @@ export class Redriver {
 
   async #untilIdle(): Promise<void> {
     while (this.#isBusy) await Promise.all([this.#loop, ...this.#overdue]);
-  }
-
-  #addOverdue(handler: Promise<unknown>): void {
-    this.#overdue.add(handler);
-    void handler.then(() => this.#overdue.delete(handler));
   }
 
   /** Stops the passes, and resolves when they have ended. */
@@ -150,8 +142,12 @@ export class Redriver {
   /** Makes one pass. Logs the first of several failures in a row, and the first success after them. */
   async #tryPass(signal: AbortSignal): Promise<boolean> {
     const { logger } = this.#settings;
+    const onRest = (rest: Promise<unknown>) => {
+      this.#overdue.add(rest);
+      void rest.then(() => this.#overdue.delete(rest));
+    };
     try {
-      const isMore = await this.pass({ signal, onRest: (rest) => this.#addOverdue(rest) });
+      const isMore = await this.pass({ signal, onRest });
       if (this.#isFailing) log(logger, 'warn', 'due events can be read from the inbox again.');
       this.#isFailing = false;
       return isMore;

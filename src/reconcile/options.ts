@@ -121,6 +121,7 @@ export function toReconcileSettings<Entry extends LedgerEntry>(options: Reconcil
     ...settings,
     maxLimit: Math.max(settings.maxLimit, settings.listMax ?? 0),
     inbox: orInboxFailed(settings.inbox),
+    ledgerTypes: new Set<string>(settings.ledgerTypes),
     copiedAt: settings.copiedAt?.getTime() ?? Number.POSITIVE_INFINITY,
     runtime: toRuntime(settings.runtime),
   };

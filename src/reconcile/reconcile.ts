@@ -104,7 +104,7 @@ function addListed<Entry extends LedgerEntry>(comparison: Comparison<Entry>): vo
   for (const [id, { event, at }] of list.events) {
     if (!isIn(span, at)) continue;
     totals.listed += 1;
-    books.set(id, { booked: settings.ledgerTypes.some((type) => type === event.type) });
+    books.set(id, { booked: settings.ledgerTypes.has(event.type) });
     daily?.addEvent(event);
   }
 }
