@@ -136,12 +136,7 @@ interface ProviderMethod extends Mark {
   readonly title: string;
 }
 
-/**
- * Finds the handlers through the classes of the app, before Nest creates instances of them.
- * So the receiver is complete when it is injected.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when there are two receivers, or two handlers of one type.
- */
+/** Finds the handlers before Nest creates instances, so the receiver is complete when it is injected. */
 function findHandlers(discovery: DiscoveryService, scanner: MetadataScanner): readonly ProviderMethod[] {
   const providers = discovery.getProviders();
   if (providers.filter(({ token }) => token === RECEIVER).length > 1) {

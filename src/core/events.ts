@@ -169,11 +169,7 @@ export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; rea
   throw malformed(what, wrong);
 }
 
-/**
- * Serializes an event for an inbox.
- *
- * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when it cannot be serialized, for example because it is nested too deeply.
- */
+/** @throws {StablehooksError} `ERR_EVENT_MALFORMED` when it cannot be serialized, such as if it is nested too deeply. */
 export function encodeEvent(event: UnknownEvent): string {
   try {
     return JSON.stringify(event);

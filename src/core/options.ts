@@ -20,10 +20,8 @@ type CheckedOptions<Options, Rules extends OptionRules<Options>> = {
 };
 
 /**
- * Checks options against their rules and fills in the defaults. `undefined` counts as left out.
- *
- * @param where - what the options belong to, such as `createReceiver`; it begins every message.
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option and never its value.
+ * Checks options and fills in the defaults; `undefined` counts as left out. The message of the error begins with `where`
+ * and never contains a value.
  */
 export function readOptions<const Options extends object, const Rules extends OptionRules<Options>>(
   where: string,
@@ -110,11 +108,7 @@ function tagOf(value: unknown): string {
   return Object.prototype.toString.call(value).slice(8, -1);
 }
 
-/**
- * An object or function with these methods.
- *
- * @param expected - the object, such as "an inbox, such as memoryInbox()".
- */
+/** @param expected - the object with these methods, such as "an inbox, such as memoryInbox()". */
 export function withMethods<Default = undefined>(
   expected: string,
   methods: readonly string[],

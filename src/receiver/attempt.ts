@@ -79,12 +79,7 @@ export class Attempt {
       : handlerTimeoutMs;
   }
 
-  /**
-   * Resolves when the attempt has ended, or at the time limit of its handler.
-   *
-   * @throws {StablehooksError} `ERR_LEASE_LOST` when another process may have claimed the event.
-   * @throws {StablehooksError} `ERR_INBOX_FAILED`; the lease then lapses, and the event runs again.
-   */
+  /** Resolves when the attempt has ended, or at the time limit. If it throws, the lease lapses, and the event runs again. */
   run(): Awaitable<Run> {
     const ended = this.#runAndRecord();
     if (!isPromise(ended)) return { result: ended };
@@ -98,10 +93,7 @@ export class Attempt {
     });
   }
 
-  /**
-   * Runs the handler, in a transaction if the inbox has them, and records the result.
-   * Not async: an async function allocates about 0.5 kB per delivery here.
-   */
+  /** Not async: an async function allocates about 0.5 kB per delivery here. */
   #runAndRecord(): Awaitable<OutcomeResult> {
     const { store, leaseMs, maxAttempts } = this.#parts;
     const lease = this.#lease;

@@ -127,11 +127,6 @@ export type HandlerTable = { readonly [Type in EventType]?: Handler<EventType, u
 
 const INBOX_METHODS = ['claim', 'ignore', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'];
 
-/**
- * Checks the options and fills in the defaults.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
- */
 export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   const { secret, secretTimeoutMs, handlers, ...read } = readOptions('createReceiver', options, {
     // Presence only: `readSecret` checks the value.

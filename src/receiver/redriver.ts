@@ -181,8 +181,6 @@ export class Redriver {
   /**
    * Runs due events, a few at a time, until nothing is due, the signal aborts, or a lease has passed. After a lease,
    * taken events that have not run yet would be due again. Resolves to whether more events can be due.
-   *
-   * @throws {StablehooksError} `ERR_INBOX_FAILED`
    */
   pass(options: PassOptions): Promise<boolean> {
     this.#hasRedriven = true;

@@ -29,10 +29,8 @@ export type ReceiverSecret = Secrets | SecretFunction<[request: SecretRequest]>;
 export type SecretOfRequest = readonly Secret[] | ((request: WebhookRequest) => SecretFunction);
 
 /**
- * Reads the option. Fixed secrets are copied, so later changes to them do not affect the receiver. A function has at
- * most `timeoutMs` to answer, because any sender can make the receiver call it.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when fixed secrets are missing, empty, padded or of another type.
+ * Fixed secrets are copied, so later changes to them do not affect the receiver. A function has at most `timeoutMs` to
+ * answer, because any sender can make the receiver call it.
  */
 export function readSecret(
   secret: ReceiverSecret,

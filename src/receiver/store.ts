@@ -121,11 +121,7 @@ export class Store {
     }
   }
 
-  /**
-   * Asks the inbox. An immediate answer stays immediate; later ones are ignored after `inboxTimeoutMs`.
-   *
-   * @throws {StablehooksError} `ERR_INBOX_FAILED`.
-   */
+  /** An immediate answer stays immediate; later ones are ignored after `inboxTimeoutMs`. */
   ask<Value>(step: () => Awaitable<Value>): Awaitable<Value> {
     const answer = orUnavailable(INBOX, step);
     return isPromise(answer) ? inTime(answer, this.#deadlines, () => this.#silent()) : answer;

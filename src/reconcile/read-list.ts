@@ -28,7 +28,6 @@ export interface ReadList {
  * Reads the list as a poll does, and with the same proof, but records nothing.
  *
  * @param options.since - the list is read until it is proven back to here, as far as that is possible; epoch ms.
- * @throws the client's error when the service answers none of the requests.
  */
 export async function readList({
   client,
