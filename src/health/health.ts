@@ -109,25 +109,12 @@ export function readLimits(where: string, limits: HealthLimits) {
   });
 }
 
-interface Facts {
-  readonly state: PollState;
-  readonly counts: readonly InboxCount[];
-  /** Events that no process runs in time, by state. */
-  readonly overdue: Readonly<Record<'received' | 'failed' | 'leased', Counted>>;
-  /** Received events without an attempt for as long. */
-  readonly unrun: readonly InboxRecord[];
-  readonly damaged: number;
-  readonly firstDamaged: InboxRecord | undefined;
-  readonly lastFailed: InboxRecord | undefined;
-  readonly lastDead: InboxRecord | undefined;
-  /** The last received events, the newest first. */
-  readonly newest: readonly InboxRecord[];
-}
+type Facts = Awaited<ReturnType<typeof readFacts>>;
 
 /** How many events, and since when the oldest has been in its state. */
 type Counted = Pick<InboxCount, 'count' | 'oldest'>;
 
-async function readFacts(inbox: HealthInbox, dueUntil: number): Promise<Facts> {
+async function readFacts(inbox: HealthInbox, dueUntil: number) {
   // One after the other: a health check must not take several connections of a pool.
   const overdue = async (state: InboxState) => countIn(await inbox.count({ state, dueUntil }), state);
   const damaged = (await inbox.count({ damaged: true })).reduce((sum, { count }) => sum + count, 0);
@@ -140,7 +127,9 @@ async function readFacts(inbox: HealthInbox, dueUntil: number): Promise<Facts> {
   return {
     state: await inbox.pollState(),
     counts,
+    /** Received events without an attempt for as long as those that are overdue. */
     unrun: received.count > 0 ? [] : await findUnrun(inbox, dueUntil, countIn(counts, 'leased').count > 0),
+    /** Events that no process runs in time, by state. */
     overdue: {
       received,
       failed: await overdue('failed'),
