@@ -99,13 +99,10 @@ async function runGroup(receiver: Receiver, records: readonly SqsRecord[]): Prom
 
 function readAttribute(attributes: SqsRecord['messageAttributes'], wanted: string): string | undefined {
   const found = Object.entries(attributes ?? {}).filter(([name]) => name.toLowerCase() === wanted);
-  if (found.length === 0) return undefined;
-  return found
-    .map(
-      ([, { stringValue, binaryValue }]) =>
-        stringValue ?? Buffer.from(binaryValue ?? '', 'base64').toString(),
-    )
-    .join(', ');
+  const values = found.map(([, { stringValue, binaryValue }]) => {
+    return stringValue ?? Buffer.from(binaryValue ?? '', 'base64').toString();
+  });
+  return values.length === 0 ? undefined : values.join(', ');
 }
 
 /** A message without an id cannot be reported as failed, so the whole batch must fail. */

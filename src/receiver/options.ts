@@ -207,10 +207,10 @@ function readHandlers<Tx>(handlers: Handlers<Tx>): HandlerTable {
 }
 
 function isInbox(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  const members = value as Readonly<Record<string, unknown>>;
-  const hasMethods = INBOX_METHODS.every((name) => typeof members[name] === 'function');
-  return hasMethods && typeof members['durable'] === 'boolean';
+  const inbox = Object(value);
+  return (
+    INBOX_METHODS.every((name) => typeof inbox[name] === 'function') && typeof inbox.durable === 'boolean'
+  );
 }
 
 /** With other characters, every lookup of the header would fail. */

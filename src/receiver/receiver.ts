@@ -185,15 +185,14 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   // From the inside out: the handler's run, its ordering key, the answer, the limit, the queue.
   const core = createDispatch(parts);
   const running = orderingKey === undefined ? core : wakeAfter(redriver)(core);
-  const answerParts = { ...parts, redriver };
-  const answering = isAnsweredFirst ? answerFirst(answerParts)(running) : running;
   const limited = (next: Dispatch, whenFull?: Dispatch) =>
     slots === undefined ? next : limitConcurrency(slots, hasHandler, whenFull)(next);
   const handling = limited(running);
   const enqueue = queue && wrap(use, (layer, next) => layer.enqueue?.(next, given), enqueueInto(queue));
   const accepting = enqueue === undefined ? handling : enqueueEvents(enqueue, parts)(handling);
+  const answerParts = { ...parts, redriver };
   const delivering = isAnsweredFirst
-    ? awaitIdle(redriver)(limited(answering, storeForLater(answerParts)))
+    ? awaitIdle(redriver)(limited(answerFirst(answerParts)(running), storeForLater(answerParts)))
     : accepting;
 
   let deliveries = 0;
