@@ -54,12 +54,7 @@ export function notBytes(fix: string): RequestError {
   );
 }
 
-/**
- * Other code read the body before the receiver, and its exact bytes are lost.
- *
- * @param reader - the code that read it, as the subject of a sentence.
- * @param fix - the lines to write in this framework.
- */
+/** @param reader - the code that read the body before the receiver, as the subject of a sentence. */
 export function unavailable(reader: string, fix: string): RequestError {
   return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',

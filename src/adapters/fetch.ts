@@ -83,7 +83,6 @@ class FetchWebhookRequest implements WebhookRequest {
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   #chunks: Uint8Array[] = [];
   #size = 0;
-  /** Whether the whole body was read. */
   #isRead = false;
 
   constructor(request: Request, context: readonly unknown[], waitUntil: FetchHandlerOptions['waitUntil']) {

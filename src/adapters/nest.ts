@@ -3,7 +3,6 @@ import {
   type ConfigurableModuleAsyncOptions,
   ConfigurableModuleBuilder,
   type ConfigurableModuleOptionsFactory,
-  type DynamicModule,
   Inject,
   Injectable,
   Logger,
@@ -136,12 +135,7 @@ interface ProviderMethod extends Mark {
   readonly title: string;
 }
 
-/**
- * Finds the handlers through the classes of the app, before Nest creates instances of them.
- * So the receiver is complete when it is injected.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when there are two receivers, or two handlers of one type.
- */
+/** Finds the handlers before Nest creates instances, so the receiver is complete when it is injected. */
 function findHandlers(discovery: DiscoveryService, scanner: MetadataScanner): readonly ProviderMethod[] {
   const providers = discovery.getProviders();
   if (providers.filter(({ token }) => token === RECEIVER).length > 1) {
@@ -197,7 +191,6 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN: OPTIONS } =
     )
     .build();
 
-/** Starts and ends the receiver with the app. */
 @Injectable()
 class Lifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
   readonly #receiver: Receiver;
@@ -292,6 +285,16 @@ const PATH = rule(
  *
  * The app fails to start with `ERR_CONFIG_INVALID` when an option is wrong, a type has two handlers, the provider of a
  * handler is request-scoped or transient, the module is imported twice, or the platform is neither Express nor Fastify.
+ *
+ * @example
+ * ```ts
+ * StablehooksModule.forRoot({ path: '/hooks', secret: process.env['WEBHOOK_SECRET'] ?? '', start: true });
+ * StablehooksModule.forRootAsync({
+ *   imports: [ConfigModule],
+ *   inject: [ConfigService],
+ *   useFactory: (config: ConfigService) => ({ secret: config.getOrThrow('WEBHOOK_SECRET') }),
+ * });
+ * ```
  */
 @Module({
   imports: [DiscoveryModule],
@@ -317,30 +320,4 @@ const PATH = rule(
   ],
   exports: [RECEIVER],
 })
-export class StablehooksModule extends ConfigurableModuleClass {
-  /**
-   * @example
-   * ```ts
-   * StablehooksModule.forRoot({ path: '/hooks', secret: process.env['WEBHOOK_SECRET'] ?? '', start: true })
-   * ```
-   */
-  static override forRoot(options: StablehooksModuleOptions & StablehooksModuleExtras): DynamicModule {
-    return super.forRoot(options);
-  }
-
-  /**
-   * As {@link StablehooksModule.forRoot}, with options that a provider returns when the app is created.
-   *
-   * @example
-   * ```ts
-   * StablehooksModule.forRootAsync({
-   *   imports: [ConfigModule],
-   *   inject: [ConfigService],
-   *   useFactory: (config: ConfigService) => ({ secret: config.getOrThrow('WEBHOOK_SECRET') }),
-   * })
-   * ```
-   */
-  static override forRootAsync(options: StablehooksModuleAsyncOptions): DynamicModule {
-    return super.forRootAsync(options);
-  }
-}
+export class StablehooksModule extends ConfigurableModuleClass {}

@@ -16,11 +16,7 @@ import type { NodeHandler, NodeRequest } from './node-types.js';
 /** Where parsers leave their results. Reading these can throw: `body` of Vercel does for a body that isn't JSON. */
 type Parsed = Pick<NodeRequest, 'body' | 'rawBody'>;
 
-/**
- * Creates the handler of a framework that uses Node's own request and response.
- *
- * @param fix - the lines to write in this framework when a parser read the body first.
- */
+/** @param fix - the lines to write in this framework when a parser read the body first. */
 export function createNodeHandler(receive: Receive, fix: string): NodeHandler {
   return async (given, answer) => {
     const request = given as IncomingMessage & NodeRequest;
@@ -40,7 +36,6 @@ interface Framework {
   readonly stream?: Readable | undefined;
   /** The object that parsers write to, if it is not the request. */
   readonly parsed?: Parsed | undefined;
-  /** The framework's logger of this request. */
   readonly logger?: Logger | undefined;
 }
 

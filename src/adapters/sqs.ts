@@ -2,7 +2,6 @@
 import { ConfigError } from '../core/errors.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import { partsOf, type Receiver } from '../receiver/receiver.js';
-import type { WebhookRequest } from '../receiver/request.js';
 import { type ReceiverSource, toReceiver } from '../receiver/source.js';
 import { toBytes } from './text-body.js';
 
@@ -86,7 +85,9 @@ async function runGroup(receiver: Receiver, records: readonly SqsRecord[]): Prom
   for (const [index, record] of records.entries()) {
     const works: Promise<unknown>[] = [];
     const outcome = await receiver.receive({
-      ...toWebhookRequest(record),
+      method: 'POST',
+      header: (name) => readAttribute(record.messageAttributes, name.toLowerCase()),
+      body: (maxBytes) => toBytes(record.body, { encoding: 'utf8', maxBytes, fix: FIX }),
       waitUntil: (work) => works.push(work),
     });
     await Promise.all(works);
@@ -96,23 +97,12 @@ async function runGroup(receiver: Receiver, records: readonly SqsRecord[]): Prom
   return [];
 }
 
-function toWebhookRequest({ body, messageAttributes }: SqsRecord): WebhookRequest {
-  return {
-    method: 'POST',
-    header: (name) => readAttribute(messageAttributes, name.toLowerCase()),
-    body: (maxBytes) => toBytes(body, { encoding: 'utf8', maxBytes, fix: FIX }),
-  };
-}
-
 function readAttribute(attributes: SqsRecord['messageAttributes'], wanted: string): string | undefined {
   const found = Object.entries(attributes ?? {}).filter(([name]) => name.toLowerCase() === wanted);
-  if (found.length === 0) return undefined;
-  return found
-    .map(
-      ([, { stringValue, binaryValue }]) =>
-        stringValue ?? Buffer.from(binaryValue ?? '', 'base64').toString(),
-    )
-    .join(', ');
+  const values = found.map(([, { stringValue, binaryValue }]) => {
+    return stringValue ?? Buffer.from(binaryValue ?? '', 'base64').toString();
+  });
+  return values.length === 0 ? undefined : values.join(', ');
 }
 
 /** A message without an id cannot be reported as failed, so the whole batch must fail. */

@@ -1,12 +1,7 @@
 /** The body of a delivery that a platform passes as text. */
 import { tooLarge, unavailable } from './body-error.js';
 
-/**
- * The bytes of a body.
- *
- * @param body - the text, or the value that a middleware in front of the handler left in its place.
- * @throws {StablehooksError} `ERR_BODY_TOO_LARGE`; `ERR_BODY_UNAVAILABLE` when it isn't text.
- */
+/** @param body - the text, or the value that a middleware in front of the handler left in its place. */
 export function toBytes(
   body: unknown,
   {

@@ -10,7 +10,6 @@ export interface HttpResult<Value> extends ResponseFacts {
   readonly servedAt: number | null;
 }
 
-/** An answer whose body has been read. */
 export interface Answered {
   readonly line: RequestLine;
   readonly token: string;
@@ -55,6 +54,8 @@ export async function toResult<Value>(
   const { headers } = response;
   /** Only the answer shows the effect of a change. A list can be requested again. */
   const isKept = line.method !== 'GET';
+  const redactValue = (_: string, value: unknown) =>
+    typeof value === 'string' ? redact(value, token) : value;
   const unreadable = (what: string) => {
     const after =
       line.method === 'POST' ? ' The service may have carried out the request: see `answer`.' : '';
@@ -67,7 +68,7 @@ export async function toResult<Value>(
     return {
       ...line,
       value: await parse(text),
-      answer: isKept ? redactJson(text, token) : undefined,
+      answer: isKept ? JSON.parse(text, redactValue) : undefined,
       servedAt: readDate(headers.get('date')),
     };
   } catch {
@@ -93,10 +94,6 @@ export function toApiError(answered: Answered, now: number): ApiError {
 function quote({ bytes, token }: Answered): string {
   const text = new TextDecoder().decode(bytes.subarray(0, MAX_ERROR_BODY_BYTES));
   return redact(text, token).slice(0, MAX_QUOTED);
-}
-
-function redactJson(text: string, token: string): unknown {
-  return JSON.parse(text, (_, value: unknown) => (typeof value === 'string' ? redact(value, token) : value));
 }
 
 function fixOf(status: number, method: string): string {

@@ -42,14 +42,13 @@ export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> impl
   readonly unsent: boolean;
 
   constructor(message: string, facts: RequestLine & ErrorOptions & { readonly unsent: boolean }) {
-    super('ERR_API_CONNECTION', message, 'cause' in facts ? { cause: facts.cause } : undefined);
+    super('ERR_API_CONNECTION', message, { cause: facts.cause });
     this.method = facts.method;
     this.url = facts.url;
     this.unsent = facts.unsent;
   }
 }
 
-/** The facts about a 2xx answer. */
 export interface ResponseFacts extends RequestLine {
   readonly answer: unknown;
 }

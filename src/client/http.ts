@@ -6,10 +6,8 @@ import type { Settings } from './options.js';
 import { readToken, redact, tokenTooSlow } from './token.js';
 import { fixOfUnsent, MAX_CAUSES } from './unsent.js';
 
-/** The `user-agent`: this package and its version. */
 const USER_AGENT = 'stablehooks/0.1.0';
 
-/** One call of the API. */
 interface HttpCall<Value> {
   readonly method: 'GET' | 'PATCH' | 'POST';
   /** Below `baseUrl`, its segments encoded. */
@@ -34,7 +32,8 @@ export function createSend(settings: Settings): Send {
         return await sendInTime(call, { settings, line, renew });
       } catch (error) {
         if (!(error instanceof ApiError || error instanceof ConnectionError)) throw error;
-        renew = !isRenewed && isRefused(error) && typeof settings.token === 'function';
+        const isRefused = error instanceof ApiError && error.status === 401;
+        renew = !isRenewed && isRefused && typeof settings.token === 'function';
         isRenewed ||= renew;
         if (!renew && (!isRetryable(error) || retries++ === settings.retries)) throw error;
         const waitMs = renew ? 0 : retryWaitMs(error, retries, settings);
@@ -129,10 +128,6 @@ function connectionMessage({ method, url }: RequestLine, what: string, unsentFix
         ? 'The service may have carried it out. Check before you send it again.'
         : 'Check that the service is up, or try again later.';
   return `${method} ${url} ${what}. ${fix}`;
-}
-
-function isRefused(error: ApiError | ConnectionError): boolean {
-  return error instanceof ApiError && error.status === 401;
 }
 
 /**

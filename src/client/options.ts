@@ -1,12 +1,10 @@
 import { func, integer, readOptions, required, rule } from '../core/options.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import type { ApiError, ConnectionError } from './errors.js';
+import type { ApiError, ConnectionError, RequestLine } from './errors.js';
 import { isToken, TOKEN, type TokenSource } from './token.js';
 
 /** A request that is about to be sent again. */
-export interface Retry {
-  readonly method: string;
-  readonly url: string;
+export interface Retry extends RequestLine {
   /** Which attempt failed, from 1. */
   readonly attempt: number;
   /** How long until the next attempt, in ms. */
@@ -38,7 +36,6 @@ export interface ClientOptions {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** The options, checked, with their defaults. */
 export type Settings = ReturnType<typeof toSettings>;
 
 /** @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option. */

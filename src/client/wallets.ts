@@ -50,7 +50,6 @@ export interface UpdateLimits {
   readonly allowlist?: readonly string[] | undefined;
 }
 
-/** Options of a call. */
 interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }

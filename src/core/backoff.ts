@@ -1,9 +1,6 @@
 /**
- * How long to wait before the next attempt: `baseMs`, doubled for each attempt, at most `maxMs`.
- * A random part of up to a half is subtracted, which spreads attempts that failed together.
- *
- * @param attempt - which attempt failed, from 1.
- * @param random - a number from 0 up to 1.
+ * `baseMs`, doubled for each attempt after the first (1), at most `maxMs`. A random part of up to a half is subtracted,
+ * which spreads attempts that failed together.
  */
 export function backoffMs(
   attempt: number,

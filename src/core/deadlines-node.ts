@@ -32,11 +32,7 @@ export class Deadlines {
     this.#runtime = runtime;
   }
 
-  /**
-   * Calls back after `ms` unless {@link Deadlines.end} ends the wait first.
-   *
-   * @param from - when the wait began, if the clock was just read.
-   */
+  /** @param from - when the wait began, if the clock was just read. */
   begin(onTimeUp: () => void, from = this.#runtime.elapsed()): Wait {
     const at = from + this.#ms;
     const wait: Wait = { at, onTimeUp, next: undefined, previous: this.#last, isOver: false };

@@ -1,5 +1,3 @@
-/** `await using`, as far as the compiler's `lib` has it. */
-
 type DisposeKey = typeof Symbol extends { readonly asyncDispose: infer Key extends symbol } ? Key : never;
 
 /**

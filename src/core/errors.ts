@@ -127,7 +127,6 @@ export type ReceiverError =
   | UnavailableError
   | ConfigError;
 
-/** Whether it is an error of this package with one of these codes. */
 export function hasCode<Code extends string>(
   error: unknown,
   ...codes: readonly Code[]
@@ -137,11 +136,7 @@ export function hasCode<Code extends string>(
 
 const DEPENDENCY = { ERR_INBOX_FAILED: 'inbox', ERR_QUEUE_FAILED: 'queue' } as const;
 
-/**
- * Calls the inbox or the queue. A synchronous answer stays synchronous.
- *
- * @throws {StablehooksError} with this code and the driver's error as its cause; errors of this package pass through.
- */
+/** Calls the inbox or the queue. The error of a driver becomes a cause; errors of this package pass through. */
 export function orUnavailable<Value>(
   code: keyof typeof DEPENDENCY,
   ask: () => Value | Promise<Value>,
@@ -162,10 +157,7 @@ function unavailable(code: keyof typeof DEPENDENCY, cause: unknown): Stablehooks
   return new StablehooksError(code, message, { cause });
 }
 
-/**
- * A thrown value as text for operators: the stacks of the error and of its causes, or the value.
- * Never throws, even for an error whose message cannot be read.
- */
+/** A thrown value as text for operators. Never throws, even for an error whose message cannot be read. */
 export function describeThrown(thrown: unknown, depth = 3): string {
   try {
     const error = innerError(thrown);

@@ -65,16 +65,15 @@ export const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
 
 /** Whether a value can be the id or type of an event. */
 export function isName(value: unknown): boolean {
-  // A UTF-16 unit is at most three bytes.
-  return (
-    typeof value === 'string' && (value.length * 3 <= MAX_NAME_BYTES || isShort(value)) && NAME.test(value)
-  );
+  return typeof value === 'string' && isShort(value) && NAME.test(value);
 }
 
 const encoder = new TextEncoder();
 
 /** Whether the text has at most {@link MAX_NAME_BYTES} bytes in UTF-8. */
 export function isShort(text: string): boolean {
+  // A UTF-16 unit is at most three bytes.
+  if (text.length * 3 <= MAX_NAME_BYTES) return true;
   return text.length <= MAX_NAME_BYTES && encoder.encode(text).length <= MAX_NAME_BYTES;
 }
 
@@ -169,11 +168,7 @@ export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; rea
   throw malformed(what, wrong);
 }
 
-/**
- * Serializes an event for an inbox.
- *
- * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when it cannot be serialized, for example because it is nested too deeply.
- */
+/** @throws {StablehooksError} `ERR_EVENT_MALFORMED` when it cannot be serialized, such as if it is nested too deeply. */
 export function encodeEvent(event: UnknownEvent): string {
   try {
     return JSON.stringify(event);

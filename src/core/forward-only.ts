@@ -1,4 +1,4 @@
-import { readOptions, required, rule } from './options.js';
+import { oneOf, readOptions, required, rule } from './options.js';
 
 /**
  * Returns a check for a state that only moves forward. Events can arrive in another order than they were created in:
@@ -23,11 +23,10 @@ export function forwardOnly<const State extends string>(
 ): (present: string | null | undefined, next: State) => boolean {
   const states = rule('a list of two or more different strings', isListOfStates);
   readOptions('forwardOnly', { order }, { order: required(states) });
-  const ranks = new Map<string, number>(order.map((state, rank) => [state, rank]));
-  const known = required(rule(`one of ${order.join(', ')}`, (state) => ranks.has(state as string)));
+  const known = required(oneOf(order));
   const rankOf = (name: 'present' | 'next', state: string): number => {
     readOptions('forwardOnly', { [name]: state }, { [name]: known });
-    return ranks.get(state) ?? 0;
+    return (order as readonly string[]).indexOf(state);
   };
   return (present, next) => {
     const rank = rankOf('next', next);

@@ -1,19 +1,14 @@
-/** HMAC-SHA256 by WebCrypto, whose `verify` compares in constant time, and bytes as strings by `atob` and `btoa`. */
+/** As hmac-node.ts, by WebCrypto, whose `verify` compares in constant time, and by `atob` and `btoa`. */
 import { toHex } from './bytes.js';
 
 /** Imported keys: an import costs about as much as the verification of a short body. */
 const keys = new Map<string, Promise<CryptoKey>>();
 const MAX_KEYS = 64;
 
-/** The 32 bytes of HMAC-SHA256 over the body. */
 export async function hmac(secret: string | Uint8Array, body: Uint8Array): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.sign('HMAC', await toKey(secret), unshared(body)));
 }
 
-/**
- * The index of the first secret whose HMAC over the body is `mac` (32 bytes), or -1.
- * Compares every secret in constant time, so the response time does not reveal which one matched.
- */
 export async function findSecret(
   secrets: readonly (string | Uint8Array)[],
   body: Uint8Array,
@@ -43,22 +38,18 @@ function unshared(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return bytes.buffer instanceof ArrayBuffer ? (bytes as Uint8Array<ArrayBuffer>) : new Uint8Array(bytes);
 }
 
-/** Lower-case hex. */
 export const encodeHex = toHex;
 
-/** Base64 with padding, or base64url without. */
 export function encodeBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string {
   const base64 = btoa(String.fromCharCode(...bytes));
   return encoding === 'base64' ? base64 : base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '');
 }
 
-/** The bytes of 64 hex digits; `undefined` for another text. */
 export function decodeHex(digits: string): Uint8Array | undefined {
   if (!/^[0-9a-f]{64}$/i.test(digits)) return undefined;
   return Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
 }
 
-/** The bytes of 43 digits without padding; `undefined` unless they encode to the same digits again. */
 export function decodeBase64(digits: string, encoding: 'base64' | 'base64url'): Uint8Array | undefined {
   try {
     const binary = atob(digits.replaceAll('-', '+').replaceAll('_', '/'));

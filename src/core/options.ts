@@ -1,7 +1,6 @@
 /** The options checker of every factory: refuses unknown names and values that make no sense, fills in defaults. */
 import { ConfigError } from './errors.js';
 
-/** The rule of one option. */
 export interface OptionRule<Default = unknown> {
   /** Completes the sentence "`name` must be …". */
   readonly expected: string;
@@ -14,7 +13,6 @@ export interface OptionRule<Default = unknown> {
 /** One rule for each option: the compiler keeps the table complete. */
 type OptionRules<Options> = { readonly [Name in keyof Required<Options>]: OptionRule };
 
-/** The options after the check. */
 type CheckedOptions<Options, Rules extends OptionRules<Options>> = {
   readonly [Name in keyof Required<Options>]: Rules[Name]['default'] extends undefined
     ? Options[Name]
@@ -22,10 +20,8 @@ type CheckedOptions<Options, Rules extends OptionRules<Options>> = {
 };
 
 /**
- * Checks options against their rules and fills in the defaults. `undefined` counts as left out.
- *
- * @param where - what the options belong to, such as `createReceiver`; it begins every message.
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option and never its value.
+ * Checks options and fills in the defaults; `undefined` counts as left out. The message of the error begins with `where`
+ * and never contains a value.
  */
 export function readOptions<const Options extends object, const Rules extends OptionRules<Options>>(
   where: string,
@@ -50,12 +46,10 @@ export function readOptions<const Options extends object, const Rules extends Op
   return Object.fromEntries(read);
 }
 
-/** The option must be given. */
 export function required<Default>(rule: OptionRule<Default>): OptionRule<Default> {
   return { ...rule, required: true };
 }
 
-/** A custom rule. */
 export function rule<Default = undefined>(
   expected: string,
   accepts: (value: unknown) => boolean,
@@ -69,28 +63,22 @@ export function integer<const Default extends number | undefined = undefined>(
   bounds: { readonly default?: Default; readonly min?: number; readonly max?: number } = {},
 ): OptionRule<Default> {
   const { min = 1, max = 2 ** 31 - 1 } = bounds;
-  return {
-    expected: `an integer from ${min} to ${max}`,
-    accepts: (value) => Number.isInteger(value) && Number(value) >= min && Number(value) <= max,
-    default: bounds.default as Default,
-  };
+  const accepts = (value: unknown) => Number.isInteger(value) && Number(value) >= min && Number(value) <= max;
+  return rule(`an integer from ${min} to ${max}`, accepts, bounds.default);
 }
 
-/** A string that isn't empty. */
 export function string<const Default extends string | undefined = undefined>(
   fallback?: Default,
 ): OptionRule<Default> {
   return rule('a string that is not empty', (value) => typeof value === 'string' && value !== '', fallback);
 }
 
-/** `true` or `false`. */
 export function boolean<const Default extends boolean | undefined = undefined>(
   fallback?: Default,
 ): OptionRule<Default> {
   return rule('true or false', (value) => typeof value === 'boolean', fallback);
 }
 
-/** One of these strings. */
 export function oneOf<const Default extends string | undefined = undefined>(
   values: readonly string[],
   fallback?: Default,
@@ -102,7 +90,6 @@ export function oneOf<const Default extends string | undefined = undefined>(
   );
 }
 
-/** A function. */
 export function func<Default = undefined>(fallback?: Default): OptionRule<Default> {
   return rule('a function', (value) => typeof value === 'function', fallback);
 }
@@ -121,24 +108,12 @@ function tagOf(value: unknown): string {
   return Object.prototype.toString.call(value).slice(8, -1);
 }
 
-/**
- * An object or function with these methods.
- *
- * @param expected - the object, such as "an inbox, such as memoryInbox()".
- */
+/** @param expected - the object with these methods, such as "an inbox, such as memoryInbox()". */
 export function withMethods<Default = undefined>(
   expected: string,
   methods: readonly string[],
   fallback?: Default,
 ): OptionRule<Default> {
-  return {
-    expected,
-    accepts: (value) => methods.every((name) => typeof memberOf(value, name) === 'function'),
-    default: fallback as Default,
-  };
-}
-
-function memberOf(value: unknown, name: string): unknown {
-  const isContainer = (typeof value === 'object' && value !== null) || typeof value === 'function';
-  return isContainer ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
+  const accepts = (value: unknown) => methods.every((name) => typeof Object(value)[name] === 'function');
+  return rule(expected, accepts, fallback);
 }

@@ -39,9 +39,6 @@ export type SecretFunction<Args extends readonly unknown[] = []> = (
   ...args: Args
 ) => Secrets | null | Promise<Secrets | null>;
 
-/** Secrets, or a function that is called at every verification and may cache its result. */
-export type SecretSource = Secrets | SecretFunction;
-
 /** Options of {@link sign}. */
 export interface SignOptions extends SignatureFormat {
   /** The secret that signs. */
@@ -50,8 +47,11 @@ export interface SignOptions extends SignatureFormat {
 
 /** Options of {@link verifySignature}. */
 export interface VerifyOptions extends SignatureFormat {
-  /** Every secret is always compared, so that the response time does not reveal which one matched. */
-  readonly secret: SecretSource;
+  /**
+   * Secrets, or a function that is called at every verification and may cache its result. Every secret is always
+   * compared, so that the response time does not reveal which one matched.
+   */
+  readonly secret: Secrets | SecretFunction;
   /** The name of the header, for messages. @default 'X-SERVICE-Signature' */
   readonly header?: string | undefined;
 }
@@ -117,10 +117,6 @@ export async function verifySignature(
 /**
  * The index of the secret that made the signature `mac` (32 bytes). Synchronous where the HMAC is, as in Node: an await
  * takes 5 % of the time of a short body.
- *
- * @throws {SignatureError} `ERR_SIGNATURE_MISMATCH`, `ERR_SECRET_UNKNOWN`
- * @throws {StablehooksError} `ERR_SECRET_UNAVAILABLE`
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes, or a returned secret is wrong.
  */
 export function matchSecret(
   body: Uint8Array,
@@ -137,8 +133,11 @@ export function matchSecret(
 async function findAsked(source: SecretFunction, body: Uint8Array, mac: Uint8Array): Promise<number> {
   const secrets = await askSecrets(source);
   const found = await findSecret(secrets ?? DECOY, body, mac);
-  if (secrets === null) throw unknownSecretError();
-  return found;
+  if (secrets !== null) return found;
+  throw new SignatureError(
+    'ERR_SECRET_UNKNOWN',
+    'The function given as `secret` returned null: no secret for this request. Check the path and headers that the service sends.',
+  );
 }
 
 function orMismatch(secretIndex: number): number {
@@ -152,18 +151,7 @@ function orMismatch(secretIndex: number): number {
 /** Compared in place of the secrets of an unknown sender, so it takes the same time. It never matches. */
 const DECOY = ['decoy'] as const;
 
-function unknownSecretError(): SignatureError {
-  return new SignatureError(
-    'ERR_SECRET_UNKNOWN',
-    'The function given as `secret` returned null: no secret for this request. Check the path and headers that the service sends.',
-  );
-}
-
-/**
- * The secrets as a list.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when there is none, or one is empty, padded or of another type.
- */
+/** @throws {ConfigError} when there is none, or one is empty, padded or of another type. */
 export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
   const list: unknown = typeof secrets === 'string' || isBytes(secrets) ? [secrets] : secrets;
   if (Array.isArray(list) && list.length > 0 && list.every(isSecret)) {

@@ -1,24 +1,16 @@
 /** `answer: 'recorded'`: a delivery is answered once it is durably stored. Its handler runs after the answer. */
 import type { UnknownEvent } from '../core/events.js';
-import type { Runtime } from '../core/runtime.js';
+import { nextTurn } from '../core/runtime.js';
+import type { AttemptParts } from '../receiver/attempt.js';
 import { resultOf } from '../receiver/dispatch.js';
-import type { InFlight } from '../receiver/in-flight.js';
 import type { Redriver } from '../receiver/redriver.js';
-import type { Report } from '../receiver/report.js';
-import type { Store } from '../receiver/store.js';
 import type { Dispatch, Work } from '../receiver/work.js';
 
-interface AnswerFirstParts {
-  readonly store: Store;
-  readonly report: Report;
-  readonly inFlight: InFlight;
+type AnswerFirstParts = AttemptParts & {
   readonly redriver: Redriver;
-  readonly runtime: Runtime;
-  readonly leaseMs: number;
   readonly hasHandler: (event: UnknownEvent) => boolean;
-}
+};
 
-/** Answers deliveries before their handlers run. */
 export function answerFirst(parts: AnswerFirstParts): (next: Dispatch) => Dispatch {
   const { store, inFlight, leaseMs, hasHandler } = parts;
   return (next) => async (work) => {
@@ -54,7 +46,7 @@ async function runAfterAnswer(
   work: Work,
 ): Promise<void> {
   // A synchronous start of a handler must not delay the answer.
-  await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
+  await nextTurn(runtime);
   let rest: Promise<unknown> | undefined;
   await report.conclude({ ...work, isContended: true }, async () => {
     const run = await next(work);

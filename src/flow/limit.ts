@@ -1,65 +1,57 @@
 /** `maxConcurrency`: a slot for each handler that runs in this process. */
 import { type BusyError, StablehooksError } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
-import type { Runtime } from '../core/runtime.js';
-import type { Dispatch, Work } from '../receiver/work.js';
+import { orAborted, type Runtime } from '../core/runtime.js';
+import type { Dispatch } from '../receiver/work.js';
 
 /** The longest wait before the next try when all slots are taken, in ms. The shortest is a second, which spreads a burst. */
 const RETRY_MS = 5_000;
 
-interface Wait {
-  readonly ended: Promise<void>;
-  end(): void;
-}
-
 export class Slots {
   readonly count: number;
+  free: number;
   readonly #runtime: Runtime;
-  #free: number;
+  #released: Promise<void> = Promise.resolve();
+  #endWaits = () => {};
   /** The waits for the next release, one per signal: Node warns of a leak at the eleventh listener of a signal. */
-  readonly #waits = new Map<AbortSignal | undefined, Wait>();
+  readonly #waits = new Map<AbortSignal | undefined, Promise<void>>();
 
   constructor(count: number, runtime: Runtime) {
     this.count = count;
-    this.#free = count;
+    this.free = count;
     this.#runtime = runtime;
-  }
-
-  get free(): number {
-    return this.#free;
   }
 
   /** @throws {StablehooksError} `ERR_RECEIVER_BUSY` when no slot is free. */
   assertFree(): void {
-    if (this.#free === 0) throw this.#busy();
-  }
-
-  tryTake(): boolean {
-    if (this.#free === 0) return false;
-    this.#free -= 1;
-    return true;
+    if (this.free === 0) throw this.#busy();
   }
 
   /** Takes a slot once one is free. @throws {StablehooksError} `ERR_RECEIVER_BUSY` when the signal aborts first. */
   async take(signal: AbortSignal | undefined): Promise<void> {
-    while (!this.tryTake()) {
+    while (this.free === 0) {
       if (signal?.aborted) throw this.#busy();
       await this.freed(signal);
     }
+    this.free -= 1;
   }
 
   /** Resolves at the next release of a slot, or when the signal aborts. */
   freed(signal: AbortSignal | undefined): Promise<void> {
-    const wait = this.#waits.get(signal) ?? toWait(signal);
+    if (this.#waits.size === 0) {
+      this.#released = new Promise((resolve) => {
+        this.#endWaits = resolve;
+      });
+    }
+    const wait = this.#waits.get(signal) ?? orAborted(this.#released, signal);
     this.#waits.set(signal, wait);
-    return wait.ended;
+    return wait;
   }
 
   release(): void {
-    this.#free += 1;
-    const waits = [...this.#waits.values()];
+    this.free += 1;
     this.#waits.clear();
-    for (const { end } of waits) end();
+    this.#endWaits();
   }
 
   #busy(): BusyError {
@@ -71,20 +63,6 @@ export class Slots {
   }
 }
 
-/** A wait that ends by itself when the signal aborts. */
-function toWait(signal: AbortSignal | undefined): Wait {
-  let end = () => {};
-  const ended = new Promise<void>((resolve) => {
-    end = () => {
-      signal?.removeEventListener('abort', end);
-      resolve();
-    };
-  });
-  if (signal?.aborted) end();
-  else signal?.addEventListener('abort', end);
-  return { ended, end };
-}
-
 /**
  * Runs handlers only in slots. A slot is held until its handler has ended.
  * Deliveries do not wait for a slot: they go to `whenFull`. Stored events and jobs wait.
@@ -94,14 +72,12 @@ export function limitConcurrency(
   hasHandler: (event: UnknownEvent) => boolean,
   whenFull: Dispatch | undefined,
 ): (next: Dispatch) => Dispatch {
-  const takeSlot = async ({ origin, signal }: Work) => {
+  return (next) => async (work) => {
+    const { event, origin, signal } = work;
+    if (!hasHandler(event)) return next(work);
+    if (whenFull !== undefined && origin === 'push' && slots.free === 0) return whenFull(work);
     if (origin === 'push') slots.assertFree();
     await slots.take(signal);
-  };
-  return (next) => async (work) => {
-    if (!hasHandler(work.event)) return next(work);
-    if (whenFull !== undefined && work.origin === 'push' && slots.free === 0) return whenFull(work);
-    await takeSlot(work);
     let rest: Promise<unknown> | undefined;
     try {
       const run = await next(work);

@@ -109,26 +109,12 @@ export function readLimits(where: string, limits: HealthLimits) {
   });
 }
 
-/** The facts that the checks judge. */
-interface Facts {
-  readonly state: PollState;
-  readonly counts: readonly InboxCount[];
-  /** Events that no process runs in time, by state. */
-  readonly overdue: Readonly<Record<'received' | 'failed' | 'leased', Counted>>;
-  /** Received events without an attempt for as long. */
-  readonly unrun: readonly InboxRecord[];
-  readonly damaged: number;
-  readonly firstDamaged: InboxRecord | undefined;
-  readonly lastFailed: InboxRecord | undefined;
-  readonly lastDead: InboxRecord | undefined;
-  /** The last received events, the newest first. */
-  readonly newest: readonly InboxRecord[];
-}
+type Facts = Awaited<ReturnType<typeof readFacts>>;
 
 /** How many events, and since when the oldest has been in its state. */
 type Counted = Pick<InboxCount, 'count' | 'oldest'>;
 
-async function readFacts(inbox: HealthInbox, dueUntil: number): Promise<Facts> {
+async function readFacts(inbox: HealthInbox, dueUntil: number) {
   // One after the other: a health check must not take several connections of a pool.
   const overdue = async (state: InboxState) => countIn(await inbox.count({ state, dueUntil }), state);
   const damaged = (await inbox.count({ damaged: true })).reduce((sum, { count }) => sum + count, 0);
@@ -141,7 +127,9 @@ async function readFacts(inbox: HealthInbox, dueUntil: number): Promise<Facts> {
   return {
     state: await inbox.pollState(),
     counts,
+    /** Received events without an attempt for as long as those that are overdue. */
     unrun: received.count > 0 ? [] : await findUnrun(inbox, dueUntil, countIn(counts, 'leased').count > 0),
+    /** Events that no process runs in time, by state. */
     overdue: {
       received,
       failed: await overdue('failed'),
@@ -186,9 +174,9 @@ function checkCoverage(
   const { since, watermark, unconfirmed } = state;
   const last = newest[0]?.receivedAt;
   const quiet = last === undefined ? 'No event was received yet' : `Quiet since ${toIso(last)}`;
-  const check = (healthy: boolean, message: string, shown = true): HealthCheck => ({
-    ...{ name: 'coverage', healthy, shown, message, count: null },
-  });
+  const check = (healthy: boolean, message: string, shown = true): HealthCheck => {
+    return { name: 'coverage', healthy, shown, message, count: null };
+  };
   const waits = isWaiting(state);
   const waitsUntil = waits && unconfirmed ? unconfirmed.until : Number.NEGATIVE_INFINITY;
   if (watermark === null || watermark === since) {
@@ -245,11 +233,11 @@ function checkLeases({ overdue: { leased } }: Facts): HealthCheck {
 
 function checkDead({ counts, lastDead }: Facts, { maxDead }: { readonly maxDead: number }): HealthCheck {
   const { count, oldest } = countIn(counts, 'dead');
-  const check = toCheck('dead', count, {
+  return toCheck('dead', count, {
     none: 'No event is dead.',
     some: `${countOf(count)} dead, the first since ${toIso(oldest ?? 0)}. The newest: ${errorOf(lastDead)}. Fix the cause, check in the ledger whether its effect has happened, then run \`stablehooks inbox requeue\` with its id.`,
+    max: maxDead,
   });
-  return { ...check, healthy: count <= maxDead };
 }
 
 function checkDamaged({ damaged, firstDamaged }: Facts): HealthCheck {
@@ -261,43 +249,41 @@ function checkDamaged({ damaged, firstDamaged }: Facts): HealthCheck {
 
 function noteFailed({ counts, lastFailed }: Facts): HealthCheck {
   const { count } = countIn(counts, 'failed');
-  const check = toCheck('failed', count, {
+  return toCheck('failed', count, {
     none: 'No event waits for another attempt after a failure.',
     some: `${countOf(count)} failed and run again at their retry time. The newest: ${errorOf(lastFailed)}.`,
+    max: Infinity,
   });
-  return { ...check, healthy: true };
 }
 
 function noteParked({ counts }: Facts): HealthCheck {
   const { count, oldest } = countIn(counts, 'parked');
-  const check = toCheck('parked', count, {
+  return toCheck('parked', count, {
     none: 'No event has an unknown type.',
     some: `${countOf(count)} of unknown types, the first since ${toIso(oldest ?? 0)}. Upgrade stablehooks, and add their handlers.`,
+    max: Infinity,
   });
-  return { ...check, healthy: true };
 }
 
 /** When the last event came by push, or was found in the list only. */
 function noteLast(origin: 'push' | 'pull', newest: readonly InboxRecord[]): HealthCheck {
   const last = newest.find((record) => record.origin === origin);
   const words = { push: 'pushed', pull: 'recovered by a poll' }[origin];
-  const toMessage = () => {
-    if (newest.length === 0) return 'No event was received yet.';
-    if (last !== undefined) return `The last new event that was ${words}: ${toIso(last.receivedAt)}.`;
-    const fix =
-      origin === 'push' ? ' Check the URL at the service, and the log for deliveries that were refused.' : '';
-    return `None of the last ${countOf(newest.length)} was ${words}.${fix}`;
-  };
-  return { name: origin, healthy: true, shown: last !== undefined, message: toMessage(), count: null };
+  const fix =
+    origin === 'push' ? ' Check the URL at the service, and the log for deliveries that were refused.' : '';
+  let message = `None of the last ${countOf(newest.length)} was ${words}.${fix}`;
+  if (newest.length === 0) message = 'No event was received yet.';
+  if (last !== undefined) message = `The last new event that was ${words}: ${toIso(last.receivedAt)}.`;
+  return { name: origin, healthy: true, shown: last !== undefined, message, count: null };
 }
 
-/** A check that is healthy if there is none of something. */
+/** A check that is healthy if there are at most `max` of something. */
 function toCheck(
   name: HealthCheck['name'],
   count: number,
-  { none, some }: { readonly none: string; readonly some: string },
+  { none, some, max = 0 }: { readonly none: string; readonly some: string; readonly max?: number },
 ): HealthCheck {
-  return { name, healthy: count === 0, shown: true, message: count === 0 ? none : some, count };
+  return { name, healthy: count <= max, shown: true, message: count === 0 ? none : some, count };
 }
 
 /** The last error of an event, as the end of a sentence. */

@@ -27,7 +27,6 @@ const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 /** Records the end of a handler, or lets its transaction end. `fault`: why the handler failed. */
 type End<Ended> = (fault: HandlerFault | undefined) => Awaitable<Ended>;
 
-/** The parts that all attempts of a receiver share. */
 export interface AttemptParts {
   readonly store: Store;
   readonly callHandler: CallHandler;
@@ -80,12 +79,7 @@ export class Attempt {
       : handlerTimeoutMs;
   }
 
-  /**
-   * Resolves when the attempt has ended, or at the time limit of its handler.
-   *
-   * @throws {StablehooksError} `ERR_LEASE_LOST` when another process may have claimed the event.
-   * @throws {StablehooksError} `ERR_INBOX_FAILED`; the lease then lapses, and the event runs again.
-   */
+  /** Resolves when the attempt has ended, or at the time limit. If it throws, the lease lapses, and the event runs again. */
   run(): Awaitable<Run> {
     const ended = this.#runAndRecord();
     if (!isPromise(ended)) return { result: ended };
@@ -99,14 +93,15 @@ export class Attempt {
     });
   }
 
-  /**
-   * Runs the handler, in a transaction if the inbox has them, and records the result.
-   * Not async: an async function allocates about 0.5 kB per delivery here.
-   */
+  /** Not async: an async function allocates about 0.5 kB per delivery here. */
   #runAndRecord(): Awaitable<OutcomeResult> {
     const { store, leaseMs, maxAttempts } = this.#parts;
     const lease = this.#lease;
-    if (this.#limitMs <= 0) throw leaseLapsedBefore(leaseMs);
+    if (this.#limitMs <= 0) {
+      // The process was frozen, as a function can be after its answer, or the inbox answered slowly.
+      const why = `The handler was not started, because its lease of ${leaseMs} ms had lapsed: the process was frozen, or the inbox took that long to answer. start() or redrive() runs the event again.`;
+      throw leaseLost(lease, why);
+    }
     // The last allowed attempt recorded no result, or the event would be dead. Its handler may end the process each time.
     if (store.durable && lease.attempt > maxAttempts)
       return this.#fail(missingResult(this.#work.event, lease));
@@ -196,7 +191,6 @@ export class Attempt {
     return { kind: isDead ? 'dead' : 'failed', attempt, handlerMs: this.#handlerMs, error };
   }
 
-  /** Leaves the event to a later attempt, as its handler asked. */
   async #postpone(error: RetryLater): Promise<OutcomeResult> {
     const { store, maxLaterMs, onLater } = this.#parts;
     const retryAfterMs = Math.min(error.retryAfterMs, maxLaterMs);
@@ -216,12 +210,10 @@ export class Attempt {
     const concluded = report.conclude({ origin, event, secretIndex }, () => ended);
     // The lease began after the claim was sent, so the handler holds its event at least until then.
     const ms = leaseMs - this.#limitMs;
+    const why = `The handler still runs after its lease of ${leaseMs} ms, so another process can start it as well. Pass \`signal\` to the calls that it waits for, or raise leaseMs.`;
+    const toError = () => leaseLost(this.#lease, why);
     try {
-      const { kind, error } = await orTimeout(concluded, {
-        runtime,
-        ms,
-        toError: () => leaseLapsed(leaseMs),
-      });
+      const { kind, error } = await orTimeout(concluded, { runtime, ms, toError });
       if (error !== undefined) return;
       log(logger, 'warn', `${kind} ${event.id}: its handler ended after handlerTimeoutMs.`);
     } catch (lapsed) {
@@ -255,22 +247,5 @@ function missingResult(event: WebhookEvent, lease: Lease): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
     `Attempt ${lease.attempt - 1} at ${event.type} recorded no result: its process ended, it outlived leaseMs, or the inbox could not be reached at its end (or maxAttempts was higher then). Its effect may have happened: check both before you requeue the event.`,
-  );
-}
-
-/** The process was frozen, as a function can be after its answer, or the inbox answered slowly. */
-function leaseLapsedBefore(leaseMs: number): BusyError {
-  return new StablehooksError(
-    'ERR_LEASE_LOST',
-    `The handler was not started, because its lease of ${leaseMs} ms had lapsed: the process was frozen, or the inbox took that long to answer. start() or redrive() runs the event again.`,
-    { retryAfterMs: 1_000 },
-  );
-}
-
-function leaseLapsed(leaseMs: number): BusyError {
-  return new StablehooksError(
-    'ERR_LEASE_LOST',
-    `The handler still runs after its lease of ${leaseMs} ms, so another process can start it as well. Pass \`signal\` to the calls that it waits for, or raise leaseMs.`,
-    { retryAfterMs: 1_000 },
   );
 }

@@ -14,11 +14,7 @@ const OTHER_PROCESS_RETRY_MS = 5_000;
 
 type KnownWork = Work & { readonly event: WebhookEvent };
 
-interface DispatchParts extends AttemptParts {
-  readonly handlers: HandlerTable;
-}
-
-export function createDispatch(parts: DispatchParts): Dispatch {
+export function createDispatch(parts: AttemptParts & { readonly handlers: HandlerTable }): Dispatch {
   const { store, runtime, leaseMs, handlerTimeoutMs, maxAttempts, handlers, onLater } = parts;
 
   // Not async: an async function allocates about 0.5 kB per delivery here.
@@ -52,7 +48,7 @@ export function createDispatch(parts: DispatchParts): Dispatch {
     const recorded = await store.ignoreOne(work);
     if (recorded === 'new') return { kind: 'ignored' };
     if (recorded === 'received' || recorded === 'leased' || recorded === 'failed') {
-      return store.durable ? { kind: 'queued' } : busy(otherProcess());
+      return store.durable ? { kind: 'queued' } : otherProcess();
     }
     return resultOf(recorded);
   }
@@ -60,12 +56,12 @@ export function createDispatch(parts: DispatchParts): Dispatch {
   /** Marks the event of a job done if these workers have no handler for it, unless an earlier attempt was made. */
   async function finish(lease: Lease): Promise<OutcomeResult> {
     if (lease.attempt === 1) {
-      return (await store.complete(lease)) ? { kind: 'ignored' } : busy(otherProcess());
+      return (await store.complete(lease)) ? { kind: 'ignored' } : otherProcess();
     }
-    const error = otherProcess();
-    const retryAfterMs = OTHER_PROCESS_RETRY_MS;
-    await store.fail(lease, { retryAfterMs, error: `${error.code}: ${error.message}` });
-    return busy(error);
+    const result = otherProcess();
+    const { code, message } = result.error;
+    await store.fail(lease, { retryAfterMs: OTHER_PROCESS_RETRY_MS, error: `${code}: ${message}` });
+    return result;
   }
 
   function toResult(
@@ -77,22 +73,20 @@ export function createDispatch(parts: DispatchParts): Dispatch {
       case 'dead':
         return resultOf(claim.state);
       case 'leased':
-        return busy(
-          new StablehooksError('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim),
-        );
+        return busy('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim.retryAfterMs);
       case 'failed':
         return busy(
-          new StablehooksError('ERR_EVENT_NOT_DUE', 'The event failed and waits for its retry time.', claim),
+          'ERR_EVENT_NOT_DUE',
+          'The event failed and waits for its retry time.',
+          claim.retryAfterMs,
         );
       case 'waiting':
         onLater(event);
         return busy(
-          new StablehooksError(
-            'ERR_KEY_BUSY',
-            'Another event of the same ordering key runs. This one is stored, and start() or redrive() runs it in turn.',
-            // The other handler should end within its time limit; its whole lease passes only if its process died.
-            { retryAfterMs: Math.min(claim.retryAfterMs, handlerTimeoutMs) },
-          ),
+          'ERR_KEY_BUSY',
+          'Another event of the same ordering key runs. This one is stored, and start() or redrive() runs it in turn.',
+          // The other handler should end within its time limit; its whole lease passes only if its process died.
+          Math.min(claim.retryAfterMs, handlerTimeoutMs),
         );
     }
   }
@@ -108,14 +102,14 @@ export function resultOf(recorded: RecordResult | undefined): OutcomeResult {
   return { kind: recorded === 'dead' || recorded === 'parked' ? recorded : 'queued' };
 }
 
-function busy(error: BusyError): OutcomeResult {
-  return { kind: 'busy', error };
+function busy(code: BusyError['code'], message: string, retryAfterMs: number) {
+  return { kind: 'busy', error: new StablehooksError(code, message, { retryAfterMs }) } as const;
 }
 
-function otherProcess(): BusyError {
-  return new StablehooksError(
+function otherProcess() {
+  return busy(
     'ERR_EVENT_BUSY',
     'This process has no handler for the event, and another process runs it or has to run it again. Give all receivers of this inbox the same handlers.',
-    { retryAfterMs: OTHER_PROCESS_RETRY_MS },
+    OTHER_PROCESS_RETRY_MS,
   );
 }

@@ -35,7 +35,6 @@ export class InFlight {
   }
 }
 
-/** The refusal of a receiver that is closed. */
 export function receiverClosed(): BusyError {
   return new StablehooksError('ERR_RECEIVER_CLOSED', 'The receiver is closing. Try again later.', {
     retryAfterMs: RESTART_MS,

@@ -127,11 +127,6 @@ export type HandlerTable = { readonly [Type in EventType]?: Handler<EventType, u
 
 const INBOX_METHODS = ['claim', 'ignore', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'];
 
-/**
- * Checks the options and fills in the defaults.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
- */
 export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   const { secret, secretTimeoutMs, handlers, ...read } = readOptions('createReceiver', options, {
     // Presence only: `readSecret` checks the value.
@@ -168,7 +163,12 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   const inbox: Inbox<unknown> =
     read.inbox ?? memorySteps(new EventStore({ capacity: CAPACITY, logger: console, now, keepsDone: false }));
   if (read.queue !== undefined && !inbox.durable) throw queueInboxError('createReceiver');
-  if (read.answer === 'recorded' && !inbox.durable) throw recordedInboxError();
+  if (read.answer === 'recorded' && !inbox.durable) {
+    // An event that was answered 202 could be lost.
+    throw new ConfigError(
+      "createReceiver: `answer: 'recorded'` needs a durable `inbox`: sqliteInbox with a file, postgresInbox, redisInbox or durableObjectInbox.",
+    );
+  }
   if (read.answer === 'recorded' && read.queue !== undefined) {
     throw new ConfigError(
       "createReceiver: with a `queue`, a delivery is answered once it is enqueued. Remove `answer: 'recorded'`, or the queue.",
@@ -195,13 +195,6 @@ export function queueInboxError(where: string): ConfigError {
   );
 }
 
-/** With a non-durable inbox an event that was answered 202 could be lost. */
-function recordedInboxError(): ConfigError {
-  return new ConfigError(
-    "createReceiver: `answer: 'recorded'` needs a durable `inbox`: sqliteInbox with a file, postgresInbox, redisInbox or durableObjectInbox.",
-  );
-}
-
 /** A listed type must have a handler: `undefined` comes from a misspelt import, and its events would be ignored. */
 function readHandlers<Tx>(handlers: Handlers<Tx>): HandlerTable {
   const rules = EVENT_TYPES.map((type) => {
@@ -214,10 +207,10 @@ function readHandlers<Tx>(handlers: Handlers<Tx>): HandlerTable {
 }
 
 function isInbox(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  const members = value as Readonly<Record<string, unknown>>;
-  const hasMethods = INBOX_METHODS.every((name) => typeof members[name] === 'function');
-  return hasMethods && typeof members['durable'] === 'boolean';
+  const inbox = Object(value);
+  return (
+    INBOX_METHODS.every((name) => typeof inbox[name] === 'function') && typeof inbox.durable === 'boolean'
+  );
 }
 
 /** With other characters, every lookup of the header would fail. */

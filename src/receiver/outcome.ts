@@ -164,6 +164,7 @@ export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
       body: `{"outcome":"${kind}"}`,
     };
   }
+  const shown = code === 'ERR_SECRET_UNKNOWN' ? 'ERR_SIGNATURE_MISMATCH' : code;
   return {
     status,
     headers: {
@@ -173,12 +174,8 @@ export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
       ...(code === 'ERR_BODY_TIMEOUT' && { connection: 'close' }),
       ...(status === 503 && { 'retry-after': toRetryAfter(error) }),
     },
-    body: JSON.stringify({ title: TITLES[status], status, code: shownCode(code), outcome: kind }),
+    body: JSON.stringify({ title: TITLES[status], status, code: shown, outcome: kind }),
   };
-}
-
-function shownCode(code: ReceiverError['code']): ReceiverError['code'] {
-  return code === 'ERR_SECRET_UNKNOWN' ? 'ERR_SIGNATURE_MISMATCH' : code;
 }
 
 function toRetryAfter(error: unknown): string {

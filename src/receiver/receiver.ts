@@ -25,11 +25,11 @@ import { queueInboxError, type ReceiverOptions, readReceiverOptions } from './op
 import { emptyCounts, type Outcome, type OutcomeCounts } from './outcome.js';
 import { noteDelivery } from './per-request.js';
 import { Redriver, type StartOptions } from './redriver.js';
-import { Report } from './report.js';
+import { createReport } from './report.js';
 import type { WebhookRequest } from './request.js';
 import { assertDelivery } from './request-checks.js';
 import { type RecordOptions, Store } from './store.js';
-import type { CallHandler, Dispatch, Layer, PollSummary, Work } from './work.js';
+import type { CallHandler, Conclude, Dispatch, Layer, PollSummary, Work } from './work.js';
 
 /** Optional facts about an authentic event. */
 export interface AcceptOptions {
@@ -140,21 +140,22 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   const dispatched =
     queue === undefined ? EVENT_TYPES.filter((type) => handlers[type] !== undefined) : EVENT_TYPES;
   const detached: ReceiverParts['detached'] = (run) => runInside(use, 'detached', run);
-
+  const pass: Conclude = (_pass, run) => run();
   const inFlight = new InFlight();
-  const report = new Report({
+  const report = createReport({
     logger,
     onOutcome: settings.onOutcome,
     inFlight,
-    around: use.some(({ conclude }) => conclude) ? wrap(use, 'conclude', (_pass, run) => run()) : undefined,
+    around: wrap<Conclude | undefined>(use, (layer, next = pass) => layer.conclude?.(next), undefined),
   });
   const given = settings.inbox;
   const keyed = orderingKey === undefined ? given : keyedInbox(given, orderingKey);
-  const inbox = wrap(use, 'inbox', keyed);
+  const inbox = wrap(use, (layer, next) => layer.inbox?.(next), keyed);
   const store = new Store({ ...settings, given, inbox, logger, dispatched });
 
   const call: CallHandler = (event, _lease, context) => handlers[event.type]?.(event, context);
-  const callHandler = wrap(use, 'handler', orderingKey === undefined ? call : checkKey(orderingKey)(call));
+  const checked = orderingKey === undefined ? call : checkKey(orderingKey)(call);
+  const callHandler = wrap(use, (layer, next) => layer.handler?.(next), checked);
   const { bodyTimeoutMs, maxBodyBytes } = settings;
   const bodyDeadlines = new Deadlines(bodyTimeoutMs, runtime);
   const parts = {
@@ -184,15 +185,14 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   // From the inside out: the handler's run, its ordering key, the answer, the limit, the queue.
   const core = createDispatch(parts);
   const running = orderingKey === undefined ? core : wakeAfter(redriver)(core);
-  const answerParts = { ...parts, redriver };
-  const answering = isAnsweredFirst ? answerFirst(answerParts)(running) : running;
   const limited = (next: Dispatch, whenFull?: Dispatch) =>
     slots === undefined ? next : limitConcurrency(slots, hasHandler, whenFull)(next);
   const handling = limited(running);
-  const enqueue = queue && wrap(use, 'enqueue', enqueueInto(queue), given);
+  const enqueue = queue && wrap(use, (layer, next) => layer.enqueue?.(next, given), enqueueInto(queue));
   const accepting = enqueue === undefined ? handling : enqueueEvents(enqueue, parts)(handling);
+  const answerParts = { ...parts, redriver };
   const delivering = isAnsweredFirst
-    ? awaitIdle(redriver)(limited(answering, storeForLater(answerParts)))
+    ? awaitIdle(redriver)(limited(answerFirst(answerParts)(running), storeForLater(answerParts)))
     : accepting;
 
   let deliveries = 0;
@@ -274,7 +274,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
       else await orAborted(ended, signal);
       return counts;
     };
-    return await wrap(use, 'redrive', run)();
+    return await wrap(use, (layer, next) => layer.redrive?.(next), run)();
   }
 
   async function end(): Promise<void> {
@@ -291,14 +291,6 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   };
 
   for (const layer of use) layer.opened?.(given);
-  const internal: ReceiverParts = {
-    record: (events, recordOptions) => store.record(events, recordOptions),
-    ask: (step) => store.ask(step),
-    dispatches: (event) => isKnownEvent(event) && dispatched.includes(event.type),
-    maxConcurrency: settings.maxConcurrency,
-    poll: (run) => runInside(use, 'poll', run),
-    detached,
-  };
   const receiver: Receiver & { readonly [PARTS]: ReceiverParts } = {
     receive,
     accept: take(accepting),
@@ -308,29 +300,29 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     close,
     [Symbol.asyncDispose]: close,
     inbox: given,
-    [PARTS]: internal,
+    [PARTS]: {
+      record: (events, recordOptions) => store.record(events, recordOptions),
+      ask: (step) => store.ask(step),
+      dispatches: (event) => isKnownEvent(event) && dispatched.includes(event.type),
+      maxConcurrency: settings.maxConcurrency,
+      poll: (run) => runInside(use, 'poll', run),
+      detached,
+    },
   };
   return receiver;
 }
 
 /** Wraps a part in the layers that wrap it; the first layer is outermost. */
-function wrap<Name extends 'inbox' | 'conclude' | 'handler' | 'enqueue' | 'redrive'>(
+function wrap<Part>(
   layers: readonly Layer[],
-  name: Name,
-  part: Parameters<NonNullable<Layer[Name]>>[0],
-  inbox?: Inbox<unknown>,
-): Parameters<NonNullable<Layer[Name]>>[0] {
-  return layers.reduceRight((next, layer) => {
-    const around = layer[name] as ((next: typeof part, inbox?: Inbox<unknown>) => typeof part) | undefined;
-    return around === undefined ? next : around.call(layer, next, inbox);
-  }, part);
+  around: (layer: Layer, next: Part) => Part | undefined,
+  part: Part,
+): Part {
+  return layers.reduceRight((next, layer) => around(layer, next) ?? next, part);
 }
 
 /** Runs a function inside the layers that wrap it. */
 function runInside<Result>(layers: readonly Layer[], name: 'poll' | 'detached', run: () => Result): Result {
-  const outermost = layers.reduceRight((next, layer) => {
-    const around = layer[name] as ((run: () => Result) => Result) | undefined;
-    return around === undefined ? next : () => around.call(layer, next);
-  }, run);
-  return outermost();
+  type Around = ((run: () => Result) => Result) | undefined;
+  return wrap(layers, (layer, next) => (layer[name] as Around)?.bind(layer, next), run)();
 }

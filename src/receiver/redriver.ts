@@ -4,11 +4,11 @@ import { ConfigError, describeThrown } from '../core/errors.js';
 import { createdAtMs, type UnknownEvent } from '../core/events.js';
 import { log } from '../core/log.js';
 import { abortSignal, integer, readOptions } from '../core/options.js';
-import type { Inbox, InboxOperations, Logger, StoredEvent } from '../core/ports.js';
-import { atMost, type Runtime, setBackgroundTimeout } from '../core/runtime.js';
-import type { InFlight } from './in-flight.js';
+import type { Inbox, InboxOperations, StoredEvent } from '../core/ports.js';
+import { atMost, nextTurn, setBackgroundTimeout } from '../core/runtime.js';
+import type { Slots } from '../flow/limit.js';
+import type { AttemptParts } from './attempt.js';
 import type { Outcome } from './outcome.js';
-import type { Store } from './store.js';
 import type { Work } from './work.js';
 
 /** Options of {@link Receiver.start}. */
@@ -27,28 +27,16 @@ const INTERVAL_MS = 1_000;
 /** When every answer is synchronous, a pass yields to timers and sockets after this time, in ms. */
 const PAUSE_AFTER_MS = 50;
 
-/** The slots of `maxConcurrency`, as the redriver uses them. */
-export interface Capacity {
-  readonly count: number;
-  readonly free: number;
-  /** Resolves when a slot is free, or the signal aborts. */
-  freed(signal: AbortSignal | undefined): Promise<void>;
-}
-
-interface RedriverSettings {
-  readonly store: Store;
-  readonly inFlight: InFlight;
+interface RedriverSettings
+  extends Pick<AttemptParts, 'store' | 'inFlight' | 'leaseMs' | 'logger' | 'runtime'> {
   readonly inbox: Inbox<unknown> & Partial<InboxOperations>;
-  /** Runs one event to its outcome. */
   readonly runOne: (work: Work, onRest: (rest: Promise<unknown>) => void) => Promise<Outcome>;
-  readonly capacity: Capacity | undefined;
+  /** The slots of `maxConcurrency`. */
+  readonly capacity: Slots | undefined;
   /** Whether a wake-up starts passes even without a call of `start`. */
   readonly wakes: boolean;
   /** Runs work outside of any request. */
   readonly detached: <Result>(run: () => Result) => Result;
-  readonly leaseMs: number;
-  readonly logger: Logger;
-  readonly runtime: Runtime;
 }
 
 interface PassOptions {
@@ -88,8 +76,7 @@ export class Redriver {
       intervalMs: integer({ default: INTERVAL_MS }),
       signal: abortSignal(),
     });
-    const { inFlight, detached } = this.#settings;
-    if (inFlight.isClosed) {
+    if (this.#settings.inFlight.isClosed) {
       throw new ConfigError(
         'receiver.start: the receiver is closed, so nothing would run. Create another receiver, or call start() before close().',
       );
@@ -100,9 +87,7 @@ export class Redriver {
     this.#isStarted = true;
     this.#intervalMs = intervalMs;
     signal?.addEventListener('abort', () => this.#stop(), { once: true });
-    this.#isWoken = true;
-    this.#endPause?.();
-    this.#loop ??= detached(() => this.#run());
+    this.wake();
   }
 
   /** Asks for a pass, because something may be due now. */
@@ -110,7 +95,7 @@ export class Redriver {
     const { wakes, inFlight, detached } = this.#settings;
     this.#isWoken = true;
     this.#endPause?.();
-    if (this.#loop === undefined && wakes && !inFlight.isClosed) this.#loop = detached(() => this.#run());
+    if ((wakes || this.#isStarted) && !inFlight.isClosed) this.#loop ??= detached(() => this.#run());
   }
 
   /** Resolves when the passes of a wake-up and their handlers have ended, after a lease at the latest. */
@@ -125,11 +110,6 @@ export class Redriver {
 
   async #untilIdle(): Promise<void> {
     while (this.#isBusy) await Promise.all([this.#loop, ...this.#overdue]);
-  }
-
-  #addOverdue(handler: Promise<unknown>): void {
-    this.#overdue.add(handler);
-    void handler.then(() => this.#overdue.delete(handler));
   }
 
   /** Stops the passes, and resolves when they have ended. */
@@ -162,8 +142,12 @@ export class Redriver {
   /** Makes one pass. Logs the first of several failures in a row, and the first success after them. */
   async #tryPass(signal: AbortSignal): Promise<boolean> {
     const { logger } = this.#settings;
+    const onRest = (rest: Promise<unknown>) => {
+      this.#overdue.add(rest);
+      void rest.then(() => this.#overdue.delete(rest));
+    };
     try {
-      const isMore = await this.pass({ signal, onRest: (rest) => this.#addOverdue(rest) });
+      const isMore = await this.pass({ signal, onRest });
       if (this.#isFailing) log(logger, 'warn', 'due events can be read from the inbox again.');
       this.#isFailing = false;
       return isMore;
@@ -197,8 +181,6 @@ export class Redriver {
   /**
    * Runs due events, a few at a time, until nothing is due, the signal aborts, or a lease has passed. After a lease,
    * taken events that have not run yet would be due again. Resolves to whether more events can be due.
-   *
-   * @throws {StablehooksError} `ERR_INBOX_FAILED`
    */
   pass(options: PassOptions): Promise<boolean> {
     this.#hasRedriven = true;
@@ -231,7 +213,7 @@ export class Redriver {
         if (due.length > 0) {
           // Synchronous inboxes and handlers would block the event loop.
           if (!isPromise(answer) && runtime.elapsed() - pausedAt > PAUSE_AFTER_MS) {
-            await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
+            await nextTurn(runtime);
             pausedAt = runtime.elapsed();
           }
           continue;

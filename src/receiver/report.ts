@@ -14,46 +14,38 @@ export interface OpenPass extends Pass {
   logger: Logger;
   /** Whether `close()` waits for it. */
   isInFlight: boolean;
-  /** Whether another process may run the event first, as when several redrive. That is not worth a line. */
-  readonly isContended: boolean;
 }
 
 /** The facts about a pass when it begins. A delivery adds its event and `secretIndex` later. */
 type PassStart = Pick<Pass, 'origin'> &
-  Partial<Pick<OpenPass, 'event' | 'secretIndex' | 'isContended'>> & {
+  Partial<Pick<OpenPass, 'event' | 'secretIndex'>> & {
+    /** Whether another process may run the event first, as when several redrive. That is not worth a line. */
+    readonly isContended?: boolean;
     /** The trace context of its event. */
     readonly traceparent?: string | undefined;
   };
 
-export class Report {
-  readonly #logger: Logger;
-  readonly #onOutcome: ((outcome: Outcome) => unknown) | undefined;
-  readonly #inFlight: InFlight;
-  readonly #around: Conclude | undefined;
+export interface Report {
+  /** Runs a pass to its outcome, calling `run` synchronously. Never rejects. */
+  conclude(start: PassStart, run: (pass: OpenPass) => Promise<OutcomeResult>): Promise<Outcome>;
+}
 
-  /** @param options - `around`: the layers around each pass. */
-  constructor(options: {
-    readonly logger: Logger;
-    readonly onOutcome: ((outcome: Outcome) => unknown) | undefined;
-    readonly inFlight: InFlight;
-    readonly around: Conclude | undefined;
-  }) {
-    this.#logger = options.logger;
-    this.#onOutcome = options.onOutcome;
-    this.#inFlight = options.inFlight;
-    this.#around = options.around;
-  }
-
-  /**
-   * Runs a pass to its outcome, calling `run` synchronously. Never rejects.
-   * Not async: an async function allocates about 0.5 kB per delivery here.
-   */
-  conclude(
-    { origin, event, secretIndex, isContended = false, traceparent }: PassStart,
-    run: (pass: OpenPass) => Promise<OutcomeResult>,
-  ): Promise<Outcome> {
-    const logger = this.#logger;
-    const pass: OpenPass = { origin, event, secretIndex, logger, isInFlight: false, isContended };
+export function createReport({
+  logger,
+  onOutcome,
+  inFlight,
+  around,
+}: {
+  readonly logger: Logger;
+  readonly onOutcome: ((outcome: Outcome) => unknown) | undefined;
+  readonly inFlight: InFlight;
+  /** The layers around each pass. */
+  readonly around: Conclude | undefined;
+}): Report {
+  // Not async: an async function allocates about 0.5 kB per delivery here.
+  const conclude: Report['conclude'] = (start, run) => {
+    const { origin, event, secretIndex, isContended = false, traceparent } = start;
+    const pass: OpenPass = { origin, event, secretIndex, logger, isInFlight: false };
     const end = ({ kind, attempt, handlerMs, error }: OutcomeResult): Outcome => {
       const facts = {
         kind,
@@ -66,22 +58,18 @@ export class Report {
       };
       // Frozen, because the response is made from it after the observer has seen it.
       const outcome = Object.freeze(facts) as Outcome;
-      if (error !== undefined && !isContention(pass, outcome)) logOutcome(outcome, pass.logger);
-      if (this.#onOutcome !== undefined) {
-        notify('onOutcome', this.#onOutcome, { value: outcome, logger: pass.logger });
-      }
-      if (pass.isInFlight) this.#inFlight.leave();
+      const isContention =
+        isContended && (error?.code === 'ERR_KEY_BUSY' || error?.code === 'ERR_EVENT_BUSY');
+      if (!isContention) logOutcome(outcome, pass.logger);
+      if (onOutcome !== undefined) notify('onOutcome', onOutcome, { value: outcome, logger: pass.logger });
+      if (pass.isInFlight) inFlight.leave();
       return outcome;
     };
     const fail = (error: unknown) => end(toFailure(error));
-    if (this.#around === undefined) return run(pass).then(end, fail);
-    return this.#around(pass, () => run(pass).then(end, fail), traceparent);
-  }
-}
-
-/** Whether another process runs the event already. */
-function isContention({ isContended }: OpenPass, { error }: Outcome): boolean {
-  return isContended && (error?.code === 'ERR_KEY_BUSY' || error?.code === 'ERR_EVENT_BUSY');
+    if (around === undefined) return run(pass).then(end, fail);
+    return around(pass, () => run(pass).then(end, fail), traceparent);
+  };
+  return { conclude };
 }
 
 /**

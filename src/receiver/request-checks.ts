@@ -5,13 +5,7 @@ import type { WebhookRequest } from './request.js';
 /** The compressions of HTTP (RFC 9110, 8.4.1, and its registry), with their aliases. */
 const COMPRESSIONS = new Set(['gzip', 'x-gzip', 'deflate', 'br', 'zstd', 'compress', 'x-compress']);
 
-/**
- * Refuses requests that aren't deliveries.
- *
- * @throws {StablehooksError} `ERR_METHOD_NOT_ALLOWED`; `ERR_BODY_ENCODED` when the body is compressed.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when it is a framework's own request, as in
- * `app.post('/hooks', receiver.receive)`.
- */
+/** @throws {ConfigError} when it is a framework's own request, as in `app.post('/hooks', receiver.receive)`. */
 export function assertDelivery(request: WebhookRequest): void {
   const { method, header, body }: Partial<WebhookRequest> = Object(request);
   if (typeof method !== 'string' || typeof header !== 'function' || typeof body !== 'function') {
@@ -30,15 +24,11 @@ export function assertDelivery(request: WebhookRequest): void {
     .header('content-encoding')
     ?.toLowerCase()
     .split(/[\s,]+/)
-    .find(isCompression);
+    .find((coding) => COMPRESSIONS.has(coding));
   if (compression !== undefined) {
     throw new StablehooksError(
       'ERR_BODY_ENCODED',
       `The body is compressed (content-encoding: ${compression}). Configure the sender or the proxy to send it uncompressed.`,
     );
   }
-}
-
-function isCompression(coding: string): boolean {
-  return COMPRESSIONS.has(coding);
 }

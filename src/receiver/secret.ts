@@ -25,38 +25,28 @@ export interface SecretRequest {
 /** Fixed secrets, or a function that is called for each delivery before anything in it is trusted. */
 export type ReceiverSecret = Secrets | SecretFunction<[request: SecretRequest]>;
 
-/** The time limit of a `secret` function. */
-interface Limit {
-  readonly runtime: Runtime;
-  readonly timeoutMs: number;
-}
-
 /** Fixed secrets, or the function that returns the secrets of a request. */
 export type SecretOfRequest = readonly Secret[] | ((request: WebhookRequest) => SecretFunction);
 
 /**
- * Reads the option. Fixed secrets are copied, so later changes to them do not affect the receiver. A function has at
- * most `timeoutMs` to answer, because any sender can make the receiver call it.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when fixed secrets are missing, empty, padded or of another type.
+ * Fixed secrets are copied, so later changes to them do not affect the receiver. A function has at most `timeoutMs` to
+ * answer, because any sender can make the receiver call it.
  */
-export function readSecret(secret: ReceiverSecret, limit: Limit): SecretOfRequest {
+export function readSecret(
+  secret: ReceiverSecret,
+  { runtime, timeoutMs }: { readonly runtime: Runtime; readonly timeoutMs: number },
+): SecretOfRequest {
   if (typeof secret !== 'function') return copySecrets(secret);
-  return (request) => () => inTime(secret(toSecretRequest(request)), limit);
+  const toError = () => new Error(`It returned no secret within ${timeoutMs} ms.`);
+  return (request) => () => {
+    const answer = secret(toSecretRequest(request));
+    return isPromise(answer) ? orTimeout(answer, { runtime, ms: timeoutMs, toError }) : answer;
+  };
 }
 
 /** Checked copies of secrets. @throws {ConfigError} `ERR_CONFIG_INVALID` */
 export function copySecrets(secrets: Secrets): readonly Secret[] {
   return toSecrets(secrets).map((secret) => (typeof secret === 'string' ? secret : new Uint8Array(secret)));
-}
-
-function inTime<Answer>(
-  answer: Answer | Promise<Answer>,
-  { runtime, timeoutMs }: Limit,
-): Answer | Promise<Answer> {
-  if (!isPromise(answer)) return answer;
-  const toError = () => new Error(`It returned no secret within ${timeoutMs} ms.`);
-  return orTimeout(answer, { runtime, ms: timeoutMs, toError });
 }
 
 function toSecretRequest(request: WebhookRequest): SecretRequest {

@@ -14,14 +14,7 @@ export type ReceiverSource = Receiver | (() => Receiver);
 /** Accepts one delivery. Its promise never rejects. */
 export type Receive = (request: WebhookRequest) => Promise<Outcome>;
 
-/**
- * Returns a function that returns the receiver. A function given as `source` is called at the first use, and its receiver
- * is kept. After a failure it is called again at the next use.
- *
- * @param where - the caller, such as `toExpressHandler`; it begins every message.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `source` is neither; and at a use, when the function fails or returns
- * another value.
- */
+/** A function given as `source` is called at the first use, and its receiver is kept. A failed call is repeated. */
 export function toReceiver(where: string, source: ReceiverSource): () => Receiver {
   if (isReceiver(source)) return () => source;
   if (typeof source !== 'function') {
@@ -37,10 +30,8 @@ export function toReceiver(where: string, source: ReceiverSource): () => Receive
 }
 
 /**
- * Returns the `receive` of the receiver. A function given as `source` is called at the first delivery. If it fails, the
- * outcome is `failed` with `ERR_CONFIG_INVALID`, which is logged, and the next delivery calls it again.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `source` is neither a receiver nor a function.
+ * A function given as `source` is called at the first delivery. If it fails, the outcome is `failed` with
+ * `ERR_CONFIG_INVALID`, which is logged, and the next delivery calls it again.
  */
 export function toReceive(where: string, source: ReceiverSource): Receive {
   if (isReceiver(source)) return source.receive.bind(source);

@@ -10,7 +10,6 @@ import { leaseLost, type Store } from './store.js';
 /** The longest result, in characters of JSON. */
 const MAX_RESULT_LENGTH = 65_536;
 
-/** The parts of an attempt that steps use. */
 export interface StepParts {
   readonly store: Store;
   readonly runtime: Runtime;

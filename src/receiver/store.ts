@@ -11,21 +11,17 @@ import type {
   InboxStep,
   Lease,
   Logger,
-  Origin,
   RecordResult,
   StoredEvent,
+  StoreOptions,
 } from '../core/ports.js';
 import { inTime, type Runtime } from '../core/runtime.js';
 import type { Work } from './work.js';
 
-/** How a page of events is recorded. */
-export interface RecordOptions {
+export type RecordOptions = Omit<StoreOptions, 'traceparent'> & {
   /** When events that this process dispatches are due, in ms from now. */
   readonly dueInMs: number;
-  readonly origin: Origin;
-  /** The JSON of each event as it arrived, in the same order. @default the events serialized */
-  readonly json?: readonly string[] | undefined;
-}
+};
 
 interface StoreSettings {
   /** The inbox that the app passed. */
@@ -48,9 +44,6 @@ export class Store {
   readonly #inbox: Inbox<unknown>;
   /** The time limits of its steps, each of `inboxTimeoutMs`. */
   readonly #deadlines: Deadlines;
-  /** An inbox that is not durable leaves retries to the sender, so a failed event can run before its retry time. */
-  readonly #early: boolean;
-  /** The damaged events that were named. */
   readonly #damaged = new Set<string>();
   #isChecked = false;
 
@@ -60,12 +53,12 @@ export class Store {
     this.#deadlines = new Deadlines(settings.inboxTimeoutMs, settings.runtime);
     this.durable = settings.inbox.durable;
     this.hasTransactions = settings.inbox.transaction !== undefined;
-    this.#early = !this.durable;
   }
 
   claim({ event, origin, json }: Work): Awaitable<Claim> {
     if (!this.#isChecked) this.#checkDurability();
-    const options = { leaseMs: this.#settings.leaseMs, origin, json, early: this.#early };
+    // An inbox that is not durable leaves retries to the sender, so a failed event can run before its retry time.
+    const options = { leaseMs: this.#settings.leaseMs, origin, json, early: !this.durable };
     return this.ask(() => this.#inbox.claim(event, options));
   }
 
@@ -128,11 +121,7 @@ export class Store {
     }
   }
 
-  /**
-   * Asks the inbox. An immediate answer stays immediate; later ones are ignored after `inboxTimeoutMs`.
-   *
-   * @throws {StablehooksError} `ERR_INBOX_FAILED`.
-   */
+  /** An immediate answer stays immediate; later ones are ignored after `inboxTimeoutMs`. */
   ask<Value>(step: () => Awaitable<Value>): Awaitable<Value> {
     const answer = orUnavailable(INBOX, step);
     return isPromise(answer) ? inTime(answer, this.#deadlines, () => this.#silent()) : answer;
@@ -145,7 +134,6 @@ export class Store {
     );
   }
 
-  /** Takes due events; none if nothing is due. */
   takeDue(limit: number): Awaitable<readonly StoredEvent[]> {
     const { leaseMs, dispatched } = this.#settings;
     let damaged = 0;
@@ -162,7 +150,6 @@ export class Store {
     return isPromise(answer) ? answer.then(orMore) : orMore(answer);
   }
 
-  /** Says once that an event cannot run. */
   #nameDamaged(id: string): void {
     if (this.#damaged.has(id) || this.#damaged.size >= MAX_NAMED) return;
     this.#damaged.add(id);
@@ -172,16 +159,14 @@ export class Store {
   }
 
   /** Records an event without running it; it is due in `dueInMs`. */
-  async recordOne({ event, origin, json }: Work, dueInMs: number): Promise<RecordResult | undefined> {
-    const texts = json === undefined ? undefined : [json];
-    const [result] = await this.record([event], { dueInMs, origin, json: texts });
+  async recordOne(work: Work, dueInMs: number): Promise<RecordResult | undefined> {
+    const [result] = await this.record([work.event], { ...toStoreOptions(work), dueInMs });
     return result;
   }
 
   /** Records an event without a handler in this process. */
-  async ignoreOne({ event, origin, json }: Work): Promise<RecordResult | undefined> {
-    const texts = json === undefined ? undefined : [json];
-    const [result] = await this.ask(() => this.#inbox.ignore([event], { origin, json: texts }));
+  async ignoreOne(work: Work): Promise<RecordResult | undefined> {
+    const [result] = await this.ask(() => this.#inbox.ignore([work.event], toStoreOptions(work)));
     return result;
   }
 
@@ -221,12 +206,19 @@ export class Store {
   #checkDurability(): void {
     this.#isChecked = true;
     const { given, logger } = this.#settings;
-    if (isProduction()) warnNotDurable(given, { where: 'NODE_ENV is production', logger });
+    // Through globalThis, because bundlers for edge runtimes warn about the members of `process`.
+    const { process } = globalThis;
+    const isProduction = process?.env?.['NODE_ENV'] === 'production';
+    if (isProduction) warnNotDurable(given, { where: 'NODE_ENV is production', logger });
   }
 }
 
 /** How many damaged events one process names: after a failed disk there can be many. */
 const MAX_NAMED = 1_000;
+
+function toStoreOptions({ origin, json }: Work): StoreOptions {
+  return { origin, json: json === undefined ? undefined : [json] };
+}
 
 /** The element of a list that has one there. */
 function at<Value>(list: readonly Value[], index: number): Value {
@@ -238,19 +230,11 @@ const INBOX = 'ERR_INBOX_FAILED';
 const NO_STEPS =
   'ctx.step: the inbox stores no steps. In a transaction of SQLite handlers are synchronous and have none: remove `transactional`.';
 
-/** The lease of a handler ended before it did. */
-export function leaseLost({ attempt }: Lease): BusyError {
-  return new StablehooksError(
-    'ERR_LEASE_LOST',
-    `Attempt ${attempt} took longer than its lease, and another process may run the event. Raise leaseMs.`,
-    { retryAfterMs: 1_000 },
-  );
-}
-
-function isProduction(): boolean {
-  // Through globalThis, because bundlers for edge runtimes warn about the members of `process`.
-  const { process } = globalThis;
-  return process?.env?.['NODE_ENV'] === 'production';
+export function leaseLost(
+  { attempt }: Lease,
+  why = `Attempt ${attempt} took longer than its lease, and another process may run the event. Raise leaseMs.`,
+): BusyError {
+  return new StablehooksError('ERR_LEASE_LOST', why, { retryAfterMs: 1_000 });
 }
 
 const warned = new WeakSet<Inbox<unknown>>();

@@ -78,7 +78,6 @@ function keysOf(path: SchemaIssue['path'] = []): readonly PropertyKey[] {
   return path.map((part) => (typeof part === 'object' ? part.key : part));
 }
 
-/** One key of the path of an issue. */
 interface PathName {
   readonly name: string;
   /** Whether it is an index of an array of the payload. */

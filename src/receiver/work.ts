@@ -39,9 +39,6 @@ export type Enqueue = (
   },
 ) => Promise<void>;
 
-/** Runs the due events once. */
-export type Redrive = () => Promise<OutcomeCounts>;
-
 /** The facts about a delivery or a stored event while it passes through the receiver. */
 export interface Pass {
   readonly origin: Origin;
@@ -84,7 +81,7 @@ export interface Layer {
   /** Wraps each call that puts an event into the queue; the event is recorded in the app's `inbox`. */
   enqueue?(next: Enqueue, inbox: Inbox<unknown>): Enqueue;
   /** Wraps each call of `receiver.redrive`. */
-  redrive?(next: Redrive): Redrive;
+  redrive?(next: () => Promise<OutcomeCounts>): () => Promise<OutcomeCounts>;
   /** Wraps each poll. */
   poll?<Summary extends PollSummary>(run: () => Promise<Summary>): Promise<Summary>;
   /** Runs work outside of any request, such as a timer's. */

@@ -30,7 +30,6 @@ export interface Amounts<Entry> {
 
 type Mutable<Value> = { -readonly [Name in keyof Value]: Value[Name] };
 
-/** Adds up what belongs to a day, a type and a currency. */
 export class DailyTotals<Entry> {
   readonly #amounts: Amounts<Entry> | undefined;
   readonly #totals = new Map<string, Mutable<DailyTotal>>();

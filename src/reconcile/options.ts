@@ -89,7 +89,6 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
   readonly onProgress?: ((progress: ReconcileProgress) => void) | undefined;
 }
 
-/** The options, checked, with their defaults. */
 export type ReconcileSettings<Entry extends LedgerEntry> = ReturnType<typeof toReconcileSettings<Entry>>;
 
 const NEVER = new AbortController().signal;
@@ -122,6 +121,7 @@ export function toReconcileSettings<Entry extends LedgerEntry>(options: Reconcil
     ...settings,
     maxLimit: Math.max(settings.maxLimit, settings.listMax ?? 0),
     inbox: orInboxFailed(settings.inbox),
+    ledgerTypes: new Set<string>(settings.ledgerTypes),
     copiedAt: settings.copiedAt?.getTime() ?? Number.POSITIVE_INFINITY,
     runtime: toRuntime(settings.runtime),
   };
@@ -132,7 +132,6 @@ function isIterable(value: unknown): boolean {
   return Symbol.asyncIterator in value || Symbol.iterator in value;
 }
 
-/** An inbox that fails with `ERR_INBOX_FAILED`. */
 function orInboxFailed(inbox: ReconcileInbox): ReconcileInbox {
   const ask = async <Answer>(call: () => Answer | Promise<Answer>) => orUnavailable('ERR_INBOX_FAILED', call);
   return {

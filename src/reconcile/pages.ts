@@ -43,12 +43,7 @@ export async function inParallel<Item>(
   );
 }
 
-/**
- * Lets the rest of the process run. A database in this process answers synchronously, so requests, timers and Ctrl-C
- * would wait for the end.
- *
- * @throws the reason of the signal.
- */
+/** A database in this process answers synchronously, so requests, timers and Ctrl-C would wait for the end. */
 export async function takeTurn({ runtime, signal }: Turns): Promise<void> {
   await nextTurn(runtime);
   signal.throwIfAborted();

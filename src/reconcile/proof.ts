@@ -3,7 +3,6 @@ import { EVENT_TYPES, type EventType } from '../core/events.js';
 import type { GapReason, PollState, StoredGap } from '../core/ports.js';
 import type { UnprovenReason } from './report.js';
 
-/** A span of time. */
 export interface Span {
   /** Not part of the span. */
   readonly from: number;
@@ -20,7 +19,6 @@ export interface UnprovenSpan extends Span {
 /** The span of a type of which one reading of the list has every event, and why it does not begin earlier. */
 type ProvenSpan = Span & { readonly reason: GapReason };
 
-/** The proof of each type. */
 export type ListProof = Readonly<Record<EventType, ProvenSpan>>;
 
 /** Evidence that events are in the list or the inbox. Times are epoch ms. */
@@ -82,12 +80,12 @@ function acknowledged(part: Span, type: EventType, { state }: Proofs): 'acknowle
 }
 
 function subtractFromAll(spans: readonly Span[], taken: Span): readonly Span[] {
-  return spans.flatMap((span) => subtract(span, taken));
-}
-
-function subtract(span: Span, taken: Span): readonly Span[] {
-  const before = { from: span.from, until: Math.min(span.until, taken.from) };
-  // An empty `taken` would split the span in two parts that overlap.
-  const after = { from: Math.max(span.from, taken.from, taken.until), until: span.until };
-  return [before, after].filter(({ from, until }) => until > from);
+  // An empty `taken` would split a span in two parts that overlap.
+  const end = Math.max(taken.from, taken.until);
+  return spans
+    .flatMap(({ from, until }) => [
+      { from, until: Math.min(until, taken.from) },
+      { from: Math.max(from, end), until },
+    ])
+    .filter(({ from, until }) => until > from);
 }

@@ -16,10 +16,8 @@ const MOVING = ['received', 'leased', 'failed'] as const;
  */
 const READING_ORDER = ['parked', 'dead', ...MOVING, ...MOVING, 'done', 'dead'] as const;
 
-/** Adds the records of the inbox to the books. */
 export class InboxReader<Entry extends LedgerEntry> {
   readonly #comparison: Comparison<Entry>;
-  readonly #ledgerTypes: ReadonlySet<string>;
   /** Events created up to here can have been removed from the list; `-Infinity` without a sign of that. */
   removedUntil = Number.NEGATIVE_INFINITY;
   /** When the inbox received its first event, epoch ms. */
@@ -27,7 +25,6 @@ export class InboxReader<Entry extends LedgerEntry> {
 
   constructor(comparison: Comparison<Entry>) {
     this.#comparison = comparison;
-    this.#ledgerTypes = new Set(comparison.settings.ledgerTypes);
   }
 
   async read(): Promise<void> {
@@ -47,7 +44,7 @@ export class InboxReader<Entry extends LedgerEntry> {
 
   /** Adds a record to the books; `false` when its event is not of the span. */
   add(record: InboxRecord): boolean {
-    const { list, books, totals, daily } = this.#comparison;
+    const { list, books, totals, daily, settings } = this.#comparison;
     const { id, type, state } = record;
     this.firstAt = Math.min(this.firstAt, record.receivedAt);
     const place = placeInList(record, list);
@@ -60,7 +57,7 @@ export class InboxReader<Entry extends LedgerEntry> {
     }
     books.set(id, {
       state,
-      booked: this.#ledgerTypes.has(type),
+      booked: settings.ledgerTypes.has(type),
       unlisted: place === 'lacking',
       differs: known?.differs === true || isOther(record, list),
     });

@@ -1,34 +1,15 @@
 import type { SurveyOptions } from '../catch-up/coverage.js';
-import { type ListedEvent, ListReader, type PollerClient, runSurvey } from '../catch-up/list.js';
-import type { PollProblem } from '../catch-up/problems.js';
+import { ListReader, type PollerClient, runSurvey } from '../catch-up/list.js';
 import { EVENT_TYPES } from '../core/events.js';
 import type { ListProof } from './proof.js';
 
 /** The events of the list, and the times for which it showed all of them. */
-export interface ReadList {
-  /** The events from `since` on, by id. */
-  readonly events: ReadonlyMap<string, ListedEvent>;
-  /** The ids with which it shows different events. */
-  readonly conflicts: ReadonlySet<string>;
-  readonly proof: ListProof;
-  /**
-   * The list has every event that was created later, if it was complete: a service that removes events by age has
-   * everything that is newer than the oldest that it shows. `-Infinity` if that is from before `since`.
-   */
-  readonly shownFrom: number;
-  /** Events created later can still be listed, epoch ms. */
-  readonly settledAt: number;
-  /** How late an event can be listed after its `created_at`, and how wrong a clock can be. */
-  readonly lagMs: number;
-  readonly problems: readonly PollProblem[];
-  readonly requests: number;
-}
+export type ReadList = Awaited<ReturnType<typeof readList>>;
 
 /**
  * Reads the list as a poll does, and with the same proof, but records nothing.
  *
  * @param options.since - the list is read until it is proven back to here, as far as that is possible; epoch ms.
- * @throws the client's error when the service answers none of the requests.
  */
 export async function readList({
   client,
@@ -40,7 +21,7 @@ export async function readList({
   readonly client: PollerClient;
   readonly since: number;
   readonly signal: AbortSignal;
-}): Promise<ReadList> {
+}) {
   const { lagMs, disorderMs } = options;
   const list = new ListReader(client, signal);
   const survey = await runSurvey(list, { ...options, watermark: since - 1, state: { ...state, limit: 0 } });
@@ -51,11 +32,19 @@ export async function readList({
   const found = list.found(since);
   const oldestAt = found.reduce((time, { at }) => Math.min(time, at), Number.POSITIVE_INFINITY);
   return {
+    /** The events from `since` on, by id. */
     events: new Map(found.map((listed) => [listed.event.id, listed])),
+    /** The ids with which it shows different events. */
     conflicts: list.conflicts(since),
     proof: Object.fromEntries(spans) as ListProof,
+    /**
+     * The list has every event that was created later, if it was complete: a service that removes events by age has
+     * everything that is newer than the oldest that it shows. `-Infinity` if that is from before `since`.
+     */
     shownFrom: list.size > found.length ? Number.NEGATIVE_INFINITY : oldestAt + lagMs + disorderMs,
+    /** Events created later can still be listed, epoch ms. */
     settledAt,
+    /** How late an event can be listed after its `created_at`, and how wrong a clock can be. */
     lagMs,
     problems: list.problems(since),
     requests: list.requests,

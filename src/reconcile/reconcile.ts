@@ -15,7 +15,7 @@ import { InboxReader } from './read-inbox.js';
 import { readLedger } from './read-ledger.js';
 import { type ReadList, readList } from './read-list.js';
 import { recordUnseen } from './record-unseen.js';
-import { createTotals, describeResult, FindingLog, type ReconcileResult } from './report.js';
+import { describeResult, FindingLog, type ReconcileResult } from './report.js';
 
 /**
  * Compares three books: the list of the service, the inbox, and the app's own ledger. Runs no handler.
@@ -50,7 +50,7 @@ export async function reconcile<Entry extends LedgerEntry>(
     span,
     list,
     books: new Books(),
-    totals: createTotals(),
+    totals: { listed: 0, inbox: 0, entries: 0, outside: 0, compared: 0, parked: 0, recorded: 0, unjudged: 0 },
     daily: settings.daily ? new DailyTotals(settings.amounts) : undefined,
     log: new FindingLog(settings.onFinding),
   };
@@ -133,7 +133,7 @@ function addListed<Entry extends LedgerEntry>(comparison: Comparison<Entry>): vo
   for (const [id, { event, at }] of list.events) {
     if (!isIn(span, at)) continue;
     totals.listed += 1;
-    books.set(id, { booked: settings.ledgerTypes.some((type) => type === event.type) });
+    books.set(id, { booked: settings.ledgerTypes.has(event.type) });
     daily?.addEvent(event);
   }
 }

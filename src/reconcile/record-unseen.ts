@@ -9,12 +9,9 @@ export async function recordUnseen<Entry extends LedgerEntry>(
   unseen: readonly ListedEvent[],
   comparison: Comparison<Entry>,
 ): Promise<void> {
-  const isKnown = ({ event }: ListedEvent) => isEventType(event.type);
   // Events of unknown types are parked, as the poller parks them.
-  for (const [events, dueInMs] of [
-    [unseen.filter(isKnown), 0],
-    [unseen.filter((listed) => !isKnown(listed)), null],
-  ] as const) {
+  for (const dueInMs of [0, null]) {
+    const events = unseen.filter(({ event }) => isEventType(event.type) === (dueInMs === 0));
     for await (const page of inPages(events, comparison.settings)) {
       await recordPage(page, dueInMs, comparison);
     }
@@ -23,7 +20,7 @@ export async function recordUnseen<Entry extends LedgerEntry>(
 
 async function recordPage<Entry extends LedgerEntry>(
   page: readonly ListedEvent[],
-  dueInMs: 0 | null,
+  dueInMs: number | null,
   { settings: { inbox, dryRun }, totals, log }: Comparison<Entry>,
 ): Promise<void> {
   const events = page.map(({ event }) => event);

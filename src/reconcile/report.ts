@@ -121,17 +121,11 @@ export interface ReconcileResult {
   readonly dryRun: boolean;
 }
 
-/** The totals while a run counts. */
 export type Totals = { -readonly [Name in keyof ReconcileResult['totals']]: number };
-
-export function createTotals(): Totals {
-  return { listed: 0, inbox: 0, entries: 0, outside: 0, compared: 0, parked: 0, recorded: 0, unjudged: 0 };
-}
 
 /** How many ids of a kind a result holds. */
 const MAX_IDS = 1_000;
 
-/** Counts findings and passes each on. */
 export class FindingLog {
   readonly found = Object.fromEntries(
     KINDS.map((kind) => [kind, { count: 0, ids: [] as string[] }]),
@@ -154,7 +148,6 @@ export class FindingLog {
   }
 }
 
-/** Says in words whether the books agree. */
 export function describeResult({
   findings,
   totals,

@@ -23,9 +23,7 @@ export type Operation = keyof typeof OPERATIONS;
 /** The value in place of rare values, as for `http.request.method` in the conventions. */
 export const OTHER = '_OTHER';
 
-/** The attributes of one step. */
 export interface StepAttributes {
-  /** The name of the span. */
   readonly name: string;
   readonly metric: Attributes;
   /** The attributes of the span at its start. */

@@ -8,55 +8,47 @@ import { type Parts, setError } from './steps.js';
 /** Outcomes that need a person. Their spans have the status ERROR. */
 const ERRORS: ReadonlySet<OutcomeKind> = new Set<OutcomeKind>(['failed', 'unavailable', 'dead']);
 
-/** Concludes passes and polls. */
-export class Conclusions {
-  readonly #parts: Parts;
+export function describeOutcome({ attributes }: Parts, span: Span, outcome: Outcome): void {
+  const { kind, event, error, attempt, secretIndex } = outcome;
+  span.updateName(attributes.step('receive', event).name);
+  span.setAttributes(attributes.outcome(outcome));
+  if (event !== undefined) span.setAttribute('messaging.message.id', event.id);
+  if (secretIndex !== undefined) span.setAttribute('stablehooks.secret.index', secretIndex);
+  if (attempt !== undefined) span.setAttribute('stablehooks.attempt', attempt);
+  if (error !== undefined && ERRORS.has(kind)) span.setStatus({ code: SpanStatusCode.ERROR });
+}
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+/** @param isFirst - whether it is the first pass of its delivery. */
+export function measureOutcome(parts: Parts, outcome: Outcome, isFirst: boolean): void {
+  const { attributes, instruments, runtime } = parts;
+  const { kind, event, attempt, secretIndex } = outcome;
+  const { outcomes, secretMatches, eventAge, attempts } = instruments();
+  const measured = attributes.outcome(outcome);
+  outcomes.add(1, measured);
+  if (secretIndex !== undefined && isFirst) secretMatches.add(1, attributes.secret(secretIndex));
+  if (event !== undefined && (kind === 'handled' || kind === 'ignored')) {
+    // Clocks differ: an age is at least 0.
+    eventAge.record(Math.max(0, runtime.now() - createdAtMs(event)) / 1_000, measured);
   }
+  if (attempt !== undefined && (kind === 'handled' || kind === 'dead')) attempts.record(attempt, measured);
+}
 
-  /** Completes the span of a pass. */
-  describe(span: Span, outcome: Outcome): void {
-    const { attributes } = this.#parts;
-    const { kind, event, error, attempt, secretIndex } = outcome;
-    span.updateName(attributes.step('receive', event).name);
-    span.setAttributes(attributes.outcome(outcome));
-    if (event !== undefined) span.setAttribute('messaging.message.id', event.id);
-    if (secretIndex !== undefined) span.setAttribute('stablehooks.secret.index', secretIndex);
-    if (attempt !== undefined) span.setAttribute('stablehooks.attempt', attempt);
-    if (error !== undefined && ERRORS.has(kind)) span.setStatus({ code: SpanStatusCode.ERROR });
-  }
-
-  /** @param isFirst - whether it is the first pass of its delivery. */
-  measure(outcome: Outcome, isFirst: boolean): void {
-    const { attributes, instruments, runtime } = this.#parts;
-    const { kind, event, attempt, secretIndex } = outcome;
-    const { outcomes, secretMatches, eventAge, attempts } = instruments();
-    const measured = attributes.outcome(outcome);
-    outcomes.add(1, measured);
-    if (secretIndex !== undefined && isFirst) secretMatches.add(1, attributes.secret(secretIndex));
-    if (event !== undefined && (kind === 'handled' || kind === 'ignored')) {
-      // Clocks differ: an age is at least 0.
-      eventAge.record(Math.max(0, runtime.now() - createdAtMs(event)) / 1_000, measured);
-    }
-    if (attempt !== undefined && (kind === 'handled' || kind === 'dead')) attempts.record(attempt, measured);
-  }
-
-  concludePoll(summary: PollSummary, span: Span | undefined): void {
-    const { attributes, instruments } = this.#parts;
-    const { polls, recovered } = instruments();
-    const result = resultOf(summary);
-    polls.add(1, { ...attributes.common, 'stablehooks.poll.result': result });
-    recovered.add(summary.recovered, attributes.common);
-    span?.setAttributes({
-      'stablehooks.poll.result': result,
-      'stablehooks.poll.recovered': summary.recovered,
-      'stablehooks.poll.gaps': summary.gaps.length,
-    });
-    const [problem] = summary.problems;
-    if (problem !== undefined && result === 'unproven') setError(span, problem.code);
-  }
+export function concludePoll(
+  { attributes, instruments }: Parts,
+  summary: PollSummary,
+  span: Span | undefined,
+): void {
+  const { polls, recovered } = instruments();
+  const result = resultOf(summary);
+  polls.add(1, { ...attributes.common, 'stablehooks.poll.result': result });
+  recovered.add(summary.recovered, attributes.common);
+  span?.setAttributes({
+    'stablehooks.poll.result': result,
+    'stablehooks.poll.recovered': summary.recovered,
+    'stablehooks.poll.gaps': summary.gaps.length,
+  });
+  const [problem] = summary.problems;
+  if (problem !== undefined && result === 'unproven') setError(span, problem.code);
 }
 
 function resultOf({

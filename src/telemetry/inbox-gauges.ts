@@ -24,7 +24,6 @@ const READ_TIMEOUT_MS = 5_000;
 
 type ReadableInbox = Inbox<unknown> & InboxOperations;
 
-/** The inboxes in use. */
 export class Inboxes {
   readonly #runtime: Runtime;
   /** One for each receiver: several can share an inbox. */

@@ -16,7 +16,7 @@ import type { Inbox, InboxOperations } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import type { Layer } from '../receiver/work.js';
 import { AttributeCache } from './attributes.js';
-import { Conclusions } from './conclusions.js';
+import { concludePoll, describeOutcome, measureOutcome } from './conclusions.js';
 import { Inboxes } from './inbox-gauges.js';
 import { createInstruments, type Instruments } from './instruments.js';
 import { observeInbox } from './observed-inbox.js';
@@ -69,7 +69,6 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
   const tracer = (tracerProvider ?? trace).getTracer('stablehooks');
   const parts = { tracer, attributes: new AttributeCache(common), instruments, runtime };
   const steps = new Steps(parts);
-  const conclusions = new Conclusions(parts);
   /** The contexts of the passes whose handlers run, because a shared timer reports the end of an overdue handler. */
   const passes = new WeakMap<UnknownEvent, Context>();
   let made: { readonly by: MeterProvider; readonly instruments: Instruments } | undefined;
@@ -99,8 +98,8 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
         () => next(pass, run, traceparent),
         (outcome) => {
           if (outcome === undefined) return;
-          if (step.span?.isRecording()) conclusions.describe(step.span, outcome);
-          conclusions.measure(outcome, isFirst);
+          if (step.span?.isRecording()) describeOutcome(parts, step.span, outcome);
+          measureOutcome(parts, outcome, isFirst);
         },
       );
     },
@@ -125,7 +124,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
 
     poll(run) {
       const step = steps.begin('poll');
-      return steps.run(step, run, (summary) => summary && conclusions.concludePoll(summary, step.span));
+      return steps.run(step, run, (summary) => summary && concludePoll(parts, summary, step.span));
     },
 
     detached: (run) => (context.active() === ROOT_CONTEXT ? run() : context.with(ROOT_CONTEXT, run)),

@@ -17,7 +17,6 @@ import { type AttributeCache, errorType, OPERATIONS, type Operation, OTHER } fro
 import type { Instruments } from './instruments.js';
 import { isSampled, linksTo } from './trace-context.js';
 
-/** A step that has begun. */
 export interface Step {
   readonly operation: Operation;
   readonly event: UnknownEvent | undefined;
@@ -28,7 +27,6 @@ export interface Step {
   readonly startedAt: number;
 }
 
-/** The tracer, instruments and clock that every part of the layer uses. */
 export interface Parts {
   readonly tracer: Tracer;
   readonly attributes: AttributeCache;

@@ -234,7 +234,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'an error of the receiver itself becomes an outcome',
     breaks: ['no outcome is an unexpected error'],
     file: DISPATCH,
-    find: "return busy(\n          new StablehooksError('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim),\n        );",
+    find: "return busy('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim.retryAfterMs);",
     replace: "throw new TypeError('Planted.');",
   },
   {
@@ -267,7 +267,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'an event that only memory has is queued',
     breaks: ['an event is queued only where it is durable'],
     file: DISPATCH,
-    find: "return store.durable ? { kind: 'queued' } : busy(otherProcess());",
+    find: "return store.durable ? { kind: 'queued' } : otherProcess();",
     replace: "return { kind: 'queued' };",
   },
   {
