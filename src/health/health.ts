@@ -171,9 +171,8 @@ function checkCoverage(
     requirePoll,
   }: { readonly now: number; readonly provenMs: number; readonly requirePoll: boolean },
 ): HealthCheck {
-  const { since, watermark, unconfirmed } = state;
+  const { since, watermark, unconfirmed, doubts = [] } = state;
   const last = newest[0]?.receivedAt;
-  const quiet = last === undefined ? 'No event was received yet' : `Quiet since ${toIso(last)}`;
   const check = (healthy: boolean, message: string, shown = true): HealthCheck => {
     return { name: 'coverage', healthy, shown, message, count: null };
   };
@@ -194,11 +193,20 @@ function checkCoverage(
       'Check that the poller runs, that the list answers, and the clocks; the report of a poll says which.';
     return check(false, `${silent}; not proven since ${toIso(shownUntil)}. ${fix}`);
   }
+  const heard = last !== undefined && last > watermark ? 'The last event came at' : 'Quiet since';
+  const quiet = last === undefined ? 'No event was received yet' : `${heard} ${toIso(last)}`;
   const except =
     state.gaps.length === 0
       ? ''
       : `, except in ${state.gaps.length} gap${state.gaps.length === 1 ? '' : 's'}`;
   const proven = `${quiet}, proven until ${toIso(watermark)}${except}.`;
+  if (doubts.length > 0) {
+    const codes = doubts.join(', ');
+    return check(
+      false,
+      `${proven} But the last poll was doubtful: ${codes}. The log of the poller names the events.`,
+    );
+  }
   if (!waits) return check(true, proven);
   return check(true, `${proven} The polls since then wait for a larger answer of the list. ${LIST_MAX}`);
 }

@@ -46,6 +46,7 @@ test('of two different events with one id the first is used and the conflict is 
   const { poller, handled, inbox } = setUp(await startList(() => list), { logger });
   const report = await poller.pollOnce();
   expect(report.problems).toMatchObject([{ code: 'ERR_EVENT_CONFLICT', id: 'a' }]);
+  expect((await inbox.pollState()).doubts).toEqual(['ERR_EVENT_CONFLICT']);
   await poller.pollOnce();
   expect(lines).toEqual([expect.stringMatching(/^stablehooks: ERR_EVENT_CONFLICT: a: /)]);
   expect(JSON.stringify(report)).not.toContain('9.00');

@@ -73,6 +73,22 @@ describe('the quiet week', () => {
     });
   });
 
+  test('does not call a time quiet in which an event came', async () => {
+    const { inbox, event, check } = await quietWeek(5 * MINUTE_MS);
+    await inbox.record([event('evt_2')], { dueInMs: null, origin: 'push' });
+    expect((await check()).checks.coverage.message).toBe(
+      'The last event came at 2026-03-08T09:00:00.000Z, proven until 2026-03-08T08:55:00.000Z.',
+    );
+  });
+
+  test('is unhealthy while the last poll was doubtful', async () => {
+    const { result } = await quietWeek(5 * MINUTE_MS, { doubts: ['ERR_EVENT_CONFLICT'] });
+    expect(result.checks.coverage).toMatchObject({
+      healthy: false,
+      message: expect.stringMatching(/But the last poll was doubtful: ERR_EVENT_CONFLICT\./),
+    });
+  });
+
   test('is silent if none has proven anything for an hour', async () => {
     const { result } = await quietWeek(60 * MINUTE_MS + 1);
     expect(result.healthy).toBe(false);

@@ -108,7 +108,9 @@ describe.concurrent('catch-up', () => {
     const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db')];
     const { stdout, exitCode } = await run(args, service);
     expect(stdout).toMatch(/\ngap closed {2}Events of transfer\.settled .*are not missing any more/);
-    expect(stdout).toMatch(/\nproven {6}Every event created from 20\S+Z up to 20\S+Z that the service still lists is in the inbox\. It has listed none from before 20\S+Z\.\n/);
+    expect(stdout).toMatch(
+      /\nproven {6}Every event created from 20\S+Z up to 20\S+Z that the service still lists is in the inbox\. It has listed none from before 20\S+Z\.\n/,
+    );
     expect(exitCode).toBe(0);
     expect((await run([...args, '--json'], service)).stdout).toContain('"gapsClosed":[]');
   });
