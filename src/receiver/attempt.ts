@@ -41,7 +41,7 @@ export interface AttemptParts {
   readonly maxAttempts: number;
   readonly maxLaterMs: number;
   /** Called when an event is stored to run later: at its retry time, or after another event of its ordering key. */
-  readonly onLater: (event: WebhookEvent) => void;
+  readonly onLater: (work: Work) => void;
 }
 
 /**
@@ -187,7 +187,7 @@ export class Attempt {
     const retryAfterMs = isDead ? null : backoffMs(attempt, { ...RETRY, random: runtime.random() });
     const isRecorded = await store.fail(this.#lease, { retryAfterMs, error: toLastError(error) });
     if (!isRecorded) throw leaseLost(this.#lease);
-    if (!isDead) onLater(this.#work.event);
+    if (!isDead) onLater(this.#work);
     return { kind: isDead ? 'dead' : 'failed', attempt, handlerMs: this.#handlerMs, error };
   }
 
@@ -199,7 +199,7 @@ export class Attempt {
     if (!isRecorded) throw leaseLost(this.#lease);
     const run = { attempt: this.#lease.attempt, handlerMs: this.#handlerMs };
     if (isRecorded === 'dead') return { ...run, kind: 'dead', error };
-    onLater(this.#work.event);
+    onLater(this.#work);
     return store.durable ? { ...run, kind: 'queued' } : { ...run, kind: 'busy', error };
   }
 

@@ -31,7 +31,7 @@ export function createDispatch(parts: AttemptParts & { readonly handlers: Handle
 
   function runClaimed(work: KnownWork, claim: Claim, askedAt: Moment): Awaitable<Run> {
     const { event } = work;
-    if (claim.state !== 'claimed') return toRun(toResult(event, claim));
+    if (claim.state !== 'claimed') return toRun(toResult(work, claim));
     const isHandled = handlers[event.type] !== undefined;
     if (!isHandled && claim.lease.attempt <= maxAttempts) return finish(claim.lease).then(toRun);
     return new Attempt(parts, work, claim.lease, askedAt).run();
@@ -64,10 +64,7 @@ export function createDispatch(parts: AttemptParts & { readonly handlers: Handle
     return result;
   }
 
-  function toResult(
-    event: WebhookEvent,
-    claim: Exclude<Claim, { readonly state: 'claimed' }>,
-  ): OutcomeResult {
+  function toResult(work: Work, claim: Exclude<Claim, { readonly state: 'claimed' }>): OutcomeResult {
     switch (claim.state) {
       case 'done':
       case 'dead':
@@ -81,7 +78,7 @@ export function createDispatch(parts: AttemptParts & { readonly handlers: Handle
           claim.retryAfterMs,
         );
       case 'waiting':
-        onLater(event);
+        onLater(work);
         return busy(
           'ERR_KEY_BUSY',
           'Another event of the same ordering key runs. This one is stored, and start() or redrive() runs it in turn.',

@@ -167,7 +167,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     inFlight,
     logger,
     hasHandler,
-    onLater: (event: UnknownEvent) => redriver.warnIfIdle(event),
+    onLater: (work: Work) => redriver.warnIfIdle(work),
   };
 
   const slots =

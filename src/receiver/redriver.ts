@@ -1,7 +1,7 @@
 /** Runs due events: in single passes, in passes at intervals, and in passes after a wake-up. */
 import { isPromise } from '../core/awaitable.js';
 import { ConfigError, describeThrown } from '../core/errors.js';
-import { createdAtMs, type UnknownEvent } from '../core/events.js';
+import { createdAtMs } from '../core/events.js';
 import { log } from '../core/log.js';
 import { abortSignal, integer, readOptions } from '../core/options.js';
 import type { Inbox, InboxOperations, StoredEvent } from '../core/ports.js';
@@ -230,8 +230,10 @@ export class Redriver {
   }
 
   /** Warns once if an event waits for its retry and, as far as this process and the inbox know, nothing redrives it. */
-  warnIfIdle({ id }: UnknownEvent): void {
+  warnIfIdle({ event: { id }, origin }: Work): void {
     const { store, inbox, logger } = this.#settings;
+    // The receiver in front of a queue redrives for its workers.
+    if (origin === 'queue') return;
     if (this.#hasWarned || this.#hasRedriven || !store.durable) return;
     this.#hasWarned = true;
     const check = async () => {

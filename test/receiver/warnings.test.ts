@@ -115,6 +115,13 @@ describe('an event that is stored to run later', () => {
     expect(idle([...memory.lines, ...dead.lines])).toEqual([]);
   });
 
+  test('is not named by the worker of a queue: the receiver in front redrives', async () => {
+    const { receiver, lines } = setUp(down, { inbox: durable() });
+    await receiver.handle(anEvent(), 'queue');
+    await settled();
+    expect(idle(lines)).toEqual([]);
+  });
+
   test('is named by an inbox without operations', async () => {
     const { pollState: _, ...inbox }: Inbox & Partial<InboxOperations> = durable();
     const { lines, deliver } = setUp(down, { inbox });
