@@ -134,10 +134,12 @@ export function* surveyList(options: SurveyOptions): Survey {
 /** The service's default limit: every server answers at least this many. */
 export const MIN_CAP = 50;
 
-/** How many events of a poll the next list must have as well. */
+/** How many of the newest events of a poll the next list must have as well. */
 const MAX_KNOWN = 20;
 
-const NOTHING_SEEN: SeenAnswers = { all: 0, type: 0, oldestAt: null, listMaxRefuted: false };
+type KnownEvent = NonNullable<SeenAnswers['known']>[number];
+
+const NOTHING_SEEN: SeenAnswers = { all: 0, type: 0, listMaxRefuted: false };
 
 /** One survey, and the answers that it has so far. */
 class ListSurvey {
@@ -331,8 +333,7 @@ class ListSurvey {
     // own clock: by ours, if it is slow, removed events can be in the future.
     const from = oldestNow + lagMs + disorderMs;
     const youngFrom = this.#youngFrom(answer);
-    const hasLost = this.#hasLostYoung() || this.#lackedKnown(answer, youngFrom).length > 0;
-    return hasLost ? from : Math.min(from, youngFrom);
+    return this.#lackedKnown(answer, youngFrom).length > 0 ? from : Math.min(from, youngFrom);
   }
 
   /** No event that was created later has been removed for its age. */
@@ -347,7 +348,7 @@ class ListSurvey {
 
   /** The events that the last poll saw, that were created after a time, and that no answer of this one shows. */
   #lackedKnown({ type }: ListQuery, from: number) {
-    return (this.#seen.newest ?? []).filter((event) => {
+    return (this.#seen.known ?? []).filter((event) => {
       return event.at > from && (type ?? event.type) === event.type && !this.#shown.has(event.id);
     });
   }
@@ -365,15 +366,6 @@ class ListSurvey {
   #lostUntil(): number {
     const { ids = [], until = 0 } = this.#seen.lost ?? {};
     return ids.every((id) => this.#shown.has(id)) ? Number.NEGATIVE_INFINITY : until;
-  }
-
-  /** Whether the oldest event of the last poll is gone, although it is younger than any service removes events for their age. */
-  #hasLostYoung(): boolean {
-    const { lagMs, state } = this.#options;
-    const { at = null, seenAt = 0 } = state.oldest ?? {};
-    // One that was dated in the future shows nothing.
-    if (at === null || at > seenAt) return false;
-    return this.#oldestNow() > at && this.#times.clocks.later - at < 2 * lagMs;
   }
 
   /**
@@ -442,29 +434,27 @@ class ListSurvey {
     const { unconfirmed } = this.#options.state;
     const whole = this.#whole;
     if (whole === null) return nothing('no-answer');
-    const { oldestAt } = this.#seen;
-    if (oldestAt !== null && oldestTime([whole]) > oldestAt) return nothing('contradiction');
-    if (this.#isCut(whole)) return nothing('contradiction');
+    const lacksKnown = this.#lackedKnown(whole, Number.NEGATIVE_INFINITY).length > 0;
+    if (lacksKnown || this.#isCut(whole)) return nothing('contradiction');
     // No event has been removed while the span waited: later polls would have noticed.
     const isWaiting = unconfirmed != null && unconfirmed.until > this.#times.watermark;
     const from = isWaiting ? unconfirmed.from : this.#keptFrom(whole);
     const reason = from <= this.#start ? 'unconfirmed' : 'removed';
-    if (this.#lackedKnown(whole, Math.min(from, this.#youngFrom(whole))).length > 0)
-      return nothing('contradiction');
     return this.#limitProof({ answer: whole, verdict: 'complete', proof: { from, reason } });
   }
 
   /** Limits a proof by the other answers and by elements that cannot be read. */
   #limitProof({ answer, verdict, proof }: Pick<Judged, 'answer' | 'verdict' | 'proof'>): Proof {
     const settledAt = this.#times.settledAt;
-    if (answer === null || proof.from >= settledAt) return { ...proof, from: Number.POSITIVE_INFINITY };
-    // The probe of a service that ignores the limit does not show that it filters before it cuts.
-    if (verdict === 'complete' && answer.type !== null && this.#answers.some(ignoresLimit))
-      return nothing('no-order');
+    if (answer === null) return proof;
     this.#noteLost(
       answer,
       verdict === 'complete' ? Math.min(proof.from, this.#youngFrom(answer)) : proof.from,
     );
+    if (proof.from >= settledAt) return { ...proof, from: Number.POSITIVE_INFINITY };
+    // The probe of a service that ignores the limit does not show that it filters before it cuts.
+    if (verdict === 'complete' && answer.type !== null && this.#answers.some(ignoresLimit))
+      return nothing('no-order');
     if (this.#lackedKnown(answer, proof.from).length > 0) return nothing('removed');
     let { from, reason } = proof;
     const lostUntil = this.#lostUntil();
@@ -527,32 +517,37 @@ class ListSurvey {
 
   #toSeen(): SeenAnswers {
     const { listMax = 0 } = this.#options;
-    const oldestAt = this.#whole && oldestTime([this.#whole]);
     const short = this.#answers.filter(({ size, limit }) => size < Math.min(limit, listMax));
-    const listMaxRefuted =
-      this.#seen.listMaxRefuted ||
-      this.#isRefuted ||
-      (short.length > 0 && (this.#hasLostYoung() || short.some((answer) => this.#isCut(answer))));
+    const known = this.#toKnown();
     return {
       ...this.#largest,
-      oldestAt: oldestAt !== null && Number.isFinite(oldestAt) ? oldestAt : null,
-      listMaxRefuted,
+      listMaxRefuted:
+        this.#seen.listMaxRefuted || this.#isRefuted || short.some((answer) => this.#isCut(answer)),
       shownFrom: Math.min(
         this.#seen.shownFrom ?? this.#times.settledAt,
-        oldestAt ?? Number.POSITIVE_INFINITY,
+        oldestTime(this.#whole ? [this.#whole] : []),
       ),
-      newest: this.#newestShown() ?? this.#seen.newest,
+      known: known.length > 0 ? known : this.#seen.known,
       lost: this.#lost ?? (Number.isFinite(this.#lostUntil()) ? this.#seen.lost : undefined),
     };
   }
 
-  /** The newest events that can no longer be listed late; `undefined` without one. */
-  #newestShown(): SeenAnswers['newest'] {
-    const { settledAt } = this.#times;
-    const settled = [...this.#shown.values()]
-      .map(({ event: { id, type, at } }) => ({ id, type, at }))
-      .filter(({ at }) => at <= settledAt && Number.isFinite(at));
-    return settled.length === 0 ? undefined : settled.sort((a, b) => b.at - a.at).slice(0, MAX_KNOWN);
+  /** The events that the next list must have as well. Sorting all of a long list would take too long. */
+  #toKnown(): readonly KnownEvent[] {
+    const { settledAt, until } = this.#times;
+    const newest: KnownEvent[] = [];
+    let oldest: KnownEvent | undefined;
+    for (const {
+      event: { id, type, at },
+    } of this.#shown.values()) {
+      if (!(at <= until && Number.isFinite(at))) continue;
+      if (oldest === undefined || at < oldest.at) oldest = { id, type, at };
+      if (at > settledAt || at <= (newest[MAX_KNOWN - 1]?.at ?? Number.NEGATIVE_INFINITY)) continue;
+      const place = newest.findIndex((other) => at > other.at);
+      newest.splice(place === -1 ? newest.length : place, 0, { id, type, at });
+      newest.splice(MAX_KNOWN);
+    }
+    return oldest === undefined || newest.some(({ id }) => id === oldest.id) ? newest : [...newest, oldest];
   }
 
   #toVerdict(

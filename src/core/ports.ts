@@ -112,14 +112,10 @@ export interface SeenAnswers {
   readonly all: number;
   /** How many the largest answer to a query for one type had. */
   readonly type: number;
-  /** When the oldest event of the last answer for all types was created, epoch ms; `null` for an empty one. */
-  readonly oldestAt: number | null;
   /** Whether an answer contradicted the poller's `listMax`, which then no longer counts. */
   readonly listMaxRefuted: boolean;
-  /** The newest events that can no longer be listed late: the next list must have them as well. @default none */
-  readonly newest?:
-    | readonly { readonly id: string; readonly type: string; readonly at: number }[]
-    | undefined;
+  /** The oldest event of the last list that had one, and the newest that can no longer be listed late. @default none */
+  readonly known?: readonly { readonly id: string; readonly type: string; readonly at: number }[] | undefined;
   /**
    * When the oldest event of all lists was created, or up to when the first one could be judged if it was empty, epoch ms.
    * Whether the service keeps older events is not shown. @default the start date

@@ -15,7 +15,7 @@ function forAll<Value>(value: Value): Readonly<Record<EventType, Value>> {
   return Object.fromEntries(EVENT_TYPES.map((type) => [type, value])) as Record<EventType, Value>;
 }
 
-const SEEN = { all: 60, type: 0, oldestAt: 5, listMaxRefuted: false };
+const SEEN = { all: 60, type: 0, listMaxRefuted: false };
 
 /** A survey from 1,000 up to 2,000, that proves of each type what is newer than a time. */
 function surveyed(

@@ -17,7 +17,9 @@ export function timeOf(index: number): number {
 }
 
 /** The option of a list that lacks an event of an earlier answer: it is cut, or events were removed. */
-export const LACKING = { seen: { all: 50, type: 0, oldestAt: 1, listMaxRefuted: false } };
+export const LACKING = {
+  seen: { all: 50, type: 0, listMaxRefuted: false, known: [{ id: 'gone', type: 'redeem.failed', at: 1 }] },
+};
 
 /** A list of events a minute apart, newest first, that ends an hour ago; the types in turn. */
 export function marks(count: number, types: readonly string[] = EVENT_TYPES): readonly EventKey[] {

@@ -173,7 +173,7 @@ function toSurvey(
     oldest: null,
     isAhead: false,
     clocks: { earlier: startedAt, later: startedAt },
-    seen: { all: 0, type: 0, oldestAt: null, listMaxRefuted: false },
+    seen: { all: 0, type: 0, listMaxRefuted: false },
     ifComplete: null,
   };
 }

@@ -39,7 +39,7 @@ test('a whole list of 300 proves types of 60 events, because its cap is larger',
 });
 
 /** An answer of an earlier poll with so many events. */
-const seen = (all: number, type = 0) => ({ all, type, oldestAt: null, listMaxRefuted: false });
+const seen = (all: number, type = 0) => ({ all, type, listMaxRefuted: false });
 
 test('an answer is complete if a larger one of its kind was seen before, and not if one as large was', () => {
   const list = marks(137, ['transfer.settled']).toReversed();
@@ -97,11 +97,17 @@ test('listMax is refuted by an answer that has fewer events and lacks one that a
   // The oldest event of the last poll is young, so it was cut off, and not removed for its age.
   const oldest = { at: NOW - 120_000, seenAt: NOW - 60_000 };
   const young = marks(60, ['transfer.settled']).map((mark, index) => ({ ...mark, at: NOW - index * 100 }));
-  const lost = survey((query) => cut(young, query), { listMax: 200, oldest, watermark: NOW - 2 * LAG_MS });
+  const lost = survey((query) => cut(young, query), {
+    ...{ listMax: 200, oldest, watermark: NOW - 2 * LAG_MS },
+    seen: { ...seen(0), known: [{ id: 'cut', type: 'transfer.settled', at: oldest.at }] },
+  });
   expect(lost).toMatchObject({ unproven: EVENT_TYPES, seen: { listMaxRefuted: true } });
-  const seen = { all: 0, type: 0, oldestAt: null, listMaxRefuted: true };
+  const refuted = { ...seen(0), listMaxRefuted: true };
   expect(
-    survey((query) => cut(marks(137, ['redeem.failed']).toReversed(), query), { listMax: 200, seen }),
+    survey((query) => cut(marks(137, ['redeem.failed']).toReversed(), query), {
+      listMax: 200,
+      seen: refuted,
+    }),
   ).toMatchObject({
     unproven: EVENT_TYPES,
     seen: { listMaxRefuted: true },

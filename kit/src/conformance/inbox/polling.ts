@@ -30,11 +30,18 @@ const STATES: readonly Partial<PollState>[] = [
   { since: 5, watermark: 7, gaps: GAPS, limit: 200, oldest: { at: null, seenAt: 6 } },
   { gaps: GAPS.slice(1).toReversed() },
   {
-    seen: { all: 137, type: 60, oldestAt: -LARGEST_MS, listMaxRefuted: false },
+    seen: {
+      all: 137,
+      type: 60,
+      listMaxRefuted: false,
+      known: [{ id: 'évt "1"', type: 'transfer.settled', at: -LARGEST_MS }],
+      lost: { ids: ['evt_2'], until: LARGEST_MS },
+      shownFrom: 0,
+    },
     unconfirmed: { since: 5, from: -LARGEST_MS, until: LARGEST_MS, size: 137 },
   },
   {
-    seen: { all: 0, type: 0, oldestAt: null, listMaxRefuted: true },
+    seen: { all: 0, type: 0, listMaxRefuted: true },
     unconfirmed: { since: 5, from: 6, until: 7, size: null },
   },
   { unconfirmed: null },
