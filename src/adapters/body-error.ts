@@ -54,11 +54,11 @@ export function notBytes(fix: string): RequestError {
   );
 }
 
-/** @param reader - the code that read the body before the receiver, as the subject of a sentence. */
-export function unavailable(reader: string, fix: string): RequestError {
+/** @param fix - the lines to write in this framework. */
+export function unavailable(fix: string): RequestError {
   return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',
-    `${reader} read the body first, so the signed bytes are lost. ${fix}`,
+    `A parser or middleware read the body first, so the signed bytes are lost. ${fix}`,
   );
 }
 
