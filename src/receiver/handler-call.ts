@@ -12,7 +12,7 @@ import type { Lease, Origin } from '../core/ports.js';
 import type { Moment } from '../core/runtime.js';
 import type { HandlerContext, StepContext } from './handler.js';
 import { toIdempotencyKey } from './idempotency-key.js';
-import { HandlerSteps, type StepParts } from './steps.js';
+import { createSteps, type HandlerSteps, type StepParts } from './steps.js';
 import type { Work } from './work.js';
 
 /** The errors of a handler, as opposed to errors of the inbox around it. */
@@ -79,7 +79,7 @@ export class Context implements HandlerContext<unknown> {
     const run: HandlerSteps['run'] = (...call) => {
       // Thrown, because a synchronous handler does not await the answer.
       store.assertSteps();
-      this.steps ??= new HandlerSteps(this.#parts, this.#lease, this.#askedAt);
+      this.steps ??= createSteps(this.#parts, this.#lease, this.#askedAt);
       return this.steps.run(...call);
     };
     return run as StepContext['step'];
