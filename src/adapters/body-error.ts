@@ -24,7 +24,6 @@ export function longerThanDeclared(): RequestError {
   );
 }
 
-/** The codes and names of errors that mean a closed connection. */
 const CLOSED: readonly unknown[] = [
   'ECONNRESET',
   'ECONNABORTED',
@@ -54,7 +53,6 @@ export function notBytes(fix: string): RequestError {
   );
 }
 
-/** @param fix - the lines to write in this framework. */
 export function unavailable(fix: string): RequestError {
   return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',

@@ -30,7 +30,6 @@ export function createNodeHandler(receive: Receive, fix: string): NodeHandler {
   };
 }
 
-/** The parts that a framework adds to Node's request. */
 interface Framework {
   /** The stream of the body, if it is not the request. */
   readonly stream?: Readable | undefined;

@@ -129,7 +129,6 @@ export function matchSecret(
   return isFound ? found : Promise.resolve(found).then(orMismatch);
 }
 
-/** Searches the secrets that the function returns. */
 async function findAsked(source: SecretFunction, body: Uint8Array, mac: Uint8Array): Promise<number> {
   const secrets = await askSecrets(source);
   const found = await findSecret(secrets ?? DECOY, body, mac);

@@ -31,7 +31,6 @@ const FAULTS = [
   'ERR_PAYLOAD_INVALID',
 ] as const;
 
-/** Converts the value that a handler threw to an error of this package. */
 export function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFault {
   try {
     if (hasCode(thrown, ...FAULTS)) return thrown as HandlerFault;

@@ -150,7 +150,6 @@ export function setError(span: Span | undefined, type: string): void {
   span?.setStatus({ code: SpanStatusCode.ERROR });
 }
 
-/** Logs an error of a provider, sampler or processor to the diagnostic logger. */
 export function noteFailure(error: unknown): void {
   diag.error('stablehooks: a provider, sampler or processor threw an error.', errorType(error));
 }
