@@ -21,12 +21,8 @@ export function findSecret(
   return found;
 }
 
-export function encodeHex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
-}
-
-/** Base64 with padding, or base64url without. */
-export function encodeBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string {
+/** Lower-case hex, base64 with padding, or base64url without. */
+export function encode(bytes: Uint8Array, encoding: 'hex' | 'base64' | 'base64url'): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString(encoding);
 }
 
