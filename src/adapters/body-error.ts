@@ -24,7 +24,6 @@ export function longerThanDeclared(): RequestError {
   );
 }
 
-/** The codes and names of errors that mean a closed connection. */
 const CLOSED: readonly unknown[] = [
   'ECONNRESET',
   'ECONNABORTED',
@@ -54,11 +53,10 @@ export function notBytes(fix: string): RequestError {
   );
 }
 
-/** @param reader - the code that read the body before the receiver, as the subject of a sentence. */
-export function unavailable(reader: string, fix: string): RequestError {
+export function unavailable(fix: string): RequestError {
   return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',
-    `${reader} read the body first, so the signed bytes are lost. ${fix}`,
+    `A parser or middleware read the body first, so the signed bytes are lost. ${fix}`,
   );
 }
 

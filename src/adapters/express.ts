@@ -4,7 +4,7 @@ import { createNodeHandler } from './node-body.js';
 import type { NodeHandler } from './node-types.js';
 
 const FIX =
-  "Register the receiver above the parser: `app.post('/hooks', toExpressHandler(receiver)); app.use(express.json());`.";
+  "Register the receiver above express.json, express.urlencoded and express.text: `app.post('/hooks', toExpressHandler(receiver)); app.use(express.json());`.";
 
 /**
  * Creates a handler for Express. It reads the body itself: register it above `app.use(express.json())`, or on a path

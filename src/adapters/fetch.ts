@@ -17,8 +17,6 @@ import {
 } from './body-error.js';
 import { DRAIN_BYTES, DRAIN_MS } from './drain.js';
 
-const READER = 'A body parser or proxy';
-
 const FIX =
   'Pass the unread Request to the receiver (in Hono, `handler(c.req.raw)`) and a `request.clone()` to other readers, and register it above parsers of Node such as express.json.';
 
@@ -115,7 +113,7 @@ class FetchWebhookRequest implements WebhookRequest {
 
   async body(maxBytes: number): Promise<Uint8Array> {
     const request = this.#request;
-    if (request.bodyUsed) throw unavailable(READER, FIX);
+    if (request.bodyUsed) throw unavailable(FIX);
     const length = request.headers.get('content-length') ?? '';
     // A transfer-encoding overrides the declared length (RFC 9112, 6.3).
     const isDeclared = /^\d+$/.test(length) && !request.headers.has('transfer-encoding');
@@ -142,7 +140,7 @@ class FetchWebhookRequest implements WebhookRequest {
       return new Uint8Array(await this.#request.arrayBuffer());
     } catch (cause) {
       // Fetch throws a TypeError for a body that was read before or is locked.
-      throw Object(cause).name === 'TypeError' ? unavailable(READER, FIX) : failed(cause);
+      throw Object(cause).name === 'TypeError' ? unavailable(FIX) : failed(cause);
     }
   }
 
@@ -150,7 +148,7 @@ class FetchWebhookRequest implements WebhookRequest {
   async #readStream(limit: number): Promise<Uint8Array | undefined> {
     const { body } = this.#request;
     if (body === null) return new Uint8Array(0);
-    if (body.locked) throw unavailable(READER, FIX);
+    if (body.locked) throw unavailable(FIX);
     const reader = body.getReader();
     this.#reader = reader;
     for (;;) {

@@ -50,17 +50,13 @@ export function toLambdaHandler(receiver: ReceiverSource) {
     // A test or a warmer can invoke the function with any JSON, such as null or a string.
     const event: LambdaEvent = Object(input);
     const method = readMethod(event);
+    const encoding = event.isBase64Encoded ? 'base64' : 'utf8';
     const works: Promise<unknown>[] = [];
     const outcome = await receive({
       method,
       url: toUrl(event),
       header: (name) => readHeader(event, name.toLowerCase()),
-      body: (maxBytes) =>
-        toBytes(event.body ?? '', {
-          encoding: event.isBase64Encoded ? 'base64' : 'utf8',
-          maxBytes,
-          fix: FIX,
-        }),
+      body: (maxBytes) => toBytes(event.body ?? '', { encoding, maxBytes, fix: FIX }),
       waitUntil: (work) => works.push(work),
     });
     await Promise.all(works);

@@ -127,7 +127,6 @@ export function InjectReceiver(): PropertyDecorator & ParameterDecorator {
   return Inject(RECEIVER);
 }
 
-/** A method with {@link OnEvent}, and the provider that it belongs to. */
 interface ProviderMethod extends Mark {
   readonly wrapper: ReturnType<DiscoveryService['getProviders']>[number];
   readonly key: string;

@@ -30,7 +30,6 @@ export function createNodeHandler(receive: Receive, fix: string): NodeHandler {
   };
 }
 
-/** The parts that a framework adds to Node's request. */
 interface Framework {
   /** The stream of the body, if it is not the request. */
   readonly stream?: Readable | undefined;
@@ -71,15 +70,15 @@ export class NodeWebhookRequest implements WebhookRequest {
   body(maxBytes: number): Uint8Array | Promise<Uint8Array> {
     const request = this.#request;
     const { stream = request, parsed = request } = this.#framework;
-    const left = readParsed(parsed);
-    if (isBytes(left)) {
+    const left = readLeft(parsed);
+    if (left !== undefined) {
       if (left.length > maxBytes) throw tooLarge(maxBytes);
       return left;
     }
     if (stream.destroyed && !stream.readableEnded) throw failed(stream.errored);
     // Other listeners for data receive the same chunks. Data that was read or decoded before is lost.
     const { readable, readableDidRead, readableEncoding } = stream;
-    if (readableDidRead || !readable || readableEncoding) throw unavailable(readerOf(left), this.#fix);
+    if (readableDidRead || !readable || readableEncoding) throw unavailable(this.#fix);
     const declared = request.headers['content-length'] ?? '';
     // A stream that other code made of the request can differ in length.
     const length = stream === request && /^\d+$/.test(declared) ? Number(declared) : null;
@@ -136,23 +135,16 @@ export class NodeWebhookRequest implements WebhookRequest {
   }
 }
 
-/** The value that parsers left: the bytes, if they left any. */
-function readParsed(parsed: Parsed): unknown {
+/** The bytes that parsers left, if they left any. */
+function readLeft(parsed: Parsed): Uint8Array | undefined {
   try {
     const { rawBody } = parsed;
-    return isBytes(rawBody) ? rawBody : (parsed.body ?? rawBody);
+    if (isBytes(rawBody)) return rawBody;
+    const { body } = parsed;
+    return isBytes(body) ? body : undefined;
   } catch {
     return undefined;
   }
-}
-
-/** The reader of the body, guessed from the value that it left. */
-function readerOf(left: unknown): string {
-  if (typeof left === 'string') return 'A text parser (such as express.text)';
-  if (typeof left === 'object' && left !== null) {
-    return 'A parser (such as express.json or express.urlencoded)';
-  }
-  return 'Other code (a body parser, a logger, a proxy)';
 }
 
 /** As errors of the stream, these end the reading of raw-body, which cannot be stopped in another way. */

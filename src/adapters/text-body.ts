@@ -10,7 +10,7 @@ export function toBytes(
     fix,
   }: { readonly encoding: 'utf8' | 'base64'; readonly maxBytes: number; readonly fix: string },
 ): Uint8Array {
-  if (typeof body !== 'string') throw unavailable('A middleware that parses bodies', fix);
+  if (typeof body !== 'string') throw unavailable(fix);
   const bytes = Buffer.from(body, encoding);
   if (bytes.length > maxBytes) throw tooLarge(maxBytes);
   return bytes;

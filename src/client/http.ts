@@ -67,7 +67,7 @@ async function sendInTime<Value>(
         });
   return withDeadline((signal) => sendOnce(call, { settings, line, token, signal }), {
     ...limits,
-    toError: () => tooSlow(line, timeoutMs),
+    toError: () => toConnectionError(line, `was not answered within ${timeoutMs} ms (timeoutMs)`),
   });
 }
 
@@ -102,32 +102,29 @@ async function sendOnce<Value>(
     });
     bytes = await readBody(response, response.ok ? maxBodyBytes : MAX_ERROR_BODY_BYTES);
   } catch (cause) {
-    const fix = fixOfUnsent(cause);
-    throw new ConnectionError(connectionMessage(line, 'received no complete answer', fix), {
-      ...line,
-      unsent: fix !== undefined,
-      cause: copyCause(cause, token),
-    });
+    const facts = { unsentFix: fixOfUnsent(cause), cause: copyCause(cause, token) };
+    throw toConnectionError(line, 'received no complete answer', facts);
   }
   const answered = { line, token, response, bytes };
   if (!response.ok) throw toApiError(answered, runtime.now());
   return toResult(answered, { maxBodyBytes, parse });
 }
 
-function tooSlow(line: RequestLine, timeoutMs: number): ConnectionError {
-  const what = `was not answered within ${timeoutMs} ms (timeoutMs)`;
-  return new ConnectionError(connectionMessage(line, what), { ...line, unsent: false });
-}
-
-/** @param unsentFix - the fix for a request that was not sent; `undefined` when it may have arrived. */
-function connectionMessage({ method, url }: RequestLine, what: string, unsentFix?: string): string {
+/** @param facts - `unsentFix`: the fix for a request that was not sent; `undefined` when it may have arrived. */
+function toConnectionError(
+  line: RequestLine,
+  what: string,
+  { unsentFix, cause }: ErrorOptions & { readonly unsentFix?: string | undefined } = {},
+): ConnectionError {
+  const { method, url } = line;
   const fix =
     unsentFix !== undefined
       ? `The request was not sent. ${unsentFix}`
       : method === 'POST'
         ? 'The service may have carried it out. Check before you send it again.'
         : 'Check that the service is up, or try again later.';
-  return `${method} ${url} ${what}. ${fix}`;
+  const unsent = unsentFix !== undefined;
+  return new ConnectionError(`${method} ${url} ${what}. ${fix}`, { ...line, unsent, cause });
 }
 
 /**

@@ -1,4 +1,3 @@
-/** Joins the chunks, which hold `size` bytes together. */
 export function joinBytes(chunks: readonly Uint8Array[], size: number): Uint8Array {
   const bytes = new Uint8Array(size);
   let at = 0;
@@ -9,7 +8,6 @@ export function joinBytes(chunks: readonly Uint8Array[], size: number): Uint8Arr
   return bytes;
 }
 
-/** Writes the bytes as lower-case hex. */
 export function toHex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -3,7 +3,6 @@ import type { Runtime } from './runtime.js';
 /** Outside Node a timer is a number and keeps no process alive. */
 type PlatformTimer = { readonly ref?: () => void; readonly unref?: () => void } | undefined;
 
-/** A wait that has not ended. */
 export interface Wait {
   readonly at: number;
   onTimeUp: (() => void) | undefined;
@@ -26,7 +25,6 @@ export class Deadlines {
   /** The wait that the timer was set for; it may have ended. */
   #timed: Wait | undefined;
 
-  /** @param ms - how long a wait may take. */
   constructor(ms: number, runtime: Runtime) {
     this.#ms = ms;
     this.#runtime = runtime;

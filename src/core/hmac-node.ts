@@ -1,7 +1,6 @@
 /** HMAC-SHA256 by node:crypto, and bytes as strings by node:buffer. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
-/** The 32 bytes of HMAC-SHA256 over the body. */
 export function hmac(secret: string | Uint8Array, body: Uint8Array): Uint8Array {
   return createHmac('sha256', secret).update(body).digest();
 }
@@ -22,13 +21,8 @@ export function findSecret(
   return found;
 }
 
-/** Lower-case hex. */
-export function encodeHex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
-}
-
-/** Base64 with padding, or base64url without. */
-export function encodeBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string {
+/** Lower-case hex, base64 with padding, or base64url without. */
+export function encode(bytes: Uint8Array, encoding: 'hex' | 'base64' | 'base64url'): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString(encoding);
 }
 

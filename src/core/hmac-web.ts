@@ -38,9 +38,11 @@ function unshared(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return bytes.buffer instanceof ArrayBuffer ? (bytes as Uint8Array<ArrayBuffer>) : new Uint8Array(bytes);
 }
 
-export const encodeHex = toHex;
+export function encode(bytes: Uint8Array, encoding: 'hex' | 'base64' | 'base64url'): string {
+  return encoding === 'hex' ? toHex(bytes) : toBase64(bytes, encoding);
+}
 
-export function encodeBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string {
+function toBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string {
   const base64 = btoa(String.fromCharCode(...bytes));
   return encoding === 'base64' ? base64 : base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '');
 }
@@ -54,7 +56,7 @@ export function decodeBase64(digits: string, encoding: 'base64' | 'base64url'): 
   try {
     const binary = atob(digits.replaceAll('-', '+').replaceAll('_', '/'));
     const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0));
-    return encodeBase64(bytes, encoding).replace('=', '') === digits ? bytes : undefined;
+    return toBase64(bytes, encoding).replace('=', '') === digits ? bytes : undefined;
   } catch {
     return undefined;
   }

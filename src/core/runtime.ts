@@ -35,7 +35,6 @@ const PLATFORM: Runtime = {
 
 const PARTS = Object.keys(PLATFORM) as (keyof Runtime)[];
 
-/** The rule of the option `runtime`. */
 export const RUNTIME: OptionRule<RuntimeOptions> = {
   expected: `an object with some of the functions ${PARTS.join(', ')}`,
   accepts: (value) =>
@@ -46,7 +45,6 @@ export const RUNTIME: OptionRule<RuntimeOptions> = {
   default: {},
 };
 
-/** The given parts, and the platform's parts in place of missing ones. */
 export function toRuntime(given: RuntimeOptions = {}): Runtime {
   const parts = PARTS.map((name) => [name, given[name]?.bind(given) ?? PLATFORM[name]]);
   return Object.fromEntries(parts);
@@ -78,7 +76,6 @@ export function nextTurn(runtime: Pick<Runtime, 'setTimeout'> = PLATFORM): Promi
 
 /** The time limits of waits, as `Deadlines` keeps them. */
 interface TimeLimits {
-  /** Begins a wait, and calls back if it takes too long. */
   begin(onTimeUp: () => void): unknown;
   end(wait: unknown): void;
 }

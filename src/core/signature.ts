@@ -1,5 +1,5 @@
 /** The signature of a delivery: HMAC-SHA256 over the exact bytes of its body. */
-import { decodeBase64, decodeHex, encodeBase64, encodeHex, findSecret, hmac } from '#hmac';
+import { decodeBase64, decodeHex, encode, findSecret, hmac } from '#hmac';
 import type { Awaitable } from './awaitable.js';
 import { isBytes } from './bytes.js';
 import { ConfigError, SignatureError, StablehooksError } from './errors.js';
@@ -81,7 +81,7 @@ export async function sign(body: Uint8Array, options: SignOptions): Promise<stri
   assertFormat(options);
   const [key] = toSecrets([secret]);
   const mac = await hmac(key, body);
-  return prefix + (encoding === 'hex' ? encodeHex(mac) : encodeBase64(mac, encoding));
+  return prefix + encode(mac, encoding);
 }
 
 /**
@@ -129,7 +129,6 @@ export function matchSecret(
   return isFound ? found : Promise.resolve(found).then(orMismatch);
 }
 
-/** Searches the secrets that the function returns. */
 async function findAsked(source: SecretFunction, body: Uint8Array, mac: Uint8Array): Promise<number> {
   const secrets = await askSecrets(source);
   const found = await findSecret(secrets ?? DECOY, body, mac);

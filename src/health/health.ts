@@ -84,7 +84,7 @@ export async function health(inbox: HealthInbox, limits: HealthLimits = {}): Pro
   const dueUntil = Math.max(0, Math.floor(now - settings.dueMs) + 1);
   const facts = await orUnavailable('ERR_INBOX_FAILED', () => readFacts(inbox, dueUntil));
   const checks = [
-    checkCoverage(facts, { ...settings, now }),
+    checkCoverage(facts, settings, now),
     checkGaps(facts.state),
     checkDue(facts),
     checkLeases(facts),
@@ -108,6 +108,8 @@ export function readLimits(where: string, limits: HealthLimits) {
     runtime: RUNTIME,
   });
 }
+
+type Settings = Omit<ReturnType<typeof readLimits>, 'runtime'>;
 
 type Facts = Awaited<ReturnType<typeof readFacts>>;
 
@@ -165,11 +167,8 @@ async function findUnrun(
 
 function checkCoverage(
   { state, newest }: Facts,
-  {
-    now,
-    provenMs,
-    requirePoll,
-  }: { readonly now: number; readonly provenMs: number; readonly requirePoll: boolean },
+  { provenMs, requirePoll }: Settings,
+  now: number,
 ): HealthCheck {
   const { since, watermark, unconfirmed, doubts = [] } = state;
   const last = newest[0]?.receivedAt;
@@ -239,7 +238,7 @@ function checkLeases({ overdue: { leased } }: Facts): HealthCheck {
   });
 }
 
-function checkDead({ counts, lastDead }: Facts, { maxDead }: { readonly maxDead: number }): HealthCheck {
+function checkDead({ counts, lastDead }: Facts, { maxDead }: Settings): HealthCheck {
   const { count, oldest } = countIn(counts, 'dead');
   return toCheck('dead', count, {
     none: 'No event is dead.',

@@ -12,7 +12,7 @@ import type { Lease, Origin } from '../core/ports.js';
 import type { Moment } from '../core/runtime.js';
 import type { HandlerContext, StepContext } from './handler.js';
 import { toIdempotencyKey } from './idempotency-key.js';
-import { HandlerSteps, type StepParts } from './steps.js';
+import { createSteps, type HandlerSteps, type StepParts } from './steps.js';
 import type { Work } from './work.js';
 
 /** The errors of a handler, as opposed to errors of the inbox around it. */
@@ -31,7 +31,6 @@ const FAULTS = [
   'ERR_PAYLOAD_INVALID',
 ] as const;
 
-/** Converts the value that a handler threw to an error of this package. */
 export function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFault {
   try {
     if (hasCode(thrown, ...FAULTS)) return thrown as HandlerFault;
@@ -79,7 +78,7 @@ export class Context implements HandlerContext<unknown> {
     const run: HandlerSteps['run'] = (...call) => {
       // Thrown, because a synchronous handler does not await the answer.
       store.assertSteps();
-      this.steps ??= new HandlerSteps(this.#parts, this.#lease, this.#askedAt);
+      this.steps ??= createSteps(this.#parts, this.#lease, this.#askedAt);
       return this.steps.run(...call);
     };
     return run as StepContext['step'];

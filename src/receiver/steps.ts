@@ -21,71 +21,63 @@ interface StepFailure {
   readonly error: unknown;
 }
 
-export class HandlerSteps {
-  readonly #parts: StepParts;
-  readonly #lease: Lease;
-  /** When the claim was sent. */
-  readonly #askedAt: Moment;
-  readonly #used = new Set<string>();
+export type HandlerSteps = ReturnType<typeof createSteps>;
+
+/** @param askedAt - when the claim was sent. */
+export function createSteps({ store, runtime, leaseMs }: StepParts, lease: Lease, askedAt: Moment) {
+  const used = new Set<string>();
   /** The steps of earlier attempts, read once. */
-  #stored: Promise<readonly InboxStep[]> | undefined;
+  let stored: Promise<readonly InboxStep[]> | undefined;
   /** The steps that have not ended. */
-  readonly #open = new Set<Promise<unknown>>();
-  #state: 'running' | 'ending' | 'ended' = 'running';
-  #failure: StepFailure | undefined;
+  const open = new Set<Promise<unknown>>();
+  let state: 'running' | 'ending' | 'ended' = 'running';
+  let failure: StepFailure | undefined;
 
-  constructor(parts: StepParts, lease: Lease, askedAt: Moment) {
-    this.#parts = parts;
-    this.#lease = lease;
-    this.#askedAt = askedAt;
-  }
-
-  run(name: string, work: () => unknown, options: StepOptions = {}): Promise<unknown> {
-    const running = this.#run(name, work, options).catch((error) => {
-      if (this.#state !== 'running' || error instanceof UnknownEffect) this.#failure ??= { error };
+  function run(name: string, work: () => unknown, options: StepOptions = {}): Promise<unknown> {
+    const running = runOnce(name, work, options).catch((error) => {
+      if (state !== 'running' || error instanceof UnknownEffect) failure ??= { error };
       throw error;
     });
-    this.#open.add(running);
-    const close = () => this.#open.delete(running);
+    open.add(running);
+    const close = () => open.delete(running);
     // A step that is not awaited must not end the process.
     running.then(close, close);
     return running;
   }
 
   /** Resolves when all steps have ended, with the reason if one of them fails the handler. */
-  async end(): Promise<StepFailure | undefined> {
-    this.#state = 'ending';
-    while (this.#open.size > 0) await Promise.allSettled(this.#open);
-    this.#state = 'ended';
-    return this.#failure;
+  async function end(): Promise<StepFailure | undefined> {
+    state = 'ending';
+    while (open.size > 0) await Promise.allSettled(open);
+    state = 'ended';
+    return failure;
   }
 
-  async #run(name: string, work: () => unknown, options: StepOptions): Promise<unknown> {
-    if (this.#state === 'ended') {
+  async function runOnce(name: string, work: () => unknown, options: StepOptions): Promise<unknown> {
+    if (state === 'ended') {
       throw new StablehooksError(
         'ERR_HANDLER_FAILED',
         `ctx.step: the handler has ended, so ${name} did not run. Await every step in the handler.`,
       );
     }
     const { onInterrupted } = readOptions('ctx.step', options, { onInterrupted: ON_INTERRUPTED });
-    if (!isName(name) || this.#used.has(name)) {
+    if (!isName(name) || used.has(name)) {
       throw new ConfigError(
         `ctx.step: ${JSON.stringify(name)} is no name, or was used before. Give each step of a handler its own, of 1 to 512 bytes.`,
       );
     }
-    this.#used.add(name);
-    const { store, runtime, leaseMs } = this.#parts;
-    this.#stored ??= store.readSteps(this.#lease);
-    const found = (await this.#stored).find((step) => step.name === name);
+    used.add(name);
+    stored ??= store.readSteps(lease);
+    const found = (await stored).find((step) => step.name === name);
     if (found !== undefined) {
       if (found.result === null) throw unknownEffect(name, NO_RESULT);
       return toValue(found.result);
     }
-    const save = (result: string | null | undefined) => store.saveStep(this.#lease, name, result);
+    const save = (result: string | null | undefined) => store.saveStep(lease, name, result);
     const isGuarded = onInterrupted === 'fail';
     if (isGuarded) await save(null);
     // A frozen process learns what was stored when another process may have run the step.
-    if (msSince(this.#askedAt, runtime) >= leaseMs) throw leaseLost(this.#lease);
+    if (msSince(askedAt, runtime) >= leaseMs) throw leaseLost(lease);
     let value: unknown;
     try {
       value = await work();
@@ -104,6 +96,8 @@ export class HandlerSteps {
     await save(result);
     return toValue(result);
   }
+
+  return { run, end };
 }
 
 const ON_INTERRUPTED = oneOf(['repeat', 'fail']);

@@ -16,7 +16,6 @@ export interface Work {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The result of a piece of work. */
 export interface Run {
   readonly result: OutcomeResult;
   /** The work that goes on after the answer: an overdue handler, or one that runs after a 202. It never rejects. */
@@ -26,7 +25,6 @@ export interface Run {
 /** Takes an authentic event to its result. A failure may be thrown synchronously. */
 export type Dispatch = (work: Work) => Awaitable<Run>;
 
-/** Calls the handler of an event. */
 export type CallHandler = (event: WebhookEvent, lease: Lease, context: HandlerContext<unknown>) => unknown;
 
 /** Puts an event into the queue. `isNew`: whether the inbox did not have it before. */

@@ -34,20 +34,16 @@ export interface Parts {
   readonly runtime: Runtime;
 }
 
-export class Steps {
-  readonly #parts: Parts;
+export type Steps = ReturnType<typeof createSteps>;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
-  }
-
+export function createSteps({ tracer, attributes, instruments, runtime }: Parts) {
   /**
    * Begins a step. A step that a histogram measures is part of a pass, and has a span only if the pass is sampled, because
    * a span can take longer than the step.
    *
    * @param options.traceparent - the span to link to.
    */
-  begin(
+  function begin(
     operation: Operation,
     {
       event,
@@ -61,7 +57,6 @@ export class Steps {
       readonly parent?: Context | undefined;
     } = {},
   ): Step {
-    const { tracer, attributes, runtime } = this.#parts;
     const { kind, duration } = OPERATIONS[operation];
     const startedAt = duration === undefined ? 0 : runtime.elapsed();
     const pass = trace.getSpan(parent);
@@ -84,37 +79,40 @@ export class Steps {
   }
 
   /** Runs a step to its end. `onEnd` is called before the span ends, with the value unless the step failed. */
-  run<Result>(step: Step, work: () => Result, onEnd?: (value: Awaited<Result> | undefined) => void): Result {
-    const end = (error: unknown, value?: Awaited<Result>) => {
+  function run<Result>(
+    step: Step,
+    work: () => Result,
+    onEnd?: (value: Awaited<Result> | undefined) => void,
+  ): Result {
+    const finish = (error: unknown, value?: Awaited<Result>) => {
       try {
         onEnd?.(value);
       } catch (failure) {
         noteFailure(failure);
       }
-      this.end(step, error, value);
+      end(step, error, value);
     };
     let result: Result;
     try {
       result = step.scope === undefined ? work() : context.with(step.scope, work);
     } catch (error) {
-      end(error ?? OTHER);
+      finish(error ?? OTHER);
       throw error;
     }
     if (!isPromise<unknown>(result)) {
-      end(undefined, result as Awaited<Result>);
+      finish(undefined, result as Awaited<Result>);
       return result;
     }
     // A query of an ORM runs at each call of its `then`.
     const running = result instanceof Promise ? result : Promise.resolve(result);
     running.then(
-      (value) => end(undefined, value as Awaited<Result>),
-      (error: unknown) => end(error ?? OTHER),
+      (value) => finish(undefined, value as Awaited<Result>),
+      (error: unknown) => finish(error ?? OTHER),
     );
     return running as Result;
   }
 
-  end(step: Step, error: unknown, value?: unknown): void {
-    const { attributes, instruments, runtime } = this.#parts;
+  function end(step: Step, error: unknown, value?: unknown): void {
     const { operation, event, span, startedAt } = step;
     const { duration } = OPERATIONS[operation];
     try {
@@ -132,6 +130,8 @@ export class Steps {
       noteFailure(failure);
     }
   }
+
+  return { begin, run, end };
 }
 
 function codeOf({ operation, event }: Step, error: unknown, value: unknown): string | undefined {
@@ -150,7 +150,6 @@ export function setError(span: Span | undefined, type: string): void {
   span?.setStatus({ code: SpanStatusCode.ERROR });
 }
 
-/** Logs an error of a provider, sampler or processor to the diagnostic logger. */
 export function noteFailure(error: unknown): void {
   diag.error('stablehooks: a provider, sampler or processor threw an error.', errorType(error));
 }

@@ -1,7 +1,6 @@
 /** W3C Trace Context, 3.2: stores the trace of a delivery with its event, and passes it on with its job. */
 import { INVALID_TRACEID, isSpanContextValid, type Link, type Span, TraceFlags } from '@opentelemetry/api';
 
-/** A `traceparent` of version 00. */
 const TRACEPARENT = /^00-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})$/;
 
 /** The trace context of a span; `undefined` without an SDK. */

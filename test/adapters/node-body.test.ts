@@ -154,19 +154,19 @@ describe('the body of a Node request', () => {
   );
 
   test.each([
-    ['a text', '{}', 'A text parser (such as express.text)'],
-    ['an object', {}, 'A parser (such as express.json or express.urlencoded)'],
-    ['null', null, 'Other code (a body parser, a logger, a proxy)'],
-    ['nothing', undefined, 'Other code (a body parser, a logger, a proxy)'],
-    ['a number', 7, 'Other code (a body parser, a logger, a proxy)'],
-  ])('a reader that left %s is named in ERR_BODY_UNAVAILABLE', async (_, body, reader) => {
+    ['a text', '{}'],
+    ['an object', {}],
+    ['null', null],
+    ['nothing', undefined],
+    ['a number', 7],
+  ])('a body whose reader left %s is answered ERR_BODY_UNAVAILABLE', async (_, body) => {
     const { request, handle } = createDelivery({ body });
     request.push('{}');
     request.push(null);
     for await (const _chunk of request);
     const { error } = await handle();
     expect(error?.code).toBe('ERR_BODY_UNAVAILABLE');
-    expect(error?.message).toMatch(`${reader} read the body first`);
+    expect(error?.message).toMatch('A parser or middleware read the body first');
     expect(error?.message).toContain('in Koa, mount it before the body parser');
   });
 
