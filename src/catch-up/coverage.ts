@@ -5,8 +5,16 @@
  * `C` a constant cap of the server, which is not specified. Nor is which events it contains, and in which order.
  */
 import { EVENT_TYPES, type EventType } from '../core/events.js';
-import type { GapReason, OldestListed, PollState, SeenAnswers, Unconfirmed } from '../core/ports.js';
+import type {
+  GapReason,
+  KnownEvent,
+  OldestListed,
+  PollState,
+  SeenAnswers,
+  Unconfirmed,
+} from '../core/ports.js';
 import type { EventKey, ListAnswer, ListQuery } from './answer.js';
+import { toKnown } from './known.js';
 import {
   chooseFilterProbe,
   MIN_PROBED_EVENTS,
@@ -134,10 +142,8 @@ export function* surveyList(options: SurveyOptions): Survey {
 /** The service's default limit: every server answers at least this many. */
 export const MIN_CAP = 50;
 
-/** How many of the newest events of a poll the next list must have as well. */
-const MAX_KNOWN = 20;
-
-type KnownEvent = NonNullable<SeenAnswers['known']>[number];
+/** How many lost events the list must show again. */
+const MAX_LOST = 100;
 
 const NOTHING_SEEN: SeenAnswers = { all: 0, type: 0, listMaxRefuted: false };
 
@@ -160,8 +166,9 @@ class ListSurvey {
   readonly #target: number;
   /** Whether the app declares `listMax`, which replaces the evidence of larger answers: the cap can then fall, and differ per type. */
   readonly #isDeclared: boolean;
-  /** The known events that the list has lost. */
-  #lost: SeenAnswers['lost'];
+  /** The known events that this poll finds lost. */
+  #lost: readonly KnownEvent[] = [];
+  #filterFails: boolean;
   /** Whether a list that is complete by `listMax` has lost events. */
   #isRefuted = false;
 
@@ -171,6 +178,7 @@ class ListSurvey {
     this.#options = options;
     this.#seen = state.seen ?? NOTHING_SEEN;
     this.#largest = { all: this.#seen.all, type: this.#seen.type };
+    this.#filterFails = this.#seen.filterFails ?? false;
     const until = Math.min(startedAt, servedAt ?? startedAt);
     const settledAt = until - lagMs;
     // Without the service's clock, ours can be ahead of it by `lagMs`.
@@ -232,10 +240,16 @@ class ListSurvey {
       answers.push(answer);
     }
     const isComplete = (answer: ListAnswer | null) => answer !== null && this.#isComplete(answer);
-    const filter = answers.some(isComplete) ? yield* this.#judgeFilter(whole) : null;
+    const hasComplete = answers.some(isComplete);
+    const reason = hasComplete ? yield* this.#judgeFilter(whole) : null;
+    const fails = answers.some((answer) => answer !== null && (isForeign(answer) || hides(answer, whole)));
+    const isShown = hasComplete && reason === null;
+    this.#filterFails = fails || reason === 'filtered-late' || (this.#filterFails && !isShown);
+    const filter = this.#filterFails ? 'filtered-late' : reason;
     const judged: Judged[] = [judgedWhole];
     for (const [index, answer] of answers.entries()) {
       if (answer === null) judged.push(failed({ type: EVENT_TYPES[index] ?? null, limit }));
+      else if (isForeign(answer)) judged.push(unproven(answer, 'filtered-late'));
       else if (!isComplete(answer)) judged.push(yield* this.#judgeWindow(answer, this.#times.settledAt));
       else judged.push(filter === null ? this.#complete(answer) : unproven(answer, filter));
     }
@@ -283,7 +297,9 @@ class ListSurvey {
       if (!this.#newest.has(type)) this.#newest.set(type, yield* this.#ask({ type, limit: REACH_EVENTS }));
       const answer = this.#newest.get(type) ?? null;
       if (answer === null) return 'no-answer';
+      this.#filterFails ||= isForeign(answer);
       const times = [...answer.events.values()].filter((event) => event.type === type).map(({ at }) => at);
+      if (this.#filterFails && times.length < REACH_EVENTS) return 'filtered-late';
       if (times.some((at) => at > from && at > this.#start && at <= this.#times.settledAt))
         return 'contradiction';
       // Including unreadable elements. So many can hardly all have been listed since the window was, and the answer does
@@ -346,10 +362,12 @@ class ListSurvey {
     return this.#times.clocks.later - Math.max(keptMs, 2 * lagMs);
   }
 
-  /** The events that the last poll saw, that were created after a time, and that no answer of this one shows. */
-  #lackedKnown({ type }: ListQuery, from: number) {
+  /** The known events that were created after a time, and that no answer shows although they cannot be listed late. */
+  #lackedKnown({ type }: ListQuery, from: number): readonly KnownEvent[] {
     return (this.#seen.known ?? []).filter((event) => {
-      return event.at > from && (type ?? event.type) === event.type && !this.#shown.has(event.id);
+      const isOfIt =
+        (type ?? event.type) === event.type && event.at > from && event.at <= this.#times.settledAt;
+      return isOfIt && !this.#shown.has(event.id);
     });
   }
 
@@ -357,15 +375,23 @@ class ListSurvey {
   #noteLost(answer: ListAnswer, from: number): void {
     const lacking = this.#lackedKnown(answer, from);
     if (lacking.length === 0) return;
-    // A list that is complete only by `listMax` is cut instead.
-    if (this.#isDeclared && this.#isComplete(answer)) this.#isRefuted = true;
-    else this.#lost = { ids: lacking.map(({ id }) => id), until: this.#times.until };
+    this.#lost = [...this.#lost, ...lacking];
+    // A list that is complete only by `listMax` is cut if it lacks events from before those that it shows.
+    const times = [...answer.events.values()].map(({ at }) => at).sort((a, b) => a - b);
+    const reach = times[REACH_EVENTS - 1] ?? Number.NEGATIVE_INFINITY;
+    const isCut = answer.size >= MIN_CAP && lacking.some(({ at }) => at < reach);
+    this.#isRefuted ||= isCut && this.#isDeclared && this.#isComplete(answer);
   }
 
-  /** Up to when events can have left the list unseen: until it shows again what it had lost. */
-  #lostUntil(): number {
-    const { ids = [], until = 0 } = this.#seen.lost ?? {};
-    return ids.every((id) => this.#shown.has(id)) ? Number.NEGATIVE_INFINITY : until;
+  /** The events that the list lost before and does not show again. */
+  #stillLost(): readonly KnownEvent[] {
+    return (this.#seen.lost?.events ?? []).filter(({ id }) => !this.#shown.has(id));
+  }
+
+  /** Up to when events can have left the list unseen, if this answer should show again what it had lost. */
+  #lostUntil({ type }: ListQuery, from: number): number {
+    const isLost = this.#stillLost().some((event) => (type ?? event.type) === event.type && event.at > from);
+    return isLost ? (this.#seen.lost?.until ?? from) : from;
   }
 
   /**
@@ -457,7 +483,7 @@ class ListSurvey {
       return nothing('no-order');
     if (this.#lackedKnown(answer, proof.from).length > 0) return nothing('removed');
     let { from, reason } = proof;
-    const lostUntil = this.#lostUntil();
+    const lostUntil = this.#lostUntil(answer, verdict === 'complete' ? Number.NEGATIVE_INFINITY : from);
     if (lostUntil > from) [from, reason] = [lostUntil, 'removed'];
     const lackedAt = this.#newestLacked(answer, from);
     if (lackedAt !== null) {
@@ -518,7 +544,10 @@ class ListSurvey {
   #toSeen(): SeenAnswers {
     const { listMax = 0 } = this.#options;
     const short = this.#answers.filter(({ size, limit }) => size < Math.min(limit, listMax));
-    const known = this.#toKnown();
+    const { known = [], lost } = this.#seen;
+    const shown = toKnown(this.#shownEvents(), known, this.#times);
+    const stillLost = [...this.#stillLost(), ...this.#lost];
+    const until = this.#lost.length > 0 ? this.#times.until : (lost?.until ?? 0);
     return {
       ...this.#largest,
       listMaxRefuted:
@@ -527,27 +556,15 @@ class ListSurvey {
         this.#seen.shownFrom ?? this.#times.settledAt,
         oldestTime(this.#whole ? [this.#whole] : []),
       ),
-      known: known.length > 0 ? known : this.#seen.known,
-      lost: this.#lost ?? (Number.isFinite(this.#lostUntil()) ? this.#seen.lost : undefined),
+      // A list that lost all of its events must show them again.
+      known: shown.length === 0 && this.#lost.length > 0 ? known : shown,
+      lost: stillLost.length > 0 ? { events: stillLost.slice(0, MAX_LOST), until } : undefined,
+      filterFails: this.#filterFails,
     };
   }
 
-  /** The events that the next list must have as well. Sorting all of a long list would take too long. */
-  #toKnown(): readonly KnownEvent[] {
-    const { settledAt, until } = this.#times;
-    const newest: KnownEvent[] = [];
-    let oldest: KnownEvent | undefined;
-    for (const {
-      event: { id, type, at },
-    } of this.#shown.values()) {
-      if (!(at <= until && Number.isFinite(at))) continue;
-      if (oldest === undefined || at < oldest.at) oldest = { id, type, at };
-      if (at > settledAt || at <= (newest[MAX_KNOWN - 1]?.at ?? Number.NEGATIVE_INFINITY)) continue;
-      const place = newest.findIndex((other) => at > other.at);
-      newest.splice(place === -1 ? newest.length : place, 0, { id, type, at });
-      newest.splice(MAX_KNOWN);
-    }
-    return oldest === undefined || newest.some(({ id }) => id === oldest.id) ? newest : [...newest, oldest];
+  *#shownEvents(): Iterable<EventKey> {
+    for (const { event } of this.#shown.values()) yield event;
   }
 
   #toVerdict(
@@ -589,6 +606,17 @@ function unproven(answer: ListAnswer, reason: GapReason, order: Order | null = n
 /** Then no probe could confirm the order of the list, which is not read: such an answer can have any size. */
 function ignoresLimit({ size, limit }: ListAnswer): boolean {
   return size > limit;
+}
+
+/** Whether an answer for one type shows other types: the service does not filter. */
+function isForeign({ type, events }: ListAnswer): boolean {
+  return type !== null && [...events.values()].some((event) => event.type !== type);
+}
+
+/** Whether an answer for one type, which its limit did not cut, lacks events of the type that the whole list shows. */
+function hides({ type, events, size, limit }: ListAnswer, whole: ListAnswer): boolean {
+  const isHidden = (event: EventKey) => event.type === type && !events.has(event.id);
+  return size < limit && [...whole.events.values()].filter(isHidden).length >= REACH_EVENTS;
 }
 
 function nothing(reason: GapReason): Proof {

@@ -55,7 +55,11 @@ const PLANNED_SHARE = 0.7;
 /** A poll that comes so many intervals after the last one follows an outage. */
 const OUTAGE_INTERVALS = 3;
 
-function explainGap({ survey, advance: { reason }, settings }: Diagnosis): string {
+function explainGap({ survey, advance, settings }: Diagnosis): string {
+  const {
+    reason,
+    state: { since },
+  } = advance;
   const { lagMs, disorderMs, intervalMs, maxLimit } = settings;
   const [whole] = survey.verdicts;
   if (whole === undefined) return describeReason(reason);
@@ -76,7 +80,11 @@ function explainGap({ survey, advance: { reason }, settings }: Diagnosis): strin
   const plannedMs = windowMs * PLANNED_SHARE;
   const neededMs = 2 * lagMs + disorderMs + intervalMs;
   if (elapsedMs > OUTAGE_INTERVALS * intervalMs && plannedMs > neededMs) {
-    return 'The newest events of the list do not reach back to the last poll that proved something, as after an outage. Compare the books of the gap with reconcile, and acknowledge it when nothing is missing.';
+    const what =
+      survey.watermark === since
+        ? 'the start date'
+        : 'the last poll that proved something, as after an outage';
+    return `The newest events of the list do not reach back to ${what}. Compare the books of the gap with reconcile, and acknowledge it when nothing is missing.`;
   }
   const what = `The newest ${size} events of the list do not reach back far enough for lagMs and the time between two polls.`;
   if (isCutByUs) {

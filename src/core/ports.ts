@@ -106,6 +106,13 @@ export interface OldestListed {
   readonly seenAt: number;
 }
 
+/** An event that the list showed. `at`: when it was created, epoch ms. */
+export interface KnownEvent {
+  readonly id: string;
+  readonly type: string;
+  readonly at: number;
+}
+
 /** Facts that the answers of the list have shown over all polls. */
 export interface SeenAnswers {
   /** How many different events the largest answer to a query for all types had. */
@@ -114,8 +121,8 @@ export interface SeenAnswers {
   readonly type: number;
   /** Whether an answer contradicted the poller's `listMax`, which then no longer counts. */
   readonly listMaxRefuted: boolean;
-  /** The oldest event of the last list that had one, and the newest that can no longer be listed late. @default none */
-  readonly known?: readonly { readonly id: string; readonly type: string; readonly at: number }[] | undefined;
+  /** Events that the last list showed, and that the next one must show again. @default none */
+  readonly known?: readonly KnownEvent[] | undefined;
   /**
    * When the oldest event of all lists was created, or up to when the first one could be judged if it was empty, epoch ms.
    * Whether the service keeps older events is not shown. @default the start date
@@ -125,7 +132,9 @@ export interface SeenAnswers {
    * Known events that the list lacks although it keeps older ones. Until it shows them again, it proves nothing up to
    * `until`, epoch ms. @default none
    */
-  readonly lost?: { readonly ids: readonly string[]; readonly until: number } | undefined;
+  readonly lost?: { readonly events: readonly KnownEvent[]; readonly until: number } | undefined;
+  /** Whether the service filters by type only after it has cut the list, or not at all. @default false */
+  readonly filterFails?: boolean | undefined;
 }
 
 /** A span that is proven as soon as a larger answer shows that the list was not cut. Times are epoch ms. */

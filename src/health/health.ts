@@ -190,7 +190,7 @@ function checkCoverage(
     const silent = last === undefined ? 'No event was received yet' : `Silent since ${toIso(last)}`;
     const fix =
       'Check that the poller runs, that the list answers, and the clocks; the report of a poll says which.';
-    return check(false, `${silent}; not proven since ${toIso(shownUntil)}. ${fix}`);
+    return check(false, `${silent}; not proven since ${toIso(watermark)}. ${fix}`);
   }
   const heard = last !== undefined && last > watermark ? 'The last event came at' : 'Quiet since';
   const quiet = last === undefined ? 'No event was received yet' : `${heard} ${toIso(last)}`;

@@ -63,7 +63,10 @@ function provenByList(proven: ProvenSpan, removedUntil: number): ProvenSpan {
 function provenByPoller(type: EventType, { state, removedUntil, firstAt }: Proofs): readonly Span[] {
   // A first poll puts the watermark at the start date, and proves nothing.
   if (state.watermark === null || state.watermark === state.since) return [];
-  const whole = { from: Math.min(removedUntil, firstAt), until: state.watermark };
+  const whole = {
+    from: Math.min(removedUntil, firstAt, state.seen?.shownFrom ?? firstAt),
+    until: state.watermark,
+  };
   // A gap that a person has acknowledged is accepted, and not proven.
   return state.gaps.flatMap((gap) => spanOf(gap, type)).reduce(subtractFromAll, [whole]);
 }

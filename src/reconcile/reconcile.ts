@@ -1,4 +1,5 @@
 import { toIso } from '../catch-up/gaps.js';
+import { DOUBTFUL } from '../catch-up/problems.js';
 import { ConfigError } from '../core/errors.js';
 import { Books } from './books.js';
 import type { Comparison } from './comparison.js';
@@ -79,9 +80,10 @@ export async function reconcile<Entry extends LedgerEntry>(
   };
   const oldestListed = list.shownFrom - settings.lagMs - settings.disorderMs;
   const shownFrom = Math.min(oldestListed, firstAt, state.seen?.shownFrom ?? Number.POSITIVE_INFINITY);
+  const isDoubtful = list.problems.some(({ code }) => DOUBTFUL.has(code));
   const notes = noteSpan({ since, shownFrom: unproven.length === 0 ? shownFrom : since, list, settings });
   return {
-    agree: log.isEmpty() && unproven.length === 0 && totals.unjudged === 0,
+    agree: log.isEmpty() && unproven.length === 0 && totals.unjudged === 0 && !isDoubtful,
     complete: unproven.length === 0,
     diagnosis: describeResult({ ...summary, notes }),
     ...summary,

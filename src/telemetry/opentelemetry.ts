@@ -20,7 +20,7 @@ import { concludePoll, describeOutcome, measureOutcome } from './conclusions.js'
 import { Inboxes } from './inbox-gauges.js';
 import { createInstruments, type Instruments } from './instruments.js';
 import { observeInbox } from './observed-inbox.js';
-import { createSteps, noteFailure } from './steps.js';
+import { createSpanSteps, noteFailure } from './steps.js';
 import { isSampled, toTraceparent } from './trace-context.js';
 
 /** Options of {@link openTelemetry}. */
@@ -68,7 +68,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
   const inboxes = new Inboxes(runtime);
   const tracer = (tracerProvider ?? trace).getTracer('stablehooks');
   const parts = { tracer, attributes: new AttributeCache(common), instruments, runtime };
-  const steps = createSteps(parts);
+  const steps = createSpanSteps(parts);
   /** The contexts of the passes whose handlers run, because a shared timer reports the end of an overdue handler. */
   const passes = new WeakMap<UnknownEvent, Context>();
   let made: { readonly by: MeterProvider; readonly instruments: Instruments } | undefined;

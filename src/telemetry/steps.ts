@@ -34,9 +34,9 @@ export interface Parts {
   readonly runtime: Runtime;
 }
 
-export type Steps = ReturnType<typeof createSteps>;
+export type Steps = ReturnType<typeof createSpanSteps>;
 
-export function createSteps({ tracer, attributes, instruments, runtime }: Parts) {
+export function createSpanSteps({ tracer, attributes, instruments, runtime }: Parts) {
   /**
    * Begins a step. A step that a histogram measures is part of a pass, and has a span only if the pass is sampled, because
    * a span can take longer than the step.

@@ -7,9 +7,9 @@ export const MINUTE_MS = 60_000;
 export const DAY_MS = 24 * 60 * MINUTE_MS;
 export const quiet = { warn: () => undefined, error: () => undefined };
 
-export function listed(id: string, at: number): UnknownEvent {
+export function listed(id: string, at: number, type = 'transfer.settled'): UnknownEvent {
   const created_at = new Date(at).toISOString();
-  return { id, type: 'transfer.settled', created_at, payload: {}, delivered: true };
+  return { id, type, created_at, payload: {}, delivered: true };
 }
 
 /** An event an hour, for so many days before the start. */
@@ -23,9 +23,15 @@ export function history(days: number): UnknownEvent[] {
 export function setUp({
   order = 'newest',
   cap = 1_000,
+  serve,
 }: {
   readonly order?: 'newest' | 'oldest';
   readonly cap?: number;
+  /** Answers from the events in their order, in place of the filter by type and the cap. */
+  readonly serve?: (
+    events: readonly UnknownEvent[],
+    query: { readonly type?: string | undefined; readonly limit: number },
+  ) => readonly UnknownEvent[];
 } = {}) {
   const clock = { now: START };
   const events: UnknownEvent[] = [];
@@ -50,10 +56,11 @@ export function setUp({
       }): Promise<ListedEvents> {
         if (!service.up) throw new Error('503');
         const sign = order === 'newest' ? -1 : 1;
-        const shown = events
-          .filter((event) => type === undefined || event.type === type)
-          .sort((a, b) => sign * (Date.parse(a.created_at) - Date.parse(b.created_at)))
-          .slice(0, Math.min(limit, cap));
+        const sorted = events.toSorted(
+          (a, b) => sign * (Date.parse(a.created_at) - Date.parse(b.created_at)),
+        );
+        const ofType = sorted.filter((event) => type === undefined || event.type === type);
+        const shown = serve?.(sorted, { type, limit }) ?? ofType.slice(0, Math.min(limit, cap));
         return {
           events: shown,
           problems: [],

@@ -1,0 +1,40 @@
+/** A sample of the events that the list showed: the next list must show them again. Pure. */
+import type { KnownEvent } from '../core/ports.js';
+import type { EventKey } from './answer.js';
+
+/** How many of the newest events are known, before and after they can no longer be listed late. */
+const MAX_KNOWN = 20;
+
+/**
+ * The newest events that can no longer be listed late, the oldest event, and some that can still be listed late, which stay
+ * known until they cannot: a list that another replica serves may lack them until then.
+ *
+ * @param last - the events known before.
+ * @param settledAt - events created later can still be listed late.
+ * @param until - events dated later show nothing.
+ */
+export function toKnown(
+  shown: Iterable<EventKey>,
+  last: readonly KnownEvent[],
+  { settledAt, until }: { readonly settledAt: number; readonly until: number },
+): readonly KnownEvent[] {
+  const settled: KnownEvent[] = [];
+  const young: KnownEvent[] = [];
+  let oldest: KnownEvent | undefined;
+  for (const { id, type, at } of shown) {
+    if (!(at <= until && Number.isFinite(at))) continue;
+    if (oldest === undefined || at < oldest.at) oldest = { id, type, at };
+    insert(at <= settledAt ? settled : young, { id, type, at });
+  }
+  const waiting = last.filter(({ at }) => at > settledAt);
+  const known = [...settled, ...[...waiting, ...young].slice(0, MAX_KNOWN), ...(oldest ? [oldest] : [])];
+  return [...new Map(known.map((event) => [event.id, event])).values()];
+}
+
+/** Keeps the newest events, newest first. Sorting all of a long list would take too long. */
+function insert(newest: KnownEvent[], event: KnownEvent): void {
+  if (event.at <= (newest[MAX_KNOWN - 1]?.at ?? Number.NEGATIVE_INFINITY)) return;
+  const place = newest.findIndex(({ at }) => event.at > at);
+  newest.splice(place === -1 ? newest.length : place, 0, event);
+  newest.splice(MAX_KNOWN);
+}
