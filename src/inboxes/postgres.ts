@@ -122,9 +122,9 @@ export function postgresInbox(
 
   /** Sends a statement that writes, which is committed with the answer. */
   async function run<Row>({ text, values }: Statement): Promise<readonly Row[]> {
-    const statement = text.replaceAll(/\$(\d+)/g, '($$1)[$1]');
-    const call = { text: statements.run, values: [statement, values] };
-    const [row] = await send<{ readonly answer: string }>(call);
+    const committed = text.replaceAll(/\$(\d+)/g, '($$1)[$1]');
+    const statement = { text: statements.run, values: [committed, values] };
+    const [row] = await send<{ readonly answer: string }>(statement);
     return JSON.parse(row?.answer ?? '[]') as readonly Row[];
   }
 
