@@ -200,11 +200,6 @@ export function withAttempt(
   return [...history.slice(-9), attempt];
 }
 
-/** The order of the events of one key. */
-function isBefore(a: Entry, b: Entry): boolean {
-  return a.createdAt === b.createdAt ? a.number < b.number : a.createdAt < b.createdAt;
-}
-
 /** The time from which an event is due. Parked events always are, and done or dead ones never. */
 function dueFrom({ state, dueAt }: Entry): number {
   return state === 'parked' ? 0 : (dueAt ?? Number.POSITIVE_INFINITY);
@@ -271,7 +266,9 @@ export class EventStore {
     this.#waiting.set(key, waiting);
     if (isWaiting) {
       // Most events are created after those that wait already.
-      const before = waiting.findLastIndex((other) => isBefore(other, entry));
+      const before = waiting.findLastIndex(({ createdAt, number }) =>
+        createdAt === entry.createdAt ? number < entry.number : createdAt < entry.createdAt,
+      );
       waiting.splice(before + 1, 0, entry);
     } else {
       waiting.splice(waiting.indexOf(entry), 1);

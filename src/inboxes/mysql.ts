@@ -56,9 +56,6 @@ export { type MysqlPrefixOptions, mysqlMigrations } from './mysql-sql.js';
 /** Options of {@link mysqlInbox}. */
 export interface MysqlInboxOptions extends MysqlPrefixOptions, ServerInboxOptions {}
 
-/** How often a step is sent that conflicts with others: InnoDB ends many in a deadlock when they are many. */
-const CONFLICTS = { isConflict, tries: 200 };
-
 /**
  * Creates the tables and procedures of the inbox in the database of the pool. Every process can call it at each start, at
  * the same time as others.
@@ -133,7 +130,9 @@ export function mysqlInbox(
   async function send<Row>({ text, values }: Statement): Promise<readonly Row[]> {
     const sent = values.map((value) => (Array.isArray(value) ? JSON.stringify(value) : value));
     try {
-      const { rows } = await sendAgain(() => mysql.query(text, sent), CONFLICTS, runtime);
+      // InnoDB ends many steps in a deadlock when they are many.
+      const conflicts = { isConflict, tries: 200 };
+      const { rows } = await sendAgain(() => mysql.query(text, sent), conflicts, runtime);
       return rows as readonly Row[];
     } catch (error) {
       throw await toFailure(error);

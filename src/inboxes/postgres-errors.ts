@@ -45,7 +45,7 @@ export function rolledBackAtCommit(): HandlerError {
   );
 }
 
-/** Rejects with the error of a statement or COMMIT that ends a transaction, as the handler's if it is the reason. */
+/** Throws the error of a statement or COMMIT that ends a transaction, as the handler's if it is the reason. */
 export function rethrowCommitError(error: unknown): never {
   const state = sqlState(error);
   if (state === TRANSACTION_ENDED) throw endedBeforeDone({ cause: error });

@@ -1,4 +1,4 @@
-import { ConfigError, hasCode } from '../core/errors.js';
+import { ConfigError } from '../core/errors.js';
 import { boolean, integer, readOptions } from '../core/options.js';
 import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
@@ -61,9 +61,6 @@ export interface PostgresInboxOptions extends PostgresSchemaOptions, ServerInbox
 /** Reads, and procedures that commit. All other steps are sent to the procedure that commits them. */
 const SENT: readonly StepName[] = ['claim', 'finish', 'find', 'steps', 'poll'];
 
-/** How often a statement is sent that conflicts with others. */
-const CONFLICTS = { isConflict, tries: 50 };
-
 /**
  * Keeps events in tables of Postgres, which {@link migratePostgres} creates, for any number of receivers
  * and workers. Claiming, completing, failing and recording an event take one round trip each. The caller owns the
@@ -106,7 +103,8 @@ export function postgresInbox(
   async function send<Row>({ text, values }: Statement): Promise<readonly Row[]> {
     const sent = values.map((value) => (Array.isArray(value) ? toArrayText(value) : value));
     try {
-      const { rows } = await sendAgain(() => pool.query(text, sent), CONFLICTS, runtime);
+      const conflicts = { isConflict, tries: 50 };
+      const { rows } = await sendAgain(() => pool.query(text, sent), conflicts, runtime);
       return rows as readonly Row[];
     } catch (error) {
       if (isNotMigrated(error)) {
@@ -124,9 +122,9 @@ export function postgresInbox(
 
   /** Sends a statement that writes, which is committed with the answer. */
   async function run<Row>({ text, values }: Statement): Promise<readonly Row[]> {
-    const statement = text.replaceAll(/\$(\d+)/g, '($$1)[$1]');
-    const call = { text: statements.run, values: [statement, values] };
-    const [row] = await send<{ readonly answer: string }>(call);
+    const committed = text.replaceAll(/\$(\d+)/g, '($$1)[$1]');
+    const statement = { text: statements.run, values: [committed, values] };
+    const [row] = await send<{ readonly answer: string }>(statement);
     return JSON.parse(row?.answer ?? '[]') as readonly Row[];
   }
 
@@ -134,9 +132,7 @@ export function postgresInbox(
    * Closes a connection if its server became read-only: the next one reaches the new primary. The server closes it, because
    * data layers have no method for that.
    */
-  async function closeReadOnly(): Promise<void> {
-    await pool.query(CLOSE_READ_ONLY).catch(() => undefined);
-  }
+  const closeReadOnly = () => pool.query(CLOSE_READ_ONLY).catch(() => undefined);
 
   function call<Row>(name: StepName, ...values: StepValue[]): Promise<readonly Row[]> {
     const statement = { text: statements[name], values };
@@ -192,8 +188,8 @@ export function postgresInbox(
           if (isLeaseLost(error)) return false;
           if (isReadOnly(error)) await closeReadOnly();
           if (isLeftOpen(error) && !hasBegun) throw leftOpen(error);
-          const isFault = hasCode(error, 'ERR_HANDLER_FAILED', 'ERR_HANDLER_PERMANENT');
-          return hasReturned && !isFault ? rethrowCommitError(error) : Promise.reject(error);
+          if (hasReturned) rethrowCommitError(error);
+          throw error;
         }
       },
     }),

@@ -132,6 +132,7 @@ end
 local function read(id)
   local found = redis.call('HMGET', eventKey(id), 'type', 'state', 'attempts', 'source', 'receivedAt', 'updatedAt',
     'dueAt', 'lastError', 'key', 'traceparent')
+  if not found[2] then return nil end
   return { id = id, type = found[1], state = found[2], attempts = tonumber(found[3]), source = found[4],
     received = tonumber(found[5]), updated = tonumber(found[6]), due = tonumber(found[7]) or cjson.null,
     error = found[8] or cjson.null, key = found[9] or cjson.null, traceparent = found[10] or cjson.null,
@@ -267,7 +268,7 @@ return answer({ { state = redis.call('HGET', base .. ':poll', 'state') or cjson.
   find: `
 local records = {}
 for _, id in ipairs(ARGV) do
-  if load(id) then records[#records + 1] = read(id) end
+  records[#records + 1] = read(id)
 end
 return answer(records)`,
 

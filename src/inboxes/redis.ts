@@ -245,29 +245,14 @@ function scriptRunner(redis: RedisLike, key: string) {
       return await redis.evalsha(await digest, keys, values);
     } catch (error) {
       if (!(error instanceof Error)) throw error;
-      if (error.message.includes('READONLY')) await reconnect();
+      // If it cannot reconnect, the next step fails as well, and tries again.
+      if (error.message.includes('READONLY')) await reconnect().catch(() => undefined);
       if (!error.message.includes('NOSCRIPT')) throw error;
       return await redis.eval(toLua(name), keys, values);
     }
   }
 
-  async function reconnect(): Promise<void> {
-    try {
-      await redis.reconnect?.();
-    } catch {
-      // The next step fails as well, and tries again.
-    }
-  }
-
-  async function checkPolicy(): Promise<void> {
-    const [policy] = await run('evictionPolicy', []);
-    if (policy !== '' && policy !== 'noeviction') {
-      throw new ConfigError(
-        `redisInbox: the maxmemory-policy of this Redis is ${policy}, so it can evict events. Set it to noeviction.`,
-      );
-    }
-    isChecked = true;
-  }
+  const reconnect = async () => redis.reconnect?.();
 
   async function run(name: RedisScript, values: readonly StepValue[]): Promise<readonly unknown[]> {
     const reply = await redactCommand(send(name, values.flatMap(toTexts)));
@@ -276,7 +261,15 @@ function scriptRunner(redis: RedisLike, key: string) {
   }
 
   return async (name: RedisScript, values: readonly StepValue[]) => {
-    if (!isChecked) await checkPolicy();
+    if (!isChecked) {
+      const [policy] = await run('evictionPolicy', []);
+      if (policy !== '' && policy !== 'noeviction') {
+        throw new ConfigError(
+          `redisInbox: the maxmemory-policy of this Redis is ${policy}, so it can evict events. Set it to noeviction.`,
+        );
+      }
+      isChecked = true;
+    }
     return run(name, values);
   };
 }

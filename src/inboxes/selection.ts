@@ -86,9 +86,7 @@ export function selectionWriter({
         texts.map((text) => `SELECT * FROM (${text}) AS part`).join(' UNION ALL ');
       const texts = lists.map(({ text }) => text);
       // Two levels: Durable Objects allow five terms, and there are six states.
-      const all = union(
-        [texts.slice(0, 3), texts.slice(3)].flatMap((part) => (part.length > 0 ? union(part) : [])),
-      );
+      const all = union([union(texts.slice(0, 3)), union(texts.slice(3))].filter((part) => part !== ''));
       return {
         text: `SELECT * FROM (${all}) AS listed ${end}`,
         values: lists.flatMap(({ values }) => [...values, ...places]),

@@ -108,7 +108,7 @@ export function createSqliteInbox<Tx>({
       step(
         (at) => {
           const rows = sql.contenders(id, key, id);
-          const { state, due_at: dueAt } = rows.find(({ role }) => role === 'own') ?? NEW;
+          const { state, due_at: dueAt } = rows.find(({ role }) => role === 'own') ?? {};
           if (state === 'done' || state === 'dead') return refused(state);
           const retryAfterMs = (dueAt ?? 0) - at;
           const waits = state === 'leased' || (state === 'failed' && !early);
@@ -204,9 +204,6 @@ function assertSynchronous(running: Awaitable<void>): void {
     'The handler returned a promise, and its transaction was rolled back. Its writes after an `await` were not: check them before you requeue the event. With `transactional: true`, handlers over SQLite must be synchronous: remove `async` and `await`, or the option.',
   );
 }
-
-/** What `sql.own` has for an event that is not there. */
-const NEW = { state: 'received', due_at: null } as const;
 
 const refused = (result: ClaimRow['result'], wait: number | null = null) => ({
   ...{ result, wait, attempts: null, traceparent: null },
