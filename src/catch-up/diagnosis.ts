@@ -1,6 +1,6 @@
 /** The sentences about the proof of a poll, or why it has none. docs/catch-up.md has a table of them. */
 import type { SurveyResult } from './coverage.js';
-import { type Advance, describeReason, toIso } from './gaps.js';
+import { type Advance, describeReason, exceptIn, toIso } from './gaps.js';
 
 /** The numbers that a diagnosis tells to change. */
 export interface DiagnosisSettings {
@@ -28,18 +28,12 @@ export function diagnose(diagnosis: Diagnosis): string {
   if (watermark === null || since === null || watermark <= since) {
     return `Nothing is proven yet: events are judged ${settings.lagMs} ms (lagMs) after they are created.`;
   }
-  const open = gaps.filter(({ acknowledged }) => acknowledged === null).length;
-  const except = [countOf(open, 'open gap'), countOf(gaps.length - open, 'acknowledged gap')].filter(Boolean);
-  const but = except.length > 0 ? `, except in ${except.join(' and ')}` : '';
+  const but = exceptIn(gaps);
   const isOlder = seen?.shownFrom !== undefined && seen.shownFrom > since;
   const [that, then] = isOlder
     ? [' that the service still lists', ` It has listed none from before ${toIso(seen.shownFrom)}.`]
     : ['', ''];
   return `Every event created from ${toIso(since)} up to ${toIso(watermark)}${that} is in the inbox${but}.${then}`;
-}
-
-function countOf(count: number, name: string): string {
-  return count === 0 ? '' : `${count} ${name}${count === 1 ? '' : 's'}`;
 }
 
 function explainUnconfirmed({ survey, advance, settings: { maxLimit } }: Diagnosis): string {

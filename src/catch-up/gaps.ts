@@ -299,6 +299,17 @@ export function describeReason(reason: GapReason): string {
   return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
 }
 
+/** The end of a sentence about what is proven: `, except in 1 open gap`, or nothing. */
+export function exceptIn(gaps: readonly StoredGap[]): string {
+  const open = gaps.filter(({ acknowledged }) => acknowledged === null).length;
+  const counts = [countOf(open, 'open gap'), countOf(gaps.length - open, 'acknowledged gap')].filter(Boolean);
+  return counts.length > 0 ? `, except in ${counts.join(' and ')}` : '';
+}
+
+function countOf(count: number, name: string): string {
+  return count === 0 ? '' : `${count} ${name}${count === 1 ? '' : 's'}`;
+}
+
 /** Which events a gap is about. */
 export function describeSpan({ types, from, until }: Gap): string {
   const which = types.length === EVENT_TYPES.length ? 'Events' : `Events of ${types.join(', ')}`;

@@ -1,5 +1,5 @@
 /** One answer to "am I healthy?", from the inbox alone. */
-import { isWaiting, toIso } from '../catch-up/gaps.js';
+import { exceptIn, isWaiting, toIso } from '../catch-up/gaps.js';
 import { orUnavailable } from '../core/errors.js';
 import { boolean, integer, readOptions } from '../core/options.js';
 import type { InboxCount, InboxOperations, InboxRecord, InboxState, PollState } from '../core/ports.js';
@@ -194,11 +194,7 @@ function checkCoverage(
   }
   const heard = last !== undefined && last > watermark ? 'The last event came at' : 'Quiet since';
   const quiet = last === undefined ? 'No event was received yet' : `${heard} ${toIso(last)}`;
-  const except =
-    state.gaps.length === 0
-      ? ''
-      : `, except in ${state.gaps.length} gap${state.gaps.length === 1 ? '' : 's'}`;
-  const proven = `${quiet}, proven until ${toIso(watermark)}${except}.`;
+  const proven = `${quiet}, proven until ${toIso(watermark)}${exceptIn(state.gaps)}.`;
   if (doubts.length > 0) {
     const codes = doubts.join(', ');
     return check(
