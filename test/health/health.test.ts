@@ -147,7 +147,10 @@ test('an open gap is unhealthy, and an acknowledged one is not', async () => {
   await savePoll({ watermark: START, gaps: [{ ...gap, acknowledged }] });
   expect(await check()).toMatchObject({
     healthy: true,
-    checks: { gaps: { count: 0 }, coverage: { message: expect.stringMatching(/, except in 1 acknowledged gap\.$/) } },
+    checks: {
+      gaps: { count: 0 },
+      coverage: { message: expect.stringMatching(/, except in 1 acknowledged gap\.$/) },
+    },
   });
 });
 
