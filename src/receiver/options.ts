@@ -125,6 +125,14 @@ export interface SignatureOptions extends SignatureFormat {
 /** The handlers by type, once the compiler has checked each against its own event. */
 export type HandlerTable = { readonly [Type in EventType]?: Handler<EventType, unknown> | undefined };
 
+/** Options of `receiver.start`. */
+export interface StartOptions {
+  /** The time from the end of one pass to the start of the next, in ms, plus or minus a fifth. @default 1_000 */
+  readonly intervalMs?: number | undefined;
+  /** Stops the passes; `close()` waits for running handlers. @default none: `close()` stops them */
+  readonly signal?: AbortSignal | undefined;
+}
+
 const INBOX_METHODS = ['claim', 'ignore', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'];
 
 export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {

@@ -8,16 +8,9 @@ import type { Inbox, InboxOperations, StoredEvent } from '../core/ports.js';
 import { atMost, nextTurn, setBackgroundTimeout } from '../core/runtime.js';
 import type { Slots } from '../flow/limit.js';
 import type { AttemptParts } from './attempt.js';
+import type { StartOptions } from './options.js';
 import type { Outcome } from './outcome.js';
 import type { Work } from './work.js';
-
-/** Options of {@link Receiver.start}. */
-export interface StartOptions {
-  /** The time from the end of one pass to the start of the next, in ms, plus or minus a fifth. @default 1_000 */
-  readonly intervalMs?: number | undefined;
-  /** Stops the passes; `close()` waits for running handlers. @default none: `close()` stops them */
-  readonly signal?: AbortSignal | undefined;
-}
 
 /** How many events run at a time. */
 const WIDTH = 16;
