@@ -546,7 +546,8 @@ class ListSurvey {
     const short = this.#answers.filter(({ size, limit }) => size < Math.min(limit, listMax));
     const { known = [], lost } = this.#seen;
     const shown = toKnown(this.#shownEvents(), known, this.#times);
-    const stillLost = [...this.#stillLost(), ...this.#lost];
+    const all = [...this.#stillLost(), ...this.#lost].map((event) => [event.id, event] as const);
+    const stillLost = [...new Map(all).values()].slice(0, MAX_LOST);
     const until = this.#lost.length > 0 ? this.#times.until : (lost?.until ?? 0);
     return {
       ...this.#largest,
@@ -558,7 +559,7 @@ class ListSurvey {
       ),
       // A list that lost all of its events must show them again.
       known: shown.length === 0 && this.#lost.length > 0 ? known : shown,
-      lost: stillLost.length > 0 ? { events: stillLost.slice(0, MAX_LOST), until } : undefined,
+      lost: stillLost.length > 0 ? { events: stillLost, until } : undefined,
       filterFails: this.#filterFails,
     };
   }
