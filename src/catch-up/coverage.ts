@@ -168,7 +168,7 @@ class ListSurvey {
   readonly #isDeclared: boolean;
   /** The known events that this poll finds lost. */
   #lost: readonly KnownEvent[] = [];
-  #filterFails: boolean;
+  #filterFails: SeenAnswers['filterFails'];
   /** Whether a list that is complete by `listMax` has lost events. */
   #isRefuted = false;
 
@@ -178,7 +178,7 @@ class ListSurvey {
     this.#options = options;
     this.#seen = state.seen ?? NOTHING_SEEN;
     this.#largest = { all: this.#seen.all, type: this.#seen.type };
-    this.#filterFails = this.#seen.filterFails ?? false;
+    this.#filterFails = this.#seen.filterFails;
     const until = Math.min(startedAt, servedAt ?? startedAt);
     const settledAt = until - lagMs;
     // Without the service's clock, ours can be ahead of it by `lagMs`.
@@ -230,6 +230,19 @@ class ListSurvey {
     return answer;
   }
 
+  /**
+   * Whether an answer for one type, which its limit did not cut, lacks events of the type that the whole list shows. Between
+   * the two requests, the oldest ones can have left.
+   */
+  #hides({ type, events, size, limit }: ListAnswer, whole: ListAnswer): boolean {
+    if (size >= limit) return false;
+    const hidden = [...whole.events.values()].filter((event) => event.type === type && !events.has(event.id));
+    const reach = hidden.length === 0 ? 0 : reachOf(whole);
+    return (
+      hidden.length >= REACH_EVENTS || hidden.some(({ at }) => at > reach && at <= this.#times.settledAt)
+    );
+  }
+
   /** Asks for each type by itself, and judges each alone. */
   *#surveyTypes(judgedWhole: Judged, whole: ListAnswer): Survey {
     const { limit } = whole;
@@ -242,16 +255,19 @@ class ListSurvey {
     const isComplete = (answer: ListAnswer | null) => answer !== null && this.#isComplete(answer);
     const hasComplete = answers.some(isComplete);
     const reason = hasComplete ? yield* this.#judgeFilter(whole) : null;
-    const fails = answers.some((answer) => answer !== null && (isForeign(answer) || hides(answer, whole)));
+    const given = answers.filter((answer) => answer !== null);
+    const isLate = reason === 'filtered-late' || given.some((answer) => this.#hides(answer, whole));
     const isShown = hasComplete && reason === null;
-    this.#filterFails = fails || reason === 'filtered-late' || (this.#filterFails && !isShown);
-    const filter = this.#filterFails ? 'filtered-late' : reason;
+    if (isLate) this.#filterFails = 'late';
+    else if (given.some(isForeign)) this.#filterFails = 'ignored';
+    else if (isShown || this.#filterFails === 'ignored') this.#filterFails = undefined;
     const judged: Judged[] = [judgedWhole];
     for (const [index, answer] of answers.entries()) {
       if (answer === null) judged.push(failed({ type: EVENT_TYPES[index] ?? null, limit }));
-      else if (isForeign(answer)) judged.push(unproven(answer, 'filtered-late'));
+      else if (isForeign(answer) || this.#hides(answer, whole))
+        judged.push(unproven(answer, 'filtered-late'));
       else if (!isComplete(answer)) judged.push(yield* this.#judgeWindow(answer, this.#times.settledAt));
-      else judged.push(filter === null ? this.#complete(answer) : unproven(answer, filter));
+      else judged.push(reason === null ? this.#complete(answer) : unproven(answer, reason));
     }
     // The window of the whole list can prove a type that its own answer does not.
     const isUnproven = judged.some(
@@ -297,7 +313,8 @@ class ListSurvey {
       if (!this.#newest.has(type)) this.#newest.set(type, yield* this.#ask({ type, limit: REACH_EVENTS }));
       const answer = this.#newest.get(type) ?? null;
       if (answer === null) return 'no-answer';
-      this.#filterFails ||= isForeign(answer);
+      if (isForeign(answer)) this.#filterFails ??= 'ignored';
+      else if (this.#filterFails === 'ignored') this.#filterFails = undefined;
       const times = [...answer.events.values()].filter((event) => event.type === type).map(({ at }) => at);
       if (this.#filterFails && times.length < REACH_EVENTS) return 'filtered-late';
       if (times.some((at) => at > from && at > this.#start && at <= this.#times.settledAt))
@@ -348,8 +365,7 @@ class ListSurvey {
     // A service that removes the oldest events first has every event newer than the oldest listed one. It judges age by its
     // own clock: by ours, if it is slow, removed events can be in the future.
     const from = oldestNow + lagMs + disorderMs;
-    const youngFrom = this.#youngFrom(answer);
-    return this.#lackedKnown(answer, youngFrom).length > 0 ? from : Math.min(from, youngFrom);
+    return Math.min(from, this.#youngFrom(answer));
   }
 
   /** No event that was created later has been removed for its age. */
@@ -371,15 +387,17 @@ class ListSurvey {
     });
   }
 
-  /** Notes the known events that were created after a time and that the list has lost. */
-  #noteLost(answer: ListAnswer, from: number): void {
+  /** Notes the known events that an answer has lost. */
+  #noteLost({ answer, verdict, proof }: Judged): void {
+    if (answer === null) return;
+    const oldest = this.#options.state.oldest?.at ?? Number.POSITIVE_INFINITY;
+    // An event can have left a complete list for its age if it is older than the oldest one was then.
+    const from = verdict === 'complete' ? Math.min(this.#youngFrom(answer), oldest) : proof.from;
     const lacking = this.#lackedKnown(answer, from);
     if (lacking.length === 0) return;
     this.#lost = [...this.#lost, ...lacking];
     // A list that is complete only by `listMax` is cut if it lacks events from before those that it shows.
-    const times = [...answer.events.values()].map(({ at }) => at).sort((a, b) => a - b);
-    const reach = times[REACH_EVENTS - 1] ?? Number.NEGATIVE_INFINITY;
-    const isCut = answer.size >= MIN_CAP && lacking.some(({ at }) => at < reach);
+    const isCut = answer.size >= MIN_CAP && lacking.some(({ at }) => at < reachOf(answer));
     this.#isRefuted ||= isCut && this.#isDeclared && this.#isComplete(answer);
   }
 
@@ -388,10 +406,9 @@ class ListSurvey {
     return (this.#seen.lost?.events ?? []).filter(({ id }) => !this.#shown.has(id));
   }
 
-  /** Up to when events can have left the list unseen, if this answer should show again what it had lost. */
-  #lostUntil({ type }: ListQuery, from: number): number {
-    const isLost = this.#stillLost().some((event) => (type ?? event.type) === event.type && event.at > from);
-    return isLost ? (this.#seen.lost?.until ?? from) : from;
+  /** Whether the list loses events now: an empty one goes on until it shows something again. */
+  #isLosing(): boolean {
+    return this.#lost.length > 0 || (this.#shown.size === 0 && this.#stillLost().length > 0);
   }
 
   /**
@@ -419,6 +436,7 @@ class ListSurvey {
   }
 
   conclude(judged: readonly Judged[]): SurveyResult {
+    for (const each of judged) this.#noteLost(each);
     const checked = judged.map((each) => ({ ...each, proof: this.#limitProof(each) }));
     const [whole] = checked;
     // After a window that suffices there are no further queries, so nothing is known about the rest of the list.
@@ -473,18 +491,14 @@ class ListSurvey {
   #limitProof({ answer, verdict, proof }: Pick<Judged, 'answer' | 'verdict' | 'proof'>): Proof {
     const settledAt = this.#times.settledAt;
     if (answer === null) return proof;
-    this.#noteLost(
-      answer,
-      verdict === 'complete' ? Math.min(proof.from, this.#youngFrom(answer)) : proof.from,
-    );
     if (proof.from >= settledAt) return { ...proof, from: Number.POSITIVE_INFINITY };
     // The probe of a service that ignores the limit does not show that it filters before it cuts.
     if (verdict === 'complete' && answer.type !== null && this.#answers.some(ignoresLimit))
       return nothing('no-order');
-    if (this.#lackedKnown(answer, proof.from).length > 0) return nothing('removed');
+    if (this.#isLosing()) return nothing('removed');
     let { from, reason } = proof;
-    const lostUntil = this.#lostUntil(answer, verdict === 'complete' ? Number.NEGATIVE_INFINITY : from);
-    if (lostUntil > from) [from, reason] = [lostUntil, 'removed'];
+    const { until = from } = this.#stillLost().length > 0 ? (this.#seen.lost ?? {}) : {};
+    if (until > from) [from, reason] = [until, 'removed'];
     const lackedAt = this.#newestLacked(answer, from);
     if (lackedAt !== null) {
       // An event from before the start can have been removed in the meantime.
@@ -548,7 +562,7 @@ class ListSurvey {
     const shown = toKnown(this.#shownEvents(), known, this.#times);
     const all = [...this.#stillLost(), ...this.#lost].map((event) => [event.id, event] as const);
     const stillLost = [...new Map(all).values()].slice(0, MAX_LOST);
-    const until = this.#lost.length > 0 ? this.#times.until : (lost?.until ?? 0);
+    const until = this.#isLosing() ? this.#times.until : (lost?.until ?? 0);
     return {
       ...this.#largest,
       listMaxRefuted:
@@ -614,10 +628,10 @@ function isForeign({ type, events }: ListAnswer): boolean {
   return type !== null && [...events.values()].some((event) => event.type !== type);
 }
 
-/** Whether an answer for one type, which its limit did not cut, lacks events of the type that the whole list shows. */
-function hides({ type, events, size, limit }: ListAnswer, whole: ListAnswer): boolean {
-  const isHidden = (event: EventKey) => event.type === type && !events.has(event.id);
-  return size < limit && [...whole.events.values()].filter(isHidden).length >= REACH_EVENTS;
+/** When the third oldest event of an answer was created: one or two can have been listed late. */
+function reachOf({ events }: ListAnswer): number {
+  const times = [...events.values()].map(({ at }) => at).sort((a, b) => a - b);
+  return times[REACH_EVENTS - 1] ?? Number.NEGATIVE_INFINITY;
 }
 
 function nothing(reason: GapReason): Proof {

@@ -133,8 +133,8 @@ export interface SeenAnswers {
    * `until`, epoch ms. @default none
    */
   readonly lost?: { readonly events: readonly KnownEvent[]; readonly until: number } | undefined;
-  /** Whether the service filters by type only after it has cut the list, or not at all. @default false */
-  readonly filterFails?: boolean | undefined;
+  /** `late`: the service filters by type only after it has cut the list; `ignored`: not at all. @default neither was seen */
+  readonly filterFails?: 'late' | 'ignored' | undefined;
 }
 
 /** A span that is proven as soon as a larger answer shows that the list was not cut. Times are epoch ms. */

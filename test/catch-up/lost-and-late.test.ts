@@ -83,7 +83,7 @@ test('a list that loses its newest events, as after the failover of a database, 
   await it.run(60, it.one);
   it.events.push(listed('unseen', it.clock.now - 1_000));
   it.events.splice(-5);
-  const later = await it.run(30, it.one);
+  const later = await it.run(90, it.one);
   const [gap, ...more] = later.at(-1)?.gaps ?? [];
   expect(gap).toMatchObject({ reason: 'removed' });
   expect(Date.parse(gap?.from ?? '')).toBeLessThan(START + 60 * MINUTE_MS - 1_000);
@@ -112,6 +112,31 @@ test('a declared listMax that is too high leaves the gap of a burst that was cut
   expect(later.flatMap(({ problems }) => problems)).toMatchObject([{ code: 'ERR_LIST_MAX' }]);
   expect(later.flatMap(({ gapsOpened }) => gapsOpened)).toHaveLength(1);
   expect(later.flatMap(({ gapsClosed }) => gapsClosed)).toEqual([]);
+});
+
+test('a list that stays empty for longer than the account is old proves nothing while it is empty', async () => {
+  let isEmpty = false;
+  const it = setUpMinutes({ serve: (events, { limit }) => (isEmpty ? [] : events.slice(0, limit)) });
+  await it.run(15, it.one);
+  isEmpty = true;
+  const empty = await it.run(60, it.one);
+  expect(empty.slice(7).map(({ proven }) => proven)).toEqual(empty.slice(7).map(() => false));
+  isEmpty = false;
+  expect((await it.run(1, it.one))[0]).toMatchObject({ proven: true, gaps: [] });
+});
+
+test('a filter that failed once and works again leaves no gap in an account of one type', async () => {
+  let fails = false;
+  const it = setUpMinutes({
+    serve: (events, { type, limit }) =>
+      ofType(events, fails ? undefined : type).slice(0, Math.min(limit, 60)),
+  });
+  const one = () => it.events.push(listed(`e${it.events.length}`, it.clock.now - 20_000));
+  await it.run(100, one);
+  fails = true;
+  await it.run(1, one);
+  fails = false;
+  expect((await it.run(60, one)).at(-1)).toMatchObject({ proven: true, gaps: [] });
 });
 
 const ofType = (events: readonly UnknownEvent[], type: string | undefined) =>
@@ -164,6 +189,37 @@ test.each<[string, Parameters<typeof setUp>[0]]>([
   const isInGap = (at: number) =>
     gaps.some(({ from, until }) => at > Date.parse(from) && at <= Date.parse(until));
   expect(settled.filter((at) => !isInGap(at))).toEqual([]);
+});
+
+test('a filter that hides a type leaves a gap of it, even if the list shows only two events of the type', async () => {
+  const it = setUpMinutes({
+    order: 'oldest',
+    serve: (events, { type, limit }) =>
+      type === 'redeem.failed' ? [] : ofType(events, type).slice(0, Math.min(limit, 100)),
+  });
+  let minute = 0;
+  const reports = await it.run(150, () => {
+    minute += 1;
+    const type = [20, 40, 140].includes(minute) ? 'redeem.failed' : EVENT_TYPES[minute % 3];
+    it.events.push(listed(`e${minute}`, it.clock.now - 20_000, type));
+  });
+  expect(it.handled).not.toContain('e140');
+  const gaps = reports.at(-1)?.gaps.filter(({ types }) => types.includes('redeem.failed')) ?? [];
+  const lostAt = START + 140 * MINUTE_MS - 20_000;
+  const isInGap = gaps.some(({ from, until }) => lostAt > Date.parse(from) && lostAt <= Date.parse(until));
+  expect(isInGap).toBe(true);
+});
+
+test('two events that were listed out of order and leave the list for their age are not lost', async () => {
+  const it = setUpMinutes();
+  const keptMs = 60 * MINUTE_MS;
+  const reports = await it.run(120, () => {
+    if (it.clock.now === START + 10 * MINUTE_MS) it.events.push(listed('a', it.clock.now - 10_000));
+    if (it.clock.now === START + 11 * MINUTE_MS) it.events.push(listed('b', it.clock.now - 3 * MINUTE_MS));
+    const kept = it.events.filter(({ created_at }) => Date.parse(created_at) > it.clock.now - keptMs);
+    it.events.splice(0, it.events.length, ...kept);
+  });
+  expect(reports.flatMap(({ gapsOpened }) => gapsOpened)).toEqual([]);
 });
 
 test('a quiet account whose service removes its last events for their age has no gap', async () => {

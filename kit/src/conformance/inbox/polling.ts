@@ -36,7 +36,7 @@ const STATES: readonly Partial<PollState>[] = [
       listMaxRefuted: false,
       known: [{ id: 'évt "1"', type: 'transfer.settled', at: -LARGEST_MS }],
       lost: { events: [{ id: 'evt_2', type: 'transfer.settled', at: 0 }], until: LARGEST_MS },
-      filterFails: true,
+      filterFails: 'late',
       shownFrom: 0,
     },
     unconfirmed: { since: 5, from: -LARGEST_MS, until: LARGEST_MS, size: 137 },
