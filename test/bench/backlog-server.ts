@@ -38,9 +38,11 @@ export async function serveBacklog(count: number): Promise<Backlog> {
   }
 
   const server = createServer((request, response) => {
-    const limit = Number(new URL(request.url ?? '/', 'http://list').searchParams.get('limit'));
+    const query = new URL(request.url ?? '/', 'http://list').searchParams;
+    const limit = Math.min(Number(query.get('limit')), count);
     response.setHeader('content-type', 'application/json');
-    Readable.from(list(Math.min(limit, count))).pipe(response);
+    const isShown = BODY.includes(query.get('type') ?? '');
+    Readable.from(isShown ? list(limit) : ['[]']).pipe(response);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
