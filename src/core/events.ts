@@ -65,15 +65,16 @@ export const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
 
 /** Whether a value can be the id or type of an event. */
 export function isName(value: unknown): boolean {
-  return typeof value === 'string' && isShort(value) && NAME.test(value);
+  // A UTF-16 unit is at most three bytes.
+  return (
+    typeof value === 'string' && (value.length * 3 <= MAX_NAME_BYTES || isShort(value)) && NAME.test(value)
+  );
 }
 
 const encoder = new TextEncoder();
 
 /** Whether the text has at most {@link MAX_NAME_BYTES} bytes in UTF-8. */
 export function isShort(text: string): boolean {
-  // A UTF-16 unit is at most three bytes.
-  if (text.length * 3 <= MAX_NAME_BYTES) return true;
   return text.length <= MAX_NAME_BYTES && encoder.encode(text).length <= MAX_NAME_BYTES;
 }
 
