@@ -559,7 +559,6 @@ class ListSurvey {
     const { listMax = 0 } = this.#options;
     const short = this.#answers.filter(({ size, limit }) => size < Math.min(limit, listMax));
     const { known = [], lost } = this.#seen;
-    const shown = toKnown(this.#shownEvents(), known, this.#times);
     const all = [...this.#stillLost(), ...this.#lost].map((event) => [event.id, event] as const);
     const stillLost = [...new Map(all).values()].slice(0, MAX_LOST);
     const until = this.#isLosing() ? this.#times.until : (lost?.until ?? 0);
@@ -571,15 +570,10 @@ class ListSurvey {
         this.#seen.shownFrom ?? this.#times.settledAt,
         oldestTime(this.#whole ? [this.#whole] : []),
       ),
-      // A list that lost all of its events must show them again.
-      known: shown.length === 0 && this.#lost.length > 0 ? known : shown,
+      known: toKnown(this.#shown.values(), known, this.#times),
       lost: stillLost.length > 0 ? { events: stillLost, until } : undefined,
       filterFails: this.#filterFails,
     };
-  }
-
-  *#shownEvents(): Iterable<EventKey> {
-    for (const { event } of this.#shown.values()) yield event;
   }
 
   #toVerdict(

@@ -14,14 +14,16 @@ const MAX_KNOWN = 20;
  * @param until - events dated later show nothing.
  */
 export function toKnown(
-  shown: Iterable<EventKey>,
+  shown: Iterable<{ readonly event: EventKey }>,
   last: readonly KnownEvent[],
   { settledAt, until }: { readonly settledAt: number; readonly until: number },
 ): readonly KnownEvent[] {
   const settled: KnownEvent[] = [];
   const young: KnownEvent[] = [];
   let oldest: KnownEvent | undefined;
-  for (const { id, type, at } of shown) {
+  for (const {
+    event: { id, type, at },
+  } of shown) {
     if (!(at <= until && Number.isFinite(at))) continue;
     if (oldest === undefined || at < oldest.at) oldest = { id, type, at };
     insert(at <= settledAt ? settled : young, { id, type, at });

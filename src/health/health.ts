@@ -197,10 +197,7 @@ function checkCoverage(
   const proven = `${quiet}, proven until ${toIso(watermark)}${exceptIn(state.gaps)}.`;
   if (doubts.length > 0) {
     const codes = doubts.join(', ');
-    return check(
-      false,
-      `${proven} But the last poll was doubtful: ${codes}. The log of the poller names the events.`,
-    );
+    return check(false, `${proven} But the last poll was doubtful: ${codes}. The poller's log says why.`);
   }
   if (!waits) return check(true, proven);
   return check(true, `${proven} The polls since then wait for a larger answer of the list. ${LIST_MAX}`);

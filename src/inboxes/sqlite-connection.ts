@@ -161,8 +161,8 @@ const FULL = 2;
 interface WaitingStep {
   /** Whether its commit waits for the disk. */
   readonly flush: boolean;
-  readonly work: () => unknown;
-  resolve(value: never): void;
+  /** Does the work and returns the function that resolves the promise, for use after the commit. */
+  run(): () => void;
   reject(error: unknown): void;
 }
 
@@ -197,18 +197,25 @@ export function createTransactions(db: SqliteLike): Transactions {
     waiting = [];
     try {
       const level = steps.some(({ flush }) => flush) ? flushing : NORMAL;
-      const values = atLevel(level, () => atomically(db, () => steps.map(({ work }) => work())));
-      for (const [index, { resolve }] of steps.entries()) resolve(values[index] as never);
+      const resolvers = atLevel(level, () => atomically(db, () => steps.map((step) => step.run())));
+      for (const resolve of resolvers) resolve();
     } catch (error) {
       for (const step of steps) step.reject(error);
     }
   }
 
   return {
-    share: (work, { flush } = { flush: true }) =>
+    share: (step, { flush } = { flush: true }) =>
       new Promise((resolve, reject) => {
         if (waiting.length === 0) setImmediate(commit);
-        waiting.push({ flush, work, resolve, reject });
+        waiting.push({
+          flush,
+          run() {
+            const value = step();
+            return () => resolve(value);
+          },
+          reject,
+        });
       }),
     own: (effect, complete) => atLevel(flushing, () => runOwn(db, effect, complete)),
   };

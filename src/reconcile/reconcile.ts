@@ -80,10 +80,14 @@ export async function reconcile<Entry extends LedgerEntry>(
   };
   const oldestListed = list.shownFrom - settings.lagMs - settings.disorderMs;
   const shownFrom = Math.min(oldestListed, firstAt, state.seen?.shownFrom ?? Number.POSITIVE_INFINITY);
-  const isDoubtful = list.problems.some(({ code }) => DOUBTFUL.has(code));
-  const notes = noteSpan({ since, shownFrom: unproven.length === 0 ? shownFrom : since, list, settings });
+  const notes = noteComparison({
+    since,
+    shownFrom: unproven.length === 0 ? shownFrom : since,
+    list,
+    settings,
+  });
   return {
-    agree: log.isEmpty() && unproven.length === 0 && totals.unjudged === 0 && !isDoubtful,
+    agree: log.isEmpty() && unproven.length === 0 && totals.unjudged === 0 && !isDoubtful(list),
     complete: unproven.length === 0,
     diagnosis: describeResult({ ...summary, notes }),
     ...summary,
@@ -104,8 +108,12 @@ function toSpan<Entry extends LedgerEntry>(
   );
 }
 
-/** What the reader of a span may not expect. */
-function noteSpan<Entry extends LedgerEntry>({
+function isDoubtful({ problems }: ReadList): boolean {
+  return problems.some(({ code }) => DOUBTFUL.has(code));
+}
+
+/** Notes about the comparison: a list that contradicts itself, where the span begins and ends, and what no book shows. */
+function noteComparison<Entry extends LedgerEntry>({
   since,
   shownFrom,
   list,
@@ -117,6 +125,7 @@ function noteSpan<Entry extends LedgerEntry>({
   readonly settings: ReconcileSettings<Entry>;
 }): readonly string[] {
   const notes: string[] = [];
+  if (isDoubtful(list)) notes.push('The list contradicts itself: `problems` says how.');
   if (since > settings.since.getTime())
     notes.push("The span begins at the poller's start date, not at `since`.");
   if (settings.until === undefined && settings.copiedAt < list.settledAt) {

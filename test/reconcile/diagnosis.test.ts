@@ -174,3 +174,11 @@ test("of a span that begins at the poller's start date, and ends when the ledger
     / The span begins at the poller's start date, not at `since`\. The span ends when the ledger was copied \(`copiedAt`\)\.$/,
   );
 });
+
+test('of a list that shows one id with two dates, of which the first is before the span', async () => {
+  const events = [makeEvent('evt_1', { created_at: '2026-02-27T00:00:00Z' }), makeEvent('evt_1'), BEFORE];
+  const { agree, diagnosis, problems } = await compareBooks(events, { inbox: makeInbox(), ledger: [] });
+  expect(problems.map(({ code }) => code)).toEqual(['ERR_EVENT_CONFLICT']);
+  expect(agree).toBe(false);
+  expect(diagnosis).toMatch(/ The list contradicts itself: `problems` says how\.$/);
+});
