@@ -9,7 +9,7 @@ import { describeWithRedis } from '../services/with-redis.js';
 import { runChaos } from './chaos.js';
 
 const events = readCount('CHAOS_EVENTS', process.env['CHAOS_EVENTS'] ?? '10000', { min: 1_000 });
-const pace = { eventsPerSecond: 150, killEveryMs: 1_000, settleTimeoutMs: 300_000 };
+const pace = { eventsPerSecond: 150, eventsPerKill: 150, settleTimeoutMs: 300_000 };
 const timeout = pace.settleTimeoutMs + (events / pace.eventsPerSecond) * 10_000;
 
 describeWithRedis('chaos', () => {
