@@ -19,7 +19,8 @@ test.each(drivers.map(({ name }) => name))(
   async (driver) => {
     const path = freshPath();
     const db = connect(path);
-    const inbox = sqliteInbox(db);
+    // The workers write all the time, and SQLite does not promise this process its turn.
+    const inbox = sqliteInbox(db, { busyTimeoutMs: 60_000 });
     db.exec('CREATE TABLE ledger (id TEXT NOT NULL)');
     const ids: string[] = [];
     let ranAgain = 0;
