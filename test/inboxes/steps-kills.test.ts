@@ -44,7 +44,8 @@ async function startSqliteStore(): Promise<Store> {
   const db = new Database(path);
   return {
     env: { STORE: 'sqlite', URL: path },
-    inbox: sqliteInbox(db),
+    // The workers write all the time, and SQLite does not promise this process its turn.
+    inbox: sqliteInbox(db, { busyTimeoutMs: 60_000 }),
     ledger: async () => undefined,
     stop() {
       db.close();
