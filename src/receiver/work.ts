@@ -74,7 +74,7 @@ export interface Layer {
   inbox?(next: Inbox<unknown>): Inbox<unknown>;
   /** Wraps each pass of a delivery or stored event, up to its outcome. */
   conclude?(next: Conclude): Conclude;
-  /** Wraps each run of a handler. */
+  /** Wraps each run of a handler. In a transaction of SQLite the wrapper must not be async: a promise dead-letters the event. */
   handler?(next: CallHandler): CallHandler;
   /** Wraps each call that puts an event into the queue; the event is recorded in the app's `inbox`. */
   enqueue?(next: Enqueue, inbox: Inbox<unknown>): Enqueue;
