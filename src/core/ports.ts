@@ -14,7 +14,7 @@ import type { UnknownEvent } from './events.js';
  * - `received`: recorded and not run yet, or about to run again. It can be claimed at any time, unless another event of
  *   its ordering key is leased.
  * - `leased`: one process runs it, under a fencing token, until the lease lapses.
- * - `done`: it was handled or ignored. Its id is kept permanently, even when the event is pruned.
+ * - `done`: it was handled, ignored, discarded or imported. Its id is kept permanently, even when the event is pruned.
  * - `failed`: the last attempt failed; it runs again at its retry time.
  * - `dead`: dead-lettered, until a person requeues it.
  * - `parked`: its type was unknown when it was received.
@@ -94,7 +94,7 @@ export interface StoredGap {
   readonly reason: GapReason;
   /** When the poll that opened it started. */
   readonly openedAt: number;
-  /** The person who accepted the gap without a proof, the reason and the time; `null` while it is open. */
+  /** The person who acknowledged the gap without a proof, the reason and the time; `null` while it is open. */
   readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: number } | null;
 }
 
@@ -457,8 +457,8 @@ export interface InboxOperations {
    * Records by `receivedAt`, then id: `limit` of them, and fewer only if there are no more. `after` is the id of the last
    * record seen; it need not meet the filter any more. Without `state`, the events of every state.
    *
-   * @throws {ConfigError} `ERR_CONFIG_INVALID` when the inbox does not have the event `after`, or not any more, as an
-   * inbox that is not durable: start again without it.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when the inbox does not have the event `after`, or no longer has it, as
+   * in a memory inbox that was full: start again without it.
    */
   list(
     options: InboxFilter & {

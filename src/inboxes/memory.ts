@@ -24,7 +24,7 @@ export interface MemoryInboxOptions {
    * @default 100_000
    */
   readonly capacity?: number | undefined;
-  /** Takes the warning that `dead` or `parked` events are forgotten, once. @default console */
+  /** Receives the warning that `dead` or `parked` events are forgotten, once. @default console */
   readonly logger?: Logger | undefined;
   /** Time, timers and randomness, for tests. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;

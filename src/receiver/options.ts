@@ -52,8 +52,8 @@ export interface ReceiverOptions<Tx = undefined> {
    * All receivers of the inbox need the same function. The payload is not narrowed by its schema. A key has 1 to 512
    * bytes of UTF-8 and no control characters. If the function throws, the attempt at the event fails.
    *
-   * A key does not order events: one can arrive after an event that was created later, and when none of a key runs, the
-   * first one that a process claims does.
+   * A key does not order events: an event can arrive after one that was created later, and while no event of a key runs,
+   * the first one that a process claims runs.
    *
    * @default none: events are independent of each other
    */

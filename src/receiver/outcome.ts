@@ -31,7 +31,7 @@ export type OutcomeResult = {
   | {
       /**
        * - `handled`: the handler finished and the inbox recorded it.
-       * - `duplicate`: the event was already done, that is, handled or ignored.
+       * - `duplicate`: the event was already done: handled, ignored, discarded or imported.
        * - `ignored`: a new event of a known type without a handler in this process; recorded as done.
        * - `parked`: an event of an unknown type, stored until a release knows it; or a parked event without a handler here.
        * - `queued`: durably enqueued, or durably stored to run after the answer, in another process, or when its handler
