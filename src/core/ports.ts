@@ -297,8 +297,8 @@ export interface Inbox<Tx = undefined> {
   readSteps?(lease: Lease): Awaitable<readonly InboxStep[] | null>;
 
   /**
-   * Stores the result of a step: JSON, or empty for `undefined`. `null` stores that it has begun; `undefined` removes that
-   * again. Durable when it resolves, and outside of any transaction of the handler.
+   * Stores the result of a step: JSON, or empty for `undefined`. `null` stores that it has begun; `undefined` removes
+   * this mark. Durable when it resolves, and outside of any transaction of the handler.
    *
    * Returns `false`, without any change, when the lease is lost, the step has a result, or it has begun before (for `null`).
    * It neither waits for a lock on the event nor takes one.
@@ -374,7 +374,7 @@ export interface InboxAttempt {
    * completed or failed. `discarded`: a person ended the event.
    */
   readonly result: 'done' | 'failed' | 'dead' | 'later' | 'lapsed' | 'discarded';
-  /** Why it failed, or has to run later; `null` for the others. */
+  /** Why it failed, or has to run later; `null` for other results. */
   readonly error: string | null;
   /** Who discarded the event. Only where `result` is `discarded`, as `reason`. */
   readonly by?: string | undefined;
