@@ -27,7 +27,7 @@ import { isSampled, toTraceparent } from './trace-context.js';
 export interface OpenTelemetryOptions {
   /** Receives the spans. @default the global provider, at each span */
   readonly tracerProvider?: TracerProvider | undefined;
-  /** Receives the metrics. @default the global provider at the first measurement */
+  /** Receives the metrics. @default the global provider, at each measurement */
   readonly meterProvider?: MeterProvider | undefined;
   /** Attributes of every span and metric, such as a name that distinguishes two receivers of a process. @default none */
   readonly attributes?: Attributes | undefined;
