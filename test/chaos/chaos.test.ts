@@ -1,7 +1,7 @@
 /**
  * Processes are killed and servers restarted while events come in; at the end the ledger equals the service's list.
  *
- * `npm run test:chaos` sends 10,000 events over each queue. CHAOS_EVENTS sets another number, 1,000 or more.
+ * `npm run test:chaos` sends 10,000 events through each fleet. CHAOS_EVENTS sets another number, 1,000 or more.
  */
 import { expect, test } from 'vitest';
 import { readCount } from '../read-count.js';
@@ -13,13 +13,17 @@ const pace = { eventsPerSecond: 150, eventsPerKill: 150, settleTimeoutMs: 300_00
 const timeout = pace.settleTimeoutMs + (events / pace.eventsPerSecond) * 10_000;
 
 describeWithRedis('chaos', () => {
-  // At the same time: each engine mostly waits for its own processes and servers.
-  test.concurrent.each(['bullmq', 'pg-boss'] as const)(
-    `over %s, each of ${events} events takes effect once while processes are killed and servers restart`,
+  // At the same time: each fleet mostly waits for its own processes and servers.
+  test.concurrent.each([
+    { engine: 'bullmq', store: 'Postgres' },
+    { engine: 'pg-boss', store: 'Postgres' },
+    { engine: 'bullmq', store: 'MariaDB' },
+  ] as const)(
+    `over $engine and $store, each of ${events} events takes effect once while processes are killed and servers restart`,
     { timeout },
-    async (engine) => {
-      const report = await runChaos({ engine, events, ...pace });
-      console.log(engine, report);
+    async (fleet) => {
+      const report = await runChaos({ ...fleet, events, ...pace });
+      console.log(fleet, report);
       expect(report).toMatchObject({ fired: events, lost: [], twice: [], invented: [], restarts: 2 });
       expect(report.kills).toBeGreaterThan(2);
     },

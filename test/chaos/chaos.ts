@@ -1,15 +1,14 @@
 /** Kills processes and restarts servers while events come in, then compares the ledger with the list. */
 import { setTimeout as pause } from 'node:timers/promises';
-import pg from 'pg';
-import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { createSandbox } from 'stablehooks-kit/sandbox';
-import { startPostgres } from '../services/postgres.js';
 import { startRedis } from '../services/redis.js';
 import { startFleet } from './fleet.js';
 import type { ProcessSettings } from './process.js';
+import { STORES, type StoreName } from './stores.js';
 
 export interface ChaosOptions {
   readonly engine: ProcessSettings['engine'];
+  readonly store: StoreName;
   readonly events: number;
   readonly eventsPerSecond: number;
   /** A process is killed after each so many events. */
@@ -18,32 +17,15 @@ export interface ChaosOptions {
   readonly settleTimeoutMs: number;
 }
 
-export interface ChaosReport {
-  readonly fired: number;
-  readonly kills: number;
-  readonly restarts: number;
-  /** Ids that are in the service's list and not in the ledger. */
-  readonly lost: readonly string[];
-  /** Ids that are in the ledger more than once. */
-  readonly twice: readonly string[];
-  /** Ids that are in the ledger and not in the service's list. */
-  readonly invented: readonly string[];
-  /** How many events entered the inbox from each origin. */
-  readonly origins: Readonly<Record<string, number>>;
-  readonly seconds: number;
-}
-
 const secret = 'whsec_chaos';
 const RESTARTS = 2;
-const LEDGER = 'CREATE TABLE ledger (event_id text NOT NULL, pid integer NOT NULL)';
 
-export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
+export async function runChaos(options: ChaosOptions) {
   const startedAt = Date.now();
-  const [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
-  const pool = new pg.Pool({ connectionString: postgres.url }).on('error', () => undefined);
-  await migratePostgres(pool);
-  // Without a key, so that only the inbox prevents a second entry.
-  await pool.query(LEDGER);
+  const { engine, store } = options;
+  const [database, redis] = await Promise.all([STORES[store].start(), startRedis()]);
+  const opened = STORES[store].open(database.url);
+  await opened.migrate();
   const sandbox = createSandbox({
     secret,
     seed: 1,
@@ -55,8 +37,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   });
   const { url } = await sandbox.listen(0);
   const service = { url, token: sandbox.token, since: new Date().toISOString() };
-  const { engine } = options;
-  const settings = { engine, databaseUrl: postgres.url, redisPort: redis.port, secret, service };
+  const settings = { engine, store, databaseUrl: database.url, redisPort: redis.port, secret, service };
   const fleet = await startFleet(settings);
   let deliveries = 0;
   sandbox.endpoints.add({
@@ -72,7 +53,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   try {
     while (fleet.ports().length < 3) await pause(50);
     let restarting: Promise<unknown> = Promise.resolve();
-    const restart = () => Promise.all([postgres.restart(), redis.restart()]);
+    const restart = () => Promise.all([database.restart(), redis.restart()]);
     const fire = [sandbox.accept, sandbox.transfer, sandbox.redeem] as const;
     const perRestart = Math.ceil(options.events / (RESTARTS + 1));
     for (let fired = 0; fired < options.events; fired++) {
@@ -85,15 +66,16 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
     await restarting;
     await sandbox.settled();
 
-    const inbox = postgresInbox(pool);
     const list = sandbox.events().map(({ id }) => id);
     const isDone = async () =>
-      (await inbox.count()).every(({ state, count }) => count === (state === 'done' ? list.length : 0));
+      (await opened.inbox.count()).every(
+        ({ state, count }) => count === (state === 'done' ? list.length : 0),
+      );
     for (const until = Date.now() + options.settleTimeoutMs; Date.now() < until; await pause(200)) {
       if (await isDone()) break;
     }
     return {
-      ...(await compare(pool, { list })),
+      ...(await compare(opened, { list })),
       kills: fleet.kills,
       restarts: RESTARTS,
       seconds: Math.round((Date.now() - startedAt) / 1_000),
@@ -101,24 +83,29 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   } finally {
     await fleet.stop();
     await sandbox.close();
-    await pool.end();
-    await Promise.all([postgres.stop(), redis.stop()]);
+    await opened.close();
+    await Promise.all([database.stop(), redis.stop()]);
   }
 }
 
-async function compare(pool: pg.Pool, { list }: { readonly list: readonly string[] }) {
-  const entries: { readonly event_id: string }[] = (await pool.query('SELECT event_id FROM ledger')).rows;
+async function compare(
+  { select, events }: Pick<ReturnType<(typeof STORES)[StoreName]['open']>, 'select' | 'events'>,
+  { list }: { readonly list: readonly string[] },
+) {
   const times = new Map<string, number>();
-  for (const { event_id } of entries) times.set(event_id, (times.get(event_id) ?? 0) + 1);
+  for (const { event_id } of await select('SELECT event_id FROM ledger')) {
+    const id = String(event_id);
+    times.set(id, (times.get(id) ?? 0) + 1);
+  }
   const fired = new Set(list);
-  const { rows } = await pool.query(
-    'SELECT source AS origin, count(*)::int AS count FROM stablehooks.events GROUP BY origin ORDER BY origin',
+  const origins = await select(
+    `SELECT source AS origin, count(*) AS count FROM ${events} GROUP BY source ORDER BY source`,
   );
   return {
     fired: list.length,
     lost: list.filter((id) => !times.has(id)),
     twice: [...times].filter(([, count]) => count > 1).map(([id]) => id),
     invented: [...times.keys()].filter((id) => !fired.has(id)),
-    origins: Object.fromEntries(rows.map(({ origin, count }) => [origin, count])),
+    origins: Object.fromEntries(origins.map(({ origin, count }) => [origin, Number(count)])),
   };
 }

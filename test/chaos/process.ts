@@ -1,57 +1,69 @@
 /** One process of the fleet: a receiver with a poller, or a worker. It can be killed at any time. */
 import { createServer } from 'node:http';
 import { Queue, Worker } from 'bullmq';
-import pg from 'pg';
 import PgBoss from 'pg-boss';
-import { createReceiver, type Handler } from 'stablehooks';
+import { createReceiver, type Inbox, type Receiver, type Queue as ReceiverQueue } from 'stablehooks';
 import { createPoller } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
-import { type PgTx, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { toNodeHandler } from 'stablehooks/node';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
+import { STORES, type StoreName } from './stores.js';
 
 /** The settings of one process, which it gets as JSON in its first argument. */
 export interface ProcessSettings {
   readonly role: 'receiver' | 'worker';
   readonly engine: 'bullmq' | 'pg-boss';
+  readonly store: StoreName;
   readonly databaseUrl: string;
   readonly redisPort: number;
   readonly secret: string;
   readonly service: { readonly url: string; readonly token: string; readonly since: string };
 }
 
-const { role, engine, databaseUrl, redisPort, secret, service } = JSON.parse(
+const { role, engine, store, databaseUrl, redisPort, secret, service } = JSON.parse(
   process.argv[2] ?? '',
 ) as ProcessSettings;
 // Servers are restarted while this runs. What fails is retried, or this process ends and is started again.
 const ignore = () => undefined;
 const connection = { port: redisPort };
 
-const pool = new pg.Pool({ connectionString: databaseUrl, max: 8, connectionTimeoutMillis: 2_000 });
-pool.on('error', ignore);
+interface Booking<Tx> {
+  readonly inbox: Inbox<Tx>;
+  enter(tx: Tx, id: string): Promise<unknown>;
+}
 
-type Booking = Handler<'transfer.settled', PgTx>;
-const book = async ({ id }: { readonly id: string }, { tx, attempt }: Parameters<Booking>[1]) => {
-  // One in four fails at first.
-  if (attempt === 1 && parseInt(id.slice(-4), 16) % 4 === 0) throw new Error('planted');
-  await tx.query('INSERT INTO ledger (event_id, pid) VALUES ($1, $2)', [id, process.pid]);
-};
-const shared = {
-  secret,
-  inbox: postgresInbox(pool, { transactional: true }),
-  handlers: {
-    'accept.confirmed': book,
-    'transfer.settled': book,
-    'transfer.failed': book,
-    'redeem.completed': book,
-    'redeem.failed': book,
-  },
-  leaseMs: 1_200,
-  handlerTimeoutMs: 1_000,
-  maxAttempts: 1_000,
-  logger: { warn: ignore, error: ignore },
-};
+function bookInto<Tx>({ inbox, enter }: Booking<Tx>, queue?: ReceiverQueue): Receiver {
+  const book = async (
+    { id }: { readonly id: string },
+    { tx, attempt }: { readonly tx: Tx; readonly attempt: number },
+  ) => {
+    // One in four fails at first.
+    if (attempt === 1 && parseInt(id.slice(-4), 16) % 4 === 0) throw new Error('planted');
+    await enter(tx, id);
+  };
+  return createReceiver({
+    secret,
+    inbox,
+    queue,
+    handlers: {
+      'accept.confirmed': book,
+      'transfer.settled': book,
+      'transfer.failed': book,
+      'redeem.completed': book,
+      'redeem.failed': book,
+    },
+    leaseMs: 1_200,
+    handlerTimeoutMs: 1_000,
+    maxAttempts: 1_000,
+    logger: { warn: ignore, error: ignore },
+  });
+}
+
+const makeReceiver = (queue?: ReceiverQueue) =>
+  store === 'MariaDB'
+    ? bookInto(STORES.MariaDB.open(databaseUrl), queue)
+    : bookInto(STORES.Postgres.open(databaseUrl), queue);
 
 async function startBoss(): Promise<PgBoss> {
   const boss = new PgBoss({
@@ -72,7 +84,7 @@ async function startBoss(): Promise<PgBoss> {
 }
 
 async function work() {
-  const receiver = createReceiver(shared);
+  const receiver = makeReceiver();
   if (engine === 'pg-boss') {
     const boss = await startBoss();
     const pace = { batchSize: 50, pollingIntervalSeconds: 0.5 };
@@ -84,7 +96,7 @@ async function work() {
 }
 
 async function receive() {
-  const receiver = createReceiver({ ...shared, queue: await openQueue() });
+  const receiver = makeReceiver(await openQueue());
   const poller = createPoller({
     client: createClient({ baseUrl: service.url, token: service.token }),
     receiver,
