@@ -26,10 +26,8 @@ compdef _stablehooks stablehooks
 
 type Shell = keyof typeof SCRIPTS;
 
-/** The shells with a script. */
 export const SHELLS = Object.keys(SCRIPTS) as readonly Shell[];
 
-/** The script with which a shell completes the words of `stablehooks`. */
 export function completionScript(shell: Shell): string {
   return SCRIPTS[shell];
 }

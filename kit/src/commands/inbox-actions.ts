@@ -190,7 +190,6 @@ async function watchRuns(
   }
 }
 
-/** How many of the events are in each state. */
 async function countIds(inbox: InboxOperations, ids: readonly string[]): Promise<readonly InboxCount[]> {
   const sums = new Map<InboxState, number>();
   await inBatches(ids, async (some) => {

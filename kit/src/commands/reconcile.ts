@@ -171,7 +171,6 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
   }
 }
 
-/** A row of the ledger for the comparison. */
 interface Entry {
   readonly id: string;
   readonly createdAt: string | undefined;

@@ -61,7 +61,6 @@ const STOPPED_BY_SIZE =
 const ANSWER_413 = 'Answer 413 to a body over the limit, before reading all of it.';
 const SIZE_NOT_NAMED = `The reply does not say that the size was the reason: the endpoint may have read the whole body. ${ANSWER_413}`;
 
-/** Error codes of a connection that the endpoint closed. */
 const CLOSED_CODES: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
 
 /** Older than any window against replays, in ms: seven days. */
@@ -252,7 +251,6 @@ function describeAll(answers: readonly EndpointAnswer[]): string {
 
 const STOPPED = 'Nothing listens any more: an earlier delivery seems to have ended the process. See its log.';
 
-/** The fix when nothing listens any more. */
 function stoppedFix(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'unreachable' && answer.reason === 'ECONNREFUSED' ? STOPPED : undefined;
 }
@@ -265,7 +263,6 @@ const NOT_NEW =
 /** The statuses of limits, proxies and outages: they do not depend on the event. */
 const NOT_THE_EVENT: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
-/** The reply in quotes, as evidence. */
 export function quoteReply({ words }: TestedAnswer): string {
   return words === '' ? 'Its reply is empty.' : `Its reply: "${words}".`;
 }
@@ -414,7 +411,6 @@ const ACCEPT_AGAIN = 'Answer 2xx to a done event, or the service retries it fore
 /** The number of simultaneous deliveries of one event. */
 const CONCURRENT = 8;
 
-/** Sends the same event twice, one after the other. */
 async function checkDuplicate(endpoint: TestedEndpoint): Promise<CheckResult> {
   const event = endpoint.event('doubled');
   const answers = [await endpoint.send(toBody(event)), await endpoint.send(toBody(event))];
@@ -435,7 +431,6 @@ const REMEMBERED_MS = 2_500;
 const FORGETS_IDS =
   'It handled the first event of this run again. Keep the ids of done events as long as the service can send them again: for months, in a durable inbox.';
 
-/** Sends the first event of the run again, some seconds later. */
 async function checkRemembered(endpoint: TestedEndpoint): Promise<CheckResult> {
   await wait(Math.max(0, REMEMBERED_MS - (performance.now() - endpoint.startedAt)));
   const event = endpoint.event('genuine');

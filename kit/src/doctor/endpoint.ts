@@ -48,7 +48,6 @@ export type TestedAnswer = EndpointAnswer & {
 /** The texts that a reply must not contain. */
 export type Leak = 'the secret' | 'the expected signature';
 
-/** The endpoint under test. */
 export interface TestedEndpoint {
   readonly url: string;
   /** When the test began, by `performance.now()`. */
@@ -82,7 +81,6 @@ export interface TestedEndpoint {
   effects(id: string): Promise<number | undefined>;
 }
 
-/** How to reach the endpoint, and what to send. */
 export interface EndpointOptions {
   readonly url: string;
   readonly secret: string;
@@ -216,7 +214,6 @@ function readCount(text: string): number {
   }
 }
 
-/** The event as compact JSON. */
 export function toBody(event: object): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(event));
 }

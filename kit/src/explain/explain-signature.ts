@@ -4,7 +4,6 @@ import { type SignatureFormat, sign } from 'stablehooks';
 import { BODY_CHANGE_COUNT, eachChangedBody, listBodies, listMacs, listSecrets } from './known-changes.js';
 import type { Change, Variant } from './variants.js';
 
-/** The signature to explain. */
 interface SignatureQuestion {
   readonly body: Uint8Array;
   readonly signature: string;
@@ -39,7 +38,6 @@ const MAX_PAIRED_BYTES = 1_048_576;
 /** How often other work of the process can run. */
 const TURN_MS = 10;
 
-/** Reports the number of tried candidates. */
 type OnTried = (tried: number, total: number) => void;
 
 /** Explains a signature by trying known changes. The result contains neither the secret nor the body. */

@@ -97,7 +97,6 @@ export function listBodies(body: Uint8Array): readonly Variant<Uint8Array>[] {
   });
 }
 
-/** The maximum number of bodies from {@link eachChangedBody}. */
 export const BODY_CHANGE_COUNT = BODY_CHANGES.length;
 
 /** The bodies after one change, each created on demand: together they can need a gigabyte. */
@@ -176,7 +175,6 @@ function writeAscii(json: string): string {
   );
 }
 
-/** Serializes JSON again with this indentation. */
 function restyle(indent?: string): (body: Uint8Array) => Uint8Array | undefined {
   return (body) => reserialize(body, (value) => JSON.stringify(value, null, indent));
 }

@@ -15,7 +15,6 @@ export interface Finding {
   readonly fix: string | null;
 }
 
-/** The codes and outcomes in replies of stablehooks receivers. */
 const REPLIES: Readonly<Record<string, Finding>> = {
   handled: { what: 'The handler ran to its end.', fix: null },
   duplicate: {
@@ -132,7 +131,6 @@ export function findingOf(name: string | undefined): Finding | undefined {
 
 type Reply = EndpointAnswer & { readonly kind: 'reply' };
 
-/** The meaning of an answer, and what to do about it. */
 export function explainAnswer(answer: EndpointAnswer): Finding {
   return answer.kind === 'reply' ? explainReply(answer) : explainSilence(answer);
 }

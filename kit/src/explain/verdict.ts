@@ -11,7 +11,6 @@ export interface Verdict {
   readonly fix: string | null;
 }
 
-/** The judged parts of an attempt. */
 interface JudgedAttempt {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;

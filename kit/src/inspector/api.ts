@@ -168,7 +168,6 @@ export interface AttemptLine {
   readonly result: string;
   readonly endpoint: string | null;
   readonly durationMs: number;
-  /** The injected faults of the sandbox. */
   readonly faults: readonly string[];
 }
 
@@ -185,7 +184,6 @@ export interface EventRow {
   readonly at: number;
   /** When it runs again, or its lease ends. */
   readonly dueAt: number | null;
-  /** The ordering key. */
   readonly key: string | null;
   /** The newest attempts that have ended, oldest first: at most ten. */
   readonly history: readonly AttemptLine[];
@@ -199,7 +197,6 @@ export interface EventFilter {
   readonly since?: number | undefined;
   /** Received before this time, in epoch ms. */
   readonly until?: number | undefined;
-  /** A part of the last error. */
   readonly error?: string | undefined;
   readonly key?: string | undefined;
   readonly id?: string | undefined;
@@ -253,7 +250,6 @@ export interface StepRow extends Omit<InboxStep, 'result'> {
   readonly hasResult: boolean;
 }
 
-/** One check of the overview. */
 export interface OverviewCheck {
   readonly name: string;
   /** `doubtful` is healthy, and worth to be known. */

@@ -14,7 +14,6 @@ import type { EventQuery, InspectedInbox } from './source.js';
 const MAX_SEARCHED = 5_000;
 const PAGE = 500;
 
-/** A page of the events of an inbox, newest first. */
 export async function listEvents(
   inbox: InspectedInbox,
   { limit, after, ...filter }: EventQuery,

@@ -8,7 +8,6 @@ import type { AttemptDetail, Message, ServiceReport, StreamEntry } from './api.j
 import { createAttemptEvents, type KeptAttempt, toResult } from './attempt-events.js';
 import type { DeliveriesPart, InspectorSource } from './source.js';
 
-/** How many movements the page shows: the newest. */
 const MAX_MOVEMENTS = 200;
 
 /** A sandbox in this process as the source of an inspector: its deliveries and its world. */
@@ -100,7 +99,6 @@ function toMessage({ headers, ...body }: NonNullable<Attempt['response']> | Atte
 
 const EXAMPLES = Object.fromEntries(EVENT_TYPES.map((type) => [type, exampleEvent(type).payload]));
 
-/** Reads the data for the view of the sandbox. */
 export function reportService(sandbox: SandboxOperations): ServiceReport {
   return {
     wallets: sandbox.wallets.list(),

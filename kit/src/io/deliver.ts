@@ -20,7 +20,6 @@ export interface DeliveryRequest {
   readonly chunked?: boolean | undefined;
 }
 
-/** In how many pieces a slow body is sent. */
 const PIECES = 3;
 
 /** The reply itself, beside the facts of the answer. */
@@ -30,7 +29,6 @@ export interface Reply {
   readonly body: Buffer;
 }
 
-/** The result of one request. */
 export interface Delivered {
   /** Without the reply, because commands keep answers by the thousand. */
   readonly answer: EndpointAnswer;

@@ -17,7 +17,6 @@ import { createSender, type SentDelivery, toBytes } from './sender.js';
 import type { Settings } from './settings.js';
 import { hasTakenEffect, toLastError } from './without-handler.js';
 
-/** Options of {@link createForwarder}. */
 interface ForwardingOptions {
   readonly settings: Settings;
   readonly client: Client;
@@ -43,7 +42,6 @@ export interface ForwardingAttempt extends DeliveryRow {
   readonly sent: SentDelivery;
 }
 
-/** The result of one poll. */
 export interface ForwardingPoll {
   readonly report: PollReport;
   /** Why the list was not read, with the name of the service; `undefined` if it was read, or if the poll was stopped. */

@@ -32,7 +32,6 @@ export interface OpenInbox extends Omit<Inbox, 'transaction'>, InboxOperations {
   isCurrent?(): boolean;
 }
 
-/** The inbox that a command opens. */
 export interface InboxFlags {
   /** An SQLite file, a `postgres:`, `mysql:` or `redis:` URL, or `env:NAME` for the place in that variable. */
   readonly inbox: string;
@@ -70,7 +69,6 @@ const DEFAULT_NAMESPACE = 'stablehooks';
 export const INBOX_PLACE =
   'SQLite file, postgres:, mysql: or redis: URL, or env:NAME of a variable that holds it';
 
-/** Adds the flags of {@link InboxFlags}. */
 export function addInboxFlags(
   command: Command,
   { about = INBOX_PLACE, required = true }: { readonly about?: string; readonly required?: boolean } = {},
@@ -160,7 +158,6 @@ export function addInboxAction<Flags extends InboxFlags>(
   );
 }
 
-/** How many records are read at a time. */
 const PAGE_SIZE = 500;
 
 /** The records of one state, as {@link recordPages} reads them. */

@@ -15,7 +15,6 @@ export const EXIT = {
   interrupted: 130,
 } as const;
 
-/** One of {@link EXIT}. */
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
 /** A result: text for people, data for `--json`. */
@@ -32,7 +31,6 @@ export interface Paint {
   readonly faint: (text: string) => string;
 }
 
-/** A progress bar, drawn on a terminal only. */
 export interface Progress {
   show(done: number): void;
   /** Removes the bar. Printing anything removes it as well. */
@@ -62,7 +60,6 @@ export interface Output {
   write(text: string, done?: (error?: Error | null) => void): unknown;
 }
 
-/** Where and how to print. */
 export interface PrinterOptions {
   readonly stdout: Output;
   readonly stderr: Output;
@@ -176,7 +173,6 @@ export function wrapWords(text: string, columns: number): string {
 
 const BAR_WIDTH = 24;
 
-/** A cell of a table: its text, and its colour. */
 export type Cell = string | { readonly text: string; readonly paint: (text: string) => string };
 
 /** Aligns rows under the names of their columns. The last column is not padded. */

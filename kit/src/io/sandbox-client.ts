@@ -17,7 +17,6 @@ export interface SandboxClient {
   firstAnswer(delivery: Delivery): Promise<EndpointAnswer>;
 }
 
-/** Options of {@link connectSandbox}. */
 interface SandboxClientOptions {
   /** Aborts every request and every wait. */
   readonly signal: AbortSignal;
@@ -71,7 +70,6 @@ export async function connectSandbox(
   };
 }
 
-/** Sends a request to the control API. */
 type ControlRequest = (method: 'GET' | 'POST', path: string, body?: unknown) => Promise<Response>;
 
 async function createRequest(settings: Settings, signal: AbortSignal): Promise<ControlRequest> {

@@ -22,7 +22,6 @@ import {
   toPlain,
 } from './output.js';
 
-/** The input of a command. */
 export interface CommandContext<Flags> {
   readonly flags: Flags;
   /** The arguments beside the flags, in their order. */
@@ -35,7 +34,6 @@ export interface CommandContext<Flags> {
   readonly signal: AbortSignal;
 }
 
-/** The flags of every command. */
 interface CommonFlags {
   readonly json?: boolean;
   readonly color: boolean;
@@ -129,7 +127,6 @@ export function toKebab(name: string): string {
   return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
-/** Adds the flags of commands that call the service. */
 export function addServiceFlags(command: Command): Command {
   return command
     .optionsGroup('Service:')
@@ -416,7 +413,6 @@ export async function readPayload(path: string): Promise<Record<string, unknown>
   return value;
 }
 
-/** Whether a JSON value is an object. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

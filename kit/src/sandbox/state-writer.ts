@@ -14,13 +14,11 @@ interface StateSource {
 export interface StateKeeper {
   /** Stops without a save: the file is left as it is. */
   discard(): void;
-  /** Saves now. */
   save(): Promise<void>;
   /** Saves a last time, and releases the file. */
   close(): Promise<void>;
 }
 
-/** Keeps nothing. */
 export const NO_KEEPER: StateKeeper = {
   discard: () => {},
   save: async () => {},
