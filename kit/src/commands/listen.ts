@@ -89,8 +89,7 @@ async function listen(context: CommandContext<ListenFlags>) {
       return await forward(context, { url, client, inbox, pollOptions, inspection });
     } finally {
       await inspection?.close();
-      // A failed release only lets the lease lapse, and must not hide an earlier error.
-      await release().catch(() => undefined);
+      await release();
     }
   } finally {
     await opened.close();

@@ -7,9 +7,8 @@ import {
 } from '../io/answer.js';
 import { connectionFailure } from './connection.js';
 
-/** The meaning of an answer of the endpoint. */
+/** What is the case, and what to do about it, in sentences. It contains neither secret nor payload. */
 export interface Finding {
-  /** The fact. */
   readonly what: string;
   /** `null` when nothing is wrong. */
   readonly fix: string | null;

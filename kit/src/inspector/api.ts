@@ -1,6 +1,7 @@
 /** The requests and answers of the page, shared with the server. */
 import type { InboxState, InboxStep } from 'stablehooks';
 import type { Gap } from 'stablehooks/catch-up';
+import type { Finding } from '../explain/replies.js';
 import type {
   Account,
   Endpoint,
@@ -229,8 +230,7 @@ export interface EventCounts {
 
 /** `GET api/events/:id` */
 export interface EventDetail extends EventRow {
-  /** The cause, and the fix. */
-  readonly explanation: AttemptVerdict;
+  readonly explanation: Finding;
   /** How it first came; `null` without an inbox. */
   readonly origin: string | null;
   readonly traceparent: string | null;
@@ -281,13 +281,6 @@ export interface Message {
   readonly body: string;
 }
 
-/** The diagnosis of an attempt from its bytes, signature and reply, in sentences. */
-export interface AttemptVerdict {
-  readonly what: string;
-  /** The fix; `null` when nothing is wrong. */
-  readonly fix: string | null;
-}
-
 /** `GET api/attempts/:id` */
 export interface AttemptDetail extends AttemptRow {
   readonly request: Message & { readonly method: string; readonly url: string };
@@ -295,7 +288,7 @@ export interface AttemptDetail extends AttemptRow {
     | (Message & { readonly status: number /** Whether only its start was kept. */; readonly cut: boolean })
     | null;
   readonly error: string | null;
-  readonly verdict: AttemptVerdict;
+  readonly verdict: Finding;
   /** The name of the signature header. */
   readonly signatureHeader: string;
 }

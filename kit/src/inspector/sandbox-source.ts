@@ -74,7 +74,6 @@ function toKept(attempt: Attempt): KeptAttempt {
 
 async function toDetail(sandbox: Sandbox, attempt: Attempt): Promise<AttemptDetail> {
   const { request, response, error } = attempt;
-  const { what, fix } = await sandbox.explain(attempt);
   return {
     ...toKept(attempt).row,
     request: { ...toMessage(request), method: request.method, url: request.url },
@@ -87,7 +86,7 @@ async function toDetail(sandbox: Sandbox, attempt: Attempt): Promise<AttemptDeta
         response.headers['content-length'] !== String(KEPT_RESPONSE_BYTES),
     },
     error,
-    verdict: { what, fix },
+    verdict: await sandbox.explain(attempt),
     // The other header of a delivery is `content-type`.
     signatureHeader: Object.keys(request.headers).find((name) => name !== 'content-type') ?? SIGNATURE_HEADER,
   };

@@ -1,6 +1,6 @@
 import type { UnknownEvent } from 'stablehooks';
 import { isSameElement } from 'stablehooks/catch-up';
-import { countOf, toPlain } from './output.js';
+import { countOf, nameSome } from './output.js';
 
 /** The service's default limit. Its own cap, which is not specified, cannot be lower. */
 const LEAST_CAP = 50;
@@ -43,11 +43,7 @@ export function withoutCopies(listed: readonly UnknownEvent[]): {
   };
 }
 
-/** How many ids a message names. */
-const MAX_NAMED = 10;
-
 /** The message for different events with one id. */
 export function describeConflicts(ids: readonly string[]): string {
-  const more = ids.length > MAX_NAMED ? ` and ${ids.length - MAX_NAMED} more` : '';
-  return `The list has different events with one id: ${toPlain(ids.slice(0, MAX_NAMED).join(', '))}${more}. Ask the service which one is right.`;
+  return `The list has different events with one id: ${nameSome(ids)}. Ask the service which one is right.`;
 }

@@ -301,6 +301,15 @@ export function countOf(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
 }
 
+/** How many ids a message names. */
+const MAX_NAMED = 10;
+
+/** The first ids, and the number of the others. */
+export function nameSome(ids: readonly string[]): string {
+  const more = ids.length > MAX_NAMED ? ` and ${ids.length - MAX_NAMED} more` : '';
+  return `${toPlain(ids.slice(0, MAX_NAMED).join(', '))}${more}`;
+}
+
 /** Counts equal strings, in the order in which they first occur. */
 export function countAlike(values: readonly string[]): readonly (readonly [value: string, count: number])[] {
   const counts = new Map<string, number>();

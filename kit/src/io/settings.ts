@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { buffer } from 'node:stream/consumers';
 import { parseEnv } from 'node:util';
 import { type Command, Help, InvalidArgumentError, Option } from 'commander';
 import {
@@ -375,7 +376,7 @@ export function claimStdin(flag: string): void {
 export async function readInput(path: string, flag: string): Promise<Uint8Array> {
   if (path === '-') claimStdin(flag);
   try {
-    return await (path === '-' ? readStdin() : readFile(path));
+    return await (path === '-' ? buffer(process.stdin) : readFile(path));
   } catch (cause) {
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
     throw usageError(`${flag} ${path}: ${FILE_ERRORS[String(code)] ?? 'the file cannot be read'}.`, {
@@ -389,12 +390,6 @@ const FILE_ERRORS: Readonly<Record<string, string>> = {
   EISDIR: 'this is a folder, not a file',
   EACCES: 'this user has no permission to read it',
 };
-
-async function readStdin(): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of process.stdin) chunks.push(chunk as Uint8Array);
-  return Buffer.concat(chunks);
-}
 
 /**
  * Reads the file of `--payload`.

@@ -151,8 +151,8 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     else queues.push(delivery.endpointId, delivery);
   }
 
-  function queuesOf(of: Session): Queues<PendingDelivery> {
-    return createQueues(options.concurrency, (delivery) => {
+  function queuesOf(of: Session) {
+    return createQueues(options.concurrency, (delivery: PendingDelivery) => {
       const attempted = attempt(delivery, of);
       clock.waitFor(attempted);
       return attempted;
@@ -305,23 +305,17 @@ function toDelivery({ id, eventId, endpointId, state, attempts }: Delivery): Del
   return { id, eventId, endpointId, state, attempts };
 }
 
-/** Named queues of jobs, each with its own limit of jobs at once. */
-interface Queues<Job> {
-  push(name: string, job: Job): void;
-  /** Starts no further job. */
-  close(): void;
-}
-
-/** @param work - must never reject. */
-function createQueues<Job>(concurrency: number, work: (job: Job) => Promise<void>): Queues<Job> {
-  interface Queue {
-    active: number;
-    readonly waiting: Fifo<Job>;
-  }
-  const queues = new Map<string, Queue>();
+/**
+ * Named queues of jobs, each with its own limit of jobs at the same time.
+ *
+ * @param work - must never reject.
+ */
+function createQueues<Job>(concurrency: number, work: (job: Job) => Promise<void>) {
+  const create = () => ({ active: 0, waiting: new Fifo<Job>() });
+  const queues = new Map<string, ReturnType<typeof create>>();
   let closed = false;
 
-  function startNext(queue: Queue): void {
+  function startNext(queue: ReturnType<typeof create>): void {
     while (!closed && queue.active < concurrency) {
       const job = queue.waiting.shift();
       if (job === undefined) return;
@@ -334,13 +328,14 @@ function createQueues<Job>(concurrency: number, work: (job: Job) => Promise<void
   }
 
   return {
-    push(name, job) {
-      const queue = queues.get(name) ?? { active: 0, waiting: new Fifo<Job>() };
+    push(name: string, job: Job): void {
+      const queue = queues.get(name) ?? create();
       queues.set(name, queue);
       queue.waiting.push(job);
       startNext(queue);
     },
-    close() {
+    /** Starts no further job. */
+    close(): void {
       closed = true;
     },
   };
