@@ -126,7 +126,7 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
     const result = await reconcile({
       client,
       inbox,
-      ledger: readEntries(file, { flags, columns }),
+      ledger: readEntries(file, flags, columns),
       copiedAt: flags.copiedAt === undefined ? file.writtenAt : toDate(flags.copiedAt, now),
       since: toDate(flags.since, now),
       until: flags.until && toDate(flags.until, now),
@@ -182,15 +182,13 @@ interface Entry {
 
 async function* readEntries(
   file: LedgerFile,
-  { flags, columns }: { readonly flags: ReconcileFlags; readonly columns: readonly string[] },
+  flags: ReconcileFlags,
+  columns: readonly string[],
 ): AsyncGenerator<Entry, void, undefined> {
-  for await (const row of file.rows) yield readEntry(row, { flags, columns });
+  for await (const row of file.rows) yield readEntry(row, flags, columns);
 }
 
-function readEntry(
-  { line, values }: LedgerRow,
-  { flags, columns }: { readonly flags: ReconcileFlags; readonly columns: readonly string[] },
-): Entry {
+function readEntry({ line, values }: LedgerRow, flags: ReconcileFlags, columns: readonly string[]): Entry {
   const texts = new Map(columns.map((column, index) => [column, values[index] ?? '']));
   const wrong = (column: string, what: string) =>
     usageError(`--ledger ${flags.ledger}, line ${line}: the column ${toPlain(column)} ${what}`);
