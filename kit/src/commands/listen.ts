@@ -104,17 +104,10 @@ function openMemory(): OpenInbox {
   };
 }
 
-/** The page of `--inspect`, and the functions that update it. */
-interface Inspection {
-  add(attempt: ForwardingAttempt): void;
-  polled(report: PollReport): void;
-  close(): Promise<void>;
-}
+type Inspection = Awaited<ReturnType<typeof inspect>>;
 
-async function inspect(
-  { flags, settings, printer }: CommandContext<ListenFlags>,
-  inbox: OpenInbox,
-): Promise<Inspection> {
+/** Serves the page of `--inspect`, and returns the functions that update it. */
+async function inspect({ flags, settings, printer }: CommandContext<ListenFlags>, inbox: OpenInbox) {
   let last: LastReport | undefined;
   const shown = fromInbox(inbox, { name: namePlace(flags.inbox ?? 'listen'), lastReport: () => last });
   const source = createForwardingSource({
@@ -130,7 +123,7 @@ async function inspect(
   printer.note(`The inspector shows every delivery, and why it failed:\n${url}`);
   return {
     add: source.add,
-    polled: (report) => {
+    polled: (report: PollReport) => {
       last = { report, at: Date.now() };
     },
     close,

@@ -232,7 +232,7 @@ function compareEntry(
 ): readonly string[] {
   const differences: string[] = [];
   if (amount !== undefined) {
-    const expected = amountAt(event, amountField);
+    const expected = normalizeAmount(valueAt(event, amountField));
     if (expected === undefined)
       differences.push(`The event has no decimal string at ${amountField}; the ledger has ${amount}.`);
     else if (expected !== amount)
@@ -246,10 +246,6 @@ function compareEntry(
       );
   }
   return differences;
-}
-
-function amountAt(event: UnknownEvent, path: string): string | undefined {
-  return normalizeAmount(valueAt(event, path));
 }
 
 /** A string unchanged, another value as JSON; `undefined` for none. */
@@ -274,12 +270,6 @@ function parseDelimiter(value: string): string {
   throw new InvalidArgumentError('Write one character, such as ; or \\t.');
 }
 
-const LABELS: Readonly<Record<ReconcileProgress['step'], string>> = {
-  inbox: 'inbox',
-  ledger: 'ledger',
-  findings: 'compare',
-};
-
 /** The bar of the current step. The progress of the ledger is measured in bytes. */
 function createProgress(printer: Printer, file: LedgerFile) {
   let bar: Progress | undefined;
@@ -287,7 +277,9 @@ function createProgress(printer: Printer, file: LedgerFile) {
   return {
     show({ step, done, total }: ReconcileProgress): void {
       const all = step === 'ledger' ? file.sizeBytes : (total ?? done);
-      if (label !== step || last !== all) bar = printer.progress(LABELS[step], all);
+      if (label !== step || last !== all) {
+        bar = printer.progress(step === 'findings' ? 'compare' : step, all);
+      }
       [label, last] = [step, all];
       bar?.show(step === 'ledger' ? file.readBytes() : done);
     },

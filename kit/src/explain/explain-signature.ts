@@ -85,22 +85,17 @@ interface Candidate {
   readonly secret: Variant<Uint8Array>;
 }
 
-/** The candidates, fewest changes first, and their approximate number. */
-interface Candidates {
-  readonly candidates: Iterable<Candidate>;
-  readonly total: number;
-}
-
 function countChanges({ body, secret }: Candidate): number {
   return body.changes.length + secret.changes.length;
 }
 
+/** The candidates, fewest changes first, and their approximate number. */
 function listCandidates(
   body: Uint8Array,
   secret: Uint8Array,
   others: readonly Variant<Uint8Array>[],
   maxPairedBytes: number,
-): Candidates {
+) {
   if (body.length > maxPairedBytes) {
     const secrets = listSecrets(secret, 1);
     const total = secrets.length + others.length + BODY_CHANGE_COUNT;

@@ -26,10 +26,7 @@ export function describeCut(size: number, limit: number, what = 'event'): string
  * @returns `events`, the first for each id, in the order of the list; `others`, events that differ from an earlier event
  * with the same id, which contradict the list itself.
  */
-export function withoutCopies(listed: readonly UnknownEvent[]): {
-  readonly events: readonly UnknownEvent[];
-  readonly others: readonly UnknownEvent[];
-} {
+export function withoutCopies(listed: readonly UnknownEvent[]) {
   const events = new Map<string, UnknownEvent[]>();
   for (const event of listed) {
     const known = events.get(event.id);

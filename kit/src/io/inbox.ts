@@ -136,8 +136,9 @@ function resolvePlace(place: string): string {
 export async function withInbox<Result>(
   flags: InboxFlags,
   work: (inbox: OpenInbox) => Promise<Result>,
+  options?: Parameters<typeof openInbox>[1],
 ): Promise<Result> {
-  const inbox = await openInbox(flags);
+  const inbox = await openInbox(flags, options);
   try {
     return await work(inbox);
   } finally {

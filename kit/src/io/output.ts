@@ -17,12 +17,6 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** A result: text for people, data for `--json`. */
-export interface Result {
-  readonly text: string;
-  readonly data: unknown;
-}
-
 /** Colours; without colours each function returns its argument. */
 export interface Paint {
   readonly good: (text: string) => string;
@@ -45,7 +39,7 @@ export interface Printer {
   /** The width of the terminal in columns, or 80 without one. */
   readonly columns: number;
   /** Prints a result on stdout: its text, or under `--json` its data in one line. */
-  print(result: Result): void;
+  print(result: { readonly text: string; readonly data: unknown }): void;
   /** Whether stdout has accepted every result so far: a disk can be full, and a reader can close the pipe. */
   isPrinted(): Promise<boolean>;
   /** Prints a note on stderr, with and without `--json`. */

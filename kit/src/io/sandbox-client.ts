@@ -58,12 +58,11 @@ export async function connectSandbox(settings: Settings, { signal, timeoutMs }: 
   };
 }
 
-type ControlRequest = (method: 'GET' | 'POST', path: string, body?: unknown) => Promise<Response>;
-
-async function createRequest(settings: Settings, signal: AbortSignal): Promise<ControlRequest> {
+/** Creates the function that sends requests to the control API. */
+async function createRequest(settings: Settings, signal: AbortSignal) {
   const baseUrl = settings.baseUrl();
   const token = await settings.token();
-  return async (method, path, body) => {
+  return async (method: 'GET' | 'POST', path: string, body?: unknown): Promise<Response> => {
     const response = await fetch(`${baseUrl}/sandbox${path}`, {
       method,
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },

@@ -130,9 +130,13 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
   let queues = queuesOf(session);
   let count = 0;
 
-  function start(event: SandboxEvent, target: Target): void {
+  function nextId(): string {
     count += 1;
-    const id = `del_${random.hex(`delivery:${count}`, 16)}`;
+    return `del_${random.hex(`delivery:${count}`, 16)}`;
+  }
+
+  function start(event: SandboxEvent, target: Target): void {
+    const id = nextId();
     const { reorderMs, delayMs } = faults.get();
     const reordered = faults.occurs('reorder', id) ? Math.ceil(random.number(`hold:${id}`) * reorderMs) : 0;
     const delayed = faults.occurs('delay', id) ? delayMs : 0;
@@ -210,8 +214,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     const sent = body === undefined ? own : toBytes(body);
     const isEdited = !own.equals(sent);
     const isElsewhere = url !== undefined && url !== target.url;
-    count += 1;
-    const id = `del_${random.hex(`delivery:${count}`, 16)}`;
+    const id = nextId();
     const abort = new AbortController();
     of.underWay.add(abort);
     const made = makeAttempt(
