@@ -1,5 +1,5 @@
 /** Completion with Tab: the scripts for the shells, and the suggestions for the scripts. */
-import type { Argument, Command, Option } from 'commander';
+import type { Command, Option } from 'commander';
 
 /**
  * The scripts pass the typed words on as arguments and never evaluate them, because `$(…)` in a half-typed word must not
@@ -26,10 +26,8 @@ compdef _stablehooks stablehooks
 
 type Shell = keyof typeof SCRIPTS;
 
-/** The shells with a script. */
 export const SHELLS = Object.keys(SCRIPTS) as readonly Shell[];
 
-/** The script with which a shell completes the words of `stablehooks`. */
 export function completionScript(shell: Shell): string {
   return SCRIPTS[shell];
 }
@@ -52,10 +50,8 @@ export function suggest(program: Command, words: readonly string[]): readonly st
   const names = command.commands.map((each) => each.name());
   const flags = command.options.flatMap(({ long, hidden }) => (long === undefined || hidden ? [] : [long]));
   const all =
-    flag === undefined && current.startsWith('-') ? flags : [...choicesOf(values), ...(flag ? [] : names)];
+    flag === undefined && current.startsWith('-')
+      ? flags
+      : [...(values?.argChoices ?? []), ...(flag ? [] : names)];
   return all.filter((each) => each.startsWith(current));
-}
-
-function choicesOf(values: Option | Argument | undefined): readonly string[] {
-  return values?.argChoices ?? [];
 }

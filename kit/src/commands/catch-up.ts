@@ -92,7 +92,6 @@ async function catchUp({ flags, settings, printer, signal }: CommandContext<Catc
   }
 }
 
-/** The source of the exit code and the text. */
 interface CatchUpResult {
   readonly report: PollReport;
   /** The attempts of this run. */
@@ -128,7 +127,6 @@ function isDone({ nextInMs }: ForwardingAttempt): boolean {
   return nextInMs === null;
 }
 
-/** The report, and the other inputs of the exit code. */
 function toData(result: CatchUpResult): object {
   const { report, undelivered, leftOut } = result;
   return {
@@ -225,7 +223,6 @@ function toUndelivered({ undelivered }: CatchUpResult, bad: Paint['bad']): strin
   return `${bad('waiting')}     Not delivered yet: ${words}. \`stablehooks doctor\` finds what is wrong with an endpoint; then run the same command again.${dead}`;
 }
 
-/** How many gaps and how many problems are printed. */
 const MAX_SHOWN = 10;
 
 function toShortList(what: string, lines: readonly string[]): readonly string[] {

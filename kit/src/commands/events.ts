@@ -195,7 +195,6 @@ function describeStop(rows: readonly DeliveryRow[], total: number): string {
   return `Stopped: ${summarise(rows, total)}. ${next}${again}`;
 }
 
-/** The flags that select events of the list. */
 interface SelectionFlags {
   readonly type?: readonly string[];
   readonly since?: Moment;
@@ -215,7 +214,6 @@ function addSelectionFlags(command: Command, limit: number): Command {
     .option('--limit <number>', 'how many events to ask the list for, of each type', parseCount, limit);
 }
 
-/** The events that the flags select. */
 interface Selection {
   /** Oldest first; the first event of the list for each id. */
   readonly events: readonly UnknownEvent[];

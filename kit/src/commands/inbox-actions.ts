@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
 import { INBOX_STATES, type InboxCount, type InboxOperations, type InboxState } from 'stablehooks';
 import { usageError } from '../io/errors.js';
-import { addInboxFlags, type InboxFlags, openInbox, toInboxWords } from '../io/inbox.js';
+import { addInboxFlags, type InboxFlags, type OpenInbox, toInboxWords, withInbox } from '../io/inbox.js';
 import {
   addSelection,
   changeSelected,
@@ -190,7 +190,6 @@ async function watchRuns(
   }
 }
 
-/** How many of the events are in each state. */
 async function countIds(inbox: InboxOperations, ids: readonly string[]): Promise<readonly InboxCount[]> {
   const sums = new Map<InboxState, number>();
   await inBatches(ids, async (some) => {
@@ -256,8 +255,7 @@ export function importCommand(): Command {
 
 async function importIds({ flags, printer }: CommandContext<ImportFlags>) {
   const ids = readIds(await readInput(flags.ids, '--ids'), `--ids ${flags.ids}`);
-  const inbox = await openInbox(flags, { unused: true });
-  try {
+  const work = async (inbox: OpenInbox) => {
     const isUnused = (await inbox.count()).every(({ count }) => count === 0);
     const imported = await inbox.importDone(ids);
     const counts = await countIds(inbox, ids);
@@ -273,9 +271,8 @@ async function importIds({ flags, printer }: CommandContext<ImportFlags>) {
       `Not done, and unchanged: ${describeStates(open)}. They can still run: \`stablehooks inbox discard\` ends them.`,
     );
     return EXIT.failed;
-  } finally {
-    await inbox.close();
-  }
+  };
+  return withInbox(flags, work, { unused: true });
 }
 
 /** @throws {CommandError} exit 2 when the file has no id, or a line that is not one id. */

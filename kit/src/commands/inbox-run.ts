@@ -6,7 +6,7 @@ import { type DeliveryRow, noteUnaccepted, printRow, summarise } from '../io/del
 import { toFailure } from '../io/errors.js';
 import type { OpenInbox } from '../io/inbox.js';
 import { addSelection, changeSelected, type SelectionFlags } from '../io/inbox-filter.js';
-import { countOf, EXIT, type ExitCode, interruptedExit, toPlain } from '../io/output.js';
+import { countOf, EXIT, type ExitCode, interruptedExit, nameSome, toPlain } from '../io/output.js';
 import { type Runnable, toClaimOptions, toFailOptions } from '../io/run-by-hand.js';
 import { createSender, type Sender } from '../io/sender.js';
 import { addAction, addSecretFlags, type CommandContext, parseEndpoint, parseWait } from '../io/settings.js';
@@ -70,9 +70,6 @@ const NOTES: readonly (readonly [Exclude<End, 'done'>, string])[] = [
   ],
 ];
 
-/** How many ids a note names. */
-const MAX_NAMED = 10;
-
 interface RunRow extends DeliveryRow {
   readonly end: End;
 }
@@ -121,9 +118,8 @@ async function sendAll(
   if (untried > 0) printer.note(`Not tried and unchanged: ${countOf(untried, 'event')}.`);
   printer.note(`${summarise(rows, ids.length)}.`);
   for (const [end, meaning] of NOTES) {
-    const named = rows.flatMap((row) => (row.end === end ? toPlain(row.event.id) : []));
-    const more = named.length > MAX_NAMED ? ` and ${named.length - MAX_NAMED} more` : '';
-    if (named.length > 0) printer.note(`${meaning}: ${named.slice(0, MAX_NAMED).join(', ')}${more}.`);
+    const named = rows.flatMap((row) => (row.end === end ? row.event.id : []));
+    if (named.length > 0) printer.note(`${meaning}: ${nameSome(named)}.`);
   }
   noteUnaccepted(
     printer,

@@ -200,7 +200,6 @@ function checkRulesApplied(learned: LearnedPayloads, flags: TypesFlags): void {
   }
 }
 
-/** The common part of both results. */
 interface Summary {
   readonly counts: ReadonlyMap<string, number>;
   readonly before: LearnedPayloads;

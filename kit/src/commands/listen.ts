@@ -89,8 +89,7 @@ async function listen(context: CommandContext<ListenFlags>) {
       return await forward(context, { url, client, inbox, pollOptions, inspection });
     } finally {
       await inspection?.close();
-      // A failed release only lets the lease lapse, and must not hide an earlier error.
-      await release().catch(() => undefined);
+      await release();
     }
   } finally {
     await opened.close();
@@ -105,17 +104,10 @@ function openMemory(): OpenInbox {
   };
 }
 
-/** The page of `--inspect`, and the functions that update it. */
-interface Inspection {
-  add(attempt: ForwardingAttempt): void;
-  polled(report: PollReport): void;
-  close(): Promise<void>;
-}
+type Inspection = Awaited<ReturnType<typeof inspect>>;
 
-async function inspect(
-  { flags, settings, printer }: CommandContext<ListenFlags>,
-  inbox: OpenInbox,
-): Promise<Inspection> {
+/** Serves the page of `--inspect`, and returns the functions that update it. */
+async function inspect({ flags, settings, printer }: CommandContext<ListenFlags>, inbox: OpenInbox) {
   let last: LastReport | undefined;
   const shown = fromInbox(inbox, { name: namePlace(flags.inbox ?? 'listen'), lastReport: () => last });
   const source = createForwardingSource({
@@ -131,7 +123,7 @@ async function inspect(
   printer.note(`The inspector shows every delivery, and why it failed:\n${url}`);
   return {
     add: source.add,
-    polled: (report) => {
+    polled: (report: PollReport) => {
       last = { report, at: Date.now() };
     },
     close,

@@ -126,7 +126,7 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
     const result = await reconcile({
       client,
       inbox,
-      ledger: readEntries(file, { flags, columns }),
+      ledger: readEntries(file, flags, columns),
       copiedAt: flags.copiedAt === undefined ? file.writtenAt : toDate(flags.copiedAt, now),
       since: toDate(flags.since, now),
       until: flags.until && toDate(flags.until, now),
@@ -171,7 +171,6 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
   }
 }
 
-/** A row of the ledger for the comparison. */
 interface Entry {
   readonly id: string;
   readonly createdAt: string | undefined;
@@ -183,15 +182,13 @@ interface Entry {
 
 async function* readEntries(
   file: LedgerFile,
-  { flags, columns }: { readonly flags: ReconcileFlags; readonly columns: readonly string[] },
+  flags: ReconcileFlags,
+  columns: readonly string[],
 ): AsyncGenerator<Entry, void, undefined> {
-  for await (const row of file.rows) yield readEntry(row, { flags, columns });
+  for await (const row of file.rows) yield readEntry(row, flags, columns);
 }
 
-function readEntry(
-  { line, values }: LedgerRow,
-  { flags, columns }: { readonly flags: ReconcileFlags; readonly columns: readonly string[] },
-): Entry {
+function readEntry({ line, values }: LedgerRow, flags: ReconcileFlags, columns: readonly string[]): Entry {
   const texts = new Map(columns.map((column, index) => [column, values[index] ?? '']));
   const wrong = (column: string, what: string) =>
     usageError(`--ledger ${flags.ledger}, line ${line}: the column ${toPlain(column)} ${what}`);
@@ -235,7 +232,7 @@ function compareEntry(
 ): readonly string[] {
   const differences: string[] = [];
   if (amount !== undefined) {
-    const expected = amountAt(event, amountField);
+    const expected = normalizeAmount(valueAt(event, amountField));
     if (expected === undefined)
       differences.push(`The event has no decimal string at ${amountField}; the ledger has ${amount}.`);
     else if (expected !== amount)
@@ -249,10 +246,6 @@ function compareEntry(
       );
   }
   return differences;
-}
-
-function amountAt(event: UnknownEvent, path: string): string | undefined {
-  return normalizeAmount(valueAt(event, path));
 }
 
 /** A string unchanged, another value as JSON; `undefined` for none. */
@@ -277,12 +270,6 @@ function parseDelimiter(value: string): string {
   throw new InvalidArgumentError('Write one character, such as ; or \\t.');
 }
 
-const LABELS: Readonly<Record<ReconcileProgress['step'], string>> = {
-  inbox: 'inbox',
-  ledger: 'ledger',
-  findings: 'compare',
-};
-
 /** The bar of the current step. The progress of the ledger is measured in bytes. */
 function createProgress(printer: Printer, file: LedgerFile) {
   let bar: Progress | undefined;
@@ -290,7 +277,9 @@ function createProgress(printer: Printer, file: LedgerFile) {
   return {
     show({ step, done, total }: ReconcileProgress): void {
       const all = step === 'ledger' ? file.sizeBytes : (total ?? done);
-      if (label !== step || last !== all) bar = printer.progress(LABELS[step], all);
+      if (label !== step || last !== all) {
+        bar = printer.progress(step === 'findings' ? 'compare' : step, all);
+      }
       [label, last] = [step, all];
       bar?.show(step === 'ledger' ? file.readBytes() : done);
     },

@@ -187,9 +187,7 @@ async function runSandbox({ flags, given, settings, printer, signal }: CommandCo
     const endpoints = sandbox.endpoints
       .list()
       .map((endpoint) => ({ url: nameEndpoint(endpoint.url), restored: !to.includes(endpoint.url) }));
-    sandbox.subscribe((entry) =>
-      printFeed(printer, entry, { severalEndpoints: sandbox.endpoints.list().length > 1 }),
-    );
+    sandbox.subscribe((entry) => printFeed(printer, entry, sandbox.endpoints.list().length > 1));
     if (!isLoopback(host) && sandbox.token === DEFAULT_TOKEN) {
       printer.note(
         `Warning: every machine that reaches ${host} can use this sandbox, because its token is the default one. Set STABLEHOOKS_TOKEN, or pass --token-file FILE.`,
@@ -306,16 +304,12 @@ function toFaults({ listLag, dateSkew, tokenExpiry, ...flags }: SandboxFlags): F
   };
 }
 
-interface FeedContext {
-  /** Whether a row must name its endpoint. */
-  readonly severalEndpoints: boolean;
-}
-
-function printFeed(printer: Printer, published: FeedEntry, context: FeedContext): void {
+/** @param namesEndpoint - whether a row must name its endpoint, because there are several. */
+function printFeed(printer: Printer, published: FeedEntry, namesEndpoint: boolean): void {
   const entry = withoutQueries(published);
   // The attempt before it says the same.
   if (entry.kind === 'delivery.delivered' && !printer.json) return;
-  const text = toPlain([formatClock(new Date(entry.at)), ...toWords(entry, context)].join('  '));
+  const text = toPlain([formatClock(new Date(entry.at)), ...toWords(entry, namesEndpoint)].join('  '));
   printer.print({ text, data: entry });
 }
 
@@ -334,8 +328,8 @@ function withoutQueries(entry: FeedEntry): FeedEntry {
   return isEndpoint ? { ...entry, data: hide(data as Endpoint) } : entry;
 }
 
-function toWords({ kind, data }: FeedEntry, context: FeedContext): readonly string[] {
-  if (kind === 'attempt.made') return describeAttempt(data as Attempt, context);
+function toWords({ kind, data }: FeedEntry, namesEndpoint: boolean): readonly string[] {
+  if (kind === 'attempt.made') return describeAttempt(data as Attempt, namesEndpoint);
   const about = data as Readonly<Record<string, unknown>> | null;
   const named = FEED_FIELDS.find((names) => names.some((name) => typeof about?.[name] === 'string')) ?? [];
   const words = named.map((name) => about?.[name]).filter((word) => typeof word === 'string');
@@ -347,14 +341,14 @@ const FEED_FIELDS = [['eventId'], ['url'], ['type', 'id'], ['id', 'state']] as c
 
 function describeAttempt(
   { eventId, number, request, response, error, durationMs, faults }: Attempt,
-  { severalEndpoints }: FeedContext,
+  namesEndpoint: boolean,
 ): readonly string[] {
   const { outcome, code } = response?.report ?? {};
   const result =
     response === null ? 'no answer' : [response.status, code ?? outcome].filter(Boolean).join(' ');
   return [
     ...[`attempt ${number}`, eventId, result, `${durationMs} ms`],
-    ...(severalEndpoints ? [request.url] : []),
+    ...(namesEndpoint ? [request.url] : []),
     ...(faults.length > 0 ? [`faults: ${faults.join(', ')}`] : []),
     ...(error === null ? [] : [error.replaceAll(/\s+/g, ' ')]),
   ];

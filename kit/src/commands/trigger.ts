@@ -157,7 +157,6 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   return isGood ? EXIT.good : EXIT.failed;
 }
 
-/** Notes replies that are not refusals. */
 function noteNotRefused(printer: Printer, answers: readonly EndpointAnswer[]): void {
   const statuses = answers
     .filter((answer) => answer.kind === 'reply' && !isSignatureRefused(answer))
@@ -267,7 +266,6 @@ async function repeat(
   if (failures.length > 0) throw failures[0];
 }
 
-/** Sends events. */
 interface EventSender {
   /** How many rows one call of `fire` returns: one per endpoint. */
   readonly rowsPerEvent: number;

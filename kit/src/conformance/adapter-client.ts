@@ -19,7 +19,6 @@ export interface AdapterUnderTest {
   readonly url: string;
 }
 
-/** A request to send. */
 export interface RawRequest {
   /** @default 'POST' */
   readonly method?: string | undefined;
@@ -38,7 +37,6 @@ export interface RawReply {
   readonly text: string;
 }
 
-/** How long a case waits for a reply. */
 const REPLY_TIMEOUT_MS = 8_000;
 
 /** An event for the contract receiver, with a unique id. */
@@ -72,7 +70,6 @@ export async function sendSigned(
   return sendRaw(adapter, { body, ...raw, headers: { ...(await signedHeaders(body)), ...raw.headers } });
 }
 
-/** Sends a signed delivery and checks the answer. */
 export async function deliver(
   adapter: AdapterUnderTest,
   content: unknown,

@@ -19,7 +19,6 @@ export interface ContractCase<Subject> {
   run(subject: Subject): Promise<void>;
 }
 
-/** One rule, written as in a test runner. */
 export const test = <Subject>(
   name: string,
   run: (subject: Subject) => Promise<void>,

@@ -150,7 +150,6 @@ async function expectEffects(
 /** The statements of the cases in the SQL of a server. */
 interface Dialect {
   readonly failing: string;
-  /** Ends the connection. */
   readonly terminate: string;
   sleep(seconds: number): string;
   /** Fails at another isolation level than READ COMMITTED. */

@@ -61,7 +61,6 @@ const STOPPED_BY_SIZE =
 const ANSWER_413 = 'Answer 413 to a body over the limit, before reading all of it.';
 const SIZE_NOT_NAMED = `The reply does not say that the size was the reason: the endpoint may have read the whole body. ${ANSWER_413}`;
 
-/** Error codes of a connection that the endpoint closed. */
 const CLOSED_CODES: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
 
 /** Older than any window against replays, in ms: seven days. */
@@ -110,13 +109,11 @@ export const REFUSAL_CHECKS: readonly Check[] = [
     run: async (endpoint) => {
       const answer = await endpoint.send(new Uint8Array(), { method: 'GET' });
       if (isClientError(answer)) return toResult('pass', [answer]);
-      const busy = busyResult(answer);
-      if (busy !== undefined) return busy;
       const fix =
         statusOf(answer) >= 500 || answer.kind !== 'reply'
           ? 'Answer 405 to every method but POST.'
           : 'Accept deliveries by POST only, and answer 405 to other methods.';
-      return toResult('fail', [answer], stoppedFix(answer) ?? fix);
+      return refusedResult(answer, fix);
     },
   },
 ];
@@ -252,7 +249,6 @@ function describeAll(answers: readonly EndpointAnswer[]): string {
 
 const STOPPED = 'Nothing listens any more: an earlier delivery seems to have ended the process. See its log.';
 
-/** The fix when nothing listens any more. */
 function stoppedFix(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'unreachable' && answer.reason === 'ECONNREFUSED' ? STOPPED : undefined;
 }
@@ -265,7 +261,6 @@ const NOT_NEW =
 /** The statuses of limits, proxies and outages: they do not depend on the event. */
 const NOT_THE_EVENT: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
-/** The reply in quotes, as evidence. */
 export function quoteReply({ words }: TestedAnswer): string {
   return words === '' ? 'Its reply is empty.' : `Its reply: "${words}".`;
 }
@@ -291,6 +286,11 @@ function busyResult(answer: TestedAnswer): CheckResult | undefined {
   return why === undefined ? undefined : toResult('not shown', [answer], why);
 }
 
+/** A wrong answer, which `fix` prevents unless the answer has another reason. */
+function refusedResult(answer: TestedAnswer, fix: string, answers = [answer]): CheckResult {
+  return busyResult(answer) ?? toResult('fail', answers, stoppedFix(answer) ?? fix);
+}
+
 /**
  * A genuine delivery of a new event must be answered 2xx, after a handler ran.
  *
@@ -301,8 +301,7 @@ export function judgeDelivery(answer: TestedAnswer, fix?: string): CheckResult {
   if (outcome === 'dead') return toResult('fail', [answer], HANDLER_GAVE_UP);
   if (!isDelivered(answer)) {
     if (fix === undefined) return toResult('fail', [answer], stoppedFix(answer));
-    const shown = statusOf(answer) === 500 ? `${fix} ${quoteReply(answer)}` : fix;
-    return busyResult(answer) ?? toResult('fail', [answer], stoppedFix(answer) ?? shown);
+    return refusedResult(answer, statusOf(answer) === 500 ? `${fix} ${quoteReply(answer)}` : fix);
   }
   if (outcome === 'duplicate') return toResult('fail', [answer], NOT_NEW);
   if (!isWithoutEffect(answer)) return toResult('pass', [answer]);
@@ -331,24 +330,19 @@ function judgeForgery(
   return expectNoEffect(endpoint, { id, answer: worst, result, fix: ACTED_ON_REFUSED });
 }
 
-/**
- * The result of a delivery that must have no effect, as far as `--effects` counts.
- *
- * @param fix - the fix for an effect despite an answer other than 2xx; a 2xx has its own fix.
- */
+/** A delivery that must have no effect. */
+interface Refusal {
+  readonly id: string;
+  readonly answer: TestedAnswer;
+  readonly result: CheckResult;
+  /** The fix for an effect despite an answer other than 2xx; a 2xx has its own fix. */
+  readonly fix: string;
+}
+
+/** The result, and a failure if the delivery had an effect, as far as `--effects` counts. */
 async function expectNoEffect(
   endpoint: TestedEndpoint,
-  {
-    id,
-    answer,
-    result,
-    fix,
-  }: {
-    readonly id: string;
-    readonly answer: TestedAnswer;
-    readonly result: CheckResult;
-    readonly fix: string;
-  },
+  { id, answer, result, fix }: Refusal,
 ): Promise<CheckResult> {
   // Nothing listens any more, so nothing may count effects either.
   if (stoppedFix(answer) !== undefined) return result;
@@ -362,12 +356,10 @@ async function expectNoEffect(
 /** A forged delivery must be answered 401 or 403: 2xx accepts it, and 5xx asks for a retry. */
 function expectForgeryRefused(answer: TestedAnswer, accepted: string): CheckResult {
   if (isDelivered(answer)) return toResult('fail', [answer], accepted);
-  const busy = busyResult(answer);
-  if (busy !== undefined) return busy;
-  if (isSignatureRefused(answer)) return toResult('pass', [answer]);
+  if (isSignatureRefused(answer)) return busyResult(answer) ?? toResult('pass', [answer]);
   const status = statusOf(answer);
   const fix = status >= 300 && status < 500 ? OTHER_REFUSAL : `${FAILED_ON_FORGERY} ${quoteReply(answer)}`;
-  return toResult('fail', [answer], stoppedFix(answer) ?? fix);
+  return refusedResult(answer, fix);
 }
 
 function isClientError(answer: EndpointAnswer): boolean {
@@ -414,17 +406,12 @@ const ACCEPT_AGAIN = 'Answer 2xx to a done event, or the service retries it fore
 /** The number of simultaneous deliveries of one event. */
 const CONCURRENT = 8;
 
-/** Sends the same event twice, one after the other. */
 async function checkDuplicate(endpoint: TestedEndpoint): Promise<CheckResult> {
   const event = endpoint.event('doubled');
   const answers = [await endpoint.send(toBody(event)), await endpoint.send(toBody(event))];
   const lost = answers.find((answer) => !isDelivered(answer));
   if (lost !== undefined) {
-    const busy = busyResult(lost);
-    return {
-      ...(busy ?? toResult('fail', answers, stoppedFix(lost) ?? ACCEPT_AGAIN)),
-      got: describeAll(answers),
-    };
+    return { ...refusedResult(lost, ACCEPT_AGAIN, answers), got: describeAll(answers) };
   }
   return judgeOnce(endpoint, { id: event.id, answers });
 }
@@ -435,14 +422,11 @@ const REMEMBERED_MS = 2_500;
 const FORGETS_IDS =
   'It handled the first event of this run again. Keep the ids of done events as long as the service can send them again: for months, in a durable inbox.';
 
-/** Sends the first event of the run again, some seconds later. */
 async function checkRemembered(endpoint: TestedEndpoint): Promise<CheckResult> {
   await wait(Math.max(0, REMEMBERED_MS - (performance.now() - endpoint.startedAt)));
   const event = endpoint.event('genuine');
   const answer = await endpoint.send(toBody(event));
-  if (!isDelivered(answer)) {
-    return busyResult(answer) ?? toResult('fail', [answer], stoppedFix(answer) ?? ACCEPT_AGAIN);
-  }
+  if (!isDelivered(answer)) return refusedResult(answer, ACCEPT_AGAIN);
   if (outcomeOf(answer) === 'handled') return toResult('fail', [answer], FORGETS_IDS);
   const effects = await countEffects(endpoint, { id: event.id, queued: isQueued(answer) });
   if (effects === undefined) {

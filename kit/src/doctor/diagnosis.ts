@@ -34,7 +34,6 @@ export interface GenuineResult extends CheckResult {
   readonly comparable: boolean;
 }
 
-/** Statuses of a path that accepts no POST. */
 const ABSENT: ReadonlySet<number> = new Set([404, 405, 410]);
 
 /**
@@ -146,7 +145,6 @@ function explainRedirect({ url }: TestedEndpoint, answer: EndpointAnswer & { kin
   return `It redirects (${answer.status}) with Location: ${shown}. Deliveries do not follow redirects: register that URL if the receiver is there, or answer at this one without a redirect, or a login.`;
 }
 
-/** How many time limits to wait for the answer of a slow handler. */
 const PATIENCE = 6;
 
 /** Finds out why a genuine delivery is not answered: the handler is slow, or the body is never read. */
@@ -170,7 +168,6 @@ function toSeconds(ms: number): string {
   return String(Math.round(ms / 100) / 10);
 }
 
-/** Common paths of receivers. */
 const USUAL_PATHS = [
   '/',
   '/hooks',
@@ -208,7 +205,6 @@ async function isBodyChanged(endpoint: TestedEndpoint): Promise<boolean> {
   return genuine.kind === 'reply' && isSignatureRefused(forged) && statusOf(genuine) !== statusOf(forged);
 }
 
-/** Common names of signature headers. */
 const USUAL_HEADERS = [
   'x-service-signature',
   'x-signature',

@@ -48,41 +48,8 @@ export type TestedAnswer = EndpointAnswer & {
 /** The texts that a reply must not contain. */
 export type Leak = 'the secret' | 'the expected signature';
 
-/** The endpoint under test. */
-export interface TestedEndpoint {
-  readonly url: string;
-  /** When the test began, by `performance.now()`. */
-  readonly startedAt: number;
-  /** The forbidden texts that the replies so far contained. */
-  readonly leaks: ReadonlySet<Leak>;
-  /** The name of the header that carries the signature. */
-  readonly header: string;
-  readonly timeoutMs: number;
-  /** The size of a body that must be refused, in bytes. */
-  readonly oversizeBytes: number;
-  /** The event of a check, the same at each call; `payload` is added to it. */
-  event(
-    check: string,
-    changes?: {
-      readonly type?: string | undefined;
-      readonly created_at?: string | undefined;
-      readonly payload?: TestEvent['payload'] | undefined;
-    },
-  ): TestEvent;
-  send(body: Uint8Array, options?: SendOptions): Promise<TestedAnswer>;
-  /** Sends a delivery with the signature of another secret. */
-  sendForged(body: Uint8Array, options?: SendOptions): Promise<TestedAnswer>;
-  /** Posts an empty JSON object without a signature to another path of the same host. */
-  probe(path: string): Promise<EndpointAnswer>;
-  /**
-   * Returns how often the event took effect, by `--effects`; `undefined` without it.
-   *
-   * @throws {CommandError} exit 3 when the URL does not answer, 2 when the answer is not a count.
-   */
-  effects(id: string): Promise<number | undefined>;
-}
+export type TestedEndpoint = ReturnType<typeof createTestedEndpoint>;
 
-/** How to reach the endpoint, and what to send. */
 export interface EndpointOptions {
   readonly url: string;
   readonly secret: string;
@@ -91,6 +58,7 @@ export interface EndpointOptions {
   /** @default the example of the type, with an id of its own in each event */
   readonly payload?: TestEvent['payload'] | undefined;
   readonly timeoutMs: number;
+  /** The size of a body that must be refused, in bytes. */
   readonly oversizeBytes: number;
   readonly effectsUrl?: string | undefined;
   readonly signal: AbortSignal;
@@ -104,7 +72,7 @@ const MIN_SECRET_LENGTH = 6;
 /** How much of a reply is shown. */
 const MAX_WORDS = 160;
 
-export function createTestedEndpoint(options: EndpointOptions): TestedEndpoint {
+export function createTestedEndpoint(options: EndpointOptions) {
   const { url, secret, signature, type, timeoutMs, oversizeBytes, effectsUrl, signal } = options;
   const run = randomBytes(4).toString('hex');
   const createdAt = new Date().toISOString();
@@ -129,7 +97,7 @@ export function createTestedEndpoint(options: EndpointOptions): TestedEndpoint {
     }
   }
 
-  const send: TestedEndpoint['send'] = async (body, options = {}) => {
+  async function send(body: Uint8Array, options: SendOptions = {}): Promise<TestedAnswer> {
     const { header = signature.header, contentType = 'application/json' } = options;
     const value = await signatureOf(body, options);
     const headers = { 'content-type': contentType, ...(value !== undefined && { [header]: value }) };
@@ -145,7 +113,7 @@ export function createTestedEndpoint(options: EndpointOptions): TestedEndpoint {
       ),
       asksToLogIn: reply?.headers['www-authenticate'] !== undefined,
     };
-  };
+  }
 
   /** The example is small money with an id of its own, because an app can refuse a second movement of the same id. */
   const examplePayload = (check: string) => ({
@@ -156,12 +124,18 @@ export function createTestedEndpoint(options: EndpointOptions): TestedEndpoint {
 
   return {
     url,
+    /** When the test began, by `performance.now()`. */
     startedAt: performance.now(),
-    leaks,
+    /** The forbidden texts that the replies so far contained. */
+    leaks: leaks as ReadonlySet<Leak>,
     header: signature.header,
     timeoutMs,
     oversizeBytes,
-    event: (check, changes = {}) => ({
+    /** The event of a check, the same at each call; `payload` is added to it. */
+    event: (
+      check: string,
+      changes: Partial<Pick<TestEvent, 'type' | 'created_at' | 'payload'>> = {},
+    ): TestEvent => ({
       id: `evt_doctor_${run}_${check}`,
       type: changes.type ?? type,
       created_at: changes.created_at ?? createdAt,
@@ -173,14 +147,21 @@ export function createTestedEndpoint(options: EndpointOptions): TestedEndpoint {
       },
     }),
     send,
-    sendForged: (body, options) => send(body, { ...options, secret: OTHER_SECRET }),
-    async probe(path) {
+    /** Sends a delivery with the signature of another secret. */
+    sendForged: (body: Uint8Array) => send(body, { secret: OTHER_SECRET }),
+    /** Posts an empty JSON object without a signature to another path of the same host. */
+    async probe(path: string): Promise<EndpointAnswer> {
       const headers = { 'content-type': 'application/json' };
       const body = new TextEncoder().encode('{}');
       const { answer } = await deliver(new URL(path, url).href, { headers, body, timeoutMs, signal });
       return answer;
     },
-    async effects(id) {
+    /**
+     * Returns how often the event took effect, by `--effects`; `undefined` without it.
+     *
+     * @throws {CommandError} exit 3 when the URL does not answer, 2 when the answer is not a count.
+     */
+    async effects(id: string): Promise<number | undefined> {
       if (effectsUrl === undefined) return undefined;
       const at = effectsUrl.replaceAll('{id}', encodeURIComponent(id));
       const { answer, reply } = await deliver(at, {
@@ -216,7 +197,6 @@ function readCount(text: string): number {
   }
 }
 
-/** The event as compact JSON. */
 export function toBody(event: object): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(event));
 }

@@ -7,7 +7,6 @@ import { createTestedEndpoint, type EndpointOptions, type TestedEndpoint } from 
 /** The result of a check, and the expectation. */
 export type Row = CheckResult & Pick<Check, 'name' | 'expected'>;
 
-/** The result of the genuine delivery. */
 export interface Examination {
   /** The type of the test events. */
   readonly type: EventType;
@@ -36,7 +35,6 @@ const TYPES_TO_TRY: EventTypes = [
   ...EVENT_TYPES.filter((type) => type !== 'transfer.settled'),
 ];
 
-/** How to examine an endpoint. */
 export interface ExaminationOptions extends Omit<EndpointOptions, 'type'> {
   /** The type of the test events. @default the first that the endpoint does not answer with `ignored` */
   readonly type?: EventType | undefined;

@@ -1,21 +1,8 @@
 import { type Printer, toPlain, wrapWords } from '../io/output.js';
-import type { CheckResult } from './checks.js';
 import type { Row } from './examination.js';
 
-/** Prints each check as soon as its result is known. */
-export interface Report {
-  /** Prints the row of a check. A check that was not run has no row: it is named at the end. */
-  add(row: Row): void;
-  /** Prints the fix for each check that did not pass, then the counts. */
-  end(): void;
-  /** Removes the progress bar. */
-  clear(): void;
-  /** How many checks have this verdict. */
-  count(verdict: CheckResult['verdict']): number;
-}
-
-/** Starts the report of `total` checks, and shows its progress on a terminal. */
-export function createReport(printer: Printer, total: number): Report {
+/** Starts the report of `total` checks: prints each as soon as it is known, and shows the progress on a terminal. */
+export function createReport(printer: Printer, total: number) {
   const { good, bad, doubtful } = printer.paint;
   const paints = { pass: good, fail: bad, 'not shown': doubtful } as const;
   const progress = printer.progress('doctor', total);
@@ -24,7 +11,8 @@ export function createReport(printer: Printer, total: number): Report {
   progress.show(0);
 
   return {
-    add(row) {
+    /** Prints the row of a check. A check that was not run has no row: it is named at the end. */
+    add(row: Row): void {
       const { name, expected, got, verdict, elapsedMs, fix } = row;
       const words = [verdict, name, expected, toTime(elapsedMs)];
       const lines = [...(rows.length === 0 ? [HEADER] : []), ...toLines(words, got, paints[verdict])];
@@ -37,7 +25,8 @@ export function createReport(printer: Printer, total: number): Report {
       }
       progress.show(rows.length);
     },
-    end() {
+    /** Prints the fix for each check that did not pass, then the counts. */
+    end(): void {
       const [passed, failed] = [count('pass'), count('fail')];
       // Checks that an interruption prevented are not shown either.
       const notShown = total - passed - failed;
@@ -52,6 +41,7 @@ export function createReport(printer: Printer, total: number): Report {
       ];
       printer.print({ text: text.join('\n'), data: { passed, failed, notShown } });
     },
+    /** Removes the progress bar. */
     clear: () => progress.clear(),
     count,
   };

@@ -4,7 +4,6 @@ import { type SignatureFormat, sign } from 'stablehooks';
 import { BODY_CHANGE_COUNT, eachChangedBody, listBodies, listMacs, listSecrets } from './known-changes.js';
 import type { Change, Variant } from './variants.js';
 
-/** The signature to explain. */
 interface SignatureQuestion {
   readonly body: Uint8Array;
   readonly signature: string;
@@ -39,7 +38,6 @@ const MAX_PAIRED_BYTES = 1_048_576;
 /** How often other work of the process can run. */
 const TURN_MS = 10;
 
-/** Reports the number of tried candidates. */
 type OnTried = (tried: number, total: number) => void;
 
 /** Explains a signature by trying known changes. The result contains neither the secret nor the body. */
@@ -87,22 +85,17 @@ interface Candidate {
   readonly secret: Variant<Uint8Array>;
 }
 
-/** The candidates, fewest changes first, and their approximate number. */
-interface Candidates {
-  readonly candidates: Iterable<Candidate>;
-  readonly total: number;
-}
-
 function countChanges({ body, secret }: Candidate): number {
   return body.changes.length + secret.changes.length;
 }
 
+/** The candidates, fewest changes first, and their approximate number. */
 function listCandidates(
   body: Uint8Array,
   secret: Uint8Array,
   others: readonly Variant<Uint8Array>[],
   maxPairedBytes: number,
-): Candidates {
+) {
   if (body.length > maxPairedBytes) {
     const secrets = listSecrets(secret, 1);
     const total = secrets.length + others.length + BODY_CHANGE_COUNT;

@@ -63,7 +63,8 @@ const BODY_CHANGES = [
       'its JSON was serialized again, and was indented by tabs': restyle('\t'),
       'its JSON was serialized again, and had a space after each comma and colon': (body) =>
         reserialize(body, (value) => writeAscii(writeSpaced(value))),
-      'its JSON was serialized again, and had sorted keys': (body) => reserialize(body, writeSorted),
+      'its JSON was serialized again, and had sorted keys': (body) =>
+        reserialize(body, (value) => JSON.stringify(sortKeys(value))),
       'its \\u escapes were decoded': (body) => rewrite(body, writeAscii),
       'its slashes lost their escapes': (body) =>
         rewrite(body, (text) => text.replaceAll(/(?<!\\)\//g, '\\/')),
@@ -97,7 +98,6 @@ export function listBodies(body: Uint8Array): readonly Variant<Uint8Array>[] {
   });
 }
 
-/** The maximum number of bodies from {@link eachChangedBody}. */
 export const BODY_CHANGE_COUNT = BODY_CHANGES.length;
 
 /** The bodies after one change, each created on demand: together they can need a gigabyte. */
@@ -176,7 +176,6 @@ function writeAscii(json: string): string {
   );
 }
 
-/** Serializes JSON again with this indentation. */
 function restyle(indent?: string): (body: Uint8Array) => Uint8Array | undefined {
   return (body) => reserialize(body, (value) => JSON.stringify(value, null, indent));
 }
@@ -189,11 +188,7 @@ function writeSpaced(value: unknown): string {
   return `{${fields.join(', ')}}`;
 }
 
-/** Compact JSON with sorted keys, as Go's maps and canonical JSON have them. */
-function writeSorted(value: unknown): string {
-  return JSON.stringify(sortKeys(value));
-}
-
+/** The value with sorted keys, as Go's maps and canonical JSON have them. */
 function sortKeys(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sortKeys);
   if (typeof value !== 'object' || value === null) return value;

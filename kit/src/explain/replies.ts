@@ -7,15 +7,13 @@ import {
 } from '../io/answer.js';
 import { connectionFailure } from './connection.js';
 
-/** The meaning of an answer of the endpoint. */
+/** What is the case, and what to do about it, in sentences. It contains neither secret nor payload. */
 export interface Finding {
-  /** The fact. */
   readonly what: string;
   /** `null` when nothing is wrong. */
   readonly fix: string | null;
 }
 
-/** The codes and outcomes in replies of stablehooks receivers. */
 const REPLIES: Readonly<Record<string, Finding>> = {
   handled: { what: 'The handler ran to its end.', fix: null },
   duplicate: {
@@ -132,7 +130,6 @@ export function findingOf(name: string | undefined): Finding | undefined {
 
 type Reply = EndpointAnswer & { readonly kind: 'reply' };
 
-/** The meaning of an answer, and what to do about it. */
 export function explainAnswer(answer: EndpointAnswer): Finding {
   return answer.kind === 'reply' ? explainReply(answer) : explainSilence(answer);
 }

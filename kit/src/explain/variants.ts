@@ -18,7 +18,6 @@ export interface KnownChange<Value> extends Change {
   readonly undo: (value: Value) => Value | undefined;
 }
 
-/** Which changes to try on a value. */
 interface SearchOptions<Value> {
   readonly changes: readonly KnownChange<Value>[];
   /** How many successive changes to try. */

@@ -3,15 +3,6 @@ import { type EndpointAnswer, faultOf, isDelivered, isSignatureRefused } from '.
 import { explainSignature } from './explain-signature.js';
 import { explainAnswer, type Finding } from './replies.js';
 
-/** The diagnosis of an attempt from its bytes, signature and answer. It contains neither secret nor payload. */
-export interface Verdict {
-  /** The fact. */
-  readonly what: string;
-  /** The fix; `null` when nothing is wrong. */
-  readonly fix: string | null;
-}
-
-/** The judged parts of an attempt. */
 interface JudgedAttempt {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;
@@ -30,7 +21,7 @@ export interface Signing extends SignatureFormat {
  *
  * @param signing - `undefined` when it is unknown: then the signature is not judged.
  */
-export async function judgeAttempt(attempt: JudgedAttempt, signing: Signing | undefined): Promise<Verdict> {
+export async function judgeAttempt(attempt: JudgedAttempt, signing: Signing | undefined): Promise<Finding> {
   const { answer } = attempt;
   if (answer.kind !== 'reply' || signing === undefined) return explainAnswer(answer);
   const fault = faultOf(answer);

@@ -16,7 +16,6 @@ export interface Access {
   actionToken(request: Request, headers: Headers): string;
 }
 
-/** The reason of a refusal. */
 export interface Refusal {
   readonly status: 400 | 401 | 403;
   readonly message: string;

@@ -1,6 +1,7 @@
 /** The requests and answers of the page, shared with the server. */
 import type { InboxState, InboxStep } from 'stablehooks';
 import type { Gap } from 'stablehooks/catch-up';
+import type { Finding } from '../explain/replies.js';
 import type {
   Account,
   Endpoint,
@@ -168,7 +169,6 @@ export interface AttemptLine {
   readonly result: string;
   readonly endpoint: string | null;
   readonly durationMs: number;
-  /** The injected faults of the sandbox. */
   readonly faults: readonly string[];
 }
 
@@ -185,7 +185,6 @@ export interface EventRow {
   readonly at: number;
   /** When it runs again, or its lease ends. */
   readonly dueAt: number | null;
-  /** The ordering key. */
   readonly key: string | null;
   /** The newest attempts that have ended, oldest first: at most ten. */
   readonly history: readonly AttemptLine[];
@@ -199,7 +198,6 @@ export interface EventFilter {
   readonly since?: number | undefined;
   /** Received before this time, in epoch ms. */
   readonly until?: number | undefined;
-  /** A part of the last error. */
   readonly error?: string | undefined;
   readonly key?: string | undefined;
   readonly id?: string | undefined;
@@ -232,8 +230,7 @@ export interface EventCounts {
 
 /** `GET api/events/:id` */
 export interface EventDetail extends EventRow {
-  /** The cause, and the fix. */
-  readonly explanation: AttemptVerdict;
+  readonly explanation: Finding;
   /** How it first came; `null` without an inbox. */
   readonly origin: string | null;
   readonly traceparent: string | null;
@@ -253,7 +250,6 @@ export interface StepRow extends Omit<InboxStep, 'result'> {
   readonly hasResult: boolean;
 }
 
-/** One check of the overview. */
 export interface OverviewCheck {
   readonly name: string;
   /** `doubtful` is healthy, and worth to be known. */
@@ -285,13 +281,6 @@ export interface Message {
   readonly body: string;
 }
 
-/** The diagnosis of an attempt from its bytes, signature and reply, in sentences. */
-export interface AttemptVerdict {
-  readonly what: string;
-  /** The fix; `null` when nothing is wrong. */
-  readonly fix: string | null;
-}
-
 /** `GET api/attempts/:id` */
 export interface AttemptDetail extends AttemptRow {
   readonly request: Message & { readonly method: string; readonly url: string };
@@ -299,7 +288,7 @@ export interface AttemptDetail extends AttemptRow {
     | (Message & { readonly status: number /** Whether only its start was kept. */; readonly cut: boolean })
     | null;
   readonly error: string | null;
-  readonly verdict: AttemptVerdict;
+  readonly verdict: Finding;
   /** The name of the signature header. */
   readonly signatureHeader: string;
 }

@@ -19,7 +19,6 @@ import type {
 } from './api.js';
 import type { DeliveriesPart } from './source.js';
 
-/** An attempt that a source keeps. */
 export interface KeptAttempt {
   readonly row: AttemptRow;
   /** When it began, in epoch ms. */
@@ -72,7 +71,6 @@ const MAX_TEXTS = 8;
 const MAX_HISTORY = 10;
 const MAX_BUCKETS = 60;
 
-/** The parts of {@link createAttemptEvents}. */
 interface AttemptSource<Attempt> {
   /** Returns the kept attempts, oldest first. */
   readonly attempts: () => readonly Attempt[];

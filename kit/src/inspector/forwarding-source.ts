@@ -18,7 +18,6 @@ export interface ForwardingSource extends InspectorSource {
   add(attempt: ForwardingAttempt): void;
 }
 
-/** The parts of a forwarding source. */
 interface ForwardingParts {
   /** The inbox as a source of `fromInbox`. */
   readonly inbox: InspectorSource;
@@ -38,7 +37,6 @@ interface KeptDelivery extends KeptAttempt {
 const MAX_ATTEMPTS = 10_000;
 const MAX_BYTES = 64 * 1_048_576;
 
-/** Creates the source of the forwarded deliveries. */
 export function createForwardingSource({ inbox, settings, timeoutMs }: ForwardingParts): ForwardingSource {
   const attempts = new Fifo<KeptDelivery>();
   const listeners = new Set<(entry: StreamEntry) => void>();

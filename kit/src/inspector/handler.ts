@@ -26,14 +26,12 @@ import { applyToSelected, TooMany } from './selected-actions.js';
 import type { DeliveriesPart, InboxPart, InspectorSource } from './source.js';
 import { createStream } from './stream.js';
 
-/** Every action. */
 export const ACTION_NAMES: readonly ActionName[] = [
   ...(['resend', 'requeue', 'run', 'discard', 'acknowledge-gap'] as const),
   ...(['fire', 'set-faults', 'clear-faults', 'advance-clock'] as const),
   ...(['create-wallet', 'set-limits', 'move', 'add-endpoint', 'remove-endpoint'] as const),
 ];
 
-/** The parts of an inspector. */
 interface InspectorParts {
   readonly source: InspectorSource;
   readonly actions: readonly ActionName[];
@@ -54,7 +52,6 @@ class RequestRefused extends Error {
 /** The largest body of an action: a delivery of 1 MiB in base64, and its envelope. */
 const MAX_BODY_BYTES = 2 * 1_048_576;
 
-/** Creates the handler of an inspector: the page, its data and its actions. */
 export function createHandler({ source, actions, access, basePath }: InspectorParts) {
   const stream = createStream();
   const unsubscribe = source.subscribe(stream.publish, stream.isRead);

@@ -1,20 +1,12 @@
 import { EVENT_TYPES, INBOX_STATES, type InboxFilter, type InboxRecord, type InboxState } from 'stablehooks';
-import type {
-  AttemptLine,
-  AttemptVerdict,
-  EventCounts,
-  EventFilter,
-  EventPage,
-  EventRow,
-  Tone,
-} from './api.js';
+import type { Finding } from '../explain/replies.js';
+import type { AttemptLine, EventCounts, EventFilter, EventPage, EventRow, Tone } from './api.js';
 import type { EventQuery, InspectedInbox } from './source.js';
 
 /** How many events a request reads for a part of an id or a text, which no inbox can look up. */
 const MAX_SEARCHED = 5_000;
 const PAGE = 500;
 
-/** A page of the events of an inbox, newest first. */
 export async function listEvents(
   inbox: InspectedInbox,
   { limit, after, ...filter }: EventQuery,
@@ -174,7 +166,7 @@ const FIXES: Readonly<Record<InboxState, string | null>> = {
 };
 
 /** Explains the state of an event, with the fix. */
-export function explainRecord(record: InboxRecord): AttemptVerdict {
+export function explainRecord(record: InboxRecord): Finding {
   const { verdict } = toVerdict(record);
   const isLapsed = record.state === 'leased' && !isRunning(record);
   const fix = isLapsed

@@ -6,6 +6,7 @@ import type { ActionName } from './api.js';
 import { ACTION_NAMES, createHandler } from './handler.js';
 import type { InspectorSource } from './source.js';
 
+export type { Finding as AttemptVerdict } from '../explain/replies.js';
 export type {
   ActionInputs,
   ActionName,
@@ -13,7 +14,6 @@ export type {
   AttemptKind,
   AttemptLine,
   AttemptRow,
-  AttemptVerdict,
   EventCounts,
   EventFilter,
   EventPage,

@@ -1,29 +1,19 @@
 import { isLoopback } from '../other-sites.js';
-import { type Listening, listen, type RequestHandler } from '../sandbox/server.js';
+import { type Listening, listen } from '../sandbox/server.js';
 import { tokenAccess } from './access.js';
 import type { ActionName } from './api.js';
 import { ACTION_NAMES, createHandler } from './handler.js';
 import type { InspectorSource } from './source.js';
 
-/** An inspector for the tools of this machine, opened by a URL with a token. */
-export interface LocalInspector {
-  readonly fetch: RequestHandler;
-  /** The URL to open, at a server with this base URL. It contains the token. */
-  urlAt(baseUrl: string): string;
-  close(): void;
-}
-
 /** Creates an inspector that a tool serves at the root of its own server. By default it has every action of its source. */
-export function createLocalInspector(
-  source: InspectorSource,
-  actions: readonly ActionName[] = ACTION_NAMES,
-): LocalInspector {
+export function createLocalInspector(source: InspectorSource, actions: readonly ActionName[] = ACTION_NAMES) {
   let port = 0;
   const access = tokenAccess(() => port);
   const handler = createHandler({ source, actions, access, basePath: '/' });
   return {
     ...handler,
-    urlAt(baseUrl) {
+    /** The URL to open, at a server with this base URL. It contains the token. */
+    urlAt(baseUrl: string): string {
       const url = new URL(`/?token=${access.token}`, baseUrl);
       // A URL omits the default port of its scheme.
       port = Number(url.port || 80);

@@ -8,7 +8,6 @@ import type { AttemptDetail, Message, ServiceReport, StreamEntry } from './api.j
 import { createAttemptEvents, type KeptAttempt, toResult } from './attempt-events.js';
 import type { DeliveriesPart, InspectorSource } from './source.js';
 
-/** How many movements the page shows: the newest. */
 const MAX_MOVEMENTS = 200;
 
 /** A sandbox in this process as the source of an inspector: its deliveries and its world. */
@@ -75,7 +74,6 @@ function toKept(attempt: Attempt): KeptAttempt {
 
 async function toDetail(sandbox: Sandbox, attempt: Attempt): Promise<AttemptDetail> {
   const { request, response, error } = attempt;
-  const { what, fix } = await sandbox.explain(attempt);
   return {
     ...toKept(attempt).row,
     request: { ...toMessage(request), method: request.method, url: request.url },
@@ -88,7 +86,7 @@ async function toDetail(sandbox: Sandbox, attempt: Attempt): Promise<AttemptDeta
         response.headers['content-length'] !== String(KEPT_RESPONSE_BYTES),
     },
     error,
-    verdict: { what, fix },
+    verdict: await sandbox.explain(attempt),
     // The other header of a delivery is `content-type`.
     signatureHeader: Object.keys(request.headers).find((name) => name !== 'content-type') ?? SIGNATURE_HEADER,
   };
@@ -100,7 +98,6 @@ function toMessage({ headers, ...body }: NonNullable<Attempt['response']> | Atte
 
 const EXAMPLES = Object.fromEntries(EVENT_TYPES.map((type) => [type, exampleEvent(type).payload]));
 
-/** Reads the data for the view of the sandbox. */
 export function reportService(sandbox: SandboxOperations): ServiceReport {
   return {
     wallets: sandbox.wallets.list(),

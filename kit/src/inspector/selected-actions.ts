@@ -111,7 +111,6 @@ async function runAll(
   return { changed, outcomes };
 }
 
-/** The outcome of a run that threw. */
 const THREW = 'error';
 
 /** A dead event that fails stays dead, with its first cause, even where the app would try it later. */

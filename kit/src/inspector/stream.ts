@@ -1,21 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { StreamEntry } from './api.js';
 
-/** Sends every page what happens. */
-export interface Stream {
-  publish(entry: StreamEntry): void;
-  /** The id of the last entry. */
-  position(): string;
-  /**
-   * Answers with server-sent events. With `Last-Event-ID`, or `?after` for a page that takes over from another, it begins
-   * with the missed entries. If they have been dropped, it begins with `reset`, and the page requests everything again.
-   */
-  respond(request: Request): Response;
-  /** Whether a page is connected. */
-  isRead(): boolean;
-  close(): void;
-}
-
 /** How many entries are kept for pages that reconnect. */
 const KEPT = 1_000;
 /** How many pieces a page may be behind before it is disconnected and reconnects. This bounds the memory. */
@@ -26,8 +11,8 @@ const SEND_INTERVAL_MS = 100;
 
 type Reader = ReadableStreamDefaultController<Uint8Array>;
 
-/** Creates a stream. Each entry is serialized once, however many pages read it. */
-export function createStream(): Stream {
+/** Creates a stream, which sends every page what happens. Each entry is serialized once, however many pages read it. */
+export function createStream() {
   // A page that reconnects to another process must not mistake its numbers for those of this one.
   const run = randomBytes(6).toString('hex');
   const encoder = new TextEncoder();
@@ -78,7 +63,7 @@ export function createStream(): Stream {
   }
 
   return {
-    publish(entry) {
+    publish(entry: StreamEntry): void {
       count += 1;
       const data = `event: ${entry.kind}\ndata: ${JSON.stringify(entry)}\n\n`;
       const text = `id: ${run}-${count}\n${data}`;
@@ -92,8 +77,13 @@ export function createStream(): Stream {
       unsent.push(text);
       sending ??= setTimeout(flush, SEND_INTERVAL_MS).unref();
     },
+    /** The id of the last entry. */
     position: () => `${run}-${count}`,
-    respond(request) {
+    /**
+     * Answers with server-sent events. With `Last-Event-ID`, or `?after` for a page that takes over from another, it begins
+     * with the missed entries. If they have been dropped, it begins with `reset`, and the page requests everything again.
+     */
+    respond(request: Request): Response {
       // Unsent entries are for the earlier readers.
       flush();
       const last = request.headers.get('last-event-id') ?? new URL(request.url).searchParams.get('after');
@@ -118,8 +108,9 @@ export function createStream(): Stream {
         headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
       });
     },
+    /** Whether a page is connected. */
     isRead: () => readers.size > 0,
-    close() {
+    close(): void {
       flush();
       for (const reader of readers) reader.close();
       readers.clear();

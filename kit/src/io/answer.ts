@@ -36,7 +36,6 @@ export interface ReplyReport {
   readonly isCut?: true;
 }
 
-/** The most that is read of a reply, in bytes. */
 export const MAX_REPLY_BYTES = 65_536;
 
 /** Reads the report of a reply. At least one byte more than {@link MAX_REPLY_BYTES} shows that it was cut. */

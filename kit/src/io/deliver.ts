@@ -20,7 +20,6 @@ export interface DeliveryRequest {
   readonly chunked?: boolean | undefined;
 }
 
-/** In how many pieces a slow body is sent. */
 const PIECES = 3;
 
 /** The reply itself, beside the facts of the answer. */
@@ -30,7 +29,6 @@ export interface Reply {
   readonly body: Buffer;
 }
 
-/** The result of one request. */
 export interface Delivered {
   /** Without the reply, because commands keep answers by the thousand. */
   readonly answer: EndpointAnswer;
@@ -39,38 +37,27 @@ export interface Delivered {
 }
 
 /** Sends one request. Never rejects, and follows no redirect. */
-export async function deliver(url: string, delivery: DeliveryRequest): Promise<Delivered> {
+export function deliver(url: string, delivery: DeliveryRequest): Promise<Delivered> {
   const start = performance.now();
-  const { reply, ...ended } = await exchange(url, delivery);
-  const elapsedMs = Math.round(performance.now() - start);
-  return { answer: { ...ended, elapsedMs } as EndpointAnswer, reply };
-}
-
-type Exchange = (EndpointAnswer extends infer One
-  ? One extends EndpointAnswer
-    ? Omit<One, 'elapsedMs'>
-    : never
-  : never) & {
-  readonly reply?: Reply;
-};
-
-function exchange(url: string, delivery: DeliveryRequest): Promise<Exchange> {
-  let sent: ClientRequest;
-  try {
-    sent = begin(url, delivery);
-  } catch (error) {
-    return Promise.resolve({ kind: 'unreachable', reason: reasonOf(error) });
-  }
+  const elapsedMs = () => Math.round(performance.now() - start);
   return new Promise((resolve) => {
-    const timer = setTimeout(() => {
-      resolve({ kind: 'silence' });
+    let timer: NodeJS.Timeout | undefined;
+    const end = (answer: EndpointAnswer, reply?: Reply) => {
+      clearTimeout(timer);
+      resolve({ answer, reply });
+    };
+    const lose = (reason: string) => end({ kind: 'unreachable', reason, elapsedMs: elapsedMs() });
+    const fail = (error: unknown) => lose(reasonOf(error));
+    let sent: ClientRequest;
+    try {
+      sent = begin(url, delivery);
+    } catch (error) {
+      return fail(error);
+    }
+    timer = setTimeout(() => {
+      end({ kind: 'silence', elapsedMs: elapsedMs() });
       sent.destroy();
     }, delivery.timeoutMs);
-    const end = (ended: Exchange) => {
-      clearTimeout(timer);
-      resolve(ended);
-    };
-    const fail = (error: unknown) => end({ kind: 'unreachable', reason: reasonOf(error) });
     sent.on('error', fail);
     sent.on('response', (response) => {
       const chunks: Buffer[] = [];
@@ -80,17 +67,14 @@ function exchange(url: string, delivery: DeliveryRequest): Promise<Exchange> {
         if (left > 0) chunks.push(chunk.subarray(0, left));
         left -= chunk.length;
       });
-      response.on('error', () => end({ kind: 'unreachable', reason: 'ECONNRESET' }));
+      response.on('error', () => lose('ECONNRESET'));
       response.on('end', () => {
         const read = Buffer.concat(chunks);
         const body = read.subarray(0, MAX_REPLY_BYTES);
-        end({
-          kind: 'reply',
-          status: response.statusCode ?? 0,
-          location: response.headers.location,
-          reply: { headers: toRecord(response.headersDistinct), body },
-          ...readReport(read, response.headers['content-type']),
-        });
+        const { statusCode: status = 0, headers } = response;
+        const report = readReport(read, headers['content-type']);
+        const answer = { kind: 'reply', status, location: headers.location, ...report } as const;
+        end({ ...answer, elapsedMs: elapsedMs() }, { headers: toRecord(response.headersDistinct), body });
       });
     });
     write(sent, delivery).catch(fail);

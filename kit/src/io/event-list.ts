@@ -1,6 +1,6 @@
 import type { UnknownEvent } from 'stablehooks';
 import { isSameElement } from 'stablehooks/catch-up';
-import { countOf, toPlain } from './output.js';
+import { countOf, nameSome } from './output.js';
 
 /** The service's default limit. Its own cap, which is not specified, cannot be lower. */
 const LEAST_CAP = 50;
@@ -26,10 +26,7 @@ export function describeCut(size: number, limit: number, what = 'event'): string
  * @returns `events`, the first for each id, in the order of the list; `others`, events that differ from an earlier event
  * with the same id, which contradict the list itself.
  */
-export function withoutCopies(listed: readonly UnknownEvent[]): {
-  readonly events: readonly UnknownEvent[];
-  readonly others: readonly UnknownEvent[];
-} {
+export function withoutCopies(listed: readonly UnknownEvent[]) {
   const events = new Map<string, UnknownEvent[]>();
   for (const event of listed) {
     const known = events.get(event.id);
@@ -43,11 +40,7 @@ export function withoutCopies(listed: readonly UnknownEvent[]): {
   };
 }
 
-/** How many ids a message names. */
-const MAX_NAMED = 10;
-
 /** The message for different events with one id. */
 export function describeConflicts(ids: readonly string[]): string {
-  const more = ids.length > MAX_NAMED ? ` and ${ids.length - MAX_NAMED} more` : '';
-  return `The list has different events with one id: ${toPlain(ids.slice(0, MAX_NAMED).join(', '))}${more}. Ask the service which one is right.`;
+  return `The list has different events with one id: ${nameSome(ids)}. Ask the service which one is right.`;
 }

@@ -17,7 +17,6 @@ import { createSender, type SentDelivery, toBytes } from './sender.js';
 import type { Settings } from './settings.js';
 import { hasTakenEffect, toLastError } from './without-handler.js';
 
-/** Options of {@link createForwarder}. */
 interface ForwardingOptions {
   readonly settings: Settings;
   readonly client: Client;
@@ -43,21 +42,6 @@ export interface ForwardingAttempt extends DeliveryRow {
   readonly sent: SentDelivery;
 }
 
-/** The result of one poll. */
-export interface ForwardingPoll {
-  readonly report: PollReport;
-  /** Why the list was not read, with the name of the service; `undefined` if it was read, or if the poll was stopped. */
-  readonly serviceError: CommandError | undefined;
-  /** The error of the inbox, in which case the report is incomplete. */
-  readonly inboxError: unknown;
-}
-
-/** Polls the list of the service and forwards new events. */
-export interface Forwarder {
-  /** Never rejects. */
-  poll(signal: AbortSignal): Promise<ForwardingPoll>;
-}
-
 /** Silent, because the command prints each attempt and each problem of a poll itself. */
 const logger = { warn: () => undefined, error: () => undefined };
 
@@ -67,7 +51,7 @@ const logger = { warn: () => undefined, error: () => undefined };
  * again when it is due, however often it failed. This includes events without a handler at the endpoint, which a later run
  * would otherwise count as delivered.
  */
-export async function createForwarder(url: string, options: ForwardingOptions): Promise<Forwarder> {
+export async function createForwarder(url: string, options: ForwardingOptions) {
   const { settings, client, timeoutMs, types = EVENT_TYPES, onAttempt } = options;
   const service = watchErrors(client.events);
   const inbox = watchErrors(options.inbox);
@@ -118,7 +102,13 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
   }
 
   return {
-    async poll(signal) {
+    /**
+     * Polls the list of the service once and forwards new events. Never rejects.
+     *
+     * @returns `serviceError`: why the list was not read, unless the poll was stopped; `inboxError`: why the report is
+     * incomplete.
+     */
+    async poll(signal: AbortSignal) {
       service.forget();
       inbox.forget();
       const report = await poller.pollOnce({ signal });

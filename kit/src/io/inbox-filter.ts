@@ -36,7 +36,6 @@ export function addFilterFlags(command: Command, states: readonly InboxState[]):
     .option('--key <key>', 'only events of this ordering key');
 }
 
-/** The flags of commands that change events. */
 export interface SelectionFlags extends FilterFlags {
   readonly dryRun?: boolean;
 }
@@ -66,7 +65,6 @@ export function toFilter(flags: FilterFlags, printer: Printer): InboxFilter {
   return { state, type, error, key, updatedSince, updatedUntil };
 }
 
-/** The events that a command changes. */
 export interface Selected {
   /** The first received of a state first, at most `--limit`. */
   readonly ids: readonly string[];
@@ -77,7 +75,6 @@ export interface Selected {
 /** How many events one step of an inbox reads or changes. */
 const BATCH = 500;
 
-/** A command that changes events. */
 interface Action {
   readonly args: readonly string[];
   readonly flags: SelectionFlags;

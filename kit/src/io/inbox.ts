@@ -32,7 +32,6 @@ export interface OpenInbox extends Omit<Inbox, 'transaction'>, InboxOperations {
   isCurrent?(): boolean;
 }
 
-/** The inbox that a command opens. */
 export interface InboxFlags {
   /** An SQLite file, a `postgres:`, `mysql:` or `redis:` URL, or `env:NAME` for the place in that variable. */
   readonly inbox: string;
@@ -70,7 +69,6 @@ const DEFAULT_NAMESPACE = 'stablehooks';
 export const INBOX_PLACE =
   'SQLite file, postgres:, mysql: or redis: URL, or env:NAME of a variable that holds it';
 
-/** Adds the flags of {@link InboxFlags}. */
 export function addInboxFlags(
   command: Command,
   { about = INBOX_PLACE, required = true }: { readonly about?: string; readonly required?: boolean } = {},
@@ -138,8 +136,9 @@ function resolvePlace(place: string): string {
 export async function withInbox<Result>(
   flags: InboxFlags,
   work: (inbox: OpenInbox) => Promise<Result>,
+  options?: Parameters<typeof openInbox>[1],
 ): Promise<Result> {
-  const inbox = await openInbox(flags);
+  const inbox = await openInbox(flags, options);
   try {
     return await work(inbox);
   } finally {
@@ -160,7 +159,6 @@ export function addInboxAction<Flags extends InboxFlags>(
   );
 }
 
-/** How many records are read at a time. */
 const PAGE_SIZE = 500;
 
 /** The records of one state, as {@link recordPages} reads them. */
@@ -179,22 +177,20 @@ interface OpenOptions {
   readonly name: string;
 }
 
+const OPENERS: readonly (readonly [
+  scheme: RegExp,
+  open: (url: string, options: OpenOptions, which: string) => Promise<OpenInbox>,
+])[] = [
+  [/^postgres(ql)?:/, openPostgres],
+  [/^(?:mysql|mariadb):/, openMysql],
+  [/^rediss?:/, openRedis],
+];
+
 async function openPlace(place: string, options: OpenOptions): Promise<OpenInbox> {
-  const { create, unused, namespace, name } = options;
+  const { create, namespace, name } = options;
   const which = name === place ? 'This URL' : name;
-  if (/^postgres(ql)?:/.test(place)) {
-    return openUrl(place, { open: (url) => openPostgres(url, options), which });
-  }
-  if (/^(?:mysql|mariadb):/.test(place)) {
-    return openUrl(place, { open: (url) => openMysql(url, options), which });
-  }
-  if (/^rediss?:/.test(place)) {
-    const inbox = await openUrl(place, {
-      open: (url) => openRedis(url, { prefix: namespace, which }),
-      which,
-    });
-    if (!unused) await assertIsUsed(inbox, options);
-    return inbox;
+  for (const [scheme, openWith] of OPENERS) {
+    if (scheme.test(place)) return openUrl(place, which, (url) => openWith(url, options, which));
   }
   if (/^[a-z][\w+.-]*:\/\//i.test(place)) {
     throw usageError(`${which}: an inbox is an SQLite file, or a postgres:, mysql: or redis: URL.`);
@@ -281,16 +277,13 @@ function withTables(db: SqliteLike, namespace: string): SqliteLike {
  *
  * @throws {CommandError} exit 2 when there is neither an event nor a poll.
  */
-async function assertIsUsed(inbox: OpenInbox, { namespace, name }: OpenOptions): Promise<void> {
-  try {
-    const counts = await inbox.count();
-    const { watermark, since } = await inbox.pollState();
-    if (watermark !== null || since !== null || counts.some(({ count }) => count > 0)) return;
-  } catch (error) {
-    await inbox.close();
-    throw error;
-  }
-  await inbox.close();
+async function assertIsUsed(
+  inbox: Pick<OpenInbox, 'count' | 'pollState'>,
+  { namespace, name }: OpenOptions,
+): Promise<void> {
+  const counts = await inbox.count();
+  const { watermark, since } = await inbox.pollState();
+  if (watermark !== null || since !== null || counts.some(({ count }) => count > 0)) return;
   const prefix = namespace ?? DEFAULT_NAMESPACE;
   throw usageError(
     `${namePlace(name)}: this Redis has no inbox with the prefix ${toPlain(prefix)}, or no event has come to it yet. Check the URL with the number of its database, and pass the \`prefix\` of the app's redisInbox as --namespace.`,
@@ -340,7 +333,8 @@ async function findSqlite(): Promise<SqliteDriver> {
  */
 async function openUrl(
   url: string,
-  { open, which }: { readonly open: (url: string) => Promise<OpenInbox>; readonly which: string },
+  which: string,
+  open: (url: string) => Promise<OpenInbox>,
 ): Promise<OpenInbox> {
   for (const part of confidentialParts(url)) keepConfidential(part);
   try {
@@ -404,7 +398,7 @@ async function openPostgres(
 }
 
 /** Closes what was opened if the work fails. */
-async function closeOnError(work: Promise<unknown>, close: () => Promise<unknown>): Promise<void> {
+async function closeOnError(work: Promise<unknown>, close: () => unknown): Promise<void> {
   try {
     await work;
   } catch (error) {
@@ -484,10 +478,8 @@ interface RedisClient {
   close(): void;
 }
 
-async function openRedis(
-  url: string,
-  { prefix, which }: { readonly prefix: string | undefined; readonly which: string },
-): Promise<OpenInbox> {
+async function openRedis(url: string, options: OpenOptions, which: string): Promise<OpenInbox> {
+  const { unused, namespace: prefix } = options;
   const server = new URL(url);
   const { pathname, searchParams } = server;
   const path = /^(?:\/(\d*))?$/.exec(pathname);
@@ -516,12 +508,11 @@ async function openRedis(
       });
     });
   };
-  try {
+  const check = async () => {
     await inTime(enter(), CONNECT_TIMEOUT_MS, noAnswer);
-  } catch (error) {
-    close();
-    throw error;
-  }
+    if (!unused) await assertIsUsed(inbox, options);
+  };
+  await closeOnError(check(), close);
   return { ...inbox, isOwn: isOwnName(prefix), close };
 }
 

@@ -82,15 +82,15 @@ export async function openLedger(
     sizeBytes,
     readBytes,
     close: () => file.destroy(),
-    rows: {
-      async *[Symbol.asyncIterator]() {
-        for (let step = await next(); !step.done; step = await next()) {
-          const { record, info } = step.value;
-          yield { line: info.lines, values: places.map((place) => record[place] ?? '') };
-        }
-      },
-    },
+    rows: readRows(),
   };
+
+  async function* readRows(): AsyncGenerator<LedgerRow> {
+    for (let step = await next(); !step.done; step = await next()) {
+      const { record, info } = step.value;
+      yield { line: info.lines, values: places.map((place) => record[place] ?? '') };
+    }
+  }
 }
 
 /** A longer row is a file without line ends, or a quote that is never closed. */

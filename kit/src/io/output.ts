@@ -15,14 +15,7 @@ export const EXIT = {
   interrupted: 130,
 } as const;
 
-/** One of {@link EXIT}. */
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
-
-/** A result: text for people, data for `--json`. */
-export interface Result {
-  readonly text: string;
-  readonly data: unknown;
-}
 
 /** Colours; without colours each function returns its argument. */
 export interface Paint {
@@ -32,7 +25,6 @@ export interface Paint {
   readonly faint: (text: string) => string;
 }
 
-/** A progress bar, drawn on a terminal only. */
 export interface Progress {
   show(done: number): void;
   /** Removes the bar. Printing anything removes it as well. */
@@ -47,7 +39,7 @@ export interface Printer {
   /** The width of the terminal in columns, or 80 without one. */
   readonly columns: number;
   /** Prints a result on stdout: its text, or under `--json` its data in one line. */
-  print(result: Result): void;
+  print(result: { readonly text: string; readonly data: unknown }): void;
   /** Whether stdout has accepted every result so far: a disk can be full, and a reader can close the pipe. */
   isPrinted(): Promise<boolean>;
   /** Prints a note on stderr, with and without `--json`. */
@@ -62,7 +54,6 @@ export interface Output {
   write(text: string, done?: (error?: Error | null) => void): unknown;
 }
 
-/** Where and how to print. */
 export interface PrinterOptions {
   readonly stdout: Output;
   readonly stderr: Output;
@@ -176,7 +167,6 @@ export function wrapWords(text: string, columns: number): string {
 
 const BAR_WIDTH = 24;
 
-/** A cell of a table: its text, and its colour. */
 export type Cell = string | { readonly text: string; readonly paint: (text: string) => string };
 
 /** Aligns rows under the names of their columns. The last column is not padded. */
@@ -303,6 +293,15 @@ export function interruptedExit(): ExitCode {
 /** A number and its noun, such as `1 event` or `1,204 events`. */
 export function countOf(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+/** How many ids a message names. */
+const MAX_NAMED = 10;
+
+/** The first ids, and the number of the others. */
+export function nameSome(ids: readonly string[]): string {
+  const more = ids.length > MAX_NAMED ? ` and ${ids.length - MAX_NAMED} more` : '';
+  return `${toPlain(ids.slice(0, MAX_NAMED).join(', '))}${more}`;
 }
 
 /** Counts equal strings, in the order in which they first occur. */

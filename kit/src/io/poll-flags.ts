@@ -2,7 +2,6 @@ import type { Command } from 'commander';
 import { usageError } from './errors.js';
 import { parseCount, parseDuration } from './settings.js';
 
-/** The flags for reading the service's list. */
 export interface PollFlags {
   readonly lag: number;
   readonly disorder: number;

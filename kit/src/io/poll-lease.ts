@@ -1,5 +1,6 @@
 import type { Inbox } from 'stablehooks';
 import { unreachableError } from './errors.js';
+import { inTime } from './in-time.js';
 
 /** How long no other process can poll after this process was killed, in ms. */
 export const POLL_LEASE_MS = 10_000;
@@ -7,23 +8,13 @@ export const POLL_LEASE_MS = 10_000;
 /** How long a release may take, in ms. After that, the lease has almost lapsed by itself. */
 const MAX_RELEASE_MS = 5_000;
 
-/** An inbox whose poll lease this process holds until it releases it. */
-export interface HeldInbox<Held> {
-  /** The inbox for a poller: its polls neither acquire nor release the lease. */
-  readonly inbox: Held;
-  /** Lets other processes poll. Gives up after 5 seconds; the lease then lapses by itself. */
-  release(): Promise<void>;
-}
-
 /**
  * Acquires the poll lease and renews it between polls, so no second process forwards from the same inbox.
  * If another process acquires it nevertheless, because this one was suspended, the next poll reports `ERR_POLL_BUSY`.
  *
  * @throws {CommandError} exit 3 while another process has the lease.
  */
-export async function holdPollLease<Held extends Pick<Inbox, 'acquirePoll' | 'savePoll'>>(
-  inbox: Held,
-): Promise<HeldInbox<Held>> {
+export async function holdPollLease<Held extends Pick<Inbox, 'acquirePoll' | 'savePoll'>>(inbox: Held) {
   const holder = crypto.randomUUID();
   const acquire = async () => inbox.acquirePoll({ holder, leaseMs: POLL_LEASE_MS });
   if ((await acquire()) === null) {
@@ -48,18 +39,16 @@ export async function holdPollLease<Held extends Pick<Inbox, 'acquirePoll' | 'sa
   }
 
   return {
+    /** The inbox for a poller: its polls neither acquire nor release the lease. */
     inbox: {
       ...inbox,
       acquirePoll: acquire,
       savePoll: (state) => inbox.savePoll(state, { holder, leaseMs: POLL_LEASE_MS }),
     } satisfies Held as Held,
-    async release() {
+    /** Lets other processes poll. After an error, or 5 seconds, the lease lapses by itself. Never rejects. */
+    async release(): Promise<void> {
       clearInterval(timer);
-      let giveUp: NodeJS.Timeout | undefined;
-      const late = new Promise<void>((resolve) => {
-        giveUp = setTimeout(resolve, MAX_RELEASE_MS);
-      });
-      await Promise.race([releaseLease(), late]).finally(() => clearTimeout(giveUp));
+      await inTime(releaseLease(), MAX_RELEASE_MS, () => new Error('late')).catch(() => undefined);
     },
   };
 }

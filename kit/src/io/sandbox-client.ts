@@ -6,18 +6,6 @@ import { type CommandError, describeBody, unreachableError, usageError } from '.
 import { toPlain } from './output.js';
 import type { Settings } from './settings.js';
 
-/** Makes a running sandbox deliver events, over its control API. */
-export interface SandboxClient {
-  readonly endpoints: readonly Endpoint[];
-  /** Fires an event, and returns its id. */
-  emit(type: string, payload: unknown): Promise<string>;
-  redeliver(eventId: string): Promise<void>;
-  deliveries(eventId: string): Promise<readonly Delivery[]>;
-  /** Waits for the first attempt of a delivery; `silence` if none has ended within the time limit. */
-  firstAnswer(delivery: Delivery): Promise<EndpointAnswer>;
-}
-
-/** Options of {@link connectSandbox}. */
 interface SandboxClientOptions {
   /** Aborts every request and every wait. */
   readonly signal: AbortSignal;
@@ -32,14 +20,11 @@ const ALL = 1_000_000;
 const LOOK_MS = 20;
 
 /**
- * Connects to the sandbox at the base URL.
+ * Connects to the control API of the sandbox at the base URL, which makes it deliver events.
  *
  * @throws {CommandError} exit 2 when the URL is not a sandbox or refuses the token, exit 3 when nothing answers.
  */
-export async function connectSandbox(
-  settings: Settings,
-  { signal, timeoutMs }: SandboxClientOptions,
-): Promise<SandboxClient> {
+export async function connectSandbox(settings: Settings, { signal, timeoutMs }: SandboxClientOptions) {
   const request = await createRequest(settings, signal);
   const ask = async (method: 'GET' | 'POST', path: string, body?: unknown) =>
     readJson(await request(method, path, body), settings.baseUrl());
@@ -49,16 +34,18 @@ export async function connectSandbox(
     ask('GET', `/${what}?${new URLSearchParams({ event: eventId, limit: String(ALL) })}`);
 
   return {
-    endpoints,
-    async emit(type, payload) {
+    endpoints: endpoints as readonly Endpoint[],
+    /** Fires an event, and returns its id. */
+    async emit(type: string, payload: unknown): Promise<string> {
       const event = await ask('POST', '/events', { type, payload });
       return (event as { readonly id: string }).id;
     },
-    async redeliver(eventId) {
+    async redeliver(eventId: string): Promise<void> {
       await ask('POST', `/events/${encodeURIComponent(eventId)}/redeliver`);
     },
-    deliveries: async (eventId) => (await listOf('deliveries', eventId)) as readonly Delivery[],
-    async firstAnswer({ id, eventId }) {
+    deliveries: async (eventId: string) => (await listOf('deliveries', eventId)) as readonly Delivery[],
+    /** Waits for the first attempt of a delivery; `silence` if none has ended within the time limit. */
+    async firstAnswer({ id, eventId }: Delivery): Promise<EndpointAnswer> {
       const until = performance.now() + timeoutMs;
       do {
         const attempts = (await listOf('attempts', eventId)) as readonly Attempt[];
@@ -71,13 +58,11 @@ export async function connectSandbox(
   };
 }
 
-/** Sends a request to the control API. */
-type ControlRequest = (method: 'GET' | 'POST', path: string, body?: unknown) => Promise<Response>;
-
-async function createRequest(settings: Settings, signal: AbortSignal): Promise<ControlRequest> {
+/** Creates the function that sends requests to the control API. */
+async function createRequest(settings: Settings, signal: AbortSignal) {
   const baseUrl = settings.baseUrl();
   const token = await settings.token();
-  return async (method, path, body) => {
+  return async (method: 'GET' | 'POST', path: string, body?: unknown): Promise<Response> => {
     const response = await fetch(`${baseUrl}/sandbox${path}`, {
       method,
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },

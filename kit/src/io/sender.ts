@@ -1,16 +1,6 @@
 import { sign, type UnknownEvent } from 'stablehooks';
-import type { EndpointAnswer } from './answer.js';
 import { type Delivered, deliver } from './deliver.js';
 import type { Settings } from './settings.js';
-
-/** Sends signed events to one endpoint. */
-export interface Sender {
-  send(event: UnknownEvent): Promise<EndpointAnswer>;
-  /** Sends a body with the signature of other bytes, or of another secret. */
-  sendBytes(body: Uint8Array, signed: Uint8Array, secret?: string): Promise<EndpointAnswer>;
-  /** Sends a body with its signature, and returns the sent and received bytes. */
-  sendKept(body: Uint8Array): Promise<SentDelivery>;
-}
 
 /** A delivery that was sent, byte for byte. */
 export interface SentDelivery extends Delivered {
@@ -20,8 +10,10 @@ export interface SentDelivery extends Delivered {
   readonly body: Uint8Array;
 }
 
+export type Sender = Awaited<ReturnType<typeof createSender>>;
+
 /** Creates a sender that signs by the settings. Ctrl-C does not abort a delivery that has begun. */
-export async function createSender(url: string, settings: Settings, timeoutMs: number): Promise<Sender> {
+export async function createSender(url: string, settings: Settings, timeoutMs: number) {
   const ownSecret = await settings.secret();
   const { header, encoding, prefix } = settings.signature;
 
@@ -33,11 +25,14 @@ export async function createSender(url: string, settings: Settings, timeoutMs: n
     const at = new Date();
     return { at, url, headers, body, ...(await deliver(url, { headers, body, timeoutMs })) };
   }
-  const sendKept: Sender['sendKept'] = (body) => sendSigned(body, body, ownSecret);
+  /** Sends a body with its signature, and returns the sent and received bytes. */
+  const sendKept = (body: Uint8Array) => sendSigned(body, body, ownSecret);
   return {
     sendKept,
-    sendBytes: async (body, signed, secret = ownSecret) => (await sendSigned(body, signed, secret)).answer,
-    send: async (event) => (await sendKept(toBytes(event))).answer,
+    /** Sends a body with the signature of other bytes, or of another secret. */
+    sendBytes: async (body: Uint8Array, signed: Uint8Array, secret = ownSecret) =>
+      (await sendSigned(body, signed, secret)).answer,
+    send: async (event: UnknownEvent) => (await sendKept(toBytes(event))).answer,
   };
 }
 

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { buffer } from 'node:stream/consumers';
 import { parseEnv } from 'node:util';
 import { type Command, Help, InvalidArgumentError, Option } from 'commander';
 import {
@@ -22,7 +23,6 @@ import {
   toPlain,
 } from './output.js';
 
-/** The input of a command. */
 export interface CommandContext<Flags> {
   readonly flags: Flags;
   /** The arguments beside the flags, in their order. */
@@ -35,7 +35,6 @@ export interface CommandContext<Flags> {
   readonly signal: AbortSignal;
 }
 
-/** The flags of every command. */
 interface CommonFlags {
   readonly json?: boolean;
   readonly color: boolean;
@@ -129,7 +128,6 @@ export function toKebab(name: string): string {
   return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
-/** Adds the flags of commands that call the service. */
 export function addServiceFlags(command: Command): Command {
   return command
     .optionsGroup('Service:')
@@ -378,7 +376,7 @@ export function claimStdin(flag: string): void {
 export async function readInput(path: string, flag: string): Promise<Uint8Array> {
   if (path === '-') claimStdin(flag);
   try {
-    return await (path === '-' ? readStdin() : readFile(path));
+    return await (path === '-' ? buffer(process.stdin) : readFile(path));
   } catch (cause) {
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
     throw usageError(`${flag} ${path}: ${FILE_ERRORS[String(code)] ?? 'the file cannot be read'}.`, {
@@ -392,12 +390,6 @@ const FILE_ERRORS: Readonly<Record<string, string>> = {
   EISDIR: 'this is a folder, not a file',
   EACCES: 'this user has no permission to read it',
 };
-
-async function readStdin(): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of process.stdin) chunks.push(chunk as Uint8Array);
-  return Buffer.concat(chunks);
-}
 
 /**
  * Reads the file of `--payload`.
@@ -416,7 +408,6 @@ export async function readPayload(path: string): Promise<Record<string, unknown>
   return value;
 }
 
-/** Whether a JSON value is an object. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

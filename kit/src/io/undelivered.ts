@@ -16,18 +16,14 @@ export interface Undelivered {
 const UNDELIVERED = ['parked', 'dead', 'failed', 'received', 'leased'] satisfies readonly InboxState[];
 
 /**
- * Lists the undelivered events.
+ * Lists the undelivered events, and those of other types as `leftOut`.
  *
  * @param types - the types of `--type`; `undefined` for all, including types that this release does not know.
  */
 export async function listUndelivered(
   inbox: Pick<InboxOperations, 'list'>,
   types: readonly string[] | undefined,
-): Promise<{
-  readonly undelivered: readonly Undelivered[];
-  /** The undelivered events of other types. */
-  readonly leftOut: readonly Undelivered[];
-}> {
+) {
   const undelivered: Undelivered[] = [];
   const leftOut: Undelivered[] = [];
   for (const state of UNDELIVERED) {

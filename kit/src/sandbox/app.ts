@@ -234,7 +234,6 @@ const resendInput = closedObject({
 });
 const advanceInput = closedObject({ ms: milliseconds });
 
-/** Each route is one operation of the sandbox. */
 function controlRoutes({ sandbox, feed }: AppParts, readJson: ReadJson): Hono<Env> {
   const routes = new Hono<Env>();
   const noContent = () => new Response(null, { status: 204 });

@@ -130,9 +130,13 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
   let queues = queuesOf(session);
   let count = 0;
 
-  function start(event: SandboxEvent, target: Target): void {
+  function nextId(): string {
     count += 1;
-    const id = `del_${random.hex(`delivery:${count}`, 16)}`;
+    return `del_${random.hex(`delivery:${count}`, 16)}`;
+  }
+
+  function start(event: SandboxEvent, target: Target): void {
+    const id = nextId();
     const { reorderMs, delayMs } = faults.get();
     const reordered = faults.occurs('reorder', id) ? Math.ceil(random.number(`hold:${id}`) * reorderMs) : 0;
     const delayed = faults.occurs('delay', id) ? delayMs : 0;
@@ -151,8 +155,8 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     else queues.push(delivery.endpointId, delivery);
   }
 
-  function queuesOf(of: Session): Queues<PendingDelivery> {
-    return createQueues(options.concurrency, (delivery) => {
+  function queuesOf(of: Session) {
+    return createQueues(options.concurrency, (delivery: PendingDelivery) => {
       const attempted = attempt(delivery, of);
       clock.waitFor(attempted);
       return attempted;
@@ -210,8 +214,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     const sent = body === undefined ? own : toBytes(body);
     const isEdited = !own.equals(sent);
     const isElsewhere = url !== undefined && url !== target.url;
-    count += 1;
-    const id = `del_${random.hex(`delivery:${count}`, 16)}`;
+    const id = nextId();
     const abort = new AbortController();
     of.underWay.add(abort);
     const made = makeAttempt(
@@ -305,23 +308,17 @@ function toDelivery({ id, eventId, endpointId, state, attempts }: Delivery): Del
   return { id, eventId, endpointId, state, attempts };
 }
 
-/** Named queues of jobs, each with its own limit of jobs at once. */
-interface Queues<Job> {
-  push(name: string, job: Job): void;
-  /** Starts no further job. */
-  close(): void;
-}
-
-/** @param work - must never reject. */
-function createQueues<Job>(concurrency: number, work: (job: Job) => Promise<void>): Queues<Job> {
-  interface Queue {
-    active: number;
-    readonly waiting: Fifo<Job>;
-  }
-  const queues = new Map<string, Queue>();
+/**
+ * Named queues of jobs, each with its own limit of jobs at the same time.
+ *
+ * @param work - must never reject.
+ */
+function createQueues<Job>(concurrency: number, work: (job: Job) => Promise<void>) {
+  const create = () => ({ active: 0, waiting: new Fifo<Job>() });
+  const queues = new Map<string, ReturnType<typeof create>>();
   let closed = false;
 
-  function startNext(queue: Queue): void {
+  function startNext(queue: ReturnType<typeof create>): void {
     while (!closed && queue.active < concurrency) {
       const job = queue.waiting.shift();
       if (job === undefined) return;
@@ -334,13 +331,14 @@ function createQueues<Job>(concurrency: number, work: (job: Job) => Promise<void
   }
 
   return {
-    push(name, job) {
-      const queue = queues.get(name) ?? { active: 0, waiting: new Fifo<Job>() };
+    push(name: string, job: Job): void {
+      const queue = queues.get(name) ?? create();
       queues.set(name, queue);
       queue.waiting.push(job);
       startNext(queue);
     },
-    close() {
+    /** Starts no further job. */
+    close(): void {
       closed = true;
     },
   };

@@ -6,16 +6,12 @@ export interface FeedEntry {
   readonly data: unknown;
 }
 
-export interface Feed {
-  publish(kind: string, data: unknown): void;
-  /** Calls the listener with each entry from now on, until the returned function is called. */
-  subscribe(listener: (entry: FeedEntry) => void): () => void;
-}
+export type Feed = ReturnType<typeof createFeed>;
 
-export function createFeed(now: () => number): Feed {
+export function createFeed(now: () => number) {
   const listeners = new Set<(entry: FeedEntry) => void>();
   return {
-    publish: (kind, data) => {
+    publish: (kind: string, data: unknown): void => {
       if (listeners.size === 0) return;
       const entry: FeedEntry = { kind, at: new Date(now()).toISOString(), data };
       for (const listener of listeners) {
@@ -27,7 +23,8 @@ export function createFeed(now: () => number): Feed {
         }
       }
     },
-    subscribe: (listener) => {
+    /** Calls the listener with each entry from now on, until the returned function is called. */
+    subscribe: (listener: (entry: FeedEntry) => void): (() => void) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },

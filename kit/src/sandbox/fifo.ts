@@ -11,7 +11,6 @@ export class Fifo<Item> {
     this.#items.push(item);
   }
 
-  /** Removes the oldest item. */
   shift(): Item | undefined {
     if (this.length === 0) return undefined;
     const item = this.#items[this.#head];

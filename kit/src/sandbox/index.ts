@@ -20,7 +20,7 @@ import { keepState, NO_KEEPER } from './state-writer.js';
 import { check } from './validation.js';
 import { createWalletStore, toWallet } from './wallets.js';
 
-export type { Verdict } from '../explain/verdict.js';
+export type { Finding as Verdict } from '../explain/replies.js';
 export type { ClockMode, SandboxClock } from './clock.js';
 export type { Attempt, Delivery, DeliveryState, Resending } from './deliveries.js';
 export type { Endpoint, EndpointFetch, EndpointInput, SandboxEndpoints } from './endpoints.js';

@@ -1,21 +1,12 @@
 import type { Chain } from 'stablehooks/client';
 
+export type Random = ReturnType<typeof createRandom>;
+
 /**
  * Values that depend only on a seed and a key, and never on the order of calls. So an attempt has the same faults in every
  * run, in whatever order real endpoints answer.
  */
-export interface Random {
-  /** A number of at least 0 and less than 1. */
-  number(key: string): number;
-  /** A string of hexadecimal digits of this length. */
-  hex(key: string, digits: number): string;
-  /** An address of the chain's form. */
-  address(chain: Chain, key: string): string;
-  /** The id of a transaction, of the chain's form. */
-  transaction(chain: Chain, key: string): string;
-}
-
-export function createRandom(seed: number): Random {
+export function createRandom(seed: number) {
   function hex(key: string, digits: number): string {
     let text = '';
     for (let block = 0; text.length < digits; block++) {
@@ -34,11 +25,14 @@ export function createRandom(seed: number): Random {
   }
 
   return {
-    number: (key) => (hash(`${seed}:${key}`)[0] >>> 0) / 2 ** 32,
+    /** A number of at least 0 and less than 1. */
+    number: (key: string) => (hash(`${seed}:${key}`)[0] >>> 0) / 2 ** 32,
     hex,
-    address: (chain, key) =>
+    /** An address of the chain's form. */
+    address: (chain: Chain, key: string) =>
       chain === 'solana' ? base58(`address:${key}`, 44) : `0x${hex(`address:${key}`, 40)}`,
-    transaction: (chain, key) =>
+    /** The id of a transaction, of the chain's form. */
+    transaction: (chain: Chain, key: string) =>
       chain === 'solana' ? base58(`transaction:${key}`, 88) : `0x${hex(`transaction:${key}`, 64)}`,
   };
 }

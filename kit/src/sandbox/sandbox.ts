@@ -1,5 +1,5 @@
 import type { Wallet } from 'stablehooks/client';
-import type { Verdict } from '../explain/verdict.js';
+import type { Finding } from '../explain/replies.js';
 import type { SandboxClock } from './clock.js';
 import type { Attempt, Delivery, DeliveryState, Resending } from './deliveries.js';
 import type { SandboxEndpoints } from './endpoints.js';
@@ -46,7 +46,7 @@ export interface SandboxOperations extends MovementOperations {
    */
   resend(deliveryId: string, change?: Resending): Promise<Attempt>;
   /** Explains whether the signature of an attempt is right, and what its answer shows about the endpoint. */
-  explain(attempt: Attempt): Promise<Verdict>;
+  explain(attempt: Attempt): Promise<Finding>;
   /** Pending deliveries first, then ended ones, the newest end first. */
   deliveries(query?: DeliveryQuery): readonly Delivery[];
   /** Oldest first; with a limit, the newest of them. */

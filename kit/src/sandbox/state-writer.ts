@@ -10,18 +10,8 @@ interface StateSource {
   records(): Iterable<StateRecord>;
 }
 
-/** Keeps the state of a sandbox in its file. */
-export interface StateKeeper {
-  /** Stops without a save: the file is left as it is. */
-  discard(): void;
-  /** Saves now. */
-  save(): Promise<void>;
-  /** Saves a last time, and releases the file. */
-  close(): Promise<void>;
-}
-
-/** Keeps nothing. */
-export const NO_KEEPER: StateKeeper = {
+/** For a sandbox without a file. */
+export const NO_KEEPER: ReturnType<typeof keepState> = {
   discard: () => {},
   save: async () => {},
   close: async () => {},
@@ -33,11 +23,14 @@ const PARTS_OF_TIME = 10;
 /** How much is serialized and written before other work can run: well under a millisecond. */
 const SLICE_CHARS = 65_536;
 
-/** Saves the whole state `saveAfterMs` after a change or later, and never twice at the same time. */
+/**
+ * Keeps the state of a sandbox in its file. Saves the whole state `saveAfterMs` after a change or later, and never twice at
+ * the same time.
+ */
 export function keepState(
   { feed, head, records }: StateSource,
   { file: { path, release }, saveAfterMs }: { readonly file: LockedStateFile; readonly saveAfterMs: number },
-): StateKeeper {
+) {
   let writing = Promise.resolve();
   let tookMs = 0;
   let timeout: NodeJS.Timeout | undefined;
@@ -67,13 +60,15 @@ export function keepState(
   });
 
   return {
-    discard: () => {
+    /** Stops without a save: the file is left as it is. */
+    discard: (): void => {
       unsubscribe();
       clearTimeout(timeout);
       closing = Promise.resolve();
     },
-    save: () => closing ?? save(),
-    close: () => {
+    save: (): Promise<void> => closing ?? save(),
+    /** Saves a last time, and releases the file. */
+    close: (): Promise<void> => {
       unsubscribe();
       closing ??= save().finally(release);
       return closing;

@@ -47,7 +47,6 @@ const FILTERS: readonly (readonly [InboxFilter, readonly Name[]])[] = [
   [{ ids: [] }, []],
 ];
 
-/** The states of the events, by name. */
 async function statesOf(inbox: TestedInbox, events: Named) {
   const entries = Object.entries(events).map(async ([name, event]) => [
     name,

@@ -73,7 +73,6 @@ export class TestedInbox {
   }
 }
 
-/** One rule of an inbox. */
 export const test = (
   name: string,
   run: (inbox: TestedInbox) => Promise<void>,
