@@ -59,7 +59,7 @@ export interface FindingCount {
 
 /**
  * Why a span is not proven: as for a gap of the poller; `not-settled`: later events of it can still be listed;
- * `acknowledged`: a person accepted a gap without a proof.
+ * `acknowledged`: a person acknowledged a gap without a proof.
  */
 export type UnprovenReason = GapReason | 'not-settled' | 'acknowledged';
 
