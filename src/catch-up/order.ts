@@ -123,19 +123,9 @@ export const MIN_PROBED_EVENTS = 20;
  * A server can take any fifty events and then sort them, which looks like a window. A server that sorts before it cuts
  * answers a smaller limit with the newer part.
  */
-export function refutesWindow({
-  probe,
-  order,
-  limit,
-  disorderMs,
-}: {
-  readonly probe: ListAnswer;
-  readonly order: Order;
-  readonly limit: number;
-  readonly disorderMs: number;
-}): GapReason | null {
+export function refutesWindow(order: Order, probe: ListAnswer, disorderMs: number): GapReason | null {
   // A server that ignores the limit returns the same list again, which proves nothing.
-  if (probe.size > limit) return 'no-order';
+  if (ignoresLimit(probe)) return 'no-order';
   const times = datedEvents(probe)
     .map(({ at }) => at)
     .sort((a, b) => a - b);
@@ -146,6 +136,11 @@ export function refutesWindow({
   if (hasAll(order.events.filter(({ at }) => at > from))) return null;
   const to = (times.at(-REACH_EVENTS) ?? Number.NEGATIVE_INFINITY) - disorderMs;
   return hasAll(order.events.filter(({ at }) => at < to)) ? 'oldest-first' : 'no-order';
+}
+
+/** Whether the service ignores the limit. The order of such an answer, of any size, is not read: no probe could confirm it. */
+export function ignoresLimit({ size, limit }: ListAnswer): boolean {
+  return size > limit;
 }
 
 /** The highest probability that a server passes which cuts a shuffled list and then filters it. */
