@@ -1,6 +1,7 @@
-import { isKnownEvent, type UnknownEvent } from '../core/events.js';
+import { isKnownEvent } from '../core/events.js';
 import type { RecordResult } from '../core/ports.js';
 import type { OutcomeCounts, OutcomeKind } from '../receiver/outcome.js';
+import type { Store } from '../receiver/store.js';
 import type { ListVerdict, SurveyResult } from './coverage.js';
 import { type Advance, type Gap, toGap, toIso } from './gaps.js';
 import type { ListedEvent } from './list.js';
@@ -121,7 +122,6 @@ export interface Redriven {
   readonly counts: OutcomeCounts | null;
   /** How each event ended last, by id. */
   readonly kinds: ReadonlyMap<string, OutcomeKind>;
-  readonly problems: readonly PollProblem[];
 }
 
 /** Whether an outcome counts as failed. */
@@ -139,7 +139,7 @@ export function toReport({
   found,
   late,
   redriven: { counts: redriven, kinds },
-  dispatches,
+  store,
   problems,
   ...rest
 }: Pick<PollReport, 'fetched' | 'skipped' | 'requests' | 'problems' | 'diagnosis'> & {
@@ -150,34 +150,36 @@ export function toReport({
   readonly found: readonly FoundEvent[];
   readonly late: readonly FoundEvent[];
   readonly redriven: Redriven;
-  /** Whether this process runs or enqueues the event, and does not ignore it. */
-  readonly dispatches: (event: UnknownEvent) => boolean;
+  readonly store: Pick<Store, 'dispatches'>;
 }): PollReport {
   const { since, watermark, gaps } = advance.state;
-  const counts = { new: 0, recovered: 0, deliveredButUnseen: 0, late: 0, failed: 0 };
+  const ids: Record<keyof PollReport['ids'], string[]> = {
+    new: [],
+    recovered: [],
+    deliveredButUnseen: [],
+    late: late.map(({ event }) => event.id),
+    failed: [],
+  };
   let waiting = 0;
   let duplicates = 0;
-  const ids: { readonly [Name in keyof PollReport['ids']]: string[] } = {
-    ...{ new: [], recovered: [], deliveredButUnseen: [], late: [], failed: [] },
-  };
-  const count = (name: keyof PollReport['ids'], id: string) => {
-    counts[name] += 1;
-    if (counts[name] <= MAX_LISTED) ids[name].push(id);
-  };
   for (const { event, at, result } of found) {
-    const kind = kinds.get(event.id);
-    const isRun = dispatches(event);
-    if (isRun && WAITS.has(result) && !ENDED.has(kind)) waiting += 1;
+    const { id, delivered } = event;
+    const kind = kinds.get(id);
+    const isRun = store.dispatches(event);
     if (result === 'done') duplicates += 1;
+    else if (isRun && result !== 'dead' && !ENDED.has(kind)) waiting += 1;
     if (result !== 'new') continue;
-    count('new', event.id);
+    ids.new.push(id);
     const isRecovered = isRun ? kind === 'handled' || kind === 'queued' : isKnownEvent(event);
-    if (isRecovered) count('recovered', event.id);
-    const isAfterStart = at >= (since ?? Number.NEGATIVE_INFINITY);
-    if (event.delivered === true && isAfterStart) count('deliveredButUnseen', event.id);
+    if (isRecovered) ids.recovered.push(id);
+    if (delivered === true && at >= (since ?? at)) ids.deliveredButUnseen.push(id);
   }
-  for (const { event } of late) count('late', event.id);
-  for (const [id, kind] of kinds) if (isFailure(kind)) count('failed', id);
+  for (const [id, kind] of kinds) if (isFailure(kind)) ids.failed.push(id);
+  const counts = {} as Record<keyof PollReport['ids'], number>;
+  for (const [name, all] of Object.entries(ids)) {
+    counts[name as keyof PollReport['ids']] = all.length;
+    all.splice(MAX_LISTED);
+  }
   const open = gaps.filter(({ acknowledged }) => acknowledged === null);
   return {
     ...EMPTY_REPORT,
@@ -199,9 +201,6 @@ export function toReport({
     redriven,
   };
 }
-
-/** The states in which an event of the list can have to be run. */
-const WAITS: ReadonlySet<RecordResult> = new Set(['new', 'received', 'leased', 'failed', 'parked']);
 
 /** The outcomes after which this process need not run the event again. */
 const ENDED: ReadonlySet<OutcomeKind | undefined> = new Set([

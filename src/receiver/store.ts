@@ -18,7 +18,7 @@ import type {
 import { inTime, type Runtime } from '../core/runtime.js';
 import type { Work } from './work.js';
 
-export type RecordOptions = Omit<StoreOptions, 'traceparent'> & {
+type RecordOptions = Omit<StoreOptions, 'traceparent'> & {
   /** When events that this process dispatches are due, in ms from now. */
   readonly dueInMs: number;
 };
@@ -170,18 +170,25 @@ export class Store {
     return result;
   }
 
+  /** Whether this process runs or enqueues events of the type. */
+  dispatches({ type }: UnknownEvent): boolean {
+    return this.#settings.dispatched.includes(type);
+  }
+
   /**
    * Records events without running them: events that this process dispatches as due, other known types as ignored,
    * unknown types as parked. Returns a result for each, in order.
+   *
+   * @throws {StablehooksError} `ERR_INBOX_FAILED`.
    */
   async record(
     events: readonly UnknownEvent[],
     { dueInMs, origin, json }: RecordOptions,
   ): Promise<readonly RecordResult[]> {
-    const { dispatched, onUnknown, logger } = this.#settings;
+    const { onUnknown, logger } = this.#settings;
     const stepOf = (event: UnknownEvent) => {
       if (!isKnownEvent(event)) return 'park';
-      return dispatched.includes(event.type) ? 'record' : 'ignore';
+      return this.dispatches(event) ? 'record' : 'ignore';
     };
     const results: RecordResult[] = [];
     for (const step of ['record', 'ignore', 'park'] as const) {
