@@ -68,14 +68,12 @@ export interface SurveyOptions {
   readonly first?: boolean | undefined;
   /** When the poll started, before its first query, by our own clock. */
   readonly startedAt: number;
-  /** How late an event can be listed after its `created_at`, and how wrong a clock can be. */
   readonly lagMs: number;
-  /** By how much neighbours of the list can be out of order. */
   readonly disorderMs: number;
   /** The lowest limit of a query. */
   readonly limit: number;
   readonly maxLimit: number;
-  /** The service lists at least so many events if it has them and the limit asks for them. @default 0: not known */
+  /** @default 0: not known */
   readonly listMax?: number | undefined;
   /** The state that earlier polls saved. */
   readonly state: Pick<PollState, 'limit' | 'oldest' | 'seen' | 'unconfirmed'>;
@@ -90,8 +88,8 @@ interface Times {
   readonly until: number;
   /** `until` less the lag: events created later can still be listed. */
   readonly settledAt: number;
-  /** The clocks, for the start date. */
-  readonly clocks: Clocks;
+  /** The start of the poll by our clock and the service's; `earlier` is a lag before ours if the service's is not known. */
+  readonly clocks: { readonly earlier: number; readonly later: number };
 }
 
 /** The result of a survey. */
@@ -107,14 +105,6 @@ export interface SurveyResult extends Times {
   readonly seen: SeenAnswers;
   /** The proof if the list was complete; `null` if an answer contradicts that, or if the proof would not suffice. */
   readonly ifComplete: Pick<Unconfirmed, 'from' | 'size'> | null;
-}
-
-/** When the poll started, epoch ms. */
-export interface Clocks {
-  /** By the earlier of our clock and the service's; a lag before ours if the service's is not known. */
-  readonly earlier: number;
-  /** By the later one. */
-  readonly later: number;
 }
 
 /** Yields queries and takes their answers; `null` stands for a request that failed. */
@@ -331,21 +321,18 @@ class ListSurvey {
     return size < limit && size < Math.max(MIN_CAP, shown);
   }
 
-  /** A complete answer proves everything unless events have been removed from the list. */
+  /** A complete answer proves everything unless events can have been removed from the list. */
   #complete(answer: ListAnswer): Judged {
-    const proof: Proof = { from: this.#keptFrom(answer), reason: 'removed' };
-    return { query: answer, answer, verdict: 'complete', proof, order: null };
-  }
-
-  /** No event that was created later can have been removed from the list. */
-  #keptFrom(answer: ListQuery): number {
     const { lagMs, disorderMs, state } = this.#options;
     const { oldest } = state;
     const oldestNow = this.#oldestNow();
-    if (oldest === null || (oldest.at !== null && oldestNow <= oldest.at)) return Number.NEGATIVE_INFINITY;
+    const isKept = oldest === null || (oldest.at !== null && oldestNow <= oldest.at);
     // A service that removes the oldest events first has every event newer than the oldest listed one. It judges age by its
     // own clock: by ours, if it is slow, removed events can be in the future.
-    return Math.min(oldestNow + lagMs + disorderMs, this.#youngFrom(answer));
+    const from = isKept
+      ? Number.NEGATIVE_INFINITY
+      : Math.min(oldestNow + lagMs + disorderMs, this.#youngFrom(answer));
+    return { query: answer, answer, verdict: 'complete', proof: { from, reason: 'removed' }, order: null };
   }
 
   /** No event that was created later has been removed for its age. */
@@ -446,14 +433,15 @@ class ListSurvey {
     if (whole === null || this.#isCut(whole)) return null;
     // No event has been removed while the span waited: later polls would have noticed.
     const isWaiting = unconfirmed != null && unconfirmed.until > this.#times.watermark;
-    const from = isWaiting ? unconfirmed.from : this.#keptFrom(whole);
+    const judged = this.#complete(whole);
+    const from = isWaiting ? unconfirmed.from : judged.proof.from;
     const reason = from <= this.#start ? 'unconfirmed' : 'removed';
-    return this.#limitProof({ answer: whole, verdict: 'complete', proof: { from, reason } });
+    return this.#limitProof({ ...judged, proof: { from, reason } });
   }
 
   /** Limits a proof by the other answers and by elements that cannot be read. */
-  #limitProof({ answer, verdict, proof }: Pick<Judged, 'answer' | 'verdict' | 'proof'>): Proof {
-    const settledAt = this.#times.settledAt;
+  #limitProof({ answer, verdict, proof }: Judged): Proof {
+    const { settledAt } = this.#times;
     if (answer === null || proof.from >= settledAt) return nothing(proof.reason);
     // The probe of a service that ignores the limit does not show that it filters before it cuts.
     if (verdict === 'complete' && answer.type !== null && this.#answers.some(ignoresLimit))
@@ -467,10 +455,12 @@ class ListSurvey {
       // An event from before the start can have been removed in the meantime.
       [from, reason] = [lackedAt > this.#start ? Number.POSITIVE_INFINITY : lackedAt, 'contradiction'];
     }
-    // An element that cannot be read cannot be recorded.
-    for (const at of this.#answers.flatMap(({ unreadable }) => unreadable)) {
-      if (at === null) [from, reason] = [Number.POSITIVE_INFINITY, 'malformed'];
-      else if (at > from && at <= settledAt) [from, reason] = [at, 'malformed'];
+    for (const { unreadable } of this.#answers) {
+      // An element that cannot be read cannot be recorded.
+      for (const at of unreadable) {
+        if (at === null) [from, reason] = [Number.POSITIVE_INFINITY, 'malformed'];
+        else if (at > from && at <= settledAt) [from, reason] = [at, 'malformed'];
+      }
     }
     return { from, reason };
   }

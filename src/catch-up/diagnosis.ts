@@ -1,19 +1,12 @@
 /** The sentences about the proof of a poll, or why it has none. docs/catch-up.md has a table of them. */
 import type { SurveyResult } from './coverage.js';
 import { type Advance, describeReason, exceptIn, toIso } from './gaps.js';
-
-/** The numbers that a diagnosis tells to change. */
-export interface DiagnosisSettings {
-  readonly lagMs: number;
-  readonly disorderMs: number;
-  readonly intervalMs: number;
-  readonly maxLimit: number;
-}
+import type { PollerSettings } from './options.js';
 
 interface Diagnosis {
   readonly survey: SurveyResult;
   readonly advance: Advance;
-  readonly settings: DiagnosisSettings;
+  readonly settings: Pick<PollerSettings, 'lagMs' | 'disorderMs' | 'intervalMs' | 'maxLimit'>;
 }
 
 /** Two or three sentences. Advice is one number, and the same while the situation is the same. */

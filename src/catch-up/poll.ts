@@ -5,7 +5,7 @@ import { nextTurn } from '../core/runtime.js';
 import type { Outcome, OutcomeKind } from '../receiver/outcome.js';
 import { partsOf } from '../receiver/receiver.js';
 import { warnNotDurable } from '../receiver/store.js';
-import { type Clocks, MIN_CAP } from './coverage.js';
+import { MIN_CAP, type SurveyResult } from './coverage.js';
 import { diagnose } from './diagnosis.js';
 import { advance, isInGap } from './gaps.js';
 import { acquireLease, type PollLease } from './lease.js';
@@ -221,17 +221,9 @@ async function oldestReceived(
   return Number.isFinite(at) ? { at, seenAt: 0 } : null;
 }
 
-/** Which events the poller takes. Times are epoch ms. */
-interface Start {
-  /** The start date, which the inbox keeps. */
-  readonly since: number;
-  /** Events created before this are skipped. */
-  readonly takeFrom: number;
-  /** Whether a wrong clock had set the stored date. */
-  readonly wasAhead: boolean;
-}
-
 /**
+ * The start date, from when on events are taken, and whether a wrong clock had set the stored date. Times are epoch ms.
+ *
  * The start date moves only until the first poll with an answer has ended. A later change of `since` would add events that
  * are before the watermark and not proven, or lose events.
  *
@@ -240,9 +232,10 @@ interface Start {
  */
 function toStart(
   { since: given, backfill, lagMs }: Pick<PollerSettings, 'since' | 'backfill' | 'lagMs'>,
-  { state, clocks: { earlier, later } }: { readonly state: PollState; readonly clocks: Clocks },
-): Start {
+  { state, clocks }: Pick<SurveyResult, 'clocks'> & { readonly state: PollState },
+) {
   const { since: stored, watermark } = state;
+  const { earlier, later } = clocks;
   let since = stored ?? earlier;
   if (since > later) since = earlier - Math.max(0, (watermark ?? since) - since);
   if (watermark === null) since = Math.min(given ?? since, earlier);
