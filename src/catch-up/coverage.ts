@@ -371,7 +371,8 @@ class ListSurvey {
     const { known = [] } = this.#seen;
     const lacking = known.filter(({ id, at }) => at <= this.#times.settledAt && !this.#shown.has(id));
     this.#noteLost(judged, lacking);
-    const checked = judged.map((each) => ({ ...each, proof: this.#limitProof(each) }));
+    const checked: Judged[] = [];
+    for (const each of judged) checked.push({ ...each, proof: this.#limitProof(each) });
     const [whole] = checked;
     // After a window that suffices there are no further queries, so nothing is known about the rest of the list.
     const isEnough =
@@ -507,10 +508,10 @@ class ListSurvey {
   #toSeen(): SeenAnswers {
     const { listMax = 0 } = this.#options;
     const { listMaxRefuted, shownFrom = this.#times.settledAt, known = [] } = this.#seen;
-    const short = this.#answers.filter(({ size, limit }) => size < Math.min(limit, listMax));
+    const isShort = ({ size, limit }: ListAnswer) => size < Math.min(limit, listMax);
     return {
       ...this.#seen,
-      listMaxRefuted: listMaxRefuted || short.some((answer) => this.#isCut(answer)),
+      listMaxRefuted: listMaxRefuted || this.#answers.some((each) => isShort(each) && this.#isCut(each)),
       shownFrom: Math.min(shownFrom, oldestTime(this.#whole ? [this.#whole] : [])),
       known: toKnown(this.#shown.values(), known, this.#times),
     };

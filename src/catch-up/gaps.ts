@@ -321,12 +321,10 @@ export async function acknowledgeGap(
   });
   const given = readOptions('acknowledgeGap', options, { runtime: RUNTIME });
   const { now, uuid } = toRuntime(given.runtime);
-  const holder = uuid();
+  const lease = { holder: uuid(), leaseMs: ACKNOWLEDGE_LEASE_MS };
   const save = (state: PollState) =>
-    orUnavailable('ERR_INBOX_FAILED', () => inbox.savePoll(state, { holder, leaseMs: 0 }));
-  const state = await orUnavailable('ERR_INBOX_FAILED', () =>
-    inbox.acquirePoll({ holder, leaseMs: ACKNOWLEDGE_LEASE_MS }),
-  );
+    orUnavailable('ERR_INBOX_FAILED', () => inbox.savePoll(state, { ...lease, leaseMs: 0 }));
+  const state = await orUnavailable('ERR_INBOX_FAILED', () => inbox.acquirePoll(lease));
   if (state === null) return null;
   const found = state.gaps.find((stored) => {
     const { from, openedAt } = toGap(stored);

@@ -31,6 +31,11 @@ interface PollOptions {
   readonly isTimed: boolean;
 }
 
+interface LeasedOptions extends PollOptions {
+  readonly lease: PollLease;
+  readonly startedAt: number;
+}
+
 /** Where a step adds the problems that it meets. */
 interface Noting {
   readonly problems: PollProblem[];
@@ -66,11 +71,8 @@ async function leaseAndPoll(settings: OpenSettings, options: PollOptions): Promi
 }
 
 /** Surveys the list, records what it found, saves the state, and redrives the inbox. */
-async function pollUnderLease(
-  settings: OpenSettings,
-  options: PollOptions & { readonly lease: PollLease; readonly startedAt: number },
-): Promise<PollReport> {
-  const { lease, signal, isFirst, isTimed, startedAt } = options;
+async function pollUnderLease(settings: OpenSettings, options: LeasedOptions): Promise<PollReport> {
+  const { lease, signal, isTimed, startedAt } = options;
   let { state } = lease;
   const problems: PollProblem[] = [];
   const halt = AbortSignal.any([signal, lease.lost]);
@@ -86,7 +88,7 @@ async function pollUnderLease(
   }
   // An event that was created at the start date itself counts.
   const begin = watermark === (state.since ?? watermark) ? watermark - 1 : watermark;
-  const target = Math.min(begin, gapToTry(state, { ...settings, startedAt, isFirst }));
+  const target = Math.min(begin, gapToTry(state, settings, options));
   const survey = await runSurvey(list, { ...settings, watermark, target, first, startedAt, state });
   const start = toStart(settings, { state, clocks: survey.clocks });
 
@@ -250,12 +252,8 @@ function toStart(
  */
 function gapToTry(
   { gaps, watermark }: PollState,
-  {
-    startedAt,
-    isFirst,
-    intervalMs,
-    lagMs,
-  }: Pick<PollerSettings, 'intervalMs' | 'lagMs'> & { readonly startedAt: number; readonly isFirst: boolean },
+  { intervalMs, lagMs }: Pick<PollerSettings, 'intervalMs' | 'lagMs'>,
+  { startedAt, isFirst }: LeasedOptions,
 ): number {
   const lastAt = (watermark ?? startedAt) + lagMs;
   let begin = Number.POSITIVE_INFINITY;

@@ -186,22 +186,22 @@ export class Store {
     { dueInMs, origin, json }: RecordOptions,
   ): Promise<readonly RecordResult[]> {
     const { onUnknown, logger } = this.#settings;
-    const stepOf = (event: UnknownEvent) => {
-      if (!isKnownEvent(event)) return 'park';
-      return this.dispatches(event) ? 'record' : 'ignore';
-    };
+    const indexes: Record<'record' | 'ignore' | 'park', number[]> = { record: [], ignore: [], park: [] };
+    for (const [index, event] of events.entries()) {
+      const step = !isKnownEvent(event) ? 'park' : this.dispatches(event) ? 'record' : 'ignore';
+      indexes[step].push(index);
+    }
     const results: RecordResult[] = [];
     for (const step of ['record', 'ignore', 'park'] as const) {
-      const indexes = [...events.keys()].filter((index) => stepOf(at(events, index)) === step);
-      if (indexes.length === 0) continue;
-      const page = indexes.map((index) => at(events, index));
-      const options = { origin, json: json && indexes.map((index) => at(json, index)) };
+      if (indexes[step].length === 0) continue;
+      const page = indexes[step].map((index) => at(events, index));
+      const options = { origin, json: json && indexes[step].map((index) => at(json, index)) };
       const answers = await this.ask(() =>
         step === 'ignore'
           ? this.#inbox.ignore(page, options)
           : this.#inbox.record(page, { ...options, dueInMs: step === 'park' ? null : dueInMs }),
       );
-      for (const [position, index] of indexes.entries()) {
+      for (const [position, index] of indexes[step].entries()) {
         results[index] = at(answers, position);
         if (step !== 'park' || results[index] !== 'new' || onUnknown === undefined) continue;
         notify('onUnknown', onUnknown, { value: at(page, position), logger });
