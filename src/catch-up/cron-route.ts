@@ -24,12 +24,9 @@ const SECRET = rule(
  * Creates a route handler that runs one poll, for a scheduler that sends a GET request.
  *
  * It answers 200 when the poll is proven or unconfirmed, not doubtful, and no event failed, even while a gap of an earlier
- * poll is open; 409 when another process polls; and 500 for anything else, such as a new gap or an event that failed. The body is
- * the report. It answers 401, without a poll, when the request does not contain the secret.
- *
- * The poller's inbox must be durable, and the one that the app's receivers use: with a memory inbox, a process that ends
- * after a request would handle the same events at every request. With a wrong inbox, or if a function fails, a request is
- * answered 500 without a poll, and a line in the log says how to fix it.
+ * poll is open; 409 when another process polls; 401, without a poll, when the request does not contain the secret; and 500
+ * for anything else, such as a new gap. The body is the report. If the inbox is not durable, or a function fails, a request
+ * is answered 500 without a poll, and a line in the log says how to fix it.
  *
  * @param poller - a poller, or a function that makes it at the first request with the secret, so a build such as
  * `next build` needs neither secrets nor connections.

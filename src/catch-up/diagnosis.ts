@@ -43,10 +43,7 @@ const PLANNED_SHARE = 0.7;
 const OUTAGE_INTERVALS = 3;
 
 function explainGap({ survey, advance, settings }: Diagnosis): string {
-  const {
-    reason,
-    state: { since },
-  } = advance;
+  const { reason, state } = advance;
   const { lagMs, disorderMs, intervalMs, maxLimit } = settings;
   const [whole] = survey.verdicts;
   if (whole === undefined) return describeReason(reason);
@@ -68,7 +65,7 @@ function explainGap({ survey, advance, settings }: Diagnosis): string {
   const neededMs = 2 * lagMs + disorderMs + intervalMs;
   if (elapsedMs > OUTAGE_INTERVALS * intervalMs && plannedMs > neededMs) {
     const what =
-      survey.watermark === since
+      survey.watermark === state.since
         ? 'the start date'
         : 'the last poll that proved something, as after an outage';
     return `The newest events of the list do not reach back to ${what}. Compare the books of the gap with reconcile, and acknowledge it when nothing is missing.`;

@@ -26,7 +26,6 @@ export interface Gap {
 
 /** The changes by a survey. */
 export interface Advance {
-  /** The next state of the poller. */
   readonly state: PollState;
   /** Whether everything from the old watermark to the new one is proven, and no span is unconfirmed. */
   readonly proven: boolean;

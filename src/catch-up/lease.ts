@@ -1,4 +1,4 @@
-/** The right to poll, which one process has at a time, and the state that it reads and saves. */
+/** The right to poll, which one process has at a time, and the poller's state. */
 import type { PollState } from '../core/ports.js';
 import type { OpenSettings } from './options.js';
 import { type PollProblem, problemOf, toProblem } from './problems.js';

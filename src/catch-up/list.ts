@@ -47,7 +47,7 @@ const PIECE = 5_000;
 export class ListReader {
   readonly #client: PollerClient;
   readonly #signal: AbortSignal;
-  /** By id: the first event that the answers show with it. */
+  /** The first event that the answers show with each id. */
   readonly #first = new Map<string, ListedEvent>();
   /** Ids with which the answers show different events, and when the newest of these was created. */
   readonly #conflicts = new Map<string, number>();
@@ -123,9 +123,7 @@ export class ListReader {
 
   /** The events created from this time on, epoch ms. */
   found(from: number): readonly ListedEvent[] {
-    const found: ListedEvent[] = [];
-    for (const listed of this.#first.values()) if (listed.at >= from) found.push(listed);
-    return found;
+    return [...this.#first.values()].filter(({ at }) => at >= from);
   }
 
   /** The ids with which the answers show different events, the newest of them created from this time on, epoch ms. */

@@ -78,8 +78,8 @@ async function pollUnderLease(settings: OpenSettings, options: LeasedOptions): P
   const halt = AbortSignal.any([signal, lease.lost]);
   const list = new ListReader(settings.client, halt);
   const first = state.watermark === null;
-  const clocks = { earlier: startedAt, later: startedAt };
-  const watermark = state.watermark ?? toStart(settings, { state, clocks }).since;
+  const ourClock = { earlier: startedAt, later: startedAt };
+  const watermark = state.watermark ?? toStart(settings, state, ourClock).since;
   const settledAt = startedAt - settings.lagMs;
   // Only a first poll that looks back could call a list complete that lost events before any poll saw it. If the inbox
   // fails, the poll ends, because no later poll looks.
@@ -90,7 +90,7 @@ async function pollUnderLease(settings: OpenSettings, options: LeasedOptions): P
   const begin = watermark === (state.since ?? watermark) ? watermark - 1 : watermark;
   const target = Math.min(begin, gapToTry(state, settings, options));
   const survey = await runSurvey(list, { ...settings, watermark, target, first, startedAt, state });
-  const start = toStart(settings, { state, clocks: survey.clocks });
+  const start = toStart(settings, state, survey.clocks);
 
   const taken = list.found(start.takeFrom);
   const found = await recordFound(taken, { ...settings, problems });
@@ -108,16 +108,10 @@ async function pollUnderLease(settings: OpenSettings, options: LeasedOptions): P
     const isBefore = at > since && at <= (state.watermark ?? since) && !wasAhead;
     return isBefore && result === 'new' && isKnownEvent(event) && !isInGap(state, { type: event.type, at });
   });
-  const next = advance(
-    { ...state, since },
-    { ...survey, answered: isWhole },
-    {
-      ...settings,
-      ...start,
-      // One or two can be late by themselves. `found` has the oldest first.
-      lateFrom: late[REACH_EVENTS - 1]?.at ?? Number.POSITIVE_INFINITY,
-    },
-  );
+  const whole = { ...survey, answered: isWhole };
+  // One or two can be late by themselves. `found` has the oldest first.
+  const lateFrom = late[REACH_EVENTS - 1]?.at ?? Number.POSITIVE_INFINITY;
+  const next = advance({ ...state, since }, whole, { ...settings, ...start, lateFrom });
   const { all = 0, listMaxRefuted: wasRefuted = false } = state.seen ?? {};
   // An earlier answer that was complete by `listMax` alone should have shown every late event.
   const isRefuted = late.length > 0 && all >= MIN_CAP && all < (settings.listMax ?? 0);
@@ -146,7 +140,7 @@ async function pollUnderLease(settings: OpenSettings, options: LeasedOptions): P
     problems,
     diagnosis: isStopped
       ? 'This poll proves nothing, because it was stopped or its result was not saved: `problems` says why.'
-      : diagnose({ survey: { ...survey, answered: isWhole }, advance: next, settings }),
+      : diagnose({ survey: whole, advance: next, settings }),
   });
 }
 
@@ -203,10 +197,8 @@ async function redriveDue(
 const FIRST_RECORDS = 500;
 
 /**
- * The oldest of the first events that the inbox received, if it was created before `settledAt`. A list without an event as
- * old has lost events. A pruned event counts by its receipt. `null` without such an event, or if the inbox has no `list`.
- *
- * @throws {StablehooksError} `ERR_INBOX_FAILED`.
+ * The oldest of the first events that the inbox received, if it was created before `settledAt`: a list without an event as old
+ * has lost events. A pruned event counts by its receipt. `null` if the inbox has no `list`.
  */
 async function oldestReceived(
   { receiver, parts }: OpenSettings,
@@ -234,10 +226,9 @@ async function oldestReceived(
  */
 function toStart(
   { since: given, backfill, lagMs }: Pick<PollerSettings, 'since' | 'backfill' | 'lagMs'>,
-  { state, clocks }: Pick<SurveyResult, 'clocks'> & { readonly state: PollState },
+  { since: stored, watermark }: PollState,
+  { earlier, later }: SurveyResult['clocks'],
 ) {
-  const { since: stored, watermark } = state;
-  const { earlier, later } = clocks;
   let since = stored ?? earlier;
   if (since > later) since = earlier - Math.max(0, (watermark ?? since) - since);
   if (watermark === null) since = Math.min(given ?? since, earlier);

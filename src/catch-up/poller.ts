@@ -133,10 +133,7 @@ interface PollOnceOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/**
- * Whether a problem keeps polls from making progress: the list was not read, the watermark stands still, or due events of
- * the inbox do not run.
- */
+/** Whether a problem keeps the list from being read, the watermark from moving, or due events from running. */
 function preventsProgress({ code, id }: PollProblem, isRead: boolean): boolean {
   // The receiver logs the failures of single events.
   if (isRead) return code === 'ERR_CLOCK_BEHIND' || (code === 'ERR_INBOX_FAILED' && id === undefined);
