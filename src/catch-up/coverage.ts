@@ -377,11 +377,11 @@ class ListSurvey {
     // After a window that suffices there are no further queries, so nothing is known about the rest of the list.
     const isEnough =
       whole?.verdict === 'complete' || (whole?.verdict === 'window' && whole.proof.from <= this.#start);
-    const maybe = isEnough || lacking.length > 0 ? null : this.#judgeIfComplete();
     const answer = this.#whole;
     // An answer with more events shows that it was not cut, unless its limit can have cut it.
     const isConfirmable = answer !== null && answer.size < answer.limit && !this.#isDeclared;
     const size = isConfirmable ? answer.size : null;
+    const maybe = isEnough || lacking.length > 0 ? null : this.#judgeIfComplete(size);
     const ifComplete = maybe && maybe.from <= this.#start ? { from: maybe.from, size } : null;
     const proofs = {} as Record<EventType, Proof>;
     for (const type of EVENT_TYPES) {
@@ -428,12 +428,16 @@ class ListSurvey {
   }
 
   /** The proof of the last answer for all types if neither its limit nor the cap has cut it; `null` if it is cut. */
-  #judgeIfComplete(): Proof | null {
+  #judgeIfComplete(size: number | null): Proof | null {
     const { unconfirmed } = this.#options.state;
     const whole = this.#whole;
     if (whole === null || this.#isCut(whole)) return null;
-    // No event has been removed while the span waited: later polls would have noticed.
-    const isWaiting = unconfirmed != null && unconfirmed.until > this.#times.watermark;
+    // No event has been removed while the span waited: later polls would have noticed, unless our limit had cut the list. While
+    // it still does, no larger answer confirms the span.
+    const isWaiting =
+      unconfirmed != null &&
+      unconfirmed.until > this.#times.watermark &&
+      (unconfirmed.size !== null || size === null);
     const judged = this.#complete(whole);
     const from = isWaiting ? unconfirmed.from : judged.proof.from;
     const reason = from <= this.#start ? 'unconfirmed' : 'removed';
