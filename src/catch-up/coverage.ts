@@ -17,6 +17,7 @@ import type { EventKey, ListAnswer, ListQuery } from './answer.js';
 import { toKnown } from './known.js';
 import {
   chooseFilterProbe,
+  ignoresLimit,
   MIN_PROBED_EVENTS,
   measureDisorder,
   type Order,
@@ -67,14 +68,12 @@ export interface SurveyOptions {
   readonly first?: boolean | undefined;
   /** When the poll started, before its first query, by our own clock. */
   readonly startedAt: number;
-  /** How late an event can be listed after its `created_at`, and how wrong a clock can be. */
   readonly lagMs: number;
-  /** By how much neighbours of the list can be out of order. */
   readonly disorderMs: number;
   /** The lowest limit of a query. */
   readonly limit: number;
   readonly maxLimit: number;
-  /** The service lists at least so many events if it has them and the limit asks for them. @default 0: not known */
+  /** @default 0: not known */
   readonly listMax?: number | undefined;
   /** The state that earlier polls saved. */
   readonly state: Pick<PollState, 'limit' | 'oldest' | 'seen' | 'unconfirmed'>;
@@ -89,8 +88,8 @@ interface Times {
   readonly until: number;
   /** `until` less the lag: events created later can still be listed. */
   readonly settledAt: number;
-  /** The clocks, for the start date. */
-  readonly clocks: Clocks;
+  /** The start of the poll by our clock and the service's; `earlier` is a lag before ours if the service's is not known. */
+  readonly clocks: { readonly earlier: number; readonly later: number };
 }
 
 /** The result of a survey. */
@@ -106,14 +105,6 @@ export interface SurveyResult extends Times {
   readonly seen: SeenAnswers;
   /** The proof if the list was complete; `null` if an answer contradicts that, or if the proof would not suffice. */
   readonly ifComplete: Pick<Unconfirmed, 'from' | 'size'> | null;
-}
-
-/** When the poll started, epoch ms. */
-export interface Clocks {
-  /** By the earlier of our clock and the service's; a lag before ours if the service's is not known. */
-  readonly earlier: number;
-  /** By the later one. */
-  readonly later: number;
 }
 
 /** Yields queries and takes their answers; `null` stands for a request that failed. */
@@ -145,40 +136,33 @@ export const MIN_CAP = 50;
 /** How many lost events the list must show again. */
 const MAX_LOST = 100;
 
-const NOTHING_SEEN: SeenAnswers = { all: 0, type: 0, listMaxRefuted: false };
-
 /** One survey, and the answers that it has so far. */
 class ListSurvey {
   readonly #options: SurveyOptions;
-  readonly #seen: SeenAnswers;
-  readonly #answers: ListAnswer[] = [];
-  /** The events of all answers, and the index of the last answer that shows each. */
-  readonly #shown = new Map<string, { readonly event: EventKey; readonly last: number }>();
-  /** How many different events the largest answer to each kind of query had. */
-  readonly #largest: { all: number; type: number };
-  /** The last answers for one type, with the newest events of it; `null`: the request failed. */
-  readonly #newest = new Map<EventType, ListAnswer | null>();
-  /** The last answer for all types that was not a probe. */
-  #whole: ListAnswer | null = null;
   readonly #times: Times;
   /** The unproven part begins here. */
   readonly #start: number;
   readonly #target: number;
   /** Whether the app declares `listMax`, which replaces the evidence of larger answers: the cap can then fall, and differ per type. */
   readonly #isDeclared: boolean;
-  /** The known events that this poll finds lost. */
-  #lost: readonly KnownEvent[] = [];
-  #filterFails: SeenAnswers['filterFails'];
-  /** Whether a list that is complete by `listMax` has lost events. */
-  #isRefuted = false;
+  /** The facts of earlier polls, to which this one adds. */
+  readonly #seen: { -readonly [Fact in keyof SeenAnswers]: SeenAnswers[Fact] };
+  readonly #answers: ListAnswer[] = [];
+  /** The events of all answers, and the index of the last answer that shows each. */
+  readonly #shown = new Map<string, { readonly event: EventKey; readonly last: number }>();
+  /** The last answers for one type, with the newest events of it; `null`: the request failed. */
+  readonly #newest = new Map<EventType, ListAnswer | null>();
+  /** The last answer for all types that was not a probe. */
+  #whole: ListAnswer | null = null;
+  /** Whether the list loses events now, so it proves nothing. */
+  #isLosing = false;
 
   /** @param servedAt - the service's clock, by its first answer. */
   constructor(options: SurveyOptions, servedAt: number | null) {
     const { watermark, target, first, startedAt, lagMs, listMax = 0, state } = options;
     this.#options = options;
-    this.#seen = state.seen ?? NOTHING_SEEN;
-    this.#largest = { all: this.#seen.all, type: this.#seen.type };
-    this.#filterFails = this.#seen.filterFails;
+    this.#seen = { all: 0, type: 0, listMaxRefuted: false, ...state.seen };
+    this.#isDeclared = listMax > 0 && !this.#seen.listMaxRefuted;
     const until = Math.min(startedAt, servedAt ?? startedAt);
     const settledAt = until - lagMs;
     // Without the service's clock, ours can be ahead of it by `lagMs`.
@@ -189,12 +173,10 @@ class ListSurvey {
     this.#times = { watermark: start, isAhead, until, settledAt, clocks };
     this.#start = isAhead ? Number.NEGATIVE_INFINITY : start;
     this.#target = Math.min(this.#start, target ?? this.#start);
-    this.#isDeclared = listMax > 0 && !this.#seen.listMaxRefuted;
   }
 
   /** Asks for the whole list, with a limit that grows while the limit is what cuts the answer. */
   *run(first: ListAnswer): Survey {
-    const { maxLimit } = this.#options;
     // Until the watermark leaves the start date there is nothing to prove.
     const isEarly = this.#times.settledAt <= this.#target;
     let whole = this.#keep(first);
@@ -203,12 +185,10 @@ class ListSurvey {
       const judged: Judged = this.#isComplete(whole)
         ? this.#complete(whole)
         : yield* this.#judgeWindow(whole, this.#target);
-      if (judged.proof.from <= this.#target || judged.verdict === 'complete') return this.conclude([judged]);
-      if (isEarly && oldestTime([whole]) < this.#target) {
-        return this.conclude([judged]);
-      }
+      const isEnough = judged.verdict === 'complete' || judged.proof.from <= this.#target;
+      if (isEnough || (isEarly && oldestTime([whole]) < this.#target)) return this.conclude([judged]);
       // An answer smaller than its limit is the whole list, or cut by a cap. A larger limit cannot tell which.
-      const limit = Math.min(Math.max(whole.limit, whole.size) * 2, maxLimit);
+      const limit = Math.min(whole.size * 2, this.#options.maxLimit);
       const grows = whole.size >= whole.limit && limit > whole.limit;
       const larger = grows ? yield* this.#ask({ type: null, limit }) : null;
       // The service can refuse a limit of this size. The types are then asked for with the previous one.
@@ -226,57 +206,39 @@ class ListSurvey {
     const last = this.#answers.push(answer) - 1;
     for (const [id, event] of answer.events) this.#shown.set(id, { event, last });
     const kind = answer.type === null ? 'all' : 'type';
-    this.#largest[kind] = Math.max(this.#largest[kind], answer.events.size);
+    this.#seen[kind] = Math.max(this.#seen[kind], answer.events.size);
     return answer;
-  }
-
-  /**
-   * Whether an answer for one type, which its limit did not cut, lacks events of the type that the whole list shows. Between
-   * the two requests, the oldest ones can have left.
-   */
-  #hides({ type, events, size, limit }: ListAnswer, whole: ListAnswer): boolean {
-    if (size >= limit) return false;
-    const hidden = [...whole.events.values()].filter((event) => event.type === type && !events.has(event.id));
-    const reach = hidden.length === 0 ? 0 : reachOf(whole);
-    return (
-      hidden.length >= REACH_EVENTS || hidden.some(({ at }) => at > reach && at <= this.#times.settledAt)
-    );
   }
 
   /** Asks for each type by itself, and judges each alone. */
   *#surveyTypes(judgedWhole: Judged, whole: ListAnswer): Survey {
     const { limit } = whole;
+    const { settledAt } = this.#times;
     const answers: (ListAnswer | null)[] = [];
     for (const type of EVENT_TYPES) {
       const answer = yield* this.#ask({ type, limit });
       if (answer !== null) this.#newest.set(type, answer);
       answers.push(answer);
     }
-    const isComplete = (answer: ListAnswer | null) => answer !== null && this.#isComplete(answer);
-    const hasComplete = answers.some(isComplete);
-    const reason = hasComplete ? yield* this.#judgeFilter(whole) : null;
     const given = answers.filter((answer) => answer !== null);
-    const isLate = reason === 'filtered-late' || given.some((answer) => this.#hides(answer, whole));
+    const hasComplete = given.some((answer) => this.#isComplete(answer));
+    const reason = hasComplete ? yield* this.#judgeFilter(whole) : null;
     const isShown = hasComplete && reason === null;
-    if (isLate) this.#filterFails = 'late';
-    else if (given.some(isForeign)) this.#filterFails = 'ignored';
-    else if (isShown || this.#filterFails === 'ignored') this.#filterFails = undefined;
-    const judged: Judged[] = [judgedWhole];
+    const isLate = reason === 'filtered-late' || given.some((answer) => this.#hides(answer, whole));
+    if (isLate) this.#seen.filterFails = 'late';
+    else if (given.some(isForeign)) this.#seen.filterFails = 'ignored';
+    else if (isShown || this.#seen.filterFails === 'ignored') this.#seen.filterFails = undefined;
+    const types: Judged[] = [];
     for (const [index, answer] of answers.entries()) {
-      if (answer === null) judged.push(failed({ type: EVENT_TYPES[index] ?? null, limit }));
-      else if (isForeign(answer) || this.#hides(answer, whole))
-        judged.push(unproven(answer, 'filtered-late'));
-      else if (!isComplete(answer)) judged.push(yield* this.#judgeWindow(answer, this.#times.settledAt));
-      else judged.push(reason === null ? this.#complete(answer) : unproven(answer, reason));
+      if (answer === null) types.push(failed({ type: EVENT_TYPES[index] ?? null, limit }));
+      else if (isForeign(answer) || this.#hides(answer, whole)) types.push(unproven(answer, 'filtered-late'));
+      else if (!this.#isComplete(answer)) types.push(yield* this.#judgeWindow(answer, settledAt));
+      else types.push(reason === null ? this.#complete(answer) : unproven(answer, reason));
     }
     // The window of the whole list can prove a type that its own answer does not.
-    const isUnproven = judged.some(
-      ({ query, proof }) => query.type !== null && proof.from > this.#times.settledAt,
-    );
-    if (judgedWhole.proof.reason === 'not-reached' && isUnproven) {
-      judged[0] = yield* this.#judgeWindow(whole, this.#times.settledAt);
-    }
-    return this.conclude(judged);
+    const isNeeded =
+      judgedWhole.proof.reason === 'not-reached' && types.some(({ proof }) => proof.from > settledAt);
+    return this.conclude([isNeeded ? yield* this.#judgeWindow(whole, settledAt) : judgedWhole, ...types]);
   }
 
   /** Judges an answer as the newest part of the list. A second query confirms it if it begins before `reach`. */
@@ -289,15 +251,13 @@ class ListSurvey {
     // An event further below its place shows that the events below the cut can be newer than their place by as much.
     const sink = order.sink > spare ? order.sink : 0;
     const from = order.tail + spare + sink;
-    if (sink > 0 && from >= this.#times.settledAt) return unproven(answer, 'no-order', order);
-    if (from >= this.#times.settledAt || from > reach) return unproven(answer, 'not-reached', order);
-    const query = { type: answer.type, limit: Math.max(1, Math.ceil(answer.size * PROBED_SHARE)) };
-    const probe = yield* this.#ask(query);
-    const reason =
-      probe === null
-        ? 'no-answer'
-        : (refutesWindow({ probe, order, limit: query.limit, disorderMs }) ??
-          (answer.type === null ? yield* this.#judgeUnshown(answer, from) : null));
+    const isYoung = from >= this.#times.settledAt;
+    if (isYoung || from > reach)
+      return unproven(answer, isYoung && sink > 0 ? 'no-order' : 'not-reached', order);
+    const limit = Math.max(1, Math.ceil(answer.size * PROBED_SHARE));
+    const probe = yield* this.#ask({ type: answer.type, limit });
+    const refuted = probe === null ? 'no-answer' : refutesWindow(order, probe, disorderMs);
+    const reason = refuted ?? (answer.type === null ? yield* this.#judgeUnshown(answer, from) : null);
     if (reason !== null) return unproven(answer, reason, order);
     return { query: answer, answer, verdict: 'window', proof: { from, reason: 'not-reached' }, order };
   }
@@ -313,12 +273,12 @@ class ListSurvey {
       if (!this.#newest.has(type)) this.#newest.set(type, yield* this.#ask({ type, limit: REACH_EVENTS }));
       const answer = this.#newest.get(type) ?? null;
       if (answer === null) return 'no-answer';
-      if (isForeign(answer)) this.#filterFails ??= 'ignored';
-      else if (this.#filterFails === 'ignored') this.#filterFails = undefined;
+      if (isForeign(answer)) this.#seen.filterFails ??= 'ignored';
+      else if (this.#seen.filterFails === 'ignored') this.#seen.filterFails = undefined;
       const times = [...answer.events.values()].filter((event) => event.type === type).map(({ at }) => at);
-      if (this.#filterFails && times.length < REACH_EVENTS) return 'filtered-late';
-      if (times.some((at) => at > from && at > this.#start && at <= this.#times.settledAt))
-        return 'contradiction';
+      if (this.#seen.filterFails && times.length < REACH_EVENTS) return 'filtered-late';
+      const begin = Math.max(from, this.#start);
+      if (times.some((at) => at > begin && at <= this.#times.settledAt)) return 'contradiction';
       // Including unreadable elements. So many can hardly all have been listed since the window was, and the answer does
       // not show older ones.
       const elements = [...times, ...answer.unreadable];
@@ -341,31 +301,38 @@ class ListSurvey {
     return answer.size >= query.limit ? null : 'filtered-late';
   }
 
+  /**
+   * Whether an answer for one type, which its limit did not cut, lacks events of the type that the whole list shows. Between
+   * the two requests, the oldest ones can have left.
+   */
+  #hides({ type, events, size, limit }: ListAnswer, whole: ListAnswer): boolean {
+    if (size >= limit) return false;
+    const hidden = [...whole.events.values()].filter((event) => event.type === type && !events.has(event.id));
+    const isYoung = ({ at }: EventKey) => at > reachOf(whole) && at <= this.#times.settledAt;
+    return hidden.length >= REACH_EVENTS || hidden.some(isYoung);
+  }
+
   /** Whether neither the limit nor the cap can have cut the answer: larger answers show that the cap is larger. */
   #isComplete({ type, size, limit }: ListAnswer): boolean {
-    if (size >= limit) return false;
-    const shown = this.#isDeclared ? this.#options.listMax : this.#largest[type === null ? 'all' : 'type'];
-    if (size < Math.max(MIN_CAP, shown ?? 0)) return true;
+    const { all, type: ofType } = this.#seen;
     // Unless the app declares it, one cap is assumed for both kinds of queries.
-    return !this.#isDeclared && type !== null && this.#whole !== null && size < this.#whole.events.size;
+    const seen = type === null ? all : Math.max(ofType, this.#whole?.events.size ?? 0);
+    const shown = this.#isDeclared ? (this.#options.listMax ?? 0) : seen;
+    return size < limit && size < Math.max(MIN_CAP, shown);
   }
 
-  /** A complete answer proves everything unless events have been removed from the list. */
+  /** A complete answer proves everything unless events can have been removed from the list. */
   #complete(answer: ListAnswer): Judged {
-    const proof: Proof = { from: this.#keptFrom(answer), reason: 'removed' };
-    return { query: answer, answer, verdict: 'complete', proof, order: null };
-  }
-
-  /** No event that was created later can have been removed from the list. */
-  #keptFrom(answer: ListQuery): number {
     const { lagMs, disorderMs, state } = this.#options;
     const { oldest } = state;
     const oldestNow = this.#oldestNow();
-    if (oldest === null || (oldest.at !== null && oldestNow <= oldest.at)) return Number.NEGATIVE_INFINITY;
+    const isKept = oldest === null || (oldest.at !== null && oldestNow <= oldest.at);
     // A service that removes the oldest events first has every event newer than the oldest listed one. It judges age by its
     // own clock: by ours, if it is slow, removed events can be in the future.
-    const from = oldestNow + lagMs + disorderMs;
-    return Math.min(from, this.#youngFrom(answer));
+    const from = isKept
+      ? Number.NEGATIVE_INFINITY
+      : Math.min(oldestNow + lagMs + disorderMs, this.#youngFrom(answer));
+    return { query: answer, answer, verdict: 'complete', proof: { from, reason: 'removed' }, order: null };
   }
 
   /** No event that was created later has been removed for its age. */
@@ -378,76 +345,44 @@ class ListSurvey {
     return this.#times.clocks.later - Math.max(keptMs, 2 * lagMs);
   }
 
-  /** The known events that were created after a time, and that no answer shows although they cannot be listed late. */
-  #lackedKnown({ type }: ListQuery, from: number): readonly KnownEvent[] {
-    return (this.#seen.known ?? []).filter((event) => {
-      const isOfIt =
-        (type ?? event.type) === event.type && event.at > from && event.at <= this.#times.settledAt;
-      return isOfIt && !this.#shown.has(event.id);
-    });
-  }
-
-  /** Notes the known events that an answer has lost. */
-  #noteLost({ answer, verdict, proof }: Judged): void {
-    if (answer === null) return;
-    const oldest = this.#options.state.oldest?.at ?? Number.POSITIVE_INFINITY;
-    // An event can have left a complete list for its age if it is older than the oldest one was then.
-    const from = verdict === 'complete' ? Math.min(this.#youngFrom(answer), oldest) : proof.from;
-    const lacking = this.#lackedKnown(answer, from);
-    if (lacking.length === 0) return;
-    this.#lost = [...this.#lost, ...lacking];
-    // A list that is complete only by `listMax` is cut if it lacks events from before those that it shows.
-    const isCut = answer.size >= MIN_CAP && lacking.some(({ at }) => at < reachOf(answer));
-    this.#isRefuted ||= isCut && this.#isDeclared && this.#isComplete(answer);
-  }
-
-  /** The events that the list lost before and does not show again. */
-  #stillLost(): readonly KnownEvent[] {
-    return (this.#seen.lost?.events ?? []).filter(({ id }) => !this.#shown.has(id));
-  }
-
-  /** Whether the list loses events now: an empty one goes on until it shows something again. */
-  #isLosing(): boolean {
-    return this.#lost.length > 0 || (this.#shown.size === 0 && this.#stillLost().length > 0);
-  }
-
   /**
    * The oldest event now. An event older than the previous oldest one was listed late, and shows nothing about others. If
    * that one was dated in the future, events created since then are older as well, and count.
    */
   #oldestNow(): number {
-    const { oldest } = this.#options.state;
-    const before = oldest?.at ?? Number.NEGATIVE_INFINITY;
-    return oldestTime(this.#answers, Math.min(before, oldest?.seenAt ?? before));
+    const { at = null, seenAt = 0 } = this.#options.state.oldest ?? {};
+    return oldestTime(this.#answers, at === null ? at : Math.min(at, seenAt));
   }
 
   /** The oldest event, by which the next poll notices that events have been removed. */
-  #oldestToKeep(judged: readonly Judged[]): OldestListed | null {
+  #oldestToKeep([whole, ...types]: readonly Judged[]): OldestListed | null {
     const { oldest } = this.#options.state;
-    if (this.#whole === null) return oldest;
-    const parts = judged.length > 1 ? judged.slice(1) : judged;
-    const isWhole = parts.every(({ verdict }) => verdict === 'complete');
-    // While the known oldest event is listed, no newer event has been removed, even if a list was cut in the meantime.
-    if (!isWhole && oldest !== null) return oldest;
     const seenAt = this.#times.until;
-    if (!isWhole) return { at: null, seenAt };
+    const parts = types.length > 0 ? types : [whole];
+    // While the known oldest event is listed, no newer event has been removed, even if a list was cut in the meantime.
+    if (parts.some((part) => part?.verdict !== 'complete')) {
+      return oldest ?? (this.#whole && { at: null, seenAt });
+    }
     const at = this.#oldestNow();
     return Number.isFinite(at) ? { at, seenAt } : null;
   }
 
   conclude(judged: readonly Judged[]): SurveyResult {
-    for (const each of judged) this.#noteLost(each);
-    const checked = judged.map((each) => ({ ...each, proof: this.#limitProof(each) }));
+    const { known = [] } = this.#seen;
+    const lacking = known.filter(({ id, at }) => at <= this.#times.settledAt && !this.#shown.has(id));
+    this.#noteLost(judged, lacking);
+    const checked: Judged[] = [];
+    for (const each of judged) checked.push({ ...each, proof: this.#limitProof(each) });
     const [whole] = checked;
     // After a window that suffices there are no further queries, so nothing is known about the rest of the list.
     const isEnough =
       whole?.verdict === 'complete' || (whole?.verdict === 'window' && whole.proof.from <= this.#start);
-    const maybe = isEnough ? nothing('no-answer') : this.#judgeIfComplete();
     const answer = this.#whole;
     // An answer with more events shows that it was not cut, unless its limit can have cut it.
     const isConfirmable = answer !== null && answer.size < answer.limit && !this.#isDeclared;
     const size = isConfirmable ? answer.size : null;
-    const ifComplete = maybe.from <= this.#start ? { from: maybe.from, size } : null;
+    const maybe = isEnough || lacking.length > 0 ? null : this.#judgeIfComplete(size);
+    const ifComplete = maybe && maybe.from <= this.#start ? { from: maybe.from, size } : null;
     const proofs = {} as Record<EventType, Proof>;
     for (const type of EVENT_TYPES) {
       let best = nothing('no-answer');
@@ -455,49 +390,70 @@ class ListSurvey {
         if ((query.type ?? type) === type && proof.from <= best.from) best = proof;
       }
       // Without a sign that events are missing, the order of the list gives no reason for a gap.
-      proofs[type] =
-        best.from > this.#start && !CUT_REASONS.has(maybe.reason) ? { ...best, reason: maybe.reason } : best;
+      const isOrder = maybe === null || maybe.reason === 'contradiction' || best.from <= this.#start;
+      proofs[type] = isOrder ? best : { ...best, reason: maybe.reason };
     }
     return {
       ...this.#times,
       answered: answer !== null,
       proofs,
       verdicts: checked.map((each) => this.#toVerdict(each, ifComplete)),
-      limit: this.#nextLimit(checked),
+      limit: this.#nextLimit(judged),
       oldest: this.#oldestToKeep(judged),
       seen: this.#toSeen(),
       ifComplete,
     };
   }
 
-  /**
-   * The proof of the last answer for all types if neither its limit nor the cap has cut it. Its reason is `contradiction` if
-   * the answer lacks events of another answer.
-   */
-  #judgeIfComplete(): Proof {
+  /** Notes the known events that the list has lost, of those that no answer shows. */
+  #noteLost(judged: readonly Judged[], lacking: readonly KnownEvent[]): void {
+    const oldest = this.#options.state.oldest?.at ?? Number.POSITIVE_INFINITY;
+    const { events: before = [], until = 0 } = this.#seen.lost ?? {};
+    const lost = new Set(before.filter(({ id }) => !this.#shown.has(id)));
+    const still = lost.size;
+    for (const { answer, verdict, proof } of judged) {
+      if (answer === null) continue;
+      // An event can have left a complete list for its age if it is older than the oldest one was then.
+      const from = verdict === 'complete' ? Math.min(this.#youngFrom(answer), oldest) : proof.from;
+      const gone = lacking.filter(({ type, at }) => (answer.type ?? type) === type && at > from);
+      for (const event of gone) lost.add(event);
+      // A list that is complete only by `listMax` is cut if it lacks events from before those that it shows.
+      const isRefutable = this.#isDeclared && verdict === 'complete' && answer.size >= MIN_CAP;
+      if (isRefutable && gone.some(({ at }) => at < reachOf(answer))) this.#seen.listMaxRefuted = true;
+    }
+    // An empty list goes on losing events until it shows something again.
+    this.#isLosing = lost.size > (this.#shown.size === 0 ? 0 : still);
+    const lostUntil = this.#isLosing ? this.#times.until : until;
+    this.#seen.lost = lost.size > 0 ? { events: [...lost].slice(0, MAX_LOST), until: lostUntil } : undefined;
+  }
+
+  /** The proof of the last answer for all types if neither its limit nor the cap has cut it; `null` if it is cut. */
+  #judgeIfComplete(size: number | null): Proof | null {
     const { unconfirmed } = this.#options.state;
     const whole = this.#whole;
-    if (whole === null) return nothing('no-answer');
-    const lacksKnown = this.#lackedKnown(whole, Number.NEGATIVE_INFINITY).length > 0;
-    if (lacksKnown || this.#isCut(whole)) return nothing('contradiction');
-    // No event has been removed while the span waited: later polls would have noticed.
-    const isWaiting = unconfirmed != null && unconfirmed.until > this.#times.watermark;
-    const from = isWaiting ? unconfirmed.from : this.#keptFrom(whole);
+    if (whole === null || this.#isCut(whole)) return null;
+    // No event has been removed while the span waited: later polls would have noticed, unless our limit had cut the list. While
+    // it still does, no larger answer confirms the span.
+    const isWaiting =
+      unconfirmed != null &&
+      unconfirmed.until > this.#times.watermark &&
+      (unconfirmed.size !== null || size === null);
+    const judged = this.#complete(whole);
+    const from = isWaiting ? unconfirmed.from : judged.proof.from;
     const reason = from <= this.#start ? 'unconfirmed' : 'removed';
-    return this.#limitProof({ answer: whole, verdict: 'complete', proof: { from, reason } });
+    return this.#limitProof({ ...judged, proof: { from, reason } });
   }
 
   /** Limits a proof by the other answers and by elements that cannot be read. */
-  #limitProof({ answer, verdict, proof }: Pick<Judged, 'answer' | 'verdict' | 'proof'>): Proof {
-    const settledAt = this.#times.settledAt;
-    if (answer === null) return proof;
-    if (proof.from >= settledAt) return { ...proof, from: Number.POSITIVE_INFINITY };
+  #limitProof({ answer, verdict, proof }: Judged): Proof {
+    const { settledAt } = this.#times;
+    if (answer === null || proof.from >= settledAt) return nothing(proof.reason);
     // The probe of a service that ignores the limit does not show that it filters before it cuts.
     if (verdict === 'complete' && answer.type !== null && this.#answers.some(ignoresLimit))
       return nothing('no-order');
-    if (this.#isLosing()) return nothing('removed');
+    if (this.#isLosing) return nothing('removed');
     let { from, reason } = proof;
-    const { until = from } = this.#stillLost().length > 0 ? (this.#seen.lost ?? {}) : {};
+    const { until = from } = this.#seen.lost ?? {};
     if (until > from) [from, reason] = [until, 'removed'];
     const lackedAt = this.#newestLacked(answer, from);
     if (lackedAt !== null) {
@@ -517,10 +473,9 @@ class ListSurvey {
   /** Whether it lacks an event that was not removed: one newer than its oldest event, or one that a later answer shows. */
   #isCut(answer: ListAnswer): boolean {
     const index = this.#answers.indexOf(answer);
-    const oldest = oldestTime([answer]);
     return (
       this.#newestLacked(answer, Number.NEGATIVE_INFINITY, index) !== null ||
-      this.#newestLacked(answer, oldest) !== null
+      this.#newestLacked(answer, oldestTime([answer])) !== null
     );
   }
 
@@ -531,22 +486,21 @@ class ListSurvey {
    */
   #newestLacked(answer: ListAnswer, from: number, index = -1): number | null {
     let newest: number | null = null;
-    // The answer has all events that were shown.
-    if (answer.events.size === this.#shown.size) return newest;
     for (const { event, last } of this.#shown.values()) {
-      const { id, type, at } = event;
+      if (last <= index || answer.events.has(event.id)) continue;
+      const { type, at } = event;
       const counts = (answer.type ?? type) === type && at > (newest ?? from) && at <= this.#times.settledAt;
-      if (counts && last > index && !answer.events.has(id)) newest = at;
+      if (counts) newest = at;
     }
     return newest;
   }
 
   /** The smallest limit in the order of growth that would have sufficed now. */
-  #nextLimit([whole, ...parts]: readonly Judged[]): number {
+  #nextLimit([whole, ...types]: readonly Judged[]): number {
     const { limit: lowest, maxLimit, lagMs, disorderMs } = this.#options;
     if (!whole?.answer) return lowest;
     const { size, events } = whole.answer;
-    if (parts.length > 0) return whole.answer.limit;
+    if (types.length > 0) return whole.answer.limit;
     let reached = REACH_EVENTS;
     for (const { at } of events.values()) if (at >= this.#start - lagMs - disorderMs) reached += 1;
     const needed = whole.verdict === 'complete' ? size : Math.max(reached, MIN_PROBED_EVENTS / PROBED_SHARE);
@@ -557,22 +511,13 @@ class ListSurvey {
 
   #toSeen(): SeenAnswers {
     const { listMax = 0 } = this.#options;
-    const short = this.#answers.filter(({ size, limit }) => size < Math.min(limit, listMax));
-    const { known = [], lost } = this.#seen;
-    const all = [...this.#stillLost(), ...this.#lost].map((event) => [event.id, event] as const);
-    const stillLost = [...new Map(all).values()].slice(0, MAX_LOST);
-    const until = this.#isLosing() ? this.#times.until : (lost?.until ?? 0);
+    const { listMaxRefuted, shownFrom = this.#times.settledAt, known = [] } = this.#seen;
+    const isShort = ({ size, limit }: ListAnswer) => size < Math.min(limit, listMax);
     return {
-      ...this.#largest,
-      listMaxRefuted:
-        this.#seen.listMaxRefuted || this.#isRefuted || short.some((answer) => this.#isCut(answer)),
-      shownFrom: Math.min(
-        this.#seen.shownFrom ?? this.#times.settledAt,
-        oldestTime(this.#whole ? [this.#whole] : []),
-      ),
+      ...this.#seen,
+      listMaxRefuted: listMaxRefuted || this.#answers.some((each) => isShort(each) && this.#isCut(each)),
+      shownFrom: Math.min(shownFrom, oldestTime(this.#whole ? [this.#whole] : [])),
       known: toKnown(this.#shown.values(), known, this.#times),
-      lost: stillLost.length > 0 ? { events: stillLost, until } : undefined,
-      filterFails: this.#filterFails,
     };
   }
 
@@ -584,11 +529,11 @@ class ListSurvey {
     const { from, reason } = proof;
     const isCut = answer !== null && verdict !== 'complete';
     const isUnproven = from > this.#times.settledAt && verdict !== 'failed';
+    const isUnconfirmed = type === null && isCut && ifComplete !== null && from > this.#start;
     const isFull =
       verdict === 'complete'
         ? from === Number.NEGATIVE_INFINITY
         : verdict === 'window' && reason === 'not-reached';
-    const isUnconfirmed = type === null && isCut && ifComplete !== null && from > this.#start;
     return {
       type,
       limit,
@@ -601,9 +546,6 @@ class ListSurvey {
   }
 }
 
-/** The reasons that show that the answer lacks events: then the order of the list says why it does not prove more. */
-const CUT_REASONS: ReadonlySet<GapReason> = new Set(['contradiction', 'no-answer']);
-
 function failed(query: ListQuery): Judged {
   return { query, answer: null, verdict: 'failed', proof: nothing('no-answer'), order: null };
 }
@@ -612,9 +554,8 @@ function unproven(answer: ListAnswer, reason: GapReason, order: Order | null = n
   return { query: answer, answer, verdict: 'unproven', proof: nothing(reason), order };
 }
 
-/** Then no probe could confirm the order of the list, which is not read: such an answer can have any size. */
-function ignoresLimit({ size, limit }: ListAnswer): boolean {
-  return size > limit;
+function nothing(reason: GapReason): Proof {
+  return { from: Number.POSITIVE_INFINITY, reason };
 }
 
 /** Whether an answer for one type shows other types: the service does not filter. */
@@ -628,16 +569,13 @@ function reachOf({ events }: ListAnswer): number {
   return times[REACH_EVENTS - 1] ?? Number.NEGATIVE_INFINITY;
 }
 
-function nothing(reason: GapReason): Proof {
-  return { from: Number.POSITIVE_INFINITY, reason };
-}
-
 /** When the oldest element from `start` on was created, readable or not; `Infinity` without one. */
-function oldestTime(answers: readonly ListAnswer[], start = Number.NEGATIVE_INFINITY): number {
+function oldestTime(answers: readonly ListAnswer[], start: number | null = null): number {
+  const from = start ?? Number.NEGATIVE_INFINITY;
   let oldest = Number.POSITIVE_INFINITY;
   for (const { events, unreadable } of answers) {
-    for (const { at } of events.values()) if (at >= start && at < oldest) oldest = at;
-    for (const at of unreadable) if (at !== null && at >= start && at < oldest) oldest = at;
+    for (const { at } of events.values()) if (at >= from && at < oldest) oldest = at;
+    for (const at of unreadable) if (at !== null && at >= from && at < oldest) oldest = at;
   }
   return oldest;
 }

@@ -24,12 +24,9 @@ const SECRET = rule(
  * Creates a route handler that runs one poll, for a scheduler that sends a GET request.
  *
  * It answers 200 when the poll is proven or unconfirmed, not doubtful, and no event failed, even while a gap of an earlier
- * poll is open; 409 when another process polls; and 500 for anything else, such as a new gap or an event that failed. The body is
- * the report. It answers 401, without a poll, when the request does not contain the secret.
- *
- * The poller's inbox must be durable, and the one that the app's receivers use: with a memory inbox, a process that ends
- * after a request would handle the same events at every request. With a wrong inbox, or if a function fails, a request is
- * answered 500 without a poll, and a line in the log says how to fix it.
+ * poll is open; 409 when another process polls; 401, without a poll, when the request does not contain the secret; and 500
+ * for anything else, such as a new gap. The body is the report. If the inbox is not durable, or a function fails, a request
+ * is answered 500 without a poll, and a line in the log says how to fix it.
  *
  * @param poller - a poller, or a function that makes it at the first request with the secret, so a build such as
  * `next build` needs neither secrets nor connections.
@@ -58,7 +55,22 @@ export function toCronRoute(
     // Not caught: a build of Next that renders the route throws here, to learn that it answers requests only.
     const { headers } = request;
     try {
-      return await serve(headers);
+      // The scheme is case-insensitive (RFC 9110, 11.1).
+      const given = /^bearer +(.*)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
+      // Again: an environment variable that a function reads can be empty.
+      const current = readOptions(
+        where,
+        { secret: isFunction(secret) ? secret() : secret },
+        { secret: required(SECRET) },
+      );
+      if (!(await isSameString(given, current.secret))) {
+        return new Response(null, { status: 401, headers: { 'www-authenticate': 'Bearer' } });
+      }
+      made ??= isFunction(poller) ? poller() : poller;
+      if (!made.inbox.durable) throw new ConfigError(NOT_DURABLE);
+      // Without the request's signal: the poll continues when the scheduler stops waiting.
+      const report = await made.pollOnce();
+      return toResponse(report, statusOf(report));
     } catch (error) {
       const { code, message } = toProblem(error, { code: 'ERR_CONFIG_INVALID' });
       const line = `the cron route did not poll. ${code}: ${message}`;
@@ -69,34 +81,11 @@ export function toCronRoute(
     }
   }
 
-  async function serve(headers: Headers): Promise<Response> {
-    // The scheme is case-insensitive (RFC 9110, 11.1).
-    const given = /^bearer +(.*)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
-    // Again: an environment variable that a function reads can be empty.
-    const current = readOptions(
-      where,
-      { secret: isFunction(secret) ? secret() : secret },
-      { secret: required(SECRET) },
-    );
-    if (!(await isSameString(given, current.secret))) {
-      return new Response(null, { status: 401, headers: { 'www-authenticate': 'Bearer' } });
-    }
-    // Without the request's signal: the poll continues when the scheduler stops waiting.
-    made ??= requireDurable(isFunction(poller) ? poller() : poller);
-    const report = await made.pollOnce();
-    return toResponse(report, statusOf(report));
-  }
-
   return { GET };
 }
 
-/** @throws {ConfigError} `ERR_CONFIG_INVALID` when its inbox is not durable. */
-function requireDurable<Value extends Pick<Poller, 'inbox'>>(poller: Value): Value {
-  if (poller.inbox.durable) return poller;
-  throw new ConfigError(
-    "toCronRoute: the inbox of the poller's receiver is not durable, so every request would handle the same events again. Give it the durable `inbox` that the app's receivers use: sqliteInbox, postgresInbox or redisInbox.",
-  );
-}
+const NOT_DURABLE =
+  "toCronRoute: the inbox of the poller's receiver is not durable, so every request would handle the same events again. Give it the durable `inbox` that the app's receivers use: sqliteInbox, postgresInbox or redisInbox.";
 
 function toResponse(body: PollReport | { readonly code: string }, status: number): Response {
   return Response.json(body, { status, headers: { 'cache-control': 'no-store' } });

@@ -1,19 +1,12 @@
 /** The sentences about the proof of a poll, or why it has none. docs/catch-up.md has a table of them. */
 import type { SurveyResult } from './coverage.js';
 import { type Advance, describeReason, exceptIn, toIso } from './gaps.js';
-
-/** The numbers that a diagnosis tells to change. */
-export interface DiagnosisSettings {
-  readonly lagMs: number;
-  readonly disorderMs: number;
-  readonly intervalMs: number;
-  readonly maxLimit: number;
-}
+import type { PollerSettings } from './options.js';
 
 interface Diagnosis {
   readonly survey: SurveyResult;
   readonly advance: Advance;
-  readonly settings: DiagnosisSettings;
+  readonly settings: Pick<PollerSettings, 'lagMs' | 'disorderMs' | 'intervalMs' | 'maxLimit'>;
 }
 
 /** Two or three sentences. Advice is one number, and the same while the situation is the same. */
@@ -50,10 +43,7 @@ const PLANNED_SHARE = 0.7;
 const OUTAGE_INTERVALS = 3;
 
 function explainGap({ survey, advance, settings }: Diagnosis): string {
-  const {
-    reason,
-    state: { since },
-  } = advance;
+  const { reason, state } = advance;
   const { lagMs, disorderMs, intervalMs, maxLimit } = settings;
   const [whole] = survey.verdicts;
   if (whole === undefined) return describeReason(reason);
@@ -75,7 +65,7 @@ function explainGap({ survey, advance, settings }: Diagnosis): string {
   const neededMs = 2 * lagMs + disorderMs + intervalMs;
   if (elapsedMs > OUTAGE_INTERVALS * intervalMs && plannedMs > neededMs) {
     const what =
-      survey.watermark === since
+      survey.watermark === state.since
         ? 'the start date'
         : 'the last poll that proved something, as after an outage';
     return `The newest events of the list do not reach back to ${what}. Compare the books of the gap with reconcile, and acknowledge it when nothing is missing.`;

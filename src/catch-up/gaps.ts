@@ -3,7 +3,7 @@
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import { readOptions, required, rule } from '../core/options.js';
-import type { GapReason, Inbox, InboxOperations, PollState, StoredGap, Unconfirmed } from '../core/ports.js';
+import type { GapReason, Inbox, InboxOperations, PollState, StoredGap } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import type { SurveyResult } from './coverage.js';
 
@@ -26,7 +26,6 @@ export interface Gap {
 
 /** The changes by a survey. */
 export interface Advance {
-  /** The next state of the poller. */
   readonly state: PollState;
   /** Whether everything from the old watermark to the new one is proven, and no span is unconfirmed. */
   readonly proven: boolean;
@@ -56,70 +55,110 @@ export function advance(
     lateFrom,
   }: { readonly wasAhead: boolean; readonly unconfirmedMs: number; readonly lateFrom: number },
 ): Advance {
-  const { answered, isAhead, until, settledAt, seen } = survey;
-  const unread = { proven: false, unconfirmed: false, opened: [], closed: [] };
-  // The service can refuse a limit that it accepted before, so the next poll begins with the lowest.
-  if (!answered) return { ...unread, state: { ...last, limit: 0 }, reason: 'no-answer' };
+  const { isAhead, until, settledAt, seen, proofs, ifComplete } = survey;
+  const { since } = last;
+  if (!survey.answered) {
+    const nothing = { proven: false, unconfirmed: false, opened: [], closed: [] };
+    // The service can refuse a limit that it accepted before, so the next poll begins with the lowest.
+    return { ...nothing, state: { ...last, limit: 0 }, reason: 'no-answer' };
+  }
   const isClockWrong = isAhead || wasAhead;
-  const state = isClockWrong ? { ...last, unconfirmed: null } : confirm(last, seen.all);
+  const asked = isClockWrong ? null : (last.unconfirmed ?? null);
+  // After a larger answer, the unconfirmed one was complete.
+  const confirmed = asked !== null && asked.size !== null && seen.all > asked.size ? asked : null;
+  const waiting = confirmed ? null : asked;
   // A wrong clock can have skipped any event.
   const ever = Math.min(0, settledAt);
-  const known = Math.max(survey.watermark, state.watermark ?? survey.watermark);
-  const start = wasAhead ? ever : isAhead ? (state.since ?? ever) : known;
+  const passed = Math.max(survey.watermark, last.watermark ?? survey.watermark);
+  const known = Math.max(passed, confirmed?.until ?? passed);
+  const start = wasAhead ? ever : isAhead ? (since ?? ever) : known;
   // An event that was created at the start date itself counts.
-  const begin = start === state.since ? start - 1 : start;
-  const watermark = Math.max(start, state.since ?? start, settledAt);
+  const begin = start === since ? start - 1 : start;
+  const watermark = Math.max(start, since ?? start, settledAt);
 
-  const proofs = limitToStart(survey.proofs, state);
-  const shrunk = state.gaps.map((gap) => (gap.acknowledged ? gap : shrink(gap, { proofs, settledAt })));
-  const kept = shrunk.filter((gap) => !isEmpty(gap));
+  // An answer proves nothing before the start date, because older events are skipped.
+  const firstAt = since === null ? Number.NEGATIVE_INFINITY : since - 1;
+  const provenFrom: Ends = {};
+  const ends: Ends = {};
+  const late: Ends = {};
+  let reason: GapReason = 'no-order';
+  for (const type of EVENT_TYPES) {
+    const from = Math.max(proofs[type].from, firstAt);
+    provenFrom[type] = from;
+    // Until the watermark leaves the start date there is nothing to prove.
+    if (watermark > start && from > begin) {
+      ends[type] = Math.min(from, watermark);
+      // Any other reason says more.
+      if (reason === 'no-order') reason = proofs[type].reason;
+    }
+    // Other events can be listed as late.
+    if (lateFrom <= start && from >= lateFrom) late[type] = Math.min(from, start);
+  }
+  const isProven = isEmpty(ends);
+  const isUnconfirmed = !isProven && !isClockWrong && ifComplete !== null && ifComplete.from <= begin;
+  const unconfirmed = isUnconfirmed && {
+    since: waiting !== null && isWaiting(last) ? waiting.since : until,
+    from: Math.max(ifComplete.from, since === null ? begin : firstAt),
+    until: watermark,
+    size: ifComplete.size,
+  };
+  if (unconfirmed) reason = 'unconfirmed';
+  if (isClockWrong) reason = 'clock';
 
-  // Until the watermark leaves the start date there is nothing to prove.
-  const missing = watermark > start ? EVENT_TYPES.filter((type) => proofs[type].from > begin) : [];
-  const isProven = missing.length === 0;
-  const unconfirmed = isProven || isClockWrong ? null : toUnconfirmed(state, { survey, begin, watermark });
-  // The reason that says most.
-  const telling = missing.find((type) => proofs[type].reason !== 'no-order') ?? missing[0];
-  const proofReason = telling === undefined ? 'no-order' : proofs[telling].reason;
-  const reason = isClockWrong ? 'clock' : unconfirmed ? 'unconfirmed' : proofReason;
-  const ends = new Map(missing.map((type) => [type, Math.min(proofs[type].from, watermark)]));
-  const grown = grow(kept, { start, begin, ends, reason, openedAt: until });
-  const waits = unconfirmed !== null && !grown.isExtended && until - unconfirmed.since < unconfirmedMs;
+  const kept: StoredGap[] = [];
+  const closed: StoredGap[] = [];
+  /** The part of the span that no gap contains. */
+  const rest = { ...ends };
+  for (const gap of last.gaps) {
+    if (gap.acknowledged !== null) {
+      kept.push(gap);
+      continue;
+    }
+    // A larger answer closes unconfirmed gaps only.
+    const isAlike = (gap.reason === 'unconfirmed') === (reason === 'unconfirmed');
+    const isConfirmed = confirmed !== null && gap.reason === 'unconfirmed' && gap.from >= confirmed.from;
+    const left: Ends = {};
+    for (const [type, end] of Object.entries(gap.until)) {
+      if (isConfirmed && end <= confirmed.until) continue;
+      // A clock that was set back: the proof ends before the gap does.
+      const from = end > settledAt ? end : Math.min(end, provenFrom[type] ?? end);
+      if (from > gap.from) left[type] = from;
+      if (left[type] === start && isAlike && ends[type] !== undefined) {
+        left[type] = ends[type];
+        delete rest[type];
+      }
+    }
+    if (isEmpty(left)) closed.push(gap);
+    else kept.push({ ...gap, until: left });
+  }
+  const isExtended = Object.keys(rest).length < Object.keys(ends).length;
+  const waits = unconfirmed && !isExtended && until - unconfirmed.since < unconfirmedMs;
 
-  const late = toLateGaps({ proofs, start, lateFrom, openedAt: until });
-  const gaps = limitGaps([...(waits ? kept : grown.gaps), ...late]);
+  const opened: StoredGap[] = [];
+  const facts = { openedAt: until, acknowledged: null };
+  if (!waits && !isEmpty(rest)) opened.push({ from: begin, until: rest, reason, ...facts });
+  if (!isEmpty(late)) opened.push({ from: lateFrom - 1, until: late, reason: 'late', ...facts });
+  const gaps = limitGaps([...kept, ...opened]);
   const moved = waits ? start : watermark;
   const open = gaps.filter(({ acknowledged }) => acknowledged === null);
   const isConfirmable = open.some((gap) => gap.reason === 'unconfirmed');
   return {
     state: {
-      ...state,
+      ...last,
       watermark: moved,
       gaps,
       limit: survey.limit,
       // A poll that proves a waiting span or a gap must notice events that were removed in the meantime.
-      oldest: moved > start && open.length === 0 ? survey.oldest : (state.oldest ?? survey.oldest),
+      oldest: moved > start && open.length === 0 ? survey.oldest : (last.oldest ?? survey.oldest),
       seen,
-      unconfirmed: unconfirmed ?? (isConfirmable ? state.unconfirmed : null),
+      unconfirmed: unconfirmed || (isConfirmable ? waiting : null),
     },
-    proven: isProven && late.length === 0,
+    proven: isProven && isEmpty(late),
     unconfirmed: waits,
     reason: isProven ? 'late' : reason,
-    opened: [...(waits ? [] : grown.opened), ...late],
-    closed: last.gaps.filter((_, index) => isEmpty(shrunk[index])),
+    opened,
+    closed,
   };
-}
-
-/** The state after an answer that was larger than the unconfirmed one, which was therefore complete. */
-function confirm(state: PollState, largest: number): PollState {
-  const { unconfirmed, watermark } = state;
-  if (!unconfirmed || unconfirmed.size === null || largest <= unconfirmed.size) return state;
-  const { from, until } = unconfirmed;
-  const gaps = state.gaps.map((gap) => {
-    if (gap.reason !== 'unconfirmed' || gap.acknowledged !== null || gap.from < from) return gap;
-    return { ...gap, until: Object.fromEntries(Object.entries(gap.until).filter(([, end]) => end > until)) };
-  });
-  return { ...state, gaps, watermark: Math.max(watermark ?? until, until), unconfirmed: null };
 }
 
 /** Whether the watermark waits for a larger answer, and has not passed the span. */
@@ -127,98 +166,11 @@ export function isWaiting({ unconfirmed, watermark }: PollState): boolean {
   return unconfirmed != null && unconfirmed.until > (watermark ?? Number.NEGATIVE_INFINITY);
 }
 
-/** The span that is proven if the list was complete; `null` if even that would not prove all of it. */
-function toUnconfirmed(
-  state: PollState,
-  {
-    survey: { ifComplete, until },
-    begin,
-    watermark,
-  }: { readonly survey: SurveyResult; readonly begin: number; readonly watermark: number },
-): Unconfirmed | null {
-  if (ifComplete === null || ifComplete.from > begin) return null;
-  const from = Math.max(ifComplete.from, state.since === null ? begin : state.since - 1);
-  const since = isWaiting(state) ? (state.unconfirmed?.since ?? until) : until;
-  return { since, from, until: watermark, size: ifComplete.size };
-}
+/** Where a span ends, for each type. */
+type Ends = Record<string, number>;
 
-type Proofs = SurveyResult['proofs'];
-
-/** An answer proves nothing before the start date, because older events are skipped. */
-function limitToStart(proofs: Proofs, { since }: PollState): Proofs {
-  const begin = since === null ? Number.NEGATIVE_INFINITY : since - 1;
-  const limited = { ...proofs };
-  for (const type of EVENT_TYPES) {
-    if (proofs[type].from < begin) limited[type] = { ...proofs[type], from: begin };
-  }
-  return limited;
-}
-
-/** The part of a gap that this poll does not prove. */
-function shrink(
-  gap: StoredGap,
-  { proofs, settledAt }: Pick<SurveyResult, 'proofs' | 'settledAt'>,
-): StoredGap {
-  const until = Object.entries(gap.until)
-    .map(([type, end]) => {
-      const from = proofs[type as EventType]?.from ?? end;
-      // A clock that was set back: the proof ends before the gap does.
-      return [type, end > settledAt ? end : Math.min(end, from)] as const;
-    })
-    .filter(([, end]) => end > gap.from);
-  return { ...gap, until: Object.fromEntries(until) };
-}
-
-function isEmpty(gap: StoredGap | undefined): boolean {
-  return gap !== undefined && Object.keys(gap.until).length === 0;
-}
-
-function endsAt({ until, acknowledged }: StoredGap, type: EventType, time: number): boolean {
-  return acknowledged === null && until[type] === time;
-}
-
-/** The span that a poll leaves unproven. Times are epoch ms. */
-interface Unproven {
-  readonly start: number;
-  /** Where a new gap begins. */
-  readonly begin: number;
-  /** Where it ends, for each type. */
-  readonly ends: ReadonlyMap<EventType, number>;
-  readonly reason: GapReason;
-  readonly openedAt: number;
-}
-
-/** Gaps that end where the poll begins become longer. The rest is a new gap. */
-function grow(gaps: readonly StoredGap[], { start, begin, ends, reason, openedAt }: Unproven) {
-  const rest = new Map(ends);
-  const extended = gaps.map((gap) => {
-    // A larger answer closes unconfirmed gaps only.
-    if ((gap.reason === 'unconfirmed') !== (reason === 'unconfirmed')) return gap;
-    const longer = [...ends].filter(([type]) => endsAt(gap, type, start));
-    for (const [type] of longer) rest.delete(type);
-    return { ...gap, until: { ...gap.until, ...Object.fromEntries(longer) } };
-  });
-  const until = Object.fromEntries(rest);
-  const opened = rest.size > 0 ? [{ from: begin, until, reason, openedAt, acknowledged: null }] : [];
-  return { gaps: [...extended, ...opened], opened, isExtended: rest.size < ends.size };
-}
-
-/** The part before the watermark, from the late events on, that no proof covers: others can be listed as late. */
-function toLateGaps({
-  proofs,
-  start,
-  lateFrom,
-  openedAt,
-}: {
-  readonly proofs: Proofs;
-  readonly start: number;
-  readonly lateFrom: number;
-  readonly openedAt: number;
-}): readonly StoredGap[] {
-  const types = EVENT_TYPES.filter((type) => lateFrom <= start && proofs[type].from >= lateFrom);
-  if (types.length === 0) return [];
-  const until = Object.fromEntries(types.map((type) => [type, Math.min(proofs[type].from, start)]));
-  return [{ from: lateFrom - 1, until, reason: 'late', openedAt, acknowledged: null }];
+function isEmpty(until: StoredGap['until']): boolean {
+  return Object.keys(until).length === 0;
 }
 
 /** How many open gaps are kept apart. A poller that is too slow for its list opens a gap at each poll. */
@@ -233,7 +185,7 @@ function limitGaps(gaps: readonly StoredGap[]): readonly StoredGap[] {
   // A larger answer closes unconfirmed gaps only.
   const { reason } = first.reason === 'unconfirmed' ? second : first;
   const joined = { ...first, reason, from: Math.min(first.from, second.from), until };
-  return limitGaps(gaps.flatMap((gap) => (gap === first ? [joined] : gap === second ? [] : [gap])));
+  return limitGaps(gaps.filter((gap) => gap !== second).map((gap) => (gap === first ? joined : gap)));
 }
 
 /** Whether an event of this type and time is in a gap. */
@@ -253,15 +205,11 @@ export function toGap(
     state,
     types: EVENT_TYPES.filter((type) => until[type] !== undefined),
     from: toIso(from),
-    until: toIso(endOf(until)),
+    until: toIso(Math.max(...Object.values(until))),
     reason,
     openedAt: toIso(openedAt),
     acknowledged: acknowledged && { ...acknowledged, at: toIso(acknowledged.at) },
   };
-}
-
-function endOf(until: StoredGap['until']): number {
-  return Math.max(...Object.values(until));
 }
 
 /** The last time of a `Date`, epoch ms (ECMA-262, 21.4.1.1). */
@@ -302,12 +250,14 @@ export function describeReason(reason: GapReason): string {
 /** The end of a sentence about what is proven: `, except in 1 open gap`, or nothing. */
 export function exceptIn(gaps: readonly StoredGap[]): string {
   const open = gaps.filter(({ acknowledged }) => acknowledged === null).length;
-  const counts = [countOf(open, 'open gap'), countOf(gaps.length - open, 'acknowledged gap')].filter(Boolean);
+  const counts: string[] = [];
+  for (const [count, name] of [
+    [open, 'open'],
+    [gaps.length - open, 'acknowledged'],
+  ] as const) {
+    if (count > 0) counts.push(`${count} ${name} gap${count === 1 ? '' : 's'}`);
+  }
   return counts.length > 0 ? `, except in ${counts.join(' and ')}` : '';
-}
-
-function countOf(count: number, name: string): string {
-  return count === 0 ? '' : `${count} ${name}${count === 1 ? '' : 's'}`;
 }
 
 /** Which events a gap is about. */
@@ -370,12 +320,10 @@ export async function acknowledgeGap(
   });
   const given = readOptions('acknowledgeGap', options, { runtime: RUNTIME });
   const { now, uuid } = toRuntime(given.runtime);
-  const holder = uuid();
+  const lease = { holder: uuid(), leaseMs: ACKNOWLEDGE_LEASE_MS };
   const save = (state: PollState) =>
-    orUnavailable('ERR_INBOX_FAILED', () => inbox.savePoll(state, { holder, leaseMs: 0 }));
-  const state = await orUnavailable('ERR_INBOX_FAILED', () =>
-    inbox.acquirePoll({ holder, leaseMs: ACKNOWLEDGE_LEASE_MS }),
-  );
+    orUnavailable('ERR_INBOX_FAILED', () => inbox.savePoll(state, { ...lease, leaseMs: 0 }));
+  const state = await orUnavailable('ERR_INBOX_FAILED', () => inbox.acquirePoll(lease));
   if (state === null) return null;
   const found = state.gaps.find((stored) => {
     const { from, openedAt } = toGap(stored);
@@ -388,19 +336,14 @@ export async function acknowledgeGap(
       'acknowledgeGap: there is no such open gap: it is closed or acknowledged. listGaps shows what there is.',
     );
   }
-  const ends = Object.entries(found.until);
-  const accepted: StoredGap = {
-    ...found,
-    until: Object.fromEntries(ends.map(([type, until]) => [type, Math.min(until, end)])),
-    acknowledged: { by, reason, at: now() },
-  };
-  const rest: StoredGap = {
-    ...found,
-    from: end,
-    until: Object.fromEntries(ends.filter(([, until]) => until > end)),
-  };
-  const gaps = state.gaps.flatMap((stored) =>
-    stored !== found ? [stored] : isEmpty(rest) ? [accepted] : [accepted, rest],
-  );
-  return (await save({ ...state, gaps })) ? toGap(accepted) : null;
+  const accepted: Ends = {};
+  const rest: Ends = {};
+  for (const [type, until] of Object.entries(found.until)) {
+    accepted[type] = Math.min(until, end);
+    if (until > end) rest[type] = until;
+  }
+  const record = { ...found, until: accepted, acknowledged: { by, reason, at: now() } };
+  const parts = isEmpty(rest) ? [record] : [record, { ...found, from: end, until: rest }];
+  const gaps = state.gaps.flatMap((stored) => (stored === found ? parts : [stored]));
+  return (await save({ ...state, gaps })) ? toGap(record) : null;
 }

@@ -21,12 +21,12 @@ export function toKnown(
   const settled: KnownEvent[] = [];
   const young: KnownEvent[] = [];
   let oldest: KnownEvent | undefined;
-  for (const {
-    event: { id, type, at },
-  } of shown) {
+  for (const { event } of shown) {
+    const { id, type, at } = event;
     if (!(at <= until && Number.isFinite(at))) continue;
-    if (oldest === undefined || at < oldest.at) oldest = { id, type, at };
-    insert(at <= settledAt ? settled : young, { id, type, at });
+    const known = { id, type, at };
+    if (oldest === undefined || at < oldest.at) oldest = known;
+    insert(at <= settledAt ? settled : young, known);
   }
   const waiting = last.filter(({ at }) => at > settledAt);
   const known = [...settled, ...[...waiting, ...young].slice(0, MAX_KNOWN), ...(oldest ? [oldest] : [])];

@@ -1,9 +1,8 @@
-/** The right to poll, which one process has at a time, and the state that it reads and saves. */
+/** The right to poll, which one process has at a time, and the poller's state. */
 import type { PollState } from '../core/ports.js';
 import type { OpenSettings } from './options.js';
 import { type PollProblem, problemOf, toProblem } from './problems.js';
 
-/** The right to poll. One process has it at a time. */
 export interface PollLease {
   /** The state that the last poll saved. */
   readonly state: PollState;
@@ -24,14 +23,14 @@ export async function acquireLease(
   { receiver: { inbox }, parts, leaseMs, runtime }: OpenSettings,
   holder: string,
 ): Promise<PollLease | null> {
-  const state = await parts.ask(() => inbox.acquirePoll({ holder, leaseMs }));
+  const state = await parts.store.ask(() => inbox.acquirePoll({ holder, leaseMs }));
   if (state === null) return null;
 
   const lost = new AbortController();
   let renewal = Promise.resolve();
   const renew = async () => {
     try {
-      if (!(await parts.ask(() => inbox.savePoll(state, { holder, leaseMs })))) lost.abort();
+      if (!(await parts.store.ask(() => inbox.savePoll(state, { holder, leaseMs })))) lost.abort();
     } catch {
       // Two more renewals fit into the lease. If they fail too, saving the state at the end fails and is reported.
     }
@@ -53,7 +52,7 @@ export async function acquireLease(
       drop();
       await renewal;
       try {
-        const saved = await parts.ask(() => inbox.savePoll(next, { holder, leaseMs: 0 }));
+        const saved = await parts.store.ask(() => inbox.savePoll(next, { holder, leaseMs: 0 }));
         if (!saved) problems.push(problemOf('ERR_LEASE_LOST'));
         return saved;
       } catch (error) {

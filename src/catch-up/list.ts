@@ -47,7 +47,7 @@ const PIECE = 5_000;
 export class ListReader {
   readonly #client: PollerClient;
   readonly #signal: AbortSignal;
-  /** By id: the first event that the answers show with it. */
+  /** The first event that the answers show with each id. */
   readonly #first = new Map<string, ListedEvent>();
   /** Ids with which the answers show different events, and when the newest of these was created. */
   readonly #conflicts = new Map<string, number>();
@@ -100,7 +100,12 @@ export class ListReader {
     }
     this.#malformed.push(problems);
     const unreadable: (number | null)[] = [];
-    for (const { value } of problems) if (canBeKnownType(value)) unreadable.push(timeOf(value));
+    for (const { value } of problems) {
+      const { type }: { readonly type?: unknown } = Object(value);
+      // Events of other types do not matter to the proof.
+      const isOther = typeof type === 'string' && type !== '' && !isEventType(type);
+      if (!isOther) unreadable.push(timeOf(value));
+    }
     // Elements that the client did not keep can be anything.
     if (size > events.length + problems.length) unreadable.push(null);
     return {
@@ -118,9 +123,7 @@ export class ListReader {
 
   /** The events created from this time on, epoch ms. */
   found(from: number): readonly ListedEvent[] {
-    const found: ListedEvent[] = [];
-    for (const listed of this.#first.values()) if (listed.at >= from) found.push(listed);
-    return found;
+    return [...this.#first.values()].filter(({ at }) => at >= from);
   }
 
   /** The ids with which the answers show different events, the newest of them created from this time on, epoch ms. */
@@ -132,14 +135,13 @@ export class ListReader {
 
   /** The problems, without those of events and elements created before this time, epoch ms. */
   problems(from: number): readonly PollProblem[] {
+    const problems = [...this.#failures.values()];
     let most: readonly EventProblem[] = [];
     for (const elements of this.#malformed) {
       const counted = elements.filter(({ value }) => (timeOf(value) ?? from) >= from);
       if (counted.length > most.length) most = counted;
     }
-    const problems = [...this.#failures.values()];
-    const [first] = most;
-    if (first !== undefined) problems.push(malformedProblem(first, most.length));
+    if (most[0] !== undefined) problems.push(malformedProblem(most[0], most.length));
     const message =
       'The list contains two different events with this id. The first one is used. Report it to the service.';
     for (const id of this.conflicts(from)) problems.push({ code: 'ERR_EVENT_CONFLICT', message, id });
@@ -155,38 +157,24 @@ export async function runSurvey(list: ListReader, options: SurveyOptions): Promi
   return step.value;
 }
 
-/** Events of other types do not matter to the proof. */
-function canBeKnownType(element: unknown): boolean {
-  const type = stringField(element, 'type');
-  return type === undefined || isEventType(type);
-}
-
 /**
- * When it was created, epoch ms; `null` unless it has an RFC 3339 date-time. `Date.parse` also reads a date alone, a time
- * without an offset and `0`, as other times than the event's.
+ * When an element that is not an event was created, epoch ms; `null` unless it has an RFC 3339 date-time. `Date.parse` also
+ * reads a date alone, a time without an offset and `0`, as other times than the event's.
  */
 function timeOf(element: unknown): number | null {
-  const text = stringField(element, 'created_at');
-  if (text === undefined || !isDateTime(text)) return null;
-  const time = createdAtMs({ created_at: text });
+  const { created_at }: { readonly created_at?: unknown } = Object(element);
+  const time = isDateTime(created_at) ? createdAtMs({ created_at }) : Number.NaN;
   return Number.isNaN(time) ? null : time;
-}
-
-/** A field of an element that is not an event, if it is a string that is not empty. */
-function stringField(element: unknown, name: 'type' | 'created_at'): string | undefined {
-  if (typeof element !== 'object' || element === null) return undefined;
-  const value: unknown = (element as Readonly<Record<string, unknown>>)[name];
-  return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
 /** One problem for all malformed elements, without their ids, which can contain anything, even the token. */
 function malformedProblem({ index, fields }: EventProblem, count: number): PollProblem {
-  const what =
-    fields.length === 0 ? 'it is not an object' : `these fields are missing or wrong: ${fields.join(', ')}`;
   const which =
     count === 1
       ? `An element of the list, at index ${index}, is not an event:`
       : `${count} elements of the list are not events. The first one is at index ${index}:`;
+  const what =
+    fields.length === 0 ? 'it is not an object' : `these fields are missing or wrong: ${fields.join(', ')}`;
   const message = `${which} ${what}. It is not recorded, and a gap contains it. Report it to the service.`;
   return { code: 'ERR_EVENT_MALFORMED', message };
 }

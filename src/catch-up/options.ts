@@ -23,24 +23,16 @@ export interface PollerOptions {
   /** The highest limit of a query; `listMax` if that is more. @default 1_000 */
   readonly maxLimit?: number | undefined;
   /**
-   * How many events the service lists at least, if it has them and `limit` asks for them. A smaller answer is then complete,
-   * from the first poll on, and only a smaller one. The documentation of the service may say it.
-   *
-   * @default not known: until the service returned a larger answer, one of 50 events or more can be all that it returns
+   * How many events the service lists at least, if it has them and `limit` asks for them: a smaller answer is complete, and
+   * only a smaller one. @default not known: an answer of 50 events or more is complete once a larger one was seen
    */
   readonly listMax?: number | undefined;
-  /**
-   * How long the watermark waits for a larger answer, in ms, before a span that is only unconfirmed becomes a gap.
-   *
-   * @default 3_600_000
-   */
+  /** How long the watermark waits for a larger answer before an unconfirmed span becomes a gap, in ms. @default 3_600_000 */
   readonly unconfirmedMs?: number | undefined;
   /** How late an event can be listed after its `created_at`, in ms. The watermark stays this far behind now. @default 300_000 */
   readonly lagMs?: number | undefined;
   /**
-   * By how much neighbours of the list can be out of order, in ms; one in ten can be older than its place by more. Applies
-   * to `created_at` in a list that is sorted by something like it, such as ids.
-   *
+   * By how much neighbours of the list can be out of order, in ms; one in ten can be older than its place by more.
    * @default 1_000
    */
   readonly disorderMs?: number | undefined;
@@ -49,9 +41,9 @@ export interface PollerOptions {
   /** How long no other process polls when this one dies, in ms. @default 30_000 */
   readonly leaseMs?: number | undefined;
   /**
-   * The start date. Events created before it are neither recorded nor handled; every later event is proven to be in the
-   * inbox, or in a gap. The first poll stores the date in the inbox. After that, an earlier date lets the poller record older
-   * events, without a proof, and a later date changes nothing. A date in the future counts as the first poll.
+   * The start date, which the first poll stores in the inbox. Events created before it are neither recorded nor handled. After
+   * that, an earlier date lets the poller record older events, without a proof, and a later date changes nothing. A date in
+   * the future counts as the first poll.
    *
    * @default the first poll, by the earlier of this clock and the service's, or `lagMs` before this one alone
    */

@@ -30,7 +30,9 @@ export interface Order {
 export function readOrder(answer: ListAnswer, disorderMs: number): Order | null {
   const dated = datedEvents(answer);
   for (const events of [dated, dated.toReversed()]) {
-    const kept = withoutLate(events, disorderMs);
+    const lateness = latenessOf(events);
+    // Late events show nothing about other events.
+    const kept = events.filter((_, index) => (lateness[index] ?? 0) <= disorderMs);
     const outliers = events.length - kept.length;
     const times = kept.map(({ at }) => at).sort((a, b) => b - a);
     const tail = times.at(-REACH_EVENTS);
@@ -50,16 +52,16 @@ function datedEvents({ events }: ListAnswer): readonly EventKey[] {
 }
 
 /**
- * Leaves out late events: events older than a later event of a list that is newest first. They show nothing about other
- * events. An event below its place stays, because it shows that further ones can be below the cut.
+ * By how much each event is older than a later one of a list that is newest first, in ms. An event below its place counts as
+ * in order, because it shows that further ones can be below the cut.
  */
-function withoutLate(events: readonly EventKey[], disorderMs: number): readonly EventKey[] {
+function latenessOf(events: readonly EventKey[]): readonly number[] {
   let newest = Number.NEGATIVE_INFINITY;
-  const notLate = events.toReversed().filter(({ at }) => {
+  const lateness = events.toReversed().map(({ at }) => {
     newest = Math.max(newest, at);
-    return newest - at <= disorderMs;
+    return newest - at;
   });
-  return notLate.toReversed();
+  return lateness.reverse();
 }
 
 /** An event is below its place if it is newer than most of this many events before it: one of them can be late. */
@@ -99,14 +101,8 @@ function isMoreThanChance(
 export function measureDisorder(answer: ListAnswer): number | null {
   const dated = datedEvents(answer);
   if (dated.length < REACH_EVENTS) return null;
-  const measure = (events: readonly EventKey[]) => {
-    let newest = Number.NEGATIVE_INFINITY;
-    const late = events.toReversed().map(({ at }) => {
-      newest = Math.max(newest, at);
-      return newest - at;
-    });
-    return late.sort((a, b) => a - b)[Math.ceil(late.length * (1 - 1 / LATE_SHARE)) - 1] ?? 0;
-  };
+  const last = Math.ceil(dated.length * (1 - 1 / LATE_SHARE)) - 1;
+  const measure = (events: readonly EventKey[]) => latenessOf(events).toSorted((a, b) => a - b)[last] ?? 0;
   const newestFirst = measure(dated);
   return newestFirst === 0 ? 0 : Math.min(newestFirst, measure(dated.toReversed()));
 }
@@ -123,19 +119,9 @@ export const MIN_PROBED_EVENTS = 20;
  * A server can take any fifty events and then sort them, which looks like a window. A server that sorts before it cuts
  * answers a smaller limit with the newer part.
  */
-export function refutesWindow({
-  probe,
-  order,
-  limit,
-  disorderMs,
-}: {
-  readonly probe: ListAnswer;
-  readonly order: Order;
-  readonly limit: number;
-  readonly disorderMs: number;
-}): GapReason | null {
+export function refutesWindow(order: Order, probe: ListAnswer, disorderMs: number): GapReason | null {
   // A server that ignores the limit returns the same list again, which proves nothing.
-  if (probe.size > limit) return 'no-order';
+  if (ignoresLimit(probe)) return 'no-order';
   const times = datedEvents(probe)
     .map(({ at }) => at)
     .sort((a, b) => a - b);
@@ -146,6 +132,11 @@ export function refutesWindow({
   if (hasAll(order.events.filter(({ at }) => at > from))) return null;
   const to = (times.at(-REACH_EVENTS) ?? Number.NEGATIVE_INFINITY) - disorderMs;
   return hasAll(order.events.filter(({ at }) => at < to)) ? 'oldest-first' : 'no-order';
+}
+
+/** Whether the service ignores the limit. The order of such an answer, of any size, is not read: no probe could confirm it. */
+export function ignoresLimit({ size, limit }: ListAnswer): boolean {
+  return size > limit;
 }
 
 /** The highest probability that a server passes which cuts a shuffled list and then filters it. */
@@ -164,7 +155,5 @@ export function chooseFilterProbe(whole: ListAnswer): ListQuery | null {
     return { type, limit, chance: tells ? (limit / events.length) ** limit : 1 };
   });
   const [best] = probes.sort((a, b) => a.chance - b.chance);
-  return best !== undefined && best.chance < MAX_FILTER_CHANCE
-    ? { type: best.type, limit: best.limit }
-    : null;
+  return best && best.chance < MAX_FILTER_CHANCE ? { type: best.type, limit: best.limit } : null;
 }

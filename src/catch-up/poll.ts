@@ -1,11 +1,11 @@
 /** One poll: survey, record, save, redrive. */
 import { createdAtMs, isEventType, isKnownEvent } from '../core/events.js';
-import type { Inbox, InboxOperations, OldestListed, PollState } from '../core/ports.js';
+import type { Inbox, InboxOperations, OldestListed, PollState, RecordResult } from '../core/ports.js';
 import { nextTurn } from '../core/runtime.js';
 import type { Outcome, OutcomeKind } from '../receiver/outcome.js';
 import { partsOf } from '../receiver/receiver.js';
 import { warnNotDurable } from '../receiver/store.js';
-import { type Clocks, MIN_CAP } from './coverage.js';
+import { MIN_CAP, type SurveyResult } from './coverage.js';
 import { diagnose } from './diagnosis.js';
 import { advance, isInGap } from './gaps.js';
 import { acquireLease, type PollLease } from './lease.js';
@@ -29,6 +29,16 @@ interface PollOptions {
   readonly isFirst: boolean;
   /** Whether the poller's timer started it: then it belongs to nothing that called the poller. */
   readonly isTimed: boolean;
+}
+
+interface LeasedOptions extends PollOptions {
+  readonly lease: PollLease;
+  readonly startedAt: number;
+}
+
+/** Where a step adds the problems that it meets. */
+interface Noting {
+  readonly problems: PollProblem[];
 }
 
 /** Never rejects. */
@@ -61,18 +71,15 @@ async function leaseAndPoll(settings: OpenSettings, options: PollOptions): Promi
 }
 
 /** Surveys the list, records what it found, saves the state, and redrives the inbox. */
-async function pollUnderLease(
-  settings: OpenSettings,
-  options: PollOptions & { readonly lease: PollLease; readonly startedAt: number },
-): Promise<PollReport> {
-  const { lease, signal, isFirst, isTimed, startedAt } = options;
+async function pollUnderLease(settings: OpenSettings, options: LeasedOptions): Promise<PollReport> {
+  const { lease, signal, isTimed, startedAt } = options;
   let { state } = lease;
   const problems: PollProblem[] = [];
   const halt = AbortSignal.any([signal, lease.lost]);
   const list = new ListReader(settings.client, halt);
   const first = state.watermark === null;
-  const clocks = { earlier: startedAt, later: startedAt };
-  const watermark = state.watermark ?? toStart(settings, { state, clocks }).since;
+  const ourClock = { earlier: startedAt, later: startedAt };
+  const watermark = state.watermark ?? toStart(settings, state, ourClock).since;
   const settledAt = startedAt - settings.lagMs;
   // Only a first poll that looks back could call a list complete that lost events before any poll saw it. If the inbox
   // fails, the poll ends, because no later poll looks.
@@ -81,45 +88,44 @@ async function pollUnderLease(
   }
   // An event that was created at the start date itself counts.
   const begin = watermark === (state.since ?? watermark) ? watermark - 1 : watermark;
-  const target = Math.min(begin, gapToTry(state, { ...settings, startedAt, isFirst }) ?? begin);
+  const target = Math.min(begin, gapToTry(state, settings, options));
   const survey = await runSurvey(list, { ...settings, watermark, target, first, startedAt, state });
-  const start = toStart(settings, { state, clocks: survey.clocks });
+  const start = toStart(settings, state, survey.clocks);
 
   const taken = list.found(start.takeFrom);
-  const { found, failure } = await recordFound(taken, settings);
-  if (failure !== undefined) problems.push(failure);
+  const found = await recordFound(taken, { ...settings, problems });
 
-  // A poll that was stopped before it read the whole list has found no gap.
-  const isWhole = survey.answered && failure === undefined && !halt.aborted;
+  // A poll that was stopped before it read and recorded the whole list has found no gap.
+  const isWhole = survey.answered && found.length === taken.length && !halt.aborted;
   // Otherwise a start date that is stored stays.
   const since = isWhole ? start.since : (state.since ?? start.since);
   const wasAhead = survey.isAhead || (survey.answered && start.wasAhead);
   if (wasAhead) problems.push(problemOf('ERR_WATERMARK_AHEAD'));
   // The header has whole seconds (RFC 9110, 6.6.1).
   if (survey.until < settledAt - 1_000) problems.push(problemOf('ERR_CLOCK_BEHIND'));
-  const late = first || wasAhead ? [] : found.filter((event) => isLate(event, { state, since }));
-  const next = advance(
-    { ...state, since },
-    { ...survey, answered: isWhole },
-    {
-      ...settings,
-      ...start,
-      // One or two can be late by themselves. `found` has the oldest first.
-      lateFrom: late[REACH_EVENTS - 1]?.at ?? Number.POSITIVE_INFINITY,
-    },
-  );
-  const listMaxRefuted = survey.seen.listMaxRefuted || (late.length > 0 && reliedOnListMax(settings, state));
-  if (listMaxRefuted && state.seen?.listMaxRefuted !== true) problems.push(problemOf('ERR_LIST_MAX'));
+  // New events, although the inbox should have every event of their time.
+  const late = found.filter(({ event, at, result }) => {
+    const isBefore = at > since && at <= (state.watermark ?? since) && !wasAhead;
+    return isBefore && result === 'new' && isKnownEvent(event) && !isInGap(state, { type: event.type, at });
+  });
+  const whole = { ...survey, answered: isWhole };
+  // One or two can be late by themselves. `found` has the oldest first.
+  const lateFrom = late[REACH_EVENTS - 1]?.at ?? Number.POSITIVE_INFINITY;
+  const next = advance({ ...state, since }, whole, { ...settings, ...start, lateFrom });
+  const { all = 0, listMaxRefuted: wasRefuted = false } = state.seen ?? {};
+  // An earlier answer that was complete by `listMax` alone should have shown every late event.
+  const isRefuted = late.length > 0 && all >= MIN_CAP && all < (settings.listMax ?? 0);
+  const seen = { ...survey.seen, listMaxRefuted: survey.seen.listMaxRefuted || isRefuted };
+  if (seen.listMaxRefuted && !wasRefuted) problems.push(problemOf('ERR_LIST_MAX'));
   if (late.length > 0) problems.push(problemOf('ERR_EVENT_LATE'));
-  const seen = { ...survey.seen, listMaxRefuted };
   problems.push(...list.problems(start.takeFrom));
-  const codes = problems.map(({ code }) => code).filter((code) => DOUBTFUL.has(code));
-  const read = { ...next.state, seen, doubts: [...new Set(codes)] };
-  const nextState = survey.answered ? read : next.state;
-  const saved = await lease.save(nextState, problems);
+  const doubts = new Set(problems.map(({ code }) => code).filter((code) => DOUBTFUL.has(code)));
+  const read = { ...next.state, seen, doubts: [...doubts] };
+  const saved = await lease.save(survey.answered ? read : next.state, problems);
 
-  const redriven = await redriveDue(settings, { signal, isTimed });
-  if (signal.aborted) problems.push(problemOf('ERR_POLL_STOPPED'));
+  const redriven = await redriveDue(settings, { signal, isTimed, problems });
+  if (signal.aborted) problems.unshift(problemOf('ERR_POLL_STOPPED'));
+  const isStopped = halt.aborted || saved !== true;
   return toReport({
     survey,
     advance: saved === true ? next : { ...next, state },
@@ -127,26 +133,25 @@ async function pollUnderLease(
     found,
     late,
     redriven,
-    dispatches: settings.parts.dispatches,
+    store: settings.parts.store,
     fetched: list.size,
     skipped: list.size - taken.length,
     requests: list.requests,
-    problems: [...problems, ...redriven.problems],
-    diagnosis:
-      halt.aborted || saved !== true
-        ? 'This poll proves nothing, because it was stopped or its result was not saved: `problems` says why.'
-        : diagnose({ survey: { ...survey, answered: isWhole }, advance: next, settings }),
+    problems,
+    diagnosis: isStopped
+      ? 'This poll proves nothing, because it was stopped or its result was not saved: `problems` says why.'
+      : diagnose({ survey: whole, advance: next, settings }),
   });
 }
 
 /** The inbox, and the process, are free for deliveries between two batches. */
 const RECORD_BATCH = 500;
 
-/** Records events as due, oldest first; with the problem if the inbox failed. */
+/** Records events as due, oldest first, until the inbox fails. */
 async function recordFound(
   listed: readonly ListedEvent[],
-  { parts, runtime }: Pick<OpenSettings, 'parts' | 'runtime'>,
-): Promise<{ readonly found: readonly FoundEvent[]; readonly failure?: PollProblem }> {
+  { parts, runtime, problems }: Pick<OpenSettings, 'parts' | 'runtime'> & Noting,
+): Promise<readonly FoundEvent[]> {
   const found: FoundEvent[] = [];
   const oldestFirst = listed.toSorted((a, b) => a.at - b.at);
   try {
@@ -155,25 +160,23 @@ async function recordFound(
       const batch = oldestFirst.slice(from, from + RECORD_BATCH);
       const events = batch.map(({ event }) => event);
       const json = batch.map((each) => each.json);
-      const results = await parts.record(events, { dueInMs: 0, origin: 'pull', json });
-      for (const [index, result] of results.entries()) {
-        const each = batch[index];
-        if (each !== undefined) found.push({ ...each, result });
+      const results = await parts.store.record(events, { dueInMs: 0, origin: 'pull', json });
+      for (const [index, each] of batch.entries()) {
+        found.push({ ...each, result: results[index] as RecordResult });
       }
     }
-    return { found };
   } catch (error) {
-    return { found, failure: toProblem(error, { code: 'ERR_INBOX_FAILED' }) };
+    problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
   }
+  return found;
 }
 
 /** Runs the due events of the inbox: the events that this poll found, and those that waited. */
 async function redriveDue(
   { receiver }: Pick<OpenSettings, 'receiver'>,
-  { signal, isTimed }: Pick<PollOptions, 'signal' | 'isTimed'>,
+  { signal, isTimed, problems }: Pick<PollOptions, 'signal' | 'isTimed'> & Noting,
 ): Promise<Redriven> {
   const kinds = new Map<string, OutcomeKind>();
-  const problems: PollProblem[] = [];
   const onOutcome = ({ event, kind, error }: Outcome) => {
     if (event === undefined) return;
     kinds.set(event.id, kind);
@@ -183,10 +186,10 @@ async function redriveDue(
   // A platform can stop the process once its cron job has ended, but not while a timer runs.
   const waitUntil = isTimed ? () => undefined : undefined;
   try {
-    const counts = await receiver.redrive({ signal, onOutcome, waitUntil });
-    return { counts, kinds, problems };
+    return { counts: await receiver.redrive({ signal, onOutcome, waitUntil }), kinds };
   } catch (error) {
-    return { counts: null, kinds, problems: [...problems, toProblem(error, { code: 'ERR_INBOX_FAILED' })] };
+    problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
+    return { counts: null, kinds };
   }
 }
 
@@ -194,37 +197,27 @@ async function redriveDue(
 const FIRST_RECORDS = 500;
 
 /**
- * The oldest of the first events that the inbox received, if it was created before `settledAt`. A list without an event as
- * old has lost events. A pruned event counts by its receipt. `null` without such an event, or if the inbox has no `list`.
- *
- * @throws {StablehooksError} `ERR_INBOX_FAILED`.
+ * The oldest of the first events that the inbox received, if it was created before `settledAt`: a list without an event as old
+ * has lost events. A pruned event counts by its receipt. `null` if the inbox has no `list`.
  */
 async function oldestReceived(
   { receiver, parts }: OpenSettings,
   settledAt: number,
 ): Promise<OldestListed | null> {
   const inbox: Inbox<unknown> & Partial<Pick<InboxOperations, 'list'>> = receiver.inbox;
-  const records = await parts.ask(() => inbox.list?.({ state: 'done', limit: FIRST_RECORDS }) ?? []);
-  const at = records
-    .filter(({ type }) => isEventType(type))
-    .map(({ event, receivedAt }) => (event === null ? receivedAt : createdAtMs(event)))
-    .filter((time) => time <= settledAt)
-    .reduce((oldest, time) => Math.min(oldest, time), Number.POSITIVE_INFINITY);
+  const records = await parts.store.ask(() => inbox.list?.({ state: 'done', limit: FIRST_RECORDS }) ?? []);
+  let at = Number.POSITIVE_INFINITY;
+  for (const { type, event, receivedAt } of records) {
+    const time = event === null ? receivedAt : createdAtMs(event);
+    if (isEventType(type) && time <= settledAt) at = Math.min(at, time);
+  }
   // No poll saw it in the list, so it does not show how long the service keeps events.
   return Number.isFinite(at) ? { at, seenAt: 0 } : null;
 }
 
-/** Which events the poller takes. Times are epoch ms. */
-interface Start {
-  /** The start date, which the inbox keeps. */
-  readonly since: number;
-  /** Events created before this are skipped. */
-  readonly takeFrom: number;
-  /** Whether a wrong clock had set the stored date. */
-  readonly wasAhead: boolean;
-}
-
 /**
+ * The start date, from when on events are taken, and whether a wrong clock had set the stored date. Times are epoch ms.
+ *
  * The start date moves only until the first poll with an answer has ended. A later change of `since` would add events that
  * are before the watermark and not proven, or lose events.
  *
@@ -233,9 +226,9 @@ interface Start {
  */
 function toStart(
   { since: given, backfill, lagMs }: Pick<PollerSettings, 'since' | 'backfill' | 'lagMs'>,
-  { state, clocks: { earlier, later } }: { readonly state: PollState; readonly clocks: Clocks },
-): Start {
-  const { since: stored, watermark } = state;
+  { since: stored, watermark }: PollState,
+  { earlier, later }: SurveyResult['clocks'],
+) {
   let since = stored ?? earlier;
   if (since > later) since = earlier - Math.max(0, (watermark ?? since) - since);
   if (watermark === null) since = Math.min(given ?? since, earlier);
@@ -250,35 +243,17 @@ function toStart(
  */
 function gapToTry(
   { gaps, watermark }: PollState,
-  {
-    startedAt,
-    isFirst,
-    intervalMs,
-    lagMs,
-  }: Pick<PollerSettings, 'intervalMs' | 'lagMs'> & { readonly startedAt: number; readonly isFirst: boolean },
-): number | undefined {
+  { intervalMs, lagMs }: Pick<PollerSettings, 'intervalMs' | 'lagMs'>,
+  { startedAt, isFirst }: LeasedOptions,
+): number {
   const lastAt = (watermark ?? startedAt) + lagMs;
-  let begin: number | undefined;
+  let begin = Number.POSITIVE_INFINITY;
   let tries = isFirst;
   for (const { acknowledged, openedAt, from } of gaps) {
     if (acknowledged !== null) continue;
-    begin = Math.min(from, begin ?? from);
+    begin = Math.min(from, begin);
     const steps = (time: number) => Math.floor(Math.log2(Math.max(0.5, (time - openedAt) / intervalMs)));
     tries ||= steps(startedAt) > steps(lastAt);
   }
-  return tries ? begin : undefined;
-}
-
-/** Whether an earlier answer was complete by `listMax` alone: it should have shown every late event. */
-function reliedOnListMax({ listMax = 0 }: Pick<PollerSettings, 'listMax'>, { seen }: PollState): boolean {
-  return seen !== undefined && seen.all >= MIN_CAP && seen.all < listMax;
-}
-
-/** Whether it is new, although the inbox should have every event of its time. */
-function isLate(
-  { event, at, result }: FoundEvent,
-  { state, since }: { readonly state: PollState; readonly since: number },
-): boolean {
-  const isBefore = at > since && at <= (state.watermark ?? since);
-  return result === 'new' && isKnownEvent(event) && isBefore && !isInGap(state, { type: event.type, at });
+  return tries ? begin : Number.POSITIVE_INFINITY;
 }

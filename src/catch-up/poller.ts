@@ -2,7 +2,7 @@ import type { AsyncDisposal } from '../core/disposal.js';
 import { log, notify } from '../core/log.js';
 import type { Inbox } from '../core/ports.js';
 import { setBackgroundTimeout } from '../core/runtime.js';
-import { describeGap, describeSpan, type Gap } from './gaps.js';
+import { describeGap, describeSpan } from './gaps.js';
 import { type PollerOptions, toPollerSettings } from './options.js';
 import { poll } from './poll.js';
 import type { PollProblem } from './problems.js';
@@ -37,86 +37,80 @@ export interface Poller extends AsyncDisposal {
  */
 export function createPoller(options: PollerOptions): Poller {
   const settings = toPollerSettings(options);
-  const { runtime } = settings;
+  const { runtime, logger, onReport, onGap } = settings;
   /** Identifies this poller among the processes that share the inbox. */
   const holder = runtime.uuid();
+  let isStarted = false;
   let stopping = new AbortController();
   let current: Promise<PollReport> | undefined;
-  let timer: unknown;
-  /** What {@link Poller.start} began, until it is stopped. */
-  let loop: symbol | undefined;
   /** Settles when the poll that was stopped last has ended. */
   let ended: Promise<unknown> = Promise.resolve();
+  let timer: unknown;
   let isFirst = true;
-  /** Logged once, and not at each poll. */
-  let lastFailure: PollProblem | undefined;
+  /** A failure is logged once, and not at each poll. */
+  let isFailing = false;
   /** The ids whose events differ, which each poll finds again. */
   const conflicts = new Set<string>();
 
   function pollOnce({ signal }: PollOnceOptions = {}): Promise<PollReport> {
     const signals = signal === undefined ? [stopping.signal] : [stopping.signal, signal];
-    const isTimed = loop !== undefined;
-    current ??= poll(settings, { holder, signal: AbortSignal.any(signals), isFirst, isTimed }).then(publish);
+    const options = { holder, signal: AbortSignal.any(signals), isFirst, isTimed: isStarted };
+    current ??= poll(settings, options).then(publish);
     return current;
   }
 
   function publish(report: PollReport): PollReport {
     current = undefined;
-    const { logger, onReport, onGap } = settings;
     notify('onReport', onReport, { value: report, logger });
-    const isRead = report.verdicts.some(({ verdict }) => verdict !== 'failed');
+    const { verdicts, problems, gapsOpened, gapsClosed, diagnosis } = report;
+    const isRead = verdicts.some(({ verdict }) => verdict !== 'failed');
     // The first poll that reads the list tries to close the gaps.
     if (isRead) isFirst = false;
-    const failure = report.problems.find((problem) => preventsProgress(problem, isRead));
-    if (failure !== undefined && lastFailure === undefined) {
+    const failure = problems.find((problem) => preventsProgress(problem, isRead));
+    if (failure && !isFailing) {
       log(logger, 'error', `the poll failed. ${failure.code}: ${failure.message}`);
     }
-    if (failure === undefined && lastFailure !== undefined) log(logger, 'warn', 'polls succeed again.');
-    lastFailure = failure;
-    for (const { code, id = '', message } of report.problems) {
+    if (!failure && isFailing) log(logger, 'warn', 'polls succeed again.');
+    isFailing = failure !== undefined;
+    for (const { code, id = '', message } of problems) {
       const isNews = code === 'ERR_EVENT_LATE' || (code === 'ERR_EVENT_CONFLICT' && !conflicts.has(id));
       if (isNews) log(logger, 'error', `${code}: ${[id, message].filter(Boolean).join(': ')}`);
       if (code === 'ERR_EVENT_CONFLICT') conflicts.add(id);
     }
-    for (const gap of report.gapsClosed) tell('warn', gap, describeGap(gap));
-    for (const gap of report.gapsOpened) {
+    for (const gap of [...gapsClosed, ...gapsOpened]) {
+      const isOpen = gap.state === 'open';
       // The diagnosis is about one of them.
-      const isOnly = report.gapsOpened.length === 1;
-      tell(
-        'error',
-        gap,
-        isOnly ? `${describeSpan(gap)} can be missing. ${report.diagnosis}` : describeGap(gap),
-      );
-    }
-    function tell(level: 'warn' | 'error', gap: Gap, line: string) {
-      log(logger, level, line);
+      const isOnly = isOpen && gapsOpened.length === 1;
+      const line = isOnly ? `${describeSpan(gap)} can be missing. ${diagnosis}` : describeGap(gap);
+      log(logger, isOpen ? 'error' : 'warn', line);
       notify('onGap', onGap, { value: gap, logger });
     }
     return report;
   }
 
-  async function run(own: symbol): Promise<void> {
+  /** Polls now and at intervals, until the signal of this start aborts. */
+  async function run(stopped: AbortSignal): Promise<void> {
     const startedAt = runtime.elapsed();
     await pollOnce();
-    if (loop !== own) return;
+    if (stopped.aborted) return;
     // A tenth more or less: processes that start together must not keep polling at the same time.
     const intervalMs = settings.intervalMs * (0.9 + runtime.random() / 5);
     const waitMs = Math.max(0, intervalMs - (runtime.elapsed() - startedAt));
-    timer = setBackgroundTimeout(runtime, () => run(own), waitMs);
+    timer = setBackgroundTimeout(runtime, () => run(stopped), waitMs);
   }
 
   function start(): void {
-    if (loop !== undefined) return;
-    const own = Symbol('loop');
-    loop = own;
-    // A poll that was stopped and has not ended yet is not the first one of this loop.
+    if (isStarted) return;
+    isStarted = true;
+    const { signal } = stopping;
+    // A poll that was stopped and has not ended yet is not the first one of this start.
     void ended.then(() => {
-      if (loop === own) void run(own);
+      if (!signal.aborted) void run(signal);
     });
   }
 
   async function stop(): Promise<void> {
-    loop = undefined;
+    isStarted = false;
     runtime.clearTimeout(timer);
     stopping.abort();
     stopping = new AbortController();
@@ -139,10 +133,7 @@ interface PollOnceOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/**
- * Whether a problem keeps polls from making progress: the list was not read, the watermark stands still, or due events of
- * the inbox do not run.
- */
+/** Whether a problem keeps the list from being read, the watermark from moving, or due events from running. */
 function preventsProgress({ code, id }: PollProblem, isRead: boolean): boolean {
   // The receiver logs the failures of single events.
   if (isRead) return code === 'ERR_CLOCK_BEHIND' || (code === 'ERR_INBOX_FAILED' && id === undefined);

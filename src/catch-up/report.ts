@@ -1,6 +1,7 @@
-import { isKnownEvent, type UnknownEvent } from '../core/events.js';
+import { isKnownEvent } from '../core/events.js';
 import type { RecordResult } from '../core/ports.js';
 import type { OutcomeCounts, OutcomeKind } from '../receiver/outcome.js';
+import type { Store } from '../receiver/store.js';
 import type { ListVerdict, SurveyResult } from './coverage.js';
 import { type Advance, type Gap, toGap, toIso } from './gaps.js';
 import type { ListedEvent } from './list.js';
@@ -8,15 +9,9 @@ import type { PollProblem } from './problems.js';
 
 /** The work and the proof of one poll. Plain data: it survives `JSON.stringify`. */
 export interface PollReport {
-  /**
-   * Whether this poll left nothing open: it has neither opened nor extended a gap, and nothing is unconfirmed. While the
-   * watermark is still at the start date, nothing is proven yet, and `diagnosis` says so.
-   */
+  /** Whether this poll left nothing open: no gap opened or became longer, and nothing is unconfirmed. */
   readonly proven: boolean;
-  /**
-   * Whether the watermark waits for a larger answer: the list can be complete, or cut at the most that the service returns.
-   * Nothing is wrong. After `unconfirmedMs` the span becomes a gap.
-   */
+  /** Whether the watermark waits for a larger answer. Nothing is wrong. After `unconfirmedMs` the span becomes a gap. */
   readonly unconfirmed: boolean;
   /**
    * Every event of the five types created from the start date (`since`) up to this time is in the inbox, except in the
@@ -30,19 +25,13 @@ export interface PollReport {
   /** Of `fetched`, the events that the inbox did not know before this poll, unknown types included. */
   readonly new: number;
   /**
-   * Of `new`, the events that this poll handled, enqueued or ignored. With push alone they would be lost or late. If
-   * `receiver.start()` runs beside and takes an event first, it counts as `waiting` instead.
+   * Of `new`, the events that this poll handled, enqueued or ignored. If `receiver.start()` runs beside and takes an event
+   * first, it counts as `waiting` instead.
    */
   readonly recovered: number;
-  /**
-   * Of `fetched`, the events that wait in the inbox to be run, as far as this poll knows: their handler failed or runs
-   * elsewhere, or this poll ended before their turn.
-   */
+  /** Of `fetched`, the events that wait in the inbox to be run, as far as this poll knows. */
   readonly waiting: number;
-  /**
-   * Of `new`, the events created from the start date on that the list calls `delivered`: an endpoint answered 2xx, but
-   * this inbox did not record them.
-   */
+  /** Of `new`, from the start date on, the events that the list calls `delivered`: an endpoint answered 2xx. */
   readonly deliveredButUnseen: number;
   /** Events, found now or waiting in the inbox, whose handler finished in this poll. */
   readonly handled: number;
@@ -53,9 +42,7 @@ export interface PollReport {
   /** Of `new`, the events created before the watermark and outside every gap: they were listed later than `lagMs`. */
   readonly late: number;
   /** The ids of the events that the count of the same name counts, at most 1,000 each. */
-  readonly ids: Readonly<
-    Record<'new' | 'recovered' | 'deliveredButUnseen' | 'late' | 'failed', readonly string[]>
-  >;
+  readonly ids: Readonly<Record<Listed, readonly string[]>>;
   /** Requests to the list, failed ones included; the client's own retries are not counted. */
   readonly requests: number;
   /** The verdict on the whole list, and on each type if it was asked for by itself. */
@@ -71,9 +58,8 @@ export interface PollReport {
   /** Failures, and signs that something is wrong; at most 1,000. */
   readonly problems: readonly PollProblem[];
   /**
-   * Whether `problems` contains one that a proof does not cover: due events could not run (`ERR_INBOX_FAILED`), the
-   * watermark follows a clock that is behind (`ERR_CLOCK_BEHIND`), or different events have one id, and the wrong one can be
-   * in the inbox (`ERR_EVENT_CONFLICT`).
+   * Whether `problems` contains one that a proof does not cover: `ERR_INBOX_FAILED`, `ERR_CLOCK_BEHIND`, `ERR_EVENT_LATE` or
+   * `ERR_EVENT_CONFLICT`.
    */
   readonly doubtful: boolean;
   /** How the events ended that this poll ran from the inbox, found now or waiting; `null` when the inbox failed. */
@@ -81,6 +67,9 @@ export interface PollReport {
   /** How long the poll took, in ms. */
   readonly durationMs: number;
 }
+
+/** The counts whose ids are in a report. */
+type Listed = 'new' | 'recovered' | 'deliveredButUnseen' | 'late' | 'failed';
 
 /** The report of a poll that did not read the list. */
 export const EMPTY_REPORT: PollReport = {
@@ -121,7 +110,6 @@ export interface Redriven {
   readonly counts: OutcomeCounts | null;
   /** How each event ended last, by id. */
   readonly kinds: ReadonlyMap<string, OutcomeKind>;
-  readonly problems: readonly PollProblem[];
 }
 
 /** Whether an outcome counts as failed. */
@@ -139,7 +127,7 @@ export function toReport({
   found,
   late,
   redriven: { counts: redriven, kinds },
-  dispatches,
+  store,
   problems,
   ...rest
 }: Pick<PollReport, 'fetched' | 'skipped' | 'requests' | 'problems' | 'diagnosis'> & {
@@ -150,34 +138,36 @@ export function toReport({
   readonly found: readonly FoundEvent[];
   readonly late: readonly FoundEvent[];
   readonly redriven: Redriven;
-  /** Whether this process runs or enqueues the event, and does not ignore it. */
-  readonly dispatches: (event: UnknownEvent) => boolean;
+  readonly store: Pick<Store, 'dispatches'>;
 }): PollReport {
   const { since, watermark, gaps } = advance.state;
-  const counts = { new: 0, recovered: 0, deliveredButUnseen: 0, late: 0, failed: 0 };
+  const ids: Record<Listed, string[]> = {
+    new: [],
+    recovered: [],
+    deliveredButUnseen: [],
+    late: late.map(({ event }) => event.id),
+    failed: [],
+  };
   let waiting = 0;
   let duplicates = 0;
-  const ids: { readonly [Name in keyof PollReport['ids']]: string[] } = {
-    ...{ new: [], recovered: [], deliveredButUnseen: [], late: [], failed: [] },
-  };
-  const count = (name: keyof PollReport['ids'], id: string) => {
-    counts[name] += 1;
-    if (counts[name] <= MAX_LISTED) ids[name].push(id);
-  };
   for (const { event, at, result } of found) {
-    const kind = kinds.get(event.id);
-    const isRun = dispatches(event);
-    if (isRun && WAITS.has(result) && !ENDED.has(kind)) waiting += 1;
+    const { id, delivered } = event;
+    const kind = kinds.get(id);
+    const isRun = store.dispatches(event);
     if (result === 'done') duplicates += 1;
+    else if (isRun && result !== 'dead' && !ENDED.has(kind)) waiting += 1;
     if (result !== 'new') continue;
-    count('new', event.id);
+    ids.new.push(id);
     const isRecovered = isRun ? kind === 'handled' || kind === 'queued' : isKnownEvent(event);
-    if (isRecovered) count('recovered', event.id);
-    const isAfterStart = at >= (since ?? Number.NEGATIVE_INFINITY);
-    if (event.delivered === true && isAfterStart) count('deliveredButUnseen', event.id);
+    if (isRecovered) ids.recovered.push(id);
+    if (delivered === true && at >= (since ?? at)) ids.deliveredButUnseen.push(id);
   }
-  for (const { event } of late) count('late', event.id);
-  for (const [id, kind] of kinds) if (isFailure(kind)) count('failed', id);
+  for (const [id, kind] of kinds) if (isFailure(kind)) ids.failed.push(id);
+  const counts = {} as Record<Listed, number>;
+  for (const [name, all] of Object.entries(ids)) {
+    counts[name as Listed] = all.length;
+    all.splice(MAX_LISTED);
+  }
   const open = gaps.filter(({ acknowledged }) => acknowledged === null);
   return {
     ...EMPTY_REPORT,
@@ -199,9 +189,6 @@ export function toReport({
     redriven,
   };
 }
-
-/** The states in which an event of the list can have to be run. */
-const WAITS: ReadonlySet<RecordResult> = new Set(['new', 'received', 'leased', 'failed', 'parked']);
 
 /** The outcomes after which this process need not run the event again. */
 const ENDED: ReadonlySet<OutcomeKind | undefined> = new Set([

@@ -82,7 +82,7 @@ const DATE_TIME =
   /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i;
 
 /** Whether a value is an RFC 3339 date-time with offset, on a day that exists. A leap second is 23:59:60 in UTC. */
-export function isDateTime(value: unknown): boolean {
+export function isDateTime(value: unknown): value is string {
   if (typeof value !== 'string' || !DATE_TIME.test(value)) return false;
   const day = Number(value.slice(8, 10));
   if (day > 28 && new Date(`${value.slice(0, 10)}T00:00:00Z`).getUTCDate() !== day) return false;

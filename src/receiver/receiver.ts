@@ -1,6 +1,6 @@
 /** The receiver: connects its parts, and has its public methods. */
 import { Deadlines } from '#deadlines';
-import { type Awaitable, isPromise } from '../core/awaitable.js';
+import { isPromise } from '../core/awaitable.js';
 import type { AsyncDisposal } from '../core/disposal.js';
 import { ConfigError } from '../core/errors.js';
 import {
@@ -11,7 +11,7 @@ import {
   type WebhookEvent,
 } from '../core/events.js';
 import { notify } from '../core/log.js';
-import type { Inbox, Origin, RecordResult } from '../core/ports.js';
+import type { Inbox, Origin } from '../core/ports.js';
 import { atMost, inTime, orAborted } from '../core/runtime.js';
 import { decodeSignature, matchSecret } from '../core/signature.js';
 import { answerFirst, awaitIdle, storeForLater } from '../flow/answer-first.js';
@@ -28,7 +28,7 @@ import { Redriver } from './redriver.js';
 import { createReport } from './report.js';
 import type { WebhookRequest } from './request.js';
 import { assertDelivery } from './request-checks.js';
-import { type RecordOptions, Store } from './store.js';
+import { Store } from './store.js';
 import type { CallHandler, Conclude, Dispatch, Layer, PollSummary, Work } from './work.js';
 
 /** Optional facts about an authentic event. */
@@ -94,12 +94,7 @@ export interface RedriveOptions {
 
 /** The parts of a receiver that the poller and the SQS adapter use. */
 export interface ReceiverParts {
-  /** Records events without running them. @throws {StablehooksError} `ERR_INBOX_FAILED` */
-  record(events: readonly UnknownEvent[], options: RecordOptions): Promise<readonly RecordResult[]>;
-  /** Asks the inbox in time. @throws {StablehooksError} `ERR_INBOX_FAILED` */
-  ask<Value>(step: () => Awaitable<Value>): Awaitable<Value>;
-  /** Whether this process runs or enqueues events of the type. */
-  dispatches(event: UnknownEvent): boolean;
+  readonly store: Pick<Store, 'record' | 'ask' | 'dispatches'>;
   readonly maxConcurrency: number | undefined;
   /** Runs a poll inside the layers. */
   poll<Summary extends PollSummary>(run: () => Promise<Summary>): Promise<Summary>;
@@ -301,9 +296,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     [Symbol.asyncDispose]: close,
     inbox: given,
     [PARTS]: {
-      record: (events, recordOptions) => store.record(events, recordOptions),
-      ask: (step) => store.ask(step),
-      dispatches: (event) => isKnownEvent(event) && dispatched.includes(event.type),
+      store,
       maxConcurrency: settings.maxConcurrency,
       poll: (run) => runInside(use, 'poll', run),
       detached,

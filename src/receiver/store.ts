@@ -18,7 +18,7 @@ import type {
 import { inTime, type Runtime } from '../core/runtime.js';
 import type { Work } from './work.js';
 
-export type RecordOptions = Omit<StoreOptions, 'traceparent'> & {
+type RecordOptions = Omit<StoreOptions, 'traceparent'> & {
   /** When events that this process dispatches are due, in ms from now. */
   readonly dueInMs: number;
 };
@@ -170,31 +170,38 @@ export class Store {
     return result;
   }
 
+  /** Whether this process runs or enqueues events of the type. */
+  dispatches({ type }: UnknownEvent): boolean {
+    return this.#settings.dispatched.includes(type);
+  }
+
   /**
    * Records events without running them: events that this process dispatches as due, other known types as ignored,
    * unknown types as parked. Returns a result for each, in order.
+   *
+   * @throws {StablehooksError} `ERR_INBOX_FAILED`.
    */
   async record(
     events: readonly UnknownEvent[],
     { dueInMs, origin, json }: RecordOptions,
   ): Promise<readonly RecordResult[]> {
-    const { dispatched, onUnknown, logger } = this.#settings;
-    const stepOf = (event: UnknownEvent) => {
-      if (!isKnownEvent(event)) return 'park';
-      return dispatched.includes(event.type) ? 'record' : 'ignore';
-    };
+    const { onUnknown, logger } = this.#settings;
+    const indexes: Record<'record' | 'ignore' | 'park', number[]> = { record: [], ignore: [], park: [] };
+    for (const [index, event] of events.entries()) {
+      const step = !isKnownEvent(event) ? 'park' : this.dispatches(event) ? 'record' : 'ignore';
+      indexes[step].push(index);
+    }
     const results: RecordResult[] = [];
     for (const step of ['record', 'ignore', 'park'] as const) {
-      const indexes = [...events.keys()].filter((index) => stepOf(at(events, index)) === step);
-      if (indexes.length === 0) continue;
-      const page = indexes.map((index) => at(events, index));
-      const options = { origin, json: json && indexes.map((index) => at(json, index)) };
+      if (indexes[step].length === 0) continue;
+      const page = indexes[step].map((index) => at(events, index));
+      const options = { origin, json: json && indexes[step].map((index) => at(json, index)) };
       const answers = await this.ask(() =>
         step === 'ignore'
           ? this.#inbox.ignore(page, options)
           : this.#inbox.record(page, { ...options, dueInMs: step === 'park' ? null : dueInMs }),
       );
-      for (const [position, index] of indexes.entries()) {
+      for (const [position, index] of indexes[step].entries()) {
         results[index] = at(answers, position);
         if (step !== 'park' || results[index] !== 'new' || onUnknown === undefined) continue;
         notify('onUnknown', onUnknown, { value: at(page, position), logger });

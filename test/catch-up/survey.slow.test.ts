@@ -40,6 +40,19 @@ const FOUND: readonly Partial<SimulatedServer>[] = [
     maxLimit: 1_000,
     unconfirmedMs: 0,
   },
+  // Our own limit cut the list, and the service removed what no poll had seen before a larger answer came.
+  {
+    seed: 1_627_400_938,
+    backlog: 117,
+    arrivals: 97,
+    types: 1,
+    stepMs: 1_000,
+    retentionMs: 3_965_002,
+    faults: 0.1,
+    outageMs: 0,
+    since: -100_000_000,
+    maxLimit: 1_000,
+  },
 ];
 
 const FOUND_BASE: SimulatedServer = {
