@@ -3,7 +3,7 @@
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import { readOptions, required, rule } from '../core/options.js';
-import type { GapReason, Inbox, InboxOperations, PollState, StoredGap } from '../core/ports.js';
+import type { GapReason, Inbox, InboxOperations, PollState, StoredGap, Unconfirmed } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import type { SurveyResult } from './coverage.js';
 
@@ -105,32 +105,11 @@ export function advance(
   if (unconfirmed) reason = 'unconfirmed';
   if (isClockWrong) reason = 'clock';
 
-  const kept: StoredGap[] = [];
-  const closed: StoredGap[] = [];
-  /** The part of the span that no gap contains. */
-  const rest = { ...ends };
-  for (const gap of last.gaps) {
-    if (gap.acknowledged !== null) {
-      kept.push(gap);
-      continue;
-    }
-    // A larger answer closes unconfirmed gaps only.
-    const isAlike = (gap.reason === 'unconfirmed') === (reason === 'unconfirmed');
-    const isConfirmed = confirmed !== null && gap.reason === 'unconfirmed' && gap.from >= confirmed.from;
-    const left: Ends = {};
-    for (const [type, end] of Object.entries(gap.until)) {
-      if (isConfirmed && end <= confirmed.until) continue;
-      // A clock that was set back: the proof ends before the gap does.
-      const from = end > settledAt ? end : Math.min(end, provenFrom[type] ?? end);
-      if (from > gap.from) left[type] = from;
-      if (left[type] === start && isAlike && ends[type] !== undefined) {
-        left[type] = ends[type];
-        delete rest[type];
-      }
-    }
-    if (isEmpty(left)) closed.push(gap);
-    else kept.push({ ...gap, until: left });
-  }
+  // A larger answer closes unconfirmed gaps only, so their spans stay apart from others.
+  const isContinued = (gap: StoredGap) => (gap.reason === 'unconfirmed') === (reason === 'unconfirmed');
+  const { kept, closed, rest } = carryOver(last.gaps, {
+    ...{ provenFrom, ends, start, settledAt, confirmed, isContinued },
+  });
   const isExtended = Object.keys(rest).length < Object.keys(ends).length;
   const waits = unconfirmed && !isExtended && until - unconfirmed.since < unconfirmedMs;
 
@@ -159,6 +138,50 @@ export function advance(
     opened,
     closed,
   };
+}
+
+interface Carried {
+  /** From where each type is proven. */
+  readonly provenFrom: Ends;
+  /** The ends of the unproven span that begins at `start`. */
+  readonly ends: Ends;
+  readonly start: number;
+  readonly settledAt: number;
+  /** The span that a larger answer has confirmed. */
+  readonly confirmed: Unconfirmed | null;
+  /** Whether the unproven span continues a gap that ends where it begins. */
+  readonly isContinued: (gap: StoredGap) => boolean;
+}
+
+/** Shortens open gaps by what is proven now, and lengthens those that the unproven span continues; `rest` is what is left of it. */
+function carryOver(
+  gaps: readonly StoredGap[],
+  { provenFrom, ends, start, settledAt, confirmed, isContinued }: Carried,
+) {
+  const kept: StoredGap[] = [];
+  const closed: StoredGap[] = [];
+  const rest = { ...ends };
+  for (const gap of gaps) {
+    if (gap.acknowledged !== null) {
+      kept.push(gap);
+      continue;
+    }
+    const isConfirmed = confirmed !== null && gap.reason === 'unconfirmed' && gap.from >= confirmed.from;
+    const left: Ends = {};
+    for (const [type, end] of Object.entries(gap.until)) {
+      if (isConfirmed && end <= confirmed.until) continue;
+      // A clock that was set back: the proof ends before the gap does.
+      const from = end > settledAt ? end : Math.min(end, provenFrom[type] ?? end);
+      if (from > gap.from) left[type] = from;
+      if (left[type] === start && ends[type] !== undefined && isContinued(gap)) {
+        left[type] = ends[type];
+        delete rest[type];
+      }
+    }
+    if (isEmpty(left)) closed.push(gap);
+    else kept.push({ ...gap, until: left });
+  }
+  return { kept, closed, rest };
 }
 
 /** Whether the watermark waits for a larger answer, and has not passed the span. */
