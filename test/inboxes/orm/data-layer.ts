@@ -15,7 +15,6 @@ export interface DataLayer<Tx> {
   close(): Promise<unknown>;
 }
 
-/** How a pool is opened. */
 export interface PoolOptions {
   readonly url: string;
   readonly connections: number;
@@ -23,7 +22,6 @@ export interface PoolOptions {
   readonly connectTimeoutMs?: number | undefined;
 }
 
-/** The table that the effects of the tests go to. */
 export const CREATE_LEDGER = 'CREATE TABLE ledger (entry serial PRIMARY KEY, id text NOT NULL)';
 
 /** A data layer whose transaction's type is not known: it comes from the same data layer that takes it. */

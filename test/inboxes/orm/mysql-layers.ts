@@ -31,7 +31,6 @@ function layer<Tx>(opened: Omit<DataLayer<Tx>, 'pool'> & { readonly pool: Pool<T
   } as unknown as AnyMysqlLayer;
 }
 
-/** The table that the effects of the tests go to. */
 export const CREATE_LEDGER = 'CREATE TABLE ledger (entry INT AUTO_INCREMENT PRIMARY KEY, id TEXT NOT NULL)';
 const INSERT = 'INSERT INTO ledger (id) VALUES (?)';
 
