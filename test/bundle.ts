@@ -4,9 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
-/** A bundled program. */
 export interface Bundle {
-  /** The path of its file. */
   readonly file: string;
   remove(): Promise<void>;
 }

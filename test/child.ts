@@ -3,7 +3,6 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 
-/** A program that listens. */
 export interface Listening {
   /** The first http address that it printed. */
   readonly address: string;
@@ -14,7 +13,6 @@ export interface Listening {
   kill(): Promise<void>;
 }
 
-/** How to start a program. */
 export interface Command {
   /** @default this Node */
   readonly program?: string | undefined;

@@ -9,7 +9,6 @@ import { listen, type Running } from './listening.js';
 let running: Running | undefined;
 afterEach(() => running?.close());
 
-/** Answers 200 to every request. */
 function acceptingServer(): RequestListener {
   return (request, response) => {
     request.resume();

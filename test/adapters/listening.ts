@@ -4,7 +4,6 @@ import type { AddressInfo } from 'node:net';
 import { adapterContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 
-/** A server that receives deliveries at `url`. */
 export interface Running {
   readonly url: string;
   close(): Promise<void>;

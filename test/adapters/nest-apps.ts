@@ -17,7 +17,6 @@ export const PLATFORMS = [
 
 type AppOptions = Parameters<typeof NestFactory.create>[2];
 
-/** The root module of an app. */
 export function toRoot(metadata: ModuleMetadata): Type {
   class AppModule {}
   Module(metadata)(AppModule);

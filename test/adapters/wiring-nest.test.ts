@@ -65,7 +65,6 @@ function slowHandler(steps: string[]) {
   return { Slow, entered, released };
 }
 
-/** Nest's logger, and its lines. */
 function logged() {
   const lines: string[] = [];
   const take = (line: unknown, context: unknown) => void lines.push(`${context}: ${line}`);

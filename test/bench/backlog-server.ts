@@ -5,7 +5,6 @@ import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { makeBody } from './delivery.js';
 
-/** A list that is being served. */
 export interface Backlog {
   readonly url: string;
   /** When the event of this number was created, from 0, the oldest; epoch ms. */

@@ -7,7 +7,6 @@ import type { LoadResult } from './servers.js';
 import type { SizeResult } from './verify.js';
 import type { BundleResult } from './weight.js';
 
-/** The figures of a run. */
 export interface Results {
   readonly sizes: readonly SizeResult[];
   readonly filling: readonly Measured[];

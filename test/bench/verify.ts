@@ -11,7 +11,6 @@ import { makeBody, makeDeliveries, type SignedDelivery } from './delivery.js';
 import { type Candidate, type Measured, measure } from './measurement.js';
 import { SECRET } from './secret.js';
 
-/** The figures at one size of the body. */
 export interface SizeResult {
   readonly sizeBytes: number;
   readonly measured: readonly Measured[];

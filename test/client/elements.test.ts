@@ -3,7 +3,6 @@ import fc from 'fast-check';
 import { createClient } from 'stablehooks/client';
 import { expect, test } from 'vitest';
 
-/** The elements that the client reads from this text. */
 function read(text: string) {
   const client = createClient({
     baseUrl: 'http://service.test',

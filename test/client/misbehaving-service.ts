@@ -5,7 +5,6 @@ import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { collectDeviations, requestDeviations } from '../openapi/check.js';
 
-/** A request as it arrived. */
 export interface Arrived {
   readonly method: string;
   readonly url: string;
@@ -18,7 +17,6 @@ export type Answer = (response: ServerResponse, request: Arrived) => void;
 
 export const TOKEN = 'tok_5f0c3b9e77';
 
-/** A running service. */
 export interface MisbehavingService {
   readonly baseUrl: string;
   readonly arrived: readonly Arrived[];

@@ -10,7 +10,6 @@ import { EXPRESS } from './readme.js';
 import { paste, type Running } from './terminal.js';
 
 const SECRET = 'whsec_first_run';
-/** In the payload of every delivery. */
 const PAYLOAD = 'content-of-the-payload';
 /** How long a program or a command may take, in ms. */
 const TIMEOUT_MS = 60_000;

@@ -6,12 +6,10 @@ import { createHash, createHmac } from 'node:crypto';
 import { EVENT_TYPES } from 'stablehooks';
 import { Draw } from './random.js';
 
-/** What is written to one connection. */
 export interface Connection {
   readonly shape: string;
   /** The parts that are written, with a turn of the event loop between two of them. */
   readonly parts: readonly Buffer[];
-  /** How many requests the parts hold. */
   readonly requests: number;
   /** How many responses to wait for before the connection is closed; 0 for those that need not be answered. */
   readonly responses: number;
@@ -25,7 +23,6 @@ export interface Connection {
   readonly marker: string;
 }
 
-/** An event in a signed body. */
 export interface SignedEvent {
   readonly id: string;
   /** SHA-256 of its JSON. */
@@ -38,11 +35,9 @@ export const digestOf = (json: string | Uint8Array) => createHash('sha256').upda
 /** The largest body that the servers take. */
 export const MAX_BODY_BYTES = 16_384;
 
-/** What a shape can use. */
 interface Parts {
   readonly draw: Draw;
   readonly path: string;
-  /** A body with its signature. */
   signed(): { readonly body: Buffer; readonly signature: string; readonly event: SignedEvent };
   readonly marker: string;
 }
@@ -83,7 +78,6 @@ function whole(parts: Parts, more: readonly string[] = []) {
 
 const CHUNKED = 'Transfer-Encoding: chunked';
 
-/** A request whose body is sent in chunks. */
 function inChunks(parts: Parts, options?: Parameters<typeof chunked>[2], more: readonly string[] = []) {
   return framed(
     parts,
@@ -103,11 +97,9 @@ function changed(parts: Parts, change: (made: ReturnType<Parts['signed']>) => ob
 
 const FORGED = '0'.repeat(64);
 
-/** A request as text with one part replaced. */
 const replaced = (bytes: Buffer, from: string, to: string) =>
   Buffer.from(bytes.toString('latin1').replace(from, to), 'latin1');
 
-/** A body in chunks. */
 function chunked(
   draw: Draw,
   body: Buffer,
@@ -131,7 +123,6 @@ function chunked(
   ]);
 }
 
-/** Cuts bytes at random places. */
 function cut(draw: Draw, bytes: Buffer, count = draw.int(2, 6)): Buffer[] {
   const places = Array.from({ length: count - 1 }, () => draw.int(0, bytes.length)).sort(
     (one, other) => one - other,
@@ -390,7 +381,6 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
   nothing: () => ({ parts: [], requests: 1, ending: 'half-close' }),
 };
 
-/** The name of every shape. */
 export const SHAPE_NAMES = Object.keys(SHAPES);
 
 /** The shape that lasts until a time limit of the server ends it. */

@@ -28,7 +28,6 @@ export const SOCKET_FINDINGS = [
 
 export type SocketFindingKind = (typeof SOCKET_FINDINGS)[number];
 
-/** Something that must not happen. */
 export interface SocketFinding {
   readonly kind: SocketFindingKind;
   readonly detail: string | undefined;
@@ -38,7 +37,6 @@ export interface SocketFinding {
   readonly shape: string | undefined;
 }
 
-/** What a run showed. */
 export interface SocketReport {
   readonly requests: number;
   readonly connections: number;
@@ -56,7 +54,6 @@ export interface SocketReport {
 
 export const SERVERS = ['node:http', 'Express', 'Fastify'] as const;
 
-/** How many connections are open at the same time. */
 const AT_ONCE = 48;
 
 /** How many connections wait for the server's time limit. */
@@ -149,7 +146,6 @@ async function exchange(
   return isLate ? 'no end' : Buffer.concat(received);
 }
 
-/** The process of the servers. */
 class Servers {
   readonly #child: ChildProcess;
   readonly #ended: Promise<undefined>;
@@ -189,7 +185,6 @@ class Servers {
     return this.#child.exitCode === 0;
   }
 
-  /** Ends the process. */
   async kill(): Promise<void> {
     this.#child.kill('SIGKILL');
     await this.#ended;

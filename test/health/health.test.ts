@@ -13,7 +13,6 @@ function setUp() {
   const event = (id: string, type = 'transfer.settled'): UnknownEvent => ({
     ...{ id, type, created_at: new Date(clock.now).toISOString(), payload: {} },
   });
-  /** The checks by name. */
   const check = async (limits: HealthLimits = {}) => {
     const result = await health(inbox, { runtime, ...limits });
     const checks = Object.fromEntries(result.checks.map((each) => [each.name, each]));

@@ -29,7 +29,6 @@ interface Document {
   readonly components: { readonly examples: Readonly<Record<string, { readonly value: unknown }>> };
 }
 
-/** The path of the document. */
 export const DOCUMENT_PATH = new URL('../../openapi.yaml', import.meta.url);
 
 export const document: Document = parse(readFileSync(DOCUMENT_PATH, 'utf8'));
@@ -51,13 +50,11 @@ export interface Exchange {
   readonly url: string;
 }
 
-/** A request as it was sent. */
 export interface SentRequest extends Exchange {
   readonly headers: Readonly<Record<string, unknown>>;
   readonly body: string;
 }
 
-/** A response as it was received. */
 export interface ReceivedResponse extends Exchange {
   readonly status: number;
   readonly contentType: string | null;

@@ -23,7 +23,6 @@ export interface Import {
   readonly typeOnly: boolean;
 }
 
-/** What a file imports, statically or not. */
 export function importsOf(path: string): readonly Import[] {
   const statements = textOf(path).matchAll(
     /^(?:import|export)\s(?<type>type\s)?(?:[^'";]*?\sfrom\s)?'(?<static>[^']+)'|\bimport\('(?<dynamic>[^']+)'\)/gm,

@@ -43,13 +43,11 @@ afterAll(async () => {
 
 type Limits<Tx> = Pick<ReceiverOptions<Tx>, 'answer' | 'orderingKey' | 'maxConcurrency'>;
 
-/** What the handlers and the outcomes of a burst showed. */
 interface Seen {
   /** The most handlers that ran at the same time. */
   atOnce: number;
   /** The most handlers of one key that ran at the same time. */
   ofOneKey: number;
-  /** Each code of an outcome, and how often it was seen. */
   readonly codes: Map<string, number>;
 }
 

@@ -15,14 +15,12 @@ export interface Entry extends LedgerEntry {
   readonly amount: string;
 }
 
-/** A service, an inbox and a ledger. */
 export interface RandomBooks {
   readonly client: PollerClient;
   readonly inbox: ReturnType<typeof memoryInbox>;
   readonly ledger: readonly Entry[];
   /** The planted errors, as `kind id`; `unlisted` only if the list shows everything. */
   readonly planted: ReadonlySet<string>;
-  /** Whether the list is cut. */
   readonly isCut: boolean;
   /** The unseen events that a run must not record, because the ledger has them. */
   readonly unseenWithEntry: ReadonlySet<string>;

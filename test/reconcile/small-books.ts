@@ -14,7 +14,6 @@ export const makeEvent = (id: string, fields: Partial<UnknownEvent> = {}): Unkno
   ...fields,
 });
 
-/** A client whose list has these events. */
 export const listOf = (events: readonly UnknownEvent[]) => ({
   events: {
     async listWithProblems({ type, limit }: { readonly type?: string | undefined; readonly limit: number }) {
@@ -24,7 +23,6 @@ export const listOf = (events: readonly UnknownEvent[]) => ({
   },
 });
 
-/** An inbox at this time. */
 export const makeInbox = (at = NOW) => memoryInbox({ runtime: { now: () => at } });
 
 export async function finish(inbox: ReturnType<typeof makeInbox>, event: UnknownEvent): Promise<void> {

@@ -112,7 +112,6 @@ async function startLedger() {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
     count,
-    /** Keeps the answers back. */
     hold() {
       held = [];
     },

@@ -92,7 +92,6 @@ export function toBalancer({ world, promises, faults, secret, processes }: Surro
   return { fetch, underWay: () => underWay };
 }
 
-/** Reads what arrives of a request. */
 async function readDelivery(request: Request, secret: string): Promise<Delivery> {
   const decoder = new TextDecoder();
   let body = '';
