@@ -1,5 +1,5 @@
 /** Three books that are written by hand. */
-import { memoryInbox, type UnknownEvent } from 'stablehooks';
+import { type Inbox, memoryInbox, type UnknownEvent } from 'stablehooks';
 import { type ReconcileOptions, reconcile } from 'stablehooks/reconcile';
 
 export const NOW = Date.parse('2026-03-01T12:00:00Z');
@@ -28,6 +28,22 @@ export const makeInbox = (at = NOW) => memoryInbox({ runtime: { now: () => at } 
 export async function finish(inbox: ReturnType<typeof makeInbox>, event: UnknownEvent): Promise<void> {
   const claim = await inbox.claim(event, LEASE);
   if (claim.state === 'claimed') await inbox.complete(claim.lease);
+}
+
+/** Finishes the events. Returns an inbox and a ledger that have each of them. */
+export async function booksOf(events: readonly UnknownEvent[], inbox = makeInbox()) {
+  for (const event of events) await finish(inbox, event);
+  return { inbox, ledger: events.map(({ id }) => ({ id })) };
+}
+
+/** Events at one time, which show neither an order nor completeness. */
+export const FIFTY = Array.from({ length: 50 }, (_, index) => makeEvent(`evt_${index}`));
+
+/** Saves the state of a poller that has proven the whole span, unless the changes say otherwise. */
+export async function savePoll(inbox: Inbox, changes: Partial<Parameters<Inbox['savePoll']>[0]> = {}) {
+  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
+  const state = { since: SINCE.getTime(), watermark: NOW - 300_000, gaps: [], limit: 50, oldest: null };
+  await inbox.savePoll({ ...state, ...changes }, { holder: 'poller', leaseMs: 0 });
 }
 
 /** Reconciles the events of the list, unless an option says otherwise. */
