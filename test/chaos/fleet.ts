@@ -4,19 +4,10 @@ import type { AddressInfo } from 'node:net';
 import { bundle } from '../bundle.js';
 import type { ProcessSettings } from './process.js';
 
-/** Three receivers and two workers. A process that ends is started again. */
-export interface Fleet {
-  /** The ports of the receivers that listen now. */
-  ports(): readonly number[];
-  /** Kills the next process, in turn, with SIGKILL. */
-  kill(): void;
-  readonly kills: number;
-  stop(): Promise<void>;
-}
-
 const ROLES = ['receiver', 'worker', 'receiver', 'worker', 'receiver'] as const;
 
-export async function startFleet(settings: Omit<ProcessSettings, 'role'>): Promise<Fleet> {
+/** Three receivers and two workers. A process that ends is started again. */
+export async function startFleet(settings: Omit<ProcessSettings, 'role'>) {
   const program = await bundle(new URL('./process.ts', import.meta.url));
   const members: (ChildProcess | undefined)[] = [];
   const ports = new Map<number, number>();
