@@ -9,6 +9,7 @@ import {
   type UnknownEvent,
 } from 'stablehooks';
 import { vi } from 'vitest';
+import { claimed } from '../inboxes/claimed.js';
 import { anEvent, deferred, delivery, secret } from './delivery.js';
 
 export type SettledHandler = NonNullable<ReceiverOptions['handlers']['transfer.settled']>;
@@ -99,15 +100,7 @@ export function counting() {
 export const someEvents = (count: number) => Array.from({ length: count }, () => anEvent());
 
 /** A lease of the event, as another process has it. */
-export async function leaseOf(
-  inbox: Inbox,
-  event: UnknownEvent,
-  options: { key?: string; leaseMs?: number } = {},
-) {
-  const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push', ...options });
-  if (claim.state !== 'claimed') throw new Error(`The event is ${claim.state}.`);
-  return claim.lease;
-}
+export const leaseOf = claimed;
 
 /** The states that an event can be in before it is delivered again, and how each is reached. */
 export const STATES = {
