@@ -41,8 +41,17 @@ export function pgPool({ url, connections, connectTimeoutMs = 10_000 }: PoolOpti
   return pool.on('error', () => undefined);
 }
 
-/** A nested transaction for data layers that have none. */
-export async function savepoint(send: (text: string) => PromiseLike<unknown>, work: () => Promise<void>) {
+/** What a data layer without nested transactions does with the function that sends a text as it is. */
+export const sendBy = <Tx>(raw: DataLayer<Tx>['raw']): Pick<DataLayer<Tx>, 'raw' | 'nested'> => ({
+  raw,
+  nested: (tx, work) =>
+    savepoint(
+      (text) => raw(tx, text),
+      () => work(tx),
+    ),
+});
+
+async function savepoint(send: (text: string) => PromiseLike<unknown>, work: () => Promise<void>) {
   await send('SAVEPOINT nested');
   try {
     await work();

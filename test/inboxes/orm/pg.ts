@@ -1,6 +1,6 @@
 /** `pg`, without a library over it. */
 import type { PgClientLike, PgPoolLike } from 'stablehooks/inboxes/postgres';
-import { layer, type PoolOptions, pgPool, savepoint } from './data-layer.js';
+import { layer, type PoolOptions, pgPool, sendBy } from './data-layer.js';
 
 const INSERT = 'INSERT INTO ledger (id) VALUES ($1)';
 
@@ -11,12 +11,7 @@ export function overPg<Tx extends PgClientLike>(pool: PgPoolLike<Tx> & { end(): 
   return layer({
     pool,
     effect: (tx, id) => tx.query(INSERT, [id]),
-    nested: (tx, work) =>
-      savepoint(
-        (text) => tx.query(text),
-        () => work(tx),
-      ),
-    raw: (tx, text) => tx.query(text),
+    ...sendBy<Tx>((tx, text) => tx.query(text)),
     close: () => pool.end(),
   });
 }
