@@ -130,11 +130,12 @@ function cut(draw: Draw, bytes: Buffer, count = draw.int(2, 6)): Buffer[] {
   return [0, ...places].map((place, at) => bytes.subarray(place, places[at] ?? bytes.length));
 }
 
+type Whole = ReturnType<typeof whole>;
+const must = ({ bytes, event }: Whole): Made => ({ parts: [bytes], must: [event] });
+const may = ({ bytes, event }: Whole): Made => ({ parts: [bytes], may: [event] });
+
 const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
-  valid: (parts) => {
-    const { bytes, event } = whole(parts);
-    return { parts: [bytes], must: [event] };
-  },
+  valid: (parts) => must(whole(parts)),
   'valid in pieces': (parts) => {
     const { bytes, event } = whole(parts);
     return { parts: cut(parts.draw, bytes), must: [event] };
@@ -145,8 +146,7 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
   },
   trailers: (parts) => {
     const trailers = ['X-Checksum: 1', `X-SERVICE-Signature: ${FORGED}`];
-    const { bytes, event } = inChunks(parts, { trailers }, ['Trailer: X-Checksum']);
-    return { parts: [bytes], must: [event] };
+    return must(inChunks(parts, { trailers }, ['Trailer: X-Checksum']));
   },
   'signature in a trailer': (parts) => {
     const { body, signature } = parts.signed();
@@ -154,10 +154,7 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
     const trailers = [`X-SERVICE-Signature: ${signature}`];
     return { parts: [Buffer.concat([head(unsigned), chunked(parts.draw, body, { trailers })])] };
   },
-  'chunk extensions': (parts) => {
-    const { bytes, event } = inChunks(parts, { extension: ';a=b' });
-    return { parts: [bytes], may: [event] };
-  },
+  'chunk extensions': (parts) => may(inChunks(parts, { extension: ';a=b' })),
   pipelined: (parts) => {
     const many = Array.from({ length: parts.draw.int(2, 5) }, () => whole(parts));
     return {
@@ -181,11 +178,8 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
     return { parts: [bytes.subarray(0, -body.length), body], must: [event] };
   },
   upgrade: (parts) => {
-    const { bytes, event } = whole(parts, [
-      'Connection: Upgrade, HTTP2-Settings',
-      `Upgrade: ${parts.draw.pick(['websocket', 'h2c', 'TLS/1.0'])}`,
-    ]);
-    return { parts: [bytes], may: [event] };
+    const upgrade = `Upgrade: ${parts.draw.pick(['websocket', 'h2c', 'TLS/1.0'])}`;
+    return may(whole(parts, ['Connection: Upgrade, HTTP2-Settings', upgrade]));
   },
   'HTTP/1.0': (parts) => {
     const { bytes, event } = whole(parts);
@@ -269,10 +263,8 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
     }));
     return { parts: [whole(twice).bytes] };
   },
-  'space around the signature': (parts) => {
-    const { bytes, event } = whole(changed(parts, ({ signature }) => ({ signature: `  ${signature}\t ` })));
-    return { parts: [bytes], must: [event] };
-  },
+  'space around the signature': (parts) =>
+    must(whole(changed(parts, ({ signature }) => ({ signature: `  ${signature}\t ` })))),
   'tampered body': (parts) => {
     const { bytes, event } = whole(parts);
     bytes[bytes.length - parts.draw.int(2, 60)] = parts.draw.int(32, 126);
@@ -291,8 +283,7 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
       '__proto__: 1',
       'Content-Encoding: identity',
     ]);
-    const { bytes, event } = whole(parts, [odd]);
-    return { parts: [bytes], may: [event], ending: 'half-close' };
+    return { ...may(whole(parts, [odd])), ending: 'half-close' };
   },
   'other method': (parts) => {
     const method = parts.draw.pick([
@@ -328,8 +319,7 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
       '',
       '/\x80',
     ]);
-    const { bytes, event } = whole({ ...parts, path: target });
-    return { parts: [bytes], may: [event], ending: 'half-close' };
+    return { ...may(whole({ ...parts, path: target })), ending: 'half-close' };
   },
   'odd content-type': (parts) => {
     const type = parts.draw.pick([
@@ -366,14 +356,8 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
       ending: parts.draw.pick(['half-close', 'destroy']),
     };
   },
-  'closed at once': (parts) => {
-    const { bytes, event } = whole(parts);
-    return { parts: [bytes], may: [event], ending: 'destroy' };
-  },
-  'half-closed': (parts) => {
-    const { bytes, event } = whole(parts);
-    return { parts: [bytes], may: [event], ending: 'half-close' };
-  },
+  'closed at once': (parts) => ({ ...may(whole(parts)), ending: 'destroy' }),
+  'half-closed': (parts) => ({ ...may(whole(parts)), ending: 'half-close' }),
   'body that does not arrive': (parts) => {
     const { bytes } = whole(parts);
     return { parts: [bytes.subarray(0, bytes.length - 10)], ending: 'wait for the server' };
