@@ -123,7 +123,6 @@ const deliveries = fc
 
 interface Books {
   readonly receiver: Receiver;
-  /** The sum of all entries. */
   total(): Promise<number>;
   /** The accounts with this beginning that are not balanced. */
   balances(like: string): Promise<Readonly<Record<string, number>>>;

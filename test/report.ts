@@ -20,7 +20,6 @@ export async function failuresAt(
   return failures;
 }
 
-/** Runs a check, prints its result, and sets the exit code to 1 when it failed. Resolves with whether it passed. */
 export async function report(name: string, check: () => Promise<readonly string[]>): Promise<boolean> {
   const start = Date.now();
   const failures = await check().catch((error: unknown) => [String(error)]);

@@ -22,7 +22,6 @@ export async function listen(server: Server): Promise<Running> {
   };
 }
 
-/** Runs the whole adapter contract against one server. */
 export function describeContract(name: string, start: () => Promise<Running>): void {
   describe.concurrent(`the adapter contract on ${name}`, () => {
     let running: Running | undefined;

@@ -39,7 +39,6 @@ export async function listening(app: INestApplication): Promise<string> {
   return await app.getUrl();
 }
 
-/** A module of a receiver, and the outcomes of its deliveries. */
 export function observed(options: Partial<StablehooksModuleOptions & { isGlobal: boolean }> = {}) {
   const outcomes: Outcome[] = [];
   const module = StablehooksModule.forRoot({
@@ -50,7 +49,6 @@ export function observed(options: Partial<StablehooksModuleOptions & { isGlobal:
   return { module, outcomes };
 }
 
-/** Delivers an event, and returns the status and the outcome of the answer. */
 export async function deliver(
   url: string,
   { event = exampleEvent('transfer.settled'), by = secret }: { event?: UnknownEvent; by?: string } = {},

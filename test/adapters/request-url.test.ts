@@ -21,7 +21,6 @@ import { serveFastify } from './frameworks.js';
 import { listen } from './listening.js';
 import { createObserved, secret } from './observed.js';
 
-/** A receiver, and the paths, parameters and tenants that its secret function saw. */
 function createSeeing() {
   const seen: [path: string, query: [string, string][], tenant: string | null][] = [];
   const { receiver, outcomes } = createObserved({

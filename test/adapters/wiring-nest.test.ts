@@ -42,7 +42,6 @@ class Settlements {
   }
 }
 
-/** A handler that runs until it is released. */
 function slowHandler(steps: string[]) {
   const entered = deferred();
   const released = deferred();

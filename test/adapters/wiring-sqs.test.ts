@@ -54,7 +54,6 @@ async function failuresOf(
   return batchItemFailures.map(({ itemIdentifier }) => itemIdentifier);
 }
 
-/** A handler for SQS over a durable inbox, and the outcomes. */
 function create(handler: SettledHandler = () => undefined, options: Partial<ReceiverOptions> = {}) {
   const inbox = { ...memoryInbox(), durable: true };
   const { receiver, outcomes } = createObserved({

@@ -96,7 +96,6 @@ function budgetsOf(results: Results): readonly Budget[] {
   ];
 }
 
-/** The table of the budgets: each measured value, and whether it is within its budget. */
 export function toBudgetTable(results: Results): string {
   return toTable(
     ['', 'budget', 'found', 'kept'],

@@ -164,7 +164,6 @@ function receiveWith(
   };
 }
 
-/** The calls of a delivery to its inbox. */
 function claimIn(
   inbox: ReturnType<typeof memoryInbox>,
   deliveries: readonly SignedDelivery[],

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders, type RequestListener, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type ServerOptions } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { createClient } from 'stablehooks/client';
 import { onTestFinished } from 'vitest';
 import { collectDeviations, requestDeviations } from '../openapi/check.js';
 
@@ -37,6 +38,12 @@ export async function selfSignedService(options: ServerOptions, answer: Answer):
   const { arrived, listener } = answering([answer]);
   const server = createTlsServer({ key: pem, cert: pem, ...options }, listener);
   return { baseUrl: `https://${await listen(server)}`, arrived };
+}
+
+/** Reads a list from a response, without a service. */
+export function readList(response: Response) {
+  const fetch = async () => response;
+  return createClient({ baseUrl: 'http://service.test', token: TOKEN, fetch }).events.listWithProblems();
 }
 
 function answering(answers: readonly Answer[]): { arrived: Arrived[]; listener: RequestListener } {

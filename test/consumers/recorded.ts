@@ -61,7 +61,6 @@ async function during(app: Listening, task: (app: Listening) => Promise<void>): 
   }
 }
 
-/** Delivers an event, checks the answer, and returns the id of the event. */
 async function deliver(
   { address }: Listening,
   path: string,

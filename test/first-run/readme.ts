@@ -73,7 +73,6 @@ export function reconcileJob(): {
   return { install: install.trim().split('\n'), program: onlyBlock(text, 'ts'), sandbox, run };
 }
 
-/** The commands within the lines of a text that begin so. */
 export function commandsOf(text: string, start: string): readonly string[] {
   return inlineCode(text).filter((code) => code.startsWith(start));
 }

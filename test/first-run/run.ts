@@ -19,7 +19,6 @@ import { VARIANTS, type Variant } from './variants.js';
 
 /** How long the first typed event may take a newcomer, installs included, in seconds. */
 const LIMIT_S = 180;
-/** When what does not end has failed, in seconds. */
 const HANG_S = 900;
 
 /** How many run at once where the seconds need not be those of one newcomer alone: some download while others compile. */

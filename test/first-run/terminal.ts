@@ -69,7 +69,6 @@ export function paste(lines: string, cwd: string): Running {
   };
 }
 
-/** How long a program may take to end by itself, in ms. */
 const END_MS = 10_000;
 
 async function stopGroup(child: ChildProcess, closed: Promise<unknown>): Promise<void> {

@@ -25,7 +25,6 @@ export interface Variant {
   readonly quick: boolean;
   /** Run in this order in an empty folder. */
   readonly install: readonly string[];
-  /** The file to save, from the folder. */
   readonly file: string;
   readonly program: string;
   readonly check: string | undefined;

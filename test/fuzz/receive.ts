@@ -203,7 +203,6 @@ class Batch {
     this.#respond = respond;
   }
 
-  /** Sends one input. Returns what is wrong, and the outcome. */
   async send(input: Input): Promise<{ readonly wrong: readonly Wrong[]; readonly outcome: string }> {
     const receiver = await this.#receiverOf(input.variant);
     for (const seen of Object.values(this.#seen)) seen.length = 0;
@@ -434,7 +433,6 @@ export function addCounts(
   return sum;
 }
 
-/** The outcomes and mutations that never occurred. */
 export function notShown({
   outcomes,
   mutations,

@@ -41,7 +41,6 @@ export interface SocketReport {
   readonly requests: number;
   readonly connections: number;
   readonly findings: readonly SocketFinding[];
-  /** How many connections had each shape, by server. */
   readonly shapes: Readonly<Record<string, number>>;
   /** How often each status was answered; `none` for connections without a response. */
   readonly statuses: Readonly<Record<string, number>>;
@@ -104,7 +103,6 @@ function readResponses(received: Buffer): {
   return { statuses, isWhole: true };
 }
 
-/** Writes one connection and reads it to its end. */
 async function exchange(
   port: number,
   { parts, ending, responses }: Connection,
@@ -327,11 +325,9 @@ const pathOf = (index: number) => (serverOf(index) === 'node:http' ? '/' : '/hoo
 
 interface WrongEvent {
   readonly kind: SocketFindingKind;
-  /** Which of the connections it is about. */
   readonly place: number | undefined;
 }
 
-/** Compares what was handled with what was sent. */
 function wrongEvents(sent: readonly Connection[], handled: ServerReport['handled']): readonly WrongEvent[] {
   const allowed = new Map(
     sent.flatMap(({ must, may }, place) =>
@@ -361,7 +357,6 @@ function placeOf(sent: readonly Connection[], id: string): number | undefined {
   return place === -1 ? undefined : place;
 }
 
-/** The shapes that some server never got, and statuses that never occurred. */
 export function shapesNotShown({
   shapes,
   statuses,

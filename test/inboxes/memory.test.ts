@@ -14,7 +14,6 @@ async function kill(inbox: ReturnType<typeof memoryInbox>, ...ids: readonly stri
     await inbox.fail(await claimedFor(inbox, event(id)), { retryAfterMs: null, error: 'no' });
 }
 
-/** What is in use after a garbage collection. */
 function heapBytes(): number {
   setFlagsFromString('--expose-gc');
   runInNewContext('gc')();

@@ -17,7 +17,6 @@ describeWithMariadb('a MySQL inbox', () => {
   });
   afterAll(() => database.stop());
 
-  /** Calls `use` with a pool of one connection. */
   async function withPool(use: (pool: Pool) => Promise<void>): Promise<void> {
     const pool = createPool({ uri: database.server.url, connectionLimit: 1 });
     try {
@@ -27,7 +26,6 @@ describeWithMariadb('a MySQL inbox', () => {
     }
   }
 
-  /** A receiver whose handler gets the transaction of an inbox. */
   const receiverOver = <Tx>(inbox: Inbox<Tx>, handler: Handler<'transfer.settled', Tx>) =>
     createReceiver({
       secret: 'x',

@@ -5,7 +5,6 @@ import { onTestFinished } from 'vitest';
 import { parse } from 'yaml';
 import * as z from 'zod/mini';
 
-/** A media type of a body: its schema. */
 type Content = Readonly<Record<string, { readonly schema: object; readonly example?: unknown }>>;
 
 interface Operation {
@@ -163,7 +162,6 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** What a reference leads to. */
 function resolve(pointer: string): { readonly content?: Content } | undefined {
   let value: unknown = document;
   for (const segment of pointer.split('/').slice(1)) {

@@ -36,7 +36,6 @@ export function importsOf(path: string): readonly Import[] {
   });
 }
 
-/** The functions, types, classes and constants that a file declares and exports. */
 export function exportsOf(path: string): readonly string[] {
   const declarations = textOf(path).matchAll(
     /^export (?:declare |abstract |async )*(?:function\*?|class|interface|type|const|let) (?<name>\w+)/gm,

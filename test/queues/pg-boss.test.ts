@@ -32,7 +32,6 @@ beforeAll(async () => {
 
 afterAll(() => boss.stop({ graceful: false }));
 
-/** Creates a queue that no other test uses. */
 async function openQueue(options: Partial<PgBoss.Queue> = {}): Promise<string> {
   queues += 1;
   const name = `events-${queues}`;
@@ -199,7 +198,6 @@ const refusing: StandardSchema = {
   },
 };
 
-/** The jobs that wait to run. */
 async function countJobs(name: string): Promise<number> {
   const waiting = (await jobs(name)).filter(({ state }) => state === 'created' || state === 'retry');
   return waiting.length;

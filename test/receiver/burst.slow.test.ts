@@ -45,7 +45,6 @@ const keyOf = ({ payload }: WebhookEvent) => String(payload['wallet_id']);
 /** A pool that is too small for the burst; a query that waits too long for a connection is an `ERR_INBOX_FAILED`. */
 const openPool = () => postgres.open({ max: CONNECTIONS, connectionTimeoutMillis: 30_000 });
 
-/** Serves a receiver whose handler writes to the ledger. */
 async function serve<Tx>(
   inbox: Inbox<Tx>,
   limits: Limits<Tx>,

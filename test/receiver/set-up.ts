@@ -21,7 +21,6 @@ export function durable(clock?: { readonly now: number }): Inbox & InboxOperatio
   return { ...memoryInbox(clock && { runtime: { now: () => clock.now } }), durable: true };
 }
 
-/** A receiver with one handler, its outcomes and its lines. */
 export function setUp(handler: SettledHandler = () => undefined, options: Partial<ReceiverOptions> = {}) {
   const inbox = (options.inbox ?? memoryInbox()) as Inbox & InboxOperations;
   const outcomes: Outcome[] = [];
@@ -37,7 +36,6 @@ export function setUp(handler: SettledHandler = () => undefined, options: Partia
   });
   /** The kind of each outcome, or the code of its error. */
   const codes = (): string[] => outcomes.map(({ kind, error }) => error?.code ?? kind);
-  /** How many events were handled. */
   const handled = () => outcomes.filter(({ kind }) => kind === 'handled').length;
   const deliver = async (event: UnknownEvent = anEvent()) => receiver.receive(await delivery(event));
   const codeOf = async (event?: UnknownEvent) => {

@@ -14,7 +14,6 @@ const SECRET = 'whsec_durable';
 /** How long the test waits for what must happen: the alarm, the lease of the example, and a slow machine. */
 const TIMEOUT_MS = 120_000;
 
-/** Runs the contract. Returns the cases that failed. */
 export function contractFailures(installed: string): Promise<readonly string[]> {
   return withFolder(async (folder) => {
     const bundle = join(installed, 'dist/durable-object-worker.js');
@@ -30,7 +29,6 @@ export function contractFailures(installed: string): Promise<readonly string[]> 
   });
 }
 
-/** Runs the example. Returns what went wrong. */
 export function exampleFailures(installed: string): Promise<readonly string[]> {
   return withFolder(async (folder) => {
     const ledger = await startLedger();
@@ -86,7 +84,6 @@ export function exampleFailures(installed: string): Promise<readonly string[]> {
   });
 }
 
-/** Delivers an event. Returns the status and the outcome of the answer. */
 async function deliver(url: string, event: ReturnType<typeof exampleEvent>): Promise<string> {
   const { method, headers, body } = await signedRequest(event, { secret: SECRET, url });
   const response = await fetch(url, { method, headers, body });
@@ -94,7 +91,6 @@ async function deliver(url: string, event: ReturnType<typeof exampleEvent>): Pro
   return `${response.status} ${outcome}`;
 }
 
-/** The ledger that the example's handler calls. */
 async function startLedger() {
   const calls: string[] = [];
   const waiting = new Set<() => void>();
