@@ -3,7 +3,16 @@ import assert from 'node:assert/strict';
 import type { Inbox, UnknownEvent } from 'stablehooks';
 import type { Finding, LedgerEntry } from 'stablehooks/reconcile';
 import { expect, test } from 'vitest';
-import { booksOf, compareBooks, finish, LEASE, makeEvent, makeInbox, SINCE } from './small-books.js';
+import {
+  booksOf,
+  compareBooks,
+  finish,
+  LEASE,
+  makeEvent,
+  makeInbox,
+  SINCE,
+  withList,
+} from './small-books.js';
 
 const CREATED = '2026-03-01T06:00:00Z';
 /** From before the span, so that a list is known to reach back further than that. */
@@ -191,14 +200,12 @@ test('an event that is conflicting when the inbox is read is reported although i
   // It is read twice: before it is done, and when it is done and pruned.
   const moving = makeInbox();
   const claim = await moving.claim(makeEvent('evt_1', { payload: { amount: '2' } }), LEASE);
-  const list = async (options: Parameters<typeof moving.list>[0]) => {
-    if (options.state === 'done' && claim.state === 'claimed') {
-      await moving.complete(claim.lease);
-      await moving.prune({ olderThanMs: 0 });
-    }
-    return moving.list(options);
-  };
-  const books = { inbox: { ...moving, list }, ledger: [{ id: 'evt_1' }] };
+  const ending = withList(moving, async ({ state }) => {
+    if (state !== 'done' || claim.state !== 'claimed') return;
+    await moving.complete(claim.lease);
+    await moving.prune({ olderThanMs: 0 });
+  });
+  const books = { inbox: ending, ledger: [{ id: 'evt_1' }] };
   const twice = await findIn([makeEvent('evt_1')], books);
   expect(twice.findings).toMatchObject([{ kind: 'conflicting', id: 'evt_1', state: 'done' }]);
 });

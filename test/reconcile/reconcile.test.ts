@@ -13,6 +13,7 @@ import {
   NOW,
   SINCE,
   savePoll,
+  withList,
 } from './small-books.js';
 
 test('an event that is pushed and handled while the books are read has no finding', async () => {
@@ -255,16 +256,7 @@ test('what was removed from the list in a gap of the poller is not proven by a l
 
 test('books do not agree while the list has an element whose date is no RFC 3339 date-time', async () => {
   const value = { ...makeEvent('evt_1'), created_at: '2026-02-01' };
-  const client = {
-    events: {
-      listWithProblems: async () => ({
-        events: [],
-        problems: [{ index: 0, fields: ['created_at'], value }],
-        size: 1,
-        servedAt: NOW,
-      }),
-    },
-  };
+  const client = listOf([], { problems: [{ index: 0, fields: ['created_at'], value }] });
   const result = await compareBooks([], { client, inbox: makeInbox(), ledger: [] });
   expect(result).toMatchObject({
     agree: false,
@@ -278,10 +270,7 @@ test('a first poll, whose watermark is still the start date, has proven nothing,
   const since = SINCE.getTime();
   await savePoll(inbox, { watermark: since });
   const value = makeEvent('', { created_at: SINCE.toISOString() });
-  const problems = [{ index: 0, fields: ['id'], value }];
-  const client = {
-    events: { listWithProblems: async () => ({ events: [], problems, size: 1, servedAt: NOW }) },
-  };
+  const client = listOf([], { problems: [{ index: 0, fields: ['id'], value }] });
   expect(await compareBooks([], { client, inbox, ledger: [] })).toMatchObject({
     agree: false,
     unproven: [{ from: new Date(since - 1).toISOString(), until: SINCE.toISOString(), reason: 'malformed' }],
@@ -291,15 +280,11 @@ test('a first poll, whose watermark is still the start date, has proven nothing,
 test('the list is read with the lowest limit, because the service can refuse the limit that sufficed the poller', async () => {
   const books = await booksOf([makeEvent('evt_1')]);
   await savePoll(books.inbox, { limit: 400 });
-  const whole = listOf([makeEvent('evt_1')]);
-  const client: typeof whole = {
-    events: {
-      async listWithProblems(query) {
-        if (query.limit > 50) throw new Error('400');
-        return whole.events.listWithProblems(query);
-      },
-    },
+  const limitOf = (limit: number) => {
+    if (limit > 50) throw new Error('400');
+    return limit;
   };
+  const client = listOf([makeEvent('evt_1')], { limitOf });
   const result = await compareBooks([], { client, ...books });
   expect(result).toMatchObject({ agree: true, requests: 1, problems: [] });
 });
@@ -330,15 +315,11 @@ test('a failed event that is taken to run again while the inbox is read is found
   const inbox = makeInbox();
   const claim = await inbox.claim(makeEvent('evt_1'), LEASE);
   if (claim.state === 'claimed') await inbox.fail(claim.lease, { retryAfterMs: 0, error: 'down' });
-  const moving = {
-    ...inbox,
-    async list(options: Parameters<typeof inbox.list>[0]) {
-      if (options.state === 'failed') {
-        await inbox.takeDue({ limit: 1, visibilityTimeoutMs: 1_000, types: EVENT_TYPES });
-      }
-      return inbox.list(options);
-    },
-  };
+  const moving = withList(
+    inbox,
+    ({ state }) =>
+      state === 'failed' && inbox.takeDue({ limit: 1, visibilityTimeoutMs: 1_000, types: EVENT_TYPES }),
+  );
   const result = await compareBooks([], { inbox: moving, ledger: [] });
   expect(result).toMatchObject({ totals: { inbox: 1 }, findings: { waiting: { ids: ['evt_1'] } } });
 });
@@ -389,13 +370,8 @@ test('an acknowledged gap is that of its types and its span only', async () => {
   const inbox = makeInbox();
   const types = ['transfer.settled', 'redeem.completed'];
   const events = FIFTY.map((event, index) => ({ ...event, type: types[index % 2] ?? '' }));
-  const whole = listOf([...events, ...events.map(({ id, ...event }) => ({ ...event, id: `${id}b` }))]);
-  const client: typeof whole = {
-    events: {
-      listWithProblems: ({ type, limit }) =>
-        whole.events.listWithProblems({ type, limit: Math.min(limit, 50) }),
-    },
-  };
+  const twice = [...events, ...events.map(({ id, ...event }) => ({ ...event, id: `${id}b` }))];
+  const client = listOf(twice, { limitOf: (limit) => Math.min(limit, 50) });
   const gapAt = (hour: number, type: string, acknowledged: boolean) => {
     const from = SINCE.getTime() + hour * 3_600_000;
     return {
@@ -422,15 +398,7 @@ test('an acknowledged gap is that of its types and its span only', async () => {
 
 test('a maxLimit that is lower than the limit bounds the first query', async () => {
   const limits: number[] = [];
-  const empty = listOf([]);
-  const client: typeof empty = {
-    events: {
-      async listWithProblems(query) {
-        limits.push(query.limit);
-        return empty.events.listWithProblems(query);
-      },
-    },
-  };
+  const client = listOf([], { limitOf: (limit) => limits.push(limit) });
   await compareBooks([], { client, inbox: makeInbox(), ledger: [], maxLimit: 20 });
   expect(Math.max(...limits)).toBe(20);
 });
@@ -610,12 +578,8 @@ test.for([
 ] as const)('an inbox that refuses %s ends the comparison', async ([, refuses]) => {
   const inbox = makeInbox();
   await finish(inbox, makeEvent('evt_a'));
-  const refusing = {
-    ...inbox,
-    async list(options: Parameters<typeof inbox.list>[0]) {
-      if (refuses(options.after)) throw new ConfigError('The list cannot be read.');
-      return inbox.list(options);
-    },
-  };
+  const refusing = withList(inbox, ({ after }) => {
+    if (refuses(after)) throw new ConfigError('The list cannot be read.');
+  });
   await expect(compareBooks([], { inbox: refusing, ledger: [] })).rejects.toThrow('The list cannot be read.');
 });

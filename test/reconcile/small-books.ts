@@ -1,5 +1,6 @@
 /** Three books that are written by hand. */
 import { type Inbox, memoryInbox, type UnknownEvent } from 'stablehooks';
+import type { Client } from 'stablehooks/client';
 import { type ReconcileOptions, reconcile } from 'stablehooks/reconcile';
 
 export const NOW = Date.parse('2026-03-01T12:00:00Z');
@@ -14,12 +15,33 @@ export const makeEvent = (id: string, fields: Partial<UnknownEvent> = {}): Unkno
   ...fields,
 });
 
-export const listOf = (events: readonly UnknownEvent[]) => ({
+type Problems = Awaited<ReturnType<Client['events']['listWithProblems']>>['problems'];
+
+/** A client whose list has these events and one malformed element per problem, and returns as many as `limitOf` allows. */
+export const listOf = (
+  events: readonly UnknownEvent[],
+  { problems = [] as Problems, limitOf = (limit: number) => limit } = {},
+) => ({
   events: {
     async listWithProblems({ type, limit }: { readonly type?: string | undefined; readonly limit: number }) {
-      const matching = events.filter((event) => type === undefined || event.type === type).slice(0, limit);
-      return { events: matching, problems: [], size: matching.length, servedAt: NOW };
+      const matching = events.filter((event) => type === undefined || event.type === type);
+      const shown = matching.slice(0, limitOf(limit));
+      return { events: shown, problems, size: shown.length + problems.length, servedAt: NOW };
     },
+  },
+});
+
+type ListOptions = Parameters<ReturnType<typeof makeInbox>['list']>[0];
+
+/** The inbox, in which something happens before each page is read. */
+export const withList = (
+  inbox: ReturnType<typeof makeInbox>,
+  before: (options: ListOptions) => unknown,
+): ReturnType<typeof makeInbox> => ({
+  ...inbox,
+  async list(options) {
+    await before(options);
+    return inbox.list(options);
   },
 });
 

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
+import { until } from '../child.js';
 import { startWorkerd, type WorkerdProcess } from './workerd-process.js';
 
 const SECRET = 'whsec_durable';
@@ -133,14 +134,6 @@ async function startLedger() {
       server.closeAllConnections();
     },
   };
-}
-
-async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const end = Date.now() + TIMEOUT_MS;
-  while (!(await isSo())) {
-    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
-    await sleep(100);
-  }
 }
 
 async function late(what: string): Promise<never> {

@@ -1,4 +1,3 @@
-/** Kysely. */
 import { type Generated, Kysely, PostgresDialect, sql, type Transaction } from 'kysely';
 import { fromKysely } from 'stablehooks/inboxes/postgres';
 import { layer, type PoolOptions, pgPool, sendBy } from './data-layer.js';
