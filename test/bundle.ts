@@ -4,17 +4,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
-/** A bundled program. */
 export interface Bundle {
-  /** The path of its file. */
   readonly file: string;
   remove(): Promise<void>;
 }
 
-/** Packages that cannot be bundled. */
 const EXTERNAL = ['libsql', 'better-sqlite3', 'pg-native', 'typeorm', 'knex', 'bullmq', 'pg-boss'];
 
-/** Bundles a program, which is named by its URL. */
 export async function bundle(program: URL): Promise<Bundle> {
   const name = /([^/]+)\.ts$/.exec(program.pathname)?.[1] ?? 'program';
   // Below node_modules, so that the program finds the packages that cannot be bundled.

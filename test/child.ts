@@ -2,8 +2,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
+import { setTimeout as pause } from 'node:timers/promises';
 
-/** A program that listens. */
 export interface Listening {
   /** The first http address that it printed. */
   readonly address: string;
@@ -14,7 +14,6 @@ export interface Listening {
   kill(): Promise<void>;
 }
 
-/** How to start a program. */
 export interface Command {
   /** @default this Node */
   readonly program?: string | undefined;
@@ -51,6 +50,15 @@ export async function run(command: Command): Promise<string> {
   const [code] = await once(child, 'close');
   if (code !== 0) throw new Error(`${command.args.join(' ')} ended with ${code}:\n${printed}`);
   return output;
+}
+
+/** Looks again until it is so, for two minutes at most. */
+export async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+  const end = Date.now() + 120_000;
+  while (!(await isSo())) {
+    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
+    await pause(100);
+  }
 }
 
 /** Starts a program and waits until it prints an http address. */

@@ -6,7 +6,6 @@ import { atNight } from './nightly.js';
 
 const CLAIM = { leaseMs: 60_000, origin: 'push' } as const;
 
-/** Claims a new event and returns its id and lease. */
 async function claim({ inbox }: InboxUnderTest) {
   const event = exampleEvent('transfer.settled');
   const answer = await inbox.claim(event, CLAIM);

@@ -1,18 +1,17 @@
 /** The recipes of docs/effects.md. */
 import fc from 'fast-check';
 import Libsql from 'libsql';
-import pg from 'pg';
 import { createReceiver, type Handlers, type Receiver, type UnknownEvent } from 'stablehooks';
-import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { postgresInbox } from 'stablehooks/inboxes/postgres';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { BankClosed, payWithKey, payWithoutKey, settleOrder } from '../examples/effects.js';
 import { bookInPostgres, bookInSqlite, TABLES } from '../examples/ledger.js';
 import { atNight } from './nightly.js';
 import { blocksOf } from './project/markdown.js';
 import { textOf } from './project/source.js';
-import { startPostgres } from './services/postgres.js';
+import { ownPostgres } from './services/own-postgres.js';
 
 const SILENT = { warn: () => undefined, error: () => undefined };
 
@@ -124,7 +123,6 @@ const deliveries = fc
 
 interface Books {
   readonly receiver: Receiver;
-  /** The sum of all entries. */
   total(): Promise<number>;
   /** The accounts with this beginning that are not balanced. */
   balances(like: string): Promise<Readonly<Record<string, number>>>;
@@ -187,18 +185,7 @@ describe('the ledger', () => {
   }
 
   describe('in Postgres', () => {
-    let server: Awaited<ReturnType<typeof startPostgres>>;
-    let pool: pg.Pool;
-    beforeAll(async () => {
-      server = await startPostgres();
-      pool = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
-      await migratePostgres(pool);
-      for (const table of TABLES) await pool.query(table);
-    });
-    afterAll(async () => {
-      await pool.end();
-      await server.stop();
-    });
+    const { pool } = ownPostgres(...TABLES);
 
     test('orders and repetitions of seven events give the same balances, also at the same time', async () => {
       const receiver = createReceiver({

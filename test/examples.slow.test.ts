@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import Database from 'libsql';
@@ -43,14 +43,40 @@ test.each(['express', 'fastify', 'fetch', 'node'])(
   },
 );
 
+/** A folder where both packages are installed, which is removed when the test ends. */
+function makeFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'examples-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  return folder;
+}
+
+/** Runs an example against a sandbox, and returns its exit code and all that it printed. */
+async function runExample(name: string, sandbox: Sandbox, files: Readonly<Record<string, string>>) {
+  const { url } = await sandbox.listen(0);
+  const SINCE = new Date(Date.now() - 3_600_000).toISOString();
+  const job = fork(join(root, `examples/${name}.ts`), {
+    execArgv: ['--import', 'tsx'],
+    env: { ...process.env, BASE_URL: url, TOKEN: sandbox.token, SINCE, ...files },
+    silent: true,
+  });
+  let printed = '';
+  for (const stream of [job.stdout, job.stderr]) {
+    stream?.on('data', (chunk) => {
+      printed += chunk;
+    });
+  }
+  const [code] = await once(job, 'close');
+  await sandbox.close();
+  return { code, printed };
+}
+
 describe('the README', () => {
   const readme = textOf('README.md');
 
-  /** A folder of a user who has installed both packages, with `npx` that runs the command line. */
+  /** A folder where both packages are installed, with `npx` that runs the command line. */
   function makeProject(): string {
-    const folder = mkdtempSync(join(tmpdir(), 'readme-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+    const folder = makeFolder();
     mkdirSync(join(folder, 'bin'));
     const npx = `#!/bin/sh\nshift\nexec '${process.execPath}' '${join(root, 'kit/dist/main.js')}' "$@"\n`;
     writeFileSync(join(folder, 'bin/npx'), npx);
@@ -78,6 +104,16 @@ describe('the README', () => {
     return { ...running, port };
   }
 
+  /** Runs the command that the README shows below a heading, and returns what it prints and what the README shows. */
+  async function runShown(heading: string, folder: string, change: (line: string) => string) {
+    const [block = ''] = blocksOf(sectionOf(readme, heading), 'console');
+    const [command = '', ...output] = block.trimEnd().split('\n');
+    const line = `${change(command.replace(/^\$ /, ''))} 2>&1`;
+    const PATH = `${join(folder, 'bin')}:${process.env['PATH']}`;
+    const printed = await run({ program: 'bash', args: ['-c', line], cwd: folder, env: { PATH } });
+    return { printed: printed.trimEnd(), shown: output.join('\n') };
+  }
+
   /** The words that differ between runs. */
   const normalise = (text: string) => text.replaceAll(/evt_[\w-]+/g, 'EVENT').replaceAll(/\d+ ms/g, 'N ms');
 
@@ -85,13 +121,8 @@ describe('the README', () => {
     const folder = makeProject();
     const server = await startProgram(trial, { folder });
     await server.printed(/Listening on/, AbortSignal.timeout(30_000));
-    const [command = '', ...output] = (blocksOf(sectionOf(readme, 'Try it'), 'console')[0] ?? '')
-      .trimEnd()
-      .split('\n');
-    const line = command.replace(/^\$ /, '').replace('3000', server.port);
-    const PATH = `${join(folder, 'bin')}:${process.env['PATH']}`;
-    const printed = await run({ program: 'bash', args: ['-c', `${line} 2>&1`], cwd: folder, env: { PATH } });
-    expect(normalise(printed.trimEnd())).toBe(normalise(output.join('\n')));
+    const { printed, shown } = await runShown('Try it', folder, (line) => line.replace('3000', server.port));
+    expect(normalise(printed)).toBe(normalise(shown));
     await server.stop();
     expect((await server.ended(AbortSignal.timeout(30_000))).output.match(/^settled /gm)).toHaveLength(1);
   });
@@ -147,15 +178,11 @@ describe('the README', () => {
     const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
     expect((await toFetchHandler(receiver)(signed.toRequest())).status).toBe(200);
     db.close();
-    const [command = '', ...output] = (blocksOf(sectionOf(readme, 'In production'), 'console')[0] ?? '')
-      .trimEnd()
-      .split('\n');
     // No poller has run.
-    const line = command.replace(/^\$ /, '').replace(' --require-poll', '');
-    const PATH = `${join(folder, 'bin')}:${process.env['PATH']}`;
-    const printed = await run({ program: 'bash', args: ['-c', line], cwd: folder, env: { PATH } });
+    const change = (line: string) => line.replace(' --require-poll', '');
+    const { printed, shown } = await runShown('In production', folder, change);
     const undated = (text: string) => text.replaceAll(/\d{4}-\S+Z/g, 'TIME');
-    expect(undated(printed.trimEnd())).toBe(undated(output.join('\n')));
+    expect(undated(printed)).toBe(undated(shown));
   });
 
   test('the same with the lines for Postgres', async () => {
@@ -194,9 +221,7 @@ describe('the README', () => {
 
 describe('docs/frameworks.md', () => {
   test.each(['Hono', 'node:http'])('the program for %s handles a delivery', async (heading) => {
-    const folder = mkdtempSync(join(tmpdir(), 'frameworks-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+    const folder = makeFolder();
     const [program = ''] = blocksOf(sectionOf(textOf('docs/frameworks.md'), heading), 'ts');
     writeFileSync(join(folder, 'server.mjs'), program.replaceAll('3000', String(await freePort())));
     const running = await listenAsProcess({
@@ -233,31 +258,10 @@ test('examples/wallets.ts creates a wallet, sends within and over its limits, an
 
 describe('examples/reconcile.ts', () => {
   async function runReconcile(sandbox: Sandbox) {
-    const { url } = await sandbox.listen(0);
-    const folder = mkdtempSync(join(tmpdir(), 'reconcile-'));
-    const env = {
-      BASE_URL: url,
-      TOKEN: sandbox.token,
-      INBOX: join(folder, 'events.db'),
-      LEDGER: join(folder, 'ledger.csv'),
-      SINCE: new Date(Date.now() - 3_600_000).toISOString(),
-    };
-    const job = fork(join(root, 'examples/reconcile.ts'), {
-      execArgv: ['--import', 'tsx'],
-      env: { ...process.env, ...env },
-      silent: true,
-    });
-    let printed = '';
-    for (const stream of [job.stdout, job.stderr]) {
-      stream?.on('data', (chunk) => {
-        printed += chunk;
-      });
-    }
-    const [code] = await once(job, 'close');
-    await sandbox.close();
-    const ledger = readFileSync(env.LEDGER, 'utf8');
-    rmSync(folder, { recursive: true });
-    return { code, printed, ledger };
+    const folder = makeFolder();
+    const LEDGER = join(folder, 'ledger.csv');
+    const ended = await runExample('reconcile', sandbox, { INBOX: join(folder, 'events.db'), LEDGER });
+    return { ...ended, ledger: readFileSync(LEDGER, 'utf8') };
   }
 
   test('books what the list has, and exits with 0 when the poll is proven and the books agree', async () => {
@@ -282,30 +286,13 @@ describe('examples/reconcile.ts', () => {
 });
 
 describe('examples/cron-poll.ts', () => {
-  async function runCronPoll(sandbox: Sandbox, { since }: { readonly since: string }) {
-    const { url } = await sandbox.listen(0);
-    const INBOX = join(mkdtempSync(join(tmpdir(), 'cron-poll-')), 'events.db');
-    const run = fork(join(root, 'examples/cron-poll.ts'), {
-      execArgv: ['--import', 'tsx'],
-      env: { ...process.env, BASE_URL: url, TOKEN: sandbox.token, INBOX, SINCE: since },
-      silent: true,
-    });
-    let printed = '';
-    run.stdout?.on('data', (chunk) => {
-      printed += chunk;
-    });
-    const [code] = await once(run, 'close');
-    await sandbox.close();
-    rmSync(dirname(INBOX), { recursive: true });
-    return { code, printed };
-  }
-
-  const since = new Date(Date.now() - 3_600_000).toISOString();
+  const runCronPoll = (sandbox: Sandbox) =>
+    runExample('cron-poll', sandbox, { INBOX: join(makeFolder(), 'events.db') });
 
   test('exits with 0 when nothing is missing', async () => {
     const sandbox = createSandbox();
     sandbox.accept();
-    const { code, printed } = await runCronPoll(sandbox, { since });
+    const { code, printed } = await runCronPoll(sandbox);
     expect(printed).toMatch(
       /booked accept\.confirmed[\s\S]*listed 1, older than SINCE 0, new 1, recovered 1, failed 0[\s\S]*proven up to/,
     );
@@ -316,13 +303,13 @@ describe('examples/cron-poll.ts', () => {
     // Two hundred events of one type behind a cap of sixty, oldest first: the list always shows the same sixty.
     const sandbox = createSandbox({ faults: { listOrder: 'oldest', listCap: 60 } });
     for (let count = 0; count < 200; count++) sandbox.accept();
-    const { code, printed } = await runCronPoll(sandbox, { since });
+    const { code, printed } = await runCronPoll(sandbox);
     expect(printed).toContain('unconfirmed: The list can be complete or cut');
     expect(code).toBe(0);
   });
 
   test('exits with 2 when the service fails', async () => {
-    const { code, printed } = await runCronPoll(createSandbox({ faults: { apiServerError: 1 } }), { since });
+    const { code, printed } = await runCronPoll(createSandbox({ faults: { apiServerError: 1 } }));
     expect(printed).toContain('problem: ERR_API_STATUS');
     expect(code).toBe(2);
   });

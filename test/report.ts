@@ -1,7 +1,6 @@
 /** Runs checks outside vitest and prints one line for each, and one for each case that failed. */
 import type { AdapterUnderTest, ContractCase } from 'stablehooks-kit/conformance';
 
-/** How many cases of the contract run at once. */
 const AT_ONCE = 8;
 
 /** Runs the cases of a contract against a server and returns the name and error of each that failed. */
@@ -21,7 +20,6 @@ export async function failuresAt(
   return failures;
 }
 
-/** Runs a check, prints its result, and sets the exit code to 1 when it failed. Resolves with whether it passed. */
 export async function report(name: string, check: () => Promise<readonly string[]>): Promise<boolean> {
   const start = Date.now();
   const failures = await check().catch((error: unknown) => [String(error)]);

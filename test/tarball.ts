@@ -7,11 +7,9 @@ import { run } from './child.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** Paths of the tarballs. */
 export interface Tarballs {
   readonly stablehooks: string;
   readonly kit: string;
-  /** Deletes both. */
   remove(): Promise<void>;
 }
 

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import { createAdaptorServer } from '@hono/node-server';
 import express from 'express';
 import express4 from 'express4';
-import fastify from 'fastify';
+import fastify, { type FastifyInstance } from 'fastify';
 import { Hono } from 'hono';
 import Koa from 'koa';
 import type { Receiver } from 'stablehooks';
@@ -14,6 +14,13 @@ import { toNextApiRoute } from 'stablehooks/next';
 import { toNodeHandler } from 'stablehooks/node';
 import { createFetchServer } from './fetch-server.js';
 
+/** The server of a Fastify app with a receiver at `/hooks`. */
+export async function serveFastify(receiver: Receiver, app: FastifyInstance = fastify()) {
+  await app.register(toFastifyPlugin(receiver), { prefix: '/hooks' });
+  await app.ready();
+  return app.server;
+}
+
 interface Framework {
   readonly name: string;
   readonly serve: (receiver: Receiver) => Server | Promise<Server>;
@@ -21,31 +28,11 @@ interface Framework {
 
 /** Those that the adapter contract runs on. */
 export const FRAMEWORKS: readonly Framework[] = [
-  {
-    name: 'Express 5',
-    serve(receiver) {
-      const app = express();
-      app.all('/hooks', toExpressHandler(receiver));
-      return createServer(app);
-    },
-  },
-  {
-    name: 'Express 4',
-    serve(receiver) {
-      const app = express4();
-      app.all('/hooks', toExpressHandler(receiver));
-      return createServer(app);
-    },
-  },
-  {
-    name: 'Fastify',
-    async serve(receiver) {
-      const app = fastify();
-      await app.register(toFastifyPlugin(receiver), { prefix: '/hooks' });
-      await app.ready();
-      return app.server;
-    },
-  },
+  ...Object.entries({ 'Express 5': express, 'Express 4': express4 }).map(([name, framework]) => ({
+    name,
+    serve: (receiver: Receiver) => createServer(framework().all('/hooks', toExpressHandler(receiver))),
+  })),
+  { name: 'Fastify', serve: (receiver) => serveFastify(receiver) },
   { name: 'node:http', serve: (receiver) => createServer(toNodeHandler(receiver)) },
   {
     name: 'Koa',

@@ -4,7 +4,6 @@ import type { AddressInfo } from 'node:net';
 import { adapterContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 
-/** A server that receives deliveries at `url`. */
 export interface Running {
   readonly url: string;
   close(): Promise<void>;
@@ -23,7 +22,6 @@ export async function listen(server: Server): Promise<Running> {
   };
 }
 
-/** Runs the whole adapter contract against one server. */
 export function describeContract(name: string, start: () => Promise<Running>): void {
   describe.concurrent(`the adapter contract on ${name}`, () => {
     let running: Running | undefined;

@@ -17,7 +17,6 @@ export const PLATFORMS = [
 
 type AppOptions = Parameters<typeof NestFactory.create>[2];
 
-/** The root module of an app. */
 export function toRoot(metadata: ModuleMetadata): Type {
   class AppModule {}
   Module(metadata)(AppModule);
@@ -40,7 +39,6 @@ export async function listening(app: INestApplication): Promise<string> {
   return await app.getUrl();
 }
 
-/** A module of a receiver, and the outcomes of its deliveries. */
 export function observed(options: Partial<StablehooksModuleOptions & { isGlobal: boolean }> = {}) {
   const outcomes: Outcome[] = [];
   const module = StablehooksModule.forRoot({
@@ -51,7 +49,6 @@ export function observed(options: Partial<StablehooksModuleOptions & { isGlobal:
   return { module, outcomes };
 }
 
-/** Delivers an event, and returns the status and the outcome of the answer. */
 export async function deliver(
   url: string,
   { event = exampleEvent('transfer.settled'), by = secret }: { event?: UnknownEvent; by?: string } = {},

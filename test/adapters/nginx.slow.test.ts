@@ -12,7 +12,6 @@ import { SERVERS } from './frameworks.js';
 import { listen } from './listening.js';
 import { createObserved } from './observed.js';
 
-/** Starts nginx in front of a server. Returns its URL of `/hooks`. */
 async function proxyTo(upstream: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'stablehooks-nginx-'));
   const port = await freePort();

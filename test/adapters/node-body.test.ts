@@ -75,7 +75,6 @@ const toError = (end: 'reset' | 'error') =>
 const listenersOf = (request: Readable) =>
   ['data', 'end', 'error', 'close'].map((name) => request.listenerCount(name));
 
-/** The bytes cut at these places. */
 function cut(bytes: Buffer, places: readonly number[]): readonly Buffer[] {
   const at = [...new Set(places.map((place) => place % bytes.length))].sort((a, b) => a - b);
   return [0, ...at].map((from, index) => bytes.subarray(from, at[index] ?? bytes.length));

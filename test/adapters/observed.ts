@@ -6,7 +6,6 @@ import { listen } from './listening.js';
 
 export const secret = 'whsec_wiring';
 
-/** A receiver, and the outcomes of its deliveries. */
 export function createObserved(options: Partial<ReceiverOptions> = {}): {
   readonly receiver: Receiver;
   readonly outcomes: readonly Outcome[];

@@ -7,13 +7,12 @@ import express from 'express';
 import fastify from 'fastify';
 import { Hono } from 'hono';
 import { toExpressHandler } from 'stablehooks/express';
-import { toFastifyPlugin } from 'stablehooks/fastify';
 import { toFetchHandler } from 'stablehooks/fetch';
 import { toNodeHandler } from 'stablehooks/node';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { deferred } from '../receiver/delivery.js';
 import { createFetchServer, toListener } from './fetch-server.js';
-import { SERVERS } from './frameworks.js';
+import { SERVERS, serveFastify } from './frameworks.js';
 import { listen } from './listening.js';
 import { createObserved, deliverTo, expectUnavailable } from './observed.js';
 
@@ -87,9 +86,7 @@ describe('a body that was read before, or that something else ends', () => {
           payload.once('data', () => limited.destroy(error));
           done(null, payload.pipe(limited));
         });
-        await app.register(toFastifyPlugin(receiver), { prefix: '/hooks' });
-        await app.ready();
-        return app.server;
+        return serveFastify(receiver, app);
       },
     },
     {
@@ -169,9 +166,7 @@ describe('the stream that the preParsing hooks of Fastify return', () => {
     const app = fastify();
     app.addHook('preParsing', (_request, _reply, payload, done) => done(null, toStream(payload as Readable)));
     app.addHook('preHandler', async () => void (await setImmediate()));
-    await app.register(toFastifyPlugin(observed.receiver), { prefix: '/hooks' });
-    await app.ready();
-    return { ...observed, server: app.server };
+    return { ...observed, server: await serveFastify(observed.receiver, app) };
   }
 
   test.each<[string, (payload: Readable) => Readable]>([

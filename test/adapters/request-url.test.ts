@@ -17,10 +17,10 @@ import { toSqsHandler } from 'stablehooks/sqs';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { expect, test } from 'vitest';
 import { createFetchServer } from './fetch-server.js';
+import { serveFastify } from './frameworks.js';
 import { listen } from './listening.js';
 import { createObserved, secret } from './observed.js';
 
-/** A receiver, and the paths, parameters and tenants that its secret function saw. */
 function createSeeing() {
   const seen: [path: string, query: [string, string][], tenant: string | null][] = [];
   const { receiver, outcomes } = createObserved({
@@ -63,12 +63,7 @@ const MOUNTED: readonly {
   },
   {
     name: 'rewriteUrl of Fastify',
-    async mount(receiver) {
-      const app = fastify({ rewriteUrl: () => '/hooks' });
-      await app.register(toFastifyPlugin(receiver), { prefix: '/hooks' });
-      await app.ready();
-      return app.server;
-    },
+    mount: (receiver) => serveFastify(receiver, fastify({ rewriteUrl: () => '/hooks' })),
   },
   {
     name: 'a path that Koa has changed, with the original one on the request',
@@ -197,14 +192,9 @@ test.each<{
     const { receiver, seen } = createSeeing();
     const { headers, body } = await signedRequest(exampleEvent('transfer.settled'), { secret });
     const handler = toLambdaHandler(receiver);
-    const whole = {
-      ...event,
-      headers,
-      body: body.toString(),
-      isBase64Encoded: false,
-    } as unknown as LambdaEvent;
+    const whole = { ...event, headers, body: body.toString(), isBase64Encoded: false };
 
-    expect((await handler(whole)).statusCode).toBe(200);
+    expect((await handler(whole as unknown as LambdaEvent)).statusCode).toBe(200);
     expect(seen).toEqual([[path, query, null]]);
   },
 );

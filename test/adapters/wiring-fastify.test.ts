@@ -3,6 +3,7 @@ import { createReceiver, type ReceiverOptions } from 'stablehooks';
 import { toFastifyPlugin } from 'stablehooks/fastify';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { serveFastify } from './frameworks.js';
 import { createObserved, deliverTo, expectUnavailable, secret } from './observed.js';
 
 describe('Fastify', () => {
@@ -52,10 +53,8 @@ describe('Fastify', () => {
     app.addHook('preParsing', async (_request, _reply, payload) => {
       for await (const _ of payload);
     });
-    await app.register(toFastifyPlugin(receiver), { prefix: '/hooks' });
-    await app.ready();
 
-    const message = await expectUnavailable(await deliverTo(app.server), outcomes);
+    const message = await expectUnavailable(await deliverTo(await serveFastify(receiver, app)), outcomes);
 
     expect(message).toContain('fastify-raw-body');
   });
@@ -68,10 +67,8 @@ describe('Fastify', () => {
       for await (const chunk of payload) chunks.push(chunk);
       Object.assign(request, { rawBody: Buffer.concat(chunks) });
     });
-    await app.register(toFastifyPlugin(receiver), { prefix: '/hooks' });
-    await app.ready();
 
-    expect((await deliverTo(app.server)).status).toBe(200);
+    expect((await deliverTo(await serveFastify(receiver, app))).status).toBe(200);
   });
 
   /** What `fastify-plugin` does to a plugin. */

@@ -1,9 +1,9 @@
-import { setImmediate } from 'node:timers/promises';
 import type { Receiver } from 'stablehooks';
 import { type LambdaEvent, toLambdaHandler } from 'stablehooks/lambda';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { expect, test } from 'vitest';
 import { deferred } from '../receiver/delivery.js';
+import { isSettled } from '../receiver/set-up.js';
 import { createObserved, secret } from './observed.js';
 
 const post = { requestContext: { http: { method: 'POST' } } };
@@ -72,13 +72,9 @@ test('the Lambda handler answers when a handler that outlived handlerTimeoutMs h
   const { headers, body } = await signedRequest(exampleEvent('transfer.settled'), { secret });
   const event = { ...post, headers, body: Buffer.from(body).toString(), isBase64Encoded: false };
 
-  let answered = false;
-  const answer = toLambdaHandler(receiver)(event).finally(() => {
-    answered = true;
-  });
+  const answer = toLambdaHandler(receiver)(event);
   await reported.promise;
-  await setImmediate();
-  expect(answered).toBe(false);
+  expect(await isSettled(answer)).toBe(false);
   gate.resolve();
 
   expect((await answer).statusCode).toBe(500);

@@ -29,6 +29,7 @@ import {
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod/mini';
+import { deferred } from '../receiver/delivery.js';
 import { createApp, deliver, listening, observed, PLATFORMS, secret, toRoot } from './nest-apps.js';
 
 @Injectable()
@@ -41,18 +42,9 @@ class Settlements {
   }
 }
 
-function signal() {
-  let resolve = () => {};
-  const promise = new Promise<void>((done) => {
-    resolve = done;
-  });
-  return { promise, resolve };
-}
-
-/** A handler that runs until it is released. */
 function slowHandler(steps: string[]) {
-  const entered = signal();
-  const released = signal();
+  const entered = deferred();
+  const released = deferred();
   @Injectable()
   class Slow {
     @OnEvent('transfer.settled')
@@ -65,7 +57,6 @@ function slowHandler(steps: string[]) {
   return { Slow, entered, released };
 }
 
-/** Nest's logger, and its lines. */
 function logged() {
   const lines: string[] = [];
   const take = (line: unknown, context: unknown) => void lines.push(`${context}: ${line}`);
@@ -310,7 +301,7 @@ describe('the receiver is injected', () => {
 test.each([{ start: true }, { start: { intervalMs: 5 } }])(
   'with `start: $start` events that are due run until the app is closed',
   async ({ start }) => {
-    const ran = signal();
+    const ran = deferred();
     class Waiting {
       @OnEvent('transfer.settled')
       settled() {

@@ -5,6 +5,7 @@ import { type AddressInfo, connect } from 'node:net';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { deferred } from '../receiver/delivery.js';
 import { listen } from './listening.js';
 import { createObserved, deliverTo, expectUnavailable, secret } from './observed.js';
 
@@ -25,16 +26,13 @@ describe('node:http', () => {
   test('a stream of HTTP/2 that is reset in the middle of its body is incomplete, and not forged', async () => {
     const { receiver, outcomes } = createObserved();
     const handler = toNodeHandler(receiver);
-    let resolveHandled = () => {};
-    const handled = new Promise<void>((resolve) => {
-      resolveHandled = resolve;
-    });
+    const handled = deferred();
     const server = http2.createServer();
     server.on('stream', (stream) => stream.on('error', () => undefined));
     server.on('request', (request, response) => {
       // What Node's own types keep apart, frameworks pass on as the request and response of HTTP/1.1.
       handler(request as unknown as IncomingMessage, response as unknown as ServerResponse).then(
-        resolveHandled,
+        handled.resolve,
       );
       request.once('data', () => stream.close(http2.constants.NGHTTP2_CANCEL));
     });
@@ -49,7 +47,7 @@ describe('node:http', () => {
     const stream = session.request({ ...headers, ':method': 'POST' });
     stream.on('error', () => undefined);
     stream.write('{"id":');
-    await handled;
+    await handled.promise;
     expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_INCOMPLETE']);
   });
 

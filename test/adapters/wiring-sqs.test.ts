@@ -11,9 +11,8 @@ import { type SqsEvent, type SqsRecord, toSqsHandler } from 'stablehooks/sqs';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import { deferred } from '../receiver/delivery.js';
+import { isSettled, type SettledHandler } from '../receiver/set-up.js';
 import { createObserved, secret } from './observed.js';
-
-type SettledHandler = NonNullable<ReceiverOptions['handlers']['transfer.settled']>;
 
 const QUEUE = 'arn:aws:sqs:eu-central-1:123456789012:hooks';
 const FIFO = `${QUEUE}.fifo`;
@@ -55,7 +54,6 @@ async function failuresOf(
   return batchItemFailures.map(({ itemIdentifier }) => itemIdentifier);
 }
 
-/** A handler for SQS over a durable inbox, and the outcomes. */
 function create(handler: SettledHandler = () => undefined, options: Partial<ReceiverOptions> = {}) {
   const inbox = { ...memoryInbox(), durable: true };
   const { receiver, outcomes } = createObserved({
@@ -272,13 +270,9 @@ describe('the order and number of messages that the SQS handler runs', () => {
     );
     const batch = await Promise.all([failing, waiting].map((event) => messageOf(event)));
 
-    let ended = false;
-    const failed = failuresOf(handler, batch).finally(() => {
-      ended = true;
-    });
+    const failed = failuresOf(handler, batch);
     await started.promise;
-    await setImmediate();
-    expect(ended).toBe(false);
+    expect(await isSettled(failed)).toBe(false);
     gate.resolve();
 
     expect(await failed).toEqual([]);
@@ -293,13 +287,9 @@ describe('the order and number of messages that the SQS handler runs', () => {
       onOutcome: () => reported.resolve(),
     });
 
-    let ended = false;
-    const failed = failuresOf(handler, [await messageOf(message)]).finally(() => {
-      ended = true;
-    });
+    const failed = failuresOf(handler, [await messageOf(message)]);
     await reported.promise;
-    await setImmediate();
-    expect(ended).toBe(false);
+    expect(await isSettled(failed)).toBe(false);
     gate.resolve();
 
     expect(await failed).toEqual([message.id]);

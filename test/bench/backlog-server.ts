@@ -5,21 +5,13 @@ import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { makeBody } from './delivery.js';
 
-/** A list that is being served. */
-export interface Backlog {
-  readonly url: string;
-  /** When the event of this number was created, from 0, the oldest; epoch ms. */
-  createdAt(number: number): number;
-  close(): Promise<void>;
-}
-
 const STEP_MS = 10;
 const ID = 'evt_00000000';
 const BODY = makeBody(ID, 300).toString();
 const CREATED_AT = /"created_at":"[^"]*"/;
 
 /** Serves so many events, the newest of a minute ago. */
-export async function serveBacklog(count: number): Promise<Backlog> {
+export async function serveBacklog(count: number) {
   const newest = Date.now() - 60_000;
   const createdAt = (number: number) => newest - (count - 1 - number) * STEP_MS;
 

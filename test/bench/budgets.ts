@@ -7,7 +7,6 @@ import type { LoadResult } from './servers.js';
 import type { SizeResult } from './verify.js';
 import type { BundleResult } from './weight.js';
 
-/** The figures of a run. */
 export interface Results {
   readonly sizes: readonly SizeResult[];
   readonly filling: readonly Measured[];
@@ -97,7 +96,6 @@ function budgetsOf(results: Results): readonly Budget[] {
   ];
 }
 
-/** The table of the budgets: each measured value, and whether it is within its budget. */
 export function toBudgetTable(results: Results): string {
   return toTable(
     ['', 'budget', 'found', 'kept'],

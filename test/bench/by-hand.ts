@@ -55,7 +55,6 @@ const ENCODED = problem(415, 'Unsupported Media Type', 'encoded');
 const SIGNATURE = /^[0-9a-f]{64}$/i;
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
-/** Refuses a request before its body is read. */
 function refuse(
   method: string | undefined,
   encoding: string | undefined,
@@ -67,7 +66,6 @@ function refuse(
   return undefined;
 }
 
-/** Verifies a delivery and runs its handler once. */
 export type Deliver = (body: Uint8Array, signature: string | undefined) => Promise<Reply>;
 
 /** The part between the body and the reply, which all of these servers share. */

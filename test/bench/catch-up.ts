@@ -7,10 +7,8 @@ import { run } from '../child.js';
 import { serveBacklog } from './backlog-server.js';
 import type { Job, Taken, WAYS } from './take-backlog.js';
 
-/** A way of working. */
 export type Way = keyof typeof WAYS;
 
-/** The cost of one way for one backlog. */
 export interface CatchUpResult extends Taken {
   readonly count: number;
   readonly way: Way;

@@ -27,7 +27,6 @@ export interface ExactlyOnceResult {
 
 export interface ExactlyOnceCounts {
   readonly rounds: number;
-  /** How many events a round handles. */
   readonly events: number;
 }
 

@@ -2,17 +2,14 @@
 import type { UnknownEvent } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
 
-/** One way of doing the job. */
 export interface Candidate {
   readonly name: string;
   /** Creates the work of one round, independent of earlier rounds. */
   readonly prepare: () => Work | Promise<Work>;
 }
 
-/** Does the job once, for the delivery of this index. */
 export type Work = (index: number) => unknown;
 
-/** The time of a candidate. */
 export interface Measured {
   readonly name: string;
   /** The median over the rounds of each round's median call, in microseconds. */

@@ -9,7 +9,6 @@ import { median } from './measurement.js';
 import { SECRET } from './secret.js';
 import type { ServerName } from './server.js';
 
-/** One server under load. */
 export interface LoadResult {
   readonly framework: string;
   readonly name: string;
@@ -38,7 +37,6 @@ export async function measureServers({
   seconds,
 }: {
   readonly rounds: number;
-  /** How long a round loads each server. */
   readonly seconds: number;
 }): Promise<readonly LoadResult[]> {
   const results: LoadResult[] = [];

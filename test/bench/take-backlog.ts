@@ -11,26 +11,21 @@ import { createClient } from 'stablehooks/client';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { SECRET } from './secret.js';
 
-/** The backlog to take. */
 export interface Job {
   readonly url: string;
   readonly file: string;
-  /** How many events the list holds. */
   readonly count: number;
   /** From when on nothing may be missed, epoch ms. */
   readonly since: number;
   readonly lagMs: number;
 }
 
-/** The cost of taking it. */
 export interface Taken {
   readonly ms: number;
   readonly peakBytes: number;
-  /** How many handlers ran. */
   readonly handled: number;
 }
 
-/** How the work can be done. */
 export const WAYS = {
   /** Asks for the list as the poller does (all of it, and the newer half as a probe) and keeps it: no inbox. */
   async 'the pages alone'({ url, count }: Job): Promise<number> {

@@ -11,7 +11,6 @@ import { makeBody, makeDeliveries, type SignedDelivery } from './delivery.js';
 import { type Candidate, type Measured, measure } from './measurement.js';
 import { SECRET } from './secret.js';
 
-/** The figures at one size of the body. */
 export interface SizeResult {
   readonly sizeBytes: number;
   readonly measured: readonly Measured[];
@@ -165,7 +164,6 @@ function receiveWith(
   };
 }
 
-/** The calls of a delivery to its inbox. */
 function claimIn(
   inbox: ReturnType<typeof memoryInbox>,
   deliveries: readonly SignedDelivery[],

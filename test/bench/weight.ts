@@ -5,7 +5,6 @@ import { build } from 'esbuild';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
-/** A bundle of what an app imports. */
 export interface BundleResult {
   readonly name: string;
   readonly gzipBytes: number;

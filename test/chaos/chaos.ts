@@ -11,7 +11,6 @@ export interface ChaosOptions {
   readonly store: StoreName;
   readonly events: number;
   readonly eventsPerSecond: number;
-  /** A process is killed after each so many events. */
   readonly eventsPerKill: number;
   /** How long to wait after the last event until the inbox has finished every event. */
   readonly settleTimeoutMs: number;

@@ -13,7 +13,6 @@ import { startPostgres } from '../services/postgres.js';
 import type { Release, ReleaseSettings } from './releases-process.js';
 
 const secret = 'whsec_releases';
-/** The events that are fired between two steps of a deployment. */
 const EVENTS_PER_STEP = 60;
 /** The types that only one release handles. A process of the other one ignores an event that is new to the inbox. */
 const OF_ONE_RELEASE: readonly EventType[] = ['accept.confirmed', 'transfer.failed', 'redeem.failed'];

@@ -1,18 +1,9 @@
 /** The text of each event of a list, as the client keeps it. */
 import fc from 'fast-check';
-import { createClient } from 'stablehooks/client';
 import { expect, test } from 'vitest';
+import { readList } from './misbehaving-service.js';
 
-/** The elements that the client reads from this text. */
-function read(text: string) {
-  const client = createClient({
-    baseUrl: 'http://service.test',
-    token: 'token',
-    retries: 0,
-    fetch: async () => new Response(text),
-  });
-  return client.events.listWithProblems();
-}
+const read = (text: string) => readList(new Response(text));
 
 const event = (payload: string) =>
   `{"id":"evt_1", "type":"transfer.settled","created_at":"2026-03-01T12:00:00Z" ,"payload":${payload}}`;

@@ -1,16 +1,8 @@
 /** The time of the service, as the client reads it from a list. */
-import { createClient } from 'stablehooks/client';
 import { expect, test } from 'vitest';
-import { TOKEN } from './misbehaving-service.js';
+import { readList } from './misbehaving-service.js';
 
-async function servedAt(date: string): Promise<number | null> {
-  const client = createClient({
-    baseUrl: 'http://service.test',
-    token: TOKEN,
-    fetch: async () => new Response('[]', { headers: { date } }),
-  });
-  return (await client.events.listWithProblems()).servedAt;
-}
+const servedAt = async (date: string) => (await readList(new Response('[]', { headers: { date } }))).servedAt;
 
 test('servedAt is the time of a Date header in the form that RFC 9110 demands', async () => {
   const times = [

@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders, type RequestListener, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type ServerOptions } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { createClient } from 'stablehooks/client';
 import { onTestFinished } from 'vitest';
 import { collectDeviations, requestDeviations } from '../openapi/check.js';
 
-/** A request as it arrived. */
 export interface Arrived {
   readonly method: string;
   readonly url: string;
@@ -18,7 +18,6 @@ export type Answer = (response: ServerResponse, request: Arrived) => void;
 
 export const TOKEN = 'tok_5f0c3b9e77';
 
-/** A running service. */
 export interface MisbehavingService {
   readonly baseUrl: string;
   readonly arrived: readonly Arrived[];
@@ -39,6 +38,12 @@ export async function selfSignedService(options: ServerOptions, answer: Answer):
   const { arrived, listener } = answering([answer]);
   const server = createTlsServer({ key: pem, cert: pem, ...options }, listener);
   return { baseUrl: `https://${await listen(server)}`, arrived };
+}
+
+/** Reads a list from a response, without a service. */
+export function readList(response: Response) {
+  const fetch = async () => response;
+  return createClient({ baseUrl: 'http://service.test', token: TOKEN, fetch }).events.listWithProblems();
 }
 
 function answering(answers: readonly Answer[]): { arrived: Arrived[]; listener: RequestListener } {

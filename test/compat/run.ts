@@ -15,7 +15,6 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 interface Peers {
   readonly name: string;
   readonly packages: Readonly<Record<string, string>>;
-  /** The files of tests. */
   readonly files: readonly string[];
   /** Which tests of the files, by parts of their titles; some of each must pass. @default all */
   readonly only?: readonly string[];

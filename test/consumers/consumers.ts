@@ -26,7 +26,6 @@ export interface Consumer {
   readonly prove: (folder: string) => Promise<readonly string[]>;
 }
 
-/** How a project that is a server is built and started. */
 interface Server {
   readonly build?: readonly string[];
   readonly start?: readonly string[];
@@ -165,7 +164,6 @@ async function deliveriesFailing(url: string): Promise<readonly string[]> {
   return said === '401 rejected, 200 handled, 200 duplicate' ? [] : [`${url} answered ${said}`];
 }
 
-/** The compiled handler behind each gateway. */
 async function proveLambda(folder: string): Promise<readonly string[]> {
   await run({ args: TSC, cwd: folder });
   const args = ['--import', 'tsx', fileURLToPath(new URL('gateways.ts', import.meta.url)), folder];

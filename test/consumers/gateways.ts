@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { createLambdaBridge, type Gateway, SHAPES } from '../adapters/lambda-bridge.js';
 
-/** The gateways by their paths. */
 export const GATEWAYS: ReadonlyMap<string, Gateway> = new Map<string, Gateway>(
   (Object.keys(SHAPES) as Gateway['shape'][]).flatMap((shape, index) => [
     [`/${index}/text`, { shape, alwaysBase64: false }],

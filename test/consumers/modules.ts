@@ -72,7 +72,6 @@ const OF_ZOD = ['./client', './testing', './zod'];
 /** Their types need `@types/node`, as those of Nest do: see the projects of Nest. */
 const OF_NODE = ['./nest', './conformance'];
 
-/** Compiles and runs the program in each system, and returns what failed. */
 export async function proveModules(folder: string): Promise<readonly string[]> {
   const manifest = await readFile(join(folder, 'node_modules/stablehooks/package.json'), 'utf8');
   const subpaths = Object.entries(JSON.parse(manifest).exports)

@@ -2,11 +2,10 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
-import type { Listening } from '../child.js';
+import { type Listening, until } from '../child.js';
 
-/** How long to wait for an answer, or for an end. */
+/** How long to wait for an answer. */
 const TIMEOUT_MS = 60_000;
 
 /** Starts the app with these variables; `cwd` is its folder. */
@@ -26,11 +25,11 @@ export async function proveRecorded(cwd: string, start: Start): Promise<void> {
     const id = await deliver(app, '/recorded');
     assert.equal(await endsOf(id), 0);
     await ask(app, '/recorded?release');
-    await until(async () => (await endsOf(id)) === 1);
+    await until('the handler to end', async () => (await endsOf(id)) === 1);
 
     for (const path of ['/edge-recorded', '/api/recorded']) {
       const delivered = await deliver(app, path);
-      await until(async () => (await ask(app, path)).includes(delivered));
+      await until('the handler to end', async () => (await ask(app, path)).includes(delivered));
     }
   });
 
@@ -43,7 +42,7 @@ export async function proveRecorded(cwd: string, start: Start): Promise<void> {
 
   await during(await start({ LEASE_MS: '2000' }), async (app) => {
     await ask(app, '/recorded?release');
-    await until(async () => {
+    await until('the handler to end', async () => {
       await ask(app, '/recorded?redrive');
       return (await endsOf(event.id)) === 1;
     });
@@ -61,7 +60,6 @@ async function during(app: Listening, task: (app: Listening) => Promise<void>): 
   }
 }
 
-/** Delivers an event, checks the answer, and returns the id of the event. */
 async function deliver(
   { address }: Listening,
   path: string,
@@ -77,12 +75,4 @@ async function deliver(
 async function ask({ address }: Listening, path: string): Promise<string> {
   const reply = await fetch(new URL(path, address), { signal: AbortSignal.timeout(TIMEOUT_MS) });
   return reply.text();
-}
-
-async function until(isTrue: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + TIMEOUT_MS;
-  while (!(await isTrue())) {
-    assert.ok(Date.now() < deadline, `The handler did not end within ${TIMEOUT_MS} ms.`);
-    await setTimeout(100);
-  }
 }

@@ -13,7 +13,6 @@ import { CONSUMERS, type Consumer } from './consumers.js';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
-/** Installs the project in a new folder outside this package and runs its checks there. */
 async function prove(consumer: Consumer, { stablehooks, kit }: Tarballs): Promise<readonly string[]> {
   const folder = await mkdtemp(join(tmpdir(), `stablehooks-${consumer.name}-`));
   try {

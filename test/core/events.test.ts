@@ -150,36 +150,22 @@ describe('ERR_EVENT_MALFORMED', () => {
     expect(() => parseEvent(bytes(value))).toThrow(expect.objectContaining({ code: 'ERR_EVENT_MALFORMED' }));
   });
 
-  test('parseEvent says of a text that is not JSON that it is not, and quotes nothing of it', () => {
-    let thrown: unknown;
-    try {
-      parseEvent(bytes('planted payload'));
-    } catch (error) {
-      thrown = error;
-    }
-    expect(thrown).toMatchObject({ message: expect.stringContaining('it is not JSON') });
-    expect(inspect(thrown)).not.toContain('planted');
-  });
-
   test('parseEvent refuses bytes that are not UTF-8', () => {
     const text = bytes({ ...event, id: 'evt_#' });
     text[text.indexOf(0x23)] = 0xff;
     expect(() => parseEvent(text)).toThrow(/not UTF-8/);
   });
 
-  test('ERR_EVENT_MALFORMED names the fields and never their values', () => {
+  test('ERR_EVENT_MALFORMED names the fields, or says that it is not JSON, and quotes nothing', async () => {
     const wrong = { ...event, id: { planted: 'planted' }, created_at: 'planted' };
     expect(() => parseEvent(bytes(wrong))).toThrow(/id, created_at/);
-    for (const value of [wrong, '{"planted', 'planted', '{"id":"planted"} x']) {
-      const error = (() => {
-        try {
-          return parseEvent(bytes(value));
-        } catch (thrown) {
-          return thrown as Error;
-        }
-      })();
+    expect(() => parseEvent(bytes('planted payload'))).toThrow(/it is not JSON/);
+    for (const value of [wrong, '{"planted', 'planted', 'planted payload', '{"id":"planted"} x']) {
+      const error: unknown = await (async () => parseEvent(bytes(value)))().catch(
+        (thrown: unknown) => thrown,
+      );
       expect(error).toBeInstanceOf(StablehooksError);
-      expect(`${(error as Error).stack}${String((error as Error).cause)}`).not.toContain('planted');
+      expect(inspect(error)).not.toContain('planted');
     }
   });
 });

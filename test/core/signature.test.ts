@@ -147,16 +147,6 @@ describe('verifySignature', () => {
     expect((await verifySignature(body, headers['x-service-signature'], { secret })).secretIndex).toBe(0);
   });
 
-  test('verifySignature refuses base64 of 31 bytes, whatever its padding, as malformed', async () => {
-    for (const encoding of [undefined, 'base64', 'base64url'] as const) {
-      for (const short of [`${'A'.repeat(42)}=`, `${'A'.repeat(42)}==`, 'A'.repeat(42)]) {
-        await expect(verifySignature(body, short, { secret, encoding })).rejects.toMatchObject({
-          code: 'ERR_SIGNATURE_MALFORMED',
-        });
-      }
-    }
-  });
-
   test('verifySignature refuses the right signature with anything before or after it as malformed', async () => {
     for (const encoding of encodings) {
       const right = await sign(body, { secret, encoding });
@@ -172,24 +162,26 @@ describe('verifySignature', () => {
     }
   });
 
-  test('verifySignature refuses 43 characters that are not base64 as malformed', async () => {
-    for (const character of ['!', 'é', '\u{1f4b6}', '\0']) {
-      const digits = `${'A'.repeat(43 - character.length)}${character}`;
-      for (const encoding of [undefined, 'base64', 'base64url'] as const) {
-        await expect(verifySignature(body, digits, { secret, encoding })).rejects.toMatchObject({
+  test.each<[string, (right: string) => readonly string[]]>([
+    ['base64 of 31 bytes', () => ['', '=', '=='].map((padding) => 'A'.repeat(42) + padding)],
+    [
+      '43 characters that are not base64',
+      () => ['!', 'é', '\u{1f4b6}', '\0'].map((odd) => 'A'.repeat(43 - odd.length) + odd),
+    ],
+    [
+      'characters whose low byte is a hex digit, or that are none',
+      (right) => {
+        const aliases = [...right].map((digit) => String.fromCharCode(digit.charCodeAt(0) + 0x100));
+        return [aliases.join(''), `${aliases[0]}${right.slice(1)}`, `${right.slice(0, 63)}g`];
+      },
+    ],
+  ])('verifySignature refuses %s as malformed', async (_, toWrong) => {
+    for (const wrong of toWrong(await sign(body, { secret }))) {
+      for (const encoding of [undefined, ...encodings]) {
+        await expect(verifySignature(body, wrong, { secret, encoding })).rejects.toMatchObject({
           code: 'ERR_SIGNATURE_MALFORMED',
         });
       }
-    }
-  });
-
-  test('verifySignature refuses characters whose low byte is a hex digit as malformed', async () => {
-    const right = await sign(body, { secret });
-    const aliases = [...right].map((digit) => String.fromCharCode(digit.charCodeAt(0) + 0x100));
-    for (const wrong of [aliases.join(''), `${aliases[0]}${right.slice(1)}`, `${right.slice(0, 63)}g`]) {
-      await expect(verifySignature(body, wrong, { secret })).rejects.toMatchObject({
-        code: 'ERR_SIGNATURE_MALFORMED',
-      });
     }
   });
 

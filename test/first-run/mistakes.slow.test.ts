@@ -10,9 +10,7 @@ import { EXPRESS } from './readme.js';
 import { paste, type Running } from './terminal.js';
 
 const SECRET = 'whsec_first_run';
-/** In the payload of every delivery. */
 const PAYLOAD = 'content-of-the-payload';
-/** How long a program or a command may take, in ms. */
 const TIMEOUT_MS = 60_000;
 
 const express = EXPRESS.program;
@@ -23,7 +21,6 @@ function plant(program: string, right: string, wrong: string): string {
   return program.replace(right, wrong);
 }
 
-/** Puts lines above a part of a program. */
 const plantAbove = (program: string, line: string, above: string) =>
   plant(program, line, `${above}\n${line}`);
 
@@ -52,7 +49,6 @@ async function startListening(program: string, options?: Parameters<typeof start
   return running;
 }
 
-/** Sends a signed event; returns the status and the code of the answer. */
 async function deliver(
   url: string,
   { secret = SECRET, header = 'X-SERVICE-Signature' } = {},

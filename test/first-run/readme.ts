@@ -32,13 +32,11 @@ export const INSTALL: readonly string[] = onlyBlock(introduction, 'sh').trim().s
 /** Signs an event and sends it twice. */
 export const FIRE: string = onlyBlock(trial, 'console').split('\n')[0]?.replace(/^\$ /, '') ?? '';
 
-/** Checks types. */
 export const CHECK: string = commandsOf(languages, 'npx tsc')[0] ?? '';
 
 /** Makes `.ts` ES modules. */
 export const TO_MODULES: string = commandsOf(languages, 'npm pkg set')[0] ?? '';
 
-/** What the table says about a language. */
 export function stepsOf(language: Language): LanguageSteps {
   const row = languages.split('\n').find((line) => line.startsWith(`| ${language} `));
   const [, saveAs = '', start = ''] = row?.split(' | ').map((cell) => cell.trim()) ?? [];
@@ -75,7 +73,6 @@ export function reconcileJob(): {
   return { install: install.trim().split('\n'), program: onlyBlock(text, 'ts'), sandbox, run };
 }
 
-/** The commands within the lines of a text that begin so. */
 export function commandsOf(text: string, start: string): readonly string[] {
   return inlineCode(text).filter((code) => code.startsWith(start));
 }

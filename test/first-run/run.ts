@@ -19,20 +19,17 @@ import { VARIANTS, type Variant } from './variants.js';
 
 /** How long the first typed event may take a newcomer, installs included, in seconds. */
 const LIMIT_S = 180;
-/** When what does not end has failed, in seconds. */
 const HANG_S = 900;
 
 /** How many run at once where the seconds need not be those of one newcomer alone: some download while others compile. */
 const QUICK_AT_ONCE = 2;
 
-/** The cost of a first run. */
 interface Measured {
   readonly name: string;
   readonly commands: number;
   readonly seconds: number;
 }
 
-/** Runs one variant in an empty folder. */
 async function firstRun(variant: Variant, tarballs: Tarballs): Promise<Measured> {
   const parent = await mkdtemp(join(tmpdir(), 'first-run-'));
   // The name of the folder becomes that of the Next app.

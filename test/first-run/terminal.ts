@@ -3,7 +3,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { delimiter } from 'node:path';
 
-/** Commands that run. */
 export interface Running {
   /** Resolves with the first match in what was printed. Rejects when the commands end without it, or the time is over. */
   printed(pattern: RegExp, signal: AbortSignal): Promise<RegExpExecArray>;
@@ -13,7 +12,6 @@ export interface Running {
   stop(): Promise<void>;
 }
 
-/** Commands that have ended. */
 interface Ended {
   readonly code: number | null;
   readonly output: string;
@@ -71,7 +69,6 @@ export function paste(lines: string, cwd: string): Running {
   };
 }
 
-/** How long a program may take to end by itself, in ms. */
 const END_MS = 10_000;
 
 async function stopGroup(child: ChildProcess, closed: Promise<unknown>): Promise<void> {

@@ -25,10 +25,8 @@ export interface Variant {
   readonly quick: boolean;
   /** Run in this order in an empty folder. */
   readonly install: readonly string[];
-  /** The file to save, from the folder. */
   readonly file: string;
   readonly program: string;
-  /** Checks the types of the file. */
   readonly check: string | undefined;
   /** Starts the server, which keeps running; `undefined` for a job. */
   readonly server: string | undefined;
@@ -38,7 +36,6 @@ export interface Variant {
   readonly fire: string;
 }
 
-/** A language in a module system. */
 interface System {
   readonly language: Language;
   readonly name: string;

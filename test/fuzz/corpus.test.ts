@@ -16,7 +16,6 @@ import { judgeEvent, judgeSignature, sameJson } from './expected.js';
 
 const secret = 'whsec_corpus';
 
-/** Sends a body with a signature that is right unless another is given. */
 async function deliver(body: Uint8Array, signature?: string) {
   const handled: UnknownEvent[] = [];
   const handler = (event: UnknownEvent) => void handled.push(event);

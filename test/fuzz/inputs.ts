@@ -6,7 +6,6 @@ import { OWN_BODIES, OWN_SIGNATURES, OWN_TIMES } from './corpus/own.js';
 import { Draw } from './random.js';
 import { MAX_BODY_BYTES, type Variant } from './variants.js';
 
-/** One request to a receiver. */
 export interface Input {
   readonly variant: Variant;
   readonly method: string;
@@ -16,7 +15,6 @@ export interface Input {
   readonly body: Uint8Array;
   /** How the body ends, or what reading it does. */
   readonly bodyEnds: BodyEnd;
-  /** The names of the mutations that made it. */
   readonly steps: readonly string[];
   /** What no response, line or error may contain: parts of the payload, tokens, signatures, secrets. */
   readonly confidential: readonly string[];
@@ -313,7 +311,6 @@ function changeDigits(draft: Draft, change: (digits: string) => string): void {
 
 const BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 
-/** Change the signature. */
 const SIGNATURE_STEPS: Readonly<Record<string, Step>> = {
   'other encoding': (draft, draw) => {
     const writing = draw.pick(['hex', 'base64', 'base64url'] as const);
@@ -456,7 +453,6 @@ const SIGNATURE_STEPS: Readonly<Record<string, Step>> = {
   },
 };
 
-/** Change what is around the body. */
 const REQUEST_STEPS: Readonly<Record<string, Step>> = {
   method: (draft, draw) => {
     draft.method = draw.pick([
@@ -550,7 +546,6 @@ const MUTATIONS = PHASES.flatMap(({ name, steps }, phase) =>
 
 const BY_PHASE = PHASES.map((_, phase) => MUTATIONS.filter((mutation) => mutation.phase === phase));
 
-/** The name of every mutation. */
 export const MUTATION_NAMES: readonly string[] = MUTATIONS.map(({ name }) => name);
 
 function textOf({ fields, payload, text, space }: Draft): string {

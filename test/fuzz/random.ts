@@ -2,7 +2,6 @@
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 
-/** One stream of random choices. */
 export class Draw {
   readonly #generator;
 
@@ -16,7 +15,6 @@ export class Draw {
     return uniformInt(this.#generator, least, most);
   }
 
-  /** `true` once in `count` times. */
   oneIn(count: number): boolean {
     return this.int(1, count) === 1;
   }

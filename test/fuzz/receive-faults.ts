@@ -22,7 +22,6 @@ export interface ReceiveFault extends Parts {
   readonly detail?: RegExp;
 }
 
-/** A receiver whose `receive` is replaced. */
 const replacing =
   (replace: (receiver: Receiver, options: ReceiverOptions) => Receiver['receive']): MakeReceiver =>
   (options) => {
@@ -30,11 +29,9 @@ const replacing =
     return { ...receiver, receive: replace(receiver, options) };
   };
 
-/** A receiver whose requests are changed before it gets them. */
 const changing = (change: (request: WebhookRequest) => WebhookRequest): MakeReceiver =>
   replacing((receiver) => (request) => receiver.receive(change(request)));
 
-/** A receiver whose outcomes are changed. */
 const concluding = (change: (outcome: Outcome, receiver: Receiver) => unknown): MakeReceiver =>
   replacing((receiver) => async (request) => {
     const outcome = await receiver.receive(request);
@@ -44,7 +41,6 @@ const concluding = (change: (outcome: Outcome, receiver: Receiver) => unknown): 
 type Outcome = Awaited<ReturnType<Receiver['receive']>>;
 type Run = (event: UnknownEvent, context: unknown) => void | Promise<void>;
 
-/** A receiver whose handlers are changed. */
 const handling =
   (change: (run: Run) => Run): MakeReceiver =>
   (options) => {
@@ -107,7 +103,6 @@ const serializedAgain = (bytes: Uint8Array) => {
   }
 };
 
-/** The options with another inbox; every variant of the fuzzer has one. */
 function withInbox(options: ReceiverOptions, change: (inbox: Store) => Partial<Store>): ReceiverOptions {
   const inbox = options.inbox as Store;
   return { ...options, inbox: { ...inbox, ...change(inbox), durable: inbox.durable } };
@@ -115,7 +110,6 @@ function withInbox(options: ReceiverOptions, change: (inbox: Store) => Partial<S
 
 type Store = Exclude<ReceiverOptions['inbox'], undefined>;
 
-/** Responses with one part changed. */
 const responding =
   (change: (response: WebhookResponse, outcome: Outcome) => Partial<WebhookResponse>) =>
   (outcome: Outcome) => {
@@ -123,14 +117,11 @@ const responding =
     return { ...response, ...change(response, outcome) };
   };
 
-/** A response without one of its headers. */
 const without = (header: string) => responding(({ headers: { [header]: _, ...headers } }) => ({ headers }));
 
-/** A response whose JSON has another member. */
 const saying = (member: object) =>
   responding(({ body }) => ({ body: JSON.stringify({ ...JSON.parse(body), ...member }) }));
 
-/** Every fault, by what it is. */
 export const RECEIVE_FAULTS: Readonly<Record<string, ReceiveFault>> = {
   'a receiver that rejects': {
     make: replacing((receiver) => async (request) => {

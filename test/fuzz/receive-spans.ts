@@ -4,12 +4,10 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { addCounts, BATCH, type ReceiveReport } from './receive.js';
 
-/** What the process is asked to run. */
 export interface Span {
   readonly seed: number;
   readonly from: number;
   readonly to: number;
-  /** The name of a fault. */
   readonly fault: string | undefined;
 }
 

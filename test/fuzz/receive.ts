@@ -56,7 +56,6 @@ export const RECEIVE_FINDINGS = [
 
 export type ReceiveFinding = (typeof RECEIVE_FINDINGS)[number];
 
-/** What is wrong with one input. */
 interface Wrong {
   readonly kind: ReceiveFinding;
   readonly detail?: string;
@@ -75,13 +74,10 @@ export interface Finding {
   readonly input: string;
 }
 
-/** What a run showed. */
 export interface ReceiveReport {
   readonly inputs: number;
   readonly findings: readonly Finding[];
-  /** How often each kind and code of an outcome occurred. */
   readonly outcomes: Readonly<Record<string, number>>;
-  /** How often each mutation was applied. */
   readonly mutations: Readonly<Record<string, number>>;
 }
 
@@ -169,7 +165,6 @@ function toRequest(
   };
 }
 
-/** Everything that an error says: it and its causes. */
 function textsOf(thrown: unknown): string {
   const texts: string[] = [];
   let error = thrown;
@@ -208,7 +203,6 @@ class Batch {
     this.#respond = respond;
   }
 
-  /** Sends one input. Returns what is wrong, and the outcome. */
   async send(input: Input): Promise<{ readonly wrong: readonly Wrong[]; readonly outcome: string }> {
     const receiver = await this.#receiverOf(input.variant);
     for (const seen of Object.values(this.#seen)) seen.length = 0;
@@ -299,7 +293,6 @@ class Batch {
   }
 }
 
-/** The code of an outcome, or its kind. */
 const shown = ({ kind, error }: Outcome) => error?.code ?? kind;
 
 const another = (outcome: Outcome, expected: string): Wrong => ({
@@ -431,7 +424,6 @@ function count(counts: Record<string, number>, name: string): void {
   counts[name] = (counts[name] ?? 0) + 1;
 }
 
-/** Adds up counts of several runs. */
 export function addCounts(
   one: Readonly<Record<string, number>>,
   other: Readonly<Record<string, number>>,
@@ -441,7 +433,6 @@ export function addCounts(
   return sum;
 }
 
-/** The outcomes and mutations that never occurred. */
 export function notShown({
   outcomes,
   mutations,

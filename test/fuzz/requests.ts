@@ -6,12 +6,10 @@ import { createHash, createHmac } from 'node:crypto';
 import { EVENT_TYPES } from 'stablehooks';
 import { Draw } from './random.js';
 
-/** What is written to one connection. */
 export interface Connection {
   readonly shape: string;
   /** The parts that are written, with a turn of the event loop between two of them. */
   readonly parts: readonly Buffer[];
-  /** How many requests the parts hold. */
   readonly requests: number;
   /** How many responses to wait for before the connection is closed; 0 for those that need not be answered. */
   readonly responses: number;
@@ -25,7 +23,6 @@ export interface Connection {
   readonly marker: string;
 }
 
-/** An event in a signed body. */
 export interface SignedEvent {
   readonly id: string;
   /** SHA-256 of its JSON. */
@@ -38,11 +35,9 @@ export const digestOf = (json: string | Uint8Array) => createHash('sha256').upda
 /** The largest body that the servers take. */
 export const MAX_BODY_BYTES = 16_384;
 
-/** What a shape can use. */
 interface Parts {
   readonly draw: Draw;
   readonly path: string;
-  /** A body with its signature. */
   signed(): { readonly body: Buffer; readonly signature: string; readonly event: SignedEvent };
   readonly marker: string;
 }
@@ -83,7 +78,6 @@ function whole(parts: Parts, more: readonly string[] = []) {
 
 const CHUNKED = 'Transfer-Encoding: chunked';
 
-/** A request whose body is sent in chunks. */
 function inChunks(parts: Parts, options?: Parameters<typeof chunked>[2], more: readonly string[] = []) {
   return framed(
     parts,
@@ -103,11 +97,9 @@ function changed(parts: Parts, change: (made: ReturnType<Parts['signed']>) => ob
 
 const FORGED = '0'.repeat(64);
 
-/** A request as text with one part replaced. */
 const replaced = (bytes: Buffer, from: string, to: string) =>
   Buffer.from(bytes.toString('latin1').replace(from, to), 'latin1');
 
-/** A body in chunks. */
 function chunked(
   draw: Draw,
   body: Buffer,
@@ -131,7 +123,6 @@ function chunked(
   ]);
 }
 
-/** Cuts bytes at random places. */
 function cut(draw: Draw, bytes: Buffer, count = draw.int(2, 6)): Buffer[] {
   const places = Array.from({ length: count - 1 }, () => draw.int(0, bytes.length)).sort(
     (one, other) => one - other,
@@ -139,11 +130,12 @@ function cut(draw: Draw, bytes: Buffer, count = draw.int(2, 6)): Buffer[] {
   return [0, ...places].map((place, at) => bytes.subarray(place, places[at] ?? bytes.length));
 }
 
+type Whole = ReturnType<typeof whole>;
+const must = ({ bytes, event }: Whole): Made => ({ parts: [bytes], must: [event] });
+const may = ({ bytes, event }: Whole): Made => ({ parts: [bytes], may: [event] });
+
 const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
-  valid: (parts) => {
-    const { bytes, event } = whole(parts);
-    return { parts: [bytes], must: [event] };
-  },
+  valid: (parts) => must(whole(parts)),
   'valid in pieces': (parts) => {
     const { bytes, event } = whole(parts);
     return { parts: cut(parts.draw, bytes), must: [event] };
@@ -154,8 +146,7 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
   },
   trailers: (parts) => {
     const trailers = ['X-Checksum: 1', `X-SERVICE-Signature: ${FORGED}`];
-    const { bytes, event } = inChunks(parts, { trailers }, ['Trailer: X-Checksum']);
-    return { parts: [bytes], must: [event] };
+    return must(inChunks(parts, { trailers }, ['Trailer: X-Checksum']));
   },
   'signature in a trailer': (parts) => {
     const { body, signature } = parts.signed();
@@ -163,10 +154,7 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
     const trailers = [`X-SERVICE-Signature: ${signature}`];
     return { parts: [Buffer.concat([head(unsigned), chunked(parts.draw, body, { trailers })])] };
   },
-  'chunk extensions': (parts) => {
-    const { bytes, event } = inChunks(parts, { extension: ';a=b' });
-    return { parts: [bytes], may: [event] };
-  },
+  'chunk extensions': (parts) => may(inChunks(parts, { extension: ';a=b' })),
   pipelined: (parts) => {
     const many = Array.from({ length: parts.draw.int(2, 5) }, () => whole(parts));
     return {
@@ -190,11 +178,8 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
     return { parts: [bytes.subarray(0, -body.length), body], must: [event] };
   },
   upgrade: (parts) => {
-    const { bytes, event } = whole(parts, [
-      'Connection: Upgrade, HTTP2-Settings',
-      `Upgrade: ${parts.draw.pick(['websocket', 'h2c', 'TLS/1.0'])}`,
-    ]);
-    return { parts: [bytes], may: [event] };
+    const upgrade = `Upgrade: ${parts.draw.pick(['websocket', 'h2c', 'TLS/1.0'])}`;
+    return may(whole(parts, ['Connection: Upgrade, HTTP2-Settings', upgrade]));
   },
   'HTTP/1.0': (parts) => {
     const { bytes, event } = whole(parts);
@@ -278,10 +263,8 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
     }));
     return { parts: [whole(twice).bytes] };
   },
-  'space around the signature': (parts) => {
-    const { bytes, event } = whole(changed(parts, ({ signature }) => ({ signature: `  ${signature}\t ` })));
-    return { parts: [bytes], must: [event] };
-  },
+  'space around the signature': (parts) =>
+    must(whole(changed(parts, ({ signature }) => ({ signature: `  ${signature}\t ` })))),
   'tampered body': (parts) => {
     const { bytes, event } = whole(parts);
     bytes[bytes.length - parts.draw.int(2, 60)] = parts.draw.int(32, 126);
@@ -300,8 +283,7 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
       '__proto__: 1',
       'Content-Encoding: identity',
     ]);
-    const { bytes, event } = whole(parts, [odd]);
-    return { parts: [bytes], may: [event], ending: 'half-close' };
+    return { ...may(whole(parts, [odd])), ending: 'half-close' };
   },
   'other method': (parts) => {
     const method = parts.draw.pick([
@@ -337,8 +319,7 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
       '',
       '/\x80',
     ]);
-    const { bytes, event } = whole({ ...parts, path: target });
-    return { parts: [bytes], may: [event], ending: 'half-close' };
+    return { ...may(whole({ ...parts, path: target })), ending: 'half-close' };
   },
   'odd content-type': (parts) => {
     const type = parts.draw.pick([
@@ -375,14 +356,8 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
       ending: parts.draw.pick(['half-close', 'destroy']),
     };
   },
-  'closed at once': (parts) => {
-    const { bytes, event } = whole(parts);
-    return { parts: [bytes], may: [event], ending: 'destroy' };
-  },
-  'half-closed': (parts) => {
-    const { bytes, event } = whole(parts);
-    return { parts: [bytes], may: [event], ending: 'half-close' };
-  },
+  'closed at once': (parts) => ({ ...may(whole(parts)), ending: 'destroy' }),
+  'half-closed': (parts) => ({ ...may(whole(parts)), ending: 'half-close' }),
   'body that does not arrive': (parts) => {
     const { bytes } = whole(parts);
     return { parts: [bytes.subarray(0, bytes.length - 10)], ending: 'wait for the server' };
@@ -390,7 +365,6 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
   nothing: () => ({ parts: [], requests: 1, ending: 'half-close' }),
 };
 
-/** The name of every shape. */
 export const SHAPE_NAMES = Object.keys(SHAPES);
 
 /** The shape that lasts until a time limit of the server ends it. */

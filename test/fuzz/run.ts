@@ -101,7 +101,6 @@ async function timed<Value>(work: () => Promise<Value>): Promise<readonly [Value
   return [await work(), performance.now() - start];
 }
 
-/** Runs half of what was asked for. */
 async function runHalf(seed: number): Promise<void> {
   const half = {
     seed,

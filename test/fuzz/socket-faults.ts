@@ -9,7 +9,6 @@ interface Parts {
   readonly handler: (event: { readonly id: string }) => void;
 }
 
-/** A fault of a receiver or of a server, and what the fuzzer says. */
 interface SocketFault {
   readonly kind: SocketFindingKind;
   readonly receive?: (receiver: Receiver, parts: Parts) => Receiver['receive'];
@@ -40,7 +39,6 @@ const NO_DELIVERY: WebhookRequest = {
   body: async () => new Uint8Array(),
 };
 
-/** Every fault, by what the server does. */
 export const SOCKET_FAULTS: Readonly<Record<string, SocketFault>> = {
   'blocks its thread': {
     kind: 'the process of the servers does not answer',
@@ -181,13 +179,11 @@ export const SOCKET_FAULTS: Readonly<Record<string, SocketFault>> = {
   },
 };
 
-/** The receiver with the fault of this name. */
 export function faultyReceiver(name: string | undefined, receiver: Receiver, parts: Parts): Receiver {
   const receive = SOCKET_FAULTS[name ?? '']?.receive?.(receiver, parts);
   return receive === undefined ? receiver : { ...receiver, receive };
 }
 
-/** Adds the fault of this name to a server. */
 export function addFault(name: string | undefined, server: Server): void {
   SOCKET_FAULTS[name ?? '']?.serve?.(server);
 }

@@ -27,21 +27,18 @@ export interface Limits {
   readonly answerMs: number;
 }
 
-/** What the process is asked. */
 export type Question =
   | {
       readonly ask: 'start';
       readonly secret: string;
       readonly marker: string;
       readonly limits: Limits;
-      /** The name of a fault. */
       readonly fault: string | undefined;
     }
   /** What was handled and logged since the last time, and how much memory is in use. New receivers follow. */
   | { readonly ask: 'report' }
   | { readonly ask: 'close' };
 
-/** What it answers. */
 export interface ServerReport {
   readonly handled: readonly { readonly id: string; readonly digest: string }[];
   /** How many lines of the log, of stdout or of stderr held something confidential. */

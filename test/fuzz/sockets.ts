@@ -28,7 +28,6 @@ export const SOCKET_FINDINGS = [
 
 export type SocketFindingKind = (typeof SOCKET_FINDINGS)[number];
 
-/** Something that must not happen. */
 export interface SocketFinding {
   readonly kind: SocketFindingKind;
   readonly detail: string | undefined;
@@ -38,12 +37,10 @@ export interface SocketFinding {
   readonly shape: string | undefined;
 }
 
-/** What a run showed. */
 export interface SocketReport {
   readonly requests: number;
   readonly connections: number;
   readonly findings: readonly SocketFinding[];
-  /** How many connections had each shape, by server. */
   readonly shapes: Readonly<Record<string, number>>;
   /** How often each status was answered; `none` for connections without a response. */
   readonly statuses: Readonly<Record<string, number>>;
@@ -56,7 +53,6 @@ export interface SocketReport {
 
 export const SERVERS = ['node:http', 'Express', 'Fastify'] as const;
 
-/** How many connections are open at the same time. */
 const AT_ONCE = 48;
 
 /** How many connections wait for the server's time limit. */
@@ -107,7 +103,6 @@ function readResponses(received: Buffer): {
   return { statuses, isWhole: true };
 }
 
-/** Writes one connection and reads it to its end. */
 async function exchange(
   port: number,
   { parts, ending, responses }: Connection,
@@ -149,7 +144,6 @@ async function exchange(
   return isLate ? 'no end' : Buffer.concat(received);
 }
 
-/** The process of the servers. */
 class Servers {
   readonly #child: ChildProcess;
   readonly #ended: Promise<undefined>;
@@ -189,7 +183,6 @@ class Servers {
     return this.#child.exitCode === 0;
   }
 
-  /** Ends the process. */
   async kill(): Promise<void> {
     this.#child.kill('SIGKILL');
     await this.#ended;
@@ -332,11 +325,9 @@ const pathOf = (index: number) => (serverOf(index) === 'node:http' ? '/' : '/hoo
 
 interface WrongEvent {
   readonly kind: SocketFindingKind;
-  /** Which of the connections it is about. */
   readonly place: number | undefined;
 }
 
-/** Compares what was handled with what was sent. */
 function wrongEvents(sent: readonly Connection[], handled: ServerReport['handled']): readonly WrongEvent[] {
   const allowed = new Map(
     sent.flatMap(({ must, may }, place) =>
@@ -366,7 +357,6 @@ function placeOf(sent: readonly Connection[], id: string): number | undefined {
   return place === -1 ? undefined : place;
 }
 
-/** The shapes that some server never got, and statuses that never occurred. */
 export function shapesNotShown({
   shapes,
   statuses,

@@ -10,7 +10,6 @@ import {
 import type { Format } from './expected.js';
 import { Draw } from './random.js';
 
-/** What a receiver does. */
 interface Behaviour extends Partial<Format> {
   readonly header?: string;
   /** How many secrets it has. @default 1 */
@@ -41,7 +40,6 @@ const BEHAVIOURS = {
   closed: { isClosed: true },
 } as const satisfies Readonly<Record<string, Behaviour>>;
 
-/** The name of a receiver. */
 export type VariantName = keyof typeof BEHAVIOURS;
 
 /** Every receiver. Half of the inputs go to those that accept what is valid. */
@@ -83,20 +81,17 @@ export const MAX_BODY_BYTES = 32_768;
 
 /** What the receivers did since the last input, beside their outcomes. */
 export interface Seen {
-  /** The events that handlers got. */
   readonly handled: unknown[];
   /** The events that the inbox was asked to claim, record or ignore, as the JSON that it would store says. */
   readonly recorded: unknown[];
   /** The events that the queue got, as their JSON says. */
   readonly enqueued: unknown[];
-  /** The lines that were logged. */
   readonly lines: string[];
 }
 
 /** What makes a receiver. A test of the fuzzer itself gives one with a fault. */
 export type MakeReceiver = (options: ReceiverOptions) => Receiver;
 
-/** Makes the receiver of a variant. */
 export async function openVariant(
   variant: Variant,
   {

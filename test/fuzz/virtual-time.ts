@@ -1,7 +1,6 @@
 /** Time that passes when nothing else can happen, so that a wait of minutes takes none. */
 import type { RuntimeOptions } from 'stablehooks';
 
-/** How a promise ended. */
 type Settled<Value> = { readonly value: Value } | { readonly error: unknown };
 
 /** A runtime, and how to wait under it. */

@@ -2,6 +2,7 @@ import { type Inbox, memoryInbox, type UnknownEvent } from 'stablehooks';
 import { type HealthCheck, type HealthLimits, health, toHealthRoutes } from 'stablehooks/health';
 import { describe, expect, test } from 'vitest';
 import { EMPTY_POLL_STATE, type PollState } from '../../src/core/ports.js';
+import { claimed } from '../inboxes/claimed.js';
 
 const START = Date.parse('2026-03-01T09:00:00Z');
 const MINUTE_MS = 60_000;
@@ -13,7 +14,6 @@ function setUp() {
   const event = (id: string, type = 'transfer.settled'): UnknownEvent => ({
     ...{ id, type, created_at: new Date(clock.now).toISOString(), payload: {} },
   });
-  /** The checks by name. */
   const check = async (limits: HealthLimits = {}) => {
     const result = await health(inbox, { runtime, ...limits });
     const checks = Object.fromEntries(result.checks.map((each) => [each.name, each]));
@@ -128,15 +128,8 @@ describe('the quiet week', () => {
 
 test('an open gap is unhealthy, and an acknowledged one is not', async () => {
   const { check, savePoll } = setUp();
-  const gap = {
-    ...{
-      from: START - 9,
-      until: { 'redeem.failed': START - 5 },
-      reason: 'no-order' as const,
-      openedAt: START,
-    },
-    acknowledged: null,
-  };
+  const until = { 'redeem.failed': START - 5 };
+  const gap = { from: START - 9, until, reason: 'no-order', openedAt: START, acknowledged: null } as const;
   await savePoll({ watermark: START, gaps: [gap] });
   expect((await check()).checks.gaps).toMatchObject({
     ...{ healthy: false, count: 1 },
@@ -156,10 +149,8 @@ test('an open gap is unhealthy, and an acknowledged one is not', async () => {
 
 /** Its handler asks for an attempt in ten minutes. */
 async function postpone(inbox: Inbox<undefined>, event: UnknownEvent) {
-  const claim = await inbox.claim(event, { leaseMs: MINUTE_MS, origin: 'push' });
-  if (claim.state !== 'claimed') throw new Error(`The claim was answered ${claim.state}.`);
   const retryAfterMs = 10 * MINUTE_MS;
-  await inbox.fail(claim.lease, {
+  await inbox.fail(await claimed(inbox, event), {
     ...{ retryAfterMs, error: 'ERR_HANDLER_LATER: not yet', later: { maxAgeMs: 60 * MINUTE_MS } },
   });
 }
@@ -230,10 +221,8 @@ test('a lease that lapsed and that no process took over is unhealthy', async () 
 
 test('dead events are unhealthy above maxDead, with the newest error, and failed ones are a note', async () => {
   const { inbox, event, check } = setUp();
-  const fail = async (id: string, retryAfterMs: number | null) => {
-    const claim = await inbox.claim(event(id), { leaseMs: MINUTE_MS, origin: 'push' });
-    if (claim.state === 'claimed') await inbox.fail(claim.lease, { retryAfterMs, error: `${id} is broken` });
-  };
+  const fail = async (id: string, retryAfterMs: number | null) =>
+    inbox.fail(await claimed(inbox, event(id)), { retryAfterMs, error: `${id} is broken` });
   await fail('a', MINUTE_MS);
   expect(await check()).toMatchObject({
     healthy: true,
@@ -293,8 +282,7 @@ describe('the routes', () => {
     const { inbox, event } = setUp();
     const routes = toHealthRoutes(inbox);
     expect((await routes.health()).status).toBe(200);
-    const claim = await inbox.claim(event('a'), { leaseMs: MINUTE_MS, origin: 'push' });
-    if (claim.state === 'claimed') await inbox.fail(claim.lease, { retryAfterMs: null, error: 'secret' });
+    await inbox.fail(await claimed(inbox, event('a')), { retryAfterMs: null, error: 'secret' });
     const response = await routes.health();
     expect(response.status).toBe(503);
     const text = await response.text();

@@ -20,6 +20,14 @@ async function ignoreByClaims(
   );
 }
 
+const RETRY_TIME = { rule: 'a failed event is due after its retry time, to the ms' };
+const retryingAfter =
+  (change: (ms: number) => number) =>
+  (right: AnyInbox): Partial<AnyInbox> => ({
+    fail: (lease, { retryAfterMs, error }) =>
+      right.fail(lease, { retryAfterMs: retryAfterMs && change(retryAfterMs), error }),
+  });
+
 const MISTAKES: Readonly<
   Record<
     string,
@@ -72,28 +80,19 @@ const MISTAKES: Readonly<
     }),
   },
   'fail that rounds the retry time down to seconds': {
-    rule: 'a failed event is due after its retry time, to the ms',
+    ...RETRY_TIME,
     why: /which is 1 ms after the call/,
-    mistake: (right) => ({
-      fail: (lease, { retryAfterMs, error }) =>
-        right.fail(lease, { retryAfterMs: retryAfterMs && Math.floor(retryAfterMs / 1_000) * 1_000, error }),
-    }),
+    mistake: retryingAfter((ms) => Math.floor(ms / 1_000) * 1_000),
   },
   'fail that rounds the retry time up to seconds': {
-    rule: 'a failed event is due after its retry time, to the ms',
+    ...RETRY_TIME,
     why: /which is 1 ms after the call/,
-    mistake: (right) => ({
-      fail: (lease, { retryAfterMs, error }) =>
-        right.fail(lease, { retryAfterMs: retryAfterMs && Math.ceil(retryAfterMs / 1_000) * 1_000, error }),
-    }),
+    mistake: retryingAfter((ms) => Math.ceil(ms / 1_000) * 1_000),
   },
   'fail that waits for a day at most': {
-    rule: 'a failed event is due after its retry time, to the ms',
+    ...RETRY_TIME,
     why: /which is 90000001 ms after the call/,
-    mistake: (right) => ({
-      fail: (lease, { retryAfterMs, error }) =>
-        right.fail(lease, { retryAfterMs: retryAfterMs && Math.min(retryAfterMs, 86_400_000), error }),
-    }),
+    mistake: retryingAfter((ms) => Math.min(ms, 86_400_000)),
   },
   'takeDue that hides an event for years if the visibility is over 2 s': {
     rule: 'an event that takeDue returned is due again after `visibilityTimeoutMs`, to the ms',

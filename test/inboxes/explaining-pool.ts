@@ -1,7 +1,6 @@
 import pg from 'pg';
 import { onTestFinished } from 'vitest';
 
-/** A node of a plan that was run. */
 export interface Plan {
   readonly 'Node Type': string;
   readonly 'Actual Rows': number;

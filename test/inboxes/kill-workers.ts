@@ -20,7 +20,6 @@ interface Workers {
   /** The program. It reports that it is ready, begins at a message, and reports its first transaction. */
   readonly file: string;
   readonly env: Readonly<Record<string, string>>;
-  /** Their inbox. */
   readonly inbox: Inbox<unknown> & InboxOperations;
 }
 

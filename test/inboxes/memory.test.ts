@@ -3,16 +3,17 @@ import { runInNewContext } from 'node:vm';
 import { type Logger, memoryInbox, type UnknownEvent } from 'stablehooks';
 import { inboxContract } from 'stablehooks-kit/conformance';
 import { describe, expect, test } from 'vitest';
+import { claimed as claimedFor, silent, someEvent } from './claimed.js';
 
 const lease = { leaseMs: 60_000, origin: 'push' } as const;
-const event = (id: string): UnknownEvent => ({
-  id,
-  type: 'transfer.settled',
-  created_at: '2026-01-02T03:04:05Z',
-  payload: {},
-});
+const event = (id: string): UnknownEvent => someEvent({ id, created_at: '2026-01-02T03:04:05Z' });
 
-/** What is in use after a garbage collection. */
+/** Makes events dead. */
+async function kill(inbox: ReturnType<typeof memoryInbox>, ...ids: readonly string[]) {
+  for (const id of ids)
+    await inbox.fail(await claimedFor(inbox, event(id)), { retryAfterMs: null, error: 'no' });
+}
+
 function heapBytes(): number {
   setFlagsFromString('--expose-gc');
   runInNewContext('gc')();
@@ -27,22 +28,11 @@ describe('memory inbox', () => {
     });
   }
 
-  test('counting says since when the oldest event of a state has been in it', async () => {
-    const clock = { ms: 1_000 };
-    const inbox = memoryInbox({ runtime: { now: () => clock.ms } });
-    for (const id of ['a', 'b', 'c']) {
-      await inbox.record([event(id)], { dueInMs: 0, origin: 'pull' });
-      clock.ms += 1_000;
-    }
-    expect(await inbox.count()).toContainEqual({ state: 'received', count: 3, oldest: 1_000 });
-  });
-
   test('a memory inbox that stays full keeps the newest done events', async () => {
     const inbox = memoryInbox({ capacity: 3 });
     const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
     for (const id of ids) {
-      const claim = await inbox.claim(event(id), lease);
-      if (claim.state === 'claimed') await inbox.complete(claim.lease);
+      await inbox.complete(await claimedFor(inbox, event(id)));
       const held = await inbox.list({ state: 'done', limit: 9 });
       expect(held.map((record) => record.id)).toEqual(ids.slice(0, ids.indexOf(id) + 1).slice(-3));
     }
@@ -58,24 +48,17 @@ describe('memory inbox', () => {
   test('a memory inbox that was full of running events takes events again, round after round, once those are done', async () => {
     const inbox = memoryInbox({ capacity: 2 });
     for (let round = 0; round < 4; round++) {
-      const claims = [];
-      for (const id of [`a${round}`, `b${round}`]) claims.push(await inbox.claim(event(id), lease));
+      const leases = [];
+      for (const id of [`a${round}`, `b${round}`]) leases.push(await claimedFor(inbox, event(id)));
       expect(() => inbox.claim(event(`c${round}`), lease)).toThrow(/full/);
-      for (const claim of claims) {
-        if (claim.state !== 'claimed') throw new Error(claim.state);
-        expect(await inbox.complete(claim.lease)).toBe(true);
-      }
+      for (const each of leases) expect(await inbox.complete(each)).toBe(true);
       expect(await inbox.list({ state: 'done', limit: 9 })).toHaveLength(2);
     }
   });
 
   test('a memory inbox full of dead events forgets the oldest one for a new event', async () => {
-    const inbox = memoryInbox({ capacity: 250, logger: { warn: () => undefined, error: () => undefined } });
-    for (let index = 0; index < 250; index++) {
-      const claim = await inbox.claim(event(`dead ${index}`), lease);
-      if (claim.state !== 'claimed') throw new Error(claim.state);
-      await inbox.fail(claim.lease, { retryAfterMs: null, error: 'no' });
-    }
+    const inbox = memoryInbox({ capacity: 250, logger: silent });
+    await kill(inbox, ...Array.from({ length: 250 }, (_, index) => `dead ${index}`));
     await inbox.claim(event('a'), lease);
     const counts = await inbox.count();
     expect(counts.find(({ state }) => state === 'dead')?.count).toBe(249);
@@ -89,11 +72,7 @@ describe('memory inbox', () => {
     const log = (line: string) => void lines.push(line);
     const inbox = memoryInbox({ capacity: 4, logger: { warn: log, error: log } });
     await inbox.record([event('parked 1'), event('parked 2')], { dueInMs: null, origin: 'push' });
-    for (const id of ['dead 1', 'dead 2']) {
-      const claim = await inbox.claim(event(id), lease);
-      if (claim.state !== 'claimed') throw new Error(claim.state);
-      await inbox.fail(claim.lease, { retryAfterMs: null, error: 'no' });
-    }
+    await kill(inbox, 'dead 1', 'dead 2');
     const left = async () => {
       const counts = await inbox.count();
       return ['dead', 'parked', 'leased'].map((name) => counts.find(({ state }) => state === name)?.count);
@@ -113,7 +92,7 @@ describe('memory inbox', () => {
   });
 
   test('takeDue does not return a parked event that a full memory inbox has forgotten', async () => {
-    const inbox = memoryInbox({ capacity: 2, logger: { warn: () => undefined, error: () => undefined } });
+    const inbox = memoryInbox({ capacity: 2, logger: silent });
     await inbox.record([event('a'), event('b')], { dueInMs: null, origin: 'push' });
     const options = { limit: 1, visibilityTimeoutMs: 60_000, types: [event('').type] };
     const [first] = await inbox.takeDue(options);
@@ -135,9 +114,7 @@ describe('memory inbox', () => {
     const inbox = memoryInbox({ capacity: 10 });
     const run = async (first: number, count: number) => {
       for (let index = first; index < first + count; index++) {
-        const claim = await inbox.claim(event(`${index}`), { ...lease, key: `the key ${index}` });
-        if (claim.state !== 'claimed') throw new Error(claim.state);
-        await inbox.complete(claim.lease);
+        await inbox.complete(await claimedFor(inbox, event(`${index}`), { key: `the key ${index}` }));
       }
     };
     await run(0, 5_000);
@@ -154,14 +131,10 @@ describe('memory inbox', () => {
     }
     type Clocked = ReturnType<typeof clocked>['inbox'];
 
-    async function claimed(
+    const claimed = (
       inbox: Clocked,
       { id = '', createdAt = event('').created_at, key = 'k', leaseMs = 60_000 },
-    ) {
-      const claim = await inbox.claim({ ...event(id), created_at: createdAt }, { ...lease, leaseMs, key });
-      if (claim.state !== 'claimed') throw new Error(claim.state);
-      return claim.lease;
-    }
+    ) => claimedFor(inbox, { ...event(id), created_at: createdAt }, { leaseMs, key });
     const dueAtOf = async (inbox: Clocked, id: string) => (await inbox.find(id))?.dueAt;
     // One list for all calls, as the receiver has it.
     const types: readonly string[] = [event('').type];

@@ -7,6 +7,7 @@ import { mysqlTransactionContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { driverContract } from '../driver-contract.js';
 import { describeWithMariadb } from '../services/with-mariadb.js';
+import { claimed } from './claimed.js';
 import { MYSQL_LAYERS, WHOLE_MYSQL_LAYERS } from './orm/mysql-layers.js';
 import { type MysqlDatabase, mysqlUnderTest, startMysqlDatabase } from './orm/with-mysql-layers.js';
 
@@ -66,9 +67,8 @@ describeWithMariadb('data layers of MySQL', () => {
             id: `evt_${randomUUID()} ${text}`,
             payload: { memo: text },
           });
-          const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
-          if (claim.state !== 'claimed') throw new Error(`The claim was answered ${claim.state}.`);
-          await inbox.fail(claim.lease, { retryAfterMs: null, error: text });
+          const lease = await claimed(inbox, event);
+          await inbox.fail(lease, { retryAfterMs: null, error: text });
           const [found] = await inbox.list({ ids: [event.id], error: text, limit: 10 });
           expect(found).toMatchObject({ id: event.id, event, lastError: text, state: 'dead' });
           const other = { ...event, id: `${event.id} again` };

@@ -2,13 +2,12 @@
 import { randomUUID } from 'node:crypto';
 import { createPool as createCallbackPool } from 'mysql2';
 import { createPool, type Pool, type PoolConnection, type RowDataPacket } from 'mysql2/promise';
-import { createReceiver, type Handler } from 'stablehooks';
+import { createReceiver, type Handler, type Inbox } from 'stablehooks';
 import { migrateMysql, mysqlInbox, mysqlMigrations } from 'stablehooks/inboxes/mysql';
-import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { describeWithMariadb } from '../services/with-mariadb.js';
-import type { AnyMysqlLayer } from './orm/mysql-layers.js';
-import { MYSQL_LAYERS } from './orm/mysql-layers.js';
+import { silent, someEvent } from './claimed.js';
+import { type AnyMysqlLayer, MYSQL_LAYERS } from './orm/mysql-layers.js';
 import { type MysqlDatabase, startMysqlDatabase } from './orm/with-mysql-layers.js';
 
 describeWithMariadb('a MySQL inbox', () => {
@@ -18,10 +17,6 @@ describeWithMariadb('a MySQL inbox', () => {
   });
   afterAll(() => database.stop());
 
-  const newEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
-  const logger = { warn: () => undefined, error: () => undefined };
-
-  /** Calls `use` with a pool of one connection. */
   async function withPool(use: (pool: Pool) => Promise<void>): Promise<void> {
     const pool = createPool({ uri: database.server.url, connectionLimit: 1 });
     try {
@@ -31,15 +26,11 @@ describeWithMariadb('a MySQL inbox', () => {
     }
   }
 
-  /** A receiver whose handler gets the transaction of a pool. */
-  const receiverOver = (
-    pool: Parameters<typeof mysqlInbox>[0],
-    handler: Handler<'transfer.settled', PoolConnection>,
-  ) =>
+  const receiverOver = <Tx>(inbox: Inbox<Tx>, handler: Handler<'transfer.settled', Tx>) =>
     createReceiver({
       secret: 'x',
-      logger,
-      inbox: mysqlInbox(pool as Pool, { transactional: true }),
+      logger: silent,
+      inbox,
       handlers: { 'transfer.settled': handler },
     });
 
@@ -56,13 +47,15 @@ describeWithMariadb('a MySQL inbox', () => {
     for (const leave of ['START TRANSACTION', 'SET autocommit = 0']) {
       test(`is closed after ${leave}, its leftovers are rolled back, and the delivery is answered 503`, () =>
         withPool(async (pool) => {
-          const [left, event] = [newEvent(), newEvent()];
+          const [left, event] = [someEvent(), someEvent()];
           const connection = await pool.getConnection();
           await connection.query(leave);
           await insert(connection, left.id);
           connection.release();
           const before = connection.threadId;
-          const receiver = receiverOver(pool, (_, { tx }) => insert(tx, event.id));
+          const receiver = receiverOver(mysqlInbox(pool, { transactional: true }), (_, { tx }) =>
+            insert(tx, event.id),
+          );
           const { kind, error } = await receiver.handle(event, 'push');
           expect([kind, String(error?.cause)]).toEqual([
             'unavailable',
@@ -84,16 +77,13 @@ describeWithMariadb('a MySQL inbox', () => {
       await admin.query('GRANT ALL ON mysql.* TO app');
       const url = server.url.replace('root', 'app:password');
       const { pool, effect, close }: AnyMysqlLayer = await open({ url, connections: 1 });
-      const event = newEvent();
-      const receiver = createReceiver({
-        secret: 'x',
-        logger,
-        inbox: mysqlInbox(pool, { transactional: true }),
-        handlers: { 'transfer.settled': ({ id }, { tx }) => effect(tx, id) },
-      });
+      const event = someEvent();
+      const receiver = receiverOver(mysqlInbox(pool, { transactional: true }), ({ id }, { tx }) =>
+        effect(tx, id),
+      );
       const threads = () =>
         database.select("SELECT id FROM information_schema.processlist WHERE user = 'app'");
-      await receiver.handle(newEvent(), 'push');
+      await receiver.handle(someEvent(), 'push');
       const before = await threads();
       await admin.query('SET GLOBAL read_only = 1');
       try {
@@ -114,15 +104,12 @@ describeWithMariadb('a MySQL inbox', () => {
     async (_, open) => {
       const { pool, effect, close } = await open({ url: database.server.url, connections: 1 });
       if (!('transaction' in pool)) return expect.fail('It has no adapter.');
-      const [left, event] = [newEvent(), newEvent()];
+      const [left, event] = [someEvent(), someEvent()];
       await pool.query('START TRANSACTION');
       await pool.query('INSERT INTO ledger (id) VALUES (?)', [left.id]);
-      const receiver = createReceiver({
-        secret: 'x',
-        logger,
-        inbox: mysqlInbox(pool, { transactional: true }),
-        handlers: { 'transfer.settled': ({ id }, { tx }) => effect(tx, id) },
-      });
+      const receiver = receiverOver(mysqlInbox(pool, { transactional: true }), ({ id }, { tx }) =>
+        effect(tx, id),
+      );
       const { kind, error } = await receiver.handle(event, 'push');
       expect([kind, String(error?.cause)]).toEqual([
         'unavailable',
@@ -139,8 +126,10 @@ describeWithMariadb('a MySQL inbox', () => {
     withPool(async (pool) => {
       await pool.query('SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE');
       await pool.query('SET autocommit = 0');
-      const receiver = receiverOver(pool, ({ id }, { tx }) => insert(tx, id));
-      const event = newEvent();
+      const receiver = receiverOver(mysqlInbox(pool, { transactional: true }), ({ id }, { tx }) =>
+        insert(tx, id),
+      );
+      const event = someEvent();
       expect(await receiver.handle(event, 'push')).toMatchObject({ kind: 'handled' });
       const [[row]] = await pool.query<RowDataPacket[]>(
         'SELECT @@tx_isolation AS level, @@autocommit AS auto',
@@ -160,9 +149,9 @@ describeWithMariadb('a MySQL inbox', () => {
       tx.query('UPDATE account SET sum = sum + 1 WHERE id = ?', [account]);
 
     for (const catches of [false, true]) {
-      const event = newEvent();
+      const event = someEvent();
       let run = 0;
-      const receiver = receiverOver(pool, async ({ id }, { tx }) => {
+      const receiver = receiverOver(mysqlInbox(pool, { transactional: true }), async ({ id }, { tx }) => {
         run += 1;
         await insert(tx, id);
         if (run > 1) return;
@@ -211,14 +200,14 @@ describeWithMariadb('a MySQL inbox', () => {
     const pool = createPool({ uri: server.url.replace('root', 'narrow:password'), connectionLimit: 1 });
     await migrateMysql(pool, { prefix });
     const inbox = mysqlInbox(pool, { prefix });
-    expect(await inbox.record([newEvent()], { dueInMs: 0, origin: 'pull' })).toEqual(['new']);
+    expect(await inbox.record([someEvent()], { dueInMs: 0, origin: 'pull' })).toEqual(['new']);
     await pool.end();
   });
 
   test('an inbox without its tables says that the migration is missing', async () => {
     const inbox = mysqlInbox(database.admin, { prefix: 'missing' });
     const failing = [
-      () => inbox.record([newEvent()], { dueInMs: 0, origin: 'pull' }),
+      () => inbox.record([someEvent()], { dueInMs: 0, origin: 'pull' }),
       () => inbox.find('evt'),
     ];
     for (const step of failing)
@@ -232,7 +221,7 @@ describeWithMariadb('a MySQL inbox', () => {
     const inbox = mysqlInbox(database.admin);
     let payload: Record<string, unknown> = {};
     for (let depth = 0; depth < 100; depth++) payload = { payload };
-    const [deep, damaged] = [{ ...newEvent(), payload }, newEvent()];
+    const [deep, damaged] = [{ ...someEvent(), payload }, someEvent()];
     await inbox.record([deep, damaged], {
       dueInMs: 0,
       origin: 'pull',

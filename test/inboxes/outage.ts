@@ -1,14 +1,13 @@
 import { createReceiver, type Inbox } from 'stablehooks';
-import { exampleEvent } from 'stablehooks/testing';
 import { expect } from 'vitest';
 import type { Service } from '../services/service.js';
+import { silent, someEvent } from './claimed.js';
 
 /** While the server is down, `handle` is unavailable. After that, done events are still done and the refused one runs. */
 export async function expectOutageSurvived(inbox: Inbox, server: Service): Promise<void> {
   const handlers = { 'transfer.settled': () => undefined };
-  const logger = { warn: () => undefined, error: () => undefined };
-  const receiver = createReceiver({ secret: 'x', inbox, handlers, logger });
-  const handle = (id: string) => receiver.handle({ ...exampleEvent('transfer.settled'), id }, 'push');
+  const receiver = createReceiver({ secret: 'x', inbox, handlers, logger: silent });
+  const handle = (id: string) => receiver.handle(someEvent({ id }), 'push');
 
   expect((await handle('evt_before')).kind).toBe('handled');
   await server.halt();

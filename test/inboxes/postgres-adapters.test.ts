@@ -14,25 +14,13 @@ import {
   type PgTransactionsLike,
   postgresInbox,
 } from 'stablehooks/inboxes/postgres';
-import { exampleEvent } from 'stablehooks/testing';
 import { DataSource } from 'typeorm';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startPostgres } from '../services/postgres.js';
-import type { Service } from '../services/service.js';
+import { expect, test } from 'vitest';
+import { ownPostgres } from '../services/own-postgres.js';
+import { someEvent } from './claimed.js';
 
-let server: Service;
-let admin: pg.Pool;
-beforeAll(async () => {
-  server = await startPostgres();
-  admin = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
-  await migratePostgres(admin);
-});
-afterAll(async () => {
-  await admin.end();
-  await server.stop();
-});
-
-const newEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
+const own = ownPostgres();
+const { pool: admin } = own;
 
 /** Calls what must throw a ConfigError; returns its message. */
 function refusal(call: () => unknown): string {
@@ -47,13 +35,13 @@ function refusal(call: () => unknown): string {
 
 test('a single Client is refused, because a transaction of others on it would undo what the inbox answered', async () => {
   const lent = await admin.connect();
-  for (const client of [new pg.Client(server.url), new NeonClient(server.url), lent]) {
+  for (const client of [new pg.Client(own.server.url), new NeonClient(own.server.url), lent]) {
     for (const transactional of [true, false] as const) {
       const pass = () => postgresInbox(client as never, { transactional } as never);
       expect(refusal(pass)).toMatch(/a Pool of pg .*not a Client/);
     }
   }
-  for (const client of [new pg.Client(server.url), lent]) {
+  for (const client of [new pg.Client(own.server.url), lent]) {
     expect(refusal(() => fromDrizzle(drizzle(client)))).toMatch(/^fromDrizzle: .* Pass a Pool\.$/);
   }
   await migratePostgres(lent);
@@ -87,12 +75,12 @@ interface Opened {
 }
 
 function openPostgresJs(options: object): Opened {
-  const sql = postgres(server.url, { max: 2, ...options });
+  const sql = postgres(own.server.url, { max: 2, ...options });
   return { pool: fromPostgresJs(sql), close: () => sql.end() };
 }
 
 function openKnex(options: object): Opened {
-  const knex = createKnex({ client: 'pg', connection: server.url, ...options });
+  const knex = createKnex({ client: 'pg', connection: own.server.url, ...options });
   return { pool: fromKnex(knex), close: () => knex.destroy() };
 }
 
@@ -106,7 +94,7 @@ test.each([
   const { pool, close } = open();
   try {
     const inbox = postgresInbox(pool, { transactional: true });
-    const [held, due] = [newEvent(), newEvent()];
+    const [held, due] = [someEvent(), someEvent()];
     const lease = { leaseMs: 60_000, origin: 'push' } as const;
     await inbox.claim(held, lease);
     const claim = await inbox.claim(held, lease);
@@ -130,7 +118,7 @@ test('an inbox over postgres.js with fetch_types: false records pages and takes 
   try {
     const inbox = postgresInbox(pool, { transactional: true });
     const page = ['"', '\\', '{a,b}', 'NULL', ' \n '].map((text) => ({
-      ...newEvent(),
+      ...someEvent(),
       id: `${randomUUID()} ${text}`,
       type: `mint.${randomUUID()} ${text}`,
     }));
@@ -186,7 +174,7 @@ test('a handler over postgres.js sends values of its own types', async () => {
     serialize: (text: string) => text.toLowerCase(),
     parse: String,
   };
-  const sql = postgres(server.url, { max: 1, types: { lowered } });
+  const sql = postgres(own.server.url, { max: 1, types: { lowered } });
   let sent: unknown;
   const receiver = createReceiver({
     secret: 'x',
@@ -197,7 +185,7 @@ test('a handler over postgres.js sends values of its own types', async () => {
       },
     },
   });
-  expect(await receiver.handle(newEvent(), 'push')).toMatchObject({ kind: 'handled' });
+  expect(await receiver.handle(someEvent(), 'push')).toMatchObject({ kind: 'handled' });
   expect(sent).toEqual({ one: 'one', two: 'two' });
   await receiver.close();
   await sql.end();
@@ -205,19 +193,15 @@ test('a handler over postgres.js sends values of its own types', async () => {
 
 test('a claim that waited for another has its whole lease', async () => {
   const inbox = postgresInbox(admin);
-  const event = newEvent();
+  const event = someEvent();
   await inbox.record([event], { dueInMs: 0, origin: 'push' });
-  const blocker = await admin.connect();
-  await blocker.query('BEGIN');
-  await blocker.query('SELECT FROM stablehooks.events WHERE id = $1 FOR UPDATE', [event.id]);
+  const blocker = await own.begin('SELECT FROM stablehooks.events WHERE id = $1 FOR UPDATE', [event.id]);
   const claiming = inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
-  const blocked = 'SELECT FROM pg_locks WHERE NOT granted';
-  while ((await admin.query(blocked)).rowCount === 0);
+  await own.untilBlocked();
   const { rows } = await admin.query(
     'SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS unlocked',
   );
   await blocker.query('COMMIT');
-  blocker.release();
   expect((await claiming).state).toBe('claimed');
   expect((await inbox.find(event.id))?.dueAt).toBeGreaterThanOrEqual(Math.floor(rows[0].unlocked) + 60_000);
 });

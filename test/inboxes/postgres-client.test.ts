@@ -1,41 +1,32 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
-import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import { exampleEvent } from 'stablehooks/testing';
+import { postgresInbox } from 'stablehooks/inboxes/postgres';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { startPostgres } from '../services/postgres.js';
-import type { Service } from '../services/service.js';
+import { ownPostgres } from '../services/own-postgres.js';
+import { claimed, someEvent } from './claimed.js';
 
-let server: Service;
-let admin: pg.Pool;
+const postgres = ownPostgres(
+  'CREATE TABLE ledger (id text)',
+  'CREATE TABLE accounts (id text PRIMARY KEY)',
+  'CREATE TABLE entries (account text REFERENCES accounts DEFERRABLE INITIALLY DEFERRED)',
+);
+const { pool: admin } = postgres;
 let pool: pg.Pool;
-beforeAll(async () => {
-  server = await startPostgres();
-  admin = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
-  pool = new pg.Pool({ connectionString: server.url, max: 1 }).on('error', () => undefined);
-  await migratePostgres(admin);
-  await admin.query('CREATE TABLE ledger (id text)');
-  await admin.query('CREATE TABLE accounts (id text PRIMARY KEY)');
-  await admin.query('CREATE TABLE entries (account text REFERENCES accounts DEFERRABLE INITIALLY DEFERRED)');
+beforeAll(() => {
+  pool = new pg.Pool({ connectionString: postgres.server.url, max: 1 }).on('error', () => undefined);
 });
 beforeEach(async () => {
   await admin.query('TRUNCATE ledger');
 });
-afterAll(async () => {
-  await Promise.all([pool.end(), admin.end()]);
-  await server.stop();
-});
+afterAll(() => pool.end());
 
 const entries = async () => (await admin.query('SELECT id FROM ledger ORDER BY id')).rows.map(({ id }) => id);
 
 /** Claims a new event and runs its effect over this pool. */
 async function run(effect: (tx: pg.PoolClient) => Promise<unknown>, { over = pool, leaseMs = 60_000 } = {}) {
   const inbox = postgresInbox(over, { transactional: true });
-  const event = { ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` };
-  const claim = await inbox.claim(event, { leaseMs, origin: 'push' });
-  if (claim.state !== 'claimed' || !inbox.transaction) throw new Error(claim.state);
-  const { lease } = claim;
-  return inbox.transaction(lease, async (tx) => void (await effect(tx)));
+  const lease = await claimed(inbox, someEvent(), { leaseMs });
+  return inbox.transaction?.(lease, async (tx) => void (await effect(tx)));
 }
 
 test('ctx.tx of a pool returns what the driver returns', async () => {
@@ -142,10 +133,7 @@ test('a connection that is lost during a transaction is no failure of the handle
 });
 
 test('a statement ends with the lease at the latest, and a shorter statement_timeout stays', async () => {
-  const short = new pg.Pool({ connectionString: server.url, max: 1, statement_timeout: 700 }).on(
-    'error',
-    () => undefined,
-  );
+  const short = postgres.open({ max: 1, statement_timeout: 700 });
   const timeout = (over: pg.Pool, leaseMs: number) => {
     let ms = Number.NaN;
     return run(
@@ -163,7 +151,6 @@ test('a statement ends with the lease at the latest, and a shorter statement_tim
   expect(await timeout(pool, 0)).toBe(1_000);
   expect(await timeout(short, 3_600_000)).toBe(700);
   expect((await pool.query('SHOW statement_timeout')).rows).toEqual([{ statement_timeout: '0' }]);
-  await short.end();
 });
 
 test('the server ends the transaction of a handler that sends one short statement after another when its lease has lapsed', async () => {
@@ -184,28 +171,24 @@ test('the server ends the transaction of a handler that sends one short statemen
 test.each(['on', 'off'])(
   'no id and no key of an event is read as SQL, with standard_conforming_strings = %s',
   async (setting) => {
-    const options = `-c standard_conforming_strings=${setting}`;
-    const own = new pg.Pool({ connectionString: server.url, max: 1, options });
+    const own = postgres.open({ max: 1, options: `-c standard_conforming_strings=${setting}` });
     const inbox = postgresInbox(own, { transactional: true });
     const attack = "COMMIT; INSERT INTO ledger VALUES ('attack'); --";
     const texts = ["'", "\\'", '\\', "''", '$1', '$2', '$$', '$&', "E'", '\n', '--', '/*', '"', 'é\u{1f600}'];
     const endings = ["'); ", "\\'); ", "\\\\'); ", "'', NULL); ", "\u02bc'); "].map((text) => text + attack);
     for (const text of [...texts, ...endings]) {
-      const event = { ...exampleEvent('transfer.settled'), id: `${randomUUID()}${text}` };
-      const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push', key: text });
-      if (claim.state !== 'claimed') throw new Error(claim.state);
+      const lease = await claimed(inbox, someEvent({ id: `${randomUUID()}${text}` }), { key: text });
       const effect = async (tx: pg.PoolClient) =>
         void (await tx.query('INSERT INTO ledger VALUES ($1)', [text]));
-      expect(await inbox.transaction?.(claim.lease, effect), text).toBe(true);
-      expect(await inbox.find(event.id)).toMatchObject({ state: 'done', key: text });
+      expect(await inbox.transaction?.(lease, effect), text).toBe(true);
+      expect(await inbox.find(lease.id)).toMatchObject({ state: 'done', key: text });
     }
     expect((await entries()).sort()).toEqual([...texts, ...endings].sort());
-    await own.end();
   },
 );
 
 test('a transaction_timeout that is set stays', async () => {
-  const set = new pg.Pool({ connectionString: server.url, max: 1, options: '-c transaction_timeout=40min' });
+  const set = postgres.open({ max: 1, options: '-c transaction_timeout=40min' });
   const read = async (over: pg.Pool) => {
     let setting: unknown;
     await run(
@@ -218,5 +201,4 @@ test('a transaction_timeout that is set stays', async () => {
   };
   expect(await read(set)).toBe('40min');
   expect(await read(pool)).toMatch(/^6[01]\d{3}ms$|^61s$/);
-  await set.end();
 });

@@ -1,27 +1,18 @@
 /** A crash of the server: claims that did not wait for the disk can be lost, and nothing that was answered is. */
-import { randomUUID } from 'node:crypto';
-import pg from 'pg';
-import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import { exampleEvent } from 'stablehooks/testing';
-import { expect, onTestFinished, test, vi } from 'vitest';
-import { startPostgres } from '../services/postgres.js';
+import type pg from 'pg';
+import { postgresInbox } from 'stablehooks/inboxes/postgres';
+import { expect, test, vi } from 'vitest';
+import { ownPostgres } from '../services/own-postgres.js';
+import { claimed, someEvent } from './claimed.js';
+
+const { pool } = ownPostgres('CREATE TABLE ledger (id text)');
 
 test('a crash of the server can lose the claim of a transactional inbox, and loses nothing that was answered', async () => {
-  const server = await startPostgres();
-  const pool = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
-  onTestFinished(async () => {
-    await pool.end();
-    await server.stop();
-  });
-  await migratePostgres(pool);
-  await pool.query('CREATE TABLE ledger (id text)');
   const transactional = postgresInbox(pool, { transactional: true });
   const plain = postgresInbox(pool);
-  const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
-  const claim = async (inbox: Pick<typeof plain, 'claim'>, event = someEvent()) => {
-    const claimed = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
-    if (claimed.state !== 'claimed') throw new Error(claimed.state);
-    return { event, lease: claimed.lease };
+  const claim = async (inbox: Pick<typeof plain, 'claim'>) => {
+    const event = someEvent();
+    return { event, lease: await claimed(inbox, event) };
   };
 
   // It writes what did not wait to the disk, a fifth of a second later.

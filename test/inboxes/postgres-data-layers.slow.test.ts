@@ -1,14 +1,13 @@
 /** The suites of transactions and inboxes over each data layer and a real Postgres, and what is special in one of them. */
-import { randomUUID } from 'node:crypto';
 import type { PGlite } from '@electric-sql/pglite';
 import createKnex from 'knex';
 import { createReceiver } from 'stablehooks';
 import { fromKnex, migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import { exampleEvent } from 'stablehooks/testing';
 import { inboxContract, inboxTransactionContract, transactionContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { driverContract } from '../driver-contract.js';
 import { atNight } from '../nightly.js';
+import { claimed, silent, someEvent } from './claimed.js';
 import { emptyPostgres } from './empty-postgres.js';
 import type { AnyDataLayer } from './orm/data-layer.js';
 import { DATA_LAYERS, WHOLE_LAYERS } from './orm/data-layers.js';
@@ -54,16 +53,14 @@ describe.each(LIBRARIES)('transactions over %s', (layer, open) => {
     const { server } = database;
     const { pool, close } = await open({ url: server.url, connections: 1 });
     const inbox = postgresInbox(pool, { transactional: true });
-    const event = { ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` };
-    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
-    if (claim.state !== 'claimed') throw new Error(`The claim was answered ${claim.state}.`);
+    const lease = await claimed(inbox);
     await server.halt();
     try {
-      await expect(inbox.transaction?.(claim.lease, () => Promise.resolve())).rejects.toThrow();
+      await expect(inbox.transaction?.(lease, () => Promise.resolve())).rejects.toThrow();
     } finally {
       await server.start();
     }
-    expect(await inbox.find(event.id)).toMatchObject({ state: 'leased' });
+    expect(await inbox.find(lease.id)).toMatchObject({ state: 'leased' });
     await close();
   });
 
@@ -71,7 +68,7 @@ describe.each(LIBRARIES)('transactions over %s', (layer, open) => {
     const opened = await open({ url: database.server.url, connections: 1 });
     try {
       const inbox = postgresInbox(opened.pool, { schema: 'missing' });
-      const event = { ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` };
+      const event = someEvent();
       await expect(inbox.claim(event, { leaseMs: 1_000, origin: 'push' })).rejects.toMatchObject({
         message: expect.stringContaining('Call migratePostgres(pool)'),
         cause: {
@@ -129,22 +126,20 @@ describe.each(Object.entries(DATA_LAYERS))('inbox over %s', (layer, open) => {
 });
 
 describe('a handler that ends its transaction by the methods of its library', () => {
-  const quiet = { warn: () => undefined, error: () => undefined };
   const countOf = async (id: string) =>
     (await database.admin.query('SELECT count(*)::int FROM ledger WHERE id = $1', [id])).rows[0].count;
-  const newEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
 
   test.each(['rollback', 'commit', 'rollback with an error', 'rollback and another statement'])(
     'of Knex: %s is failed, never handled without an effect',
     async (end) => {
       const knex = createKnex({ client: 'pg', connection: database.server.url, pool: { min: 0, max: 2 } });
       try {
-        const event = newEvent();
+        const event = someEvent();
         const inbox = postgresInbox(fromKnex(knex), { transactional: true });
         const receiver = createReceiver({
           secret: 'x',
           inbox,
-          logger: quiet,
+          logger: silent,
           handlers: {
             'transfer.settled': async ({ id }, { tx }) => {
               await tx('ledger').insert({ id });
@@ -173,11 +168,11 @@ describe('a handler that ends its transaction by the methods of its library', ()
   );
 
   test('a handler that makes its transaction read-only has failed, and not the inbox', async () => {
-    const event = newEvent();
+    const event = someEvent();
     const receiver = createReceiver({
       secret: 'x',
       inbox: postgresInbox(database.admin, { transactional: true }),
-      logger: quiet,
+      logger: silent,
       handlers: {
         'transfer.settled': async (_event, { tx }) => void (await tx.query('SET TRANSACTION READ ONLY')),
       },

@@ -1,30 +1,18 @@
 /** Connections that fail under each data layer: the store is at fault, and never its events. */
-import { randomUUID } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
-import pg from 'pg';
+import type pg from 'pg';
 import { createReceiver } from 'stablehooks';
-import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { startPostgres } from '../services/postgres.js';
+import { postgresInbox } from 'stablehooks/inboxes/postgres';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { ownPostgres } from '../services/own-postgres.js';
 import { startProxy } from '../services/proxy.js';
-import type { Service } from '../services/service.js';
+import { silent, someEvent } from './claimed.js';
 import { DATA_LAYERS, WHOLE_LAYERS } from './orm/data-layers.js';
 
-let server: Service;
-let admin: pg.Pool;
-beforeAll(async () => {
-  server = await startPostgres();
-  admin = new pg.Pool({ connectionString: server.url });
-  await migratePostgres(admin);
-});
-afterAll(async () => {
-  await admin.end();
-  await server.stop();
-});
+const postgres = ownPostgres();
+const { pool: admin } = postgres;
 
 const CONNECTIONS = 5;
-const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
 
 const layers = Object.entries(DATA_LAYERS).filter(([layer]) => WHOLE_LAYERS.includes(layer));
 
@@ -39,7 +27,7 @@ describe.each(layers)('%s', (layer, open) => {
     const role = `role_${layer.replaceAll(/\W/g, '_').toLowerCase()}`;
     await admin.query(`CREATE ROLE ${role} SUPERUSER LOGIN PASSWORD 'p'`);
     await admin.query(`ALTER ROLE ${role} SET default_transaction_read_only = on`);
-    const url = new URL(server.url);
+    const url = new URL(postgres.server.url);
     url.username = role;
     url.password = 'p';
     const inbox = await openInbox(url.href);
@@ -65,7 +53,7 @@ describe.each(layers)('%s', (layer, open) => {
   });
 
   test('a transaction left open on a connection fails one step, and the steps after it are committed', async () => {
-    const opened = await open({ url: server.url, connections: 1, connectTimeoutMs: 1_000 });
+    const opened = await open({ url: postgres.server.url, connections: 1, connectTimeoutMs: 1_000 });
     onTestFinished(async () => void (await opened.close()));
     const inbox = postgresInbox(opened.pool as pg.Pool, { transactional: true });
     const stored = async (id: string) => (await postgresInbox(admin).find(id)) !== undefined;
@@ -87,16 +75,16 @@ describe.each(layers)('%s', (layer, open) => {
   });
 
   test('transactions that cannot begin are unavailable, leave no connection behind and count against no event', async () => {
-    const proxy = await startProxy(server.port);
-    const url = new URL(server.url);
+    const proxy = await startProxy(postgres.server.port);
+    const url = new URL(postgres.server.url);
     url.port = String(proxy.port);
     const inbox = await openInbox(url.href);
     const receiver = createReceiver({
-      ...{ secret: 'x', inbox, maxAttempts: 2, logger: { warn() {}, error() {} } },
+      ...{ secret: 'x', inbox, maxAttempts: 2, logger: silent },
       handlers: { 'transfer.settled': () => undefined },
     });
     proxy.breaks = (sent) => /begin|start transaction/i.test(sent);
-    const events = Array.from({ length: 2 * CONNECTIONS }, someEvent);
+    const events = Array.from({ length: 2 * CONNECTIONS }, () => someEvent());
     for (const event of events) {
       const { kind, error } = await receiver.handle(event, 'push');
       expect([kind, error?.code]).toEqual(['unavailable', 'ERR_INBOX_FAILED']);

@@ -1,30 +1,23 @@
 /** How the Postgres inbox fails, and that it recovers without a restart. */
-import { randomUUID } from 'node:crypto';
 import createKnex from 'knex';
 import pg from 'pg';
 import postgres from 'postgres';
-import { createReceiver, EMPTY_POLL_STATE, type Inbox, type InboxOperations } from 'stablehooks';
+import {
+  createReceiver,
+  EMPTY_POLL_STATE,
+  type Inbox,
+  type InboxOperations,
+  type UnknownEvent,
+} from 'stablehooks';
 import { createPoller } from 'stablehooks/catch-up';
 import { fromKnex, fromPostgresJs, migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
-import { startPostgres } from '../services/postgres.js';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { ownPostgres } from '../services/own-postgres.js';
 import { startProxy } from '../services/proxy.js';
-import type { Service } from '../services/service.js';
+import { claimed, someEvent } from './claimed.js';
 
-let server: Service;
-let admin: pg.Pool;
-beforeAll(async () => {
-  server = await startPostgres();
-  admin = new pg.Pool({ connectionString: server.url });
-  await migratePostgres(admin);
-});
-afterAll(async () => {
-  await admin.end();
-  await server.stop();
-});
-
-const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
+const own = ownPostgres();
+const { pool: admin } = own;
 
 /** A pool of `pg` that the test ends. */
 function openPool(config: pg.PoolConfig): pg.Pool {
@@ -38,8 +31,8 @@ function openPool(config: pg.PoolConfig): pg.Pool {
 test.each([false, true])(
   'after a server that was silent, deliveries, start() and the poller go on (transactional: %s)',
   async (transactional) => {
-    const proxy = await startProxy(server.port);
-    const url = new URL(server.url);
+    const proxy = await startProxy(own.server.port);
+    const url = new URL(own.server.url);
     url.port = String(proxy.port);
     // As docs/inboxes.md says: without it, silent connections keep their places in the pool.
     const pool = openPool({ connectionString: url.href, max: 8, query_timeout: 500 });
@@ -84,7 +77,7 @@ test.each([false, true])(
 /** A role, and a pool of it on a database. */
 async function openAs(role: string, database = 'postgres') {
   await admin.query(`CREATE ROLE ${role} LOGIN PASSWORD 'p'`);
-  const url = new URL(server.url);
+  const url = new URL(own.server.url);
   Object.assign(url, { username: role, password: 'p', pathname: database });
   return openPool({ connectionString: url.href });
 }
@@ -102,7 +95,7 @@ test('migratePostgres needs no right to create a schema where one exists, and no
 });
 
 test('an inbox whose migration was forgotten says which function to call, in an outcome that is retried', async () => {
-  const pool = openPool({ connectionString: server.url });
+  const pool = openPool({ connectionString: own.server.url });
   await admin.query('CREATE SCHEMA empty_schema');
   for (const schema of ['no_schema', 'empty_schema']) {
     const lines: string[] = [];
@@ -119,7 +112,7 @@ test('an inbox whose migration was forgotten says which function to call, in an 
 
 test('a database whose encoding cannot store every event is refused by the migration', async () => {
   await admin.query("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0");
-  const url = new URL(server.url);
+  const url = new URL(own.server.url);
   url.pathname = 'latin';
   const pool = openPool({ connectionString: url.href });
   await expect(migratePostgres(pool)).rejects.toThrow(/LATIN1, which cannot store every event.*UTF8/);
@@ -128,7 +121,7 @@ test('a database whose encoding cannot store every event is refused by the migra
 test('what an app does to the values that its driver reads does not change what the inbox decides', async () => {
   const schema = 'believed';
   await migratePostgres(admin, { schema });
-  const sql = postgres(server.url, {
+  const sql = postgres(own.server.url, {
     max: 2,
     // Both are in the docs of postgres.js: NULL becomes undefined, booleans stay the text of Postgres.
     transform: { value: { from: (value: unknown) => (value === null ? undefined : value) } },
@@ -137,7 +130,7 @@ test('what an app does to the values that its driver reads does not change what 
   onTestFinished(() => sql.end({ timeout: 0 }));
   await expectUnchanged(postgresInbox(fromPostgresJs(sql), { schema, transactional: true }));
   const knex = createKnex({
-    ...{ client: 'pg', connection: server.url },
+    ...{ client: 'pg', connection: own.server.url },
     postProcessResponse: (result: { rows?: Record<string, unknown>[] }) => {
       for (const row of result.rows ?? []) {
         for (const [name, value] of Object.entries(row)) {
@@ -154,22 +147,20 @@ test('what an app does to the values that its driver reads does not change what 
 });
 
 async function expectUnchanged(inbox: Inbox<unknown> & InboxOperations): Promise<void> {
-  const claim = (event = someEvent(), leaseMs = 60_000) => inbox.claim(event, { leaseMs, origin: 'push' });
+  const claim = (event: UnknownEvent) => inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
   const [event, due, undone] = [someEvent(), someEvent(), someEvent()];
-  const first = await claim(event);
-  if (first.state !== 'claimed') throw new Error(first.state);
-  expect(first.lease).toMatchObject({ attempt: 1, traceparent: undefined });
+  const lease = await claimed(inbox, event);
+  expect(lease).toMatchObject({ attempt: 1, traceparent: undefined });
   expect(await claim(event)).toMatchObject({ state: 'leased', retryAfterMs: expect.any(Number) });
-  expect(await inbox.transaction?.(first.lease, async () => undefined)).toBe(true);
+  expect(await inbox.transaction?.(lease, async () => undefined)).toBe(true);
   expect(await claim(event)).toEqual({ state: 'done' });
   const record = await inbox.find(event.id);
   expect(record).toMatchObject({ attempts: 1, key: null, traceparent: null, dueAt: null, lastError: null });
   expect(record?.updatedAt).toBeGreaterThan(1e12);
 
-  const lost = await claim(undone, 0);
-  if (lost.state !== 'claimed') throw new Error(lost.state);
+  const lost = await claimed(inbox, undone, { leaseMs: 0 });
   await claim(undone);
-  expect(await inbox.transaction?.(lost.lease, async () => undefined)).toBe(false);
+  expect(await inbox.transaction?.(lost, async () => undefined)).toBe(false);
 
   await inbox.record([due], { dueInMs: 0, origin: 'pull' });
   const take = { limit: 10, visibilityTimeoutMs: 60_000, types: ['transfer.settled'] };

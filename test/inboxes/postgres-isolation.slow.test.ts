@@ -1,19 +1,13 @@
-import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import { exampleEvent } from 'stablehooks/testing';
 import { inboxContract, inboxTransactionContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { atNight } from '../nightly.js';
-import { startPostgres } from '../services/postgres.js';
-import type { Service } from '../services/service.js';
+import { ownPostgres } from '../services/own-postgres.js';
+import { claimed, someEvent } from './claimed.js';
 import { emptyPostgres } from './empty-postgres.js';
 
-let server: Service;
-beforeAll(async () => {
-  server = await startPostgres();
-});
-afterAll(() => server.stop());
+const postgres = ownPostgres();
 
 // READ COMMITTED, the default of the server, is the level of the other tests.
 describe.each(atNight(['repeatable read', 'serializable'], ['serializable']))(
@@ -24,12 +18,9 @@ describe.each(atNight(['repeatable read', 'serializable'], ['serializable']))(
     let second: pg.Pool;
     beforeAll(async () => {
       const role = level.replace(' ', '_');
-      const admin = new pg.Client(server.url);
-      await admin.connect();
-      await admin.query(`CREATE ROLE ${role} LOGIN SUPERUSER PASSWORD 'password'`);
-      await admin.query(`ALTER ROLE ${role} SET default_transaction_isolation = '${level}'`);
-      await admin.end();
-      const connectionString = server.url.replace('postgres:password', `${role}:password`);
+      await postgres.pool.query(`CREATE ROLE ${role} LOGIN SUPERUSER PASSWORD 'password'`);
+      await postgres.pool.query(`ALTER ROLE ${role} SET default_transaction_isolation = '${level}'`);
+      const connectionString = postgres.server.url.replace('postgres:password', `${role}:password`);
       const open = () => new pg.Pool({ connectionString }).on('error', () => undefined);
       [first, second] = [open(), open()];
       await Promise.all([first, second, first].map((pool) => migratePostgres(pool, { schema })));
@@ -51,10 +42,9 @@ describe.each(atNight(['repeatable read', 'serializable'], ['serializable']))(
 
     test('duplicates of a running event do not abort its transaction', async () => {
       const { inbox, second: other } = await openInboxes();
-      const event = { ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` };
-      const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
-      if (claim.state !== 'claimed') throw new Error(claim.state);
-      const done = inbox.transaction?.(claim.lease, async (tx) => {
+      const event = someEvent();
+      const lease = await claimed(inbox, event);
+      const done = inbox.transaction?.(lease, async (tx) => {
         expect((await tx.query('SHOW transaction_isolation')).rows).toEqual([
           { transaction_isolation: 'read committed' },
         ]);

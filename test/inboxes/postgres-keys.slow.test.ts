@@ -3,29 +3,17 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { EVENT_TYPES } from 'stablehooks';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { startPostgres } from '../services/postgres.js';
-import type { Service } from '../services/service.js';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { ownPostgres } from '../services/own-postgres.js';
+import { claimed, someEvent } from './claimed.js';
 import { explainingPool, type Plan, readsOf } from './explaining-pool.js';
 
-let server: Service;
-let pool: pg.Pool;
-beforeAll(async () => {
-  server = await startPostgres();
-  pool = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
-  await pool.query('CREATE TABLE ledger (id text)');
-});
-afterAll(async () => {
-  await pool.end();
-  await server.stop();
-});
+const postgres = ownPostgres('CREATE TABLE ledger (id text)');
+const { pool } = postgres;
 
 const HOUR_MS = 3_600_000;
 const LONG = { leaseMs: HOUR_MS, origin: 'push' } as const;
 const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: EVENT_TYPES };
-
-const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
 
 /** An inbox over new tables. */
 async function openInbox(schema: string) {
@@ -49,11 +37,8 @@ FROM generate_series(0, $2::int - 1) AS n`,
   );
 }
 
-async function claimed(inbox: Awaited<ReturnType<typeof openInbox>>, id: string, key?: string) {
-  const claim = await inbox.claim({ ...someEvent(), id }, { ...LONG, key });
-  if (claim.state !== 'claimed') throw new Error(claim.state);
-  return claim.lease;
-}
+const claimedOf = (inbox: Awaited<ReturnType<typeof openInbox>>, id: string, key?: string) =>
+  claimed(inbox, someEvent({ id }), { ...LONG, key });
 
 const idsOf = (taken: readonly { readonly event: { readonly id: string } }[]) =>
   taken.map(({ event }) => event.id);
@@ -61,19 +46,13 @@ const idsOf = (taken: readonly { readonly event: { readonly id: string } }[]) =>
 test('a claim repeated while its event waits needs no lock of its key, also when another lease of the key has begun', async () => {
   const schema = 'lock_free';
   const inbox = await openInbox(schema);
-  const first = await claimed(inbox, 'evt_1', 'a');
+  const first = await claimedOf(inbox, 'evt_1', 'a');
   const [event, older] = [someEvent(), { ...someEvent(), created_at: '2026-01-01T00:00:00Z' }];
   for (const waiting of [event, older]) {
     expect((await inbox.claim(waiting, { ...LONG, key: 'a' })).state).toBe('waiting');
   }
-  const client = await pool.connect();
-  onTestFinished(async () => {
-    await client.query('ROLLBACK');
-    client.release();
-  });
   const repeat = async () => {
-    await client.query('BEGIN');
-    await client.query(
+    const client = await postgres.begin(
       `SELECT pg_advisory_xact_lock(hashtextextended('stablehooks "${schema}" a', 0)), id FROM ${schema}.events FOR UPDATE`,
     );
     expect((await inbox.claim(event, { ...LONG, key: 'a' })).state).toBe('waiting');
@@ -81,7 +60,7 @@ test('a claim repeated while its event waits needs no lock of its key, also when
   };
   await repeat();
   await inbox.complete(first);
-  const second = await claimed(inbox, older.id, 'a');
+  const second = await claimedOf(inbox, older.id, 'a');
   await repeat();
   await inbox.complete(second);
   expect(idsOf(await inbox.takeDue(TAKE))).toEqual([event.id]);
@@ -89,7 +68,7 @@ test('a claim repeated while its event waits needs no lock of its key, also when
 
 test('an event that waits for a shorter lease than the last one of its key waits no longer than that lease', async () => {
   const inbox = await openInbox('shorter');
-  const first = await claimed(inbox, 'evt_1', 'a');
+  const first = await claimedOf(inbox, 'evt_1', 'a');
   const [event, next] = [someEvent(), someEvent()];
   await inbox.claim(next, { ...LONG, key: 'a' });
   await inbox.claim(event, { ...LONG, key: 'a' });
@@ -103,25 +82,16 @@ test('an event that waits for a shorter lease than the last one of its key waits
 test('an end makes the next event due when the first that waited is claimed without its key at that time', async () => {
   const schema = 'left_meanwhile';
   const inbox = await openInbox(schema);
-  const lease = await claimed(inbox, 'evt_1', 'a');
+  const lease = await claimedOf(inbox, 'evt_1', 'a');
   const [first, next] = [1, 2].map((day) => ({ ...someEvent(), created_at: `2026-01-0${day}T00:00:00Z` }));
   if (first === undefined || next === undefined) throw new Error('There are two.');
   for (const event of [first, next]) await inbox.claim(event, { ...LONG, key: 'a' });
-  const client = await pool.connect();
-  onTestFinished(async () => {
-    await client.query('ROLLBACK');
-    client.release();
-  });
-  await client.query('BEGIN');
-  await client.query(
+  const client = await postgres.begin(
     `SELECT ${schema}.claim_event($1, 'x', 'push', 60000, gen_random_uuid(), '{}', false, NULL, NULL, NULL)`,
     [first.id],
   );
   const ended = inbox.complete(lease);
-  await vi.waitUntil(
-    async () => (await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0,
-    { timeout: 60_000, interval: 10 },
-  );
+  await postgres.untilBlocked();
   await client.query('COMMIT');
   expect(await ended).toBe(true);
   expect(idsOf(await inbox.takeDue(TAKE))).toEqual([next.id]);
@@ -129,13 +99,12 @@ test('an end makes the next event due when the first that waited is claimed with
 
 test('an event that waits and is claimed with another key that is leased waits for that lease', async () => {
   const inbox = await openInbox('moved');
-  await claimed(inbox, 'of a', 'a');
+  await claimedOf(inbox, 'of a', 'a');
   const event = someEvent();
   expect((await inbox.claim(event, { ...LONG, key: 'a' })).state).toBe('waiting');
-  const longer = await inbox.claim(someEvent(), { ...LONG, leaseMs: 2 * HOUR_MS, key: 'b' });
-  if (longer.state !== 'claimed') throw new Error(longer.state);
+  const longer = await claimed(inbox, someEvent(), { leaseMs: 2 * HOUR_MS, key: 'b' });
   expect((await inbox.claim(event, { ...LONG, key: 'b' })).state).toBe('waiting');
-  const [record, holder] = await Promise.all([event.id, longer.lease.id].map((id) => inbox.find(id)));
+  const [record, holder] = await Promise.all([event.id, longer.id].map((id) => inbox.find(id)));
   expect(record).toMatchObject({ key: 'b', dueAt: holder?.dueAt });
 });
 
@@ -174,7 +143,7 @@ describe.each(['read committed', 'repeatable read', 'serializable'])('at %s', (l
   let own: pg.Pool;
   beforeAll(async () => {
     own = new pg.Pool({
-      connectionString: server.url,
+      connectionString: postgres.server.url,
       options: `-c default_transaction_isolation=${level.replace(' ', '\\ ')}`,
     }).on('error', () => undefined);
     await migratePostgres(pool, { schema });
@@ -188,22 +157,15 @@ WHEN (NEW.waiting OR NEW.state IN ('done', 'dead')) EXECUTE FUNCTION ${schema}.s
 
   /** Runs one call up to its commit, then the other until it ends, waits or is sent again; then both to their ends. */
   async function interleave(one: () => Promise<unknown>, other: () => Promise<unknown>, sent: () => number) {
-    const gate = await pool.connect();
-    onTestFinished(async () => {
-      await gate.query('ROLLBACK');
-      gate.release();
-    });
-    const waiting = async () => (await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length;
-    await gate.query('BEGIN');
-    await gate.query('SELECT pg_advisory_xact_lock($1)', [GATE]);
+    const gate = await postgres.begin('SELECT pg_advisory_xact_lock($1)', [GATE]);
     const first = one();
-    await vi.waitUntil(async () => (await waiting()) > 0, { timeout: 60_000, interval: 10 });
+    await postgres.untilBlocked();
     const sentBefore = sent();
     let hasEnded = false;
     const second = other().finally(() => {
       hasEnded = true;
     });
-    const isStopped = async () => hasEnded || sent() > sentBefore + 1 || (await waiting()) > 1;
+    const isStopped = async () => hasEnded || sent() > sentBefore + 1 || (await postgres.waits()) > 1;
     await vi.waitUntil(isStopped, { timeout: 60_000, interval: 10 });
     await gate.query('COMMIT');
     await Promise.all([first, second]);
@@ -228,7 +190,7 @@ WHEN (NEW.waiting OR NEW.state IN ('done', 'dead')) EXECUTE FUNCTION ${schema}.s
         },
       };
       const inbox = postgresInbox(counting, { schema });
-      const lease = await claimed(postgresInbox(own, { schema, transactional: true }), `evt_${key}`, key);
+      const lease = await claimedOf(postgresInbox(own, { schema, transactional: true }), `evt_${key}`, key);
       const event = someEvent();
       if (kind === 'a recorded')
         await inbox.record([event], { dueInMs: HOUR_MS, origin: 'pull', keys: [key] });
@@ -272,7 +234,7 @@ test.each([
 
     let plans: Plan[] = [];
     const measured = postgresInbox(
-      explainingPool(server.url, (plan) => plans.push(plan)),
+      explainingPool(postgres.server.url, (plan) => plans.push(plan)),
       { schema },
     );
     const reads = async (step: () => unknown) => {
@@ -285,7 +247,7 @@ test.each([
       };
     };
     const few = { scans: 0, rows: expect.toSatisfy((rows: number) => rows < 20) };
-    const first = await claimed(inbox, 'evt_hot_0', 'hot');
+    const first = await claimedOf(inbox, 'evt_hot_0', 'hot');
     // More often than a function needs to choose a plan for any value.
     for (let round = 1; round < 9; round++) {
       const fresh = someEvent();
@@ -296,13 +258,13 @@ test.each([
     for (let round = 1; round < 9; round++) {
       const id = `evt_hot_${round}`;
       expect(await reads(() => measured.takeDue(TAKE))).toEqual(few);
-      const lease = await claimed(inbox, id, 'hot');
+      const lease = await claimedOf(inbox, id, 'hot');
       const end = () =>
         round % 2 ? measured.complete(lease) : measured.fail(lease, { retryAfterMs: HOUR_MS, error: 'no' });
       expect(await reads(end)).toEqual(few);
     }
 
-    const last = await claimed(inbox, 'evt_hot_9', 'hot');
+    const last = await claimedOf(inbox, 'evt_hot_9', 'hot');
     await pool.query(`DROP INDEX ${schema}.events_waiting`);
     expect((await reads(() => measured.complete(last))).rows).toBeGreaterThan(10_000);
   },
@@ -319,12 +281,10 @@ test('claims, ends, transactions, pages, takers and requeues of few keys at the 
   const schema = 'mixed';
   await migratePostgres(pool, { schema });
   const inboxes = Array.from({ length: 4 }, () => {
-    const own = new pg.Pool({ connectionString: server.url, max: 4 }).on('error', () => undefined);
-    onTestFinished(() => own.end());
-    return postgresInbox(own, { schema, transactional: true });
+    return postgresInbox(postgres.open({ max: 4 }), { schema, transactional: true });
   });
   const keys = ['a', 'b', 'c', undefined];
-  const events = Array.from({ length: 120 }, someEvent);
+  const events = Array.from({ length: 120 }, () => someEvent());
   const keyOf = (index: number) => keys[index % keys.length];
   const before = await deadlocks();
 

@@ -1,31 +1,17 @@
 /** Connections that an app returns to its pool with a transaction open. */
 import { randomUUID } from 'node:crypto';
-import pg from 'pg';
+import type pg from 'pg';
 import { createReceiver } from 'stablehooks';
-import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
-import { startPostgres } from '../services/postgres.js';
-import type { Service } from '../services/service.js';
+import { postgresInbox } from 'stablehooks/inboxes/postgres';
+import { beforeEach, expect, test } from 'vitest';
+import { ownPostgres } from '../services/own-postgres.js';
+import { claimed, silent, someEvent } from './claimed.js';
 
-let server: Service;
-let admin: pg.Pool;
-beforeAll(async () => {
-  server = await startPostgres();
-  admin = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
-  await migratePostgres(admin);
-  await admin.query('CREATE TABLE ledger (id text)');
-});
+const postgres = ownPostgres('CREATE TABLE ledger (id text)');
+const { pool: admin } = postgres;
 beforeEach(async () => {
   await admin.query('TRUNCATE ledger, stablehooks.events');
 });
-afterAll(async () => {
-  await admin.end();
-  await server.stop();
-});
-
-const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
-const quiet = { warn: () => undefined, error: () => undefined };
 
 /** How an app leaves a transaction open. */
 const LEFTOVERS = {
@@ -37,9 +23,7 @@ const LEFTOVERS = {
 
 /** A pool each of whose connections has a transaction open. */
 async function openPool(connections: number, leftover: readonly string[]) {
-  const pool = new pg.Pool({ connectionString: server.url, max: connections });
-  pool.on('error', () => undefined);
-  onTestFinished(() => pool.end());
+  const pool = postgres.open({ max: connections });
   const clients = await Promise.all(Array.from({ length: connections }, () => pool.connect()));
   for (const client of clients) {
     for (const text of leftover) await client.query(text).catch(() => undefined);
@@ -62,10 +46,10 @@ test.each(CASES)(
   async ({ transactional, leftover }) => {
     const pool = await openPool(3, leftover);
     const receiver = createReceiver({
-      ...{ secret: 'x', inbox: inboxOver(pool, transactional), logger: quiet },
+      ...{ secret: 'x', inbox: inboxOver(pool, transactional), logger: silent },
       handlers: { 'transfer.settled': () => undefined },
     });
-    const events = Array.from({ length: 40 }, someEvent);
+    const events = Array.from({ length: 40 }, () => someEvent());
     const kinds = new Map<string, string>();
     for (const event of events) {
       const { kind, error } = await receiver.handle(event, 'push');
@@ -85,11 +69,9 @@ test('with a transaction left open, no step of an inbox says that it has stored 
   const event = someEvent();
   const inbox = postgresInbox(admin);
   const poll = { holder: randomUUID(), leaseMs: 60_000 };
-  const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
-  if (claim.state !== 'claimed') throw new Error(claim.state);
+  const lease = await claimed(inbox, event);
   const state = await inbox.acquirePoll(poll);
   if (state === null) throw new Error('Another holder polls.');
-  const { lease } = claim;
   const steps: Readonly<Record<string, (over: typeof inbox) => unknown>> = {
     complete: (over) => over.complete(lease),
     fail: (over) => over.fail(lease, { retryAfterMs: null, error: 'no' }),

@@ -1,26 +1,20 @@
 import { randomUUID } from 'node:crypto';
-import pg from 'pg';
 import { createReceiver, EVENT_TYPES } from 'stablehooks';
 import { migratePostgres, postgresInbox, postgresMigrations } from 'stablehooks/inboxes/postgres';
-import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { startPostgres } from '../services/postgres.js';
-import type { Service } from '../services/service.js';
+import { expect, test } from 'vitest';
+import { ownPostgres } from '../services/own-postgres.js';
+import { claimed, someEvent } from './claimed.js';
 import { explainingPool } from './explaining-pool.js';
 import { expectOutageSurvived } from './outage.js';
 
-let server: Service;
-let pool: pg.Pool;
-beforeAll(async () => {
-  server = await startPostgres();
-  pool = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
-});
-afterAll(async () => {
-  await pool.end();
-  await server.stop();
-});
+const postgres = ownPostgres();
+const { pool } = postgres;
 
-const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
+/** An inbox over tables of its own. */
+async function openInbox(schema: string) {
+  await migratePostgres(pool, { schema });
+  return postgresInbox(pool, { schema });
+}
 
 const receive = (inbox: ReturnType<typeof postgresInbox>) =>
   createReceiver({ secret: 'x', inbox, handlers: {}, onOutcome: () => undefined });
@@ -30,8 +24,7 @@ test.each(['read committed', 'repeatable read', 'serializable'])(
   async (level) => {
     const schema = `together_${level.replace(' ', '_')}`;
     const options = `-c default_transaction_isolation=${level.replace(' ', '\\ ')}`;
-    const strict = new pg.Pool({ connectionString: server.url, options });
-    onTestFinished(() => strict.end());
+    const strict = postgres.open({ options });
     await Promise.all(Array.from({ length: 10 }, () => migratePostgres(strict, { schema })));
     await migratePostgres(strict, { schema });
     expect((await postgresInbox(strict, { schema }).count()).length).toBe(6);
@@ -64,8 +57,7 @@ test.each([
         DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION ${schema}.note()`);
     }
     const options = `-c synchronous_commit=${setting}`;
-    const own = new pg.Pool({ connectionString: server.url, max: 1, options });
-    onTestFinished(() => own.end());
+    const own = postgres.open({ max: 1, options });
     const inbox = postgresInbox(own, { schema, transactional: true });
     const plain = postgresInbox(own, { schema });
     /** The settings with which a step is committed. */
@@ -75,11 +67,7 @@ test.each([
       const { rows } = await pool.query(`SELECT DISTINCT setting FROM ${schema}.commits`);
       return rows.map((row) => row.setting);
     };
-    const claim = async (key?: string) => {
-      const claimed = await inbox.claim(someEvent(), { leaseMs: 60_000, origin: 'push', key });
-      if (claimed.state !== 'claimed') throw new Error(claimed.state);
-      return claimed.lease;
-    };
+    const claim = (key?: string) => claimed(inbox, someEvent(), { key });
     const poll = { holder: 'a', leaseMs: 60_000 };
     const take = { limit: 9, visibilityTimeoutMs: 60_000, types: ['transfer.settled'] };
     for (const keyed of [false, true]) {
@@ -114,24 +102,15 @@ test.each([
 test('migratePostgres waits for no lock when the tables are migrated', async () => {
   const schema = 'migrated';
   await migratePostgres(pool, { schema });
-  const impatient = new pg.Pool({ connectionString: server.url, options: '-c lock_timeout=1000' });
-  const blocker = await pool.connect();
-  onTestFinished(async () => {
-    await blocker.query('ROLLBACK');
-    blocker.release();
-    await impatient.end();
-  });
+  const impatient = postgres.open({ options: '-c lock_timeout=1000' });
   // Everything but a read waits for this lock.
-  await blocker.query(
-    `BEGIN; LOCK TABLE ${schema}.poll, ${schema}.events, ${schema}.fences IN EXCLUSIVE MODE`,
-  );
+  await postgres.begin(`LOCK TABLE ${schema}.poll, ${schema}.events, ${schema}.fences IN EXCLUSIVE MODE`);
   await migratePostgres(impatient, { schema });
 });
 
 test('recording rejects when two ids are the same to Postgres', async () => {
   const schema = 'hidden';
-  await migratePostgres(pool, { schema });
-  const inbox = postgresInbox(pool, { schema });
+  const inbox = await openInbox(schema);
   const due = { dueInMs: 0, origin: 'pull' } as const;
   const half = (id: string) => ({ ...someEvent(), id });
   await expect(inbox.record([half('evt_\ud800'), half('evt_\ud801')], due)).rejects.toThrow('a second time');
@@ -146,19 +125,13 @@ test.each(['', 'a-b', 'a"b', "a'b", '1st', 'x'.repeat(64), 'a;b'])(
 );
 
 test('handle is unavailable while Postgres is down, and done events are still done afterwards', async () => {
-  const schema = 'away';
-  await migratePostgres(pool, { schema });
-  await expectOutageSurvived(postgresInbox(pool, { schema }), server);
+  await expectOutageSurvived(await openInbox('away'), postgres.server);
 });
 
 test('handle is unavailable when the pool has no free connection or a statement times out', async () => {
   const schema = 'busy';
   await migratePostgres(pool, { schema });
-  const small = new pg.Pool({
-    connectionString: server.url,
-    max: 1,
-    statement_timeout: 100,
-  }).on('error', () => undefined);
+  const small = postgres.open({ max: 1, statement_timeout: 100 });
   const receiver = receive(postgresInbox(small, { schema }));
   const unavailable = { kind: 'unavailable', error: { code: 'ERR_INBOX_FAILED' } };
 
@@ -168,24 +141,20 @@ test('handle is unavailable when the pool has no free connection or a statement 
   expect(await receiver.handle(someEvent(), 'push')).toMatchObject(unavailable);
   taken.release();
 
-  const blocker = await pool.connect();
-  await blocker.query(`BEGIN; LOCK TABLE ${schema}.events`);
+  const blocker = await postgres.begin(`LOCK TABLE ${schema}.events`);
   expect(await receiver.handle(someEvent(), 'push')).toMatchObject(unavailable);
   await blocker.query('ROLLBACK');
-  blocker.release();
   small.options.connectionTimeoutMillis = 0;
   const handle = async () => (await receiver.handle(someEvent(), 'push')).kind;
   let kind = await handle();
   // On a busy machine a statement can still take longer than the limit.
   while (kind === 'unavailable') kind = await handle();
   expect(kind).toBe('ignored');
-  await small.end();
 });
 
 test('count gives the time of the oldest done event, whether it is pruned or not', async () => {
   const schema = 'oldest_done';
-  await migratePostgres(pool, { schema });
-  const inbox = postgresInbox(pool, { schema });
+  const inbox = await openInbox(schema);
   const receiver = receive(inbox);
   const oldest = async () => (await inbox.count()).find(({ state }) => state === 'done')?.oldest;
   for (const event of [someEvent(), someEvent(), someEvent()]) {
@@ -205,8 +174,7 @@ test('count gives the time of the oldest done event, whether it is pruned or not
 
 test('prune does not wait for an event that another transaction has locked', async () => {
   const schema = 'pruned_beside';
-  await migratePostgres(pool, { schema });
-  const inbox = postgresInbox(pool, { schema });
+  const inbox = await openInbox(schema);
   const [locked, free] = [someEvent(), someEvent()];
   for (const event of [locked, free]) await receive(inbox).handle(event, 'push');
   await lockRow(schema, locked.id);
@@ -216,8 +184,7 @@ test('prune does not wait for an event that another transaction has locked', asy
 
 test('takeDue takes parked events one by one in the order in which they came, whatever their types', async () => {
   const schema = 'parked';
-  await migratePostgres(pool, { schema });
-  const inbox = postgresInbox(pool, { schema });
+  const inbox = await openInbox(schema);
   const parked = ['b', 'a', 'b', 'a', 'a'].map((type) => ({ ...someEvent(), type: `new.${type}` }));
   for (const event of parked) await inbox.record([event], { dueInMs: null, origin: 'push' });
   const take = { limit: 1, visibilityTimeoutMs: 60_000, types: ['new.a', 'new.b'] };
@@ -230,8 +197,7 @@ test('takeDue takes parked events one by one in the order in which they came, wh
 
 test('takeDue does not wait for a parked event that another transaction has locked', async () => {
   const schema = 'parked_locked';
-  await migratePostgres(pool, { schema });
-  const inbox = postgresInbox(pool, { schema });
+  const inbox = await openInbox(schema);
   const [locked, free] = [1, 2].map(() => ({ ...someEvent(), type: 'new.type' }));
   if (locked === undefined || free === undefined) throw new Error('There are two.');
   await inbox.record([locked, free], { dueInMs: null, origin: 'push' });
@@ -251,7 +217,7 @@ SELECT 'evt_done_' || n, 'payout', 1, now(), '1' FROM generate_series(1, 50000) 
   await pool.query(`VACUUM ANALYZE ${schema}.events`);
   await pool.query(`VACUUM ANALYZE ${schema}.steps`);
   let read = 0;
-  const explaining = explainingPool(server.url, (plan) => {
+  const explaining = explainingPool(postgres.server.url, (plan) => {
     if (JSON.stringify(plan).includes('"events_due"'))
       read = plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
   });
@@ -282,7 +248,7 @@ test('each statement of the Postgres inbox finds its rows by an index among 80,0
 
   const indexes = new Set<string>();
   const tables = new Set<string>();
-  const explaining = explainingPool(server.url, (found) => {
+  const explaining = explainingPool(postgres.server.url, (found) => {
     const plan = JSON.stringify(found);
     for (const [, index = ''] of plan.matchAll(/"(?:Index Name|Conflict Arbiter Indexes)":\[?"(\w+)"/g))
       indexes.add(index);
@@ -350,15 +316,8 @@ test('each statement of the Postgres inbox finds its rows by an index among 80,0
 });
 
 /** Locks the row of an event by another transaction until the test ends. */
-async function lockRow(schema: string, id: string) {
-  const client = await pool.connect();
-  onTestFinished(async () => {
-    await client.query('ROLLBACK');
-    client.release();
-  });
-  await client.query('BEGIN');
-  await client.query(`SELECT FROM ${schema}.events WHERE id = $1 FOR UPDATE`, [id]);
-}
+const lockRow = (schema: string, id: string) =>
+  postgres.begin(`SELECT FROM ${schema}.events WHERE id = $1 FOR UPDATE`, [id]);
 
 /** Inserts this number of events of each state, from an hour ago and one ms apart. */
 async function fill(schema: string, counts: Readonly<Record<string, number>>) {

@@ -1,34 +1,19 @@
 import { spawn } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import pg from 'pg';
 import { createReceiver, type Outcome, type UnknownEvent } from 'stablehooks';
-import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { startPostgres } from '../services/postgres.js';
-import type { Service } from '../services/service.js';
+import { postgresInbox } from 'stablehooks/inboxes/postgres';
+import { expect, onTestFinished, test } from 'vitest';
+import { ownPostgres } from '../services/own-postgres.js';
+import { someEvent } from './claimed.js';
 import type { WorkerOptions } from './postgres-process.js';
 
-let server: Service;
-let pool: pg.Pool;
-
-beforeAll(async () => {
-  server = await startPostgres();
-  pool = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
-  await migratePostgres(pool);
-});
-afterAll(async () => {
-  await pool.end();
-  await server.stop();
-});
+const postgres = ownPostgres();
+const { pool } = postgres;
 
 /** How long the tests wait until the lease of a worker lapses: far longer than its one statement takes. */
 const LEASE_MS = 3_000;
-
-const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
 
 /** Creates an empty ledger, with or without a primary key that refuses a second entry. */
 async function openLedger(key: 'keyed' | 'keyless') {
@@ -40,7 +25,7 @@ async function openLedger(key: 'keyed' | 'keyless') {
 /** Starts a process that handles the event, and waits until it has written to the ledger. */
 async function startWorker(options: Omit<WorkerOptions, 'url'>) {
   const program = fileURLToPath(new URL('./postgres-process.ts', import.meta.url));
-  const args = ['--import', 'tsx', program, JSON.stringify({ url: server.url, ...options })];
+  const args = ['--import', 'tsx', program, JSON.stringify({ url: postgres.server.url, ...options })];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   const exit = once(child, 'exit');
   onTestFinished(async () => {

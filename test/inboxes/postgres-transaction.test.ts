@@ -1,12 +1,11 @@
 /** The contract of transactions over `pg`, also with the oldest Postgres: .ci/run runs this file with it. */
-import { randomUUID } from 'node:crypto';
 import { postgresInbox } from 'stablehooks/inboxes/postgres';
-import { exampleEvent } from 'stablehooks/testing';
 import { transactionContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { neonPool } from '../services/neon.js';
-import { layer, pgPool, savepoint } from './orm/data-layer.js';
-import { openPg } from './orm/pg.js';
+import { claimed } from './claimed.js';
+import { pgPool } from './orm/data-layer.js';
+import { openPg, overPg } from './orm/pg.js';
 import { type Database, startDatabase, underTest } from './orm/with-data-layers.js';
 
 /** Neon's pool is one of `pg` over another socket; what breaks or limits connections is `pg`'s. */
@@ -24,20 +23,7 @@ describe('transactions over pg', () => {
 });
 
 describe('transactions over neon', () => {
-  function openNeon({ url }: { readonly url: string }) {
-    const pool = neonPool(url);
-    return layer({
-      pool,
-      effect: (tx, id) => tx.query('INSERT INTO ledger (id) VALUES ($1)', [id]),
-      nested: (tx, work) =>
-        savepoint(
-          (text) => tx.query(text),
-          () => work(tx),
-        ),
-      raw: (tx, text) => tx.query(text),
-      close: () => pool.end(),
-    });
-  }
+  const openNeon = ({ url }: { readonly url: string }) => overPg(neonPool(url));
 
   for (const { name, run } of transactionContract) {
     if (OF_NEON.test(name)) test(name, () => run(underTest(database, openNeon)));
@@ -48,12 +34,10 @@ test('the server ends the transaction of a handler that sends nothing more when 
   const { admin, server } = database;
   const pool = pgPool({ url: server.url, connections: 1 });
   const inbox = postgresInbox(pool, { transactional: true });
-  const event = { ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` };
-  const claim = await inbox.claim(event, { leaseMs: 0, origin: 'push' });
-  if (claim.state !== 'claimed') throw new Error(`The claim was answered ${claim.state}.`);
+  const lease = await claimed(inbox, undefined, { leaseMs: 0 });
   let pid: unknown;
   let end = () => {};
-  const running = inbox.transaction?.(claim.lease, async (tx) => {
+  const running = inbox.transaction?.(lease, async (tx) => {
     // Postgres 17 has a second limit, which would end it as well.
     await tx.query("SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'");
     pid = (await tx.query('SELECT pg_backend_pid() AS pid')).rows[0].pid;
@@ -71,6 +55,6 @@ test('the server ends the transaction of a handler that sends nothing more when 
     end();
   }
   expect(await failure).toBeInstanceOf(Error);
-  expect((await inbox.find(event.id))?.state).toBe('leased');
+  expect((await inbox.find(lease.id))?.state).toBe('leased');
   await pool.end();
 });

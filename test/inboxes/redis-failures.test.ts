@@ -3,17 +3,14 @@ import { Cluster, Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { createReceiver, type Inbox } from 'stablehooks';
 import { fromIoredis, fromNodeRedis, redisInbox } from 'stablehooks/inboxes/redis';
-import { exampleEvent } from 'stablehooks/testing';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { startProxy } from '../services/proxy.js';
 import { startRedis } from '../services/redis.js';
 import { describeWithRedis } from '../services/with-redis.js';
+import { silent, someEvent } from './claimed.js';
 
 const NODE = ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'];
-const events = Array.from({ length: 40 }, (_, index) => ({
-  ...exampleEvent('transfer.settled'),
-  id: `evt_${index}`,
-}));
+const events = Array.from({ length: 40 }, (_, index) => someEvent({ id: `evt_${index}` }));
 
 async function open(settings?: readonly string[]) {
   const server = await startRedis(settings);
@@ -28,7 +25,7 @@ async function open(settings?: readonly string[]) {
 function receive(inbox: Inbox) {
   const ran: string[] = [];
   const receiver = createReceiver({
-    ...{ secret: 'x', inbox, logger: { warn: () => undefined, error: () => undefined } },
+    ...{ secret: 'x', inbox, logger: silent },
     handlers: { 'transfer.settled': ({ id }) => void ran.push(id) },
   });
   const kinds = async (list = events) => {

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { UnknownEvent } from 'stablehooks';
 import { fromIoredis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
-import { exampleEvent } from 'stablehooks/testing';
 import { expect, test } from 'vitest';
 import { ownRedis } from '../services/own-redis.js';
 import { describeWithRedis } from '../services/with-redis.js';
+import { claimed as claimedFor, someEvent } from './claimed.js';
 
 const HOUR_MS = 3_600_000;
 const TYPE = 'transfer.settled';
@@ -16,17 +16,10 @@ const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: ['transfer.settle
 type Inbox = ReturnType<typeof redisInbox>;
 type Options = { readonly leaseMs?: number; readonly key?: string };
 
-const event = (id: string, second = 0): UnknownEvent => ({
-  ...exampleEvent(TYPE),
-  id,
-  created_at: `2026-01-02T03:04:0${second}Z`,
-});
+const event = (id: string, second = 0) => someEvent({ id, created_at: `2026-01-02T03:04:0${second}Z` });
 
-async function claimed(inbox: Inbox, { id, created_at }: UnknownEvent, options: Options = {}) {
-  const claim = await inbox.claim({ ...event(id), created_at }, { ...LEASE, ...options });
-  if (claim.state !== 'claimed') throw new Error(`The claim of ${id} was answered ${claim.state}.`);
-  return claim.lease;
-}
+const claimed = (inbox: Inbox, { id, created_at }: UnknownEvent, options: Options = {}) =>
+  claimedFor(inbox, { ...event(id), created_at }, { ...LEASE, ...options });
 
 const fail = async (inbox: Inbox, id: string, retryAfterMs: number | null, options: Options = {}) =>
   inbox.fail(await claimed(inbox, event(id), options), { retryAfterMs, error: 'no' });
@@ -104,9 +97,7 @@ describeWithRedis('the indexes of the Redis inbox', () => {
     for (const each of [parked, keyed, dead, lapsed, waits]) {
       await inbox.complete(await claimed(inbox, each));
     }
-    const again = await inbox.claim(failed, { ...LEASE, early: true });
-    if (again.state !== 'claimed') throw new Error(again.state);
-    await inbox.complete(again.lease);
+    await inbox.complete(await claimedFor(inbox, failed, { early: true }));
     expect(await inbox.prune({ olderThanMs: 0 })).toBe(8);
     expect(await names()).toEqual([...events.map(({ id }) => `event:${id}`), 'in:done', 'since:done']);
   });

@@ -1,17 +1,14 @@
-import { randomUUID } from 'node:crypto';
 import { inspect } from 'node:util';
 import { Redis as Upstash } from '@upstash/redis';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { fromIoredis, fromNodeRedis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
-import { exampleEvent } from 'stablehooks/testing';
 import { expect, onTestFinished, test } from 'vitest';
 import { ownRedis } from '../services/own-redis.js';
 import { startUpstash } from '../services/upstash.js';
 import { describeWithRedis } from '../services/with-redis.js';
+import { someEvent } from './claimed.js';
 import { expectOutageSurvived } from './outage.js';
-
-const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
 
 describeWithRedis('Redis inbox', () => {
   const own = ownRedis();
@@ -79,7 +76,7 @@ describeWithRedis('Redis inbox', () => {
 
   test('prune of 2,500 events runs several scripts and keeps every id', async () => {
     const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'pruned' });
-    const events = Array.from({ length: 2_500 }, someEvent);
+    const events = Array.from({ length: 2_500 }, () => someEvent());
     for (const event of events) {
       const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
       if (claim.state === 'claimed') await inbox.complete(claim.lease);

@@ -1,14 +1,12 @@
 /** A client that lost the reply to a script sends it again: ioredis by default, @upstash/redis, and some proxies. */
 import { randomUUID } from 'node:crypto';
 import { fromIoredis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
-import { exampleEvent } from 'stablehooks/testing';
 import { expect, test } from 'vitest';
 import { ownRedis } from '../services/own-redis.js';
 import { describeWithRedis } from '../services/with-redis.js';
+import { claimed, someEvent } from './claimed.js';
 
 const LEASE = { leaseMs: 60_000, origin: 'push' } as const;
-
-const newEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
 
 /** Sends each script twice, and has only the second reply. */
 function repeating(redis: RedisLike): RedisLike {
@@ -33,22 +31,13 @@ describeWithRedis('Redis inbox over a client that sends each script twice', () =
     return { inbox: redisInbox(repeating(redis), { prefix }), once: redisInbox(redis, { prefix }) };
   }
 
-  async function claimed(
-    inbox: ReturnType<typeof open>['inbox'],
-    options: { readonly key?: string; readonly traceparent?: string } = {},
-  ) {
-    const claim = await inbox.claim(newEvent(), { ...LEASE, ...options });
-    if (claim.state !== 'claimed') return expect.fail(`The claim was answered ${claim.state}.`);
-    return claim.lease;
-  }
-
   test('a claim is answered claimed, uses up one attempt and keeps its lease from others', async () => {
     const { inbox, once } = open();
     const traceparent = 'trace';
-    const lease = await claimed(inbox, { traceparent });
+    const lease = await claimed(inbox, someEvent(), { traceparent });
     expect(lease).toMatchObject({ attempt: 1, traceparent });
     expect(await once.find(lease.id)).toMatchObject({ state: 'leased', attempts: 1, history: [] });
-    expect(await inbox.claim({ ...newEvent(), id: lease.id }, LEASE)).toMatchObject({ state: 'leased' });
+    expect(await inbox.claim(someEvent({ id: lease.id }), LEASE)).toMatchObject({ state: 'leased' });
   });
 
   test('completing succeeds once, and a later call of its own does not', async () => {
@@ -78,8 +67,8 @@ describeWithRedis('Redis inbox over a client that sends each script twice', () =
   test('the end of an attempt makes one event of its key due', async () => {
     const { inbox, once } = open();
     const key = 'wallet';
-    const lease = await claimed(inbox, { key });
-    const waiting = [newEvent(), newEvent()];
+    const lease = await claimed(inbox, someEvent(), { key });
+    const waiting = [someEvent(), someEvent()];
     for (const event of waiting) {
       expect((await inbox.claim(event, { ...LEASE, key })).state).toBe('waiting');
     }

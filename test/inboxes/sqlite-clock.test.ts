@@ -1,6 +1,6 @@
-import type { UnknownEvent } from 'stablehooks';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { expect, test } from 'vitest';
+import { claimed as claimedFor, someEvent } from './claimed.js';
 import { connect, freshPath } from './sqlite-drivers.js';
 
 const MINUTE_MS = 60_000;
@@ -10,20 +10,11 @@ const START = Date.parse('2026-01-02T03:04:05Z');
 const LEASE = { leaseMs: HOUR_MS, origin: 'push' } as const;
 const TAKE = { limit: 100, visibilityTimeoutMs: MINUTE_MS, types: ['transfer.settled'] } as const;
 
-const event = (id: string): UnknownEvent => ({
-  id,
-  type: 'transfer.settled',
-  created_at: '2026-01-02T03:04:05Z',
-  payload: {},
-});
+const event = (id: string) => someEvent({ id, created_at: '2026-01-02T03:04:05Z' });
 
 type Inbox = ReturnType<typeof sqliteInbox>;
 
-async function claimed(inbox: Inbox, id: string, leaseMs = HOUR_MS) {
-  const claim = await inbox.claim(event(id), { ...LEASE, leaseMs });
-  if (claim.state !== 'claimed') throw new Error(`The claim of ${id} was answered ${claim.state}.`);
-  return claim.lease;
-}
+const claimed = (inbox: Inbox, id: string) => claimedFor(inbox, event(id), LEASE);
 
 /** An inbox with a clock. */
 function openAt(ms: number) {

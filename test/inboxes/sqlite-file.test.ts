@@ -1,9 +1,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'libsql';
-import type { StoredGap, UnknownEvent } from 'stablehooks';
+import type { StoredGap } from 'stablehooks';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { claimed, someEvent } from './claimed.js';
 import { connect, drivers, freshPath, type NodeSqlite, nodeSqlite } from './sqlite-drivers.js';
 
 const HOUR_MS = 3_600_000;
@@ -11,12 +12,7 @@ const LEASE = { leaseMs: HOUR_MS, origin: 'push' } as const;
 const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 const REFUSED = expect.objectContaining({ code: 'ERR_CONFIG_INVALID' });
 
-const event = (id: string): UnknownEvent => ({
-  id,
-  type: 'transfer.settled',
-  created_at: '2026-01-02T03:04:05Z',
-  payload: { amount: '10.50' },
-});
+const event = (id: string) => someEvent({ id });
 
 const GAP: StoredGap = {
   from: 1,
@@ -52,8 +48,7 @@ describe('the SQLite file', () => {
     const path = freshPath();
     const before = connect(path);
     const first = sqliteInbox(before);
-    const lease = await first.claim(event('done'), LEASE);
-    if (lease.state === 'claimed') await first.complete(lease.lease);
+    await first.complete(await claimed(first, event('done')));
     await first.claim(event('leased'), { ...LEASE, traceparent: TRACEPARENT });
     await first.record([event('waiting')], { dueInMs: 0, origin: 'pull' });
     await first.acquirePoll({ holder: 'a', leaseMs: 0 });
@@ -97,11 +92,10 @@ describe('the SQLite file', () => {
       };
       const inbox = sqliteInbox({ exec, prepare: (sql) => db.prepare(sql) }, { transactional: true });
       levels.length = 0;
-      const [one, other] = [await inbox.claim(event('one'), LEASE), await inbox.claim(event('other'), LEASE)];
+      const [one, other] = [await claimed(inbox), await claimed(inbox)];
       expect(levels.splice(0)).toEqual([1, 1]);
-      if (one.state !== 'claimed' || other.state !== 'claimed') throw new Error('Both events are new.');
-      await inbox.transaction?.(one.lease, () => undefined);
-      await inbox.complete(other.lease);
+      await inbox.transaction?.(one, () => undefined);
+      await inbox.complete(other);
       await inbox.record([event('third')], { dueInMs: 0, origin: 'pull' });
       expect(levels).toEqual([flushing, flushing, flushing]);
       expect(level()).toBe(own);
@@ -131,9 +125,9 @@ describe('the SQLite file', () => {
 
   test('the SQLite inbox keeps the whole of an error with NUL and half a surrogate pair', async () => {
     const inbox = sqliteInbox(connect(freshPath()));
-    const claim = await inbox.claim(event('odd'), LEASE);
+    const lease = await claimed(inbox, event('odd'));
     const error = `no\u0000 ${'x'.repeat(995)}😀`;
-    if (claim.state === 'claimed') await inbox.fail(claim.lease, { retryAfterMs: 0.5, error });
+    await inbox.fail(lease, { retryAfterMs: 0.5, error });
     const record = await inbox.find('odd');
     const kept = `no\ufffd ${'x'.repeat(995)}\ufffd`;
     expect(record?.lastError).toBe(kept);
@@ -233,8 +227,7 @@ describe('a file that sqliteInbox cannot use', () => {
     onTestFinished(() => void db.close());
     const inbox = sqliteInbox(db);
     db.defaultSafeIntegers(true);
-    const claim = await inbox.claim(event('a'), LEASE);
-    expect(claim).toMatchObject({ state: 'claimed', lease: { attempt: 1 } });
+    expect(await claimed(inbox, event('a'))).toMatchObject({ attempt: 1 });
     expect((await inbox.find('a'))?.attempts).toBe(1);
   });
 });
@@ -261,16 +254,11 @@ describe('a file that another process keeps locked', () => {
     expect((await inbox.claim(event('a'), LEASE)).state).toBe('claimed');
   });
 
-  test('is refused at the first attempt with `busyTimeoutMs: 0`', () => {
+  test('is refused at the first attempt with `busyTimeoutMs: 0`', async () => {
     const { connection, failures } = lockedOnce();
-    let refused: unknown;
-    try {
-      sqliteInbox(connection, { busyTimeoutMs: 0 });
-    } catch (error) {
-      refused = error;
-    }
-    expect(refused).toEqual(REFUSED);
-    expect(refused).toHaveProperty('cause', failures[0]);
+    const open = async () => sqliteInbox(connection, { busyTimeoutMs: 0 });
+    const refused = await open().catch((error: unknown) => error);
+    expect(refused).toMatchObject({ code: 'ERR_CONFIG_INVALID', cause: failures[0] });
     expect(failures).toHaveLength(1);
   });
 });
@@ -357,12 +345,12 @@ describe('the SQLite inbox in use', () => {
     const db = connect(freshPath());
     const inbox = sqliteInbox(db);
     const page = Array.from({ length: 500 }, (_, index) => event(`evt_${index}`));
-    const kept = await inbox.claim(event('kept'), LEASE);
+    const kept = await claimed(inbox, event('kept'));
     db.exec('PRAGMA max_page_count = 1');
     await expect(inbox.record(page, { dueInMs: 0, origin: 'pull' })).rejects.toThrow(/full/);
     expect((await inbox.count()).find(({ state }) => state === 'received')?.count).toBe(0);
     db.exec('PRAGMA max_page_count = 100000');
-    expect(kept.state === 'claimed' && (await inbox.complete(kept.lease))).toBe(true);
+    expect(await inbox.complete(kept)).toBe(true);
     expect(new Set(await inbox.record(page, { dueInMs: 0, origin: 'pull' }))).toEqual(new Set(['new']));
   });
 
@@ -389,9 +377,8 @@ describe('the SQLite inbox in use', () => {
 
   test('prune of 2,500 events runs several steps', async () => {
     const inbox = sqliteInbox(connect(freshPath()));
-    const events = Array.from({ length: 2_500 }, (_, index) => event(`evt_${index}`));
-    const claims = await Promise.all(events.map((each) => inbox.claim(each, LEASE)));
-    await Promise.all(claims.map((claim) => claim.state === 'claimed' && inbox.complete(claim.lease)));
+    const leases = await Promise.all(Array.from({ length: 2_500 }, () => claimed(inbox)));
+    await Promise.all(leases.map((lease) => inbox.complete(lease)));
     expect(await inbox.prune({ olderThanMs: 0 })).toBe(2_500);
     expect(await inbox.prune({ olderThanMs: 0 })).toBe(0);
   });
@@ -401,13 +388,11 @@ test('a damaged history of a row keeps neither that event nor others from runnin
   const path = freshPath();
   const db = connect(path);
   const inbox = sqliteInbox(db);
-  for (const id of ['a', 'b']) {
-    const claim = await inbox.claim(event(id), { ...LEASE, leaseMs: 0 });
-    if (claim.state !== 'claimed') throw new Error(claim.state);
-  }
+  const [a, b] = [event('a'), event('b')];
+  for (const each of [a, b]) await claimed(inbox, each, { leaseMs: 0 });
   db.exec(`UPDATE stablehooks_events SET history = '[{', last_error = 'edited' WHERE id = 'a'`);
   expect(await inbox.list({ limit: 10, error: 'x' })).toEqual([]);
-  expect(await inbox.find('a')).toMatchObject({ lastError: 'edited', history: [], event: event('a') });
+  expect(await inbox.find('a')).toMatchObject({ lastError: 'edited', history: [], event: a });
   const taken = await inbox.takeDue({ limit: 10, visibilityTimeoutMs: 1_000, types: ['transfer.settled'] });
   expect(taken.map((stored) => stored.event.id).sort()).toEqual(['a', 'b']);
   expect((await inbox.find('a'))?.history).toMatchObject([{ attempt: 1, result: 'lapsed' }]);

@@ -12,10 +12,10 @@ import {
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { deferred } from '../receiver/delivery.js';
+import { claimed, silent } from './claimed.js';
 import { connect, drivers, freshPath } from './sqlite-drivers.js';
 
 const LEDGER = 'CREATE TABLE ledger (id TEXT NOT NULL, number INTEGER CHECK (number > 0))';
-const silent = { warn: () => undefined, error: () => undefined };
 
 function underTest(db: SqliteLike): SynchronousTransactionsUnderTest<SqliteLike> {
   db.exec(LEDGER);
@@ -93,10 +93,9 @@ test('while another connection holds the write lock, events are unavailable, and
     },
   });
   const event = exampleEvent('transfer.settled');
-  const claim = await inbox.claim(event, { leaseMs: 0, origin: 'push' });
-  if (claim.state !== 'claimed') throw new Error(claim.state);
+  const lease = await claimed(inbox, event, { leaseMs: 0 });
   other.exec('BEGIN IMMEDIATE');
-  expect(() => inbox.transaction?.(claim.lease, () => undefined)).toThrow(/locked|busy/i);
+  expect(() => inbox.transaction?.(lease, () => undefined)).toThrow(/locked|busy/i);
   expect((await receiver.handle(event, 'push')).kind).toBe('unavailable');
   other.exec('ROLLBACK');
   expect(runs).toBe(0);

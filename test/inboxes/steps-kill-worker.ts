@@ -1,13 +1,10 @@
 /** The process that `steps-kills.test.ts` kills: pays by steps what is due in the inbox. */
-import { setTimeout as pause } from 'node:timers/promises';
 import Database from 'libsql';
 import pg from 'pg';
-import { createReceiver, type HandlerContext, type Inbox, type UnknownEvent } from 'stablehooks';
+import type { HandlerContext, Inbox, UnknownEvent } from 'stablehooks';
 import { postgresInbox } from 'stablehooks/inboxes/postgres';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
-
-/** Short, so that a killed event runs again soon. */
-const LEASE_MS = 1_000;
+import { workUntilKilled } from './work-until-killed.js';
 
 const { STORE = '', URL = '', BANK = '', MODE = '' } = process.env;
 
@@ -43,30 +40,4 @@ async function handle({ id }: UnknownEvent, context: HandlerContext<unknown>): P
   if (attempt === 1) throw new Error('The first attempt fails after its payouts.');
 }
 
-let started = false;
-const receiver = createReceiver({
-  secret: 'kills',
-  inbox: openInbox(),
-  leaseMs: LEASE_MS,
-  handlerTimeoutMs: LEASE_MS - 1,
-  // Every kill in the middle of an attempt counts as one.
-  maxAttempts: 10_000,
-  logger: { warn: () => undefined, error: () => undefined },
-  handlers: {
-    'transfer.settled': async (event, context) => {
-      if (!started) process.send?.('started');
-      started = true;
-      await handle(event, context as HandlerContext<unknown>);
-    },
-  },
-});
-
-// The test decides when the process begins.
-process.once('message', async () => {
-  for (;;) {
-    await receiver.redrive();
-    await pause(5);
-  }
-});
-process.on('disconnect', () => process.exit());
-process.send?.('ready');
+workUntilKilled(openInbox(), handle);

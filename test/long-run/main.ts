@@ -72,7 +72,6 @@ async function killMember(index: number): Promise<void> {
   await exit;
 }
 
-/** Plants a fault in both processes, or removes it. */
 async function plant(next: Fault | null): Promise<void> {
   fault = next;
   const tell = async ({ child }: Member) => {

@@ -35,7 +35,6 @@ const pool = new pg.Pool({ connectionString: databaseUrl, max: 8, connectionTime
 pool.on('error', ignore);
 const client = createClient({ baseUrl: service.url, token: service.token });
 
-/** The parts of an app, with or without a fault. */
 function open(fault: Fault | null) {
   const book = async (
     { id, type }: { readonly id: string; readonly type: string },

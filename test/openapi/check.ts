@@ -5,7 +5,6 @@ import { onTestFinished } from 'vitest';
 import { parse } from 'yaml';
 import * as z from 'zod/mini';
 
-/** A media type of a body: its schema. */
 type Content = Readonly<Record<string, { readonly schema: object; readonly example?: unknown }>>;
 
 interface Operation {
@@ -29,7 +28,6 @@ interface Document {
   readonly components: { readonly examples: Readonly<Record<string, { readonly value: unknown }>> };
 }
 
-/** The path of the document. */
 export const DOCUMENT_PATH = new URL('../../openapi.yaml', import.meta.url);
 
 export const document: Document = parse(readFileSync(DOCUMENT_PATH, 'utf8'));
@@ -51,13 +49,11 @@ export interface Exchange {
   readonly url: string;
 }
 
-/** A request as it was sent. */
 export interface SentRequest extends Exchange {
   readonly headers: Readonly<Record<string, unknown>>;
   readonly body: string;
 }
 
-/** A response as it was received. */
 export interface ReceivedResponse extends Exchange {
   readonly status: number;
   readonly contentType: string | null;
@@ -166,7 +162,6 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** What a reference leads to. */
 function resolve(pointer: string): { readonly content?: Content } | undefined {
   let value: unknown = document;
   for (const segment of pointer.split('/').slice(1)) {

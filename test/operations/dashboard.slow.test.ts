@@ -45,7 +45,6 @@ function toModule(text: string, given: readonly Panel[]): string {
   return lines.join('\n');
 }
 
-/** What the compiler reports of a module. */
 function compile(text: string): readonly string[] {
   const path = join(root, 'test/operations/dashboard-of-grafana.ts');
   const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);

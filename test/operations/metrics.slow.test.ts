@@ -36,7 +36,6 @@ function labelsOf(name: string): readonly string[] | undefined {
   return rule && parseExpression(rule.expr).grouping;
 }
 
-/** What is wrong with a selector. */
 function problemsOf({ names, matchers }: Selector): readonly string[] {
   const name = names.find((spelling) => labelsOf(spelling) !== undefined);
   if (name === undefined) return [`${names.join(' or ')} is not exported`];

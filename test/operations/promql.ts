@@ -9,14 +9,8 @@ export interface Selector {
   readonly matchers: readonly { readonly label: string; readonly operator: string; readonly value: string }[];
 }
 
-export interface Parsed {
-  readonly selectors: readonly Selector[];
-  /** The labels of `by`, `on`, `without` and `ignoring`. */
-  readonly grouping: readonly string[];
-}
-
 /** @throws {SyntaxError} with the place where the parser stopped to understand. */
-export function parseExpression(expression: string): Parsed {
+export function parseExpression(expression: string) {
   const tree = parser.parse(expression);
   const selectors: Selector[] = [];
   const grouping: string[] = [];

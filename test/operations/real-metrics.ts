@@ -57,7 +57,6 @@ export async function startApp() {
 
   return {
     receiver,
-    /** Delivers an event, signed with this secret. */
     async deliver(event: unknown, secret: string = secrets[0]) {
       const body = new TextEncoder().encode(JSON.stringify(event));
       const signature = await sign(body, { secret });

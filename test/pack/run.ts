@@ -117,7 +117,6 @@ try {
   await rm(work, { recursive: true, force: true });
 }
 
-/** Prints the size of the inspector's page, and says if it is too large. */
 async function measurePage(): Promise<readonly string[]> {
   const folder = join(root, 'kit/dist/inspector/page');
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
@@ -131,7 +130,6 @@ async function measurePage(): Promise<readonly string[]> {
   ];
 }
 
-/** Installs and runs a project, and says what is wrong with it. */
 async function prove(
   { packages, program, typescript, prints, inspect }: Project,
   { folder, tarballs }: { readonly folder: string; readonly tarballs: Tarballs },
@@ -208,7 +206,6 @@ async function sourcesOf(declarations: string): Promise<readonly string[]> {
   return sources.map((source) => join(dirname(map), source));
 }
 
-/** The commands that the kit installs start. */
 async function inspectCommandLine(folder: string): Promise<readonly string[]> {
   const { version } = JSON.parse(await readFile(join(root, 'kit/package.json'), 'utf8'));
   const failures: string[] = [];

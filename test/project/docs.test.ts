@@ -10,7 +10,6 @@ const packages = ['package.json', 'kit/package.json'].map(
   (path) => JSON.parse(textOf(path)) as typeof manifest & { readonly name: string },
 );
 
-/** The README and every page of `docs`. */
 const pages = [
   'README.md',
   ...readdirSync(join(root, 'docs'))
@@ -20,7 +19,6 @@ const pages = [
 ];
 const everything = pages.map(textOf).join('\n');
 
-/** What `npm pack` puts into the tarball of the package in this folder. */
 function packedFiles(folder: string): ReadonlySet<string> {
   const output = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
     cwd: join(root, folder),

@@ -127,7 +127,6 @@ async function trigger(): Promise<readonly Profiler.ScriptCoverage[]> {
   }
 }
 
-/** What V8 counts while the work runs. */
 async function coverageOf(work: () => Promise<unknown>): Promise<readonly Profiler.ScriptCoverage[]> {
   const session = new Session();
   session.connect();

@@ -1,6 +1,5 @@
 import { slugOf } from '../../site/slug.js';
 
-/** The texts of the fenced blocks of one language. */
 export function blocksOf(markdown: string, language: string): readonly string[] {
   return [...markdown.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)]
     .filter(([, name]) => name === language)
@@ -17,7 +16,6 @@ export function sectionOf(markdown: string, heading: string): string {
 
 const withoutBlocks = (markdown: string) => markdown.replaceAll(/^```[\s\S]*?^```$/gm, '');
 
-/** The relative links of a page. */
 export function linksOf(markdown: string): readonly string[] {
   return [...withoutBlocks(markdown).matchAll(/\]\(([^)\s]+)\)/g)]
     .map(([, link = '']) => link)

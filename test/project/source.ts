@@ -23,7 +23,6 @@ export interface Import {
   readonly typeOnly: boolean;
 }
 
-/** What a file imports, statically or not. */
 export function importsOf(path: string): readonly Import[] {
   const statements = textOf(path).matchAll(
     /^(?:import|export)\s(?<type>type\s)?(?:[^'";]*?\sfrom\s)?'(?<static>[^']+)'|\bimport\('(?<dynamic>[^']+)'\)/gm,
@@ -37,7 +36,6 @@ export function importsOf(path: string): readonly Import[] {
   });
 }
 
-/** The functions, types, classes and constants that a file declares and exports. */
 export function exportsOf(path: string): readonly string[] {
   const declarations = textOf(path).matchAll(
     /^export (?:declare |abstract |async )*(?:function\*?|class|interface|type|const|let) (?<name>\w+)/gm,

@@ -42,13 +42,11 @@ const sources = filesBelow('src');
 const kitSources = filesBelow('kit/src');
 const roomOf = (path: string) => path.split('/')[1] ?? '';
 
-/** The targets of each subpath that is code. */
 const targetsOf = ({ exports }: Manifest) =>
   Object.values(exports).flatMap((target) =>
     typeof target === 'string' ? [] : [{ modules: 'import' in target ? target.import : target, target }],
   );
 
-/** The source file of each subpath that a package exports. */
 const entriesOf = (manifest: Manifest, folder: string) =>
   targetsOf(manifest).map(({ modules }) =>
     modules.default.replace('./dist/', `${folder}src/`).replace(/\.js$/, '.ts'),

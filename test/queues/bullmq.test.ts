@@ -14,7 +14,6 @@ describeWithRedis('BullMQ', () => {
   const own = ownRedis();
   let queues = 0;
 
-  /** Opens a queue that no other test uses. */
   function openQueue(attempts = 3): Queue {
     queues += 1;
     const queue = new Queue(`events-${queues}`, {

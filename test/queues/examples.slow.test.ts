@@ -2,24 +2,18 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import pg from 'pg';
 import type { UnknownEvent } from 'stablehooks';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { listenAsProcess } from '../child.js';
-import { startPostgres } from '../services/postgres.js';
-import { startRedis } from '../services/redis.js';
-import type { Service } from '../services/service.js';
+import { ownPostgres } from '../services/own-postgres.js';
+import { ownRedis } from '../services/own-redis.js';
 import { describeWithRedis } from '../services/with-redis.js';
 
 const cwd = fileURLToPath(new URL('../..', import.meta.url));
 const secret = 'whsec_example';
 
-let postgres: Service;
-beforeAll(async () => {
-  postgres = await startPostgres();
-});
-afterAll(() => postgres.stop());
+const postgres = ownPostgres();
 
 type Environment = Readonly<Record<string, string>>;
 
@@ -60,32 +54,29 @@ async function workUntil(name: string, { env, line }: { readonly env: Environmen
 
 test('the example exactly-once writes one ledger entry for five deliveries at the same time', async () => {
   const event = exampleEvent('accept.confirmed');
-  const statuses = await deliver('exactly-once', { env: { DATABASE_URL: postgres.url }, event, times: 5 });
+  const statuses = await deliver('exactly-once', {
+    env: { DATABASE_URL: postgres.server.url },
+    event,
+    times: 5,
+  });
   expect(statuses).toContain(200);
   expect(statuses.every((status) => status === 200 || status === 503)).toBe(true);
-  const client = new pg.Client(postgres.url);
-  await client.connect();
-  const { rows } = await client.query('SELECT event_id FROM ledger');
-  await client.end();
+  const { rows } = await postgres.pool.query('SELECT event_id FROM ledger');
   expect(rows).toEqual([{ event_id: event.id }]);
 });
 
 test('the example queue-pg-boss answers 202, and its worker handles the event', async () => {
-  const env = { DATABASE_URL: postgres.url };
+  const env = { DATABASE_URL: postgres.server.url };
   const event = exampleEvent('transfer.settled');
   expect(await deliver('queue-pg-boss', { env, event, times: 2 })).toEqual([202, 202]);
   await workUntil('queue-pg-boss', { env, line: `settled ${event.id}` });
 });
 
 describeWithRedis('examples over Redis', () => {
-  let redis: Service;
-  beforeAll(async () => {
-    redis = await startRedis();
-  });
-  afterAll(() => redis.stop());
+  const redis = ownRedis();
 
   test('the example queue-bullmq answers 202, and its worker handles the event', async () => {
-    const env = { REDIS_URL: redis.url };
+    const env = { REDIS_URL: redis.server.url };
     const event = exampleEvent('transfer.settled');
     expect(await deliver('queue-bullmq', { env, event, times: 2 })).toEqual([202, 202]);
     await workUntil('queue-bullmq', { env, line: `settled ${event.id}` });

@@ -1,13 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
-import pg from 'pg';
 import type PgBoss from 'pg-boss';
 import { createReceiver, type Receiver, type StandardSchema, withPayload } from 'stablehooks';
-import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { postgresInbox } from 'stablehooks/inboxes/postgres';
 import { type JobData, pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 import { queueContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { startPostgres } from '../services/postgres.js';
-import type { Service } from '../services/service.js';
+import { ownPostgres } from '../services/own-postgres.js';
 import { awaitHandled } from './handled.js';
 import { clockedInbox, someEvent } from './some-event.js';
 
@@ -19,29 +17,21 @@ const { PgBoss: Boss, default: Default = Boss } = (await import('pg-boss')) as {
 
 const WORK = { batchSize: 20, pollingIntervalSeconds: 0.5 };
 
-let server: Service;
+const postgres = ownPostgres();
+const { pool } = postgres;
 let boss: PgBoss;
-let pool: pg.Pool;
 let queues = 0;
 
 beforeAll(async () => {
-  server = await startPostgres();
-  pool = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
-  await migratePostgres(pool);
   if (Default === undefined) throw new Error('pg-boss exports no class.');
-  boss = new Default({ connectionString: server.url, schedule: false });
+  boss = new Default({ connectionString: postgres.server.url, schedule: false });
   // One test stops the server, which breaks its connections.
   boss.on('error', () => undefined);
   await boss.start();
 });
 
-afterAll(async () => {
-  await boss.stop({ graceful: false });
-  await pool.end();
-  await server.stop();
-});
+afterAll(() => boss.stop({ graceful: false }));
 
-/** Creates a queue that no other test uses. */
 async function openQueue(options: Partial<PgBoss.Queue> = {}): Promise<string> {
   queues += 1;
   const name = `events-${queues}`;
@@ -169,8 +159,8 @@ for (const { name, run } of queueContract) {
         return () => boss.offWork(queue);
       },
       countJobs: () => countJobs(queue),
-      stopServer: () => server.halt(),
-      startServer: () => server.start(),
+      stopServer: () => postgres.server.halt(),
+      startServer: () => postgres.server.start(),
     });
   });
 }
@@ -208,7 +198,6 @@ const refusing: StandardSchema = {
   },
 };
 
-/** The jobs that wait to run. */
 async function countJobs(name: string): Promise<number> {
   const waiting = (await jobs(name)).filter(({ state }) => state === 'created' || state === 'retry');
   return waiting.length;

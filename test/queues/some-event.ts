@@ -1,14 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { memoryInbox, type UnknownEvent } from 'stablehooks';
 
-/** A durable inbox with a clock that the test moves. */
 export function clockedInbox() {
   const clock = { now: Date.parse('2026-01-02T03:04:05Z') };
   const memory = memoryInbox({ runtime: { now: () => clock.now } });
   return { clock, inbox: { ...memory, durable: true } };
 }
 
-/** An event with a random id. */
 export function someEvent(overrides: Partial<UnknownEvent> = {}): UnknownEvent {
   return {
     id: `evt:${randomUUID()}`,

@@ -2,15 +2,14 @@
 import { once } from 'node:events';
 import { Agent, createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import pg from 'pg';
+import type pg from 'pg';
 import { createReceiver, type Inbox, type ReceiverOptions, type WebhookEvent } from 'stablehooks';
-import { migratePostgres, type PgClientLike, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { type PgClientLike, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent, type SignedRequest, signedRequest } from 'stablehooks/testing';
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { atNight } from '../nightly.js';
-import { startPostgres } from '../services/postgres.js';
-import type { Service } from '../services/service.js';
+import { ownPostgres } from '../services/own-postgres.js';
 import { secret } from './delivery.js';
 
 const DELIVERIES = atNight(5_000, 400);
@@ -23,50 +22,29 @@ const KEYS = 50;
 // Many seconds of work, and more on a busy machine.
 vi.setConfig({ testTimeout: 600_000 });
 
-let postgres: Service;
-let admin: pg.Pool;
+// Without a key, which would refuse a second entry of an event.
+const postgres = ownPostgres('CREATE TABLE ledger (id text)');
+const { pool: admin } = postgres;
 
-beforeAll(async () => {
-  postgres = await startPostgres();
-  admin = new pg.Pool({ connectionString: postgres.url }).on('error', () => undefined);
-  await migratePostgres(admin);
-  // Without a key, which would refuse a second entry of an event.
-  await admin.query('CREATE TABLE ledger (id text)');
-});
 beforeEach(async () => {
   await admin.query('TRUNCATE ledger, stablehooks.events');
-});
-afterAll(async () => {
-  await admin.end();
-  await postgres.stop();
 });
 
 type Limits<Tx> = Pick<ReceiverOptions<Tx>, 'answer' | 'orderingKey' | 'maxConcurrency'>;
 
-/** What the handlers and the outcomes of a burst showed. */
 interface Seen {
   /** The most handlers that ran at the same time. */
   atOnce: number;
   /** The most handlers of one key that ran at the same time. */
   ofOneKey: number;
-  /** Each code of an outcome, and how often it was seen. */
   readonly codes: Map<string, number>;
 }
 
 const keyOf = ({ payload }: WebhookEvent) => String(payload['wallet_id']);
 
 /** A pool that is too small for the burst; a query that waits too long for a connection is an `ERR_INBOX_FAILED`. */
-function openPool(): pg.Pool {
-  const pool = new pg.Pool({
-    connectionString: postgres.url,
-    max: CONNECTIONS,
-    connectionTimeoutMillis: 30_000,
-  }).on('error', () => undefined);
-  onTestFinished(() => pool.end());
-  return pool;
-}
+const openPool = () => postgres.open({ max: CONNECTIONS, connectionTimeoutMillis: 30_000 });
 
-/** Serves a receiver whose handler writes to the ledger. */
 async function serve<Tx>(
   inbox: Inbox<Tx>,
   limits: Limits<Tx>,

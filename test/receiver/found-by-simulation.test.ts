@@ -1,21 +1,10 @@
 /** Defects that a seed of the simulation has shown, each as its shortest story. */
-import {
-  createReceiver,
-  type Inbox,
-  type InboxOperations,
-  memoryInbox,
-  type UnknownEvent,
-} from 'stablehooks';
+import { type Inbox, type InboxOperations, memoryInbox } from 'stablehooks';
 import { expect, test } from 'vitest';
+import { anEvent } from './delivery.js';
+import { isSettled, never, settled, setUp } from './set-up.js';
 
-const EVENT: UnknownEvent = {
-  id: 'evt_1',
-  type: 'transfer.settled',
-  created_at: '2026-01-01T00:00:00.000Z',
-  payload: {},
-};
-
-const OPTIONS = { secret: 'a secret', logger: { warn: () => undefined, error: () => undefined } };
+const EVENT = anEvent();
 
 /** The memory inbox, vouched durable, with some methods replaced. */
 function durable(
@@ -30,7 +19,6 @@ function durable(
 function manualClock() {
   let now = 0;
   const timers = new Map<() => void, number>();
-  const flush = () => new Promise<void>((resolve) => setImmediate(resolve));
   async function move(ms: number): Promise<void> {
     const until = now + ms;
     for (;;) {
@@ -39,10 +27,10 @@ function manualClock() {
       now = Math.max(now, due[1]);
       timers.delete(due[0]);
       due[0]();
-      await flush();
+      await settled();
     }
     now = until;
-    await flush();
+    await settled();
   }
   const runtime = {
     now: () => now,
@@ -68,26 +56,16 @@ test('close() waits for an overdue handler until its lease ends by the clock of 
     }),
     runtime,
   );
-  const receiver = createReceiver({
-    ...OPTIONS,
-    handlers: { 'transfer.settled': () => new Promise(() => undefined) },
-    inbox,
-    runtime,
-    leaseMs: 1_000,
-    handlerTimeoutMs: 500,
-  });
+  const { receiver } = setUp(never, { inbox, runtime, leaseMs: 1_000, handlerTimeoutMs: 500 });
   const outcome = receiver.handle(EVENT, 'push');
   await move(0);
   await move(600);
   expect((await outcome).error?.code).toBe('ERR_HANDLER_TIMEOUT');
-  let isClosed = false;
-  void receiver.close().then(() => {
-    isClosed = true;
-  });
+  const closed = receiver.close();
   await move(499 - 100);
-  expect(isClosed).toBe(false);
+  expect(await isSettled(closed)).toBe(false);
   await move(101);
-  expect(isClosed).toBe(true);
+  expect(await isSettled(closed)).toBe(true);
 });
 
 test('a job whose event no worker has a handler for ends, even if the inbox failed at its first attempt', async () => {
@@ -102,7 +80,7 @@ test('a job whose event no worker has a handler for ends, even if the inbox fail
       },
     };
   }, runtime);
-  const worker = createReceiver({ ...OPTIONS, handlers: {}, inbox, runtime, maxAttempts: 3 });
+  const { receiver: worker } = setUp(undefined, { handlers: {}, inbox, runtime, maxAttempts: 3 });
   const kinds: string[] = [];
   for (let job = 1; job <= 4; job++) {
     kinds.push((await worker.handle(EVENT, 'queue')).kind);

@@ -16,7 +16,6 @@ const step = fc.record({
 
 const scenario = fc.record({
   steps: fc.array(step, { minLength: 4, maxLength: 24 }),
-  /** The ordering key of each event. */
   keys: fc.array(fc.constantFrom('a', 'b', undefined), { minLength: EVENTS, maxLength: EVENTS }),
   /** How often the handler of each event fails before it succeeds. */
   failures: fc.array(fc.nat(1), { minLength: EVENTS, maxLength: EVENTS }),

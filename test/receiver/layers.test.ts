@@ -6,7 +6,6 @@ import { expect, test } from 'vitest';
 import { anEvent } from './delivery.js';
 import { durable, setUp, someEvents, until } from './set-up.js';
 
-/** A layer that notes what passes its seams. */
 function noting(name: string, notes: string[]): Layer {
   const note = (seam: string) => void notes.push(`${name} ${seam}`);
   return {

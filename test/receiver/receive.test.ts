@@ -18,7 +18,6 @@ import { down, never, settled, setUp as setUpReceiver } from './set-up.js';
 
 afterEach(() => vi.restoreAllMocks());
 
-/** A receiver, and the ids of the events that its handler got. */
 function setUp(options: Partial<ReceiverOptions> = {}) {
   const ran: string[] = [];
   return { ...setUpReceiver(({ id }) => void ran.push(id), options), ran };

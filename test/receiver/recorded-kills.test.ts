@@ -26,7 +26,6 @@ import { startPostgres } from '../services/postgres.js';
 const KILLS = Math.ceil(readCount('KILLS', process.env['KILLS'] ?? '6') / 2);
 const secret = 'whsec_recorded_kills';
 
-/** How many deliveries each process gets at once. */
 const BURST = 8;
 
 let program: Bundle;
@@ -142,7 +141,6 @@ async function killAfterAnswers({ inbox, env }: Store, kills: number) {
   return answered;
 }
 
-/** What became of the events that were answered 202. */
 async function check({ inbox, ledger }: Store, answered: readonly string[]) {
   const effects = new Map<string, number>();
   for (const id of await ledger()) effects.set(id, (effects.get(id) ?? 0) + 1);

@@ -9,6 +9,7 @@ import {
   type UnknownEvent,
 } from 'stablehooks';
 import { vi } from 'vitest';
+import { claimed } from '../inboxes/claimed.js';
 import { anEvent, deferred, delivery, secret } from './delivery.js';
 
 export type SettledHandler = NonNullable<ReceiverOptions['handlers']['transfer.settled']>;
@@ -20,7 +21,6 @@ export function durable(clock?: { readonly now: number }): Inbox & InboxOperatio
   return { ...memoryInbox(clock && { runtime: { now: () => clock.now } }), durable: true };
 }
 
-/** A receiver with one handler, its outcomes and its lines. */
 export function setUp(handler: SettledHandler = () => undefined, options: Partial<ReceiverOptions> = {}) {
   const inbox = (options.inbox ?? memoryInbox()) as Inbox & InboxOperations;
   const outcomes: Outcome[] = [];
@@ -36,7 +36,6 @@ export function setUp(handler: SettledHandler = () => undefined, options: Partia
   });
   /** The kind of each outcome, or the code of its error. */
   const codes = (): string[] => outcomes.map(({ kind, error }) => error?.code ?? kind);
-  /** How many events were handled. */
   const handled = () => outcomes.filter(({ kind }) => kind === 'handled').length;
   const deliver = async (event: UnknownEvent = anEvent()) => receiver.receive(await delivery(event));
   const codeOf = async (event?: UnknownEvent) => {
@@ -99,15 +98,7 @@ export function counting() {
 export const someEvents = (count: number) => Array.from({ length: count }, () => anEvent());
 
 /** A lease of the event, as another process has it. */
-export async function leaseOf(
-  inbox: Inbox,
-  event: UnknownEvent,
-  options: { key?: string; leaseMs?: number } = {},
-) {
-  const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push', ...options });
-  if (claim.state !== 'claimed') throw new Error(`The event is ${claim.state}.`);
-  return claim.lease;
-}
+export const leaseOf = claimed;
 
 /** The states that an event can be in before it is delivered again, and how each is reached. */
 export const STATES = {

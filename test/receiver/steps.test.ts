@@ -3,7 +3,7 @@ import { type Inbox, type InboxOperations, type Outcome, PermanentError, RetryLa
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, test } from 'vitest';
 import { anEvent } from './delivery.js';
-import { durable, type SettledHandler, setUp } from './set-up.js';
+import { durable, leaseOf, type SettledHandler, setUp } from './set-up.js';
 
 type Context = Parameters<SettledHandler>[1];
 
@@ -251,9 +251,7 @@ describe('onInterrupted: fail', () => {
   test('a step that was interrupted does not run again, and its event is dead', async () => {
     const inbox = durable();
     const event = anEvent();
-    const claim = await inbox.claim(event, { leaseMs: 0, origin: 'push' });
-    if (claim.state !== 'claimed') throw new Error(claim.state);
-    await inbox.saveStep?.(claim.lease, 'payout', null);
+    await inbox.saveStep?.(await leaseOf(inbox, event, { leaseMs: 0 }), 'payout', null);
     let runs = 0;
     const { deliver } = setUp((_, context) => guarded(() => ++runs)(context), { inbox });
     expect((await deliver(event)).kind).toBe('dead');

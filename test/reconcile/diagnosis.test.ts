@@ -1,7 +1,17 @@
 /** The sentences that an operator reads. */
 import { EVENT_TYPES, type UnknownEvent } from 'stablehooks';
 import { expect, test } from 'vitest';
-import { compareBooks, finish, listOf, makeEvent, makeInbox, NOW, SINCE } from './small-books.js';
+import {
+  booksOf,
+  compareBooks,
+  FIFTY,
+  listOf,
+  makeEvent,
+  makeInbox,
+  NOW,
+  SINCE,
+  savePoll,
+} from './small-books.js';
 
 const SPAN = 'created from 2026-03-01T00:00:00.000Z and before 2026-03-01T11:55:00.000Z';
 /** From before the span, so that the list is known to reach back further than that. */
@@ -17,7 +27,6 @@ interface Polled {
 /** An inbox whose poller has gaps of a second at these hours, in a type or in all. */
 async function polledInbox({ types = EVENT_TYPES, hours = [], acknowledged = false }: Polled) {
   const inbox = makeInbox();
-  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
   const gaps = hours.map((hour) => {
     const from = SINCE.getTime() + hour * 3_600_000;
     return {
@@ -26,8 +35,7 @@ async function polledInbox({ types = EVENT_TYPES, hours = [], acknowledged = fal
       acknowledged: acknowledged ? { by: 'ops', reason: 'compared by hand', at: NOW } : null,
     };
   });
-  const state = { since: SINCE.getTime(), watermark: NOW - 300_000, gaps, limit: 50, oldest: null };
-  await inbox.savePoll(state, { holder: 'poller', leaseMs: 0 });
+  await savePoll(inbox, { gaps });
   return inbox;
 }
 
@@ -43,29 +51,24 @@ test('of books without an event and an entry', async () => {
 });
 
 test('of books that agree', async () => {
-  const inbox = makeInbox();
-  const events = ['evt_1', 'evt_2', 'evt_3'].map((id) => makeEvent(id));
-  for (const event of events) await finish(inbox, event);
-  const ledger = events.map(({ id }) => ({ id }));
-  expect(await diagnose([...events, BEFORE], { inbox, ledger })).toBe(
+  const events = FIFTY.slice(0, 3);
+  expect(await diagnose([...events, BEFORE], await booksOf(events))).toBe(
     `Nothing is wrong with the 3 events ${SPAN} and their 3 ledger entries.`,
   );
 });
 
 test('of books that have one event and no entry, because its type has none', async () => {
-  const inbox = makeInbox();
-  await finish(inbox, makeEvent('evt_1'));
+  const { inbox } = await booksOf([makeEvent('evt_1')]);
   expect(await diagnose([makeEvent('evt_1'), BEFORE], { inbox, ledgerTypes: [] })).toBe(
     `Nothing is wrong with the 1 events ${SPAN} and their 0 ledger entries.`,
   );
 });
 
 test('of findings of several kinds, in their order', async () => {
-  const inbox = makeInbox();
-  for (const id of ['evt_1', 'evt_2']) await finish(inbox, makeEvent(id));
-  const events = [makeEvent('evt_1'), makeEvent('evt_2'), BEFORE];
+  const events = [makeEvent('evt_1'), makeEvent('evt_2')];
+  const { inbox } = await booksOf(events);
   const ledger = [{ id: 'evt_1' }, { id: 'evt_1' }, { id: 'evt_unknown' }, { id: 'evt_unknown_2' }];
-  expect(await diagnose(events, { inbox, ledger })).toBe(
+  expect(await diagnose([...events, BEFORE], { inbox, ledger })).toBe(
     `Of the events ${SPAN}: 1 missing, 1 doubled, 2 extra.`,
   );
 });
@@ -81,8 +84,7 @@ test('of unseen events that this run recorded, or found in a dry run', async () 
 });
 
 test('of a dry run in which nothing is unseen, and of a run that records nothing', async () => {
-  const inbox = makeInbox();
-  await finish(inbox, makeEvent('evt_1'));
+  const { inbox } = await booksOf([makeEvent('evt_1')]);
   for (const dryRun of [true, false]) {
     expect(await diagnose([makeEvent('evt_1'), BEFORE], { inbox, dryRun })).toBe(
       `Of the events ${SPAN}: 1 missing.`,
@@ -93,8 +95,7 @@ test('of a dry run in which nothing is unseen, and of a run that records nothing
 });
 
 test('of what could not be judged', async () => {
-  const inbox = makeInbox();
-  await finish(inbox, makeEvent('evt_1'));
+  const { inbox } = await booksOf([makeEvent('evt_1')]);
   const options = { inbox, copiedAt: new Date(NOW), until: new Date(NOW - 300_000) };
   expect(await diagnose([makeEvent('evt_1'), BEFORE], options)).toBe(
     `Nothing is wrong with the 1 events ${SPAN} and their 0 ledger entries. 1 could not be judged, because they ended while the books were read, or because their events are pruned. Reconcile again, and more often than the inbox is pruned.`,
@@ -106,22 +107,15 @@ test.each([
   [[3, 5], ' and 1 other span'],
   [[3, 5, 7], ' and 2 other spans'],
 ] as const)('of gaps at the hours %j, the first one and how many others', async (hours, more) => {
-  // Fifty events at one time show neither an order nor completeness.
-  const events = Array.from({ length: 50 }, (_, index) => makeEvent(`evt_${index}`));
   const proven = await polledInbox({ types: ['transfer.settled'], hours: hours.toReversed() });
-  for (const event of events) await finish(proven, event);
-  const ledger = events.map(({ id }) => ({ id }));
-  expect(await diagnose(events, { inbox: proven, ledger })).toBe(
+  expect(await diagnose(FIFTY, await booksOf(FIFTY, proven))).toBe(
     `Nothing is wrong with the 50 events ${SPAN} and their 50 ledger entries. It is not proven that these are all events: events of transfer.settled created after 2026-03-01T03:00:00.000Z and up to 2026-03-01T03:00:01.000Z${more} can be missing. The list can be complete or cut, because no larger answer was seen. Set listMax if you know how many events the service returns.`,
   );
 });
 
 test('of a gap that a person has acknowledged', async () => {
-  const events = Array.from({ length: 50 }, (_, index) => makeEvent(`evt_${index}`));
   const inbox = await polledInbox({ types: ['transfer.settled'], hours: [3], acknowledged: true });
-  for (const event of events) await finish(inbox, event);
-  const ledger = events.map(({ id }) => ({ id }));
-  expect(await diagnose(events, { inbox, ledger })).toMatch(
+  expect(await diagnose(FIFTY, await booksOf(FIFTY, inbox))).toMatch(
     /up to 2026-03-01T03:00:01.000Z can be missing\. A person acknowledged the gap there, which proves nothing: `listGaps` says who, when and why\.$/,
   );
 });
@@ -135,16 +129,9 @@ test('of a span that ends too late to be settled, in all types', async () => {
 test('of two types that are not proven', async () => {
   const types = ['transfer.settled', 'redeem.completed'];
   const inbox = await polledInbox({ types, hours: [3] });
-  const events = Array.from({ length: 50 }, (_, index) => makeEvent(`evt_${index}`));
-  const some = events.map((event, index) => ({ ...event, type: types[index % 2] ?? '' }));
+  const some = FIFTY.map((event, index) => ({ ...event, type: types[index % 2] ?? '' }));
   const twice = some.map(({ id, ...event }) => ({ ...event, id: `${id}b` }));
-  const whole = listOf([...some, ...twice]);
-  const cut: typeof whole = {
-    events: {
-      listWithProblems: ({ type, limit }) =>
-        whole.events.listWithProblems({ type, limit: Math.min(limit, 50) }),
-    },
-  };
+  const cut = listOf([...some, ...twice], { limitOf: (limit) => Math.min(limit, 50) });
   expect(await diagnose([], { client: cut, inbox, dryRun: true })).toContain(
     'events of transfer.settled, redeem.completed created after 2026-03-01T03:00:00.000Z and up to 2026-03-01T03:00:01.000Z can be missing.',
   );

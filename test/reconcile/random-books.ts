@@ -15,19 +15,6 @@ export interface Entry extends LedgerEntry {
   readonly amount: string;
 }
 
-/** A service, an inbox and a ledger. */
-export interface RandomBooks {
-  readonly client: PollerClient;
-  readonly inbox: ReturnType<typeof memoryInbox>;
-  readonly ledger: readonly Entry[];
-  /** The planted errors, as `kind id`; `unlisted` only if the list shows everything. */
-  readonly planted: ReadonlySet<string>;
-  /** Whether the list is cut. */
-  readonly isCut: boolean;
-  /** The unseen events that a run must not record, because the ledger has them. */
-  readonly unseenWithEntry: ReadonlySet<string>;
-}
-
 /** How many events a whole list has at most, beside the one from before the span. */
 const MAX_WHOLE = 48;
 
@@ -51,7 +38,7 @@ const FATES = [
   'recent',
 ] as const;
 
-export async function makeBooks(seed: number): Promise<RandomBooks> {
+export async function makeBooks(seed: number) {
   const random = createRandom(seed);
   const pick = <Item>(items: readonly [Item, ...Item[]]): Item =>
     items[Math.floor(random() * items.length)] ?? items[0];

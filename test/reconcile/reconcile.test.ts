@@ -1,7 +1,20 @@
 import { ConfigError, EVENT_TYPES, memoryInbox } from 'stablehooks';
 import type { LedgerEntry } from 'stablehooks/reconcile';
 import { expect, test } from 'vitest';
-import { compareBooks, finish, LEASE, listOf, makeEvent, makeInbox, NOW, SINCE } from './small-books.js';
+import {
+  booksOf,
+  compareBooks,
+  FIFTY,
+  finish,
+  LEASE,
+  listOf,
+  makeEvent,
+  makeInbox,
+  NOW,
+  SINCE,
+  savePoll,
+  withList,
+} from './small-books.js';
 
 test('an event that is pushed and handled while the books are read has no finding', async () => {
   const inbox = makeInbox();
@@ -67,12 +80,7 @@ test('an unseen event is recorded and due immediately, but not if the ledger has
 
 test('events from before the start date of the poller are left alone', async () => {
   const inbox = makeInbox();
-  const opening = Date.parse('2026-03-01T06:00:00Z');
-  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
-  await inbox.savePoll(
-    { since: opening, watermark: NOW - 300_000, gaps: [], limit: 50, oldest: null },
-    { holder: 'poller', leaseMs: 0 },
-  );
+  await savePoll(inbox, { since: Date.parse('2026-03-01T06:00:00Z') });
   const old = makeEvent('evt_old', { created_at: '2026-03-01T05:59:59.999Z' });
   const result = await compareBooks([old], { inbox, ledger: [] });
   expect(result).toMatchObject({ agree: true, since: '2026-03-01T06:00:00.000Z' });
@@ -80,20 +88,10 @@ test('events from before the start date of the poller are left alone', async () 
 });
 
 test('a span is complete by the polls before, except where a gap is open', async () => {
-  const inbox = makeInbox();
-  const state = { since: SINCE.getTime(), watermark: NOW - 300_000, gaps: [], limit: 50, oldest: null };
-  const save = async (gaps: Parameters<typeof inbox.savePoll>[0]['gaps']) => {
-    await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
-    await inbox.savePoll({ ...state, gaps }, { holder: 'poller', leaseMs: 0 });
-  };
-  // Fifty events at one time show neither an order nor completeness.
-  const events = Array.from({ length: 50 }, (_, index) => makeEvent(`evt_${index}`));
-  for (const event of events) await finish(inbox, event);
-  const ledger = events.map(({ id }) => ({ id }));
-
-  expect(await compareBooks(events, { inbox, ledger })).toMatchObject({ agree: false, complete: false });
-  await save([]);
-  expect(await compareBooks(events, { inbox, ledger })).toMatchObject({ agree: true, unproven: [] });
+  const books = await booksOf(FIFTY);
+  expect(await compareBooks(FIFTY, books)).toMatchObject({ agree: false, complete: false });
+  await savePoll(books.inbox);
+  expect(await compareBooks(FIFTY, books)).toMatchObject({ agree: true, unproven: [] });
 
   const from = Date.parse('2026-03-01T07:00:00Z');
   const gap = {
@@ -103,30 +101,27 @@ test('a span is complete by the polls before, except where a gap is open', async
     openedAt: NOW,
     acknowledged: null,
   } as const;
-  await save([gap]);
-  const result = await compareBooks(events, { inbox, ledger });
+  await savePoll(books.inbox, { gaps: [gap] });
+  const result = await compareBooks(FIFTY, books);
   expect(result).toMatchObject({ agree: false, complete: false });
   expect(result.unproven).toMatchObject([
     { types: ['transfer.settled'], from: '2026-03-01T07:00:00.000Z', until: '2026-03-01T07:00:01.000Z' },
   ]);
-  await save([{ ...gap, acknowledged: { by: 'ops', reason: 'compared by hand', at: NOW } }]);
-  expect((await compareBooks(events, { inbox, ledger })).unproven).toMatchObject([
-    { reason: 'acknowledged' },
-  ]);
+  const acknowledged = { by: 'ops', reason: 'compared by hand', at: NOW };
+  await savePoll(books.inbox, { gaps: [{ ...gap, acknowledged }] });
+  expect((await compareBooks(FIFTY, books)).unproven).toMatchObject([{ reason: 'acknowledged' }]);
 });
 
 test('a list from which the service has removed events proves only what is newer than the oldest that it shows', async () => {
-  const inbox = makeInbox();
   const removed = makeEvent('evt_removed', { created_at: '2026-03-01T01:00:00Z' });
   const kept = makeEvent('evt_kept');
-  for (const event of [removed, kept]) await finish(inbox, event);
-  const ledger = [{ id: removed.id }, { id: kept.id }];
-  const result = await compareBooks([kept], { inbox, ledger });
+  const books = await booksOf([removed, kept]);
+  const result = await compareBooks([kept], books);
   expect(result).toMatchObject({ agree: false, complete: false, findings: { unlisted: { count: 0 } } });
   expect(result.unproven).toMatchObject([{ until: '2026-03-01T06:05:01.000Z', reason: 'removed' }]);
   // Older events are listed, so that this one was not removed for its age.
   const older = makeEvent('evt_older', { created_at: '2026-02-01T00:00:00Z' });
-  expect(await compareBooks([kept, older], { inbox, ledger })).toMatchObject({
+  expect(await compareBooks([kept, older], books)).toMatchObject({
     complete: true,
     findings: { unlisted: { ids: [removed.id] } },
   });
@@ -198,10 +193,7 @@ test('where the service removes events, a first poll that looked back has proven
     ['evt_pushed', '2026-03-01T04:00:00Z', '2026-03-01T04:00:01Z'],
     ['evt_kept', '2026-03-01T06:00:00Z', '2026-03-01T06:00:01Z'],
   ]);
-  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
-  const oldest = { at: Date.parse('2026-03-01T06:00:00Z'), seenAt: NOW - 60_000 };
-  const state = { since: SINCE.getTime(), watermark: NOW - 300_000, gaps: [], limit: 50, oldest };
-  await inbox.savePoll(state, { holder: 'poller', leaseMs: 0 });
+  await savePoll(inbox, { oldest: { at: Date.parse('2026-03-01T06:00:00Z'), seenAt: NOW - 60_000 } });
   const books = { inbox, ledger: ['evt_found', 'evt_pushed', 'evt_kept'].map((id) => ({ id })) };
   const unproven = { from: '2026-02-28T23:59:59.999Z', until: '2026-03-01T03:00:00.000Z', reason: 'removed' };
   expect(await compareBooks([makeEvent('evt_kept')], books)).toMatchObject({
@@ -221,10 +213,8 @@ test('where the service removes events, a first poll that looked back has proven
 });
 
 test('a short list that shows every event of the inbox proves the whole span, and of the others only what it must show', async () => {
-  const inbox = makeInbox();
   const kept = makeEvent('evt_kept');
-  await finish(inbox, kept);
-  const ledger = [{ id: kept.id }];
+  const { inbox, ledger } = await booksOf([kept]);
   expect(await compareBooks([kept], { inbox, ledger })).toMatchObject({ agree: true, unproven: [] });
 
   // The service need not list it yet.
@@ -249,7 +239,6 @@ test('a short list that shows every event of the inbox proves the whole span, an
 
 test('what was removed from the list in a gap of the poller is not proven by a list that is complete now', async () => {
   const inbox = makeInbox();
-  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
   const end = Date.parse('2026-03-01T02:00:00Z');
   const gap = {
     from: SINCE.getTime() - 1,
@@ -259,9 +248,7 @@ test('what was removed from the list in a gap of the poller is not proven by a l
     acknowledged: null,
   } as const;
   // The list had events when the gap was opened, and has none now.
-  const oldest = { at: null, seenAt: end };
-  const state = { since: SINCE.getTime(), watermark: NOW - 300_000, gaps: [gap], limit: 50, oldest };
-  await inbox.savePoll(state, { holder: 'poller', leaseMs: 0 });
+  await savePoll(inbox, { gaps: [gap], oldest: { at: null, seenAt: end } });
   expect((await compareBooks([], { inbox, ledger: [] })).unproven).toMatchObject([
     { types: ['transfer.settled'], until: '2026-03-01T02:00:00.000Z', reason: 'removed' },
   ]);
@@ -269,16 +256,7 @@ test('what was removed from the list in a gap of the poller is not proven by a l
 
 test('books do not agree while the list has an element whose date is no RFC 3339 date-time', async () => {
   const value = { ...makeEvent('evt_1'), created_at: '2026-02-01' };
-  const client = {
-    events: {
-      listWithProblems: async () => ({
-        events: [],
-        problems: [{ index: 0, fields: ['created_at'], value }],
-        size: 1,
-        servedAt: NOW,
-      }),
-    },
-  };
+  const client = listOf([], { problems: [{ index: 0, fields: ['created_at'], value }] });
   const result = await compareBooks([], { client, inbox: makeInbox(), ledger: [] });
   expect(result).toMatchObject({
     agree: false,
@@ -290,14 +268,9 @@ test('books do not agree while the list has an element whose date is no RFC 3339
 test('a first poll, whose watermark is still the start date, has proven nothing, not even of that time', async () => {
   const inbox = makeInbox();
   const since = SINCE.getTime();
-  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
-  const state = { since, watermark: since, gaps: [], limit: 50, oldest: null };
-  await inbox.savePoll(state, { holder: 'poller', leaseMs: 0 });
+  await savePoll(inbox, { watermark: since });
   const value = makeEvent('', { created_at: SINCE.toISOString() });
-  const problems = [{ index: 0, fields: ['id'], value }];
-  const client = {
-    events: { listWithProblems: async () => ({ events: [], problems, size: 1, servedAt: NOW }) },
-  };
+  const client = listOf([], { problems: [{ index: 0, fields: ['id'], value }] });
   expect(await compareBooks([], { client, inbox, ledger: [] })).toMatchObject({
     agree: false,
     unproven: [{ from: new Date(since - 1).toISOString(), until: SINCE.toISOString(), reason: 'malformed' }],
@@ -305,51 +278,36 @@ test('a first poll, whose watermark is still the start date, has proven nothing,
 });
 
 test('the list is read with the lowest limit, because the service can refuse the limit that sufficed the poller', async () => {
-  const inbox = makeInbox();
-  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
-  const state = { since: SINCE.getTime(), watermark: NOW - 300_000, gaps: [], limit: 400, oldest: null };
-  await inbox.savePoll(state, { holder: 'poller', leaseMs: 0 });
-  await finish(inbox, makeEvent('evt_1'));
-  const whole = listOf([makeEvent('evt_1')]);
-  const client: typeof whole = {
-    events: {
-      async listWithProblems(query) {
-        if (query.limit > 50) throw new Error('400');
-        return whole.events.listWithProblems(query);
-      },
-    },
+  const books = await booksOf([makeEvent('evt_1')]);
+  await savePoll(books.inbox, { limit: 400 });
+  const limitOf = (limit: number) => {
+    if (limit > 50) throw new Error('400');
+    return limit;
   };
-  const result = await compareBooks([], { client, inbox, ledger: [{ id: 'evt_1' }] });
+  const client = listOf([makeEvent('evt_1')], { limitOf });
+  const result = await compareBooks([], { client, ...books });
   expect(result).toMatchObject({ agree: true, requests: 1, problems: [] });
 });
 
 test('a list that always shows the same events looks like the newest ones, and every later event of the inbox is unlisted', async () => {
   const at = (minutes: number) => new Date(SINCE.getTime() + minutes * 60_000).toISOString();
-  const inbox = makeInbox();
   const frozen = Array.from({ length: 200 }, (_, index) =>
     makeEvent(`evt_${index}`, { created_at: at(100 - index) }),
   );
   const pushed = makeEvent('evt_pushed', { created_at: at(200) });
-  for (const event of [...frozen.slice(0, 101), pushed]) await finish(inbox, event);
-  const ledger = [...frozen.slice(0, 101), pushed].map(({ id }) => ({ id }));
-  const result = await compareBooks(frozen, { inbox, ledger });
-  expect(result).toMatchObject({
-    agree: false,
-    complete: true,
-    findings: { unlisted: { ids: [pushed.id] } },
+  const books = await booksOf([...frozen.slice(0, 101), pushed]);
+  expect(await compareBooks(frozen, books)).toMatchObject({
+    ...{ agree: false, complete: true, findings: { unlisted: { ids: [pushed.id] } } },
   });
 });
 
 test('an event is unlisted only if it is newer than the oldest listed one by more than the lag and the disorder', async () => {
-  const inbox = makeInbox();
   const events = [
     makeEvent('evt_kept'),
     makeEvent('evt_at', { created_at: '2026-03-01T06:05:01.000Z' }),
     makeEvent('evt_after', { created_at: '2026-03-01T06:05:01.001Z' }),
   ];
-  for (const event of events) await finish(inbox, event);
-  const ledger = events.map(({ id }) => ({ id }));
-  const { findings } = await compareBooks(events.slice(0, 1), { inbox, ledger });
+  const { findings } = await compareBooks(events.slice(0, 1), await booksOf(events));
   expect(findings.unlisted.ids).toEqual(['evt_after']);
 });
 
@@ -357,15 +315,11 @@ test('a failed event that is taken to run again while the inbox is read is found
   const inbox = makeInbox();
   const claim = await inbox.claim(makeEvent('evt_1'), LEASE);
   if (claim.state === 'claimed') await inbox.fail(claim.lease, { retryAfterMs: 0, error: 'down' });
-  const moving = {
-    ...inbox,
-    async list(options: Parameters<typeof inbox.list>[0]) {
-      if (options.state === 'failed') {
-        await inbox.takeDue({ limit: 1, visibilityTimeoutMs: 1_000, types: EVENT_TYPES });
-      }
-      return inbox.list(options);
-    },
-  };
+  const moving = withList(
+    inbox,
+    ({ state }) =>
+      state === 'failed' && inbox.takeDue({ limit: 1, visibilityTimeoutMs: 1_000, types: EVENT_TYPES }),
+  );
   const result = await compareBooks([], { inbox: moving, ledger: [] });
   expect(result).toMatchObject({ totals: { inbox: 1 }, findings: { waiting: { ids: ['evt_1'] } } });
 });
@@ -387,16 +341,10 @@ test('pruned events are matched by id, and unjudged where their time or content 
 });
 
 test('the polls before prove nothing of what is not settled yet', async () => {
-  const inbox = makeInbox();
-  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
-  const state = { since: null, watermark: NOW, gaps: [], limit: 50, oldest: null };
-  await inbox.savePoll(state, { holder: 'poller', leaseMs: 0 });
-  // Fifty events at one time show neither an order nor completeness.
-  const events = Array.from({ length: 50 }, (_, index) => makeEvent(`evt_${index}`));
-  for (const event of events) await finish(inbox, event);
-  const books = { inbox, ledger: events.map(({ id }) => ({ id })) };
-  expect(await compareBooks(events, books)).toMatchObject({ agree: true, unproven: [] });
-  expect((await compareBooks(events, { ...books, until: new Date(NOW) })).unproven).toEqual([
+  const books = await booksOf(FIFTY);
+  await savePoll(books.inbox, { since: null, watermark: NOW });
+  expect(await compareBooks(FIFTY, books)).toMatchObject({ agree: true, unproven: [] });
+  expect((await compareBooks(FIFTY, { ...books, until: new Date(NOW) })).unproven).toEqual([
     {
       types: EVENT_TYPES,
       from: '2026-03-01T11:55:00.000Z',
@@ -407,8 +355,7 @@ test('the polls before prove nothing of what is not settled yet', async () => {
 });
 
 test('a list that can be cut leaves one span unproven, the whole one, for the types that it can lack', async () => {
-  const events = Array.from({ length: 50 }, (_, index) => makeEvent(`evt_${index}`));
-  const { unproven } = await compareBooks(events, { inbox: makeInbox(), ledger: [], dryRun: true });
+  const { unproven } = await compareBooks(FIFTY, { inbox: makeInbox(), ledger: [], dryRun: true });
   expect(unproven).toEqual([
     {
       types: EVENT_TYPES.filter((type) => unproven[0]?.types.includes(type)),
@@ -421,16 +368,10 @@ test('a list that can be cut leaves one span unproven, the whole one, for the ty
 
 test('an acknowledged gap is that of its types and its span only', async () => {
   const inbox = makeInbox();
-  const events = Array.from({ length: 50 }, (_, index) =>
-    makeEvent(`evt_${index}`, { type: index % 2 === 0 ? 'transfer.settled' : 'redeem.completed' }),
-  );
-  const whole = listOf([...events, ...events.map(({ id, ...event }) => ({ ...event, id: `${id}b` }))]);
-  const client: typeof whole = {
-    events: {
-      listWithProblems: ({ type, limit }) =>
-        whole.events.listWithProblems({ type, limit: Math.min(limit, 50) }),
-    },
-  };
+  const types = ['transfer.settled', 'redeem.completed'];
+  const events = FIFTY.map((event, index) => ({ ...event, type: types[index % 2] ?? '' }));
+  const twice = [...events, ...events.map(({ id, ...event }) => ({ ...event, id: `${id}b` }))];
+  const client = listOf(twice, { limitOf: (limit) => Math.min(limit, 50) });
   const gapAt = (hour: number, type: string, acknowledged: boolean) => {
     const from = SINCE.getTime() + hour * 3_600_000;
     return {
@@ -444,9 +385,7 @@ test('an acknowledged gap is that of its types and its span only', async () => {
     gapAt(3, 'redeem.completed', false),
     gapAt(5, 'transfer.settled', false),
   ];
-  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
-  const state = { since: SINCE.getTime(), watermark: NOW - 300_000, gaps, limit: 50, oldest: null };
-  await inbox.savePoll(state, { holder: 'poller', leaseMs: 0 });
+  await savePoll(inbox, { gaps });
   const { unproven } = await compareBooks([], { client, inbox, ledger: [], dryRun: true });
   const rows = unproven.map(({ types, from, reason }) => `${from.slice(11, 13)} ${types.join()} ${reason}`);
   expect(rows).toEqual([
@@ -459,25 +398,14 @@ test('an acknowledged gap is that of its types and its span only', async () => {
 
 test('a maxLimit that is lower than the limit bounds the first query', async () => {
   const limits: number[] = [];
-  const empty = listOf([]);
-  const client: typeof empty = {
-    events: {
-      async listWithProblems(query) {
-        limits.push(query.limit);
-        return empty.events.listWithProblems(query);
-      },
-    },
-  };
+  const client = listOf([], { limitOf: (limit) => limits.push(limit) });
   await compareBooks([], { client, inbox: makeInbox(), ledger: [], maxLimit: 20 });
   expect(Math.max(...limits)).toBe(20);
 });
 
 test('daily totals without amounts and currencies count events and entries, each once', async () => {
-  const inbox = makeInbox();
-  const [both, stored, listed] = ['evt_both', 'evt_stored', 'evt_listed'].map((id) => makeEvent(id));
-  if (both === undefined || stored === undefined || listed === undefined) throw new Error('no event');
-  await finish(inbox, both);
-  await finish(inbox, stored);
+  const [both, listed] = [makeEvent('evt_both'), makeEvent('evt_listed')];
+  const { inbox } = await booksOf([both, makeEvent('evt_stored')]);
   // It is leased while one page is read, and done in the next.
   const claim = await inbox.claim(makeEvent('evt_moves'), LEASE);
   const moving = {
@@ -497,18 +425,16 @@ test('daily totals without amounts and currencies count events and entries, each
 });
 
 test('a missing amount adds nothing, and an amount that is not decimal makes its sum null', async () => {
-  const inbox = makeInbox();
   const amounts = new Map([
     ['evt_1', '1.5'],
     ['evt_2', undefined],
     ['evt_3', '2.5'],
   ]);
-  for (const id of amounts.keys()) await finish(inbox, makeEvent(id));
-  const ledger = ['evt_1', 'evt_2', 'evt_3'].map((id) => ({ id }));
+  const books = await booksOf([...amounts.keys()].map((id) => makeEvent(id)));
   const sums = async (entry: (entry: LedgerEntry) => string | undefined) =>
     (
       await compareBooks([], {
-        ...{ inbox, ledger, daily: true },
+        ...{ ...books, daily: true },
         amounts: { event: ({ id }) => amounts.get(id), entry },
       })
     ).daily;
@@ -520,7 +446,6 @@ test('a missing amount adds nothing, and an amount that is not decimal makes its
 });
 
 test('daily totals are per day in UTC, type and currency, with exact sums', async () => {
-  const inbox = makeInbox();
   const events = [
     makeEvent('evt_1', {
       created_at: '2026-03-01T00:30:00+01:00',
@@ -531,10 +456,8 @@ test('daily totals are per day in UTC, type and currency, with exact sums', asyn
     makeEvent('evt_4', { payload: { amount: '7', currency: 'EURC' } }),
     makeEvent('evt_5', { type: 'redeem.completed', payload: { amount: 'much', currency: 'USDC' } }),
   ];
-  for (const event of events) await finish(inbox, event);
   const { daily } = await compareBooks(events, {
-    inbox,
-    ledger: events.map(({ id }) => ({ id })),
+    ...(await booksOf(events)),
     since: new Date('2026-02-28T00:00:00Z'),
     daily: true,
     amounts: {
@@ -567,13 +490,11 @@ test('it rejects with the error of the client when the service answers nothing',
 });
 
 test('it ends with the reason of its signal, at every step', async () => {
-  const inbox = makeInbox();
-  await finish(inbox, makeEvent('evt_1'));
+  const books = await booksOf([makeEvent('evt_1')]);
   for (const step of ['inbox', 'ledger', 'findings']) {
     const stop = new AbortController();
     const running = compareBooks([makeEvent('evt_1')], {
-      inbox,
-      ledger: [{ id: 'evt_1' }],
+      ...books,
       signal: stop.signal,
       onProgress: (progress) => {
         if (progress.step === step) stop.abort(new Error(`stopped at ${step}`));
@@ -599,8 +520,7 @@ test.each([
 });
 
 test('other work of the process runs between the pages, even with a synchronous database', async () => {
-  const inbox = makeInbox();
-  for (let index = 0; index < 1_200; index += 1) await finish(inbox, makeEvent(`evt_${index}`));
+  const { inbox } = await booksOf(Array.from({ length: 1_200 }, (_, index) => makeEvent(`evt_${index}`)));
   let [turns, running] = [0, true];
   const other = (async () => {
     for (; running; turns += 1) await new Promise((resolve) => setTimeout(resolve, 0));
@@ -641,9 +561,7 @@ test.each([
 });
 
 test('an inbox whose pages are shorter than asked for is read to its end', async () => {
-  const inbox = makeInbox();
-  const events = Array.from({ length: 7 }, (_, index) => makeEvent(`evt_${index}`));
-  for (const event of events) await finish(inbox, event);
+  const { inbox } = await booksOf(FIFTY.slice(0, 7));
   const capped = {
     ...inbox,
     list: (options: Parameters<typeof inbox.list>[0]) => inbox.list({ ...options, limit: 3 }),
@@ -660,12 +578,8 @@ test.for([
 ] as const)('an inbox that refuses %s ends the comparison', async ([, refuses]) => {
   const inbox = makeInbox();
   await finish(inbox, makeEvent('evt_a'));
-  const refusing = {
-    ...inbox,
-    async list(options: Parameters<typeof inbox.list>[0]) {
-      if (refuses(options.after)) throw new ConfigError('The list cannot be read.');
-      return inbox.list(options);
-    },
-  };
+  const refusing = withList(inbox, ({ after }) => {
+    if (refuses(after)) throw new ConfigError('The list cannot be read.');
+  });
   await expect(compareBooks([], { inbox: refusing, ledger: [] })).rejects.toThrow('The list cannot be read.');
 });

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
+import { until } from '../child.js';
 import { startWorkerd, type WorkerdProcess } from './workerd-process.js';
 
 const SECRET = 'whsec_durable';
@@ -14,7 +15,6 @@ const SECRET = 'whsec_durable';
 /** How long the test waits for what must happen: the alarm, the lease of the example, and a slow machine. */
 const TIMEOUT_MS = 120_000;
 
-/** Runs the contract. Returns the cases that failed. */
 export function contractFailures(installed: string): Promise<readonly string[]> {
   return withFolder(async (folder) => {
     const bundle = join(installed, 'dist/durable-object-worker.js');
@@ -30,7 +30,6 @@ export function contractFailures(installed: string): Promise<readonly string[]> 
   });
 }
 
-/** Runs the example. Returns what went wrong. */
 export function exampleFailures(installed: string): Promise<readonly string[]> {
   return withFolder(async (folder) => {
     const ledger = await startLedger();
@@ -86,7 +85,6 @@ export function exampleFailures(installed: string): Promise<readonly string[]> {
   });
 }
 
-/** Delivers an event. Returns the status and the outcome of the answer. */
 async function deliver(url: string, event: ReturnType<typeof exampleEvent>): Promise<string> {
   const { method, headers, body } = await signedRequest(event, { secret: SECRET, url });
   const response = await fetch(url, { method, headers, body });
@@ -94,7 +92,6 @@ async function deliver(url: string, event: ReturnType<typeof exampleEvent>): Pro
   return `${response.status} ${outcome}`;
 }
 
-/** The ledger that the example's handler calls. */
 async function startLedger() {
   const calls: string[] = [];
   const waiting = new Set<() => void>();
@@ -112,7 +109,6 @@ async function startLedger() {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
     count,
-    /** Keeps the answers back. */
     hold() {
       held = [];
     },
@@ -138,14 +134,6 @@ async function startLedger() {
       server.closeAllConnections();
     },
   };
-}
-
-async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const end = Date.now() + TIMEOUT_MS;
-  while (!(await isSo())) {
-    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
-    await sleep(100);
-  }
 }
 
 async function late(what: string): Promise<never> {

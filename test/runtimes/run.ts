@@ -46,7 +46,6 @@ const RUNTIMES: readonly Runtime[] = [
   },
 ];
 
-/** Runs all checks on a runtime. */
 async function prove({ command, outOfReach = {} }: Runtime): Promise<readonly string[]> {
   const server = await listenAsProcess({ ...command, cwd: folder });
   try {
@@ -60,7 +59,6 @@ async function prove({ command, outOfReach = {} }: Runtime): Promise<readonly st
   }
 }
 
-/** How many run at once. */
 const AT_ONCE = 3;
 
 const tarballs = await packTarballs();

@@ -11,7 +11,6 @@ export interface Esbuild {
   }>;
 }
 
-/** Loads the esbuild that is installed in the folder. */
 export function loadEsbuild(folder: string): Esbuild {
   return createRequire(join(folder, 'package.json'))('esbuild');
 }

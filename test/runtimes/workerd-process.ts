@@ -7,11 +7,9 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
 interface DurableWorker {
-  /** Where the runtimes are installed. */
   readonly installed: string;
   /** Holds what the objects store; the next process finds it there. */
   readonly folder: string;
-  /** The bundle, one file. */
   readonly bundle: string;
   readonly className: string;
   /** The name of the binding by which the worker reaches its objects. */

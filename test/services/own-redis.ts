@@ -5,7 +5,6 @@ import type { Service } from './service.js';
 
 interface OwnRedis {
   server: Service;
-  /** Connected to the server. */
   redis: Redis;
 }
 

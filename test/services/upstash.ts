@@ -5,12 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import type { Redis } from 'ioredis';
 
-export interface UpstashService {
-  readonly url: string;
-  stop(): Promise<void>;
-}
-
-export async function startUpstash(redis: Redis): Promise<UpstashService> {
+export async function startUpstash(redis: Redis) {
   // Its client gathers commands into pipelines, and asks that each answer stands for itself.
   const server = createServer(async (request, response) => {
     const body = await json(request);

@@ -35,7 +35,6 @@ export interface Surroundings {
   readonly token: string;
 }
 
-/** A running process. */
 export interface App {
   readonly process: Process;
   readonly handler: (request: Request) => Promise<Response>;
@@ -43,7 +42,6 @@ export interface App {
   close(): Promise<void>;
 }
 
-/** How many jobs a worker runs at a time. */
 const JOBS_AT_A_TIME = 3;
 
 export function startApp(process: Process, around: Surroundings): App {

@@ -9,7 +9,6 @@ import { type TraceLine, toText } from './world.js';
 export { PRECONDITIONS } from './promises.js';
 export { FAULT_NAMES, toScenario };
 
-/** Runs the scenario of a seed. What happens is added to the trace. */
 export function runSeed(seed: number, trace?: TraceLine[]): Promise<Result> {
   return runScenario(toScenario(seed), trace);
 }
@@ -18,7 +17,6 @@ function runScenario(scenario: Scenario, trace?: TraceLine[]): Promise<Result> {
   return simulate(scenario, { openDatabase: () => new Database(':memory:'), trace });
 }
 
-/** Runs one scenario at a time. */
 function runTasks(port: MessagePort): void {
   let trace: TraceLine[] = [];
   const answer = (result: Answer) => port.postMessage(result);

@@ -20,7 +20,6 @@ interface Manifest {
   >;
 }
 
-/** The source of each public name. */
 function sourcesOf(name: string, folder: string): [string, string][] {
   const { exports }: Manifest = JSON.parse(readFileSync(new URL(`${folder}package.json`, root), 'utf8'));
   return Object.entries(exports).flatMap(([subpath, target]) => {

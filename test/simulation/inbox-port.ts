@@ -20,7 +20,6 @@ interface Port {
   readonly scenario: Scenario;
 }
 
-/** One call of the inbox. */
 interface Call<Answer> {
   readonly what: string;
   readonly id?: string | undefined;

@@ -22,14 +22,6 @@ export interface Delivery {
   readonly isCut: boolean;
 }
 
-/** A balancer in front of the app's processes. */
-export interface Balancer {
-  /** The `fetch` of an endpoint. */
-  readonly fetch: (request: Request) => Promise<Response>;
-  /** How many deliveries are in a process, and how many copies have not arrived yet. */
-  readonly underWay: () => number;
-}
-
 interface Surroundings {
   readonly world: World;
   readonly promises: Promises;
@@ -38,7 +30,7 @@ interface Surroundings {
   readonly processes: () => readonly App[];
 }
 
-export function toBalancer({ world, promises, faults, secret, processes }: Surroundings): Balancer {
+export function toBalancer({ world, promises, faults, secret, processes }: Surroundings) {
   let underWay = 0;
 
   /** Resolves when the request has been answered. It fails when the process dies before. */
@@ -92,7 +84,6 @@ export function toBalancer({ world, promises, faults, secret, processes }: Surro
   return { fetch, underWay: () => underWay };
 }
 
-/** Reads what arrives of a request. */
 async function readDelivery(request: Request, secret: string): Promise<Delivery> {
   const decoder = new TextDecoder();
   let body = '';

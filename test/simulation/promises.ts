@@ -65,7 +65,6 @@ export interface Attempt {
   readonly leaseUntil: number;
   /** Whether the lease was completed, failed or given to another. */
   isOver: boolean;
-  /** Whether its handler runs. */
   isRunning: boolean;
   /** Whether its handler has ended without an error. */
   endedWell: boolean;
@@ -125,7 +124,6 @@ export class Promises {
     if (!holds) this.#world.violate(promise, details, id);
   }
 
-  /** A process has answered a delivery. */
   answered({ id, isGenuine }: Delivery, status: number): void {
     const isAccepted = status >= 200 && status < 300;
     const details = `It was answered ${status}.`;
@@ -145,7 +143,6 @@ export class Promises {
     );
   }
 
-  /** The answer to a claim. */
   claimed(process: Process, event: UnknownEvent, options: ClaimOptions, claim: Claim): void {
     const { now } = this.#world;
     const { id } = event;
@@ -269,7 +266,6 @@ export class Promises {
     if (attempt !== undefined) attempt.excuse ??= 'the inbox failed';
   }
 
-  /** A transaction is about to be committed or rolled back. */
   transactionEnds(lease: Lease, isCommit: boolean): void {
     const attempt = this.#attemptOf(lease);
     if (attempt === undefined) return;
@@ -438,7 +434,6 @@ export class Promises {
     this.#check(!isLost, 'an event is queued only where it is durable', 'Only memory has it.', event.id);
   }
 
-  /** A handler starts. Returns its attempt. */
   starts(
     process: Process,
     event: UnknownEvent,
@@ -661,7 +656,6 @@ export class Promises {
   }
 }
 
-/** The order of the events of a key. */
 function inOrder(a: Tracked, b: Tracked): number {
   return createdAtMs(a.event) - createdAtMs(b.event) || a.number - b.number;
 }

@@ -30,7 +30,6 @@ export class SimulatedQueue {
     this.#faults = faults;
   }
 
-  /** How many jobs wait or run. */
   get size(): number {
     return this.#jobs.size;
   }
@@ -61,7 +60,6 @@ export class SimulatedQueue {
     this.#jobs.set(event.id, { event, json, attempts: 0, visibleAt: now + lateMs });
   }
 
-  /** Gives a job to a worker. */
   take(): Job | undefined {
     const { now } = this.#world;
     for (const job of this.#jobs.values()) {
@@ -74,7 +72,6 @@ export class SimulatedQueue {
     return undefined;
   }
 
-  /** A worker has ended with a job. */
   end({ event }: Job, isFailed: boolean): void {
     const job = this.#jobs.get(event.id);
     if (job === undefined) return;

@@ -9,7 +9,6 @@ import { type TraceLine, toText } from './world.js';
 /** The time limit of a scenario in ms. A normal scenario takes a few ms. */
 const LIMIT_MS = 120_000;
 
-/** The input of a thread. */
 export interface Task {
   readonly scenario: Scenario;
   readonly keepsTrace: boolean;

@@ -4,7 +4,6 @@ import type { FaultsInput } from 'stablehooks-kit/sandbox';
 import { createRandom } from './random.js';
 import type { Latency } from './world.js';
 
-/** How the handler of an event behaves. */
 export interface Behaviour {
   /** The steps of its first run, in ms each; later runs are quick. */
   readonly stepsMs: readonly number[];
@@ -16,9 +15,7 @@ export interface Behaviour {
   readonly laters: number;
   /** Whether it pays in a step before its effect. */
   readonly pays: boolean;
-  /** Its first run throws a PermanentError. */
   readonly permanent: boolean;
-  /** Its first run never ends. */
   readonly hangs: boolean;
 }
 
@@ -29,7 +26,6 @@ export interface PlannedEvent extends Behaviour {
   readonly key: string | null;
 }
 
-/** The types that the app has handlers for. */
 export const HANDLED_TYPES = ['accept.confirmed', 'transfer.settled', 'redeem.failed'] as const;
 
 /** Where one process of the app runs at a time. */
@@ -95,13 +91,11 @@ export function isHandled({ type }: UnknownEvent, lacks: readonly string[] = [])
   return HANDLED_TYPES.some((each) => each === type) && !lacks.includes(type);
 }
 
-/** The ordering key of an event of a known type. */
 export function keyOf({ hasKeys }: Scenario, { payload }: Pick<UnknownEvent, 'payload'>): string | undefined {
   const { key } = payload;
   return hasKeys && typeof key === 'string' ? key : undefined;
 }
 
-/** The plan of an event. */
 export function plannedOf({ events }: Scenario, { payload }: Pick<UnknownEvent, 'payload'>): PlannedEvent {
   const planned = events[Number(payload['index'])];
   if (planned === undefined) throw new Error('This event was not planned.');
@@ -137,7 +131,6 @@ const FAULTS = {
   jobLate: 0.3,
 };
 
-/** The probability of each fault. */
 export type Faults = Readonly<Record<keyof typeof FAULTS, number>>;
 
 const SERVICE_FAULTS = {
@@ -177,7 +170,6 @@ const KNOWN_TYPES = [
   'redeem.completed',
 ] as const;
 
-/** The scenario of a seed. */
 export function toScenario(seed: number): Scenario {
   const random = createRandom(seed);
   const { integer, chance, pick } = random;

@@ -106,7 +106,6 @@ function without<Part extends object>(part: Part, name: string): Part {
 /** Up to so many lines are told whole; of a longer trace, those about the event and about processes. */
 const WHOLE_LINES = 80;
 
-/** The story in plain words. */
 export function tell({ scenario, answer }: Story): string {
   const failure = failureOf(answer);
   const { trace } = answer;

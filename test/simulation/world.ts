@@ -9,12 +9,10 @@ import type { Host } from './scenario.js';
 /** When every world starts. */
 export const START_MS = Date.UTC(2026, 0, 1);
 
-/** One line of what happened. */
 export interface TraceLine {
   readonly at: number;
   readonly process: string;
   readonly text: string;
-  /** The event that it is about. */
   readonly id: string | undefined;
 }
 
@@ -80,7 +78,6 @@ interface Turn {
 export interface Latency {
   readonly usualMs: number;
   readonly slowMs: number;
-  /** How often a step is slow. */
   readonly slow: number;
 }
 

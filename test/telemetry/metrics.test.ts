@@ -99,7 +99,6 @@ test('after a poll there are its result, the lag of the watermark and the open g
 });
 
 describe('the gauges of the inbox', () => {
-  /** An inbox that counts how often it is asked. */
   function counting(count: () => Promise<never> | ReturnType<ReturnType<typeof memoryInbox>['count']>) {
     const spy = vi.fn(count);
     return { inbox: { ...memoryInbox(), count: spy }, spy };

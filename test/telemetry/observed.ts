@@ -47,7 +47,6 @@ export function observed(
   return { receiver, ...recorded };
 }
 
-/** A client whose list has these elements. */
 export const clientOf = (elements: readonly unknown[]) =>
   ({
     events: {

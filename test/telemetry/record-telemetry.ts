@@ -28,7 +28,6 @@ export interface Recorded {
   readonly providers: { readonly tracerProvider: TracerProvider; readonly meterProvider: MeterProvider };
   /** The spans that have ended, in this order. */
   spans(): readonly ReadableSpan[];
-  /** The spans that have started and not ended. */
   openSpans(): readonly ReadableSpan[];
   /** Collects, and returns what was collected. */
   metrics(): Promise<readonly Metric[]>;

@@ -5,6 +5,7 @@ import { createPoller } from 'stablehooks/catch-up';
 import { openTelemetry } from 'stablehooks/opentelemetry';
 import { describe, expect, test, vi } from 'vitest';
 import { anEvent, deferred, delivery } from '../receiver/delivery.js';
+import { durable } from '../receiver/set-up.js';
 import { clientOf, observed, silent, withSdk } from './observed.js';
 import { type Recorded, recordTelemetry } from './record-telemetry.js';
 
@@ -79,16 +80,11 @@ test.each<[string, string[], Partial<ReceiverOptions>, Parameters<typeof anEvent
   ],
   ['that has no handler', ['ignore'], {}, { type: 'redeem.failed' }],
   ['of an unknown type', ['record'], {}, { type: 'of.tomorrow' }],
+  ['that is enqueued', ['record', 'enqueue'], { inbox: durable(), queue: { enqueue } }],
 ])('an event %s has the spans %j', async (_name, steps, options, overrides) => {
   const { receiver, ...recorded } = observed(options);
   await receiver.receive(await delivery(anEvent(overrides)));
   expect(operations(recorded)).toEqual([...steps, 'receive']);
-});
-
-test('an event that is enqueued has the spans record and enqueue', async () => {
-  const { receiver, ...recorded } = observed({ inbox: sqlite(), queue: { enqueue } });
-  await receiver.receive(await delivery(anEvent()));
-  expect(operations(recorded)).toEqual(['record', 'enqueue', 'receive']);
 });
 
 test('in a transaction the completion lasts from the end of the handler to the commit', async () => {

@@ -15,7 +15,6 @@ export interface DataLayer<Tx> {
   close(): Promise<unknown>;
 }
 
-/** How a pool is opened. */
 export interface PoolOptions {
   readonly url: string;
   readonly connections: number;
@@ -23,7 +22,6 @@ export interface PoolOptions {
   readonly connectTimeoutMs?: number | undefined;
 }
 
-/** The table that the effects of the tests go to. */
 export const CREATE_LEDGER = 'CREATE TABLE ledger (entry serial PRIMARY KEY, id text NOT NULL)';
 
 /** A data layer whose transaction's type is not known: it comes from the same data layer that takes it. */
@@ -43,8 +41,17 @@ export function pgPool({ url, connections, connectTimeoutMs = 10_000 }: PoolOpti
   return pool.on('error', () => undefined);
 }
 
-/** A nested transaction for data layers that have none. */
-export async function savepoint(send: (text: string) => PromiseLike<unknown>, work: () => Promise<void>) {
+/** What a data layer without nested transactions does with the function that sends a text as it is. */
+export const sendBy = <Tx>(raw: DataLayer<Tx>['raw']): Pick<DataLayer<Tx>, 'raw' | 'nested'> => ({
+  raw,
+  nested: (tx, work) =>
+    savepoint(
+      (text) => raw(tx, text),
+      () => work(tx),
+    ),
+});
+
+async function savepoint(send: (text: string) => PromiseLike<unknown>, work: () => Promise<void>) {
   await send('SAVEPOINT nested');
   try {
     await work();

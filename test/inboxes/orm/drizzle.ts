@@ -1,4 +1,3 @@
-/** Drizzle over node-postgres and over postgres.js. */
 import { drizzle as drizzlePg } from 'drizzle-orm/node-postgres';
 import { pgTable, serial, text } from 'drizzle-orm/pg-core';
 import { drizzle as drizzlePostgresJs } from 'drizzle-orm/postgres-js';

@@ -1,4 +1,3 @@
-/** Knex. */
 import createKnex from 'knex';
 import { fromKnex } from 'stablehooks/inboxes/postgres';
 import { layer, type PoolOptions } from './data-layer.js';

@@ -1,7 +1,6 @@
-/** Kysely. */
-import { type Generated, Kysely, PostgresDialect, sql } from 'kysely';
+import { type Generated, Kysely, PostgresDialect, sql, type Transaction } from 'kysely';
 import { fromKysely } from 'stablehooks/inboxes/postgres';
-import { layer, type PoolOptions, pgPool, savepoint } from './data-layer.js';
+import { layer, type PoolOptions, pgPool, sendBy } from './data-layer.js';
 
 interface Tables {
   readonly ledger: { readonly entry: Generated<number>; readonly id: string };
@@ -14,12 +13,7 @@ export function openKysely(options: PoolOptions) {
   return layer({
     pool: fromKysely(db),
     effect: (tx, id) => tx.insertInto('ledger').values({ id }).execute(),
-    nested: (tx, work) =>
-      savepoint(
-        (text) => sql.raw(text).execute(tx),
-        () => work(tx),
-      ),
-    raw: (tx, text) => sql.raw(text).execute(tx),
+    ...sendBy<Transaction<Tables>>((tx, text) => sql.raw(text).execute(tx)),
     close: () => db.destroy(),
   });
 }

@@ -4,9 +4,9 @@ import { int, mysqlTable, text } from 'drizzle-orm/mysql-core';
 import { drizzle } from 'drizzle-orm/mysql2';
 import { sql as drizzleSql } from 'drizzle-orm/sql';
 import createKnex from 'knex';
-import { type Generated, Kysely, MysqlDialect, sql } from 'kysely';
+import { type Generated, Kysely, MysqlDialect, sql, type Transaction } from 'kysely';
 import { createPool } from 'mysql2';
-import { createPool as createPromisePool } from 'mysql2/promise';
+import { createPool as createPromisePool, type PoolConnection } from 'mysql2/promise';
 import {
   fromDrizzle,
   fromKnex,
@@ -18,7 +18,7 @@ import {
 } from 'stablehooks/inboxes/mysql';
 import { DataSource, EntitySchema } from 'typeorm';
 import { atNight } from '../../nightly.js';
-import { type DataLayer, type PoolOptions, savepoint } from './data-layer.js';
+import { type DataLayer, type PoolOptions, sendBy } from './data-layer.js';
 
 type Pool<Tx> = MysqlPoolLike<Tx> | MysqlCallbackPoolLike<Tx> | MysqlTransactionsLike<Tx>;
 
@@ -31,7 +31,6 @@ function layer<Tx>(opened: Omit<DataLayer<Tx>, 'pool'> & { readonly pool: Pool<T
   } as unknown as AnyMysqlLayer;
 }
 
-/** The table that the effects of the tests go to. */
 export const CREATE_LEDGER = 'CREATE TABLE ledger (entry INT AUTO_INCREMENT PRIMARY KEY, id TEXT NOT NULL)';
 const INSERT = 'INSERT INTO ledger (id) VALUES (?)';
 
@@ -46,12 +45,7 @@ function openMysql2(options: PoolOptions) {
   return layer({
     pool,
     effect: (tx, id) => tx.execute(INSERT, [id]),
-    nested: (tx, work) =>
-      savepoint(
-        (statement) => tx.query(statement),
-        () => work(tx),
-      ),
-    raw: (tx, statement) => tx.query(statement),
+    ...sendBy<PoolConnection>((tx, statement) => tx.query(statement)),
     close: () => pool.end(),
   });
 }
@@ -66,12 +60,7 @@ function openCallbacks(options: PoolOptions) {
   return layer({
     pool,
     effect: (tx, id) => tx.query(INSERT, [id]),
-    nested: (tx, work) =>
-      savepoint(
-        (statement) => tx.query(statement),
-        () => work(tx),
-      ),
-    raw: (tx, statement) => tx.query(statement),
+    ...sendBy<PoolConnection>((tx, statement) => tx.query(statement)),
     close: () => pool.promise().end(),
   });
 }
@@ -98,12 +87,7 @@ function openKysely(options: PoolOptions) {
   return layer({
     pool: fromKysely(db),
     effect: (tx, id) => tx.insertInto('ledger').values({ id }).execute(),
-    nested: (tx, work) =>
-      savepoint(
-        (statement) => sql.raw(statement).execute(tx),
-        () => work(tx),
-      ),
-    raw: (tx, statement) => sql.raw(statement).execute(tx),
+    ...sendBy<Transaction<Tables>>((tx, statement) => sql.raw(statement).execute(tx)),
     close: () => db.destroy(),
   });
 }

@@ -1,4 +1,3 @@
-/** postgres.js. */
 import postgres from 'postgres';
 import { fromPostgresJs } from 'stablehooks/inboxes/postgres';
 import { layer, type PoolOptions } from './data-layer.js';

@@ -1,4 +1,3 @@
-/** TypeORM. */
 import { fromTypeOrm } from 'stablehooks/inboxes/postgres';
 import { DataSource, EntitySchema } from 'typeorm';
 import { layer, type PoolOptions } from './data-layer.js';

@@ -5,7 +5,7 @@ import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import type { TransactionsUnderTest } from 'stablehooks-kit/conformance';
 import { startPostgres } from '../../services/postgres.js';
 import type { Service } from '../../services/service.js';
-import { type AnyDataLayer, CREATE_LEDGER, type PoolOptions, savepoint } from './data-layer.js';
+import { type AnyDataLayer, CREATE_LEDGER, type PoolOptions, sendBy } from './data-layer.js';
 
 /** A Postgres with an inbox, a ledger, and a role for each default isolation. */
 export interface Database {
@@ -88,12 +88,7 @@ export function pgliteUnderTest(db: PGlite): TransactionsUnderTest<unknown> {
       close: () => Promise.resolve(),
     }),
     effect: (tx, id) => (tx as Transaction).query('INSERT INTO ledger (id) VALUES ($1)', [id]),
-    nested: (tx, work) =>
-      savepoint(
-        (text) => (tx as Transaction).exec(text),
-        () => work(tx),
-      ),
-    raw: (tx, text) => (tx as Transaction).exec(text),
+    ...sendBy<unknown>((tx, text) => (tx as Transaction).exec(text)),
     async countEffects(id) {
       return (await db.query('SELECT FROM ledger WHERE id = $1', [id])).rows.length;
     },

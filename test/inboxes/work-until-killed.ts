@@ -1,0 +1,37 @@
+/** What the processes share that tests of kills start and kill. */
+import { setTimeout as pause } from 'node:timers/promises';
+import { createReceiver, type Inbox, type ReceiverOptions } from 'stablehooks';
+import { silent } from './claimed.js';
+
+/** Short, so that a killed event runs again soon. */
+const LEASE_MS = 1_000;
+
+/** Handles what is due from the first message on, and reports when it is ready and when its first handler begins. */
+export function workUntilKilled<Tx>(
+  inbox: Inbox<Tx>,
+  handler: NonNullable<ReceiverOptions<Tx>['handlers']['transfer.settled']>,
+): void {
+  let started = false;
+  const receiver = createReceiver({
+    ...{ secret: 'kills', inbox, logger: silent },
+    leaseMs: LEASE_MS,
+    handlerTimeoutMs: LEASE_MS - 1,
+    // Every kill in the middle of an attempt counts as one.
+    maxAttempts: 10_000,
+    handlers: {
+      'transfer.settled': (event, context) => {
+        if (!started) process.send?.('started');
+        started = true;
+        return handler(event, context);
+      },
+    },
+  });
+  process.once('message', async () => {
+    for (;;) {
+      await receiver.redrive();
+      await pause(5);
+    }
+  });
+  process.on('disconnect', () => process.exit());
+  process.send?.('ready');
+}
