@@ -486,6 +486,8 @@ class ListSurvey {
    */
   #newestLacked(answer: ListAnswer, from: number, index = -1): number | null {
     let newest: number | null = null;
+    // A list without a cap can have a million events, and no other answer then shows more.
+    if (answer.events.size === this.#shown.size) return newest;
     for (const { event, last } of this.#shown.values()) {
       if (last <= index || answer.events.has(event.id)) continue;
       const { type, at } = event;
