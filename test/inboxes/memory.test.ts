@@ -28,6 +28,16 @@ describe('memory inbox', () => {
     });
   }
 
+  test('counting says since when the oldest event of a state has been in it', async () => {
+    const clock = { ms: 1_000 };
+    const inbox = memoryInbox({ runtime: { now: () => clock.ms } });
+    for (const id of ['a', 'b', 'c']) {
+      await inbox.record([event(id)], { dueInMs: 0, origin: 'pull' });
+      clock.ms += 1_000;
+    }
+    expect(await inbox.count()).toContainEqual({ state: 'received', count: 3, oldest: 1_000 });
+  });
+
   test('a memory inbox that stays full keeps the newest done events', async () => {
     const inbox = memoryInbox({ capacity: 3 });
     const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
