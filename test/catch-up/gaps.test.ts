@@ -3,7 +3,7 @@ import { EVENT_TYPES, type EventType, type PollState } from 'stablehooks';
 import { describeGap, type Gap } from 'stablehooks/catch-up';
 import { describe, expect, test } from 'vitest';
 import type { SurveyResult } from '../../src/catch-up/coverage.js';
-import { advance, describeReason, isInGap, toGap, toIso } from '../../src/catch-up/gaps.js';
+import { advance, describeReason, exceptIn, isInGap, toGap, toIso } from '../../src/catch-up/gaps.js';
 import { EMPTY_POLL_STATE, type GapReason, type StoredGap } from '../../src/core/ports.js';
 
 const EVERYTHING = Number.NEGATIVE_INFINITY;
@@ -236,11 +236,54 @@ describe('a span that is only unconfirmed', () => {
     expect(closed.state.gaps).toEqual([]);
   });
 
+  test('that became a gap is closed by a larger answer even after polls that prove what followed, and closes no other gap', () => {
+    const unconfirmed = { ...pending, until: 1_500 };
+    const gap = gapOf({ from: 999, until: forAll(1_500), reason: 'unconfirmed' });
+    const other = gapOf({ from: 500, until: forAll(900) });
+    const state = { ...stateOf([gap, other]), watermark: 2_000, unconfirmed };
+    const proven = (rest: Partial<SurveyResult>) =>
+      surveyed(2_000, { watermark: 2_000, until: 3_300, settledAt: 3_000, ...rest });
+    const kept = advance(state, proven({}), onTime);
+    expect(kept).toMatchObject({ proven: true, closed: [], state: { gaps: [gap, other], unconfirmed } });
+    const past = advance(state, proven({ seen: larger }), onTime);
+    expect(past).toMatchObject({ closed: [gap], state: { gaps: [other], unconfirmed: null } });
+    expect(advance({ ...state, gaps: [other] }, proven({}), onTime).state.unconfirmed).toBeNull();
+  });
+
+  test('leaves a gap open that begins before it or ends after it when it is confirmed', () => {
+    const earlier = gapOf({ from: 998, until: forAll(1_000), reason: 'unconfirmed' });
+    const longer = gapOf({ from: 999, until: forAll(2_500), reason: 'unconfirmed' });
+    const state = { ...stateOf([earlier, longer]), watermark: 3_000, unconfirmed: pending };
+    const later = { watermark: 3_000, until: 4_300, settledAt: 4_000, seen: larger };
+    expect(advance(state, surveyed(3_000, later), onTime).state.gaps).toEqual([earlier, longer]);
+  });
+
+  test('waits from now on if the watermark has passed the one before', () => {
+    const passed = { ...stateOf([], 1_000), unconfirmed: { ...pending, until: 1_000, since: 2_000 } };
+    expect(advance(passed, unproven(), onTime).state.unconfirmed).toEqual(pending);
+  });
+
   test('that a gap with another reason precedes does not make that one longer', () => {
     const other = gapOf({ from: 500, until: forAll(1_000), reason: 'no-order' });
     const next = advance(stateOf([other]), unproven(), { ...onTime, unconfirmedMs: 0 });
     expect(next.state.gaps).toEqual([other, ...next.opened]);
     expect(next.opened).toMatchObject([{ from: 1_000, reason: 'unconfirmed' }]);
+  });
+});
+
+describe('events that were listed late', () => {
+  const opened = (lateFrom: number) =>
+    advance(stateOf([]), surveyed({ [SETTLED]: 1_000, [OTHER]: 700 }), { ...onTime, lateFrom });
+
+  test('open a gap of the types that nothing proves from their time on, up to where they are proven', () => {
+    expect(opened(701)).toMatchObject({ proven: false, reason: 'late' });
+    expect(opened(701).opened).toMatchObject([{ from: 700, until: { [SETTLED]: 1_000 }, reason: 'late' }]);
+    expect(opened(700).opened).toMatchObject([{ from: 699, until: { [SETTLED]: 1_000, [OTHER]: 700 } }]);
+    expect(opened(1_000).opened).toMatchObject([{ from: 999, until: { [SETTLED]: 1_000 } }]);
+  });
+
+  test('open no gap after the start of the poll', () => {
+    expect(opened(1_001)).toMatchObject({ proven: true, opened: [] });
   });
 });
 
@@ -282,6 +325,18 @@ describe('more than 500 open gaps', () => {
   });
 });
 
+test('joined gaps are unconfirmed only if both are: a larger answer must not close the other', () => {
+  const gaps = Array.from({ length: 501 }, (_, index) =>
+    gapOf({
+      from: index * 10,
+      until: { [SETTLED]: index * 10 + 5 },
+      reason: index === 0 ? 'unconfirmed' : 'removed',
+    }),
+  );
+  const survey = surveyed({ [SETTLED]: NOTHING }, { watermark: 9_000, settledAt: 9_000 });
+  expect(advance(stateOf(gaps), survey, onTime).state.gaps[0]).toMatchObject({ from: 0, reason: 'removed' });
+});
+
 test('an event is in a gap if it was created after the start, up to the end, and is of a type of the gap', () => {
   const state = stateOf([gapOf({ from: 100, until: { [SETTLED]: 500, [OTHER]: 300 } })]);
   const isIn = (type: string, at: number) => isInGap(state, { type, at });
@@ -293,6 +348,15 @@ test('an event is in a gap if it was created after the start, up to the end, and
 
 describe('for people', () => {
   const gap = (fields: Partial<StoredGap> = {}) => toGap(gapOf(fields));
+
+  test('a proof names the gaps that it excepts', () => {
+    const acknowledged = gapOf({ acknowledged: accepted });
+    expect(exceptIn([])).toBe('');
+    expect(exceptIn([gapOf()])).toBe(', except in 1 open gap');
+    expect(exceptIn([gapOf(), acknowledged, gapOf(), acknowledged])).toBe(
+      ', except in 2 open gaps and 2 acknowledged gaps',
+    );
+  });
 
   test('a gap has its types, its start, the end of the last type, and when it was opened', () => {
     expect(gap({ until: { [OTHER]: 300, [SETTLED]: 500 } })).toEqual({
