@@ -62,6 +62,36 @@ test('an event that waits for its ordering key runs once the other has ended, lo
   expect(await inbox.find(second.id)).toMatchObject({ state: 'done' });
 });
 
+test('an event that waits for its ordering key runs once an overdue handler has ended', async () => {
+  const { handler, begun, end } = gated();
+  const options = { inbox: durable(), orderingKey: () => 'key', handlerTimeoutMs: 1 };
+  const { receiver, inbox, deliver } = setUp(handler, options);
+  receiver.start({ intervalMs: 3_600_000 });
+  const [first, second] = [anEvent(), anEvent()];
+  expect((await deliver(first)).error?.code).toBe('ERR_HANDLER_TIMEOUT');
+  expect((await deliver(second)).error?.code).toBe('ERR_KEY_BUSY');
+  await end(first.id);
+  await until(() => begun.length === 2);
+  await end(second.id);
+  await receiver.close();
+  expect(await inbox.find(second.id)).toMatchObject({ state: 'done' });
+});
+
+test('an event that is stored because the receiver is full has its ordering key', async () => {
+  const { handler, begun, end } = gated();
+  const options = { inbox: durable(), orderingKey: ({ id }: { readonly id: string }) => `of ${id}` };
+  const { receiver, inbox, deliver } = setUp(handler, { ...options, answer: 'recorded', maxConcurrency: 1 });
+  receiver.start({ intervalMs: 3_600_000 });
+  const [first, second] = [anEvent(), anEvent()];
+  await deliver(first);
+  await until(() => begun.length === 1);
+  await deliver(second);
+  expect(await inbox.find(second.id)).toMatchObject({ state: 'received', key: `of ${second.id}` });
+  await end(first.id);
+  await end(second.id);
+  await receiver.close();
+});
+
 test('it logs one line when the inbox fails and one when it works again, each time', async () => {
   const inbox = durable();
   let isDown = true;
