@@ -4,10 +4,10 @@ import { createClient, RESP_TYPES } from 'redis';
 import { fromIoredis, fromNodeRedis } from 'stablehooks/inboxes/redis';
 import { inboxContract } from 'stablehooks-kit/conformance';
 import { driverContract } from '../driver-contract.js';
+import { startRedisNode } from '../services/redis.js';
 import { startUpstash } from '../services/upstash.js';
 import { describeRedis } from './redis-contract.js';
 
-const CLUSTER = ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'];
 describeRedis(
   'ioredis on a cluster',
   inboxContract,
@@ -21,7 +21,7 @@ describeRedis(
     const end = () => Promise.all([first.quit(), second.quit()]);
     return { first: fromIoredis(first), second: fromIoredis(second), end };
   },
-  CLUSTER,
+  startRedisNode,
 );
 
 describeRedis('node-redis', driverContract, async ({ url }) => {

@@ -12,18 +12,18 @@ interface Connections {
   end(): Promise<unknown>;
 }
 
-/** Runs a contract of an inbox over a client. `flags` are those of redis-server. */
+/** Runs a contract of an inbox over a client. */
 export function describeRedis(
   client: string,
   contract: readonly ContractCase<InboxUnderTest>[],
   connect: (server: Service) => Promise<Connections>,
-  flags: readonly string[] = [],
+  start: () => Promise<Service> = startRedis,
 ): void {
   describeWithRedis(`Redis inbox over ${client}`, () => {
     let server: Service;
     let connections: Connections;
     beforeAll(async () => {
-      server = await startRedis(flags);
+      server = await start();
       connections = await connect(server);
     });
     afterAll(async () => {

@@ -5,15 +5,15 @@ import { createReceiver, type Inbox } from 'stablehooks';
 import { fromIoredis, fromNodeRedis, redisInbox } from 'stablehooks/inboxes/redis';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { startProxy } from '../services/proxy.js';
-import { startRedis } from '../services/redis.js';
+import { startRedis, startRedisNode } from '../services/redis.js';
+import type { Service } from '../services/service.js';
 import { describeWithRedis } from '../services/with-redis.js';
 import { silent, someEvent } from './claimed.js';
 
-const NODE = ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'];
 const events = Array.from({ length: 40 }, (_, index) => someEvent({ id: `evt_${index}` }));
 
-async function open(settings?: readonly string[]) {
-  const server = await startRedis(settings);
+async function open<Server extends Service>(start: () => Promise<Server>) {
+  const server = await start();
   const redis = new Redis(server.url).on('error', () => undefined);
   onTestFinished(async () => {
     redis.disconnect();
@@ -37,9 +37,9 @@ function receive(inbox: Inbox) {
 
 describeWithRedis('Redis inbox', () => {
   test('while a cluster moves its slot, no done event runs again and no poll state is empty', async () => {
-    const [source, target] = [await open(NODE), await open(NODE)];
+    const [source, target] = [await open(startRedisNode), await open(startRedisNode)];
     await source.redis.cluster('ADDSLOTSRANGE', 0, 16_383);
-    await source.redis.cluster('MEET', '127.0.0.1', target.server.port);
+    await source.redis.cluster('MEET', '127.0.0.1', target.server.port, target.server.bus);
     const isWhole = async ({ redis }: typeof source) => {
       const info = String(await redis.cluster('INFO'));
       return info.includes('cluster_state:ok') && info.includes('cluster_known_nodes:2');
@@ -93,7 +93,7 @@ describeWithRedis('Redis inbox', () => {
   test.each(Object.entries(CLIENTS))(
     'over %s, a connection to a server that became a replica is closed, and the next one reaches the new primary',
     async (_name, connect) => {
-      const [old, primary] = [await open(), await open()];
+      const [old, primary] = [await open(startRedis), await open(startRedis)];
       const proxy = await startProxy(old.server.port);
       const inbox = redisInbox(await connect(`redis://127.0.0.1:${proxy.port}`));
       const { kinds } = receive(inbox);

@@ -7,7 +7,7 @@ import { type Service, startProgram } from './service.js';
 
 export const INSTALL_REDIS = 'Install it with `apt-get install redis-server` or `brew install redis`.';
 
-/** @param settings - further settings of redis-server, such as `--cluster-enabled`. */
+/** @param settings - further settings of redis-server. */
 export async function startRedis(settings: readonly string[] = []): Promise<Service> {
   const folder = await mkdtemp(join(tmpdir(), 'stablehooks-redis-'));
   const port = await freePort();
@@ -22,4 +22,11 @@ export async function startRedis(settings: readonly string[] = []): Promise<Serv
     // Redis does not react to SIGTERM while it runs a script.
     stop: 'SIGKILL',
   });
+}
+
+/** A node of a cluster. The port of its bus would be 10,000 above the other one, where systems give ports to connections. */
+export async function startRedisNode() {
+  const bus = await freePort();
+  const settings = ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1', '--cluster-port'];
+  return { ...(await startRedis([...settings, String(bus)])), bus };
 }
