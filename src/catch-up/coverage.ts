@@ -224,14 +224,14 @@ class ListSurvey {
     const hasComplete = given.some((answer) => this.#isComplete(answer));
     const reason = hasComplete ? yield* this.#judgeFilter(whole) : null;
     const isShown = hasComplete && reason === null;
-    const isLate = reason === 'filtered-late' || given.some((answer) => this.#hides(answer, whole));
-    if (isLate) this.#seen.filterFails = 'late';
+    const hiding = given.filter((answer) => this.#hides(answer, whole));
+    if (reason === 'filtered-late' || hiding.length > 0) this.#seen.filterFails = 'late';
     else if (given.some(isForeign)) this.#seen.filterFails = 'ignored';
     else if (isShown || this.#seen.filterFails === 'ignored') this.#seen.filterFails = undefined;
     const types: Judged[] = [];
     for (const [index, answer] of answers.entries()) {
       if (answer === null) types.push(failed({ type: EVENT_TYPES[index] ?? null, limit }));
-      else if (isForeign(answer) || this.#hides(answer, whole)) types.push(unproven(answer, 'filtered-late'));
+      else if (isForeign(answer) || hiding.includes(answer)) types.push(unproven(answer, 'filtered-late'));
       else if (!this.#isComplete(answer)) types.push(yield* this.#judgeWindow(answer, settledAt));
       else types.push(reason === null ? this.#complete(answer) : unproven(answer, reason));
     }
@@ -351,7 +351,7 @@ class ListSurvey {
    */
   #oldestNow(): number {
     const { at = null, seenAt = 0 } = this.#options.state.oldest ?? {};
-    return oldestTime(this.#answers, at === null ? at : Math.min(at, seenAt));
+    return oldestTime(this.#answers, at === null ? null : Math.min(at, seenAt));
   }
 
   /** The oldest event, by which the next poll notices that events have been removed. */
@@ -371,8 +371,7 @@ class ListSurvey {
     const { known = [] } = this.#seen;
     const lacking = known.filter(({ id, at }) => at <= this.#times.settledAt && !this.#shown.has(id));
     this.#noteLost(judged, lacking);
-    const checked: Judged[] = [];
-    for (const each of judged) checked.push({ ...each, proof: this.#limitProof(each) });
+    const checked = judged.map((each) => ({ ...each, proof: this.#limitProof(each) }));
     const [whole] = checked;
     // After a window that suffices there are no further queries, so nothing is known about the rest of the list.
     const isEnough =
@@ -390,8 +389,8 @@ class ListSurvey {
         if ((query.type ?? type) === type && proof.from <= best.from) best = proof;
       }
       // Without a sign that events are missing, the order of the list gives no reason for a gap.
-      const isOrder = maybe === null || maybe.reason === 'contradiction' || best.from <= this.#start;
-      proofs[type] = isOrder ? best : { ...best, reason: maybe.reason };
+      const keepsReason = maybe === null || maybe.reason === 'contradiction' || best.from <= this.#start;
+      proofs[type] = keepsReason ? best : { ...best, reason: maybe.reason };
     }
     return {
       ...this.#times,

@@ -96,13 +96,15 @@ export function advance(
   }
   const isProven = isEmpty(ends);
   const isUnconfirmed = !isProven && !isClockWrong && ifComplete !== null && ifComplete.from <= begin;
-  const unconfirmed = isUnconfirmed && {
-    since: waiting !== null && isWaiting(last) ? waiting.since : until,
-    from: Math.max(ifComplete.from, since === null ? begin : firstAt),
-    until: watermark,
-    size: ifComplete.size,
-  };
-  if (unconfirmed) reason = 'unconfirmed';
+  const unconfirmed = isUnconfirmed
+    ? {
+        since: waiting !== null && isWaiting(last) ? waiting.since : until,
+        from: Math.max(ifComplete.from, since === null ? begin : firstAt),
+        until: watermark,
+        size: ifComplete.size,
+      }
+    : null;
+  if (isUnconfirmed) reason = 'unconfirmed';
   if (isClockWrong) reason = 'clock';
 
   // A larger answer closes unconfirmed gaps only, so their spans stay apart from others.
@@ -111,7 +113,7 @@ export function advance(
     ...{ provenFrom, ends, start, settledAt, confirmed, isContinued },
   });
   const isExtended = Object.keys(rest).length < Object.keys(ends).length;
-  const waits = unconfirmed && !isExtended && until - unconfirmed.since < unconfirmedMs;
+  const waits = unconfirmed !== null && !isExtended && until - unconfirmed.since < unconfirmedMs;
 
   const opened: StoredGap[] = [];
   const facts = { openedAt: until, acknowledged: null };
@@ -130,7 +132,7 @@ export function advance(
       // A poll that proves a waiting span or a gap must notice events that were removed in the meantime.
       oldest: moved > start && open.length === 0 ? survey.oldest : (last.oldest ?? survey.oldest),
       seen,
-      unconfirmed: unconfirmed || (isConfirmable ? waiting : null),
+      unconfirmed: unconfirmed ?? (isConfirmable ? waiting : null),
     },
     proven: isProven && isEmpty(late),
     unconfirmed: waits,
@@ -273,14 +275,12 @@ export function describeReason(reason: GapReason): string {
 /** The end of a sentence about what is proven: `, except in 1 open gap`, or nothing. */
 export function exceptIn(gaps: readonly StoredGap[]): string {
   const open = gaps.filter(({ acknowledged }) => acknowledged === null).length;
-  const counts: string[] = [];
-  for (const [count, name] of [
-    [open, 'open'],
-    [gaps.length - open, 'acknowledged'],
-  ] as const) {
-    if (count > 0) counts.push(`${count} ${name} gap${count === 1 ? '' : 's'}`);
-  }
+  const counts = [countOf(open, 'open gap'), countOf(gaps.length - open, 'acknowledged gap')].filter(Boolean);
   return counts.length > 0 ? `, except in ${counts.join(' and ')}` : '';
+}
+
+function countOf(count: number, name: string): string {
+  return count === 0 ? '' : `${count} ${name}${count === 1 ? '' : 's'}`;
 }
 
 /** Which events a gap is about. */

@@ -2,7 +2,13 @@
 import { createServer } from 'node:http';
 import { Queue, Worker } from 'bullmq';
 import PgBoss from 'pg-boss';
-import { createReceiver, type Inbox, type Receiver, type Queue as ReceiverQueue } from 'stablehooks';
+import {
+  createReceiver,
+  EVENT_TYPES,
+  type Inbox,
+  type Receiver,
+  type Queue as ReceiverQueue,
+} from 'stablehooks';
 import { createPoller } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { toNodeHandler } from 'stablehooks/node';
@@ -46,13 +52,7 @@ function bookInto<Tx>({ inbox, enter }: Booking<Tx>, queue?: ReceiverQueue): Rec
     secret,
     inbox,
     queue,
-    handlers: {
-      'accept.confirmed': book,
-      'transfer.settled': book,
-      'transfer.failed': book,
-      'redeem.completed': book,
-      'redeem.failed': book,
-    },
+    handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, book])),
     leaseMs: 1_200,
     handlerTimeoutMs: 1_000,
     maxAttempts: 1_000,

@@ -1,7 +1,7 @@
 import type { Inbox, UnknownEvent } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
 
-/** What tests of inboxes log to. */
+/** A logger that writes nothing. */
 export const silent = { warn: () => undefined, error: () => undefined };
 
 /** An event with an id of its own. */

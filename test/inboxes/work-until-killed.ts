@@ -1,5 +1,4 @@
-/** What the processes share that tests of kills start and kill. */
-import { setTimeout as pause } from 'node:timers/promises';
+/** Shared by the processes that the kill tests start. */
 import { createReceiver, type Inbox, type ReceiverOptions } from 'stablehooks';
 import { silent } from './claimed.js';
 
@@ -26,12 +25,8 @@ export function workUntilKilled<Tx>(
       },
     },
   });
-  process.once('message', async () => {
-    for (;;) {
-      await receiver.redrive();
-      await pause(5);
-    }
-  });
+  // An inbox that fails, as a locked file does, must not end the process.
+  process.once('message', () => receiver.start({ intervalMs: 5 }));
   process.on('disconnect', () => process.exit());
   process.send?.('ready');
 }

@@ -13,7 +13,7 @@ const unheard = () => undefined;
 export function ownPostgres(...statements: readonly string[]) {
   const pool = new pg.Pool().on('error', unheard);
   const own = {
-    server: undefined as unknown as Service,
+    server: {} as Service,
     /** Connects to the server once it has started. */
     pool,
     /** Opens another pool, which ends with the test. */

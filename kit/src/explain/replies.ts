@@ -7,7 +7,7 @@ import {
 } from '../io/answer.js';
 import { connectionFailure } from './connection.js';
 
-/** What is the case, and what to do about it, in sentences. It contains neither secret nor payload. */
+/** A fact and its fix, in sentences, without secrets or payloads. */
 export interface Finding {
   readonly what: string;
   /** `null` when nothing is wrong. */

@@ -41,7 +41,7 @@ export function pgPool({ url, connections, connectTimeoutMs = 10_000 }: PoolOpti
   return pool.on('error', () => undefined);
 }
 
-/** What a data layer without nested transactions does with the function that sends a text as it is. */
+/** The members of a data layer without nested transactions, from the function that sends a text unchanged. */
 export const sendBy = <Tx>(raw: DataLayer<Tx>['raw']): Pick<DataLayer<Tx>, 'raw' | 'nested'> => ({
   raw,
   nested: (tx, work) =>
