@@ -9,7 +9,7 @@ interface Diagnosis {
   readonly settings: Pick<PollerSettings, 'lagMs' | 'disorderMs' | 'intervalMs' | 'maxLimit'>;
 }
 
-/** Two or three sentences. Advice is one number, and the same while the situation is the same. */
+/** Two or three sentences. Advice is the same while the situation is the same. */
 export function diagnose(diagnosis: Diagnosis): string {
   const { survey, advance, settings } = diagnosis;
   if (!survey.answered) {

@@ -1,7 +1,7 @@
 /**
  * `npm run mutation`: runs the mutants of every group, and prints the score of each file and the mutants that no test notices.
- * `-- --group core` runs one group, `-- --file src/core/events.ts` one file, and `-- --since REV` the files that have
- * changed since a commit.
+ * `-- --group core` runs one group, or several if it is repeated, `-- --file src/core/events.ts` one file, and
+ * `-- --since REV` the files that have changed since a commit.
  */
 import { execFileSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
@@ -12,16 +12,16 @@ import { runStryker } from './stryker.js';
 import { runTextMutants } from './text-mutants.js';
 
 const { values } = parseArgs({
-  options: { group: { type: 'string' }, file: { type: 'string' }, since: { type: 'string' } },
+  options: { group: { type: 'string', multiple: true }, file: { type: 'string' }, since: { type: 'string' } },
 });
 
 const names = groups.map(({ name }) => name);
-if (values.group !== undefined && !names.includes(values.group)) {
+if (values.group?.some((name) => !names.includes(name))) {
   throw new Error(`The groups are ${names.join(', ')}.`);
 }
 const changed = values.since === undefined ? undefined : changedSince(values.since);
 const chosen = groups
-  .filter(({ name }) => (values.group ?? name) === name)
+  .filter(({ name }) => values.group?.includes(name) !== false)
   .map((group) => ({
     group,
     paths: group.sources.filter(
