@@ -160,6 +160,7 @@ describe('ERR_EVENT_MALFORMED', () => {
     const wrong = { ...event, id: { planted: 'planted' }, created_at: 'planted' };
     expect(() => parseEvent(bytes(wrong))).toThrow(/id, created_at/);
     expect(() => parseEvent(bytes('planted payload'))).toThrow(/it is not JSON/);
+    expect(() => parseEvent(bytes([event]))).toThrow(/it is not an object/);
     for (const value of [wrong, '{"planted', 'planted', 'planted payload', '{"id":"planted"} x']) {
       const error: unknown = await (async () => parseEvent(bytes(value)))().catch(
         (thrown: unknown) => thrown,

@@ -73,6 +73,24 @@ describe('verifySignature', () => {
     expect(await codeOf('0'.repeat(64))).toBe('ERR_SIGNATURE_MISMATCH');
   });
 
+  test('the message of a refused signature names the header, the expected encoding and what the secret function did', async () => {
+    const messageOf = (
+      signature: string | null,
+      options: Partial<Parameters<typeof verifySignature>[2]> = {},
+    ) =>
+      verifySignature(body, signature, { secret, header: 'X-Acme', ...options }).catch(
+        ({ message }) => message,
+      );
+    expect(await messageOf(null)).toContain('no X-Acme header');
+    expect(await messageOf('abc')).toContain('X-Acme header is not hex or base64 of 32 bytes');
+    expect(await messageOf('abc', { encoding: 'base64url' })).toContain('is not base64url of 32 bytes');
+    const signature = '0'.repeat(64);
+    expect(await messageOf(signature, { secret: () => null })).toContain('returned null');
+    expect(await messageOf(signature, { secret: () => Promise.reject(new Error()) })).toContain(
+      'see the cause',
+    );
+  });
+
   test('verifySignature resolves to the body and the index of the secret that matched', async () => {
     const signature = await sign(body, { secret: 'new' });
     const options = { secret: ['old', 'new', utf8('other')] };

@@ -8,7 +8,14 @@ test('an error of this package that an inbox rejects with is passed on as it is,
   const other = new Error('connection refused');
   for (const [thrown, expected] of [
     [own, own],
-    [other, expect.objectContaining({ code: 'ERR_INBOX_FAILED', cause: other })],
+    [
+      other,
+      expect.objectContaining({
+        code: 'ERR_INBOX_FAILED',
+        cause: other,
+        message: expect.stringContaining('The inbox failed'),
+      }),
+    ],
   ] as const) {
     const receiver = createReceiver({
       secret: 's',
