@@ -28,8 +28,19 @@ export const groups: readonly Group[] = [
   {
     name: 'receiver',
     kind: 'code',
-    sources: pick(sources, [/^src\/(?:receiver|flow)\//]),
-    tests: fast(/^test\/(?:receiver|flow|telemetry)\//, /^test\/options/),
+    sources: pick(sources, [/^src\/(?:receiver|flow)\/(?!per-request)/]),
+    tests: fast(
+      /^test\/(?:receiver|telemetry)\//,
+      /^test\/options/,
+      /^test\/adapters\/(?:platform-requests|receiver-source)/,
+      /^test\/catch-up\/wiring/,
+    ),
+  },
+  {
+    name: 'receiver made per request',
+    kind: 'code',
+    sources: ['src/receiver/per-request.ts'],
+    tests: ['test/receiver/per-request.test.ts'],
   },
   {
     name: 'secrets',

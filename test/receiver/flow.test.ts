@@ -2,7 +2,17 @@
 import { type Inbox, type ReceiverOptions, toWebhookResponse } from 'stablehooks';
 import { describe, expect, test, vi } from 'vitest';
 import { anEvent, delivery } from './delivery.js';
-import { counting, durable, gated, isSettled, settled, setUp, someEvents, until } from './set-up.js';
+import {
+  counting,
+  durable,
+  gated,
+  isSettled,
+  manualRuntime,
+  settled,
+  setUp,
+  someEvents,
+  until,
+} from './set-up.js';
 
 const due = { dueInMs: 0, origin: 'pull' } as const;
 
@@ -154,6 +164,23 @@ describe('maxConcurrency', () => {
     const last = codeOf(event);
     await end(event.id);
     expect(await last).toBe('handled');
+  });
+
+  test.each([
+    [0, 1_000],
+    [0.5, 3_000],
+  ])('the time until the next try is between 1 and 5 s, by chance', async (random, retryAfterMs) => {
+    const { handler, begun, end } = gated();
+    const { runtime } = manualRuntime(random);
+    const { deliver } = setUp(handler, { maxConcurrency: 1, runtime });
+    const running = deliver();
+    await until(() => begun.length === 1);
+    expect((await deliver()).error).toMatchObject({
+      retryAfterMs,
+      message: expect.stringContaining('limit of maxConcurrency running handlers is reached'),
+    });
+    await end(begun[0]);
+    await running;
   });
 
   test('deliveries whose bodies arrive together take no more slots than there are', async () => {

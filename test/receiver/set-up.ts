@@ -8,7 +8,7 @@ import {
   type ReceiverOptions,
   type UnknownEvent,
 } from 'stablehooks';
-import { vi } from 'vitest';
+import { expect, vi } from 'vitest';
 import { claimed } from '../inboxes/claimed.js';
 import { anEvent, deferred, delivery, secret } from './delivery.js';
 
@@ -40,7 +40,9 @@ export function setUp(handler: SettledHandler = () => undefined, options: Partia
   const deliver = async (event: UnknownEvent = anEvent()) => receiver.receive(await delivery(event));
   const codeOf = async (event?: UnknownEvent) => {
     const { kind, error } = await deliver(event);
-    return error?.code ?? kind;
+    if (error === undefined) return kind;
+    expect(error.message).toMatch(/\w\.$/);
+    return error.code;
   };
   return { receiver, inbox, outcomes, lines, codes, handled, deliver, codeOf };
 }

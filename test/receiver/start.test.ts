@@ -6,19 +6,37 @@ import { down, durable, gated, manualRuntime, settled, setUp, someEvents, until 
 
 const due = { dueInMs: 0, origin: 'pull' } as const;
 
-test('it returns nothing, and runs what is due now and at intervals, until its signal aborts', async () => {
-  const controller = new AbortController();
-  const { receiver, inbox, handled } = setUp(undefined, { inbox: durable() });
+test.each([
+  [0, 800],
+  [0.75, 1_100],
+])(
+  'it returns nothing, and runs what is due now and about every intervalMs, until its signal aborts',
+  async (random, waitMs) => {
+    const controller = new AbortController();
+    const { runtime, pending, fire } = manualRuntime(random);
+    const { receiver, inbox, handled, lines } = setUp(undefined, { inbox: durable(), runtime });
+    await inbox.record([anEvent()], due);
+    expect(receiver.start({ intervalMs: 1_000, signal: controller.signal })).toBeUndefined();
+    await until(() => pending().length > 0);
+    expect([handled(), pending()]).toEqual([1, [waitMs]]);
+    await inbox.record([anEvent()], due);
+    fire(waitMs);
+    await until(() => pending().length > 0);
+    expect([handled(), pending()]).toEqual([2, [waitMs]]);
+    await inbox.record([anEvent()], due);
+    controller.abort();
+    await settled();
+    expect([handled(), pending(), lines]).toEqual([2, [], []]);
+  },
+);
+
+test('it starts nothing when its signal has aborted before', async () => {
+  const { runtime, pending } = manualRuntime();
+  const { receiver, inbox, handled } = setUp(undefined, { inbox: durable(), runtime });
   await inbox.record([anEvent()], due);
-  expect(receiver.start({ intervalMs: 1, signal: controller.signal })).toBeUndefined();
-  await until(() => handled() === 1);
-  await inbox.record([anEvent()], due);
-  await until(() => handled() === 2);
-  controller.abort();
-  await receiver.close();
-  await inbox.record([anEvent()], due);
+  receiver.start({ signal: AbortSignal.abort() });
   await settled();
-  expect(handled()).toBe(2);
+  expect([handled(), pending()]).toEqual([0, []]);
 });
 
 test('close() ends it, and events that were taken have run by then', async () => {

@@ -155,6 +155,16 @@ test('a rejection stores nothing, and the next attempt runs the step again', asy
   expect(await inbox.steps(event.id)).toMatchObject([{ name: 'payout', attempt: 1, result: '2' }]);
 });
 
+test('a handler can catch the rejection of a step, and go on', async () => {
+  const { kinds } = await attempts([({ step }) => step('payout', fail).catch(() => undefined)]);
+  expect(kinds).toEqual(['handled']);
+});
+
+test('a result can have 65,536 characters of JSON', async () => {
+  const { kinds } = await attempts([({ step }) => step('payout', () => 'x'.repeat(65_534))]);
+  expect(kinds).toEqual(['handled']);
+});
+
 test('steps can run at the same time', async () => {
   const { kinds, inbox, event } = await attempts([
     ({ step }) => Promise.all(['a', 'b', 'c'].map((name) => step(name, async () => name))),

@@ -20,11 +20,14 @@ async function fieldsOf(schema: StandardSchema, payload: Readonly<Record<string,
   expect(record).toMatchObject({ state: 'failed', event });
   const told = [...lines, record?.lastError, inspect(error, { depth: 9 })].join('\n');
   expect(told).not.toMatch(/DE02|planted/);
-  return error !== undefined && 'fields' in error ? error.fields : [];
+  const fields = error !== undefined && 'fields' in error ? error.fields : [];
+  expect(error?.message).toContain(`does not match its schema at ${fields?.join(', ')}.`);
+  return fields;
 }
 
 const amount = z.object({ amount: z.string() });
-const ofIban = z.string().check(z.regex(/^DE\d{20}$/));
+const keyOf = (pattern: RegExp) => z.string().check(z.regex(pattern));
+const ofIban = keyOf(/^DE\d{20}$/);
 
 /** A schema that answers as libraries other than zod do. */
 const issuesOf = (validate: (payload: Record<string, unknown>) => readonly { path: readonly unknown[] }[]) =>
@@ -133,6 +136,57 @@ test.each<[string, StandardSchema, Record<string, unknown>, readonly string[]]>(
     issuesOf((payload) => Object.keys(payload).map((key) => ({ path: [Number(key)] }))),
     { 4111111111111111: 7 },
     ['payload.*'],
+  ],
+  [
+    'a key that ends with a capital letter',
+    z.looseRecord(keyOf(/^DE02[A-Z]$/), z.string()),
+    { DE02Z: 7 },
+    ['payload.*'],
+  ],
+  [
+    'a key that ends with a small letter',
+    z.looseRecord(keyOf(/^DE02[a-z]$/), z.string()),
+    { DE02a: 7 },
+    ['payload.*'],
+  ],
+  ['a key that ends with a nine', z.looseRecord(keyOf(/^DE02\d$/), z.string()), { DE029: 7 }, ['payload.*']],
+  [
+    'a record in an array',
+    z.object({ items: z.array(z.record(z.string(), z.string())) }),
+    { items: [{ [IBAN]: 7, none: null }] },
+    ['payload.items.0.*'],
+  ],
+  [
+    'a missing name beside the keys of an async record',
+    z.object({ memo: z.string(), of: z.record(z.string(), z.string().check(z.refine(async () => false))) }),
+    { of: { [IBAN]: '7' } },
+    ['payload.memo', 'payload.of.*'],
+  ],
+  [
+    'a name without which the payload matches',
+    {
+      '~standard': {
+        validate: (value) =>
+          'fee' in Object(value) ? { issues: [{ message: '', path: ['fee'] }] } : { value },
+      },
+    },
+    { fee: 7 },
+    ['payload.fee'],
+  ],
+  [
+    'a key without which the schema throws',
+    issuesOf((payload) => {
+      if (!(IBAN in payload)) throw new Error('planted');
+      return [{ path: [IBAN] }];
+    }),
+    { [IBAN]: 7 },
+    ['payload.*'],
+  ],
+  [
+    'an issue without a path',
+    { '~standard': { validate: () => ({ issues: [{ message: 'planted' }] }) } },
+    {},
+    ['payload'],
   ],
   ['a symbol', issuesOf(() => [{ path: [Symbol(IBAN)] }]), {}, ['payload.*']],
   ['no path', issuesOf(() => [{ path: [] }]), { planted: 7 }, ['payload']],
