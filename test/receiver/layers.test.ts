@@ -4,7 +4,7 @@ import { createPoller } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
 import { expect, test } from 'vitest';
 import { anEvent } from './delivery.js';
-import { durable, setUp, someEvents, until } from './set-up.js';
+import { durable, type SettledHandler, setUp, someEvents, until } from './set-up.js';
 
 function noting(name: string, notes: string[]): Layer {
   const note = (seam: string) => void notes.push(`${name} ${seam}`);
@@ -132,13 +132,17 @@ class OwnInbox implements Inbox {
   readonly durable = true;
   readonly #inbox: Inbox & InboxOperations = durable();
   readonly transaction?: NonNullable<Inbox['transaction']>;
+  readonly readSteps?: NonNullable<Inbox['readSteps']>;
+  readonly saveStep?: NonNullable<Inbox['saveStep']>;
 
-  constructor(isTransactional: boolean) {
-    if (!isTransactional) return;
+  constructor(hasOptional: boolean) {
+    if (!hasOptional) return;
     this.transaction = async (lease, effect) => {
       await effect(undefined);
       return this.#inbox.complete(lease);
     };
+    this.readSteps = (lease) => this.#inbox.readSteps?.(lease) ?? null;
+    this.saveStep = (...step) => this.#inbox.saveStep?.(...step) ?? false;
   }
   claim(...args: Parameters<Inbox['claim']>) {
     return this.#inbox.claim(...args);
@@ -167,13 +171,19 @@ class OwnInbox implements Inbox {
 }
 
 test.each([false, true])(
-  'decorateInbox works over a class with private fields, with transactions: %s',
-  async (isTransactional) => {
-    const own = new OwnInbox(isTransactional);
+  'decorateInbox works over a class with private fields, with transactions and steps: %s',
+  async (hasOptional) => {
+    const own = new OwnInbox(hasOptional);
     const decorated = decorateInbox(own, {});
-    expect([decorated.durable, decorated.transaction !== undefined]).toEqual([true, isTransactional]);
+    expect(decorated.durable).toBe(true);
+    for (const name of ['transaction', 'readSteps', 'saveStep'] as const) {
+      expect(decorated[name] !== undefined).toBe(hasOptional);
+    }
+    const handler: SettledHandler = async (_, { step }) => {
+      if (hasOptional) expect(await step('payout', () => 7)).toBe(7);
+    };
     for (const options of [{ inbox: own }, { inbox: decorated }, { inbox: own, orderingKey: () => 'key' }]) {
-      const { receiver, codeOf } = setUp(undefined, options);
+      const { receiver, codeOf } = setUp(handler, options);
       expect(receiver.inbox).toBe(options.inbox);
       expect([await codeOf(), await codeOf(anEvent({ type: 'redeem.failed' }))]).toEqual([
         'handled',
