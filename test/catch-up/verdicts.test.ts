@@ -38,6 +38,26 @@ test('a whole list of 300 proves types of 60 events, because its cap is larger',
   expect(whole).toMatchObject({ unproven: [], requests: 10 });
 });
 
+test.each([
+  ['the fourth oldest event', timeOf(296), true],
+  ['the third oldest event, which can have left since', timeOf(297), false],
+  ['the newest event that can be judged', SETTLED_AT, true],
+  ['an event that was just created', SETTLED_AT + 1, false],
+])(
+  'an answer for one type that lacks %s of the whole list was filtered after the cut: %s, %s',
+  (_name, at, isLate) => {
+    const events = marks(300);
+    const hidden = events.find((event) => event.at === at) ?? { id: 'new', type: 'transfer.settled', at };
+    const list = [...events.filter(({ id }) => id !== hidden.id), hidden].toReversed();
+    const { verdicts } = survey(({ type, limit }) =>
+      // A small answer shows that the service filters before it cuts.
+      cut(type !== null && limit === 400 ? list.filter((event) => event !== hidden) : list, { type, limit }),
+    );
+    const { reason } = verdicts.find(({ type }) => type === hidden.type) ?? {};
+    expect(reason === 'filtered-late').toBe(isLate);
+  },
+);
+
 /** An answer of an earlier poll with so many events. */
 const seen = (all: number, type = 0) => ({ all, type, listMaxRefuted: false });
 
