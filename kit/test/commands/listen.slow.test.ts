@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { EVENT_TYPES } from 'stablehooks';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { createSandbox } from 'stablehooks-kit/sandbox';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { makeFolder, run, SECRET, start } from '../command.js';
 import { findClosedUrl, serve } from '../http-server.js';
 import { openCatchUp } from '../own-inbox.js';
@@ -26,6 +26,9 @@ describe.concurrent('listen', () => {
     await using service = await startService();
     await using endpoint = await startEndpoint();
     fire(service.sandbox, 2);
+    // The clock of the service has whole seconds, so it can count events of the present second as new.
+    const firedUntil = Date.now();
+    await vi.waitUntil(() => Math.floor(Date.now() / 1_000) * 1_000 > firedUntil, { timeout: 2_000 });
     const options = { inbox: folder.at('app.db'), env: service.env };
 
     const first = listen(endpoint.url, options);
