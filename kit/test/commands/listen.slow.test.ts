@@ -28,7 +28,7 @@ describe.concurrent('listen', () => {
     fire(service.sandbox, 2);
     // The clock of the service has whole seconds, so it can count events of the present second as new.
     const firedUntil = Date.now();
-    await vi.waitUntil(() => Math.floor(Date.now() / 1_000) * 1_000 > firedUntil, { timeout: 2_000 });
+    await vi.waitUntil(() => Math.floor(Date.now() / 1_000) * 1_000 > firedUntil, { timeout: 60_000 });
     const options = { inbox: folder.at('app.db'), env: service.env };
 
     const first = listen(endpoint.url, options);
