@@ -79,7 +79,7 @@ function isLocked(error: unknown): boolean {
  * writes. The work is synchronous, so nothing else in this process runs in between either.
  */
 export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
-  begin(db);
+  execOutside(db, 'BEGIN IMMEDIATE');
   try {
     const value = work();
     db.exec('COMMIT');
@@ -94,12 +94,15 @@ export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
   }
 }
 
-/** Fails inside a transaction of the app, whose rollback would undo events that were answered 200. */
-function begin(db: SqliteLike): void {
+/**
+ * Runs a statement that fails inside of a transaction: the rollback of a transaction of the app would undo events that were
+ * answered 200.
+ */
+function execOutside(db: SqliteLike, sql: string): void {
   try {
-    db.exec('BEGIN IMMEDIATE');
+    db.exec(sql);
   } catch (cause) {
-    if (!/within a transaction/.test(messageOf(cause) ?? '')) throw cause;
+    if (!/(?:within|inside) a transaction/.test(messageOf(cause) ?? '')) throw cause;
     throw new Error(
       'The app has a transaction open on the connection of the inbox. Give the inbox a connection of its own.',
       { cause },
@@ -182,7 +185,7 @@ export function createTransactions(db: SqliteLike): Transactions {
   function atLevel<Value>(level: number, work: () => Value): Value {
     if (level === ownLevel) return work();
     // Not prepared: a prepared PRAGMA has no effect the second time.
-    db.exec(`PRAGMA synchronous = ${level}`);
+    execOutside(db, `PRAGMA synchronous = ${level}`);
     try {
       return work();
     } finally {

@@ -30,6 +30,29 @@ function underTest(db: SqliteLike): SynchronousTransactionsUnderTest<SqliteLike>
 
 for (const { name: driver, open } of drivers) {
   describe(`transactions of handlers over ${driver}`, () => {
+    test('a handler is not begun inside of a transaction of the app, which stays as it is', async () => {
+      const db = open(freshPath());
+      try {
+        const { inbox, countEffects, effect } = underTest(db);
+        const receiver = createReceiver({
+          secret: 's',
+          inbox,
+          logger: silent,
+          handlers: { 'transfer.settled': (event, { tx }) => effect(tx, event.id) },
+        });
+        const event = exampleEvent('transfer.settled');
+        await inbox.record([event], { dueInMs: 0, origin: 'pull' });
+        db.exec("BEGIN; INSERT INTO ledger VALUES ('own', 1)");
+        const { error } = await receiver.handle(event, 'push');
+        expect(String(error?.cause)).toContain('has a transaction open on the connection of the inbox');
+        db.exec('COMMIT');
+        expect([countEffects('own'), countEffects(event.id)]).toEqual([1, 0]);
+        expect((await receiver.handle(event, 'push')).kind).toBe('handled');
+      } finally {
+        db.close();
+      }
+    });
+
     test.each(synchronousTransactionContract)('$name', async ({ run }) => {
       const db = open(freshPath());
       try {
