@@ -94,10 +94,7 @@ export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
   }
 }
 
-/**
- * Runs a statement that fails inside of a transaction: the rollback of a transaction of the app would undo events that were
- * answered 200.
- */
+/** Names a transaction of the app as the cause: its rollback would undo events that were answered 200. */
 function execOutside(db: SqliteLike, sql: string): void {
   try {
     db.exec(sql);

@@ -39,13 +39,13 @@ test('a whole list of 300 proves types of 60 events, because its cap is larger',
 });
 
 test.each([
-  ['the fourth oldest event', timeOf(296), true],
-  ['the third oldest event, which can have left since', timeOf(297), false],
-  ['the newest event that can be judged', SETTLED_AT, true],
-  ['an event that was just created', SETTLED_AT + 1, false],
+  ['the fourth oldest event', true, timeOf(296)],
+  ['the third oldest event, which can have left since', false, timeOf(297)],
+  ['the newest event that can be judged', true, SETTLED_AT],
+  ['an event that was just created', false, SETTLED_AT + 1],
 ])(
-  'an answer for one type that lacks %s of the whole list was filtered after the cut: %s, %s',
-  (_name, at, isLate) => {
+  'an answer for one type that lacks %s of the whole list was filtered after the cut: %s',
+  (_name, isLate, at) => {
     const events = marks(300);
     const hidden = events.find((event) => event.at === at) ?? { id: 'new', type: 'transfer.settled', at };
     const list = [...events.filter(({ id }) => id !== hidden.id), hidden].toReversed();
