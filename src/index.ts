@@ -68,6 +68,7 @@ export type {
   StepContext,
   StepOptions,
 } from './receiver/handler.js';
+export type { Layer, PollSummary } from './receiver/layers.js';
 export type { ReceiverOptions } from './receiver/options.js';
 export {
   type Outcome,
@@ -81,5 +82,4 @@ export { logOutcome } from './receiver/report.js';
 export type { WebhookRequest } from './receiver/request.js';
 export type { SecretRequest } from './receiver/secret.js';
 export { withPayload } from './receiver/with-payload.js';
-export type { Layer, PollSummary } from './receiver/work.js';
 export { cachedSecret } from './secrets/cached-secret.js';

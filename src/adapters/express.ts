@@ -1,5 +1,5 @@
 /** `stablehooks/express`: the adapter for Express 4 and 5. */
-import { type ReceiverSource, toReceive } from '../receiver/source.js';
+import { type ReceiverSource, toParts } from '../receiver/source.js';
 import { createNodeHandler } from './node-body.js';
 import type { NodeHandler } from './node-types.js';
 
@@ -19,5 +19,5 @@ const FIX =
  * ```
  */
 export function toExpressHandler(receiver: ReceiverSource): NodeHandler {
-  return createNodeHandler(toReceive('toExpressHandler', receiver), FIX);
+  return createNodeHandler(toParts('toExpressHandler', receiver), FIX);
 }

@@ -4,7 +4,8 @@ import { Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { ConfigError } from '../core/errors.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
-import { type ReceiverSource, toReceive } from '../receiver/source.js';
+import { receive } from '../receiver/receive.js';
+import { type ReceiverSource, toParts } from '../receiver/source.js';
 import { drainUnread, NodeWebhookRequest } from './node-body.js';
 
 const FIX =
@@ -39,7 +40,7 @@ export type FastifyPlugin = (scope: FastifyScope) => Promise<void>;
  * ```
  */
 export function toFastifyPlugin(receiver: ReceiverSource): FastifyPlugin {
-  const receive = toReceive('toFastifyPlugin', receiver);
+  const parts = toParts('toFastifyPlugin', receiver);
   const plugin: FastifyPlugin = async (scope) => {
     if (Reflect.get(plugin, SKIP_OVERRIDE) === true) {
       throw new ConfigError(
@@ -69,7 +70,7 @@ export function toFastifyPlugin(receiver: ReceiverSource): FastifyPlugin {
       // Without a logger, Fastify's `log` has no level and one function that discards every line.
       const logger = log.level === undefined && log.warn === log.error ? undefined : log;
       const delivery = new NodeWebhookRequest(raw, FIX, { stream, parsed: request, logger });
-      const { status, headers, body: answer } = toWebhookResponse(await receive(delivery));
+      const { status, headers, body: answer } = toWebhookResponse(await receive(parts, delivery));
       if (!raw.complete) await drainUnread(raw, reply.raw, stream);
       return reply.code(status).headers(headers).send(answer);
     });

@@ -4,8 +4,10 @@ import { isBytes, joinBytes } from '../core/bytes.js';
 import { ConfigError } from '../core/errors.js';
 import { func, readOptions } from '../core/options.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
+import type { ReceiverParts } from '../receiver/parts.js';
+import { receive } from '../receiver/receive.js';
 import type { WebhookRequest } from '../receiver/request.js';
-import { type Receive, type ReceiverSource, toReceive } from '../receiver/source.js';
+import { type ReceiverSource, toParts } from '../receiver/source.js';
 import {
   failed,
   incomplete,
@@ -52,18 +54,18 @@ type FetchHandler = (request: Request, ...context: readonly unknown[]) => Promis
  * ```
  */
 export function toFetchHandler(receiver: ReceiverSource, options: FetchHandlerOptions = {}): FetchHandler {
-  const receive = toReceive('toFetchHandler', receiver);
+  const parts = toParts('toFetchHandler', receiver);
   const { waitUntil } = readOptions('toFetchHandler', options, { waitUntil: func() });
-  return createFetchHandler(receive, waitUntil);
+  return createFetchHandler(parts, waitUntil);
 }
 
 export function createFetchHandler(
-  receive: Receive,
+  receiver: () => ReceiverParts,
   waitUntil: FetchHandlerOptions['waitUntil'],
 ): FetchHandler {
   return async (request, ...context) => {
     const delivery = new FetchWebhookRequest(request, context, waitUntil);
-    const { status, headers, body } = toWebhookResponse(await receive(delivery));
+    const { status, headers, body } = toWebhookResponse(await receive(receiver, delivery));
     const drained = delivery.drainUnread();
     if (drained !== undefined) await drained;
     return new Response(body, { status, headers });

@@ -2,7 +2,8 @@
 
 import { ConfigError } from '../core/errors.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
-import { type ReceiverSource, toReceive } from '../receiver/source.js';
+import { receive } from '../receiver/receive.js';
+import { type ReceiverSource, toParts } from '../receiver/source.js';
 import { toBytes } from './text-body.js';
 
 const FIX = 'Pass the event as Lambda passed it: in middy, remove httpJsonBodyParser from this function.';
@@ -45,14 +46,14 @@ export type LambdaEvent = {
  * ```
  */
 export function toLambdaHandler(receiver: ReceiverSource) {
-  const receive = toReceive('toLambdaHandler', receiver);
+  const parts = toParts('toLambdaHandler', receiver);
   return async (input: LambdaEvent) => {
     // A test or a warmer can invoke the function with any JSON, such as null or a string.
     const event: LambdaEvent = Object(input);
     const method = readMethod(event);
     const encoding = event.isBase64Encoded ? 'base64' : 'utf8';
     const works: Promise<unknown>[] = [];
-    const outcome = await receive({
+    const outcome = await receive(parts, {
       method,
       url: toUrl(event),
       header: (name) => readHeader(event, name.toLowerCase()),

@@ -1,7 +1,7 @@
 /** `stablehooks/next`: the adapters for Next's App Router and Pages Router. */
 import { ConfigError } from '../core/errors.js';
 import { func, readOptions } from '../core/options.js';
-import { type ReceiverSource, toReceive } from '../receiver/source.js';
+import { type ReceiverSource, toParts } from '../receiver/source.js';
 import { createFetchHandler } from './fetch.js';
 import type { NodeHandler } from './node-types.js';
 
@@ -35,9 +35,9 @@ export function toNextRoute(
   receiver: ReceiverSource,
   options: NextRouteOptions = {},
 ): { readonly POST: (request: Request) => Promise<Response> } {
-  const receive = toReceive('toNextRoute', receiver);
+  const parts = toParts('toNextRoute', receiver);
   const { after } = readOptions('toNextRoute', options, { after: func() });
-  return { POST: createFetchHandler(receive, after) };
+  return { POST: createFetchHandler(parts, after) };
 }
 
 /**
@@ -54,7 +54,7 @@ export function toNextRoute(
  * ```
  */
 export function toNextApiRoute(receiver: ReceiverSource): NodeHandler {
-  const receive = toReceive('toNextApiRoute', receiver);
+  const parts = toParts('toNextApiRoute', receiver);
   return async (request, response) => {
     // Next replaces this name at build time and removes the import with it, so no Edge bundle contains code for Node.
     if (process.env['NEXT_RUNTIME'] === 'edge') {
@@ -65,7 +65,7 @@ export function toNextApiRoute(receiver: ReceiverSource): NodeHandler {
       // Another listener may have set the stream flowing before the reader is loaded.
       request.pause();
       const { createNodeHandler } = await import('./node-body.js');
-      await createNodeHandler(receive, FIX)(request, response);
+      await createNodeHandler(parts, FIX)(request, response);
     }
   };
 }

@@ -7,8 +7,9 @@ import { isBytes } from '../core/bytes.js';
 import { StablehooksError } from '../core/errors.js';
 import type { Logger } from '../core/ports.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
+import type { ReceiverParts } from '../receiver/parts.js';
+import { receive } from '../receiver/receive.js';
 import type { WebhookRequest } from '../receiver/request.js';
-import type { Receive } from '../receiver/source.js';
 import { failed, incomplete, notBytes, nothingArrived, tooLarge, unavailable } from './body-error.js';
 import { DRAIN_BYTES, DRAIN_MS } from './drain.js';
 import type { NodeHandler, NodeRequest } from './node-types.js';
@@ -17,11 +18,13 @@ import type { NodeHandler, NodeRequest } from './node-types.js';
 type Parsed = Pick<NodeRequest, 'body' | 'rawBody'>;
 
 /** @param fix - the lines to write in this framework when a parser read the body first. */
-export function createNodeHandler(receive: Receive, fix: string): NodeHandler {
+export function createNodeHandler(receiver: () => ReceiverParts, fix: string): NodeHandler {
   return async (given, answer) => {
     const request = given as IncomingMessage & NodeRequest;
     const response = answer as ServerResponse;
-    const { status, headers, body } = toWebhookResponse(await receive(new NodeWebhookRequest(request, fix)));
+    const { status, headers, body } = toWebhookResponse(
+      await receive(receiver, new NodeWebhookRequest(request, fix)),
+    );
     if (!request.complete) await drainUnread(request, response);
     // The sender has closed the connection, or other code, such as a timeout, has responded.
     if (response.destroyed || response.headersSent) return;

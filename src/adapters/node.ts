@@ -1,5 +1,5 @@
 /** `stablehooks/node`: the adapter for node:http and frameworks that expose its objects (Koa, Nest). */
-import { type ReceiverSource, toReceive } from '../receiver/source.js';
+import { type ReceiverSource, toParts } from '../receiver/source.js';
 import { createNodeHandler } from './node-body.js';
 import type { NodeHandler } from './node-types.js';
 
@@ -18,5 +18,5 @@ const FIX =
  * ```
  */
 export function toNodeHandler(receiver: ReceiverSource): NodeHandler {
-  return createNodeHandler(toReceive('toNodeHandler', receiver), FIX);
+  return createNodeHandler(toParts('toNodeHandler', receiver), FIX);
 }

@@ -1,7 +1,8 @@
 /** `stablehooks/sqs`: the adapter for AWS Lambda with SQS, where a gateway puts each delivery into a queue. */
 import { ConfigError } from '../core/errors.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
-import { partsOf, type Receiver } from '../receiver/receiver.js';
+import { partsOf } from '../receiver/parts.js';
+import type { Receiver } from '../receiver/receiver.js';
 import { type ReceiverSource, toReceiver } from '../receiver/source.js';
 import { toBytes } from './text-body.js';
 
@@ -73,7 +74,7 @@ export function toSqsHandler(source: ReceiverSource): (event: SqsEvent) => Promi
         failed.push(...(await runGroup(receiver, group)));
       }
     }
-    const { maxConcurrency = WIDTH } = partsOf('toSqsHandler', receiver);
+    const { maxConcurrency = WIDTH } = partsOf('toSqsHandler', receiver).settings;
     const width = Math.min(WIDTH, maxConcurrency);
     await Promise.all(Array.from({ length: width }, runGroups));
     return { batchItemFailures: failed.map((itemIdentifier) => ({ itemIdentifier })) };

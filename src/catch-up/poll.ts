@@ -2,8 +2,9 @@
 import { createdAtMs, isEventType, isKnownEvent } from '../core/events.js';
 import type { Inbox, InboxOperations, OldestListed, PollState, RecordResult } from '../core/ports.js';
 import { nextTurn } from '../core/runtime.js';
+import { runInside } from '../receiver/layers.js';
 import type { Outcome, OutcomeKind } from '../receiver/outcome.js';
-import { partsOf } from '../receiver/receiver.js';
+import { partsOf } from '../receiver/parts.js';
 import { warnNotDurable } from '../receiver/store.js';
 import { MIN_CAP, type SurveyResult } from './coverage.js';
 import { diagnose } from './diagnosis.js';
@@ -50,8 +51,9 @@ export async function poll(settings: PollerSettings, options: PollOptions): Prom
     const receiver = settings.receiver();
     const parts = partsOf('createPoller', receiver);
     warnNotDurable(receiver.inbox, { where: 'a poller uses it', logger });
-    const run = () => parts.poll(() => leaseAndPoll({ ...settings, receiver, parts }, options));
-    report = await (options.isTimed ? parts.detached(run) : run());
+    const { use } = parts.settings;
+    const run = () => runInside(use, 'poll', () => leaseAndPoll({ ...settings, receiver, parts }, options));
+    report = await (options.isTimed ? runInside(use, 'detached', run) : run());
   } catch (error) {
     report = { ...EMPTY_REPORT, problems: [toProblem(error, { code: 'ERR_CONFIG_INVALID' })] };
   }

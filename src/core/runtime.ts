@@ -74,48 +74,21 @@ export function nextTurn(runtime: Pick<Runtime, 'setTimeout'> = PLATFORM): Promi
   return new Promise((resolve) => runtime.setTimeout(resolve, 0));
 }
 
-/** The time limits of waits, as `Deadlines` keeps them. */
-interface TimeLimits {
-  begin(onTimeUp: () => void): unknown;
-  end(wait: unknown): void;
-}
-
-/** Waits for an answer within its time limit, then rejects with the error and ignores a late answer. */
-export function inTime<Value>(
-  answer: PromiseLike<Value>,
-  limits: TimeLimits,
-  toError: () => unknown,
-): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const wait = limits.begin(() => reject(toError()));
-    answer.then(
-      (value) => {
-        limits.end(wait);
-        resolve(value);
-      },
-      (error: unknown) => {
-        limits.end(wait);
-        reject(error);
-      },
-    );
-  });
-}
-
-/** As {@link inTime}, for waits that have no limits in common. */
-export function orTimeout<Value>(
-  answer: PromiseLike<Value>,
-  { runtime, ms, toError }: { readonly runtime: Runtime; readonly ms: number; readonly toError: () => Error },
-): Promise<Value> {
-  const limits: TimeLimits = {
-    begin: (onTimeUp) => runtime.setTimeout(onTimeUp, ms),
-    end: (timer) => runtime.clearTimeout(timer),
-  };
-  return inTime(answer, limits, toError);
-}
-
-/** Waits for work for at most `ms`, and ignores its failure. */
-export async function atMost(ms: number, work: Promise<unknown>, runtime: Runtime): Promise<void> {
-  await orTimeout(work, { runtime, ms, toError: () => new Error() }).catch(() => undefined);
+/**
+ * Waits for work for at most `ms`. When the time is up, the result is what `onTimeUp` returns or throws, and a late result of
+ * the work is ignored.
+ */
+export function timeLimit<Value, Late = never>(
+  work: PromiseLike<Value>,
+  ms: number,
+  onTimeUp: () => Late,
+  runtime: Pick<Runtime, 'setTimeout' | 'clearTimeout'>,
+): Promise<Value | Late> {
+  let timer: unknown;
+  const timeUp = new Promise<void>((resolve) => {
+    timer = runtime.setTimeout(resolve, ms);
+  }).then(onTimeUp);
+  return Promise.race([work, timeUp]).finally(() => runtime.clearTimeout(timer));
 }
 
 /** Waits for work until the signal aborts. */

@@ -1,29 +1,24 @@
 /** `answer: 'recorded'`: a delivery is answered once it is durably stored. Its handler runs after the answer. */
-import type { UnknownEvent } from '../core/events.js';
 import { nextTurn } from '../core/runtime.js';
-import type { AttemptParts } from '../receiver/attempt.js';
 import { resultOf } from '../receiver/dispatch.js';
-import type { Redriver } from '../receiver/redriver.js';
+import { hasHandler } from '../receiver/options.js';
+import type { CoreParts } from '../receiver/parts.js';
 import type { Dispatch, Work } from '../receiver/work.js';
 
-type AnswerFirstParts = AttemptParts & {
-  readonly redriver: Redriver;
-  readonly hasHandler: (event: UnknownEvent) => boolean;
-};
-
-export function answerFirst(parts: AnswerFirstParts): (next: Dispatch) => Dispatch {
-  const { store, inFlight, leaseMs, hasHandler } = parts;
-  return (next) => async (work) => {
-    if (!hasHandler(work.event)) return next(work);
-    const recorded = await store.recordOne(work, leaseMs);
+/** Stores the event, and runs it after the answer. */
+export function answerFirst(next: Dispatch, parts: CoreParts): Dispatch {
+  const { settings, store, inFlight } = parts;
+  return async (work) => {
+    if (!hasHandler(settings, work.event)) return next(work);
+    const recorded = await store.recordOne(work, settings.leaseMs);
     const mustRun = recorded === 'new' || recorded === 'received' || recorded === 'parked';
     if (!mustRun) return { result: resultOf(recorded) };
-    return { result: { kind: 'queued' }, rest: inFlight.track(runAfterAnswer(parts, next, work)) };
+    return { result: { kind: 'queued' }, rest: inFlight.track(runAfterAnswer(next, work, parts)) };
   };
 }
 
-/** Stores a delivery for the redriver when no slot is free. */
-export function storeForLater({ store, redriver }: AnswerFirstParts): Dispatch {
+/** Stores a delivery that finds no free slot: a burst waits in the inbox, and not in the memory of this process. */
+export function storeForLater({ store, redriver }: CoreParts): Dispatch {
   return async (work) => {
     const recorded = await store.recordOne(work, 0);
     redriver.wake();
@@ -31,9 +26,9 @@ export function storeForLater({ store, redriver }: AnswerFirstParts): Dispatch {
   };
 }
 
-/** Keeps the invocation alive until the events that waited for a handler or its slot have run. Outside of the slots. */
-export function awaitIdle(redriver: Redriver): (next: Dispatch) => Dispatch {
-  return (next) => async (work) => {
+/** Keeps the invocation alive until the events that waited for the handler or its slot have run. Outside of the slots. */
+export function awaitIdle(next: Dispatch, { redriver }: CoreParts): Dispatch {
+  return async (work) => {
     const { result, rest } = await next(work);
     return { result, rest: rest?.then(() => redriver.idle()) };
   };
@@ -41,14 +36,15 @@ export function awaitIdle(redriver: Redriver): (next: Dispatch) => Dispatch {
 
 /** Runs the handler of an answered delivery. Never rejects. */
 async function runAfterAnswer(
-  { report, runtime }: AnswerFirstParts,
   next: Dispatch,
   work: Work,
+  { report, logger, settings }: CoreParts,
 ): Promise<void> {
   // A synchronous start of a handler must not delay the answer.
-  await nextTurn(runtime);
+  await nextTurn(settings.runtime);
+  const { event, origin, secretIndex } = work;
   let rest: Promise<unknown> | undefined;
-  await report.conclude({ ...work, isContended: true }, async () => {
+  await report.conclude({ event, origin, secretIndex, logger, isContended: true }, async () => {
     const run = await next(work);
     ({ rest } = run);
     return run.result;

@@ -1,23 +1,19 @@
 /** `queue`: events are recorded and put into a queue, and workers run them. */
 import { orUnavailable } from '../core/errors.js';
 import { isKnownEvent } from '../core/events.js';
-import type { Queue } from '../core/ports.js';
-import type { Store } from '../receiver/store.js';
-import type { Dispatch, Enqueue } from '../receiver/work.js';
-
-/** The call of the queue, which layers can wrap. */
-export function enqueueInto(queue: Queue): Enqueue {
-  return async (event, { json, traceparent }) => {
-    await orUnavailable('ERR_QUEUE_FAILED', () => queue.enqueue(event, { json, traceparent }));
-  };
-}
+import { type Enqueue, wrap } from '../receiver/layers.js';
+import type { CoreParts } from '../receiver/parts.js';
+import type { Dispatch } from '../receiver/work.js';
 
 /** Enqueues known events. If this process ends between the record and the queue, `redrive` enqueues the event after `leaseMs`. */
-export function enqueueEvents(
-  enqueue: Enqueue,
-  { store, leaseMs }: { readonly store: Store; readonly leaseMs: number },
-): (next: Dispatch) => Dispatch {
-  return (next) => async (work) => {
+export function enqueueEvents(next: Dispatch, { settings, store }: CoreParts): Dispatch {
+  const { queue, use, inbox, leaseMs } = settings;
+  if (queue === undefined) return next;
+  const send: Enqueue = async (event, { json, traceparent }) => {
+    await orUnavailable('ERR_QUEUE_FAILED', () => queue.enqueue(event, { json, traceparent }));
+  };
+  const enqueue = wrap(use, (layer, inner) => layer.enqueue?.(inner, inbox), send);
+  return async (work) => {
     const { event, json } = work;
     if (!isKnownEvent(event)) return next(work);
     const recorded = await store.recordOne(work, leaseMs);

@@ -9,9 +9,10 @@ import {
   type WebhookEvent,
 } from '../core/events.js';
 import type { Inbox } from '../core/ports.js';
+import type { CallHandler } from '../receiver/layers.js';
 import type { OrderingKey } from '../receiver/options.js';
-import type { Redriver } from '../receiver/redriver.js';
-import type { CallHandler, Dispatch } from '../receiver/work.js';
+import type { CoreParts } from '../receiver/parts.js';
+import type { Dispatch } from '../receiver/work.js';
 
 /** Claims and records events with their keys. If the function fails, the event has no key, and its attempt fails. */
 export function keyedInbox(inbox: Inbox<unknown>, orderingKey: OrderingKey): Inbox<unknown> {
@@ -29,8 +30,8 @@ export function keyedInbox(inbox: Inbox<unknown>, orderingKey: OrderingKey): Inb
 }
 
 /** Fails an attempt whose event now has another key than its claim: two events of a key could run at the same time. */
-export function checkKey(orderingKey: OrderingKey): (next: CallHandler) => CallHandler {
-  return (next) => (event, lease, context) => {
+export function checkKey(next: CallHandler, orderingKey: OrderingKey): CallHandler {
+  return (event, lease, context) => {
     if (readKey(event, orderingKey) !== lease.key) {
       throw new TypeError(
         'orderingKey returned another key than at the claim of the event. It must depend on the event alone, and the inbox must support keys.',
@@ -40,9 +41,10 @@ export function checkKey(orderingKey: OrderingKey): (next: CallHandler) => CallH
   };
 }
 
-/** Wakes the redriver after an attempt, because the next event of its key can be due. */
-export function wakeAfter(redriver: Redriver): (next: Dispatch) => Dispatch {
-  return (next) => async (work) => {
+/** Wakes the redriver after an attempt, because the next event of its key may be due. */
+export function wakeAfter(next: Dispatch, { settings, redriver }: CoreParts): Dispatch {
+  if (settings.orderingKey === undefined) return next;
+  return async (work) => {
     const run = await next(work);
     if (run.rest !== undefined) void run.rest.then(() => redriver.wake());
     else if (run.result.attempt !== undefined) redriver.wake();

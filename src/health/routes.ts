@@ -1,5 +1,5 @@
 import { StablehooksError } from '../core/errors.js';
-import { orTimeout, toRuntime } from '../core/runtime.js';
+import { timeLimit, toRuntime } from '../core/runtime.js';
 import { type HealthInbox, type HealthLimits, health, readLimits } from './health.js';
 
 /** Two route handlers for `Request` and `Response`. Their answers contain no message, id or time. */
@@ -29,10 +29,10 @@ export function toHealthRoutes(inbox: HealthInbox, limits: HealthLimits = {}): H
   const settings = readLimits('toHealthRoutes', limits);
   const runtime = toRuntime(settings.runtime);
   async function answer(ask: () => Promise<{ readonly healthy: boolean }>): Promise<Response> {
-    const toError = () => new StablehooksError('ERR_INBOX_FAILED', 'The inbox did not answer in time.');
+    const onTimeUp = () => ({ healthy: false, code: 'ERR_INBOX_FAILED' });
     let body: { readonly healthy: boolean; readonly code?: string };
     try {
-      body = await orTimeout(ask(), { runtime, ms: TIMEOUT_MS, toError });
+      body = await timeLimit(ask(), TIMEOUT_MS, onTimeUp, runtime);
     } catch (error) {
       body = { healthy: false, code: error instanceof StablehooksError ? error.code : 'ERR_INBOX_FAILED' };
     }

@@ -1,7 +1,7 @@
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import { readOptions, required, withMethods } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
-import { orTimeout, type RuntimeOptions, toRuntime } from '../core/runtime.js';
+import { type RuntimeOptions, timeLimit, toRuntime } from '../core/runtime.js';
 import { queueInboxError } from '../receiver/options.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
@@ -25,11 +25,13 @@ export function toQueue(
   { timeoutMs, ...given }: { readonly timeoutMs: number; readonly runtime: RuntimeOptions },
 ): Queue {
   const runtime = toRuntime(given.runtime);
-  const message = `The queue did not answer within ${timeoutMs} ms. Check that its server can be reached.`;
+  const onTimeUp = () => {
+    throw new Error(`The queue did not answer within ${timeoutMs} ms. Check that its server can be reached.`);
+  };
   return {
     async enqueue(event, { json = encodeEvent(event), traceparent } = {}) {
       const added = addJob(event, { event: json, traceparent });
-      await orTimeout(added, { runtime, ms: timeoutMs, toError: () => new Error(message) });
+      await timeLimit(added, timeoutMs, onTimeUp, runtime);
     },
   };
 }

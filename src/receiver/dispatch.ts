@@ -1,41 +1,31 @@
-/** The core of the receiver: parks unknown events, ignores events without a handler, and claims and runs all others. */
-import { type Awaitable, isPromise } from '../core/awaitable.js';
+/** What happens to an event before its handler: unknown events are parked, events without a handler ignored, others claimed. */
 import { type BusyError, StablehooksError } from '../core/errors.js';
 import { isKnownEvent, type WebhookEvent } from '../core/events.js';
 import type { Claim, Lease, RecordResult } from '../core/ports.js';
-import type { Moment } from '../core/runtime.js';
-import { Attempt, type AttemptParts } from './attempt.js';
-import type { HandlerTable } from './options.js';
+import { Attempt } from './attempt.js';
 import type { OutcomeResult } from './outcome.js';
+import type { CoreParts } from './parts.js';
 import type { Dispatch, Run, Work } from './work.js';
 
 /** The wait before the next try of an event that only another process can run, in ms. */
 const OTHER_PROCESS_RETRY_MS = 5_000;
 
-type KnownWork = Work & { readonly event: WebhookEvent };
+export function createDispatch(parts: CoreParts): Dispatch {
+  const { store, redriver, settings } = parts;
+  const { runtime, leaseMs, handlerTimeoutMs, maxAttempts, handlers } = settings;
 
-export function createDispatch(parts: AttemptParts & { readonly handlers: HandlerTable }): Dispatch {
-  const { store, runtime, leaseMs, handlerTimeoutMs, maxAttempts, handlers, onLater } = parts;
-
-  // Not async: an async function allocates about 0.5 kB per delivery here.
-  return (work) => {
+  return async (work): Promise<Run> => {
     const { event } = work;
-    if (!isKnownEvent(event)) return park(work).then(toRun);
-    if (handlers[event.type] === undefined && work.origin !== 'queue') return ignore(work).then(toRun);
+    if (!isKnownEvent(event)) return { result: await park(work) };
+    const hasHandler = handlers[event.type] !== undefined;
+    if (!hasHandler && work.origin !== 'queue') return { result: await ignore(work) };
     const askedAt = { elapsed: runtime.elapsed(), now: runtime.now() };
-    const answer = store.claim(work);
-    return isPromise(answer)
-      ? answer.then((claim) => runClaimed(work as KnownWork, claim, askedAt))
-      : runClaimed(work as KnownWork, answer, askedAt);
+    const claim = await store.claim(work);
+    if (claim.state !== 'claimed') return { result: toResult(work, claim) };
+    // Beyond `maxAttempts` the attempt dead-letters the event without a handler.
+    if (!hasHandler && claim.lease.attempt <= maxAttempts) return { result: await finish(claim.lease) };
+    return new Attempt(parts, work as Work & { readonly event: WebhookEvent }, claim.lease, askedAt).run();
   };
-
-  function runClaimed(work: KnownWork, claim: Claim, askedAt: Moment): Awaitable<Run> {
-    const { event } = work;
-    if (claim.state !== 'claimed') return toRun(toResult(work, claim));
-    const isHandled = handlers[event.type] !== undefined;
-    if (!isHandled && claim.lease.attempt <= maxAttempts) return finish(claim.lease).then(toRun);
-    return new Attempt(parts, work, claim.lease, askedAt).run();
-  }
 
   async function park(work: Work): Promise<OutcomeResult> {
     const recorded = await store.recordOne(work, leaseMs);
@@ -78,7 +68,7 @@ export function createDispatch(parts: AttemptParts & { readonly handlers: Handle
           claim.retryAfterMs,
         );
       case 'waiting':
-        onLater(work);
+        redriver.warnIfIdle(work);
         return busy(
           'ERR_KEY_BUSY',
           'Another event of the same ordering key runs. This one is stored, and start() or redrive() runs it in turn.',
@@ -87,10 +77,6 @@ export function createDispatch(parts: AttemptParts & { readonly handlers: Handle
         );
     }
   }
-}
-
-function toRun(result: OutcomeResult): Run {
-  return { result };
 }
 
 /** The result for a stored event that needs no further work here. */

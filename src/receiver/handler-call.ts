@@ -1,4 +1,5 @@
-/** The call of a handler: its context, and the meaning of its failures. */
+/** The call of a handler: its context, its time limit, and the meaning of its failures. */
+import { type Awaitable, isPromise } from '../core/awaitable.js';
 import {
   type EventError,
   type HandlerError,
@@ -12,7 +13,8 @@ import type { Lease, Origin } from '../core/ports.js';
 import type { Moment } from '../core/runtime.js';
 import type { HandlerContext, StepContext } from './handler.js';
 import { toIdempotencyKey } from './idempotency-key.js';
-import { createSteps, type HandlerSteps, type StepParts } from './steps.js';
+import type { CoreParts } from './parts.js';
+import { createSteps, type HandlerSteps } from './steps.js';
 import type { Work } from './work.js';
 
 /** The errors of a handler, as opposed to errors of the inbox around it. */
@@ -50,8 +52,104 @@ export function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFau
   );
 }
 
+/** One call of the handler of an event. */
+export class HandlerCall {
+  /** Resolves once the handler has outlived its limit. */
+  readonly timeUp: Promise<HandlerError>;
+  /** How long the handler ran, in ms: until it ended, or until its time was up. */
+  handlerMs: number | undefined;
+  readonly #parts: CoreParts;
+  readonly #work: Work & { readonly event: WebhookEvent };
+  readonly #lease: Lease;
+  readonly #limits: CallLimits;
+  #onTimeUp: (error: HandlerError) => void = () => {};
+
+  constructor(
+    parts: CoreParts,
+    work: Work & { readonly event: WebhookEvent },
+    lease: Lease,
+    limits: CallLimits,
+  ) {
+    this.#parts = parts;
+    this.#work = work;
+    this.#lease = lease;
+    this.#limits = limits;
+    this.timeUp = new Promise((resolve) => {
+      this.#onTimeUp = resolve;
+    });
+  }
+
+  /**
+   * Runs the handler and its steps. Returns synchronously if the handler does, because a transaction of SQLite ends with it.
+   *
+   * Throws or rejects with a {@link HandlerFault}.
+   */
+  run(tx: unknown): Awaitable<void> {
+    const { callHandler, settings } = this.#parts;
+    const { runtime } = settings;
+    const { event } = this.#work;
+    const context = new Context(this.#work, this.#lease, { tx, parts: this.#parts, ...this.#limits });
+    const startedAt = runtime.elapsed();
+    // Keeps the first reading: an overdue handler was reported with its time up to the answer.
+    const stopClock = () => {
+      this.handlerMs ??= Math.round(runtime.elapsed() - startedAt);
+    };
+    const timer = runtime.setTimeout(() => {
+      const error = handlerTimeout(event, this.#limits.limitMs, this.#parts.store.hasTransactions);
+      stopClock();
+      this.#onTimeUp(error);
+      context.abort(error);
+    }, this.#limits.limitMs);
+    const stop = () => {
+      runtime.clearTimeout(timer);
+      stopClock();
+    };
+    let running: unknown;
+    try {
+      running = callHandler(event, this.#lease, context);
+      if (!isPromise(running) && context.steps === undefined) return stop();
+    } catch (thrown) {
+      if (context.steps === undefined) {
+        stop();
+        throw toHandlerFault(event, thrown);
+      }
+      running = Promise.reject(thrown);
+    }
+    return this.#end(running, context).finally(stop);
+  }
+
+  /** Resolves when the handler has ended, and the steps that it did not await, which are part of it. */
+  async #end(running: unknown, context: Context): Promise<void> {
+    let failure: { readonly error: unknown } | undefined;
+    try {
+      await running;
+    } catch (error) {
+      failure = { error };
+    }
+    failure = (await context.steps?.end()) ?? failure;
+    if (failure !== undefined) throw toHandlerFault(this.#work.event, failure.error);
+  }
+}
+
+interface CallLimits {
+  /** The time limit of the handler, in ms. */
+  readonly limitMs: number;
+  /** When the claim was sent. */
+  readonly askedAt: Moment;
+}
+
+function handlerTimeout(event: WebhookEvent, timeoutMs: number, hasTx: boolean): HandlerError {
+  const advice = hasTx
+    ? ' In a transaction, query through `tx`: another connection of the pool may not be free.'
+    : '';
+  return new StablehooksError(
+    'ERR_HANDLER_TIMEOUT',
+    `The handler of ${event.type} is still running after ${Math.round(timeoutMs)} ms. No other process runs its event until the handler ends or the lease expires. Pass \`signal\` to the calls that it waits for, raise handlerTimeoutMs, or use a queue.${advice}`,
+  );
+}
+
 /** The second argument of a handler. Its signal and steps are created on first use, because few handlers use them. */
-export class Context implements HandlerContext<unknown> {
+class Context implements HandlerContext<unknown> {
   readonly tx: unknown;
   readonly attempt: number;
   readonly origin: Origin;
@@ -59,11 +157,15 @@ export class Context implements HandlerContext<unknown> {
   /** Exists once the handler has used a step. */
   steps: HandlerSteps | undefined;
   readonly #lease: Lease;
-  readonly #parts: StepParts;
+  readonly #parts: CoreParts;
   readonly #askedAt: Moment;
   #controller: AbortController | undefined;
 
-  constructor({ event, origin, json }: Work, lease: Lease, tx: unknown, parts: StepParts, askedAt: Moment) {
+  constructor(
+    { event, origin, json }: Work,
+    lease: Lease,
+    { tx, parts, askedAt }: Pick<CallLimits, 'askedAt'> & { readonly tx: unknown; readonly parts: CoreParts },
+  ) {
     this.tx = tx;
     this.attempt = lease.attempt;
     this.origin = origin;

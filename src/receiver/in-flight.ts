@@ -9,11 +9,16 @@ export class InFlight {
   #count = 0;
   #resolvers: (() => void)[] = [];
 
-  /** Counts a pass as in flight. @throws {StablehooksError} `ERR_RECEIVER_CLOSED` */
-  admit(pass: { isInFlight: boolean }): void {
-    if (this.isClosed) throw receiverClosed();
+  /** @throws {StablehooksError} `ERR_RECEIVER_CLOSED` */
+  assertOpen(): void {
+    if (!this.isClosed) return;
+    throw receiverClosed();
+  }
+
+  /** Holds `close()` until {@link leave}. @throws {StablehooksError} `ERR_RECEIVER_CLOSED` */
+  enter(): void {
+    this.assertOpen();
     this.#count += 1;
-    pass.isInFlight = true;
   }
 
   leave(): void {
@@ -21,21 +26,24 @@ export class InFlight {
     if (this.#count === 0) for (const resolve of this.#resolvers.splice(0)) resolve();
   }
 
-  /** Holds `close()` until the work has ended. */
-  track<Work extends Promise<unknown>>(work: Work): Work {
+  /** Holds `close()` until the work has ended, even if it began after `close()`. */
+  async track<Value>(work: Promise<Value>): Promise<Value> {
     this.#count += 1;
-    const leave = () => this.leave();
-    work.then(leave, leave);
-    return work;
+    try {
+      return await work;
+    } finally {
+      this.leave();
+    }
   }
 
-  close(): Promise<void> {
+  /** Resolves when the work has ended. */
+  async close(): Promise<void> {
     this.isClosed = true;
-    return this.#count === 0 ? Promise.resolve() : new Promise((resolve) => this.#resolvers.push(resolve));
+    if (this.#count > 0) await new Promise<void>((resolve) => this.#resolvers.push(resolve));
   }
 }
 
-export function receiverClosed(): BusyError {
+function receiverClosed(): BusyError {
   return new StablehooksError('ERR_RECEIVER_CLOSED', 'The receiver is closing. Try again later.', {
     retryAfterMs: RESTART_MS,
   });

@@ -1,15 +1,21 @@
 /** The options of a receiver: their meaning, defaults and checks, and the types of handlers. */
 import { ConfigError } from '../core/errors.js';
-import { EVENT_TYPES, type EventType, type UnknownEvent, type WebhookEvent } from '../core/events.js';
+import {
+  EVENT_TYPES,
+  type EventType,
+  isKnownEvent,
+  type UnknownEvent,
+  type WebhookEvent,
+} from '../core/events.js';
 import { func, integer, oneOf, readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Inbox, Logger, Queue } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { SIGNATURE_ENCODINGS, SIGNATURE_HEADER, type SignatureFormat } from '../core/signature.js';
 import { CAPACITY, EventStore, memorySteps } from '../inboxes/memory-steps.js';
 import type { Handler, Handlers } from './handler.js';
+import type { Layer } from './layers.js';
 import type { Outcome } from './outcome.js';
 import { type ReceiverSecret, readSecret } from './secret.js';
-import type { Layer } from './work.js';
 
 /** Options of {@link createReceiver}. */
 export interface ReceiverOptions<Tx = undefined> {
@@ -135,6 +141,9 @@ export interface StartOptions {
 
 const INBOX_METHODS = ['claim', 'ignore', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'];
 
+/** The options, checked, with their defaults. */
+export type ReceiverSettings = ReturnType<typeof readReceiverOptions>;
+
 export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   const { secret, secretTimeoutMs, handlers, ...read } = readOptions('createReceiver', options, {
     // Presence only: `readSecret` checks the value.
@@ -212,6 +221,11 @@ function readHandlers<Tx>(handlers: Handlers<Tx>): HandlerTable {
     return [type, { ...isHandler, required: type in handlers }];
   });
   return readOptions('createReceiver `handlers`', handlers, Object.fromEntries(rules)) as HandlerTable;
+}
+
+/** Whether this process has a handler for the event. */
+export function hasHandler({ handlers }: Pick<ReceiverSettings, 'handlers'>, event: UnknownEvent): boolean {
+  return isKnownEvent(event) && handlers[event.type] !== undefined;
 }
 
 function isInbox(value: unknown): boolean {

@@ -1,17 +1,22 @@
 import { log } from '../core/log.js';
 import type { Logger } from '../core/ports.js';
 
-/** How many receivers must each have had one delivery, and none a second one, before the warning. */
+/** Warn after this many receivers have each handled exactly one delivery. */
 const SUSPICIOUS = 50;
 
-let receivers = 0;
+/** The receivers that have had one delivery. */
+const used = new WeakSet<object>();
+let count = 0;
 let isReused = false;
 
-/** Counts the first and the second delivery of a receiver. Logs once when receivers seem to be created per request. */
-export function noteDelivery(isFirst: boolean, logger: Logger): void {
-  if (!isFirst) isReused = true;
-  else receivers += 1;
-  if (receivers !== SUSPICIOUS || isReused || !isFirst) return;
+/** Notes a delivery of a receiver. Logs once when receivers seem to be created per request. */
+export function noteDelivery(receiver: object, logger: Logger): void {
+  if (isReused) return;
+  isReused = used.has(receiver);
+  if (isReused) return;
+  used.add(receiver);
+  count += 1;
+  if (count !== SUSPICIOUS) return;
   log(
     logger,
     'warn',

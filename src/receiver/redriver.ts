@@ -1,15 +1,16 @@
-/** Runs due events: in single passes, in passes at intervals, and in passes after a wake-up. */
-import { isPromise } from '../core/awaitable.js';
+/** Runs due events: once, at intervals, and after a wake-up. */
 import { ConfigError, describeThrown } from '../core/errors.js';
 import { createdAtMs } from '../core/events.js';
 import { log } from '../core/log.js';
 import { abortSignal, integer, readOptions } from '../core/options.js';
-import type { Inbox, InboxOperations, StoredEvent } from '../core/ports.js';
-import { atMost, nextTurn, setBackgroundTimeout } from '../core/runtime.js';
-import type { Slots } from '../flow/limit.js';
-import type { AttemptParts } from './attempt.js';
-import type { StartOptions } from './options.js';
+import type { Inbox, InboxOperations, Logger, StoredEvent } from '../core/ports.js';
+import { nextTurn, setBackgroundTimeout, timeLimit } from '../core/runtime.js';
+import type { Slots } from '../flow/slots.js';
+import type { InFlight } from './in-flight.js';
+import { runInside } from './layers.js';
+import type { ReceiverSettings, StartOptions } from './options.js';
 import type { Outcome } from './outcome.js';
+import type { Store } from './store.js';
 import type { Work } from './work.js';
 
 /** How many events run at a time. */
@@ -17,22 +18,21 @@ const WIDTH = 16;
 
 const INTERVAL_MS = 1_000;
 
-/** When every answer is synchronous, a pass yields to timers and sockets after this time, in ms. */
+/** How long synchronous inboxes and handlers may keep timers and sockets waiting, in ms. */
 const PAUSE_AFTER_MS = 50;
 
-interface RedriverSettings
-  extends Pick<AttemptParts, 'store' | 'inFlight' | 'leaseMs' | 'logger' | 'runtime'> {
-  readonly inbox: Inbox<unknown> & Partial<InboxOperations>;
-  readonly runOne: (work: Work, onRest: (rest: Promise<unknown>) => void) => Promise<Outcome>;
+interface RedriverParts {
+  readonly settings: ReceiverSettings;
+  readonly store: Store;
+  readonly inFlight: InFlight;
+  readonly logger: Logger;
   /** The slots of `maxConcurrency`. */
-  readonly capacity: Slots | undefined;
-  /** Whether a wake-up starts passes even without a call of `start`. */
-  readonly wakes: boolean;
-  /** Runs work outside of any request. */
-  readonly detached: <Result>(run: () => Result) => Result;
+  readonly slots: Slots | undefined;
+  /** Takes an event to its outcome. */
+  readonly runOne: (work: Work, onRest: (rest: Promise<unknown>) => void) => Promise<Outcome>;
 }
 
-interface PassOptions {
+interface OnceOptions {
   readonly signal?: AbortSignal | undefined;
   readonly onOutcome?: ((outcome: Outcome) => void) | undefined;
   readonly onRest?: ((rest: Promise<unknown>) => void) | undefined;
@@ -43,15 +43,15 @@ function byCreation(one: StoredEvent, other: StoredEvent): number {
 }
 
 export class Redriver {
-  readonly #settings: RedriverSettings;
+  readonly #parts: RedriverParts;
   #intervalMs = INTERVAL_MS;
-  /** Stops the passes. Created when they begin, because Workers forbid an AbortController while a module loads. */
+  /** Stops the loop. Created when it begins, because Workers forbid an AbortController while a module loads. */
   #stopping: AbortController | undefined;
   #loop: Promise<void> | undefined;
   /** Overdue handlers that the loop started. */
   readonly #overdue = new Set<Promise<unknown>>();
   #wasStarted = false;
-  /** Whether passes are made at intervals. */
+  /** Whether it redrives at intervals. */
   #isStarted = false;
   #isWoken = false;
   #isFailing = false;
@@ -59,8 +59,8 @@ export class Redriver {
   #hasWarned = false;
   #endPause: (() => void) | undefined;
 
-  constructor(settings: RedriverSettings) {
-    this.#settings = settings;
+  constructor(parts: RedriverParts) {
+    this.#parts = parts;
   }
 
   /** @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, or it was started or closed before. */
@@ -69,7 +69,7 @@ export class Redriver {
       intervalMs: integer({ default: INTERVAL_MS }),
       signal: abortSignal(),
     });
-    if (this.#settings.inFlight.isClosed) {
+    if (this.#parts.inFlight.isClosed) {
       throw new ConfigError(
         'receiver.start: the receiver is closed, so nothing would run. Create another receiver, or call start() before close().',
       );
@@ -83,18 +83,22 @@ export class Redriver {
     this.wake();
   }
 
-  /** Asks for a pass, because something may be due now. */
+  /** Redrives soon, because something may be due now. Without `start()` only under `answer: 'recorded'`, which promises it. */
   wake(): void {
-    const { wakes, inFlight, detached } = this.#settings;
+    const { inFlight, settings } = this.#parts;
+    const { use, answer } = settings;
     this.#isWoken = true;
     this.#endPause?.();
-    if ((wakes || this.#isStarted) && !inFlight.isClosed) this.#loop ??= detached(() => this.#run());
+    if (inFlight.isClosed || !(this.#isStarted || answer === 'recorded')) return;
+    // Outside of the delivery that wakes it.
+    this.#loop ??= runInside(use, 'detached', () => this.#run());
   }
 
-  /** Resolves when the passes of a wake-up and their handlers have ended, after a lease at the latest. */
+  /** Resolves when what a wake-up began has ended, after a lease at the latest. */
   async idle(): Promise<void> {
-    const { leaseMs, runtime } = this.#settings;
-    if (this.#isBusy && !this.#isStarted) await atMost(leaseMs, this.#untilIdle(), runtime);
+    const { leaseMs, runtime } = this.#parts.settings;
+    if (!this.#isBusy || this.#isStarted) return;
+    await timeLimit(this.#untilIdle(), leaseMs, () => undefined, runtime);
   }
 
   get #isBusy(): boolean {
@@ -105,7 +109,7 @@ export class Redriver {
     while (this.#isBusy) await Promise.all([this.#loop, ...this.#overdue]);
   }
 
-  /** Stops the passes, and resolves when they have ended. */
+  /** Stops the loop, and resolves when it has ended. */
   async close(): Promise<void> {
     this.#stop();
     await this.#loop;
@@ -122,25 +126,25 @@ export class Redriver {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       this.#isWoken = false;
-      const isMore = await this.#tryPass(signal);
+      const isMore = await this.#tryOnce(signal);
       if (isMore || this.#isWoken) continue;
       if (!this.#isStarted && !this.#isFailing) break;
       await this.#pause(signal);
     }
     this.#loop = undefined;
-    // Something may have become due during the last pass of `start`.
+    // Something may have become due since the inbox was asked last.
     if (signal.aborted && this.#isWoken) this.wake();
   }
 
-  /** Makes one pass. Logs the first of several failures in a row, and the first success after them. */
-  async #tryPass(signal: AbortSignal): Promise<boolean> {
-    const { logger } = this.#settings;
+  /** Redrives once. Logs the first of several failures in a row, and the first success after them. */
+  async #tryOnce(signal: AbortSignal): Promise<boolean> {
+    const { logger } = this.#parts;
     const onRest = (rest: Promise<unknown>) => {
       this.#overdue.add(rest);
       void rest.then(() => this.#overdue.delete(rest));
     };
     try {
-      const isMore = await this.pass({ signal, onRest });
+      const isMore = await this.once({ signal, onRest });
       if (this.#isFailing) log(logger, 'warn', 'due events can be read from the inbox again.');
       this.#isFailing = false;
       return isMore;
@@ -155,7 +159,7 @@ export class Redriver {
   }
 
   async #pause(signal: AbortSignal): Promise<void> {
-    const { runtime } = this.#settings;
+    const { runtime } = this.#parts.settings;
     if (signal.aborted) return;
     // Processes that start together must not keep polling at the same time.
     const waitMs = this.#intervalMs * (0.8 + runtime.random() * 0.4);
@@ -175,15 +179,16 @@ export class Redriver {
    * Runs due events, a few at a time, until nothing is due, the signal aborts, or a lease has passed. After a lease,
    * taken events that have not run yet would be due again. Resolves to whether more events can be due.
    */
-  pass(options: PassOptions): Promise<boolean> {
+  once(options: OnceOptions): Promise<boolean> {
     this.#hasRedriven = true;
     // The taken events are not due in other processes during a lease, so `close()` waits for them.
-    return this.#settings.inFlight.track(this.#runDue(options));
+    return this.#parts.inFlight.track(this.#runDue(options));
   }
 
-  async #runDue({ signal, onOutcome, onRest = () => undefined }: PassOptions): Promise<boolean> {
-    const { store, inFlight, runOne, capacity, leaseMs, runtime } = this.#settings;
-    const width = Math.min(WIDTH, capacity?.count ?? WIDTH);
+  async #runDue({ signal, onOutcome, onRest = () => undefined }: OnceOptions): Promise<boolean> {
+    const { store, inFlight, runOne, slots, settings } = this.#parts;
+    const { leaseMs, runtime } = settings;
+    const width = Math.min(WIDTH, slots?.count ?? WIDTH);
     let pausedAt = runtime.elapsed();
     const until = pausedAt + leaseMs;
     const running = new Set<Promise<void>>();
@@ -198,22 +203,20 @@ export class Redriver {
     try {
       while (!signal?.aborted && !inFlight.isClosed && runtime.elapsed() < until) {
         // One request to the inbox per ended event would take most of the time.
-        const room = running.size > width / 2 ? 0 : Math.min(width - running.size, capacity?.free ?? width);
-        const answer = room === 0 ? [] : store.takeDue(room);
-        const due = isPromise(answer) ? await answer : answer;
+        const room = running.size > width / 2 ? 0 : Math.min(width - running.size, slots?.free ?? width);
+        const due = room === 0 ? [] : await store.takeDue(room);
         // Of the events of one key, the first to be claimed runs first.
-        for (const stored of [...due].sort(byCreation)) start(stored);
+        for (const stored of due.toSorted(byCreation)) start(stored);
         if (due.length > 0) {
-          // Synchronous inboxes and handlers would block the event loop.
-          if (!isPromise(answer) && runtime.elapsed() - pausedAt > PAUSE_AFTER_MS) {
+          if (runtime.elapsed() - pausedAt > PAUSE_AFTER_MS) {
             await nextTurn(runtime);
             pausedAt = runtime.elapsed();
           }
           continue;
         }
-        // No await since the room was counted: the release of a slot would be missed.
+        // Nothing was awaited since the room was counted, so the release of a slot cannot be missed.
         if (running.size > 0) await Promise.race(running);
-        else if (room === 0) await capacity?.freed(signal);
+        else if (room === 0) await slots?.freed(signal);
         else return false;
       }
       return true;
@@ -224,7 +227,8 @@ export class Redriver {
 
   /** Warns once if an event waits for its retry and, as far as this process and the inbox know, nothing redrives it. */
   warnIfIdle({ event: { id }, origin }: Work): void {
-    const { store, inbox, logger } = this.#settings;
+    const { store, settings, logger } = this.#parts;
+    const inbox: Inbox<unknown> & Partial<InboxOperations> = settings.inbox;
     // The receiver in front of a queue redrives for its workers.
     if (origin === 'queue') return;
     if (this.#hasWarned || this.#hasRedriven || !store.durable) return;

@@ -1,6 +1,6 @@
 /** The `secret` option of a receiver: fixed secrets, or a function of the request. */
 import { isPromise } from '../core/awaitable.js';
-import { orTimeout, type Runtime } from '../core/runtime.js';
+import { type Runtime, timeLimit } from '../core/runtime.js';
 import { type Secret, type SecretFunction, type Secrets, toSecrets } from '../core/signature.js';
 import type { WebhookRequest } from './request.js';
 
@@ -37,10 +37,12 @@ export function readSecret(
   { runtime, timeoutMs }: { readonly runtime: Runtime; readonly timeoutMs: number },
 ): SecretOfRequest {
   if (typeof secret !== 'function') return copySecrets(secret);
-  const toError = () => new Error(`It returned no secret within ${timeoutMs} ms.`);
+  const onTimeUp = () => {
+    throw new Error(`It returned no secret within ${timeoutMs} ms.`);
+  };
   return (request) => () => {
     const answer = secret(toSecretRequest(request));
-    return isPromise(answer) ? orTimeout(answer, { runtime, ms: timeoutMs, toError }) : answer;
+    return isPromise(answer) ? timeLimit(answer, timeoutMs, onTimeUp, runtime) : answer;
   };
 }
 

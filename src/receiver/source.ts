@@ -1,9 +1,7 @@
 /** A receiver, or a function that creates one, as adapters and pollers accept it. */
 import { ConfigError } from '../core/errors.js';
-import { type Outcome, toFailure } from './outcome.js';
+import { findParts, partsOf, type ReceiverParts } from './parts.js';
 import type { Receiver } from './receiver.js';
-import { logOutcome } from './report.js';
-import type { WebhookRequest } from './request.js';
 
 /**
  * A receiver, or a function that creates it at the first use. With a function, a build (such as `next build`) needs
@@ -11,16 +9,16 @@ import type { WebhookRequest } from './request.js';
  */
 export type ReceiverSource = Receiver | (() => Receiver);
 
-/** Accepts one delivery. Its promise never rejects. */
-export type Receive = (request: WebhookRequest) => Promise<Outcome>;
-
-/** A function given as `source` is called at the first use, and its receiver is kept. A failed call is repeated. */
+/**
+ * Returns a function for the receiver. A function given as `source` is called at the first use, and its receiver is kept.
+ * A failed call is repeated at the next use.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `source` is neither a receiver nor a function.
+ */
 export function toReceiver(where: string, source: ReceiverSource): () => Receiver {
-  if (isReceiver(source)) return () => source;
   if (typeof source !== 'function') {
-    throw new ConfigError(
-      `${where}: \`receiver\` must be a receiver made by createReceiver, or a function that returns one.`,
-    );
+    partsOf(where, source);
+    return () => source;
   }
   let made: Receiver | undefined;
   return () => {
@@ -29,37 +27,20 @@ export function toReceiver(where: string, source: ReceiverSource): () => Receive
   };
 }
 
-/**
- * A function given as `source` is called at the first delivery. If it fails, the outcome is `failed` with
- * `ERR_CONFIG_INVALID`, which is logged, and the next delivery calls it again.
- */
-export function toReceive(where: string, source: ReceiverSource): Receive {
-  if (isReceiver(source)) return source.receive.bind(source);
+/** As {@link toReceiver}, for the adapters, which call `receive`. */
+export function toParts(where: string, source: ReceiverSource): () => ReceiverParts {
   const receiver = toReceiver(where, source);
-  return (request) => {
-    try {
-      return receiver().receive(request);
-    } catch (error) {
-      const outcome: Outcome = { origin: 'push', ...toFailure(error) };
-      logOutcome(outcome, request.logger);
-      return Promise.resolve(outcome);
-    }
-  };
+  return () => partsOf(where, receiver());
 }
 
 function make(where: string, source: () => Receiver): Receiver {
-  let receiver: unknown;
+  let receiver: Receiver;
   try {
     receiver = source();
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
     throw new ConfigError(`${where}: the function that makes the receiver failed; see the cause.`, { cause });
   }
-  if (isReceiver(receiver)) return receiver;
+  if (findParts(receiver) !== undefined) return receiver;
   throw new ConfigError(`${where}: the function must return a receiver made by createReceiver.`);
-}
-
-function isReceiver(value: unknown): value is Receiver {
-  const { receive, accept }: Partial<Receiver> = Object(value);
-  return typeof receive === 'function' && typeof accept === 'function';
 }

@@ -3,18 +3,13 @@ import { ConfigError, PermanentError, StablehooksError } from '../core/errors.js
 import { isName } from '../core/events.js';
 import { oneOf, readOptions } from '../core/options.js';
 import type { InboxStep, Lease } from '../core/ports.js';
-import { type Moment, msSince, type Runtime } from '../core/runtime.js';
+import { type Moment, msSince } from '../core/runtime.js';
 import type { StepOptions } from './handler.js';
-import { leaseLost, type Store } from './store.js';
+import type { CoreParts } from './parts.js';
+import { leaseLost } from './store.js';
 
 /** The longest result, in characters of JSON. */
 const MAX_RESULT_LENGTH = 65_536;
-
-export interface StepParts {
-  readonly store: Store;
-  readonly runtime: Runtime;
-  readonly leaseMs: number;
-}
 
 /** Why a handler has failed, whether or not it caught that. */
 interface StepFailure {
@@ -24,7 +19,12 @@ interface StepFailure {
 export type HandlerSteps = ReturnType<typeof createSteps>;
 
 /** @param askedAt - when the claim was sent. */
-export function createSteps({ store, runtime, leaseMs }: StepParts, lease: Lease, askedAt: Moment) {
+export function createSteps(
+  { store, settings }: Pick<CoreParts, 'store' | 'settings'>,
+  lease: Lease,
+  askedAt: Moment,
+) {
+  const { runtime, leaseMs } = settings;
   const used = new Set<string>();
   /** The steps of earlier attempts, read once. */
   let stored: Promise<readonly InboxStep[]> | undefined;

@@ -1,6 +1,5 @@
-/** The receiver's only caller of the inbox: its failures and its silence become `ERR_INBOX_FAILED`. */
-import { Deadlines } from '#deadlines';
-import { type Awaitable, isPromise } from '../core/awaitable.js';
+/** The receiver's only caller of the inbox: errors and timeouts become `ERR_INBOX_FAILED`. */
+import { type Awaitable, deferred, isPromise } from '../core/awaitable.js';
 import { type BusyError, ConfigError, orUnavailable, StablehooksError } from '../core/errors.js';
 import { isKnownEvent, type UnknownEvent } from '../core/events.js';
 import { log, notify } from '../core/log.js';
@@ -15,7 +14,7 @@ import type {
   StoredEvent,
   StoreOptions,
 } from '../core/ports.js';
-import { inTime, type Runtime } from '../core/runtime.js';
+import { type Runtime, timeLimit } from '../core/runtime.js';
 import type { Work } from './work.js';
 
 type RecordOptions = Omit<StoreOptions, 'traceparent'> & {
@@ -42,31 +41,28 @@ export class Store {
   readonly hasTransactions: boolean;
   readonly #settings: StoreSettings;
   readonly #inbox: Inbox<unknown>;
-  /** The time limits of its steps, each of `inboxTimeoutMs`. */
-  readonly #deadlines: Deadlines;
   readonly #damaged = new Set<string>();
   #isChecked = false;
 
   constructor(settings: StoreSettings) {
     this.#settings = settings;
     this.#inbox = settings.inbox;
-    this.#deadlines = new Deadlines(settings.inboxTimeoutMs, settings.runtime);
     this.durable = settings.inbox.durable;
     this.hasTransactions = settings.inbox.transaction !== undefined;
   }
 
-  claim({ event, origin, json }: Work): Awaitable<Claim> {
+  async claim({ event, origin, json }: Work): Promise<Claim> {
     if (!this.#isChecked) this.#checkDurability();
     // An inbox that is not durable leaves retries to the sender, so a failed event can run before its retry time.
     const options = { leaseMs: this.#settings.leaseMs, origin, json, early: !this.durable };
     return this.ask(() => this.#inbox.claim(event, options));
   }
 
-  complete(lease: Lease): Awaitable<boolean> {
+  complete(lease: Lease): Promise<boolean> {
     return this.ask(() => this.#inbox.complete(lease));
   }
 
-  fail(lease: Lease, failure: FailOptions): Awaitable<boolean | 'dead'> {
+  fail(lease: Lease, failure: FailOptions): Promise<boolean | 'dead'> {
     return this.ask(() => this.#inbox.fail(lease, failure));
   }
 
@@ -87,44 +83,45 @@ export class Store {
     if (!(await this.ask(() => this.#inbox.saveStep?.(lease, name, result)))) throw leaseLost(lease);
   }
 
-  /** The time of the effect is not limited here, only that of the begin and of the commit. */
+  /** The begin and the commit have at most `inboxTimeoutMs` each; the effect has its own time limit. */
   async transaction(lease: Lease, effect: (tx: unknown) => Awaitable<void>): Promise<boolean> {
-    let onTimeUp = () => {};
-    const silence = new Promise<never>((_, reject) => {
-      onTimeUp = () => {
-        isTimeUp = true;
-        reject(this.#silent());
-      };
-    });
-    let isTimeUp = false;
-    let wait = this.#deadlines.begin(onTimeUp);
-    let isOver = false;
-    const beginCommit = () => {
-      // The transaction of a synchronous inbox can end before the promise of its handler.
-      if (!isOver) wait = this.#deadlines.begin(onTimeUp);
-    };
+    let isAbandoned = false;
+    const begun = deferred();
+    const ended = deferred();
     const run = (tx: unknown) => {
       // The delivery is answered, so the event must not take effect in this attempt.
-      if (isTimeUp) throw this.#silent();
-      this.#deadlines.end(wait);
+      if (isAbandoned) throw this.#silent();
+      begun.resolve();
       const running = effect(tx);
-      if (isPromise(running)) return running.finally(beginCommit);
-      beginCommit();
-      return undefined;
+      if (isPromise(running)) return running.finally(ended.resolve);
+      ended.resolve();
+      return running;
     };
+    const committed = Promise.resolve(
+      orUnavailable(INBOX, () => this.#inbox.transaction?.(lease, run) ?? false),
+    );
     try {
-      const committed = orUnavailable(INBOX, () => this.#inbox.transaction?.(lease, run) ?? false);
-      return await Promise.race([committed, silence]);
-    } finally {
-      isOver = true;
-      this.#deadlines.end(wait);
+      await this.#inTime(Promise.race([begun.promise, committed]));
+    } catch (error) {
+      isAbandoned = true;
+      throw error;
     }
+    await Promise.race([ended.promise, committed]);
+    return this.#inTime(committed);
   }
 
-  /** An immediate answer stays immediate; later ones are ignored after `inboxTimeoutMs`. */
-  ask<Value>(step: () => Awaitable<Value>): Awaitable<Value> {
+  /** Asks the inbox. An answer after `inboxTimeoutMs` is ignored. */
+  async ask<Value>(step: () => Awaitable<Value>): Promise<Value> {
     const answer = orUnavailable(INBOX, step);
-    return isPromise(answer) ? inTime(answer, this.#deadlines, () => this.#silent()) : answer;
+    return isPromise(answer) ? this.#inTime(answer) : answer;
+  }
+
+  #inTime<Value>(answer: Promise<Value>): Promise<Value> {
+    const { inboxTimeoutMs, runtime } = this.#settings;
+    const onTimeUp = () => {
+      throw this.#silent();
+    };
+    return timeLimit(answer, inboxTimeoutMs, onTimeUp, runtime);
   }
 
   #silent(): StablehooksError<typeof INBOX> {
@@ -134,20 +131,18 @@ export class Store {
     );
   }
 
-  takeDue(limit: number): Awaitable<readonly StoredEvent[]> {
+  async takeDue(limit: number): Promise<readonly StoredEvent[]> {
     const { leaseMs, dispatched } = this.#settings;
     let damaged = 0;
     const onDamaged = (id: string) => {
       damaged += 1;
       this.#nameDamaged(id);
     };
-    // Damaged events can be all that was taken, and others can be due.
-    const orMore = (taken: readonly StoredEvent[]) =>
-      taken.length === 0 && damaged > 0 ? this.takeDue(limit) : taken;
-    const answer = this.ask(() =>
+    const taken = await this.ask(() =>
       this.#inbox.takeDue({ limit, visibilityTimeoutMs: leaseMs, types: dispatched, onDamaged }),
     );
-    return isPromise(answer) ? answer.then(orMore) : orMore(answer);
+    // Damaged events can be all that was taken, and others can be due.
+    return taken.length === 0 && damaged > 0 ? this.takeDue(limit) : taken;
   }
 
   #nameDamaged(id: string): void {

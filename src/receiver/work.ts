@@ -1,9 +1,7 @@
-/** The interfaces between the parts of the receiver, where layers can wrap a part. */
-import type { Awaitable } from '../core/awaitable.js';
-import type { UnknownEvent, WebhookEvent } from '../core/events.js';
-import type { Inbox, Lease, Origin } from '../core/ports.js';
-import type { HandlerContext } from './handler.js';
-import type { Outcome, OutcomeCounts, OutcomeResult } from './outcome.js';
+/** The interfaces between the parts of the receiver. */
+import type { UnknownEvent } from '../core/events.js';
+import type { Origin } from '../core/ports.js';
+import type { OutcomeResult } from './outcome.js';
 
 /** One authentic event on its way to a handler. */
 export interface Work {
@@ -16,76 +14,12 @@ export interface Work {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** How it ended. */
 export interface Run {
   readonly result: OutcomeResult;
   /** The work that goes on after the answer: an overdue handler, or one that runs after a 202. It never rejects. */
   readonly rest?: Promise<unknown> | undefined;
 }
 
-/** Takes an authentic event to its result. A failure may be thrown synchronously. */
-export type Dispatch = (work: Work) => Awaitable<Run>;
-
-export type CallHandler = (event: WebhookEvent, lease: Lease, context: HandlerContext<unknown>) => unknown;
-
-/** Puts an event into the queue. `isNew`: whether the inbox did not have it before. */
-export type Enqueue = (
-  event: WebhookEvent,
-  options: {
-    readonly json: string | undefined;
-    readonly traceparent?: string | undefined;
-    readonly isNew: boolean;
-  },
-) => Promise<void>;
-
-/** The facts about a delivery or a stored event while it passes through the receiver. */
-export interface Pass {
-  readonly origin: Origin;
-  readonly event: UnknownEvent | undefined;
-  readonly secretIndex: number | undefined;
-}
-
-/** Takes a pass to its outcome. Never rejects. */
-export type Conclude = (
-  pass: Pass,
-  run: () => Promise<Outcome>,
-  traceparent: string | undefined,
-) => Promise<Outcome>;
-
-/** The facts about a poll that a layer can observe; the report of a poll fits. */
-export interface PollSummary {
-  /** Whether this poll proved everything up to the new watermark. */
-  readonly proven: boolean;
-  readonly unconfirmed: boolean;
-  /** ISO 8601; `null` when it is unknown. */
-  readonly watermark: string | null;
-  /** The gaps that are open after the poll. */
-  readonly gaps: readonly unknown[];
-  /** Events that were only in the list, and that took effect or were enqueued. */
-  readonly recovered: number;
-  readonly problems: readonly { readonly code: string }[];
-}
-
-/**
- * An optional feature around the core, such as `openTelemetry()`. Each member wraps one part, once, when the receiver is
- * created. A wrapper calls `next` synchronously and exactly once, returns its result, and lets errors pass.
- */
-export interface Layer {
-  /** Decorates the inbox; {@link decorateInbox} helps. */
-  inbox?(next: Inbox<unknown>): Inbox<unknown>;
-  /** Wraps each pass of a delivery or stored event, up to its outcome. */
-  conclude?(next: Conclude): Conclude;
-  /** Wraps each run of a handler. In a transaction of SQLite the wrapper must not be async: a promise dead-letters the event. */
-  handler?(next: CallHandler): CallHandler;
-  /** Wraps each call that puts an event into the queue; the event is recorded in the app's `inbox`. */
-  enqueue?(next: Enqueue, inbox: Inbox<unknown>): Enqueue;
-  /** Wraps each call of `receiver.redrive`. */
-  redrive?(next: () => Promise<OutcomeCounts>): () => Promise<OutcomeCounts>;
-  /** Wraps each poll. */
-  poll?<Summary extends PollSummary>(run: () => Promise<Summary>): Promise<Summary>;
-  /** Runs work outside of any request, such as a timer's. */
-  detached?<Result>(run: () => Result): Result;
-  /** Called with the app's inbox when the receiver is created. */
-  opened?(inbox: Inbox<unknown>): void;
-  /** Called with the app's inbox when the receiver is closed. The app may close its connections after that. */
-  closed?(inbox: Inbox<unknown>): void;
-}
+/** Takes an authentic event to its result. */
+export type Dispatch = (work: Work) => Promise<Run>;

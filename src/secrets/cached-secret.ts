@@ -3,7 +3,7 @@ import { describeThrown } from '../core/errors.js';
 import { log } from '../core/log.js';
 import { func, integer, readOptions, required, withMethods } from '../core/options.js';
 import type { Logger } from '../core/ports.js';
-import { orTimeout, RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
+import { RUNTIME, type RuntimeOptions, timeLimit, toRuntime } from '../core/runtime.js';
 import type { SecretFunction, Secrets } from '../core/signature.js';
 import { copySecrets, type SecretRequest } from '../receiver/secret.js';
 import { Lru } from './lru.js';
@@ -145,8 +145,10 @@ export function cachedSecret(
     const cached = known.get(key);
     try {
       const answer = Promise.resolve(key).then(fetchSecret).then(toCopy);
-      const toError = () => new Error(`cachedSecret: the function did not answer within ${timeoutMs} ms.`);
-      const secrets = await orTimeout(answer, { runtime, ms: timeoutMs, toError });
+      const onTimeUp = () => {
+        throw new Error(`cachedSecret: the function did not answer within ${timeoutMs} ms.`);
+      };
+      const secrets = await timeLimit(answer, timeoutMs, onTimeUp, runtime);
       if (cached?.isFailing) log(logger, 'warn', 'cachedSecret: a secret could be fetched again.');
       if (secrets === null) {
         known.delete(key);

@@ -1,8 +1,8 @@
 /** The results of passes and polls, as metrics and as attributes of their spans. */
 import { type Span, SpanStatusCode } from '@opentelemetry/api';
 import { createdAtMs } from '../core/events.js';
+import type { PollSummary } from '../receiver/layers.js';
 import type { Outcome, OutcomeKind } from '../receiver/outcome.js';
-import type { PollSummary } from '../receiver/work.js';
 import { type Parts, setError } from './steps.js';
 
 /** Outcomes that need a person. Their spans have the status ERROR. */

@@ -1,7 +1,7 @@
 /** The gauges of the inbox and of catch-up, read at each collection of metrics. */
 import type { Attributes, BatchObservableResult, Meter, ObservableGauge } from '@opentelemetry/api';
 import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
-import { orTimeout, type Runtime } from '../core/runtime.js';
+import { type Runtime, timeLimit } from '../core/runtime.js';
 
 export type Gauges = ReturnType<typeof createGauges>;
 
@@ -82,11 +82,10 @@ export class Inboxes {
       running.catch(() => undefined);
       this.#reads.set(inbox, running);
     }
-    return orTimeout(running, {
-      runtime: this.#runtime,
-      ms: READ_TIMEOUT_MS,
-      toError: () => new Error('The inbox did not answer.'),
-    });
+    const onTimeUp = () => {
+      throw new Error('The inbox did not answer.');
+    };
+    return timeLimit(running, READ_TIMEOUT_MS, onTimeUp, this.#runtime);
   }
 }
 

@@ -14,7 +14,7 @@ import type { UnknownEvent } from '../core/events.js';
 import { boolean, readOptions, rule, withMethods } from '../core/options.js';
 import type { Inbox, InboxOperations } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import type { Layer } from '../receiver/work.js';
+import type { Layer } from '../receiver/layers.js';
 import { AttributeCache } from './attributes.js';
 import { concludePoll, describeOutcome, measureOutcome } from './conclusions.js';
 import { Inboxes } from './inbox-gauges.js';

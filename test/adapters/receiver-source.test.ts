@@ -42,6 +42,14 @@ test.each(Object.entries(ADAPTERS))(
   },
 );
 
+test.each(Object.entries(ADAPTERS))(
+  '%s refuses a copy of a receiver, which would not be the receiver that runs',
+  (_, toHandler) => {
+    const { receiver } = createObserved();
+    expect(() => toHandler({ ...receiver })).toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
+  },
+);
+
 test('a function is called at the first delivery, and its receiver is kept', async () => {
   const { receiver, outcomes } = createObserved();
   const make = vi.fn(() => receiver);

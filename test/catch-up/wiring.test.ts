@@ -43,6 +43,13 @@ test('a poller whose inbox is durable says nothing', async () => {
   expect(lines).toEqual([]);
 });
 
+test('a copy of a receiver is refused when the poller is created', () => {
+  const receiver = { ...receiverOf() };
+  expect(() => createPoller({ client: emptyList, receiver })).toThrow(
+    expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }),
+  );
+});
+
 test('a receiver that is given as a function is made once, at the first poll', async () => {
   let made = 0;
   const receiver = () => {

@@ -67,6 +67,20 @@ test('every source file of stablehooks is in a room of the map', () => {
   expect(sources.filter((path) => !(roomOf(path) in ROOMS))).toEqual([]);
 });
 
+test.each(['src/README.md', 'docs/design.md'])('the files and names in %s are in the source', (map) => {
+  const marked = [...textOf(map).matchAll(/`([^`\n]+)`/g)].map(([, text = '']) => text);
+  const files = marked.filter((text) => /^(?:[\w-]+\/)+[\w-]+\.tsx?$/.test(text));
+  const names = marked.filter(
+    (text) => /^[A-Za-z]\w*(?:\.\w+)*(?:\(\))?$/.test(text) && !files.includes(text),
+  );
+  expect(names.length).toBeGreaterThan(10);
+  expect(files.filter((file) => !sources.includes(`src/${file}`))).toEqual([]);
+  const words = new Set(
+    [...sources, ...kitSources, 'package.json'].flatMap((path) => textOf(path).match(/\w+/g) ?? []),
+  );
+  expect(names.filter((name) => !name.match(/\w+/g)?.every((word) => words.has(word)))).toEqual([]);
+});
+
 test('a room of stablehooks imports only itself and the rooms below it', () => {
   const upward = sources.flatMap((path) =>
     importsOf(path)
@@ -99,7 +113,7 @@ test('stablehooks takes time, timers and randomness from a runtime that can be r
 test('the core of stablehooks uses no I/O, clock, environment or logger', () => {
   const core = sources.filter((path) => roomOf(path) === 'core');
   const packages = core.flatMap((path) => importsOf(path).filter(({ file }) => file === undefined));
-  const allowed = ['zod/mini', '#hmac', '#deadlines', 'node:crypto', 'node:buffer'];
+  const allowed = ['zod/mini', '#hmac', 'node:crypto', 'node:buffer'];
   expect(packages.map(({ specifier }) => specifier).filter((name) => !allowed.includes(name))).toEqual([]);
   const impure =
     /Date\.now|new Date\(\)|\bprocess\.[a-z]|console\.|(?<![.\w])setTimeout|Math\.random|globalThis/;

@@ -50,7 +50,6 @@ export async function bundle(edit?: Edit): Promise<string> {
       ...sourcesOf('stablehooks', ''),
       ...sourcesOf('stablehooks-kit', 'kit/'),
       ['#hmac', platform('hmac')],
-      ['#deadlines', platform('deadlines')],
     ]),
     // Other packages are not bundled: the driver has native code, and `yaml` is CommonJS.
     external: ['libsql', 'hono', 'hono/*', '@hono/*', 'zod', 'zod/*', 'yaml'],

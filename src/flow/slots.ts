@@ -1,0 +1,59 @@
+/** The slots of `maxConcurrency`: one for each handler that runs in this process. */
+import { deferred } from '../core/awaitable.js';
+import { type BusyError, StablehooksError } from '../core/errors.js';
+import { orAborted, type Runtime } from '../core/runtime.js';
+
+/** The longest wait before the next try when all slots are taken, in ms. The shortest is a second, which spreads a burst. */
+const RETRY_MS = 5_000;
+
+export class Slots {
+  readonly count: number;
+  free: number;
+  readonly #runtime: Runtime;
+  #released = deferred();
+  /** The waits for the next release, one per signal: Node warns of a leak at the eleventh listener of a signal. */
+  readonly #waits = new Map<AbortSignal | undefined, Promise<void>>();
+
+  constructor(count: number, runtime: Runtime) {
+    this.count = count;
+    this.free = count;
+    this.#runtime = runtime;
+  }
+
+  /** @throws {StablehooksError} `ERR_RECEIVER_BUSY` when no slot is free. */
+  assertFree(): void {
+    if (this.free === 0) throw this.#busy();
+  }
+
+  /** Takes a slot once one is free. @throws {StablehooksError} `ERR_RECEIVER_BUSY` when the signal aborts first. */
+  async take(signal: AbortSignal | undefined): Promise<void> {
+    while (this.free === 0) {
+      if (signal?.aborted) throw this.#busy();
+      await this.freed(signal);
+    }
+    this.free -= 1;
+  }
+
+  /** Resolves at the next release of a slot, or when the signal aborts. */
+  freed(signal: AbortSignal | undefined): Promise<void> {
+    const wait = this.#waits.get(signal) ?? orAborted(this.#released.promise, signal);
+    this.#waits.set(signal, wait);
+    return wait;
+  }
+
+  release(): void {
+    this.free += 1;
+    if (this.#waits.size === 0) return;
+    this.#waits.clear();
+    this.#released.resolve();
+    this.#released = deferred();
+  }
+
+  #busy(): BusyError {
+    return new StablehooksError(
+      'ERR_RECEIVER_BUSY',
+      'The limit of maxConcurrency running handlers is reached. Try again later.',
+      { retryAfterMs: 1_000 + this.#runtime.random() * (RETRY_MS - 1_000) },
+    );
+  }
+}

@@ -1,0 +1,58 @@
+/** What the functions of one receiver share. */
+import { ConfigError } from '../core/errors.js';
+import type { Logger } from '../core/ports.js';
+import type { Slots } from '../flow/slots.js';
+import type { InFlight } from './in-flight.js';
+import type { CallHandler } from './layers.js';
+import type { ReceiverSettings } from './options.js';
+import type { Redriver } from './redriver.js';
+import type { Report } from './report.js';
+import type { Store } from './store.js';
+import type { Dispatch } from './work.js';
+
+/** The parts that a flow is composed from. */
+export interface CoreParts {
+  readonly settings: ReceiverSettings;
+  readonly logger: Logger;
+  readonly store: Store;
+  readonly report: Report;
+  readonly inFlight: InFlight;
+  readonly redriver: Redriver;
+  /** The slots of `maxConcurrency`. */
+  readonly slots: Slots | undefined;
+  /** Calls the handler of an event inside the layers. */
+  readonly callHandler: CallHandler;
+}
+
+export interface ReceiverParts extends CoreParts {
+  readonly flows: Flows;
+}
+
+/** The ways of an authentic event: of a delivery, of an event of `accept`, and of an event that runs in this process. */
+export interface Flows {
+  readonly deliver: Dispatch;
+  readonly accept: Dispatch;
+  readonly handle: Dispatch;
+}
+
+/** The key of the parts of a receiver, a symbol that both module formats of this package share. */
+const PARTS = Symbol.for('stablehooks.parts');
+
+/** Gives a receiver its parts. A copy made by spreading does not have them. */
+export function withParts<Receiver extends object>(receiver: Receiver, parts: ReceiverParts): Receiver {
+  return Object.defineProperty(receiver, PARTS, { value: parts });
+}
+
+/** The parts of a receiver made by `createReceiver`; `undefined` for another value. */
+export function findParts(value: unknown): ReceiverParts | undefined {
+  return (value as { readonly [PARTS]?: ReceiverParts } | null | undefined)?.[PARTS];
+}
+
+/** @throws {ConfigError} `ERR_CONFIG_INVALID` when the value is not a receiver made by `createReceiver`. */
+export function partsOf(where: string, receiver: unknown): ReceiverParts {
+  const parts = findParts(receiver);
+  if (parts !== undefined) return parts;
+  throw new ConfigError(
+    `${where}: \`receiver\` must be a receiver made by createReceiver, or a function that returns one. To wrap a receiver, pass a layer in its \`use\`.`,
+  );
+}

@@ -1,0 +1,107 @@
+/** One event through the receiver: a delivery from its untrusted request, or an event that is authentic already. */
+import { readEvent } from '../core/events.js';
+import { notify } from '../core/log.js';
+import { decodeSignature, matchSecret } from '../core/signature.js';
+import { readRequestBody } from './body.js';
+import { queueInboxError } from './options.js';
+import { type Outcome, toFailure } from './outcome.js';
+import type { ReceiverParts } from './parts.js';
+import { noteDelivery } from './per-request.js';
+import { logOutcome, type OpenFacts } from './report.js';
+import type { WebhookRequest } from './request.js';
+import { assertDelivery } from './request-checks.js';
+import type { Dispatch, Work } from './work.js';
+
+/**
+ * Receives one delivery: checks the request, reads its body, verifies the signature, parses the event and delivers it.
+ * Never rejects. The body is read in the first synchronous step.
+ *
+ * @param made - returns the receiver, and creates it at the first delivery of a lazy one.
+ */
+export async function receive(made: () => ReceiverParts, request: WebhookRequest): Promise<Outcome> {
+  let receiver: ReceiverParts;
+  try {
+    receiver = made();
+  } catch (error) {
+    const outcome: Outcome = { origin: 'push', ...toFailure(error) };
+    logOutcome(outcome, request.logger);
+    return outcome;
+  }
+  const { settings, report, inFlight, flows, logger } = receiver;
+  const { secret } = settings;
+  const facts: OpenFacts = { origin: 'push', logger };
+  let isAdmitted = false;
+  try {
+    return await report.conclude(facts, async () => {
+      const mac = check(receiver, request, facts);
+      const body = await readRequestBody(request, settings);
+      const secrets = typeof secret === 'function' ? secret(request) : secret;
+      const secretIndex = await matchSecret(body, mac, secrets);
+      facts.secretIndex = secretIndex;
+      inFlight.enter();
+      isAdmitted = true;
+      noteDelivery(receiver, facts.logger);
+      const { event, json } = readEvent(body);
+      facts.event = event;
+      const { result, rest } = await flows.deliver({ event, origin: 'push', json, secretIndex });
+      if (rest !== undefined) {
+        // Called on the request: platforms refuse a detached `waitUntil`.
+        const keepAlive = (work: Promise<unknown>) => request.waitUntil?.(work);
+        notify('waitUntil', keepAlive, { value: rest, logger: facts.logger });
+      }
+      return result;
+    });
+  } finally {
+    if (isAdmitted) inFlight.leave();
+  }
+}
+
+/** Checks everything that needs no body, and returns the MAC of the signature. */
+function check(
+  { settings, inFlight, slots }: ReceiverParts,
+  request: WebhookRequest,
+  facts: OpenFacts,
+): Uint8Array {
+  if (settings.logger === undefined) facts.logger = request?.logger ?? console;
+  inFlight.assertOpen();
+  // With a queue or `answer: 'recorded'` a delivery is stored, and needs no slot.
+  if (settings.queue === undefined && settings.answer === 'handled') slots?.assertFree();
+  assertDelivery(request);
+  return decodeSignature(request.header(settings.signature.header), settings.signature);
+}
+
+export interface RunOptions {
+  /** Called with the work that goes on after the outcome. */
+  readonly onRest?: ((rest: Promise<unknown>) => void) | undefined;
+  /** The trace context of the job that brought the event. */
+  readonly traceparent?: string | undefined;
+  /** Whether the redriver took the event: `close()` waits for the redriver, and other processes may run the event first. */
+  readonly isTaken?: boolean;
+}
+
+/** Takes an event that is authentic already through a flow to its outcome. Never rejects. */
+export async function runEvent(
+  receiver: ReceiverParts,
+  dispatch: Dispatch,
+  work: Work,
+  { onRest, traceparent, isTaken = false }: RunOptions = {},
+): Promise<Outcome> {
+  const { store, report, inFlight, logger } = receiver;
+  const facts: OpenFacts = { origin: work.origin, event: work.event, logger, isContended: isTaken };
+  let isAdmitted = false;
+  const run = async () => {
+    if (!isTaken) {
+      inFlight.enter();
+      isAdmitted = true;
+    }
+    if (work.origin === 'queue' && !store.durable) throw queueInboxError('receiver.handle');
+    const { result, rest } = await dispatch(work);
+    if (rest !== undefined && onRest !== undefined) notify('waitUntil', onRest, { value: rest, logger });
+    return result;
+  };
+  try {
+    return await report.conclude(facts, run, traceparent);
+  } finally {
+    if (isAdmitted) inFlight.leave();
+  }
+}
