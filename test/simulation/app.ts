@@ -67,18 +67,20 @@ export function startApp(process: Process, around: Surroundings): App {
   const handlers: Readonly<Record<string, typeof run>> = Object.fromEntries(types.map((type) => [type, run]));
   const create = (given: typeof handlers, receiverQueue?: Queue) => {
     const all = { ...options, handlers: given, queue: receiverQueue };
-    const receiver =
-      scenario.inbox === 'transactional'
-        ? createReceiver({ ...all, inbox: toTransactionalPort(port) })
-        : createReceiver({ ...all, inbox: toInboxPort(port) });
-    return watchRejections(receiver, { world, process });
+    return scenario.inbox === 'transactional'
+      ? createReceiver({ ...all, inbox: toTransactionalPort(port) })
+      : createReceiver({ ...all, inbox: toInboxPort(port) });
   };
   const receiver = create(scenario.isApart ? {} : handlers, hasQueue ? queue.portOf(process) : undefined);
   const worker = hasQueue ? create(handlers) : undefined;
-  if (worker !== undefined) work(worker, { world, process, queue });
+  const watched = { world, process };
+  if (worker !== undefined) work(watchRejections(worker, watched), { world, process, queue });
 
   if (redrive.by === 'start') receiver.start({ intervalMs: redrive.everyMs });
-  else repeat(world, process, redrive.everyMs, () => redriveOnce(receiver, around, process));
+  else
+    repeat(world, process, redrive.everyMs, () =>
+      redriveOnce(watchRejections(receiver, watched), around, process),
+    );
 
   let poller: Poller | undefined;
   if (scenario.poller !== null) {
@@ -122,39 +124,47 @@ export function startApp(process: Process, around: Surroundings): App {
     world.count('a receiver is closed');
   }
 
-  return { process, handler: toFetchHandler(receiver), close };
+  return { process, handler: neverRejecting(toFetchHandler(receiver), watched), close };
+}
+
+interface Watched {
+  readonly world: World;
+  readonly process: Process;
+}
+
+/** A function that must not reject, except as expected. */
+function watch<Arguments extends readonly unknown[], Answer>(
+  method: (...given: Arguments) => Promise<Answer>,
+  { world, process }: Watched,
+  promise: PromiseName,
+  isExpected: (error: unknown) => boolean,
+): (...given: Arguments) => Promise<Answer> {
+  return async (...given) => {
+    try {
+      return await method(...given);
+    } catch (error) {
+      if (!process.ended && !isExpected(error)) world.violate(promise, toText(error));
+      throw error;
+    }
+  };
+}
+
+function neverRejecting<Arguments extends readonly unknown[], Answer>(
+  method: (...given: Arguments) => Promise<Answer>,
+  watched: Watched,
+): (...given: Arguments) => Promise<Answer> {
+  return watch(method, watched, 'receive, accept and handle never reject', () => false);
 }
 
 /** The receiver, with a check of what its methods reject with. */
-function watchRejections(
-  receiver: Receiver,
-  { world, process }: { readonly world: World; readonly process: Process },
-): Receiver {
-  function watch<Arguments extends readonly unknown[], Answer>(
-    method: (...given: Arguments) => Promise<Answer>,
-    promise: PromiseName,
-    isExpected: (error: unknown) => boolean,
-  ): (...given: Arguments) => Promise<Answer> {
-    return async (...given) => {
-      try {
-        return await method(...given);
-      } catch (error) {
-        if (!process.ended && !isExpected(error)) world.violate(promise, toText(error));
-        throw error;
-      }
-    };
-  }
-  const neverRejects = 'receive, accept and handle never reject';
-  const rejectsWithInbox = 'redrive rejects only when the inbox fails';
-  const isNone = () => false;
+function watchRejections(receiver: Receiver, watched: Watched): Receiver {
   const isOfInbox = (error: unknown) =>
     error instanceof StablehooksError && error.code === 'ERR_INBOX_FAILED';
   return {
     ...receiver,
-    receive: watch(receiver.receive, neverRejects, isNone),
-    accept: watch(receiver.accept, neverRejects, isNone),
-    handle: watch(receiver.handle, neverRejects, isNone),
-    redrive: watch(receiver.redrive, rejectsWithInbox, isOfInbox),
+    accept: neverRejecting(receiver.accept, watched),
+    handle: neverRejecting(receiver.handle, watched),
+    redrive: watch(receiver.redrive, watched, 'redrive rejects only when the inbox fails', isOfInbox),
   };
 }
 
