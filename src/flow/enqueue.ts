@@ -23,7 +23,7 @@ export function enqueueEvents(
     const recorded = await store.recordOne(work, leaseMs);
     if (recorded === 'done') return { result: { kind: 'duplicate' } };
     if (recorded === 'dead') return { result: { kind: 'dead' } };
-    await enqueue(event, { json, isNew: recorded === 'new' });
+    await enqueue(event, { json });
     return { result: { kind: 'queued' } };
   };
 }

@@ -19,7 +19,7 @@ import type { InFlight } from './in-flight.js';
 import type { OutcomeResult } from './outcome.js';
 import { logOutcome, type Report } from './report.js';
 import { leaseLost, type Store } from './store.js';
-import type { CallHandler, Run, Work } from './work.js';
+import type { CallHandler, Run, RunStep, Work } from './work.js';
 
 /** The wait after a failed attempt: 1 s, 2 s, 4 s, … up to an hour, minus a random part of up to a half. */
 const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
@@ -30,6 +30,7 @@ type End<Ended> = (fault: HandlerFault | undefined) => Awaitable<Ended>;
 export interface AttemptParts {
   readonly store: Store;
   readonly callHandler: CallHandler;
+  readonly runStep: RunStep;
   readonly report: Report;
   readonly inFlight: InFlight;
   readonly runtime: Runtime;

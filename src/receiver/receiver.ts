@@ -29,7 +29,7 @@ import { createReport } from './report.js';
 import type { WebhookRequest } from './request.js';
 import { assertDelivery } from './request-checks.js';
 import { Store } from './store.js';
-import type { CallHandler, Conclude, Dispatch, Layer, PollSummary, Work } from './work.js';
+import type { CallHandler, Conclude, Dispatch, Layer, PollSummary, RunStep, Work } from './work.js';
 
 /** Optional facts about an authentic event. */
 export interface AcceptOptions {
@@ -145,12 +145,13 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   });
   const given = settings.inbox;
   const keyed = orderingKey === undefined ? given : keyedInbox(given, orderingKey);
-  const inbox = wrap(use, (layer, next) => layer.inbox?.(next), keyed);
-  const store = new Store({ ...settings, given, inbox, logger, dispatched });
+  const store = new Store({ ...settings, given, inbox: keyed, logger, dispatched });
 
   const call: CallHandler = (event, _lease, context) => handlers[event.type]?.(event, context);
   const checked = orderingKey === undefined ? call : checkKey(orderingKey)(call);
   const callHandler = wrap(use, (layer, next) => layer.handler?.(next), checked);
+  const direct: RunStep = (_lease, _name, run) => run();
+  const runStep = wrap(use, (layer, next) => layer.step?.(next), direct);
   const { bodyTimeoutMs, maxBodyBytes } = settings;
   const bodyDeadlines = new Deadlines(bodyTimeoutMs, runtime);
   const parts = {
@@ -158,6 +159,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     handlerDeadlines: new Deadlines(settings.handlerTimeoutMs, runtime),
     store,
     callHandler,
+    runStep,
     report,
     inFlight,
     logger,
@@ -183,7 +185,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   const limited = (next: Dispatch, whenFull?: Dispatch) =>
     slots === undefined ? next : limitConcurrency(slots, hasHandler, whenFull)(next);
   const handling = limited(running);
-  const enqueue = queue && wrap(use, (layer, next) => layer.enqueue?.(next, given), enqueueInto(queue));
+  const enqueue = queue && wrap(use, (layer, next) => layer.enqueue?.(next), enqueueInto(queue));
   const accepting = enqueue === undefined ? handling : enqueueEvents(enqueue, parts)(handling);
   const answerParts = { ...parts, redriver };
   const delivering = isAnsweredFirst
@@ -255,21 +257,18 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
 
   async function redrive({ signal, onOutcome, waitUntil }: RedriveOptions = {}): Promise<OutcomeCounts> {
     const counts = emptyCounts();
-    const run = async () => {
-      const rests: Promise<unknown>[] = [];
-      const count = (outcome: Outcome) => {
-        counts[outcome.kind] += 1;
-        onOutcome?.(outcome);
-      };
-      await redriver.pass({ signal, onOutcome: count, onRest: (rest) => rests.push(rest) });
-      if (rests.length === 0) return counts;
-      const ended = Promise.all(rests);
-      if (waitUntil !== undefined) notify('waitUntil', waitUntil, { value: ended, logger });
-      // A platform may stop the process when its cron job ends.
-      else await orAborted(ended, signal);
-      return counts;
+    const rests: Promise<unknown>[] = [];
+    const count = (outcome: Outcome) => {
+      counts[outcome.kind] += 1;
+      onOutcome?.(outcome);
     };
-    return await wrap(use, (layer, next) => layer.redrive?.(next), run)();
+    await redriver.pass({ signal, onOutcome: count, onRest: (rest) => rests.push(rest) });
+    if (rests.length === 0) return counts;
+    const ended = Promise.all(rests);
+    if (waitUntil !== undefined) notify('waitUntil', waitUntil, { value: ended, logger });
+    // A platform may stop the process when its cron job ends.
+    else await orAborted(ended, signal);
+    return counts;
   }
 
   async function end(): Promise<void> {

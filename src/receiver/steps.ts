@@ -6,12 +6,14 @@ import type { InboxStep, Lease } from '../core/ports.js';
 import { type Moment, msSince, type Runtime } from '../core/runtime.js';
 import type { StepOptions } from './handler.js';
 import { leaseLost, type Store } from './store.js';
+import type { RunStep } from './work.js';
 
 /** The longest result, in characters of JSON. */
 const MAX_RESULT_LENGTH = 65_536;
 
 export interface StepParts {
   readonly store: Store;
+  readonly runStep: RunStep;
   readonly runtime: Runtime;
   readonly leaseMs: number;
 }
@@ -24,7 +26,8 @@ interface StepFailure {
 export type HandlerSteps = ReturnType<typeof createSteps>;
 
 /** @param askedAt - when the claim was sent. */
-export function createSteps({ store, runtime, leaseMs }: StepParts, lease: Lease, askedAt: Moment) {
+export function createSteps(parts: StepParts, lease: Lease, askedAt: Moment) {
+  const { store, runStep, runtime, leaseMs } = parts;
   const used = new Set<string>();
   /** The steps of earlier attempts, read once. */
   let stored: Promise<readonly InboxStep[]> | undefined;
@@ -80,7 +83,7 @@ export function createSteps({ store, runtime, leaseMs }: StepParts, lease: Lease
     if (msSince(askedAt, runtime) >= leaseMs) throw leaseLost(lease);
     let value: unknown;
     try {
-      value = await work();
+      value = await runStep(lease, name, work);
     } catch (cause) {
       if (!isGuarded) throw cause;
       if (Object(cause).code !== 'ERR_HANDLER_LATER') throw unknownEffect(name, NO_RESULT, { cause });
