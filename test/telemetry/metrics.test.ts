@@ -1,4 +1,4 @@
-import { diag, metrics } from '@opentelemetry/api';
+import { diag, metrics, SpanStatusCode } from '@opentelemetry/api';
 import * as conventions from '@opentelemetry/semantic-conventions/incubating';
 import { memoryInbox, PermanentError, SIGNATURE_HEADER, sign } from 'stablehooks';
 import { createPoller, type PollerClient, type PollerOptions } from 'stablehooks/catch-up';
@@ -84,21 +84,28 @@ const broken: PollerClient = {
   },
 };
 
-test.each<[string, boolean, PollerClient, Partial<PollerOptions>?]>([
-  ['proven', false, clientOf([])],
-  ['proven', true, clientOf([listed]), { backfill: true }],
-  ['unproven', false, unreachable],
-  ['gaps', false, broken, { since: new Date(0) }],
-])('a poll counts as %s, recovered: %s', async (result, recovered, client, options) => {
-  const { receiver, metric } = observed({ inbox: sqlite() });
-  await createPoller({ client, receiver, logger: silent, ...options }).pollOnce();
-  expect(await metric('stablehooks.polls')).toMatchObject([
-    {
-      attributes: { 'stablehooks.poll.result': result, 'stablehooks.poll.recovered': recovered },
-      value: 1,
-    },
-  ]);
-});
+test.each<[string, boolean, string | undefined, PollerClient, Partial<PollerOptions>?]>([
+  ['proven', false, undefined, clientOf([])],
+  ['proven', true, undefined, clientOf([listed]), { backfill: true }],
+  ['unproven', false, 'ERR_API_RESPONSE', unreachable],
+  ['gaps', false, 'ERR_EVENT_MALFORMED', broken, { since: new Date(0) }],
+])(
+  'a poll counts as %s, recovered %s, with the code %s',
+  async (result, recovered, code, client, options) => {
+    const { receiver, metric, spans } = observed({ inbox: sqlite() });
+    await createPoller({ client, receiver, logger: silent, ...options }).pollOnce();
+    const attributes = {
+      'messaging.system.name': 'stablehooks',
+      'stablehooks.poll.result': result,
+      'stablehooks.poll.recovered': recovered,
+      ...(code && { 'error.type': code }),
+    };
+    expect(await metric('stablehooks.polls')).toMatchObject([{ attributes, value: 1 }]);
+    const poll = spans().find(({ name }) => name === 'poll');
+    expect(poll?.attributes).toMatchObject(attributes);
+    expect(poll?.status.code).toBe(code === undefined ? SpanStatusCode.UNSET : SpanStatusCode.ERROR);
+  },
+);
 
 describe('the gauges of the inbox', () => {
   function counting(count: () => Promise<never> | ReturnType<ReturnType<typeof memoryInbox>['count']>) {
