@@ -7,19 +7,19 @@ import type { Dispatch } from '../receiver/work.js';
 
 /** Enqueues known events. If this process ends between the record and the queue, `redrive` enqueues the event after `leaseMs`. */
 export function enqueueEvents(next: Dispatch, { settings, store }: CoreParts): Dispatch {
-  const { queue, use, inbox, leaseMs } = settings;
+  const { queue, use, leaseMs } = settings;
   if (queue === undefined) return next;
   const send: Enqueue = async (event, { json, traceparent }) => {
     await orUnavailable('ERR_QUEUE_FAILED', () => queue.enqueue(event, { json, traceparent }));
   };
-  const enqueue = wrap(use, (layer, inner) => layer.enqueue?.(inner, inbox), send);
+  const enqueue = wrap(use, (layer, inner) => layer.enqueue?.(inner), send);
   return async (work) => {
     const { event, json } = work;
     if (!isKnownEvent(event)) return next(work);
     const recorded = await store.recordOne(work, leaseMs);
     if (recorded === 'done') return { result: { kind: 'duplicate' } };
     if (recorded === 'dead') return { result: { kind: 'dead' } };
-    await enqueue(event, { json, isNew: recorded === 'new' });
+    await enqueue(event, { json });
     return { result: { kind: 'queued' } };
   };
 }

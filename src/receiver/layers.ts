@@ -2,18 +2,17 @@
 import type { UnknownEvent, WebhookEvent } from '../core/events.js';
 import type { Inbox, Lease, Origin } from '../core/ports.js';
 import type { HandlerContext } from './handler.js';
-import type { Outcome, OutcomeCounts } from './outcome.js';
+import type { Outcome } from './outcome.js';
 
 export type CallHandler = (event: WebhookEvent, lease: Lease, context: HandlerContext<unknown>) => unknown;
 
-/** Puts an event into the queue. `isNew`: whether the inbox did not have it before. */
+/** Runs the effect of a handler's step. A step whose result is stored already does not run. */
+export type RunStep = (lease: Lease, name: string, run: () => unknown) => unknown;
+
+/** Puts an event into the queue. */
 export type Enqueue = (
   event: WebhookEvent,
-  options: {
-    readonly json: string | undefined;
-    readonly traceparent?: string | undefined;
-    readonly isNew: boolean;
-  },
+  options: { readonly json: string | undefined; readonly traceparent?: string | undefined },
 ) => Promise<void>;
 
 /** What is known about a delivery or a stored event while it runs. */
@@ -49,16 +48,14 @@ export interface PollSummary {
  * created. A wrapper calls `next` synchronously and exactly once, returns its result, and lets errors pass.
  */
 export interface Layer {
-  /** Decorates the inbox; {@link decorateInbox} helps. */
-  inbox?(next: Inbox<unknown>): Inbox<unknown>;
   /** Wraps each delivery or stored event, up to its outcome. */
   conclude?(next: Conclude): Conclude;
   /** Wraps each run of a handler. In a transaction of SQLite the wrapper must not be async: a promise dead-letters the event. */
   handler?(next: CallHandler): CallHandler;
-  /** Wraps each call that puts an event into the queue; the event is recorded in the app's `inbox`. */
-  enqueue?(next: Enqueue, inbox: Inbox<unknown>): Enqueue;
-  /** Wraps each call of `receiver.redrive`. */
-  redrive?(next: () => Promise<OutcomeCounts>): () => Promise<OutcomeCounts>;
+  /** Wraps the effect of each `ctx.step` that runs. */
+  step?(next: RunStep): RunStep;
+  /** Wraps each call that puts an event into the queue. */
+  enqueue?(next: Enqueue): Enqueue;
   /** Wraps each poll. */
   poll?<Summary extends PollSummary>(run: () => Promise<Summary>): Promise<Summary>;
   /** Runs work outside of any request, such as a timer's. */

@@ -3,7 +3,7 @@ import { ConfigError } from '../core/errors.js';
 import type { Logger } from '../core/ports.js';
 import type { Slots } from '../flow/slots.js';
 import type { InFlight } from './in-flight.js';
-import type { CallHandler } from './layers.js';
+import type { CallHandler, RunStep } from './layers.js';
 import type { ReceiverSettings } from './options.js';
 import type { Redriver } from './redriver.js';
 import type { Report } from './report.js';
@@ -22,6 +22,8 @@ export interface CoreParts {
   readonly slots: Slots | undefined;
   /** Calls the handler of an event inside the layers. */
   readonly callHandler: CallHandler;
+  /** Runs the effect of a step inside the layers. */
+  readonly runStep: RunStep;
 }
 
 export interface ReceiverParts extends CoreParts {

@@ -8,7 +8,7 @@ import { composeFlows } from '../flow/flows.js';
 import { checkKey, keyedInbox } from '../flow/order.js';
 import { Slots } from '../flow/slots.js';
 import { InFlight } from './in-flight.js';
-import { type CallHandler, wrap } from './layers.js';
+import { type CallHandler, type RunStep, wrap } from './layers.js';
 import {
   type ReceiverOptions,
   type ReceiverSettings,
@@ -127,10 +127,10 @@ function createParts(settings: ReceiverSettings): ReceiverParts {
   const logger = settings.logger ?? console;
   const dispatched =
     queue === undefined ? EVENT_TYPES.filter((type) => handlers[type] !== undefined) : EVENT_TYPES;
-  const keyed = orderingKey === undefined ? settings.inbox : keyedInbox(settings.inbox, orderingKey);
-  const inbox = wrap(use, (layer, next) => layer.inbox?.(next), keyed);
+  const inbox = orderingKey === undefined ? settings.inbox : keyedInbox(settings.inbox, orderingKey);
   const call: CallHandler = (event, _lease, context) => handlers[event.type]?.(event, context);
   const checked = orderingKey === undefined ? call : checkKey(call, orderingKey);
+  const direct: RunStep = (_lease, _name, run) => run();
   const shared = {
     settings,
     logger,
@@ -139,6 +139,7 @@ function createParts(settings: ReceiverSettings): ReceiverParts {
     inFlight: new InFlight(),
     slots: maxConcurrency === undefined ? undefined : new Slots(maxConcurrency, runtime),
     callHandler: wrap(use, (layer, next) => layer.handler?.(next), checked),
+    runStep: wrap(use, (layer, next) => layer.step?.(next), direct),
   };
   const redriver = new Redriver({
     ...shared,
@@ -150,25 +151,22 @@ function createParts(settings: ReceiverSettings): ReceiverParts {
 }
 
 async function redrive(
-  { settings, redriver, logger }: ReceiverParts,
+  { redriver, logger }: ReceiverParts,
   { signal, onOutcome, waitUntil }: RedriveOptions = {},
 ): Promise<OutcomeCounts> {
-  const run = async () => {
-    const counts = emptyCounts();
-    const rests: Promise<unknown>[] = [];
-    const count = (outcome: Outcome) => {
-      counts[outcome.kind] += 1;
-      onOutcome?.(outcome);
-    };
-    await redriver.once({ signal, onOutcome: count, onRest: (rest) => rests.push(rest) });
-    if (rests.length === 0) return counts;
-    const ended = Promise.all(rests);
-    if (waitUntil !== undefined) notify('waitUntil', waitUntil, { value: ended, logger });
-    // A platform may stop the process when its cron job ends.
-    else await orAborted(ended, signal);
-    return counts;
+  const counts = emptyCounts();
+  const rests: Promise<unknown>[] = [];
+  const count = (outcome: Outcome) => {
+    counts[outcome.kind] += 1;
+    onOutcome?.(outcome);
   };
-  return await wrap(settings.use, (layer, next) => layer.redrive?.(next), run)();
+  await redriver.once({ signal, onOutcome: count, onRest: (rest) => rests.push(rest) });
+  if (rests.length === 0) return counts;
+  const ended = Promise.all(rests);
+  if (waitUntil !== undefined) notify('waitUntil', waitUntil, { value: ended, logger });
+  // A platform may stop the process when its cron job ends.
+  else await orAborted(ended, signal);
+  return counts;
 }
 
 async function end({ settings, inFlight, redriver }: ReceiverParts): Promise<void> {

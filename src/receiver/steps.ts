@@ -19,11 +19,7 @@ interface StepFailure {
 export type HandlerSteps = ReturnType<typeof createSteps>;
 
 /** @param askedAt - when the claim was sent. */
-export function createSteps(
-  { store, settings }: Pick<CoreParts, 'store' | 'settings'>,
-  lease: Lease,
-  askedAt: Moment,
-) {
+export function createSteps({ store, settings, runStep }: CoreParts, lease: Lease, askedAt: Moment) {
   const { runtime, leaseMs } = settings;
   const used = new Set<string>();
   /** The steps of earlier attempts, read once. */
@@ -80,7 +76,7 @@ export function createSteps(
     if (msSince(askedAt, runtime) >= leaseMs) throw leaseLost(lease);
     let value: unknown;
     try {
-      value = await work();
+      value = await runStep(lease, name, work);
     } catch (cause) {
       if (!isGuarded) throw cause;
       if (Object(cause).code !== 'ERR_HANDLER_LATER') throw unknownEffect(name, NO_RESULT, { cause });

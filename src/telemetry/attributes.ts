@@ -1,100 +1,60 @@
-/** The names of spans, and the attributes of spans and metrics, created once per operation, type and outcome. */
-import { type Attributes, SpanKind } from '@opentelemetry/api';
+/** What spans and metrics say about events, outcomes and polls. */
+import type { Attributes } from '@opentelemetry/api';
 import { isEventType, type UnknownEvent } from '../core/events.js';
-import type { Origin } from '../core/ports.js';
+import type { PollSummary } from '../receiver/layers.js';
 import type { Outcome } from '../receiver/outcome.js';
 
-/** The steps by the semantic conventions for messaging (1.45.0), and the histogram of each. */
-export const OPERATIONS = {
-  receive: { kind: SpanKind.CONSUMER, type: 'receive', duration: undefined },
-  claim: { kind: SpanKind.CLIENT, type: 'receive', duration: 'operationDuration' },
-  handler: { kind: SpanKind.CONSUMER, type: 'process', duration: 'processDuration' },
-  complete: { kind: SpanKind.CLIENT, type: 'settle', duration: 'operationDuration' },
-  fail: { kind: SpanKind.CLIENT, type: 'settle', duration: 'operationDuration' },
-  record: { kind: SpanKind.CLIENT, type: 'create', duration: 'operationDuration' },
-  ignore: { kind: SpanKind.CLIENT, type: 'create', duration: 'operationDuration' },
-  enqueue: { kind: SpanKind.PRODUCER, type: 'send', duration: 'operationDuration' },
-  redrive: { kind: SpanKind.INTERNAL, type: 'receive', duration: undefined },
-  poll: { kind: SpanKind.CLIENT, type: 'receive', duration: undefined },
-} as const;
+/** Stands for rare values, as in the conventions, because the number of time series must not grow with them. */
+const OTHER = '_OTHER';
 
-export type Operation = keyof typeof OPERATIONS;
-
-/** The value in place of rare values, as for `http.request.method` in the conventions. */
-export const OTHER = '_OTHER';
-
-export interface StepAttributes {
-  readonly name: string;
-  readonly metric: Attributes;
-  /** The attributes of the span at its start. */
-  readonly span: Attributes;
-}
-
-export class AttributeCache {
-  /** The attributes of every span and metric. */
-  readonly common: Attributes;
-  readonly #steps = new Map<Operation, Map<string | undefined, StepAttributes>>();
-  readonly #outcomes = new Map<Origin, Map<string | undefined, Map<string, Attributes>>>();
-  readonly #secrets = new Map<number, Attributes>();
-
-  constructor(common: Attributes) {
-    this.common = common;
-  }
-
-  step(operation: Operation, event: UnknownEvent | undefined): StepAttributes {
-    const byType = inner(this.#steps, operation);
-    const type = event && knownType(event);
-    return orMade(byType, type, () => this.#makeStep(operation, type));
-  }
-
-  #makeStep(operation: Operation, type: string | undefined): StepAttributes {
-    const metric = {
-      ...this.common,
-      ...(type !== undefined && { 'stablehooks.event.type': type }),
-      'messaging.operation.name': operation,
-    };
-    const span = { ...metric, 'messaging.operation.type': OPERATIONS[operation].type };
-    const name = type === undefined || type === OTHER ? operation : `${operation} ${type}`;
-    return { name, metric, span };
-  }
-
-  outcome({ kind, origin, event, error }: Outcome): Attributes {
-    const type = event && knownType(event);
-    const byEnd = inner(inner(this.#outcomes, origin), type);
-    return orMade(byEnd, error === undefined ? kind : `${kind} ${error.code}`, () => ({
-      ...this.common,
-      'stablehooks.outcome': kind,
-      'stablehooks.origin': origin,
-      ...(type !== undefined && { 'stablehooks.event.type': type }),
-      ...(error !== undefined && { 'error.type': error.code }),
-    }));
-  }
-
-  secret(index: number): Attributes {
-    return orMade(this.#secrets, index, () => ({ ...this.common, 'stablehooks.secret.index': index }));
-  }
-}
-
-/** The map of a key. Nested maps are faster than one map with joined keys. */
-function inner<Key, InnerKey, Value>(maps: Map<Key, Map<InnerKey, Value>>, key: Key): Map<InnerKey, Value> {
-  return orMade(maps, key, () => new Map());
-}
-
-function orMade<Key, Value>(values: Map<Key, Value>, key: Key, make: () => Value): Value {
-  const found = values.get(key);
-  if (found !== undefined) return found;
-  const made = make();
-  values.set(key, made);
-  return made;
-}
-
-/** The type, or {@link OTHER}: the service can add types, and the number of time series must not grow with them. */
-function knownType({ type }: UnknownEvent): string {
+/** The type of an event, or `_OTHER` for a type that this release does not know. */
+export function typeOf({ type }: UnknownEvent): string {
   return isEventType(type) ? type : OTHER;
 }
 
+/** The name of a span. */
+export function nameOf(operation: string, event: UnknownEvent | undefined): string {
+  return event !== undefined && isEventType(event.type) ? `${operation} ${event.type}` : operation;
+}
+
 /** The code of an error, such as `ERR_HANDLER_FAILED`, `ECONNREFUSED` or `57P01`. */
-export function errorType(error: unknown): string {
+export function codeOf(error: unknown): string {
   const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
   return typeof code === 'string' && /^[A-Z\d_]{2,40}$/.test(code) ? code : OTHER;
+}
+
+/** `common` is spread last, here and elsewhere: in front it costs 4 µs per object in Node 20. */
+export function describeOutcome(
+  { kind, origin, event, error, secretIndex }: Outcome,
+  common: Attributes,
+): Attributes {
+  return {
+    'stablehooks.outcome': kind,
+    'stablehooks.origin': origin,
+    ...(event && { 'stablehooks.event.type': typeOf(event) }),
+    ...(error && { 'error.type': error.code }),
+    // The first secret is the normal case.
+    ...(secretIndex && { 'stablehooks.secret.index': secretIndex }),
+    ...common,
+  };
+}
+
+export function describePoll(summary: PollSummary, common: Attributes): Attributes {
+  const result = resultOf(summary);
+  const [problem] = result === 'unproven' || result === 'gaps' ? summary.problems : [];
+  return {
+    'stablehooks.poll.result': result,
+    'stablehooks.poll.recovered': summary.recovered > 0,
+    ...(problem && { 'error.type': problem.code }),
+    ...common,
+  };
+}
+
+function resultOf({ proven, unconfirmed, gaps, problems }: PollSummary): string {
+  if (gaps.length > 0) return 'gaps';
+  if (proven) return 'proven';
+  if (unconfirmed) return 'unconfirmed';
+  const has = (code: string) => problems.some((problem) => problem.code === code);
+  if (has('ERR_POLL_BUSY')) return 'busy';
+  return has('ERR_POLL_STOPPED') ? 'stopped' : 'unproven';
 }

@@ -1,84 +1,58 @@
-/** The gauges of the inbox and of catch-up, read at each collection of metrics. */
-import type { Attributes, BatchObservableResult, Meter, ObservableGauge } from '@opentelemetry/api';
-import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
+/** The gauges of the inbox, read at each collection of metrics. */
+import type { Attributes, BatchObservableResult, Observable } from '@opentelemetry/api';
+import { INBOX_STATES, type Inbox, type InboxCount, type InboxOperations } from '../core/ports.js';
 import { type Runtime, timeLimit } from '../core/runtime.js';
-
-export type Gauges = ReturnType<typeof createGauges>;
-
-export function createGauges(meter: Meter) {
-  const gauge = (name: string, unit: string, description: string) =>
-    meter.createObservableGauge(name, { unit, description });
-  return {
-    events: gauge('stablehooks.inbox.events', '{event}', 'Events in the inbox that are not done, by state.'),
-    oldest: gauge('stablehooks.inbox.oldest', 's', 'How long the oldest event has been in its state.'),
-    readable: meter.createObservableGauge('stablehooks.inbox.readable', {
-      description: '1 if the inbox could be read; 0 if not, when the other gauges are stale.',
-    }),
-    watermarkLag: gauge('stablehooks.poll.watermark_lag', 's', 'How far the watermark is behind now.'),
-    gaps: gauge('stablehooks.poll.gaps', '{gap}', 'Gaps that are open and not acknowledged.'),
-  };
-}
 
 /** How long to wait for an inbox, in ms. Exporters wait for metrics without a limit. */
 const READ_TIMEOUT_MS = 5_000;
 
-type ReadableInbox = Inbox<unknown> & InboxOperations;
-
 export class Inboxes {
+  readonly #common: Attributes;
   readonly #runtime: Runtime;
   /** One for each receiver: several can share an inbox. */
-  readonly #open: ReadableInbox[] = [];
-  readonly #reads = new Map<InboxOperations, ReturnType<typeof readInbox>>();
+  readonly #open: Inbox<unknown>[] = [];
+  readonly #reads = new Map<Inbox<unknown>, Promise<readonly InboxCount[]>>();
 
-  constructor(runtime: Runtime) {
+  constructor(common: Attributes, runtime: Runtime) {
+    this.#common = common;
     this.#runtime = runtime;
   }
 
   add(inbox: Inbox<unknown>): void {
-    if (hasOperations(inbox)) this.#open.push(inbox);
+    this.#open.push(inbox);
   }
 
   remove(inbox: Inbox<unknown>): void {
-    if (hasOperations(inbox)) this.#open.splice(this.#open.indexOf(inbox), 1);
+    const index = this.#open.indexOf(inbox);
+    if (index !== -1) this.#open.splice(index, 1);
   }
 
-  /**
-   * Reads the inboxes and exports the worst of their values. While an inbox cannot be read, `readable` is 0, and a reader
-   * of cumulative values exports the last values again.
-   */
-  async observe(result: BatchObservableResult, gauges: Gauges, common: Attributes): Promise<void> {
-    const inboxes = [...new Set(this.#open)];
-    if (inboxes.length === 0) return;
-    const reads = await Promise.allSettled(inboxes.map((inbox) => this.#read(inbox)));
-    const answers = reads.flatMap((read) => (read.status === 'fulfilled' ? [read.value] : []));
+  /** Reads the inboxes, and exports the worst of the values of those that answer. */
+  async observe(
+    result: BatchObservableResult,
+    { events, oldest }: { readonly events: Observable; readonly oldest: Observable },
+  ): Promise<void> {
+    const reads = await Promise.allSettled([...new Set(this.#open)].map((inbox) => this.#read(inbox)));
+    const counts = reads.flatMap((read) => (read.status === 'fulfilled' ? read.value : []));
+    if (counts.length === 0) return;
     const now = this.#runtime.now();
-    const observe = (gauge: ObservableGauge, values: readonly number[], attributes = common) => {
-      if (values.length > 0) result.observe(gauge, Math.max(...values), attributes);
-    };
-
-    observe(gauges.readable, [answers.length === inboxes.length ? 1 : 0]);
     for (const state of INBOX_STATES.filter((each) => each !== 'done')) {
-      const counts = answers.flatMap((answer) => answer.counts.filter((each) => each.state === state));
-      const attributes = { ...common, 'stablehooks.inbox.state': state };
-      const sizes = counts.map(({ count }) => count);
-      observe(gauges.events, sizes, attributes);
+      const found = counts.filter((each) => each.state === state);
+      const attributes = { 'stablehooks.inbox.state': state, ...this.#common };
+      result.observe(events, Math.max(0, ...found.map(({ count }) => count)), attributes);
       // Without an event the age is 0, so an alert on it ends.
-      const ages = counts.map(({ oldest }) => Math.max(0, now - (oldest ?? now)) / 1_000);
-      observe(gauges.oldest, ages, attributes);
+      const ages = found.map((each) => (now - (each.oldest ?? now)) / 1_000);
+      result.observe(oldest, Math.max(0, ...ages), attributes);
     }
-    // A watermark of `null`: no process polls, or no poll has been answered yet.
-    const polls = answers.map(({ poll }) => poll).filter(({ watermark }) => watermark !== null);
-    const lags = polls.map(({ watermark }) => (now - (watermark ?? now)) / 1_000);
-    const open = polls.map(({ gaps }) => gaps.filter(({ acknowledged }) => acknowledged === null).length);
-    observe(gauges.watermarkLag, lags);
-    observe(gauges.gaps, open);
   }
 
   /** Joins a running read, because the reads of a hanging inbox must not use up its connections. */
-  #read(inbox: InboxOperations): ReturnType<typeof readInbox> {
+  #read(inbox: Inbox<unknown> & Partial<InboxOperations>): Promise<readonly InboxCount[]> {
     let running = this.#reads.get(inbox);
     if (running === undefined) {
-      running = readInbox(inbox).finally(() => this.#reads.delete(inbox));
+      // An inbox of the app's own may have no operations.
+      const read = async () => (await inbox.count?.()) ?? [];
+      running = read().finally(() => this.#reads.delete(inbox));
       running.catch(() => undefined);
       this.#reads.set(inbox, running);
     }
@@ -87,14 +61,4 @@ export class Inboxes {
     };
     return timeLimit(running, READ_TIMEOUT_MS, onTimeUp, this.#runtime);
   }
-}
-
-async function readInbox(inbox: InboxOperations) {
-  const [counts, poll] = await Promise.all([inbox.count(), inbox.pollState()]);
-  return { counts, poll };
-}
-
-/** An inbox of the app's own may have no operations. */
-function hasOperations(inbox: Inbox<unknown> & Partial<InboxOperations>): inbox is ReadableInbox {
-  return inbox.count !== undefined && inbox.pollState !== undefined;
 }

@@ -1,27 +1,25 @@
 /** `stablehooks/opentelemetry`: a layer that exports spans and metrics of a receiver and its poller. */
 import {
   type Attributes,
-  type BatchObservableResult,
-  type Context,
   context,
   type MeterProvider,
-  metrics,
   ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
   type TracerProvider,
   trace,
 } from '@opentelemetry/api';
-import type { UnknownEvent } from '../core/events.js';
+import { createdAtMs, type UnknownEvent } from '../core/events.js';
 import { boolean, readOptions, rule, withMethods } from '../core/options.js';
-import type { Inbox, InboxOperations } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
+import { toHandlerFault } from '../receiver/handler-call.js';
 import type { Layer } from '../receiver/layers.js';
-import { AttributeCache } from './attributes.js';
-import { concludePoll, describeOutcome, measureOutcome } from './conclusions.js';
+import type { Outcome } from '../receiver/outcome.js';
+import { codeOf, describeOutcome, describePoll, nameOf, typeOf } from './attributes.js';
 import { Inboxes } from './inbox-gauges.js';
-import { createInstruments, type Instruments } from './instruments.js';
-import { observeInbox } from './observed-inbox.js';
-import { createSpanSteps, noteFailure } from './steps.js';
-import { isSampled, toTraceparent } from './trace-context.js';
+import { createMeasure } from './metrics.js';
+import { inSpan, type SpanStart, setError } from './spans.js';
+import { toLinks, toTraceparent } from './trace-context.js';
 
 /** Options of {@link openTelemetry}. */
 export interface OpenTelemetryOptions {
@@ -32,8 +30,8 @@ export interface OpenTelemetryOptions {
   /** Attributes of every span and metric, such as a name that distinguishes two receivers of a process. @default none */
   readonly attributes?: Attributes | undefined;
   /**
-   * Whether each collection of metrics counts the events of the inbox and reads the state of catch-up, in two queries.
-   * Every process with this option exports the same numbers.
+   * Whether each collection of metrics counts the events of the inbox, in one query. Every process with this option
+   * exports the same numbers.
    *
    * @default true
    */
@@ -42,12 +40,18 @@ export interface OpenTelemetryOptions {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
+/** Outcomes that need a person. Their spans have the status ERROR. */
+const FAILURES: readonly string[] = ['failed', 'unavailable', 'dead'] satisfies Outcome['kind'][];
+
+/** The handler asked for a later attempt, and has not failed. */
+const LATER = 'ERR_HANDLER_LATER';
+
 /**
  * Creates the layer: `createReceiver({ use: [openTelemetry()] })`. It observes the receiver and its poller;
  * docs/telemetry.md lists the spans, metrics and attributes.
  *
  * No span or metric contains a payload, a body, a secret, a token, a signature, an ordering key or an error message.
- * Spans contain the event's id. Without a registered SDK nothing is recorded.
+ * Spans contain the event's id and the names of steps. Without a registered SDK nothing is recorded.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or makes no sense.
  */
@@ -64,93 +68,113 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
     },
   );
   const runtime = toRuntime(given.runtime);
-  const common = { ...attributes, 'messaging.system.name': 'stablehooks' };
-  const inboxes = new Inboxes(runtime);
+  const common: Attributes = { ...attributes, 'messaging.system.name': 'stablehooks' };
   const tracer = (tracerProvider ?? trace).getTracer('stablehooks');
-  const parts = { tracer, attributes: new AttributeCache(common), instruments, runtime };
-  const steps = createSpanSteps(parts);
-  /** The contexts of the passes whose handlers run, because a shared timer reports the end of an overdue handler. */
-  const passes = new WeakMap<UnknownEvent, Context>();
-  let made: { readonly by: MeterProvider; readonly instruments: Instruments } | undefined;
+  const inboxes = new Inboxes(common, runtime);
+  const measure = createMeasure(meterProvider, inboxes);
 
-  /** The instruments of the current provider. The SDK can start after the first measurement. */
-  function instruments(): Instruments {
-    const provider = meterProvider ?? metrics.getMeterProvider();
-    if (made?.by === provider) return made.instruments;
-    const meter = provider.getMeter('stablehooks');
-    const fresh = createInstruments(meter);
-    const observe = (result: BatchObservableResult) => inboxes.observe(result, fresh.gauges, common);
-    meter.addBatchObservableCallback(observe, Object.values(fresh.gauges));
-    made = { by: provider, instruments: fresh };
-    return fresh;
+  /** The start of a span, with the attributes of the semantic conventions for messaging. */
+  function toStart(operation: string, type: 'receive' | 'process', event?: UnknownEvent): SpanStart {
+    return {
+      name: nameOf(operation, event),
+      kind: operation === 'poll' ? SpanKind.CLIENT : SpanKind.CONSUMER,
+      attributes: {
+        'messaging.operation.name': operation,
+        'messaging.operation.type': type,
+        ...(event && { 'messaging.message.id': event.id, 'stablehooks.event.type': typeOf(event) }),
+        ...common,
+      },
+    };
   }
 
   return {
-    inbox: (inbox) => observeInbox(inbox, steps),
+    conclude: (next) => (facts, run, traceparent) =>
+      inSpan(
+        tracer,
+        { ...toStart('receive', 'receive', facts.event), links: toLinks(traceparent) },
+        () => next(facts, run, traceparent),
+        (span, end) => {
+          if (!('value' in end)) return;
+          const { kind, event, attempt, error } = end.value;
+          const about = describeOutcome(end.value, common);
+          measure(({ outcomes, eventAge }) => {
+            outcomes.add(1, about);
+            if (event === undefined || (kind !== 'handled' && kind !== 'ignored')) return;
+            // Clocks differ: an age is at least 0.
+            eventAge.record(Math.max(0, runtime.now() - createdAtMs(event)) / 1_000, about);
+          });
+          span?.updateName(nameOf('receive', event));
+          span?.setAttributes(about);
+          if (event !== undefined) span?.setAttribute('messaging.message.id', event.id);
+          if (attempt !== undefined) span?.setAttribute('stablehooks.attempt', attempt);
+          if (error !== undefined && FAILURES.includes(kind)) setError(span, error.code);
+        },
+      ),
 
-    conclude: (next) => (pass, run, traceparent) => {
-      // A later pass has the secret index from its start.
-      const isFirst = pass.secretIndex === undefined;
-      const parent = pass.event && passes.get(pass.event);
-      const step = steps.begin('receive', { event: pass.event, traceparent, parent });
-      return steps.run(
-        step,
-        () => next(pass, run, traceparent),
-        (outcome) => {
-          if (outcome === undefined) return;
-          if (step.span?.isRecording()) describeOutcome(parts, step.span, outcome);
-          measureOutcome(parts, outcome, isFirst);
+    handler: (next) => (event, lease, handlerContext) => {
+      const startedAt = runtime.elapsed();
+      return inSpan(
+        tracer,
+        toStart('handler', 'process', event),
+        () => next(event, lease, handlerContext),
+        (span, end) => {
+          const thrown = 'error' in end ? toHandlerFault(event, end.error).code : LATER;
+          const code = thrown === LATER ? undefined : thrown;
+          const about = {
+            'messaging.operation.name': 'handler',
+            'stablehooks.event.type': event.type,
+            ...(code && { 'error.type': code }),
+            ...common,
+          };
+          measure(({ processDuration }) =>
+            processDuration.record((runtime.elapsed() - startedAt) / 1_000, about),
+          );
+          if (code !== undefined) setError(span, code);
         },
       );
     },
 
-    handler: (next) => (event, lease, handlerContext) => {
-      const step = steps.begin('handler', { event, traceparent: lease.traceparent });
-      if (step.span !== undefined) passes.set(event, context.active());
-      const forget = step.span && (() => passes.delete(event));
-      return steps.run(step, () => next(event, lease, handlerContext), forget);
+    step: (next) => (lease, name, run) => {
+      const attributes = {
+        'messaging.operation.name': 'step',
+        'messaging.message.id': lease.id,
+        'stablehooks.step.name': name,
+        ...common,
+      };
+      return inSpan(
+        tracer,
+        { name: `step ${name}`, attributes },
+        () => next(lease, name, run),
+        (span, end) => {
+          const code = 'error' in end ? codeOf(end.error) : LATER;
+          if (code !== LATER) setError(span, code);
+        },
+      );
     },
 
-    enqueue: (next, inbox) => async (event, enqueueOptions) => {
-      const pass = trace.getActiveSpan();
-      const needsLink = !enqueueOptions.isNew && pass !== undefined && isSampled(pass);
-      const recordedBy = needsLink ? await recordedTrace(inbox, event.id) : undefined;
-      const step = steps.begin('enqueue', { event, traceparent: recordedBy });
-      const traceparent = toTraceparent(step.span ?? pass);
-      await steps.run(step, () => next(event, { ...enqueueOptions, traceparent }));
+    enqueue: (next) => (event, enqueueOptions) => {
+      const traceparent = toTraceparent(trace.getActiveSpan()?.spanContext());
+      return next(event, { ...enqueueOptions, traceparent });
     },
 
-    redrive: (next) => () => steps.run(steps.begin('redrive'), next),
-
-    poll(run) {
-      const step = steps.begin('poll');
-      return steps.run(step, run, (summary) => summary && concludePoll(parts, summary, step.span));
-    },
+    poll: (run) =>
+      inSpan(tracer, toStart('poll', 'receive'), run, (span, end) => {
+        if (!('value' in end)) return setError(span, codeOf(end.error));
+        const about = describePoll(end.value, common);
+        measure(({ polls }) => polls.add(1, about));
+        span?.setAttributes(about);
+        if ('error.type' in about) span?.setStatus({ code: SpanStatusCode.ERROR });
+      }),
 
     detached: (run) => (context.active() === ROOT_CONTEXT ? run() : context.with(ROOT_CONTEXT, run)),
 
     opened(inbox) {
       if (!inboxMetrics) return;
       inboxes.add(inbox);
-      try {
-        instruments();
-      } catch (error) {
-        noteFailure(error);
-      }
+      // Creates the gauges, which are collected even before the first delivery.
+      measure(() => undefined);
     },
 
     closed: (inbox) => inboxes.remove(inbox),
   };
-}
-
-/** The trace that an event was recorded in. A failure only omits the link. */
-async function recordedTrace(
-  inbox: Inbox<unknown> & Partial<InboxOperations>,
-  id: string,
-): Promise<string | undefined> {
-  try {
-    return (await inbox.find?.(id))?.traceparent ?? undefined;
-  } catch {
-    return undefined;
-  }
 }

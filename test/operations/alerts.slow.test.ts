@@ -22,7 +22,7 @@ function runTests(tests: readonly object[], evaluationInterval = '1m'): string {
 }
 
 /** Metrics of which exporters append the unit to the name, unless they are those of JavaScript. */
-const IN_SECONDS = /^(stablehooks_inbox_oldest|stablehooks_poll_watermark_lag|stablehooks_event_age)/;
+const IN_SECONDS = /^(stablehooks_inbox_oldest|stablehooks_event_age)/;
 
 /** The series as a collector names them. */
 const withUnits = (series: Series): Series =>

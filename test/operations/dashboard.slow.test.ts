@@ -9,7 +9,6 @@ import { dashboard, dashboardText, type Panel, panelExpressions, promtool } from
 import { parseExpression } from './promql.js';
 
 const { panels } = dashboard;
-const charts = panels.filter(({ type }) => type !== 'row');
 
 /** The types of the options of a panel, in `@grafana/schema`. */
 const PANELS: Readonly<Record<string, { readonly file: string; readonly fields?: true }>> = {
@@ -24,15 +23,14 @@ const PANELS: Readonly<Record<string, { readonly file: string; readonly fields?:
  */
 function toModule(text: string, given: readonly Panel[]): string {
   const lines = [
-    "import type { Dashboard, Panel, RowPanel } from '@grafana/schema';",
+    "import type { Dashboard, Panel } from '@grafana/schema';",
     // In JSON the value of an enumeration is its string.
     `type Plain<T> = T extends string ? \`\${T}\` : T extends readonly (infer E)[] ? Plain<E>[]`,
     '  : T extends object ? { [K in keyof T]: Plain<T[K]> } : T;',
     `export const dashboard: Plain<Omit<Dashboard, 'panels'>> & { panels: object[] } = ${text};`,
   ];
   for (const [index, panel] of given.entries()) {
-    const type = panel.type === 'row' ? 'RowPanel' : 'Panel';
-    lines.push(`export const panel${index}: Plain<${type}> = ${JSON.stringify(panel)};`);
+    lines.push(`export const panel${index}: Plain<Panel> = ${JSON.stringify(panel)};`);
     const types = PANELS[panel.type];
     if (types === undefined) continue;
     const module = `import('@grafana/schema/dist/esm/raw/composable/${types.file}')`;
@@ -81,15 +79,16 @@ describe('the dashboard', () => {
   test('has panels with a title, a description, a query and the data source that is chosen', () => {
     const chosen = { type: 'prometheus', uid: `\${datasource}` };
     expect(dashboard.templating.list[0]).toMatchObject({ name: 'datasource', type: 'datasource' });
-    for (const { title, description, datasource, targets = [] } of charts) {
+    for (const { title, description, datasource, targets = [] } of panels) {
       expect(title).not.toBe('');
       expect(description).toMatch(/\.$/);
       expect(targets.length).toBeGreaterThan(0);
-      expect([datasource, ...targets.map((target) => target.datasource)]).toEqual(
+      // A target without a data source has that of its panel.
+      expect([datasource, ...targets.map((target) => target.datasource ?? chosen)]).toEqual(
         [datasource, ...targets].map(() => chosen),
       );
     }
-    const units = charts.map(({ fieldConfig }) => fieldConfig?.defaults.unit ?? 'none');
+    const units = panels.map(({ fieldConfig }) => fieldConfig?.defaults.unit ?? 'none');
     expect(units.filter((unit) => !['none', 's', 'ops'].includes(unit))).toEqual([]);
   });
 });

@@ -19,7 +19,7 @@ export interface Panel {
   readonly description?: string;
   readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
   readonly datasource?: unknown;
-  readonly targets?: readonly { readonly expr: string; readonly datasource: unknown }[];
+  readonly targets?: readonly { readonly expr: string; readonly datasource?: unknown }[];
   readonly options?: unknown;
   readonly fieldConfig?: { readonly defaults: { readonly unit?: string; readonly custom?: unknown } };
 }

@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
 import { MeterProvider } from '@opentelemetry/sdk-metrics';
 import Database from 'libsql';
-import { createReceiver, PermanentError, SIGNATURE_HEADER, sign, type WebhookRequest } from 'stablehooks';
-import { createPoller, type PollerClient } from 'stablehooks/catch-up';
+import { createReceiver, PermanentError, SIGNATURE_HEADER, sign, type UnknownEvent } from 'stablehooks';
+import { createPoller, type ListedEvents, type PollerClient } from 'stablehooks/catch-up';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { openTelemetry } from 'stablehooks/opentelemetry';
 import { exampleEvent } from 'stablehooks/testing';
@@ -17,26 +17,15 @@ export type ExportedMetrics = ReadonlyMap<string, ReadonlyMap<string, ReadonlySe
 const secrets = ['whsec_new', 'whsec_old'] as const;
 const silent = { warn: () => undefined, error: () => undefined };
 
-/** An app of one process with a metrics endpoint, as Prometheus scrapes it. */
-export async function startApp() {
+/** Lets every channel and every kind of failure happen once, and returns what was exported at the end. */
+export async function exportedMetrics(): Promise<ExportedMetrics> {
   const exporter = new PrometheusExporter({ preventServerStart: true });
   const provider = new MeterProvider({ readers: [exporter] });
   const server = createServer((request, response) => exporter.getMetricsRequestHandler(request, response));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-
   const database = new Database(':memory:');
-  let listed: readonly unknown[] = [];
-  let answers = true;
-  const client: PollerClient = {
-    events: {
-      async listWithProblems() {
-        if (!answers) throw new Error('503');
-        return { events: listed as never, problems: [], size: listed.length };
-      },
-    },
-  };
   const receiver = createReceiver({
     secret: secrets,
     inbox: sqliteInbox(database),
@@ -52,65 +41,53 @@ export async function startApp() {
       },
     },
   });
-  const pollerOf = () => createPoller({ client, receiver, logger: silent, since: new Date(0) });
-  const poller = pollerOf();
-
-  return {
-    receiver,
-    async deliver(event: unknown, secret: string = secrets[0]) {
-      const body = new TextEncoder().encode(JSON.stringify(event));
-      const signature = await sign(body, { secret });
-      const request: WebhookRequest = {
-        method: 'POST',
-        header: (name) => (name.toLowerCase() === SIGNATURE_HEADER.toLowerCase() ? signature : undefined),
-        body: async () => body,
-      };
-      return receiver.receive(request);
-    },
-    poll: () => poller.pollOnce(),
-    /** The list has these events from now on, or does not answer. */
-    list(events: readonly unknown[] | null) {
-      answers = events !== null;
-      listed = events ?? [];
-    },
-    /** From now on every statement of the inbox fails. */
-    breakInbox: () => void database.exec('ALTER TABLE stablehooks_events RENAME TO elsewhere'),
-    async scrape(): Promise<string> {
-      const response = await fetch(`http://127.0.0.1:${port}/metrics`);
-      return response.text();
-    },
-    async stop() {
-      await poller.stop();
-      await receiver.close();
-      server.closeAllConnections();
-      server.close();
-      await provider.shutdown();
-      database.close();
+  const deliver = async (event: UnknownEvent, secret: string = secrets[0]) => {
+    const body = new TextEncoder().encode(JSON.stringify(event));
+    const signature = await sign(body, { secret });
+    const isSignature = (name: string) => name.toLowerCase() === SIGNATURE_HEADER.toLowerCase();
+    await receiver.receive({
+      method: 'POST',
+      header: (name) => (isSignature(name) ? signature : undefined),
+      body: async () => body,
+    });
+  };
+  let answer: ListedEvents | undefined;
+  const client: PollerClient = {
+    events: {
+      async listWithProblems() {
+        if (answer === undefined) throw new Error('503');
+        return answer;
+      },
     },
   };
-}
-
-/** Lets every channel and every kind of failure happen once, and returns what was exported at the end. */
-export async function exportedMetrics(): Promise<ExportedMetrics> {
-  const app = await startApp();
+  const poller = createPoller({ client, receiver, logger: silent, since: new Date(0) });
   try {
     const event = exampleEvent('transfer.settled');
-    await app.deliver(event);
-    await app.deliver(event, secrets[1]);
-    await app.deliver(event, 'whsec_unknown');
-    await app.deliver(exampleEvent('transfer.failed'));
-    await app.deliver(exampleEvent('redeem.failed'));
-    await app.deliver({ ...exampleEvent('transfer.settled'), type: 'wallet.frozen' });
-    app.list([exampleEvent('transfer.settled')]);
-    await app.poll();
-    app.list(null);
-    await app.poll();
-    await app.scrape();
-    app.breakInbox();
-    await app.deliver(exampleEvent('transfer.settled'));
-    return parse(await app.scrape());
+    await deliver(event);
+    await deliver(event, secrets[1]);
+    await deliver(event, 'whsec_unknown');
+    await deliver(exampleEvent('transfer.failed'));
+    await deliver(exampleEvent('redeem.failed'));
+    await deliver({ ...exampleEvent('transfer.settled'), type: 'wallet.frozen' });
+    const lost = exampleEvent('transfer.settled');
+    const noEvent = { index: 0, fields: [], value: null };
+    const answers: ListedEvents[] = [
+      { events: [lost], problems: [], size: 1 },
+      { events: [], problems: [noEvent], size: 1 },
+    ];
+    for (answer of [undefined, ...answers]) await poller.pollOnce();
+    database.exec('ALTER TABLE stablehooks_events RENAME TO elsewhere');
+    await deliver(exampleEvent('transfer.settled'));
+    // The inbox is asked for its gauges, so it must be there.
+    database.exec('ALTER TABLE elsewhere RENAME TO stablehooks_events');
+    return parse(await (await fetch(`http://127.0.0.1:${port}/metrics`)).text());
   } finally {
-    await app.stop();
+    await poller.stop();
+    await receiver.close();
+    server.closeAllConnections();
+    server.close();
+    await provider.shutdown();
+    database.close();
   }
 }
 

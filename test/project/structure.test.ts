@@ -25,11 +25,9 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
 /** The optional peers that a file imports at run time: whoever imports it has them. */
 const PEERS: Readonly<Record<string, readonly string[]>> = {
   'src/adapters/nest.ts': ['@nestjs/common', '@nestjs/core'],
-  'src/telemetry/attributes.ts': ['@opentelemetry/api'],
-  'src/telemetry/conclusions.ts': ['@opentelemetry/api'],
-  'src/telemetry/observed-inbox.ts': ['@opentelemetry/api'],
+  'src/telemetry/metrics.ts': ['@opentelemetry/api'],
   'src/telemetry/opentelemetry.ts': ['@opentelemetry/api'],
-  'src/telemetry/steps.ts': ['@opentelemetry/api'],
+  'src/telemetry/spans.ts': ['@opentelemetry/api'],
   'src/telemetry/trace-context.ts': ['@opentelemetry/api'],
 };
 

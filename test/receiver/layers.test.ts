@@ -9,13 +9,6 @@ import { durable, type SettledHandler, setUp, someEvents, until } from './set-up
 function noting(name: string, notes: string[]): Layer {
   const note = (seam: string) => void notes.push(`${name} ${seam}`);
   return {
-    inbox: (next) =>
-      decorateInbox(next, {
-        claim(event, options) {
-          note('claim');
-          return next.claim(event, options);
-        },
-      }),
     conclude: (next) => async (pass, run, traceparent) => {
       note(`conclude ${pass.origin} ${traceparent ?? ''}`.trim());
       const outcome = await next(pass, run, traceparent);
@@ -26,13 +19,13 @@ function noting(name: string, notes: string[]): Layer {
       note(`handler ${lease.attempt}`);
       return next(event, lease, context);
     },
-    enqueue: (next) => (event, options) => {
-      note(`enqueue ${options.isNew ? 'new' : 'known'}`);
-      return next(event, options);
+    step: (next) => (lease, step, run) => {
+      note(`step ${step} ${lease.attempt}`);
+      return next(lease, step, run);
     },
-    redrive: (next) => async () => {
-      note('redrive');
-      return next();
+    enqueue: (next) => (event, options) => {
+      note('enqueue');
+      return next(event, options);
     },
     poll<Summary extends PollSummary>(run: () => Promise<Summary>) {
       note('poll');
@@ -49,18 +42,20 @@ function noting(name: string, notes: string[]): Layer {
 
 test('the first layer is outermost, at each seam that a delivery passes', async () => {
   const notes: string[] = [];
-  const { receiver, codeOf } = setUp(() => void notes.push('the handler'), {
+  const handler: SettledHandler = (_event, { step }) => step('pay', () => void notes.push('the step'));
+  const { receiver, codeOf } = setUp(handler, {
     use: [noting('a', notes), noting('b', notes)],
   });
   expect(await codeOf()).toBe('handled');
   await receiver.close();
   expect(notes).toEqual([
-    ...['a opened', 'b opened', 'a conclude push', 'b conclude push', 'a claim', 'b claim'],
-    ...['a handler 1', 'b handler 1', 'the handler', 'b handled', 'a handled', 'a closed', 'b closed'],
+    ...['a opened', 'b opened', 'a conclude push', 'b conclude push'],
+    ...['a handler 1', 'b handler 1', 'a step pay 1', 'b step pay 1', 'the step'],
+    ...['b handled', 'a handled', 'a closed', 'b closed'],
   ]);
 });
 
-test('a redrive, a job and passes of start() pass their seams', async () => {
+test('a job, a redrive and passes of start() pass their seams', async () => {
   const notes: string[] = [];
   const layer = noting('a', notes);
   const queue = { enqueue: async () => undefined };
@@ -71,14 +66,14 @@ test('a redrive, a job and passes of start() pass their seams', async () => {
   await receiver.accept(event, 'pull');
   await receiver.handle(event, 'queue', { traceparent: '00-2' });
   expect(notes).toEqual([
-    ...['a conclude pull 00-1', 'a enqueue new', 'a queued'],
-    ...['a conclude pull', 'a enqueue known', 'a queued'],
-    ...['a conclude queue 00-2', 'a claim', 'a handler 1', 'a handled'],
+    ...['a conclude pull 00-1', 'a enqueue', 'a queued'],
+    ...['a conclude pull', 'a enqueue', 'a queued'],
+    ...['a conclude queue 00-2', 'a handler 1', 'a handled'],
   ]);
   notes.length = 0;
   await inbox.record(someEvents(1), { dueInMs: 0, origin: 'pull' });
   await receiver.redrive();
-  expect(notes).toEqual(['a redrive', 'a conclude redrive', 'a enqueue known', 'a queued']);
+  expect(notes).toEqual(['a conclude redrive', 'a enqueue', 'a queued']);
   notes.length = 0;
   receiver.start();
   await receiver.close();
@@ -105,7 +100,7 @@ test('a handler that runs after its answer passes conclude again, outside of the
   await deliver();
   await until(() => handled() === 1);
   expect(notes.slice(1)).toEqual([
-    ...['a conclude push', 'a queued', 'a conclude push', 'a claim', 'a handler 1', 'a handled'],
+    ...['a conclude push', 'a queued', 'a conclude push', 'a handler 1', 'a handled'],
   ]);
 });
 

@@ -1,16 +1,20 @@
-import { context, trace } from '@opentelemetry/api';
-import { AlwaysOffSampler, NodeTracerProvider } from '@opentelemetry/sdk-trace-node';
-import { memoryInbox, PermanentError, type ReceiverOptions } from 'stablehooks';
+import { context, SpanStatusCode, TraceFlags, trace } from '@opentelemetry/api';
+import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  NodeTracerProvider,
+  type Sampler,
+} from '@opentelemetry/sdk-trace-node';
+import { memoryInbox, PermanentError, type ReceiverOptions, RetryLater } from 'stablehooks';
 import { createPoller } from 'stablehooks/catch-up';
 import { openTelemetry } from 'stablehooks/opentelemetry';
-import { describe, expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { anEvent, deferred, delivery } from '../receiver/delivery.js';
 import { durable } from '../receiver/set-up.js';
 import { clientOf, observed, silent, withSdk } from './observed.js';
 import { type Recorded, recordTelemetry } from './record-telemetry.js';
 
 const sqlite = withSdk();
-const enqueue = async () => undefined;
 const thrown = (error: unknown) => () => {
   throw error;
 };
@@ -27,85 +31,96 @@ const spanOf = (recorded: Recorded, operation: string, index = 0) => {
   return span;
 };
 
-test('a delivery is one trace of receive, claim, handler and complete', async () => {
+test('a delivery is one trace of receive and handler', async () => {
   const { receiver, ...recorded } = observed();
   const event = anEvent();
   await receiver.receive(await delivery(event));
   expect(recorded.spans().map(({ name }) => name)).toEqual([
-    'claim transfer.settled',
     'handler transfer.settled',
-    'complete transfer.settled',
     'receive transfer.settled',
   ]);
-  const receive = spanOf(recorded, 'receive');
+  const [handler, receive] = [spanOf(recorded, 'handler'), spanOf(recorded, 'receive')];
+  expect(handler.parentSpanContext?.spanId).toBe(receive.spanContext().spanId);
   const common = {
     'messaging.system.name': 'stablehooks',
     'messaging.message.id': event.id,
     'stablehooks.event.type': 'transfer.settled',
   };
-  for (const [operation, type] of Object.entries({
-    claim: 'receive',
-    handler: 'process',
-    complete: 'settle',
-  })) {
-    const step = spanOf(recorded, operation);
-    expect(step.parentSpanContext?.spanId).toBe(receive.spanContext().spanId);
-    expect(step.attributes).toEqual({
-      ...common,
-      'messaging.operation.name': operation,
-      'messaging.operation.type': type,
-    });
-  }
+  expect(handler.attributes).toEqual({
+    ...common,
+    'messaging.operation.name': 'handler',
+    'messaging.operation.type': 'process',
+  });
   expect(receive.attributes).toEqual({
     ...common,
     'messaging.operation.name': 'receive',
     'messaging.operation.type': 'receive',
     'stablehooks.origin': 'push',
     'stablehooks.outcome': 'handled',
-    'stablehooks.secret.index': 0,
     'stablehooks.attempt': 1,
   });
 });
 
 test.each<[string, string[], Partial<ReceiverOptions>, Parameters<typeof anEvent>[0]?]>([
-  [
-    'whose handler is synchronous',
-    ['claim', 'handler', 'complete'],
-    { handlers: { 'transfer.settled': () => 1 } },
-  ],
-  [
-    'whose handler throws',
-    ['claim', 'handler', 'fail'],
-    { handlers: { 'transfer.settled': thrown(new Error()) } },
-  ],
-  ['that has no handler', ['ignore'], {}, { type: 'redeem.failed' }],
-  ['of an unknown type', ['record'], {}, { type: 'of.tomorrow' }],
-  ['that is enqueued', ['record', 'enqueue'], { inbox: durable(), queue: { enqueue } }],
-])('an event %s has the spans %j', async (_name, steps, options, overrides) => {
+  ['whose handler is synchronous', ['handler'], { handlers: { 'transfer.settled': () => 1 } }],
+  ['whose handler throws', ['handler'], { handlers: { 'transfer.settled': thrown(new Error()) } }],
+  ['that has no handler', [], {}, { type: 'redeem.failed' }],
+  ['of an unknown type', [], {}, { type: 'of.tomorrow' }],
+  ['that is enqueued', [], { inbox: durable(), queue: { enqueue: async () => undefined } }],
+])('an event %s has the spans %j and receive', async (_name, within, options, overrides) => {
   const { receiver, ...recorded } = observed(options);
   await receiver.receive(await delivery(anEvent(overrides)));
-  expect(operations(recorded)).toEqual([...steps, 'receive']);
+  expect(operations(recorded)).toEqual([...within, 'receive']);
 });
 
-test('in a transaction the completion lasts from the end of the handler to the commit', async () => {
-  const [handled, commit] = [deferred(), deferred()];
-  const base = memoryInbox();
-  const inbox = {
-    ...base,
-    async transaction(lease: never, effect: (tx: undefined) => Promise<void>) {
-      await effect(undefined);
-      handled.resolve();
-      await commit.promise;
-      return base.complete(lease);
+test('a step that runs has a span within the handler, and a stored result has none', async () => {
+  let fails = true;
+  let now = 0;
+  const { receiver, ...recorded } = observed({
+    inbox: sqlite({ runtime: { now: () => now } }),
+    handlers: {
+      'transfer.settled': async (_event, { step }) => {
+        await step('payout', () => void trace.getActiveSpan()?.setAttribute('app.seen', true));
+        await step('mail', () => {
+          if (fails) throw Object.assign(new Error('planted'), { code: 'ECONNREFUSED' });
+        });
+      },
     },
-  };
-  const { receiver, ...recorded } = observed({ inbox });
-  const outcome = receiver.receive(await delivery(anEvent()));
-  await handled.promise;
-  expect(operations(recorded)).toEqual(['claim', 'handler']);
-  commit.resolve();
-  expect((await outcome).kind).toBe('handled');
-  expect(operations(recorded)).toEqual(['claim', 'handler', 'complete', 'receive']);
+  });
+  const event = anEvent();
+  await receiver.receive(await delivery(event));
+  fails = false;
+  now += 60_000;
+  await receiver.redrive();
+  const steps = spansOf(recorded, 'step');
+  expect(steps.map(({ name }) => name)).toEqual(['step payout', 'step mail', 'step mail']);
+  expect(steps[0]?.attributes).toEqual({
+    'messaging.system.name': 'stablehooks',
+    'messaging.operation.name': 'step',
+    'messaging.message.id': event.id,
+    'stablehooks.step.name': 'payout',
+    'app.seen': true,
+  });
+  const handler = spanOf(recorded, 'handler').spanContext();
+  expect(steps[0]?.parentSpanContext?.spanId).toBe(handler.spanId);
+  expect(steps.map(({ attributes }) => attributes['error.type'])).toEqual([
+    undefined,
+    'ECONNREFUSED',
+    undefined,
+  ]);
+});
+
+test('a handler that asks for a later attempt has not failed', async () => {
+  const later = thrown(new RetryLater({ afterMs: 1_000, reason: 'not yet' }));
+  const { receiver, ...recorded } = observed({
+    inbox: sqlite(),
+    handlers: { 'transfer.settled': async (_event, { step }) => void (await step('wait', later)) },
+  });
+  expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('queued');
+  expect(operations(recorded)).toEqual(['step', 'handler', 'receive']);
+  for (const { attributes, status } of recorded.spans()) {
+    expect([attributes['error.type'], status.code]).toEqual([undefined, SpanStatusCode.UNSET]);
+  }
 });
 
 test.each<[string, Record<string, string>, Partial<ReceiverOptions>, object?]>([
@@ -121,17 +136,12 @@ test.each<[string, Record<string, string>, Partial<ReceiverOptions>, object?]>([
   ],
   [
     'an inbox that cannot be reached',
-    { claim: 'ECONNREFUSED', receive: 'ERR_INBOX_FAILED' },
-    {
-      inbox: {
-        ...memoryInbox(),
-        claim: () => Promise.reject(Object.assign(new Error('planted'), { code: 'ECONNREFUSED' })),
-      },
-    },
+    { receive: 'ERR_INBOX_FAILED' },
+    { inbox: { ...memoryInbox(), claim: () => Promise.reject(new Error('planted')) } },
   ],
   [
     'an event that another process has claimed meanwhile',
-    { complete: 'ERR_LEASE_LOST', receive: 'ERR_LEASE_LOST' },
+    { receive: 'ERR_LEASE_LOST' },
     { inbox: { ...memoryInbox(), complete: () => false } },
   ],
   ['a forged delivery', { receive: 'ERR_SIGNATURE_MISMATCH' }, {}, forged],
@@ -148,7 +158,8 @@ test.each<[string, Record<string, string>, Partial<ReceiverOptions>, object?]>([
   expect(Object.fromEntries(found)).toEqual(codes);
   // The sender's mistakes and events that wait are not failures of the receiver.
   const isFailure = kind !== 'rejected' && kind !== 'busy';
-  expect(spanOf(recorded, 'receive').status).toEqual({ code: isFailure ? 2 : 0 });
+  const code = isFailure ? SpanStatusCode.ERROR : SpanStatusCode.UNSET;
+  expect(spanOf(recorded, 'receive').status).toEqual({ code });
   for (const { events } of recorded.spans()) expect(events).toEqual([]);
   const said = recorded.spans().map(({ name, attributes, status }) => ({ name, attributes, status }));
   expect(JSON.stringify(said)).not.toContain('planted');
@@ -166,7 +177,7 @@ test('the query of an ORM that a handler returns runs once', async () => {
   const { receiver, ...recorded } = observed({ handlers: { 'transfer.settled': () => query } });
   expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('handled');
   expect(query.runs).toBe(1);
-  expect(operations(recorded)).toEqual(['claim', 'handler', 'complete', 'receive']);
+  expect(operations(recorded)).toEqual(['handler', 'receive']);
 });
 
 test('work that a handler starts is a child of its span', async () => {
@@ -190,7 +201,7 @@ test('an overdue handler has its spans in the trace of its delivery, whichever t
   for (const { id } of events) {
     const spans = recorded.spans().filter(({ attributes }) => attributes['messaging.message.id'] === id);
     const names = spans.map(({ attributes }) => attributes['messaging.operation.name']);
-    expect(names).toEqual(['claim', 'receive', 'handler', 'complete', 'receive']);
+    expect(names).toEqual(['receive', 'handler', 'receive']);
     expect(new Set(spans.map((span) => span.spanContext().traceId)).size).toBe(1);
   }
 });
@@ -199,134 +210,77 @@ test('a handler that runs after the answer has its spans in the trace of its del
   const { receiver, ...recorded } = observed({ inbox: sqlite(), answer: 'recorded' });
   await receiver.receive(await delivery(anEvent()));
   await receiver.close();
-  expect(operations(recorded)).toEqual(['record', 'receive', 'claim', 'handler', 'complete', 'receive']);
+  expect(operations(recorded)).toEqual(['receive', 'handler', 'receive']);
   expect(new Set(recorded.spans().map((span) => span.spanContext().traceId)).size).toBe(1);
 });
 
-describe('links between traces', () => {
-  /** The span of this operation, and not its trace, links to the other span. */
-  function expectLink(
-    recorded: Recorded,
-    operation: string,
-    index: number,
-    to = spanOf(recorded, 'receive'),
-  ) {
-    const span = spanOf(recorded, operation, index);
-    const { traceId, spanId } = to.spanContext();
-    expect(span.links.map((link) => link.context)).toMatchObject([{ traceId, spanId, isRemote: true }]);
-    expect(span.spanContext().traceId).not.toBe(traceId);
-  }
-
-  test('an event that is redriven links to the delivery that recorded it', async () => {
-    let fails = true;
-    let now = 0;
-    const { receiver, ...recorded } = observed({
-      inbox: sqlite({ runtime: { now: () => now } }),
-      handlers: {
-        'transfer.settled': () => {
-          if (fails) throw new Error('not yet');
-        },
+test('a retry and a poll are traces without links, and their spans have the id of the event', async () => {
+  let fails = true;
+  let now = 0;
+  const { receiver, ...recorded } = observed({
+    inbox: sqlite({ runtime: { now: () => now } }),
+    handlers: {
+      'transfer.settled': () => {
+        if (fails) throw new Error('not yet');
       },
-    });
-    await receiver.receive(await delivery(anEvent()));
-    fails = false;
-    now += 60_000;
-    await receiver.redrive();
-    expectLink(recorded, 'handler', 1);
-    const { traceId } = spanOf(recorded, 'redrive').spanContext();
-    expect(spanOf(recorded, 'handler', 1).spanContext().traceId).toBe(traceId);
-  });
-
-  test('an event that push recorded and the poller runs links to the push', async () => {
-    let now = 0;
-    const inbox = sqlite({ runtime: { now: () => now } });
-    const event = anEvent();
-    const recorded = recordTelemetry();
-    // The queue fails, as if the process died before its event was enqueued.
-    const queue = { enqueue: () => Promise.reject(new Error('down')) };
-    await observed({ inbox, queue }, recorded).receiver.receive(await delivery(event));
-    now += 60_000;
-    const { receiver } = observed({ inbox }, recorded);
-    const client = clientOf([{ ...event, delivered: false }]);
-    await createPoller({ client, receiver, backfill: true, logger: silent }).pollOnce();
-    expectLink(recorded, 'handler', 0);
-    const { traceId } = spanOf(recorded, 'poll').spanContext();
-    expect(spanOf(recorded, 'handler').spanContext().traceId).toBe(traceId);
-  });
-
-  test('a job links to the span that enqueued it, and its handler to the delivery', async () => {
-    const jobs: (string | undefined)[] = [];
-    const queue = {
-      enqueue: async (_event: unknown, options?: { traceparent?: string | undefined }) =>
-        void jobs.push(options?.traceparent),
-    };
-    const { receiver, ...recorded } = observed({ inbox: sqlite(), queue });
-    const event = anEvent();
-    await receiver.receive(await delivery(event));
-    expect(await receiver.handle(event, 'queue', { traceparent: jobs[0] })).toMatchObject({
-      kind: 'handled',
-    });
-    expectLink(recorded, 'receive', 1, spanOf(recorded, 'enqueue'));
-    expectLink(recorded, 'handler', 0);
-  });
-
-  test('an event that is enqueued again links to the delivery that recorded it', async () => {
-    const { receiver, ...recorded } = observed({ inbox: sqlite(), queue: { enqueue } });
-    const event = anEvent();
-    await receiver.receive(await delivery(event));
-    await receiver.accept(event, 'pull');
-    expect(spanOf(recorded, 'enqueue').links).toEqual([]);
-    expectLink(recorded, 'enqueue', 1);
-  });
-
-  test.each([
-    ['without an SDK', undefined, 0],
-    ['that is not sampled', new NodeTracerProvider({ sampler: new AlwaysOffSampler() }), 0],
-    ['that is sampled', recordTelemetry().providers.tracerProvider, 1],
-  ])(
-    'an event of a trace %s asks the inbox who recorded it only if it is not new',
-    async (_, tracerProvider, asked) => {
-      const inbox = sqlite();
-      const find = vi.spyOn(inbox, 'find');
-      const { receiver } = observed({
-        inbox,
-        queue: { enqueue },
-        use: [openTelemetry({ tracerProvider })],
-      });
-      const event = anEvent();
-      await receiver.receive(await delivery(event));
-      expect(find).not.toHaveBeenCalled();
-      expect(await receiver.accept(event, 'pull')).toMatchObject({ kind: 'queued' });
-      expect(find).toHaveBeenCalledTimes(asked);
     },
-  );
-
-  test('an inbox that does not know who recorded an event does not keep it from the queue', async () => {
-    const inbox = sqlite();
-    inbox.find = () => Promise.reject(new Error('down'));
-    const { receiver } = observed({ inbox, queue: { enqueue } });
-    const event = anEvent();
-    await receiver.receive(await delivery(event));
-    expect(await receiver.accept(event, 'pull')).toMatchObject({ kind: 'queued' });
   });
+  const pushed = anEvent();
+  await receiver.receive(await delivery(pushed));
+  fails = false;
+  now += 60_000;
+  await receiver.redrive();
+  const listed = anEvent();
+  const client = clientOf([{ ...listed, delivered: false }]);
+  await createPoller({ client, receiver, backfill: true, logger: silent }).pollOnce();
+  const handled = spansOf(recorded, 'handler');
+  expect(handled.map(({ attributes }) => attributes['messaging.message.id'])).toEqual([
+    pushed.id,
+    pushed.id,
+    listed.id,
+  ]);
+  expect(new Set(handled.map((span) => span.spanContext().traceId)).size).toBe(3);
+  const poll = spanOf(recorded, 'poll');
+  expect(handled[2]?.spanContext().traceId).toBe(poll.spanContext().traceId);
+  expect(poll.attributes).toMatchObject({
+    'messaging.operation.type': 'receive',
+    'stablehooks.poll.recovered': true,
+  });
+  expect(recorded.spans().flatMap(({ links }) => links)).toEqual([]);
 });
 
-test.each<[string, Parameters<typeof anEvent>[0]?]>([
-  ['claimed'],
-  ['recorded', { type: 'of.tomorrow' }],
-  ['ignored', { type: 'redeem.failed' }],
-])(
-  'an event that is %s is stored with the trace of its delivery; without an SDK it has none',
-  async (_, overrides) => {
-    const event = anEvent(overrides);
-    const [traced, untraced] = [memoryInbox(), memoryInbox()];
-    const { receiver, ...recorded } = observed({ inbox: traced });
-    await receiver.receive(await delivery(event));
-    const { traceId, spanId } = spanOf(recorded, 'receive').spanContext();
-    expect((await traced.find(event.id))?.traceparent).toBe(`00-${traceId}-${spanId}-01`);
-    const { receiver: other } = observed({ inbox: untraced, use: [openTelemetry()] });
-    await other.receive(await delivery(event));
-    expect((await untraced.find(event.id))?.traceparent).toBe(null);
+test.each<[string, Sampler | undefined, number?]>([
+  ['that links to its delivery', new AlwaysOnSampler(), TraceFlags.SAMPLED],
+  ['that links to its delivery, which is not sampled', new AlwaysOffSampler(), TraceFlags.NONE],
+  ['without a link if its delivery has no trace', undefined],
+])('a job is a trace of its own %s', async (_name, sampler, traceFlags) => {
+  const tracerProvider = sampler && new NodeTracerProvider({ sampler });
+  const jobs: (string | undefined)[] = [];
+  const queue = {
+    enqueue: async (_event: unknown, options?: { traceparent?: string | undefined }) =>
+      void jobs.push(options?.traceparent),
+  };
+  const inbox = sqlite();
+  const event = anEvent();
+  const web = observed({ inbox, queue, use: [openTelemetry({ tracerProvider })] }).receiver;
+  await web.receive(await delivery(event));
+  const { receiver: worker, ...recorded } = observed({ inbox });
+  const [traceparent] = jobs;
+  expect(await worker.handle(event, 'queue', { traceparent })).toMatchObject({ kind: 'handled' });
+  const { links } = spanOf(recorded, 'receive');
+  const [, traceId, spanId] = traceparent?.split('-') ?? [];
+  const context = { traceId, spanId, traceFlags, isRemote: true };
+  expect(links).toMatchObject(traceparent === undefined ? [] : [{ context }]);
+  expect(links).toHaveLength(sampler === undefined ? 0 : 1);
+  expect(spanOf(recorded, 'receive').spanContext().traceId).not.toBe(traceId);
+});
+
+test.each(['', 'trace', `00-${'0'.repeat(32)}-${'0'.repeat(16)}-01`])(
+  'a job with the traceparent %j has no link',
+  async (traceparent) => {
+    const { receiver, ...recorded } = observed({ inbox: sqlite() });
+    await receiver.handle(anEvent(), 'queue', { traceparent });
+    expect(spanOf(recorded, 'receive').links).toEqual([]);
   },
 );
 
@@ -364,6 +318,6 @@ test('every span ends when a handler in a transaction of SQLite returns a promis
   handler.resolve();
   await expect.poll(() => operations(recorded)).toContain('handler');
   await new Promise((resolve) => setImmediate(resolve));
-  expect(operations(recorded)).toEqual(['claim', 'fail', 'receive', 'handler']);
+  expect(operations(recorded)).toEqual(['receive', 'handler']);
   expect(recorded.openSpans().map(({ name }) => name)).toEqual([]);
 });

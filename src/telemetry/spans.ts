@@ -1,0 +1,71 @@
+/** Runs parts of a receiver in spans. Errors of a tracer, sampler or processor do not affect the part. */
+import {
+  context,
+  diag,
+  type Span,
+  type SpanOptions,
+  SpanStatusCode,
+  type Tracer,
+  trace,
+} from '@opentelemetry/api';
+import { isPromise } from '../core/awaitable.js';
+import { codeOf } from './attributes.js';
+
+/** How the work of a span ended. */
+export type End<Value> = { readonly value: Value } | { readonly error: unknown };
+
+export interface SpanStart extends SpanOptions {
+  readonly name: string;
+}
+
+/**
+ * Runs work in a span, synchronously if the work is synchronous. `onEnd` is called before the span ends, even if the span
+ * could not be started.
+ */
+export function inSpan<Result>(
+  tracer: Tracer,
+  { name, ...options }: SpanStart,
+  work: () => Result,
+  onEnd: (span: Span | undefined, end: End<Awaited<Result>>) => void,
+): Result {
+  const parent = context.active();
+  const span = safely(() => tracer.startSpan(name, options, parent));
+  const end = (how: End<Awaited<Result>>) => {
+    safely(() => onEnd(span, how));
+    safely(() => span?.end());
+  };
+  let result: Result;
+  try {
+    result = context.with(span === undefined ? parent : trace.setSpan(parent, span), work);
+  } catch (error) {
+    end({ error });
+    throw error;
+  }
+  if (!isPromise<unknown>(result)) {
+    end({ value: result as Awaited<Result> });
+    return result;
+  }
+  // A query of an ORM runs at each call of its `then`.
+  const running = Promise.resolve(result);
+  running.then(
+    (value) => end({ value: value as Awaited<Result> }),
+    (error: unknown) => end({ error }),
+  );
+  return running as Result;
+}
+
+/** Marks a span as failed, without the error's message, which may contain a payload. */
+export function setError(span: Span | undefined, code: string): void {
+  span?.setAttribute('error.type', code);
+  span?.setStatus({ code: SpanStatusCode.ERROR });
+}
+
+/** Calls a provider, sampler or processor. Its error goes to the diagnostic logger of OpenTelemetry. */
+export function safely<Value>(call: () => Value): Value | undefined {
+  try {
+    return call();
+  } catch (error) {
+    diag.error('stablehooks: a provider, sampler or processor threw an error.', codeOf(error));
+    return undefined;
+  }
+}
