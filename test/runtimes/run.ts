@@ -1,7 +1,7 @@
 /** `npm run test:runtimes`: the packed package, by its public names, on every runtime that it supports. */
 import { fileURLToPath } from 'node:url';
-import { adapterContract } from 'stablehooks-kit/conformance';
 import { type Command, listenAsProcess } from '../child.js';
+import { adapterContract } from '../contracts/index.js';
 import { failuresAt, report } from '../report.js';
 import { npm, packTarballs } from '../tarball.js';
 import { assertBundles } from './bundles.js';
