@@ -85,8 +85,6 @@ const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: Re
     /--secret-file spaced: the webhook secret has white space around it/,
   ],
   ['sandbox --port 0 --movement-time 99999d', /--movement-time must be at most 36600d\./],
-  ['sandbox --port 0 --state no/state.json', /needs the folder no, which does not exist\. Create it/],
-  ['sandbox --port 0 --state .', /The state file \. is a folder/],
   ['sandbox --port 0 --encoding base64', /--encoding has no effect without --to/],
   ['sandbox --port 0 --header X-Other', /--header has no effect without --to/],
   ['sandbox --port 0 --balance -1', /Write a decimal amount of zero or more/],
