@@ -1,7 +1,7 @@
 /** The contract of a further client of a store: each statement once, and the whole contract of inboxes at night. */
 import assert from 'node:assert/strict';
 import { exampleEvent } from 'stablehooks/testing';
-import { type ContractCase, type InboxUnderTest, inboxContract } from 'stablehooks-kit/conformance';
+import { type ContractCase, type InboxUnderTest, inboxContract } from './contracts/index.js';
 import { atNight } from './nightly.js';
 
 const CLAIM = { leaseMs: 60_000, origin: 'push' } as const;

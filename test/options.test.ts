@@ -45,7 +45,7 @@ const source = { name: 'app', subscribe: () => () => undefined };
 const service = { baseUrl: 'http://localhost:1', token: 'token' };
 
 const subpaths = Object.keys(manifest.exports).filter(
-  (subpath) => !['./package.json', './openapi.yaml', './testing'].includes(subpath),
+  (subpath) => !['./package.json', './openapi.json', './testing'].includes(subpath),
 );
 const exported = await Promise.all(
   subpaths.map((subpath) => import(`stablehooks${subpath.slice(1)}`) as Promise<object>),

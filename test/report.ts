@@ -1,5 +1,5 @@
 /** Runs checks outside vitest and prints one line for each, and one for each case that failed. */
-import type { AdapterUnderTest, ContractCase } from 'stablehooks-kit/conformance';
+import type { AdapterUnderTest, ContractCase } from './contracts/index.js';
 
 const AT_ONCE = 8;
 

@@ -49,10 +49,6 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'print the signature header of a body, for curl',
     load: async () => (await import('./commands/sign.js')).signCommand(),
   },
-  types: {
-    summary: 'learn zod schemas of payloads from real events',
-    load: async () => (await import('./commands/learn-types.js')).typesCommand(),
-  },
   wallets: {
     summary: 'create a wallet, change its limits',
     load: async () => (await import('./commands/wallets.js')).walletsCommand(),

@@ -3,8 +3,8 @@ import { buffer } from 'node:stream/consumers';
 import express from 'express';
 import { toWebhookResponse } from 'stablehooks';
 import { toNodeHandler } from 'stablehooks/node';
-import { adapterContract, createContractReceiver } from 'stablehooks-kit/conformance';
 import { afterEach, expect, test } from 'vitest';
+import { adapterContract, createContractReceiver } from '../contracts/index.js';
 import { listen, type Running } from './listening.js';
 
 let running: Running | undefined;

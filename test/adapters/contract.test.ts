@@ -1,4 +1,4 @@
-import { createContractReceiver } from 'stablehooks-kit/conformance';
+import { createContractReceiver } from '../contracts/index.js';
 import { FRAMEWORKS } from './frameworks.js';
 import { describeContract, listen } from './listening.js';
 

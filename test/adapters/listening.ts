@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { adapterContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, test } from 'vitest';
+import { adapterContract } from '../contracts/index.js';
 
 export interface Running {
   readonly url: string;

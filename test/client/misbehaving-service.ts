@@ -25,7 +25,7 @@ export interface MisbehavingService {
 
 /**
  * Starts a service that gives these answers in order, and then the last one each time. Closed when the test ends, which
- * fails if a request was not as `openapi.yaml` describes it.
+ * fails if a request was not as `openapi.json` describes it.
  */
 export async function misbehavingService(...answers: readonly Answer[]): Promise<MisbehavingService> {
   const { arrived, listener } = answering(answers);

@@ -3,9 +3,9 @@ import { cp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
-import { adapterContract } from 'stablehooks-kit/conformance';
 import type { Gateway } from '../adapters/lambda-bridge.js';
 import { listenAsProcess, run } from '../child.js';
+import { adapterContract } from '../contracts/index.js';
 import { blocksOf, sectionOf } from '../project/markdown.js';
 import { failuresAt } from '../report.js';
 import { GATEWAYS } from './gateways.js';
@@ -183,7 +183,7 @@ async function proveLambda(folder: string): Promise<readonly string[]> {
 /** The types of the client, and those that openapi-typescript makes of the document in the package. */
 async function proveOpenapi(cwd: string): Promise<readonly string[]> {
   const generator = 'node_modules/openapi-typescript/bin/cli.js';
-  const document = 'node_modules/stablehooks/openapi.yaml';
+  const document = 'node_modules/stablehooks/openapi.json';
   await run({ args: [generator, document, '--immutable', '--output', 'service.d.ts'], cwd });
   await run({ args: TSC, cwd });
   return [];

@@ -1,7 +1,7 @@
 /** The contract fails, and ends, when an inbox breaks a rule. */
 import { memoryInbox } from 'stablehooks';
-import { type InboxUnderTest, inboxContract } from 'stablehooks-kit/conformance';
 import { expect, test } from 'vitest';
+import { type InboxUnderTest, inboxContract } from '../contracts/index.js';
 
 type AnyInbox = InboxUnderTest['inbox'];
 

@@ -1,8 +1,8 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { type Logger, memoryInbox, type UnknownEvent } from 'stablehooks';
-import { inboxContract } from 'stablehooks-kit/conformance';
 import { describe, expect, test } from 'vitest';
+import { inboxContract } from '../contracts/index.js';
 import { claimed as claimedFor, silent, someEvent } from './claimed.js';
 
 const lease = { leaseMs: 60_000, origin: 'push' } as const;

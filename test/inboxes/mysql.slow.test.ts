@@ -1,7 +1,7 @@
 import { createPool, type Pool } from 'mysql2/promise';
 import { migrateMysql, mysqlInbox } from 'stablehooks/inboxes/mysql';
-import { inboxContract, inboxTransactionContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, beforeEach, test } from 'vitest';
+import { inboxContract, inboxTransactionContract } from '../contracts/index.js';
 import { startMariadb } from '../services/mariadb.js';
 import type { Service } from '../services/service.js';
 import { describeWithMariadb } from '../services/with-mariadb.js';

@@ -4,8 +4,8 @@ import {
   type PgTransactionsLike,
   postgresInbox,
 } from 'stablehooks/inboxes/postgres';
-import type { ContractCase, InboxUnderTest } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, test } from 'vitest';
+import type { ContractCase, InboxUnderTest } from '../contracts/index.js';
 import { emptyPostgres } from './empty-postgres.js';
 
 /** Two connections to one database. */

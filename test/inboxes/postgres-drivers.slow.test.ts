@@ -1,7 +1,7 @@
 import { PGlite } from '@electric-sql/pglite';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import { inboxTransactionContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { inboxTransactionContract } from '../contracts/index.js';
 import { driverContract } from '../driver-contract.js';
 import { neonPool } from '../services/neon.js';
 import { ownPostgres } from '../services/own-postgres.js';

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import { inboxContract, inboxTransactionContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { inboxContract, inboxTransactionContract } from '../contracts/index.js';
 import { atNight } from '../nightly.js';
 import { ownPostgres } from '../services/own-postgres.js';
 import { claimed, someEvent } from './claimed.js';

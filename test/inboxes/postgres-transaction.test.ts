@@ -1,7 +1,7 @@
 /** The contract of transactions over `pg`, also with the oldest Postgres: .ci/run runs this file with it. */
 import { postgresInbox } from 'stablehooks/inboxes/postgres';
-import { transactionContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { transactionContract } from '../contracts/index.js';
 import { neonPool } from '../services/neon.js';
 import { claimed } from './claimed.js';
 import { pgPool } from './orm/data-layer.js';

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { inboxContract, inboxTransactionContract } from 'stablehooks-kit/conformance';
+import { inboxContract, inboxTransactionContract } from '../contracts/index.js';
 import { ownPostgres } from '../services/own-postgres.js';
 import { describePostgres } from './postgres-contracts.js';
 

@@ -2,7 +2,7 @@ import { Redis as Upstash } from '@upstash/redis';
 import { Cluster, Redis } from 'ioredis';
 import { createClient, RESP_TYPES } from 'redis';
 import { fromIoredis, fromNodeRedis } from 'stablehooks/inboxes/redis';
-import { inboxContract } from 'stablehooks-kit/conformance';
+import { inboxContract } from '../contracts/index.js';
 import { driverContract } from '../driver-contract.js';
 import { startRedisNode } from '../services/redis.js';
 import { startUpstash } from '../services/upstash.js';

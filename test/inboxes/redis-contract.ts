@@ -1,6 +1,6 @@
 import { type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
-import type { ContractCase, InboxUnderTest } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, test } from 'vitest';
+import type { ContractCase, InboxUnderTest } from '../contracts/index.js';
 import { startRedis } from '../services/redis.js';
 import type { Service } from '../services/service.js';
 import { describeWithRedis } from '../services/with-redis.js';

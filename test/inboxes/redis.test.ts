@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import { fromIoredis } from 'stablehooks/inboxes/redis';
-import { inboxContract } from 'stablehooks-kit/conformance';
+import { inboxContract } from '../contracts/index.js';
 import { describeRedis } from './redis-contract.js';
 
 describeRedis('ioredis', inboxContract, async ({ url }) => {

@@ -5,12 +5,9 @@ import { createReceiver, withPayload } from 'stablehooks';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { openTelemetry } from 'stablehooks/opentelemetry';
 import { exampleEvent } from 'stablehooks/testing';
-import {
-  type SynchronousTransactionsUnderTest,
-  synchronousTransactionContract,
-} from 'stablehooks-kit/conformance';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { type SynchronousTransactionsUnderTest, synchronousTransactionContract } from '../contracts/index.js';
 import { deferred } from '../receiver/delivery.js';
 import { claimed, silent } from './claimed.js';
 import { connect, drivers, freshPath } from './sqlite-drivers.js';

@@ -1,6 +1,6 @@
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
-import { inboxContract } from 'stablehooks-kit/conformance';
 import { describe, test } from 'vitest';
+import { inboxContract } from '../contracts/index.js';
 import { drivers, freshPath } from './sqlite-drivers.js';
 
 for (const { name: driver, open } of drivers) {

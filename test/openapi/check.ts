@@ -1,8 +1,7 @@
-/** Compares requests, responses and deliveries with `openapi.yaml`. */
+/** Compares requests, responses and deliveries with `openapi.json`. */
 import { readFileSync } from 'node:fs';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { onTestFinished } from 'vitest';
-import { parse } from 'yaml';
 import * as z from 'zod/mini';
 
 type Content = Readonly<Record<string, { readonly schema: object; readonly example?: unknown }>>;
@@ -28,9 +27,9 @@ interface Document {
   readonly components: { readonly examples: Readonly<Record<string, { readonly value: unknown }>> };
 }
 
-export const DOCUMENT_PATH = new URL('../../openapi.yaml', import.meta.url);
+export const DOCUMENT_PATH = new URL('../../openapi.json', import.meta.url);
 
-export const document: Document = parse(readFileSync(DOCUMENT_PATH, 'utf8'));
+export const document: Document = JSON.parse(readFileSync(DOCUMENT_PATH, 'utf8'));
 
 const ID = 'https://stablehooks.invalid/openapi.json';
 const dateTime = z.iso.datetime({ offset: true });
@@ -116,7 +115,7 @@ export function collectDeviations(): (where: string, deviations: readonly string
   onTestFinished(async () => {
     // What arrived last may still be compared.
     await new Promise(setImmediate);
-    if (collected.length > 0) throw new Error(`Not as openapi.yaml describes it:\n${collected.join('\n')}`);
+    if (collected.length > 0) throw new Error(`Not as openapi.json describes it:\n${collected.join('\n')}`);
   });
   return (where, deviations) => void collected.push(...deviations.map((one) => `${where}: ${one}`));
 }

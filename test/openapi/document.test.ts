@@ -12,7 +12,7 @@ import {
   responseDeviations,
 } from './check.js';
 
-describe('openapi.yaml', () => {
+describe('openapi.json', () => {
   test('is valid OpenAPI 3.1 with valid examples, by the validator of Redocly', async () => {
     const config = await createConfig({
       extends: ['recommended'],

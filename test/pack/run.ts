@@ -17,7 +17,7 @@ const OTHER_VERSIONS =
   'bullmq@5 express@4 fastify@5 fastify-plugin@4 ioredis@5 libsql@0.4 next@15 pg@8 pg-boss@9 postgres@3 react@19 react-dom@19';
 /** Every resolution of code must be right. The kit is for development and has ES modules only. */
 const ATTW = {
-  stablehooks: ['--exclude-entrypoints', 'openapi.yaml'],
+  stablehooks: ['--exclude-entrypoints', 'openapi.json'],
   kit: ['--ignore-rules', 'cjs-resolves-to-esm'],
 };
 /** The files of the inspector's page together, each compressed with gzip, in kB of 1,000 bytes. */

@@ -1,7 +1,7 @@
 /** The server of each web-standard runtime: the checks run inside it, and the contract receiver. */
 
 import { toFetchHandler } from 'stablehooks/fetch';
-import { createContractReceiver } from 'stablehooks-kit/conformance';
+import { createContractReceiver } from '../contracts/adapter-receiver.js';
 import { type CoreCheck, coreChecks } from './core-checks.js';
 
 const hooks = toFetchHandler(createContractReceiver());

@@ -1,12 +1,12 @@
 /** The worker that runs the contracts of inboxes and transactions in Durable Objects: each case in an object of its own, whose storage is empty. */
 import { DurableObject, type DurableObjectNamespace } from 'cloudflare:workers';
 import { type DurableObjectStorageLike, durableObjectInbox } from 'stablehooks/inboxes/durable-object';
+import type { InboxUnderTest } from '../contracts/inbox/given.js';
+import { inboxContract } from '../contracts/inbox.js';
 import {
-  type InboxUnderTest,
-  inboxContract,
   type SynchronousTransactionsUnderTest,
   synchronousTransactionContract,
-} from 'stablehooks-kit/conformance';
+} from '../contracts/transaction-sync.js';
 
 interface Env {
   readonly OBJECTS: DurableObjectNamespace;

@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { memoryInbox } from 'stablehooks';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import type { InboxUnderTest } from '../contracts/inbox/given.js';
+import { inboxContract } from '../contracts/inbox.js';
 import {
-  type InboxUnderTest,
-  inboxContract,
   type SynchronousTransactionsUnderTest,
   synchronousTransactionContract,
-} from 'stablehooks-kit/conformance';
+} from '../contracts/transaction-sync.js';
 import type { CoreCheck } from './core-checks.js';
 
 type Database = new (path: string) => SqliteLike & { close(): void };

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { toNodeHandler } from 'stablehooks/node';
-import { createContractReceiver } from 'stablehooks-kit/conformance';
+import { createContractReceiver } from '../contracts/adapter-receiver.js';
 import { runChecks } from './answer.js';
 import { coreChecks } from './core-checks.js';
 import { inboxChecks } from './inbox-checks.js';

@@ -1,7 +1,7 @@
 /** `npm run test:runtimes`: the packed package, by its public names, on every runtime that it supports. */
 import { fileURLToPath } from 'node:url';
-import { adapterContract } from 'stablehooks-kit/conformance';
 import { type Command, listenAsProcess } from '../child.js';
+import { adapterContract } from '../contracts/index.js';
 import { failuresAt, report } from '../report.js';
 import { npm, packTarballs } from '../tarball.js';
 import { assertBundles } from './bundles.js';
@@ -64,7 +64,7 @@ const AT_ONCE = 3;
 const tarballs = await packTarballs();
 try {
   // Without a lockfile, npm installs the newest of each line, as users do.
-  await npm(['install', '--no-save', '--no-package-lock', tarballs.stablehooks, tarballs.kit], folder);
+  await npm(['install', '--no-save', '--no-package-lock', tarballs.stablehooks], folder);
   await buildServers(folder);
   await report('the fetch adapter and durableObjectInbox bundle without Node', () => assertBundles(folder));
   // Contracts and the example wait for timeouts most of the time.

@@ -56,8 +56,6 @@ export async function buildServers(folder: string): Promise<void> {
     })),
     platform: 'browser',
     conditions: ['workerd', 'worker'],
-    // The contracts in `stablehooks-kit/conformance` import `node:` modules. The worker uses none of them, and does not
-    // start when one is left in the bundle.
     external: ['node:*', 'cloudflare:workers'],
   });
 }

@@ -51,8 +51,8 @@ export async function bundle(edit?: Edit): Promise<string> {
       ...sourcesOf('stablehooks-kit', 'kit/'),
       ['#hmac', platform('hmac')],
     ]),
-    // Other packages are not bundled: the driver has native code, and `yaml` is CommonJS.
-    external: ['libsql', 'hono', 'hono/*', '@hono/*', 'zod', 'zod/*', 'yaml'],
+    // Other packages are not bundled: the driver has native code.
+    external: ['libsql', 'hono', 'hono/*', '@hono/*', 'zod', 'zod/*'],
     plugins: [
       {
         name: 'planted bug',

@@ -18,12 +18,10 @@ import {
   toKebab,
 } from '../io/settings.js';
 import { isLoopback } from '../other-sites.js';
-import { NO_FAULTS } from '../sandbox/faults.js';
 import {
   type Attempt,
   createSandbox,
   type Endpoint,
-  type Faults,
   type FaultsInput,
   type FeedEntry,
 } from '../sandbox/index.js';
@@ -36,7 +34,6 @@ interface SandboxFlags extends Omit<FaultsInput, `${string}Ms`> {
   readonly host: string;
   readonly allowHost: readonly string[];
   readonly to: readonly string[];
-  readonly state?: string;
   readonly seed?: number;
   readonly encoding: SignatureEncoding;
   readonly header?: string;
@@ -95,7 +92,6 @@ export function sandboxCommand(): Command {
       'file with the token that requests must have (environment: STABLEHOOKS_TOKEN)',
     )
     .option('--secret-file <file>', 'file with the secret to sign with (environment: STABLEHOOKS_SECRET)')
-    .option('--state <file>', 'file that keeps the state over a restart (default: memory only)')
     .option('--seed <number>', 'repeats the ids and faults of the run with this seed', parseWhole);
   command
     .optionsGroup('Deliveries:')
@@ -156,14 +152,13 @@ function addChances(command: Command, chances: ChanceFlags): Command {
 }
 
 async function runSandbox({ flags, given, settings, printer, signal }: CommandContext<SandboxFlags>) {
-  const { port, host, allowHost, to, state, seed, encoding, header } = flags;
+  const { port, host, allowHost, to, seed, encoding, header } = flags;
   if (to.length === 0) refuseFlags(given, ['encoding', 'header'], 'has no effect without --to.');
   const [token, secret] = [await settings.optional.token(), await settings.optional.secret()];
   const sandbox = createSandbox({
     token,
     secret,
     seed,
-    stateFile: state,
     faults: toFaults(flags),
     timeoutMs: flags.timeout,
     maxAttempts: flags.maxAttempts,
@@ -177,23 +172,19 @@ async function runSandbox({ flags, given, settings, printer, signal }: CommandCo
   const isReached = isLoopback(host) || ['0.0.0.0', '::'].includes(host);
   const inspector = isReached ? createLocalInspector(fromSandbox(sandbox)) : undefined;
   try {
-    // Before the first await, so no delivery of the state file is sent.
-    refuseOtherSigning(sandbox.endpoints.list(), flags, given);
     const { url } = await sandbox.listen(port, {
       hostname: host,
       allowedHosts: allowHost,
       page: inspector?.fetch,
     });
-    const endpoints = sandbox.endpoints
-      .list()
-      .map((endpoint) => ({ url: nameEndpoint(endpoint.url), restored: !to.includes(endpoint.url) }));
+    const endpoints = sandbox.endpoints.list().map((endpoint) => ({ url: nameEndpoint(endpoint.url) }));
     sandbox.subscribe((entry) => printFeed(printer, entry, sandbox.endpoints.list().length > 1));
     if (!isLoopback(host) && sandbox.token === DEFAULT_TOKEN) {
       printer.note(
         `Warning: every machine that reaches ${host} can use this sandbox, because its token is the default one. Set STABLEHOOKS_TOKEN, or pass --token-file FILE.`,
       );
     }
-    if (seed !== undefined && state === undefined) {
+    if (seed !== undefined) {
       printer.note(
         `With --seed, the ids of events repeat from run to run: an app that kept running answers "duplicate". Leave --seed out for new ids.`,
       );
@@ -202,7 +193,6 @@ async function runSandbox({ flags, given, settings, printer, signal }: CommandCo
       url,
       inspector: inspector?.urlAt(url),
       endpoints,
-      ...(state !== undefined && { restoredFaults: restoredFaults(sandbox.faults.get(), toFaults(flags)) }),
       seed: sandbox.seed,
       settings: {
         STABLEHOOKS_BASE_URL: url,
@@ -211,7 +201,7 @@ async function runSandbox({ flags, given, settings, printer, signal }: CommandCo
         ...(secret === undefined && { STABLEHOOKS_SECRET: sandbox.secret }),
       },
     };
-    greet(printer, greeting, state !== undefined);
+    greet(printer, greeting);
     if (!signal.aborted) await once(signal, 'abort');
     return interruptedExit();
   } finally {
@@ -220,77 +210,35 @@ async function runSandbox({ flags, given, settings, printer, signal }: CommandCo
   }
 }
 
-/** An endpoint of the state file keeps its encoding and header. */
-function refuseOtherSigning(
-  endpoints: readonly Endpoint[],
-  { to, encoding, header }: SandboxFlags,
-  given: ReadonlySet<string>,
-): void {
-  for (const endpoint of endpoints.filter(({ url }) => to.includes(url))) {
-    const why = (kept: string, flag: string) =>
-      `has no effect on ${nameEndpoint(endpoint.url)}: the state file has it with ${kept}. Leave out ${flag}, or use another --state.`;
-    if (endpoint.encoding !== encoding) {
-      refuseFlags(given, ['encoding'], why(endpoint.encoding, '--encoding'));
-    }
-    if (header !== undefined && endpoint.signatureHeader !== header) {
-      refuseFlags(given, ['header'], why(endpoint.signatureHeader, '--header'));
-    }
-  }
-}
-
 interface Greeting {
   readonly url: string;
   /** The URL of the inspector, with its token. */
   readonly inspector: string | undefined;
-  /** The targets of events; `restored` if the state file has them and no flag. */
-  readonly endpoints: readonly { readonly url: string; readonly restored: boolean }[];
-  /** The faults of the state file that no flag has changed. */
-  readonly restoredFaults?: Partial<Faults>;
+  /** The targets of events. */
+  readonly endpoints: readonly { readonly url: string }[];
   readonly seed: number;
   /** Environment variables for other commands. */
   readonly settings: Readonly<Record<string, string>>;
 }
 
-function greet(printer: Printer, greeting: Greeting, hasState: boolean): void {
-  const { url, inspector, endpoints, restoredFaults = {}, seed, settings } = greeting;
-  const faults = Object.entries(restoredFaults).map(describeFault).join(', ');
-  const targets = endpoints.map(
-    (one) => `${toPlain(one.url)}${one.restored ? ' (from the state file)' : ''}`,
-  );
+function greet(printer: Printer, greeting: Greeting): void {
+  const { url, inspector, endpoints, seed, settings } = greeting;
   const text = [
     `The service runs at ${url}`,
     // On a line of its own, which the URL nearly fills.
     ...(inspector === undefined
       ? ['The inspector needs a --host that this machine reaches as 127.0.0.1.']
       : ['The inspector shows every delivery, and why it failed:', inspector]),
-    ...(targets.length > 0
-      ? targets.map((target) => `Events go to ${target}`)
+    ...(endpoints.length > 0
+      ? endpoints.map((endpoint) => `Events go to ${toPlain(endpoint.url)}`)
       : ['Events go to no endpoint, because --to is missing. They are only listed.']),
-    ...(faults === '' ? [] : [`Faults of the state file: ${faults}. ${REMOVE_FAULTS}`]),
     'Paste into another terminal:',
     '',
     ...Object.entries(settings).map(([name, value]) => `export ${name}=${value}`),
     '',
-    hasState ? 'Ctrl-C ends it.' : `Ctrl-C ends it. --seed ${seed} repeats it with the same ids.`,
+    `Ctrl-C ends it. --seed ${seed} repeats it with the same ids.`,
   ].join('\n');
   printer.print({ text, data: { kind: 'sandbox.listening', ...greeting } });
-}
-
-const REMOVE_FAULTS = 'A flag such as --drop 0 changes one, and DELETE /sandbox/faults removes all.';
-
-/** The faults that are set, but not by a flag. */
-function restoredFaults(faults: Faults, flags: FaultsInput): Partial<Faults> {
-  const restored = (Object.keys(NO_FAULTS) as (keyof Faults)[]).filter((name) => {
-    const fault = faults[name];
-    const isSet = typeof fault === 'object' && fault !== null ? fault.next > 0 : fault !== NO_FAULTS[name];
-    return isSet && flags[name] === undefined;
-  });
-  return Object.fromEntries(restored.map((name) => [name, faults[name]]));
-}
-
-/** Such as `drop 1`, `listLagMs 500` or `drop the next 2`. */
-function describeFault([name, value]: readonly [name: string, value: Faults[keyof Faults]]): string {
-  return `${name} ${typeof value === 'object' && value !== null ? `the next ${value.next}` : value}`;
 }
 
 function toFaults({ listLag, dateSkew, tokenExpiry, ...flags }: SandboxFlags): FaultsInput {

@@ -10,11 +10,10 @@ const LEAST_CAP = 50;
  * the requested limit and than any cap of the service.
  *
  * @param size - the number of elements in the answer.
- * @param what - the noun for one element in messages.
  */
-export function describeCut(size: number, limit: number, what = 'event'): string | undefined {
+export function describeCut(size: number, limit: number): string | undefined {
   if (size < Math.min(limit, LEAST_CAP)) return undefined;
-  const listed = `The service listed ${countOf(size, what)}`;
+  const listed = `The service listed ${countOf(size, 'event')}`;
   return size >= limit
     ? `${listed}, which is the limit. There may be more: raise --limit.`
     : `${listed}. There may be more: it can cut answers of ${LEAST_CAP} or more at a limit of its own.`;

@@ -31,7 +31,6 @@ export const FLAGS = {
   seed: '--seed',
   signatureHeader: '--header',
   since: '--since',
-  stateFile: '--state',
   timeoutMs: '--timeout',
   token: '--token-file',
   tokenExpiryMs: '--token-expiry',

@@ -36,8 +36,8 @@ export interface Clock extends SandboxClock {
   settled(): Promise<void>;
   /** Cancels every timer, drops pending work and keeps the time. */
   stop(): void;
-  /** Stops and starts again, at `at` or at the initial time. */
-  restart(at?: number): void;
+  /** Stops and starts again at the initial time. */
+  restart(): void;
 }
 
 const advanceInput = z.object({ ms: milliseconds });
@@ -196,11 +196,10 @@ export function createClock({
       }
     },
     stop,
-    restart: (at) => {
+    restart: () => {
       stop();
       latest = 0;
       ahead = 0;
-      if (at !== undefined) moveTo(at);
     },
   };
 }

@@ -12,7 +12,7 @@ import { Fifo } from './fifo.js';
 import type { Random } from './random.js';
 import { SandboxError } from './validation.js';
 
-/** `exhausted`: every attempt failed, the endpoint was removed, or a state file does not contain the event any more. */
+/** `exhausted`: every attempt failed, or the endpoint was removed. */
 export type DeliveryState = 'pending' | 'delivered' | 'exhausted';
 
 /** One event for one endpoint. It is attempted until the endpoint answers 2xx or the attempts are used up. */
@@ -140,14 +140,12 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     const { reorderMs, delayMs } = faults.get();
     const reordered = faults.occurs('reorder', id) ? Math.ceil(random.number(`hold:${id}`) * reorderMs) : 0;
     const delayed = faults.occurs('delay', id) ? delayMs : 0;
-    const delivery = { id, eventId: event.id, endpointId: target.id, state: 'pending', attempts: 0 } as const;
-    track({ ...delivery, event }, reordered + delayed);
-  }
-
-  function track(delivery: PendingDelivery, waitMs: number): void {
-    pending.set(delivery.id, delivery);
+    const delivery: PendingDelivery = {
+      ...{ id, eventId: event.id, endpointId: target.id, state: 'pending', attempts: 0, event },
+    };
+    pending.set(id, delivery);
     clock.begin();
-    enqueue(delivery, waitMs);
+    enqueue(delivery, reordered + delayed);
   }
 
   function enqueue(delivery: PendingDelivery, waitMs: number): void {
@@ -164,10 +162,8 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
   }
 
   async function attempt(delivery: PendingDelivery, of: Session): Promise<void> {
-    const target = endpoints.find(delivery.endpointId);
     if (delivery.state !== 'pending') return;
-    // The endpoint was a function, which a state file cannot contain.
-    if (target === undefined) return end(delivery, 'exhausted');
+    const target = endpoints.get(delivery.endpointId);
     delivery.attempts += 1;
     const abort = new AbortController();
     of.underWay.add(abort);
@@ -239,13 +235,9 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
   }
 
   function finish(delivery: Delivery): void {
-    keepEnded(delivery);
-    feed.publish(`delivery.${delivery.state}`, delivery);
-  }
-
-  function keepEnded(delivery: Delivery): void {
     ended.push(delivery);
     if (ended.length > options.maxEvents) ended.shift();
+    feed.publish(`delivery.${delivery.state}`, delivery);
   }
 
   function end(delivery: PendingDelivery, state: DeliveryState): void {
@@ -282,24 +274,14 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     /** Aborts every attempt under way and begins no other. */
     stop,
 
-    count: () => count,
-    load(
-      state: { readonly deliveries: readonly Delivery[]; readonly attempts: readonly Attempt[] } | undefined,
-      begun = 0,
-    ): void {
+    reset(): void {
       stop();
       session = { ended: false, underWay: new Set() };
       pending = new Map();
       ended = new Fifo();
       attempts = new Fifo();
       queues = queuesOf(session);
-      count = begun;
-      for (const one of state?.attempts.slice(-options.maxAttemptsKept) ?? []) attempts.push(one);
-      for (const delivery of state?.deliveries ?? []) {
-        const event = events.find(delivery.eventId);
-        if (delivery.state === 'pending' && event !== undefined) track({ ...delivery, event }, 0);
-        else keepEnded(delivery.state === 'pending' ? { ...delivery, state: 'exhausted' } : delivery);
-      }
+      count = 0;
     },
   };
 }

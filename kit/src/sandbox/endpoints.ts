@@ -31,8 +31,6 @@ export interface Endpoint {
 /** An endpoint with the data for a delivery. */
 export interface Target extends Endpoint {
   readonly secret: string;
-  /** `false`: it uses the sandbox's secret. */
-  readonly hasOwnSecret: boolean;
   /** `undefined` is the global fetch. */
   readonly fetch: EndpointFetch | undefined;
 }
@@ -46,12 +44,6 @@ export interface SandboxEndpoints {
   remove(id: string): void;
   /** Signs all later attempts with the new secret. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
   rotateSecret(id: string, secret: string): Endpoint;
-}
-
-/** The section `endpoints` of the state file, which cannot contain functions. */
-export interface EndpointsState {
-  readonly count: number;
-  readonly endpoints: readonly (Endpoint & { readonly secret?: string | undefined })[];
 }
 
 const url = nonEmptyString.check(
@@ -95,12 +87,12 @@ export function createEndpoints(
     readonly endpoints: readonly z.output<typeof endpointInput>[];
   },
 ) {
-  let targets = new Map<string, Target>();
+  const targets = new Map<string, Target>();
   let count = 0;
 
   function put(endpoint: Endpoint & Pick<EndpointInput, 'secret' | 'fetch'>): Target {
     const { secret = settings.secret, fetch } = endpoint;
-    const target = { ...toEndpoint(endpoint), secret, hasOwnSecret: endpoint.secret !== undefined, fetch };
+    const target = { ...toEndpoint(endpoint), secret, fetch };
     targets.set(target.id, target);
     return target;
   }
@@ -116,6 +108,13 @@ export function createEndpoints(
     throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This endpoint does not exist. Add it first.');
   }
 
+  function reset(): void {
+    targets.clear();
+    count = 0;
+    for (const input of settings.endpoints) add(input);
+  }
+
+  reset();
   return {
     add: (input: EndpointInput): Target => add(check(endpointInput, input)),
     get,
@@ -127,23 +126,7 @@ export function createEndpoints(
     rotateSecret(id: string, secret: string): Target {
       return put({ ...get(id), ...check(secretInput, { secret }) });
     },
-
-    save: (): EndpointsState => ({
-      count,
-      endpoints: [...targets.values()]
-        .filter(({ fetch }) => fetch === undefined)
-        .map((one) => ({ ...toEndpoint(one), ...(one.hasOwnSecret && { secret: one.secret }) })),
-    }),
-    load(state: EndpointsState | undefined): void {
-      targets = new Map();
-      count = state?.count ?? 0;
-      for (const endpoint of state?.endpoints ?? []) put(endpoint);
-      const saved = new Set(state?.endpoints.map(({ url }) => url));
-      // A state file cannot contain functions, and may be older than the options.
-      for (const input of settings.endpoints) {
-        if (input.fetch !== undefined || !saved.has(input.url ?? '')) add(input);
-      }
-    },
+    reset,
   };
 }
 

@@ -40,8 +40,8 @@ export type EventLog = ReturnType<typeof createEventLog>;
 /** Keeps the newest `maxEvents` events. Finding an event by id and listing a type need no search. */
 export function createEventLog(random: Random, maxEvents: number) {
   let all = new Fifo<LoggedEvent>();
-  let byType = new Map<string, Fifo<LoggedEvent>>();
-  let byId = new Map<string, LoggedEvent>();
+  const byType = new Map<string, Fifo<LoggedEvent>>();
+  const byId = new Map<string, LoggedEvent>();
   let count = 0;
   let shuffles = 0;
 
@@ -94,7 +94,6 @@ export function createEventLog(random: Random, maxEvents: number) {
 
     /** How many events have been fired, dropped ones included. */
     count: () => count,
-    find: (id: string): SandboxEvent | undefined => byId.get(id),
 
     /** @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
     get(id: string): SandboxEvent {
@@ -128,15 +127,12 @@ export function createEventLog(random: Random, maxEvents: number) {
       return listed;
     },
 
-    /** Oldest first. */
-    all: (): readonly SandboxEvent[] => all.toArray(),
-    load(saved: readonly SandboxEvent[] = [], fired = 0): void {
+    reset(): void {
       all = new Fifo();
-      byType = new Map();
-      byId = new Map();
-      count = fired;
+      byType.clear();
+      byId.clear();
+      count = 0;
       shuffles = 0;
-      for (const event of saved) keep({ ...event });
     },
   };
 }

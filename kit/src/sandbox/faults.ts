@@ -131,7 +131,7 @@ export interface SandboxFaults {
 
 export type FaultSource = ReturnType<typeof createFaults>;
 
-/** @param initial - the faults of the options, which take precedence over a state file. */
+/** @param initial - the faults of the options. */
 export function createFaults(random: Random, initial: FaultsInput) {
   const withChange = (before: Faults, change: FaultsInput): Faults => {
     const given = Object.entries(check(faultsInput, change)).filter(([, value]) => value !== undefined);
@@ -156,8 +156,8 @@ export function createFaults(random: Random, initial: FaultsInput) {
       faults = { ...faults, [fault]: { next: chance.next - 1 } };
       return true;
     },
-    load: (saved: FaultsInput | undefined): void => {
-      faults = withChange(withChange(NO_FAULTS, saved ?? {}), initial);
+    reset: (): void => {
+      faults = withChange(NO_FAULTS, initial);
     },
   };
 }

@@ -9,14 +9,10 @@ import { createEventLog, type SandboxEvent } from './events.js';
 import { createFaults } from './faults.js';
 import { createFeed } from './feed.js';
 import { createMovements, randomPayload } from './movements.js';
-import { readSandboxOptions, type SandboxOptions, type SandboxSettings } from './options.js';
+import { readSandboxOptions, type SandboxOptions } from './options.js';
 import { createRandom } from './random.js';
 import type { Sandbox, SandboxOperations } from './sandbox.js';
 import { type Listening, listen, readListenOptions } from './server.js';
-import type { SandboxState, StateHead, StateRecord } from './state.js';
-import { type LockedStateFile, lockStateFile } from './state-lock.js';
-import { invalidStateFile, readStateFile } from './state-reader.js';
-import { keepState, NO_KEEPER } from './state-writer.js';
 import { check } from './validation.js';
 import { createWalletStore, toWallet } from './wallets.js';
 
@@ -48,7 +44,7 @@ export type { Account, LimitsInput, WalletInput } from './wallets.js';
 /**
  * Creates a sandbox: the service on your machine, with faults on request.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option, or the state file.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
  *
  * @example
  * ```ts
@@ -59,22 +55,7 @@ export type { Account, LimitsInput, WalletInput } from './wallets.js';
  */
 export function createSandbox(options: SandboxOptions = {}): Sandbox {
   const settings = readSandboxOptions(options);
-  if (settings.stateFile === undefined) return startSandbox(settings, undefined);
-  const file = lockStateFile(settings.stateFile);
-  try {
-    return startSandbox(settings, file);
-  } catch (error) {
-    file.release();
-    throw error;
-  }
-}
-
-function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefined): Sandbox {
-  const { token, secret } = settings;
-  const saved = file && readStateFile(file.path);
-  // Not the seed of the state: counts that were not saved before a crash begin again, and so would the ids.
-  const seed = settings.seed ?? Math.floor(Math.random() * 2 ** 32);
-
+  const { token, secret, seed = Math.floor(Math.random() * 2 ** 32) } = settings;
   const random = createRandom(seed);
   const { settleTimeoutMs } = settings;
   const startsAtMs = Date.parse(settings.startsAt);
@@ -82,32 +63,13 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
   const feed = createFeed(clock.now);
   const faults = createFaults(random, settings.faults);
   const endpoints = createEndpoints(random, settings);
-  const keeper =
-    file === undefined
-      ? NO_KEEPER
-      : keepState({ feed, head, records }, { file, saveAfterMs: settings.saveAfterMs });
   const wallets = createWalletStore(random, settings.initialBalance);
   const events = createEventLog(random, settings.maxEvents);
   const deliveries = createDeliveries({ clock, random, faults, endpoints, events, feed }, settings);
   const movements = createMovements({ clock, random, wallets, feed, fire }, settings);
   const listening = new Set<Listening>();
   let requests = 0;
-  let tokenRenewedAt = 0;
-
-  function head(): StateHead {
-    return {
-      ...{ now: clock.now(), faults: faults.get(), endpoints: endpoints.save() },
-      counts: { movements: movements.count(), events: events.count(), deliveries: deliveries.count() },
-    };
-  }
-
-  function* records(): Generator<StateRecord> {
-    for (const wallet of wallets.list()) yield { wallet };
-    yield* movements.records();
-    for (const event of events.all()) yield { event };
-    for (const delivery of deliveries.list().toReversed()) yield { delivery };
-    for (const attempt of deliveries.attempts()) yield { attempt };
-  }
+  let tokenRenewedAt = clock.now();
 
   function fire(type: string, payload: unknown): SandboxEvent {
     const event = events.append({ type, payload }, clock.now());
@@ -120,29 +82,6 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
   function publish<Data>(kind: string, data: Data): Data {
     feed.publish(kind, data);
     return data;
-  }
-
-  function load(state: SandboxState | undefined): void {
-    clock.restart(state?.now);
-    requests = 0;
-    tokenRenewedAt = clock.now();
-    // The order matters: later parts use earlier ones.
-    faults.load(state?.faults);
-    endpoints.load(state?.endpoints);
-    wallets.load(state?.wallets);
-    movements.load(state?.movements, state?.counts.movements);
-    events.load(state?.events, state?.counts.events);
-    deliveries.load(state, state?.counts.deliveries);
-    movements.schedule(state?.movements);
-  }
-
-  try {
-    load(saved);
-  } catch {
-    load(undefined);
-    keeper.discard();
-    // No cause: it may quote the file, which contains secrets.
-    throw invalidStateFile(file?.path);
   }
 
   const operations: SandboxOperations = {
@@ -209,7 +148,10 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
     },
     settled: clock.settled,
     reset: () => {
-      load(undefined);
+      clock.restart();
+      requests = 0;
+      tokenRenewedAt = clock.now();
+      for (const part of [faults, endpoints, wallets, movements, events, deliveries]) part.reset();
       feed.publish('sandbox.reset', {});
     },
   };
@@ -230,12 +172,10 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
       listening.add(server);
       return server;
     },
-    save: keeper.save,
     close: async () => {
       await Promise.all([...listening].map((server) => server.close()));
       deliveries.stop();
       clock.stop();
-      await keeper.close();
     },
   };
 }

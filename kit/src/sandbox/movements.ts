@@ -114,12 +114,6 @@ export interface MovementOperations {
   returnRedemption(id: string): Movement;
 }
 
-/** A movement and its end, as a record of the state file. */
-export interface MovementRecord {
-  readonly movement: Movement;
-  readonly end?: ScheduledEnd | undefined;
-}
-
 /** The time and the result of a pending movement, or of the return of a completed redemption. */
 interface ScheduledEnd {
   readonly movementId: string;
@@ -168,10 +162,8 @@ export function createMovements(
   { clock, random, wallets, feed, fire }: Parts,
   { movementMs, maxEvents }: { readonly movementMs: number; readonly maxEvents: number },
 ) {
-  let byId = new Map<string, Movement>();
+  const byId = new Map<string, Movement>();
   let ended = new Fifo<string>();
-  /** By movement, each of which has at most one timer. */
-  let scheduled = new Map<string, ScheduledEnd>();
   let count = 0;
 
   /** @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
@@ -213,11 +205,9 @@ export function createMovements(
   }
 
   function schedule(end: ScheduledEnd): void {
-    scheduled.set(end.movementId, end);
     const pending = get(end.movementId).state === 'pending';
     if (pending) clock.begin();
     const run = () => {
-      scheduled.delete(end.movementId);
       conclude(end);
       if (pending) clock.end();
     };
@@ -297,23 +287,10 @@ export function createMovements(
     /** Newest first. */
     list: (): Movement[] => [...byId.values()].reverse(),
 
-    count: () => count,
-    *records(): Generator<MovementRecord> {
-      for (const movement of byId.values()) yield { movement, end: scheduled.get(movement.id) };
-    },
-    load(saved: readonly MovementRecord[] = [], begun = 0): void {
-      byId = new Map();
+    reset(): void {
+      byId.clear();
       ended = new Fifo();
-      scheduled = new Map();
-      count = begun;
-      for (const { movement } of saved) {
-        byId.set(movement.id, movement);
-        if (movement.state !== 'pending') countEnded(movement);
-      }
-    },
-    /** Movements that are due fire their events immediately, so load events and deliveries first. */
-    schedule(saved: readonly MovementRecord[] = []): void {
-      for (const { end } of saved) if (end !== undefined && byId.has(end.movementId)) schedule(end);
+      count = 0;
     },
   };
 }

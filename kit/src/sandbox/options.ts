@@ -3,7 +3,7 @@ import * as z from 'zod/mini';
 import type { ClockMode } from './clock.js';
 import { type EndpointInput, endpointInput } from './endpoints.js';
 import { type FaultsInput, faultsInput } from './faults.js';
-import { decimal, milliseconds, nonEmptyString, oneOf, readOptions, secret } from './validation.js';
+import { decimal, milliseconds, oneOf, readOptions, secret } from './validation.js';
 
 /** Options of `createSandbox`. */
 export interface SandboxOptions {
@@ -13,9 +13,9 @@ export interface SandboxOptions {
   readonly secret?: string | undefined;
   /** An integer that determines every id, fault and wait. @default a random one, see `sandbox.seed` */
   readonly seed?: number | undefined;
-  /** The targets of events. A state file takes precedence for the URLs that it contains. @default [] */
+  /** The targets of events. @default [] */
   readonly endpoints?: readonly EndpointInput[] | undefined;
-  /** The faults from the start. Take precedence over a state file. @default none */
+  /** The faults from the start. @default none */
   readonly faults?: FaultsInput | undefined;
   /** Whether the time runs by itself. @default 'real' */
   readonly clock?: ClockMode | undefined;
@@ -54,13 +54,6 @@ export interface SandboxOptions {
   readonly maxEvents?: number | undefined;
   /** How many attempts are kept, the newest. @default 10_000 */
   readonly maxAttemptsKept?: number | undefined;
-  /**
-   * The file that the state is loaded from, if it exists, and saved to. It is locked until `close`: two sandboxes cannot
-   * use the same file. @default none: memory only
-   */
-  readonly stateFile?: string | undefined;
-  /** How long after a change the state is saved. @default 1000 */
-  readonly saveAfterMs?: number | undefined;
 }
 
 /** Public, so a sandbox that other machines can reach needs another token. */
@@ -105,8 +98,6 @@ const shape = {
   maxBodyBytes: z._default(integerFrom(1), 1_048_576),
   maxEvents: z._default(integerFrom(1), 250_000),
   maxAttemptsKept: z._default(integerFrom(1), 10_000),
-  stateFile: z.optional(nonEmptyString),
-  saveAfterMs: z._default(integerFrom(0), 1000),
 } satisfies Readonly<Record<keyof SandboxOptions, z.ZodMiniType>>;
 
 /** The checked options, with the defaults. */

@@ -81,8 +81,6 @@ export interface Sandbox extends SandboxOperations {
   fetch(request: Request): Promise<Response>;
   /** Listens on a port; 0 picks a free one. */
   listen(port: number, options?: ListenOptions): Promise<Listening>;
-  /** Saves the state to the `stateFile`, if there is one. */
-  save(): Promise<void>;
-  /** Stops all deliveries, stops listening, and saves. */
+  /** Stops all deliveries, and stops listening. */
   close(): Promise<void>;
 }

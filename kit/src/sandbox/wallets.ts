@@ -62,7 +62,7 @@ export type WalletStore = ReturnType<typeof createWalletStore>;
 
 /** @param initialBalance - the balance of each new wallet. */
 export function createWalletStore(random: Random, initialBalance: string) {
-  let accounts = new Map<string, Account>();
+  const accounts = new Map<string, Account>();
 
   function get(id: string): Account {
     const account = accounts.get(id);
@@ -134,9 +134,7 @@ export function createWalletStore(random: Random, initialBalance: string) {
       put({ ...account, balance: addDecimals(account.balance, amount) });
     },
 
-    load(saved: readonly Account[] = []): void {
-      accounts = new Map(saved.map((account) => [account.id, account]));
-    },
+    reset: (): void => accounts.clear(),
   };
 }
 

@@ -56,7 +56,6 @@ const ASKERS: readonly (readonly string[])[] = [
   ['reconcile', '--ledger', 'ledger.csv', '--inbox', 'app.db', '--since', '1h', '--amount-column', 'amount'],
   ['wallets', 'create', '--agent', 'a', '--chain', 'base', '--per-tx', '1', '--daily', '2'],
   ['wallets', 'limits', 'wal_1', '--per-tx', '1', '--daily', '2'],
-  ['types', '--since', '30d', '--out', 'payloads.ts'],
 ];
 
 /** How a failure of the service ends: `bad-input.slow.test.ts`. */

@@ -260,7 +260,6 @@ describe.concurrent('inbox', () => {
       ['inbox', 'prune', '--older-than', '1d', '--dry-run'],
       ['gaps', 'list'],
       ['inspect'],
-      ['types', '--out', folder.at('types.ts')],
       ['reconcile', '--ledger', folder.at('ledger.csv'), '--since', '1h', '--dry-run', ...list],
     ]) {
       const { stderr, exitCode } = await run([...words, '--inbox', path], {

@@ -1,71 +1,23 @@
-import { createSandbox } from 'stablehooks-kit/sandbox';
 import { describe, expect, test } from 'vitest';
-import { makeFolder, run, start } from '../command.js';
+import { run, start } from '../command.js';
 import { serve } from '../http-server.js';
 import { pasted, TOKEN } from '../service.js';
 
 describe.concurrent('sandbox', () => {
-  test('sandbox shows every endpoint, also those of the state file, and which one an attempt went to', async () => {
-    await using folder = await makeFolder();
-    const endpoints = ['http://127.0.0.1:1/one', 'http://127.0.0.1:1/two', 'http://127.0.0.1:1/three'];
-    const state = ['--port', '0', '--state', folder.at('state.json'), '--max-attempts', '1'];
-    const flags = endpoints.slice(0, 2).flatMap((url) => ['--to', url]);
-    const first = start(['sandbox', ...state, ...flags]);
-    expect(await first.printed('Ctrl-C ends it.')).toContain(
-      `Events go to ${endpoints[0]}\nEvents go to ${endpoints[1]}\n`,
-    );
-    first.interrupt();
-    await first.ended;
-    const second = start(['sandbox', ...state, '--to', endpoints[2] ?? ''], {
-      env: { STABLEHOOKS_TOKEN: TOKEN },
-    });
-    const output = await second.printed('Ctrl-C ends it.');
-    expect(output).toContain(
-      [
-        `Events go to ${endpoints[0]} (from the state file)`,
-        `Events go to ${endpoints[1]} (from the state file)`,
-        `Events go to ${endpoints[2]}\n`,
-      ].join('\n'),
-    );
-    const env = { ...pasted(output), STABLEHOOKS_TOKEN: TOKEN };
-    await run(['trigger', 'accept.confirmed'], { env });
+  test('sandbox shows every endpoint, and which one an attempt went to', async () => {
+    const endpoints = ['http://127.0.0.1:1/one', 'http://127.0.0.1:1/two'];
+    const to = endpoints.flatMap((url) => ['--to', url]);
+    const command = start(['sandbox', '--port', '0', '--max-attempts', '1', ...to]);
+    const output = await command.printed('Ctrl-C ends it.');
+    expect(output).toContain(`Events go to ${endpoints[0]}\nEvents go to ${endpoints[1]}\n`);
+    await run(['trigger', 'accept.confirmed'], { env: pasted(output) });
     // No retry: --max-attempts is 1.
-    await second.printed(/(?:[\s\S]*delivery\.exhausted){3}/);
+    await command.printed(/(?:[\s\S]*delivery\.exhausted){2}/);
     for (const url of endpoints) {
-      await second.printed(new RegExp(`attempt 1 {2}evt_\\w+ {2}no answer {2}\\d+ ms {2}${url} {2}\\S`));
+      await command.printed(new RegExp(`attempt 1 {2}evt_\\w+ {2}no answer {2}\\d+ ms {2}${url} {2}\\S`));
     }
-    second.interrupt();
-    expect((await second.ended).exitCode).toBe(130);
-    const other = await run(['sandbox', ...state, '--to', endpoints[0] ?? '', '--encoding', 'base64']);
-    expect(other.stderr).toMatch(
-      /--encoding has no effect on http:\S+one: the state file has it with hex\. Leave out --encoding, or use another --state\./,
-    );
-    expect(other.exitCode).toBe(2);
-  });
-
-  test('sandbox sends nothing when it refuses to sign otherwise than the state file says', async () => {
-    await using folder = await makeFolder();
-    let arrived = 0;
-    await using site = await serve((_, response) => {
-      arrived += 1;
-      response.writeHead(500).end();
-    });
-    const path = folder.at('state.json');
-    const faults = { delay: 1, delayMs: 3_600_000 };
-    const first = createSandbox({ stateFile: path, faults, endpoints: [{ url: site.url }] });
-    for (let fired = 0; fired < 10; fired++) first.emit('accept.confirmed');
-    await first.close();
-    expect(first.deliveries({ state: 'pending' })).toHaveLength(10);
-    for (const flags of [
-      ['--encoding', 'base64'],
-      ['--header', 'X-Other'],
-    ]) {
-      const to = ['sandbox', '--port', '0', '--state', path, '--to', site.url];
-      const { stderr, exitCode } = await run([...to, ...flags]);
-      expect(stderr).toContain(`Leave out ${flags[0]}, or use another --state.`);
-      expect(exitCode).toBe(2);
-    }
-    expect(arrived).toBe(0);
+    command.interrupt();
+    expect((await command.ended).exitCode).toBe(130);
   });
 
   test('sandbox warns of the default token on an address that other machines reach, and only then', async () => {
@@ -88,14 +40,12 @@ describe.concurrent('sandbox', () => {
   });
 
   test('sandbox prints no query of an endpoint, which can hold a token', async () => {
-    await using folder = await makeFolder();
     await using site = await serve((_, response) => void response.end());
     const url = (token: string) => `${site.url}/hooks?token=${token}#part`;
-    const state = ['--port', '0', '--state', folder.at('state.json')];
     const to = ['first-secret', 'second-secret'].flatMap((token) => ['--to', url(token)]);
     const shown = `${site.url}/hooks?…`;
     for (const format of [[], ['--json']]) {
-      const command = start(['sandbox', ...state, ...to, ...format]);
+      const command = start(['sandbox', '--port', '0', ...to, ...format]);
       const output = await command.printed(/Ctrl-C ends it\.|sandbox\.listening.*\n/);
       const [, base = ''] = /(http:\S+?:\d+)"?[,\n]/.exec(output) ?? [];
       const post = (path: string, body: object) =>
@@ -123,9 +73,6 @@ describe.concurrent('sandbox', () => {
       expect(fired.stdout).toContain(shown);
       expect(stdout + stderr + fired.stdout + fired.stderr).not.toContain('-secret');
     }
-    const other = await run(['sandbox', ...state, ...to, '--encoding', 'base64']);
-    expect(other.stderr).toContain(`--encoding has no effect on ${shown}: the state file has it with hex.`);
-    expect(other.stderr).not.toContain('-secret');
   });
 
   test('sandbox has the time limit, the waits, the movement time and the balance of its flags', async () => {

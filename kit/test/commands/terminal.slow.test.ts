@@ -43,7 +43,6 @@ const SCENARIOS: readonly (readonly [command: string, exitCode: number, interrup
   ['wallets create --agent agent-7 --chain base --per-tx 10 --daily 25', 0],
   ['wallets limits wal_unknown --per-tx 20 --daily 50', 2],
   ['doctor ENDPOINT', 0],
-  ['types --from events.json --out payloads.ts', 0],
   ['completion tcsh', 2],
   ['evnts', 2],
 ];
@@ -60,7 +59,6 @@ describe.concurrent('a terminal of 80 columns', () => {
     const event = { ...exampleEvent('transfer.failed'), created_at: new Date().toISOString() };
     const body = JSON.stringify(event);
     await writeFile(folder.at('body.json'), body);
-    await writeFile(folder.at('events.json'), JSON.stringify([event]));
     await writeFile(folder.at('ledger.csv'), 'event_id,amount\n');
     {
       using inbox = await openSqlite(folder.at('app.db'));

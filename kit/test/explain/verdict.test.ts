@@ -1,7 +1,4 @@
-import { mkdtempSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import express from 'express';
 import { createReceiver, PermanentError, type ReceiverOptions } from 'stablehooks';
 import { toExpressHandler } from 'stablehooks/express';
@@ -309,22 +306,6 @@ test('an attempt that a fault made wrong is explained by the fault also after th
     what: 'The sandbox changed the signed body (fault reserialise). The endpoint accepted it all the same.',
     fix: 'The endpoint must verify each delivery over the bytes that it received.',
   });
-});
-
-test('an attempt of a state file is explained by an earlier secret when the sandbox starts with another', async () => {
-  const stateFile = join(mkdtempSync(join(tmpdir(), 'stablehooks-verdict-')), 'state.json');
-  await using server = await serve(receiver());
-  const options = { secret: SECRET, stateFile, endpoints: [{ url: server.url }] };
-  const sandbox = createSandbox(options);
-  sandbox.emit('accept.confirmed');
-  await sandbox.settled();
-  await sandbox.close();
-  const again = createSandbox({ ...options, secret: 'whsec_next' });
-  onTestFinished(() => again.close());
-  const verdicts = again.attempts().map((attempt) => again.explain(attempt));
-  expect(await Promise.all(verdicts)).toEqual([
-    { what: `${EARLIER} The handler ran to its end.`, fix: null },
-  ]);
 });
 
 test('a sandbox answers other requests while it explains a wrong signature of 1 MiB', async () => {

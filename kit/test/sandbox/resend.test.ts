@@ -1,9 +1,6 @@
 import { createHmac } from 'node:crypto';
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { type Attempt, createSandbox, type SandboxOptions } from 'stablehooks-kit/sandbox';
+import type { Attempt, SandboxOptions } from 'stablehooks-kit/sandbox';
 import { expect, onTestFinished, test } from 'vitest';
 import { type RunningServer, serve } from '../http-server.js';
 import { startSandbox } from './sandbox-server.js';
@@ -170,21 +167,4 @@ test('the control API takes the body as base64, and answers with the attempt', a
   expect(refused).toMatchObject({ status: 400, json: { errors: [{ field: 'body' }] } });
   expect((await ask(path, { json: {} })).status).toBe(201);
   expect(endpoint.arrivals).toHaveLength(3);
-});
-
-test('a state file restores the exact bytes of an attempt', async () => {
-  const stateFile = join(mkdtempSync(join(tmpdir(), 'stablehooks-resend-')), 'state.json');
-  const endpoint = await startEndpoint({ body: MALFORMED });
-  const { sandbox, delivery } = await startDelivered(endpoint, { stateFile });
-  await sandbox.resend(delivery.id, { body: MALFORMED });
-  const before = sandbox.attempts();
-  await sandbox.close();
-  const again = createSandbox({ secret: SECRET, stateFile });
-  onTestFinished(() => again.close());
-  expect(again.attempts()).toEqual(before);
-  const last = again.attempts().at(-1);
-  if (!last?.response) throw new Error('There was no response.');
-  expect([bytesOf(last.request), bytesOf(last.response)].every((bytes) => bytes.equals(MALFORMED))).toBe(
-    true,
-  );
 });

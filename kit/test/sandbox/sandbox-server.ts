@@ -26,7 +26,7 @@ export interface SandboxServer {
 
 /**
  * Starts a sandbox, which is closed when the test ends. The test fails if a response under `/v1` or a delivery to an
- * endpoint in this process is not as `openapi.yaml` describes it.
+ * endpoint in this process is not as `openapi.json` describes it.
  */
 export async function startSandbox(options: SandboxOptions = {}): Promise<SandboxServer> {
   const collect = collectDeviations();

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import express from 'express';
 import { toExpressHandler } from 'stablehooks/express';
-import { createContractReceiver } from 'stablehooks-kit/conformance';
+import { createContractReceiver } from './contract-receiver.js';
 
 const app = express();
 app.all('/hooks', toExpressHandler(createContractReceiver()));

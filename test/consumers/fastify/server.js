@@ -1,7 +1,7 @@
 /** Fastify: the plugin beside a route whose JSON Fastify parses. */
 import fastify from 'fastify';
 import { toFastifyPlugin } from 'stablehooks/fastify';
-import { createContractReceiver } from 'stablehooks-kit/conformance';
+import { createContractReceiver } from './contract-receiver.js';
 
 const app = fastify();
 app.post('/orders', async (request) => request.body);

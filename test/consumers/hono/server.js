@@ -2,7 +2,7 @@
 import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
 import { toFetchHandler } from 'stablehooks/fetch';
-import { createContractReceiver } from 'stablehooks-kit/conformance';
+import { createContractReceiver } from './contract-receiver.js';
 
 const handler = toFetchHandler(createContractReceiver());
 const app = new Hono();

@@ -71,7 +71,7 @@ test('a client whose service refuses the connection says so', async () => {
 
 test('every subpath can be required', () => {
   const manifest = JSON.parse(readFileSync(join(__dirname, 'node_modules/stablehooks/package.json'), 'utf8'));
-  const subpaths = Object.keys(manifest.exports).filter((subpath) => !/\.(yaml|json)$/.test(subpath));
+  const subpaths = Object.keys(manifest.exports).filter((subpath) => !/\.json$/.test(subpath));
   expect(subpaths.length).toBeGreaterThan(20);
   for (const subpath of subpaths) {
     expect(Object.keys(require(`stablehooks${subpath.slice(1)}`))).not.toEqual([]);

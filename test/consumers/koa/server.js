@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import Koa from 'koa';
 import { toNodeHandler } from 'stablehooks/node';
-import { createContractReceiver } from 'stablehooks-kit/conformance';
+import { createContractReceiver } from './contract-receiver.js';
 
 const handler = toNodeHandler(createContractReceiver());
 const app = new Koa();

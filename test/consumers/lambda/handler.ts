@@ -11,7 +11,7 @@ import type {
 } from 'aws-lambda';
 import { toLambdaHandler } from 'stablehooks/lambda';
 import { toSqsHandler } from 'stablehooks/sqs';
-import { createContractReceiver } from 'stablehooks-kit/conformance';
+import { createContractReceiver } from './contract-receiver.js';
 
 export const handler = toLambdaHandler(createContractReceiver());
 

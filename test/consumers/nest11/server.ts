@@ -5,16 +5,10 @@ import { Controller, Injectable, Module, Post, Req, Res } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
-import {
-  type HandlerContext,
-  PermanentError,
-  type Receiver,
-  type StandardSchema,
-  type WebhookEvent,
-} from 'stablehooks';
+import type { HandlerContext, Receiver, StandardSchema, WebhookEvent } from 'stablehooks';
 import { InjectReceiver, OnEvent, StablehooksModule } from 'stablehooks/nest';
 import { toNodeHandler } from 'stablehooks/node';
-import { contractReceiverOptions, createContractReceiver } from 'stablehooks-kit/conformance';
+import { contractReceiverOptions, createContractReceiver } from './contract-receiver.js';
 
 const { handlers, ...options } = contractReceiverOptions();
 
@@ -30,14 +24,7 @@ const amountSchema: StandardSchema<{ readonly amount: string }> = {
 @Injectable()
 class Behaviours {
   async settled(event: WebhookEvent<'transfer.settled'>, context: HandlerContext) {
-    try {
-      await handlers['transfer.settled']?.(event, context);
-    } catch (error) {
-      // The kit has ES modules only: in a CommonJS app, its error is that of another copy.
-      throw error instanceof Error && error.name === 'PermanentError'
-        ? new PermanentError(error.message)
-        : error;
-    }
+    await handlers['transfer.settled']?.(event, context);
   }
 }
 

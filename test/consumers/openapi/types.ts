@@ -1,4 +1,4 @@
-/** The types that openapi-typescript makes of `openapi.yaml` and those of the client are assignable both ways. */
+/** The types that openapi-typescript makes of `openapi.json` and those of the client are assignable both ways. */
 import type { UnknownEvent, WebhookEvent } from 'stablehooks';
 import type { CreateWallet, EventQuery, Limits, UpdateLimits, Wallet, WalletChain } from 'stablehooks/client';
 import type { components, operations, webhooks } from './service.js';

@@ -2,7 +2,7 @@
 import { PGlite, type Transaction } from '@electric-sql/pglite';
 import pg from 'pg';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import type { TransactionsUnderTest } from 'stablehooks-kit/conformance';
+import type { TransactionsUnderTest } from '../../contracts/index.js';
 import { startPostgres } from '../../services/postgres.js';
 import type { Service } from '../../services/service.js';
 import { type AnyDataLayer, CREATE_LEDGER, type PoolOptions, sendBy } from './data-layer.js';

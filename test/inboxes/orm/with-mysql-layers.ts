@@ -1,7 +1,7 @@
 /** Runs tests for every data layer of MySQL, over a MariaDB of their own. */
 import { createPool, type Pool, type RowDataPacket } from 'mysql2/promise';
 import { migrateMysql, mysqlInbox } from 'stablehooks/inboxes/mysql';
-import type { TransactionsUnderTest } from 'stablehooks-kit/conformance';
+import type { TransactionsUnderTest } from '../../contracts/index.js';
 import { startMariadb } from '../../services/mariadb.js';
 import type { Service } from '../../services/service.js';
 import type { PoolOptions } from './data-layer.js';

@@ -1,6 +1,6 @@
 /** The App Router, on Node. */
 
 import { toNextRoute } from 'stablehooks/next';
-import { createContractReceiver } from 'stablehooks-kit/conformance';
+import { createContractReceiver } from '../../contract-receiver.js';
 
 export const { POST } = toNextRoute(createContractReceiver());

@@ -1,7 +1,7 @@
 /** The Pages Router. */
 
 import { toNextApiRoute } from 'stablehooks/next';
-import { createContractReceiver } from 'stablehooks-kit/conformance';
+import { createContractReceiver } from '../../contract-receiver.js';
 
 export const config = { api: { bodyParser: false } };
 

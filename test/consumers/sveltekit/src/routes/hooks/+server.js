@@ -1,7 +1,7 @@
 /** One endpoint for every method. */
 
 import { toFetchHandler } from 'stablehooks/fetch';
-import { createContractReceiver } from 'stablehooks-kit/conformance';
+import { createContractReceiver } from '../../../contract-receiver.js';
 
 const handler = toFetchHandler(createContractReceiver());
 
