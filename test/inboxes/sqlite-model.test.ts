@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import Database from 'libsql';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { expect, test } from 'vitest';
+import { atNight } from '../nightly.js';
 import {
   anyEvent,
   type Command,
@@ -12,7 +13,7 @@ import {
   openWorld,
   play,
   records,
-  TYPES,
+  someTypes,
   traceparent,
 } from './model.js';
 
@@ -46,7 +47,7 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
         inbox.ignore(page, options),
   ),
   fc
-    .record({ limit: fc.integer({ min: 1, max: 4 }), visibilityTimeoutMs: ms, types: fc.subarray(TYPES) })
+    .record({ limit: fc.integer({ min: 1, max: 4 }), visibilityTimeoutMs: ms, types: someTypes })
     .map<Command>(
       (options) =>
         ({ inbox }) =>
@@ -78,6 +79,6 @@ test('the SQLite inbox returns the same as the memory inbox for random sequences
       expect(await play(sqlite, sequence)).toEqual(await play(openMemory(), sequence));
       db.close();
     }),
-    { numRuns: 300 },
+    { numRuns: atNight(1_000, 60) },
   );
 });
