@@ -87,7 +87,7 @@ describe('memory inbox', () => {
       expect(await left()).toEqual(expected);
     }
     expect(await inbox.find('dead 1')).toBeUndefined();
-    expect(lines).toEqual([expect.stringMatching(/full and forgets dead events.*durable inbox/)]);
+    expect(lines).toEqual([expect.stringMatching(/full.*dead.*durable/)]);
     expect(() => inbox.claim(event('e'), lease)).toThrow(/full/);
   });
 
@@ -107,7 +107,7 @@ describe('memory inbox', () => {
     const inbox = memoryInbox();
     const page = Array.from({ length: 100_000 }, (_, index) => event(`${index}`));
     await inbox.record(page, { dueInMs: 0, origin: 'pull' });
-    expect(() => inbox.claim(event('one more'), lease)).toThrow(/full: it holds 100000 events/);
+    expect(() => inbox.claim(event('one more'), lease)).toThrow(/full.*100000/);
   });
 
   test('a memory inbox keeps nothing of the ordering keys of events that are done', async () => {
