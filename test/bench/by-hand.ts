@@ -6,8 +6,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import express from 'express';
-import fastify from 'fastify';
-import { Hono } from 'hono';
 import { SECRET } from './secret.js';
 
 const MAX_BODY_BYTES = 1_048_576;
@@ -175,38 +173,4 @@ export function expressByHand(): Server {
   const app = express();
   app.post('/hooks', createListener());
   return createServer({ requestTimeout: REQUEST_TIMEOUT_MS }, app);
-}
-
-export async function fastifyByHand(): Promise<Server> {
-  const deliver = createDeliver();
-  const app = fastify({ bodyLimit: MAX_BODY_BYTES, requestTimeout: REQUEST_TIMEOUT_MS });
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
-  app.setErrorHandler<{ readonly statusCode?: number }>((error, _request, response) => {
-    const { status, headers, body } = error.statusCode === 413 ? TOO_LARGE : FAILED;
-    response.code(status).headers(headers).send(body);
-  });
-  app.post<{ Body: Buffer | undefined }>('/hooks', async ({ raw, body }, response) => {
-    const answer =
-      refuse('POST', headerOf(raw, 'content-encoding'), undefined) ??
-      (await deliver(body ?? Buffer.alloc(0), headerOf(raw, 'x-service-signature')));
-    return response.code(answer.status).headers(answer.headers).send(answer.body);
-  });
-  await app.ready();
-  return app.server;
-}
-
-export function honoByHand(): Hono {
-  const deliver = createDeliver();
-  const app = new Hono();
-  app.post('/hooks', async ({ req }) => {
-    // A body without a length would have to be read as a stream, which is three times as slow.
-    const length = req.header('content-length') ?? 'Infinity';
-    const answer =
-      refuse('POST', req.header('content-encoding'), length) ??
-      (await deliver(new Uint8Array(await req.arrayBuffer()), req.header('x-service-signature')));
-    const type = answer.headers['content-type'];
-    return new Response(answer.body, { status: answer.status, headers: { 'content-type': type } });
-  });
-  return app;
 }

@@ -5,24 +5,15 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { run } from '../child.js';
 import { serveBacklog } from './backlog-server.js';
-import type { Job, Taken, WAYS } from './take-backlog.js';
-
-export type Way = keyof typeof WAYS;
+import type { Job, Taken } from './take-backlog.js';
 
 export interface CatchUpResult extends Taken {
   readonly count: number;
-  readonly way: Way;
 }
 
-/** Pages are made first, so the measured time contains only the poller's work. */
-const ORDER: readonly Way[] = ['the pages alone', 'by hand', 'stablehooks'];
-
-/** The loop by hand takes as long per event for more events, and two minutes for a million. */
-const MOST_BY_HAND = 100_000;
-
 /**
- * V8 lets garbage pile up to a multiple of what lives, so its heap is bounded, for every way alike: by the same for
- * every backlog, and by what the events and their texts take. A way that needed more would not end.
+ * V8 lets garbage pile up to a multiple of what lives, so its heap is bounded: by the same for every backlog,
+ * and by what the events and their texts take. A poll that needed more would not end.
  */
 function heapBound(count: number): string {
   return `--max-old-space-size=${Math.round(100 + count * 0.0018)}`;
@@ -37,11 +28,8 @@ export async function measureCatchUp(counts: readonly number[]): Promise<readonl
   for (const count of counts) {
     const backlog = await serveBacklog(count);
     try {
-      for (const way of ORDER) {
-        if (way === 'by hand' && count > MOST_BY_HAND) continue;
-        const since = backlog.createdAt(OLDER);
-        results.push({ count, way, ...(await take(way, { url: backlog.url, count, since, lagMs: LAG_MS })) });
-      }
+      const since = backlog.createdAt(OLDER);
+      results.push({ count, ...(await take({ url: backlog.url, count, since, lagMs: LAG_MS })) });
     } finally {
       await backlog.close();
     }
@@ -49,12 +37,12 @@ export async function measureCatchUp(counts: readonly number[]): Promise<readonl
   return results;
 }
 
-async function take(way: Way, work: Omit<Job, 'file'>): Promise<Taken> {
+async function take(work: Omit<Job, 'file'>): Promise<Taken> {
   const folder = await mkdtemp(join(tmpdir(), 'stablehooks-bench-'));
   try {
     const program = fileURLToPath(new URL('take-backlog.ts', import.meta.url));
     const job = JSON.stringify({ ...work, file: join(folder, 'inbox.db') });
-    const args = [heapBound(work.count), '--import', 'tsx', program, way, job];
+    const args = [heapBound(work.count), '--import', 'tsx', program, job];
     const cwd = fileURLToPath(new URL('.', import.meta.url));
     return JSON.parse(await run({ args, cwd, env: { NODE_ENV: 'production' } }));
   } finally {

@@ -1,9 +1,7 @@
 /** The deliveries that every candidate gets: the same bytes, signed as each peer's service signs them. */
 import { createHmac } from 'node:crypto';
 import { sign } from 'stablehooks';
-import { Webhook as StandardWebhook } from 'standardwebhooks';
 import Stripe from 'stripe';
-import { Webhook as SvixWebhook } from 'svix';
 import { SECRET } from './secret.js';
 
 /** A body, and the headers that the peers look at. */
@@ -12,8 +10,6 @@ export interface SignedDelivery {
   readonly signature: string;
   readonly stripe: string;
   readonly octokit: string;
-  readonly svix: Readonly<Record<string, string>>;
-  readonly standard: Readonly<Record<string, string>>;
 }
 
 /** Makes different events of about `sizeBytes`, the long ones a list of movements. */
@@ -27,24 +23,11 @@ export async function makeDeliveries(
 async function makeDelivery(index: number, sizeBytes: number): Promise<SignedDelivery> {
   const body = makeBody(`evt_${String(index).padStart(20, '0')}`, sizeBytes);
   const text = body.toString();
-  const at = new Date();
-  const id = `msg_${index}`;
-  const seconds = String(Math.floor(at.getTime() / 1000));
   return {
     body,
     signature: await sign(body, { secret: SECRET }),
     stripe: Stripe.webhooks.generateTestHeaderString({ payload: text, secret: SECRET }),
     octokit: `sha256=${createHmac('sha256', SECRET).update(body).digest('hex')}`,
-    svix: {
-      'svix-id': id,
-      'svix-timestamp': seconds,
-      'svix-signature': new SvixWebhook(SECRET).sign(id, at, text),
-    },
-    standard: {
-      'webhook-id': id,
-      'webhook-timestamp': seconds,
-      'webhook-signature': new StandardWebhook(SECRET).sign(id, at, text),
-    },
   };
 }
 

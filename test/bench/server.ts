@@ -1,18 +1,13 @@
 /** One server to load, by its name: a program of its own, with handlers that do nothing. */
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { serve } from '@hono/node-server';
 import { createNodeMiddleware, Webhooks } from '@octokit/webhooks';
 import express from 'express';
-import fastify from 'fastify';
-import { Hono } from 'hono';
 import { createReceiver } from 'stablehooks';
 import { toExpressHandler } from 'stablehooks/express';
-import { toFastifyPlugin } from 'stablehooks/fastify';
-import { toFetchHandler } from 'stablehooks/fetch';
 import { toNodeHandler } from 'stablehooks/node';
 import Stripe from 'stripe';
-import { expressByHand, fastifyByHand, honoByHand, nodeByHand } from './by-hand.js';
+import { expressByHand, nodeByHand } from './by-hand.js';
 import { SECRET } from './secret.js';
 
 export type ServerName = keyof typeof SERVERS;
@@ -51,25 +46,7 @@ const SERVERS = {
     });
     return listen(createServer(app));
   },
-  'fastify by hand': async () => listen(await fastifyByHand()),
-  'fastify stablehooks': async () => {
-    const app = fastify();
-    await app.register(toFastifyPlugin(receiver()), { prefix: '/hooks' });
-    await app.ready();
-    return listen(app.server);
-  },
-  'hono by hand': () => serveHono(honoByHand()),
-  'hono stablehooks': () => {
-    const app = new Hono();
-    const handler = toFetchHandler(receiver());
-    app.post('/hooks', (context) => handler(context.req.raw));
-    return serveHono(app);
-  },
 } as const;
-
-function serveHono(app: Hono) {
-  serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' }, ({ port }) => report(port));
-}
 
 function listen(server: ReturnType<typeof createServer>) {
   server.listen(0, '127.0.0.1', () => report((server.address() as AddressInfo).port));

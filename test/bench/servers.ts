@@ -27,8 +27,6 @@ export interface LoadResult {
 const SERVERS: Readonly<Record<string, readonly ServerName[]>> = {
   'node:http': ['node by hand', 'node stablehooks', 'node octokit'],
   'Express 5': ['express by hand', 'express stablehooks', 'express stripe'],
-  'Fastify 5': ['fastify by hand', 'fastify stablehooks'],
-  'Hono on Node': ['hono by hand', 'hono stablehooks'],
 };
 
 /** Rounds alternate between the servers of a framework, so a slow minute of the machine affects each of them. */

@@ -15,8 +15,6 @@ const BUNDLES: Readonly<Record<string, string>> = {
   'stablehooks verifySignature + parseEvent': `export { verifySignature, parseEvent } from 'stablehooks'`,
   stripe: `export { default } from 'stripe'`,
   '@octokit/webhooks': `export { Webhooks } from '@octokit/webhooks'`,
-  svix: `export { Webhook } from 'svix'`,
-  standardwebhooks: `export { Webhook } from 'standardwebhooks'`,
 };
 
 /** zod is left out, as apps have it; so is Node's own. */

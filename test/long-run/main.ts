@@ -1,6 +1,6 @@
 /**
  * Runs a production-like setup for a long time: two Express processes over Postgres with a poller each, a service that
- * drops, repeats and reorders deliveries, restarts every five minutes, and planted faults that `health` must report.
+ * drops, repeats and reorders deliveries, and restarts every five minutes. At its end `health` must be green.
  *
  * `npm run long-run -- --minutes 60`. It prints a line per minute, then a summary, and exits with 1 if something is wrong.
  */
@@ -14,7 +14,7 @@ import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { createSandbox } from 'stablehooks-kit/sandbox';
 import { bundle } from '../bundle.js';
 import { startPostgres } from '../services/postgres.js';
-import type { Fault, ProcessSettings, Report } from './process.js';
+import type { ProcessSettings, Report } from './process.js';
 
 const { values } = parseArgs({
   options: { minutes: { type: 'string', default: '60' }, rate: { type: 'string', default: '20' } },
@@ -22,11 +22,7 @@ const { values } = parseArgs({
 const minutes = Number(values.minutes);
 const eventsPerSecond = Number(values.rate);
 const RESTART_EVERY_MS = 300_000;
-/** How long `health` may take to turn red after a fault, and green after its end. */
-const NOTICE_MS = 60_000;
 const LIMITS = { dueMs: 15_000, provenMs: 20_000, requirePoll: true };
-/** The check that must report each fault. */
-const FAULTS: Readonly<Record<Fault, string>> = { redrive: 'due', handler: 'dead', poller: 'coverage' };
 
 const secret = 'whsec_long_run';
 const postgres = await startPostgres();
@@ -49,10 +45,9 @@ interface Member {
   memory?: Report['memory'];
 }
 const members: Member[] = [];
-let fault: Fault | null = null;
 
 async function startMember(index: number): Promise<void> {
-  const settings: ProcessSettings = { databaseUrl: postgres.url, secret, service, fault };
+  const settings: ProcessSettings = { databaseUrl: postgres.url, secret, service };
   const child = fork(program.file, [JSON.stringify(settings)], { execArgv: ['--expose-gc'] });
   const member: Member = { child };
   members[index] = member;
@@ -70,23 +65,6 @@ async function killMember(index: number): Promise<void> {
   const exit = once(member.child, 'exit');
   member.child.kill('SIGKILL');
   await exit;
-}
-
-async function plant(next: Fault | null): Promise<void> {
-  fault = next;
-  const tell = async ({ child }: Member) => {
-    const applied = new Promise<void>((resolve) => {
-      const listen = (report: Report) => {
-        if (!report.applied) return;
-        child.off('message', listen);
-        resolve();
-      };
-      child.on('message', listen);
-    });
-    child.send({ fault: next });
-    await applied;
-  };
-  await Promise.all(members.map(tell));
 }
 
 /** The latencies of deliveries since the last line, in ms. */
@@ -110,14 +88,6 @@ sandbox.endpoints.add({
 async function redChecks(): Promise<readonly string[]> {
   const answer = await health(inbox, LIMITS).catch(() => undefined);
   return answer?.checks.filter(({ healthy }) => !healthy).map(({ name }) => name) ?? ['inbox'];
-}
-
-/** How long it took until the unhealthy checks fitted, in s; `undefined` if that took too long. */
-async function secondsUntil(fits: (red: readonly string[]) => boolean): Promise<number | undefined> {
-  for (const startedAt = Date.now(); Date.now() - startedAt < NOTICE_MS; await pause(500)) {
-    if (fits(await redChecks())) return Math.round((Date.now() - startedAt) / 1_000);
-  }
-  return undefined;
 }
 
 interface Line {
@@ -164,32 +134,11 @@ async function fire(): Promise<void> {
   }
 }
 
-let isBusy: Promise<unknown> = Promise.resolve();
-/** Restarts and faults one after the other: a fault must not be reported because of a restart. */
-const alone = (step: () => Promise<unknown>) => {
-  isBusy = isBusy.then(step);
-  return isBusy;
-};
-
 let restarts = 0;
 async function restart(): Promise<void> {
   restarts += 1;
   // The second process runs to the end, so its memory shows a leak.
   await Promise.all([postgres.restart(), killMember(0).then(() => startMember(0))]);
-}
-
-async function tryFault(name: Fault): Promise<void> {
-  const before = await secondsUntil((red) => red.length === 0);
-  await plant(name);
-  const red = await secondsUntil((checks) => checks.includes(FAULTS[name]));
-  await plant(null);
-  if (name === 'handler') await inbox.requeue({ state: 'dead', limit: 10_000 });
-  const green = await secondsUntil((checks) => checks.length === 0);
-  say(
-    `fault ${name}: green before ${before !== undefined}, \`${FAULTS[name]}\` red after ${red} s, green after ${green} s`,
-  );
-  if ([before, red, green].includes(undefined))
-    problems.push(`health did not report the fault ${name} and its end`);
 }
 
 try {
@@ -202,11 +151,7 @@ try {
       lines.push(line);
       say(`${JSON.stringify(line)} events ${sandbox.events().length}`);
     }),
-    whileRunning(RESTART_EVERY_MS, () => alone(restart)),
-    ...Object.keys(FAULTS).map(async (name, index) => {
-      await pause(((index + 1) * minutes * 60_000) / 5);
-      await alone(() => tryFault(name as Fault));
-    }),
+    whileRunning(RESTART_EVERY_MS, restart),
   ]);
   await sandbox.settled();
   const list = sandbox.events().map(({ id }) => id);
@@ -215,22 +160,23 @@ try {
   const isComplete = async () =>
     (await countOpen()) === 0 &&
     (await Promise.all(list.slice(-500).map((id) => inbox.find(id)))).every(Boolean);
-  for (const until = Date.now() + 120_000; Date.now() < until && !(await isComplete()); ) await pause(500);
-  const green = await secondsUntil((red) => red.length === 0);
+  const isOk = async () => (await isComplete()) && (await redChecks()).length === 0;
+  for (const until = Date.now() + 120_000; Date.now() < until && !(await isOk()); ) await pause(500);
+  const red = await redChecks();
 
   const { rows } = await pool.query<{ event_id: string }>('SELECT event_id FROM ledger');
   const ids = new Set(rows.map(({ event_id }) => event_id));
   const lost = list.filter((id) => !ids.has(id)).length;
   const twice = rows.length - ids.size;
   if (lost > 0 || twice > 0 || ids.size !== list.length) problems.push('the ledger is not the list');
-  if (green === undefined) problems.push(`health is red at the end: ${(await redChecks()).join()}`);
+  if (red.length > 0) problems.push(`health is red at the end: ${red.join()}`);
   const third = Math.max(1, Math.floor(lines.length / 3));
   const middleOf = (from: readonly Line[], value: (line: Line) => number) =>
     from.map(value).toSorted((a, b) => a - b)[Math.floor(from.length / 2)];
   const trend = (value: (line: Line) => number) =>
     `${middleOf(lines.slice(0, third), value)} -> ${middleOf(lines.slice(-third), value)}`;
   console.log({
-    ...{ minutes, events: list.length, deliveries, restarts, lost, twice, healthy: green !== undefined },
+    ...{ minutes, events: list.length, deliveries, restarts, lost, twice, healthy: red.length === 0 },
     'first third -> last third, medians': {
       'heap of the second process, MB': trend(({ heapMB }) => heapMB[1] ?? 0),
       'rss of the second process, MB': trend(({ rssMB }) => rssMB[1] ?? 0),
