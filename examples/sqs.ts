@@ -16,7 +16,7 @@ export function toSqsHandler(receiver: Receiver) {
         const { statusCode } = await deliver(JSON.parse(body));
         if (statusCode < 300) return;
       } catch (error) {
-        console.error(`The message ${messageId} is no delivery.`, error);
+        console.error(`The message ${messageId} cannot be delivered.`, error);
       }
       batchItemFailures.push({ itemIdentifier: messageId });
     };
