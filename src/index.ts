@@ -82,4 +82,3 @@ export { logOutcome } from './receiver/report.js';
 export type { WebhookRequest } from './receiver/request.js';
 export type { SecretRequest } from './receiver/secret.js';
 export { withPayload } from './receiver/with-payload.js';
-export { cachedSecret } from './secrets/cached-secret.js';

@@ -71,9 +71,6 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
   ['openTelemetry', [{ meterProvider: method }], '`meterProvider` must be a meter provider'],
   ['openTelemetry', [{ attributes: 'eu' }], '`attributes` must be an object'],
   ['openTelemetry', [{ inboxMetrics: 'no' }], '`inboxMetrics` must be'],
-  ['cachedSecret', [method], 'the options must be an object'],
-  ['cachedSecret', [method, {}], '`ttlMs` must be an integer from 1'],
-  ['cachedSecret', [undefined, { ttlMs: 1 }], '`fetchSecret` must be a function'],
   ['createPoller', [{ client, receiver: {} }], '`receiver` must be a receiver'],
   [
     'acknowledgeGap',
@@ -203,7 +200,6 @@ const optional: readonly {
   readonly given?: object;
 }[] = [
   { name: 'createReceiver', given: required },
-  { name: 'cachedSecret', first: [method], given: { ttlMs: 1 } },
   { name: 'createPoller', given: { client, receiver } },
   { name: 'reconcile', given: books },
   { name: 'createClient', given: service },
@@ -284,14 +280,7 @@ const others = [
   'verifySignature',
   'withPayload',
   // adapters/receiver-source.test.ts refuses other values than receivers.
-  ...[
-    'toExpressHandler',
-    'toFastifyPlugin',
-    'toLambdaHandler',
-    'toNextApiRoute',
-    'toNodeHandler',
-    'toSqsHandler',
-  ],
+  ...['toExpressHandler', 'toFastifyPlugin', 'toLambdaHandler', 'toNextApiRoute', 'toNodeHandler'],
 ];
 
 test('the tables above hold every factory that the package exports', () => {
@@ -305,7 +294,6 @@ test('the tables above hold every factory that the package exports', () => {
 
 /** The section that has the table of all options of a factory. */
 const tables: readonly (readonly [name: string, page: string, heading: string])[] = [
-  ['cachedSecret', 'secrets', 'Caching'],
   ['createClient', 'client', 'Options'],
   ['createPoller', 'catch-up', 'Options'],
   ['createReceiver', 'frameworks', 'Options of `createReceiver`'],

@@ -74,7 +74,7 @@ function readMethod(event: LambdaEvent): string {
   const method: unknown = 'httpMethod' in event ? event.httpMethod : event.requestContext?.http?.method;
   if (typeof method === 'string') return method;
   throw new ConfigError(
-    'toLambdaHandler: the invocation is not an HTTP request. Connect the function to API Gateway, a function URL or a load balancer; for SQS messages use toSqsHandler. Answer warm-ups before calling this handler.',
+    'toLambdaHandler: the invocation is not an HTTP request. Connect the function to API Gateway, a function URL or a load balancer. Answer warm-ups before calling this handler.',
   );
 }
 

@@ -10,8 +10,8 @@ import type { WebhookRequest } from './request.js';
  */
 export interface SecretRequest {
   /**
-   * The requested path, including the prefix that a framework mounts the receiver at. It is not decoded. `''` where
-   * there is no path, as in SQS, or where the adapter does not pass it.
+   * The requested path, including the prefix that a framework mounts the receiver at. It is not decoded. `''` where the
+   * adapter does not pass it.
    */
   readonly path: string;
   /** The parameters after the `?`, decoded. */
@@ -47,7 +47,7 @@ export function readSecret(
 }
 
 /** Checked copies of secrets. @throws {ConfigError} `ERR_CONFIG_INVALID` */
-export function copySecrets(secrets: Secrets): readonly Secret[] {
+function copySecrets(secrets: Secrets): readonly Secret[] {
   return toSecrets(secrets).map((secret) => (typeof secret === 'string' ? secret : new Uint8Array(secret)));
 }
 

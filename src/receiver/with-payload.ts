@@ -1,13 +1,6 @@
-import { type Awaitable, isPromise } from '../core/awaitable.js';
+import { isPromise } from '../core/awaitable.js';
 import { ConfigError, StablehooksError } from '../core/errors.js';
-import type {
-  EventType,
-  SchemaIssue,
-  SchemaResult,
-  StandardSchema,
-  UnknownPayload,
-  WebhookEvent,
-} from '../core/events.js';
+import type { EventType, SchemaIssue, SchemaResult, StandardSchema, WebhookEvent } from '../core/events.js';
 import type { Handler, HandlerContext } from './handler.js';
 
 /**
@@ -15,7 +8,7 @@ import type { Handler, HandlerContext } from './handler.js';
  *
  * @param schema - a Standard Schema, such as one of zod, valibot or arktype.
  * @returns a handler. It fails with `ERR_PAYLOAD_INVALID` when the payload does not match, and the event runs again once
- * the schema is corrected. The error names the fields that the schema declares, and contains nothing of the payload.
+ * the schema is corrected. The error names the fields that the schema declares, and contains no value of the payload.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the first argument is not a schema or the second not a function.
  *
  * @example
@@ -37,97 +30,63 @@ export function withPayload<Output, Type extends EventType = EventType, Tx = und
   if (typeof handler !== 'function') {
     throw new ConfigError('withPayload: the second argument must be a function.');
   }
+  let declared: Declared | undefined;
   return (event, context) => {
     const run = (result: SchemaResult<Output>) => {
-      if (result.issues !== undefined) return refuse(event, schema, result.issues);
-      return handler({ ...event, payload: result.value } as WebhookEvent<Type, Output>, context);
+      if (result.issues === undefined) {
+        return handler({ ...event, payload: result.value } as WebhookEvent<Type, Output>, context);
+      }
+      declared ??= declaredBy(schema);
+      throw mismatch(event, result.issues, declared);
     };
     const result = schema['~standard'].validate(event.payload);
     return isPromise(result) ? result.then(run) : run(result);
   };
 }
 
-/** How many issues an error names: the names of each cost further validations. */
-const MAX_ISSUES = 10;
+/** Whether a name is the schema's own, not content of the payload. */
+type Declared = (name: string) => boolean;
 
-/** Synchronous where the schema is: handlers in a transaction of SQLite must not return a promise. */
-function refuse(
+/** A field is the path of an issue, with `*` for each key that can be content of the payload. */
+function mismatch(
   { type, payload }: Pick<WebhookEvent, 'type' | 'payload'>,
-  schema: StandardSchema,
   issues: readonly SchemaIssue[],
-): Awaitable<never> {
-  const paths = issues.slice(0, MAX_ISSUES).map(({ path }) => namesOf(payload, keysOf(path)));
-  const names = [...new Set(paths.flat().flatMap(({ name, isIndex }) => (isIndex ? [] : [name])))];
-  const fail = (declared: readonly boolean[]): never => {
-    const isKept = ({ name, isIndex }: PathName) => isIndex || declared[names.indexOf(name)];
-    // Keys that the schema does not declare are content of the payload.
-    const toField = (path: readonly PathName[]) => path.map((each) => (isKept(each) ? each.name : '*'));
-    const fields = [...new Set(paths.map((path) => ['payload', ...toField(path)].join('.')))];
-    throw new StablehooksError(
-      'ERR_PAYLOAD_INVALID',
-      `The payload of ${type} does not match its schema at ${fields.join(', ')}. Correct the schema; the event runs again.`,
-      // Without the issues: some libraries quote the value.
-      { fields },
-    );
+  isDeclared: Declared,
+): StablehooksError<'ERR_PAYLOAD_INVALID'> {
+  const toField = ({ path = [] }: SchemaIssue) => {
+    let parent: unknown = payload;
+    const names = path.slice(0, MAX_SHOWN).map((part) => {
+      const key = typeof part === 'object' ? part.key : part;
+      const isIndex = Array.isArray(parent) && typeof key === 'number';
+      parent = Object(parent)[key];
+      return isIndex || isDeclared(String(key)) ? String(key) : '*';
+    });
+    return ['payload', ...names].join('.');
   };
-  const answers = names.map((name) => declares(schema, payload, name));
-  return answers.some(isPromise) ? Promise.all(answers).then(fail) : fail(answers as boolean[]);
+  const fields = [...new Set(issues.slice(0, MAX_SHOWN).map(toField))];
+  return new StablehooksError(
+    'ERR_PAYLOAD_INVALID',
+    `The payload of ${type} does not match its schema at ${fields.join(', ')}. Correct the schema; the event runs again.`,
+    // Without the issues: some libraries quote the value.
+    { fields },
+  );
 }
 
-function keysOf(path: SchemaIssue['path'] = []): readonly PropertyKey[] {
-  return path.map((part) => (typeof part === 'object' ? part.key : part));
-}
+/** How many issues an error names, and how many keys of each. */
+const MAX_SHOWN = 10;
 
-interface PathName {
-  readonly name: string;
-  /** Whether it is an index of an array of the payload. */
-  readonly isIndex: boolean;
-}
-
-function namesOf(payload: UnknownPayload, keys: readonly PropertyKey[]): readonly PathName[] {
-  let parent: unknown = payload;
-  return keys.map((key) => {
-    const isIndex = typeof key === 'number' && Array.isArray(parent);
-    parent = Object(parent)[key];
-    return { name: typeof key === 'symbol' ? '*' : String(key), isIndex };
-  });
-}
-
-/**
- * Whether the schema declares the name: the payload does not have it, or no issue follows when every occurrence in the
- * payload is replaced.
- */
-function declares(schema: StandardSchema, payload: UnknownPayload, name: string): Awaitable<boolean> {
-  const other = similarName(name);
-  const isDeclared = ({ issues = [] }: SchemaResult<unknown>) =>
-    !issues.some(({ path }) => keysOf(path).some((key) => String(key) === other));
+/** The names in the JSON Schema, where the library offers one (`standardschema.dev/json-schema`); else plain words. */
+function declaredBy(schema: StandardSchema): Declared {
+  type Convert = (options: object) => unknown;
+  const { jsonSchema }: { jsonSchema?: Record<'input' | 'output', Convert> } = Object(schema['~standard']);
+  const isWord: Declared = (name) => /^[a-z_-]{1,64}$/i.test(name);
+  if (jsonSchema === undefined) return isWord;
   try {
-    if (!JSON.stringify(payload).includes(JSON.stringify(name))) return true;
-    const result = schema['~standard'].validate(rename(payload, name, other));
-    return isPromise(result) ? result.then(isDeclared, () => false) : isDeclared(result);
+    // zod throws for what JSON Schema lacks, such as dates, unless told not to.
+    const options = { target: 'draft-2020-12', libraryOptions: { unrepresentable: 'any' } };
+    const text = JSON.stringify([jsonSchema.input(options), jsonSchema.output(options)]);
+    return (name) => text.includes(JSON.stringify(name));
   } catch {
-    return false;
+    return isWord;
   }
-}
-
-/** A name of the same form, which a pattern for keys accepts as well: with another last letter or digit. */
-function similarName(name: string): string {
-  const at = name.search(/[a-z\d](?=[^a-z\d]*$)/i);
-  if (at === -1) return `${name}x`;
-  const code = name.charCodeAt(at);
-  const [first, count] = code <= 0x39 ? [0x30, 10] : code <= 0x5a ? [0x41, 26] : [0x61, 26];
-  const other = first + ((code - first + count / 2) % count);
-  return name.slice(0, at) + String.fromCharCode(other) + name.slice(at + 1);
-}
-
-/** A copy of the value in which each key and string equal to `name` is replaced. */
-function rename(value: unknown, name: string, other: string): unknown {
-  if (value === name) return other;
-  if (typeof value !== 'object' || value === null) return value;
-  if (Array.isArray(value)) return value.map((item) => rename(item, name, other));
-  const members = Object.entries(value).map(([key, member]) => [
-    key === name ? other : key,
-    rename(member, name, other),
-  ]);
-  return Object.fromEntries(members);
 }

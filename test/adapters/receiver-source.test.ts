@@ -6,7 +6,6 @@ import { toFetchHandler } from 'stablehooks/fetch';
 import { toLambdaHandler } from 'stablehooks/lambda';
 import { toNextApiRoute, toNextRoute } from 'stablehooks/next';
 import { toNodeHandler } from 'stablehooks/node';
-import { toSqsHandler } from 'stablehooks/sqs';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { createObserved, secret } from './observed.js';
@@ -19,7 +18,6 @@ const ADAPTERS = {
   toNextApiRoute,
   toNextRoute,
   toNodeHandler,
-  toSqsHandler,
 };
 
 const post = async (handler: (request: Request) => Promise<Response>) =>
@@ -87,18 +85,3 @@ test.each<[string, unknown, RegExp]>([
     expect((await post(handler)).status).toBe(200);
   },
 );
-
-test('a batch of SQS fails as a whole when its receiver cannot be made', async () => {
-  const handler = toSqsHandler(() => {
-    throw new Error('no DATABASE_URL');
-  });
-  const record = {
-    messageId: '1',
-    body: '{}',
-    attributes: {},
-    messageAttributes: {},
-    eventSourceARN: 'hooks',
-  };
-
-  await expect(handler({ Records: [record] })).rejects.toMatchObject({ code: 'ERR_CONFIG_INVALID' });
-});

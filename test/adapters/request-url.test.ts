@@ -6,14 +6,13 @@ import express4 from 'express4';
 import fastify from 'fastify';
 import { Hono } from 'hono';
 import Koa from 'koa';
-import { type Receiver, SIGNATURE_HEADER } from 'stablehooks';
+import type { Receiver } from 'stablehooks';
 import { toExpressHandler } from 'stablehooks/express';
 import { toFastifyPlugin } from 'stablehooks/fastify';
 import { toFetchHandler } from 'stablehooks/fetch';
 import { type LambdaEvent, toLambdaHandler } from 'stablehooks/lambda';
 import { toNextApiRoute, toNextRoute } from 'stablehooks/next';
 import { toNodeHandler } from 'stablehooks/node';
-import { toSqsHandler } from 'stablehooks/sqs';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { expect, test } from 'vitest';
 import { createFetchServer } from './fetch-server.js';
@@ -198,22 +197,3 @@ test.each<{
     expect(seen).toEqual([[path, query, null]]);
   },
 );
-
-test('on SQS, a secret function sees an empty path, no query, and message attributes as headers', async () => {
-  const { receiver, seen } = createSeeing();
-  const { headers, body } = await signedRequest(exampleEvent('transfer.settled'), { secret });
-  const signature = headers[SIGNATURE_HEADER.toLowerCase()];
-  const record = {
-    messageId: 'message-1',
-    body: body.toString(),
-    attributes: {},
-    messageAttributes: {
-      [SIGNATURE_HEADER]: { stringValue: signature },
-      'X-Tenant': { stringValue: 'acme' },
-    },
-    eventSourceARN: 'arn:aws:sqs:eu-central-1:123456789012:hooks',
-  };
-
-  expect(await toSqsHandler(receiver)({ Records: [record] })).toEqual({ batchItemFailures: [] });
-  expect(seen).toEqual([['', [], 'acme']]);
-});

@@ -29,7 +29,7 @@ test.each<{ readonly name: string; readonly event: unknown }>([
     const { receiver, outcomes } = createObserved();
     await expect(invoke(receiver, event)).rejects.toMatchObject({
       code: 'ERR_CONFIG_INVALID',
-      message: expect.stringMatching(/not an HTTP request.* toSqsHandler/),
+      message: expect.stringMatching(/not an HTTP request/),
     });
     expect(outcomes).toEqual([]);
   },

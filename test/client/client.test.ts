@@ -219,7 +219,7 @@ test('ERR_API_STATUS holds status, headers, body and Retry-After, and an echoed 
     retryAfterMs: 3_000,
   });
   expect((error['headers'] as Headers).get('x-echo')).toBe('Bearer [token]');
-  expect(error.message).toContain(`POST ${baseUrl}/v1/wallets was answered 422`);
+  expect(error.message).toMatch(new RegExp(`POST ${baseUrl}/v1/wallets .*422`));
 });
 
 test('a redirect is not followed and is ERR_API_STATUS', async () => {
@@ -278,7 +278,7 @@ test.each([
     const post = await setUp([answer, json(WALLET)], options);
     const error = await failure(post.client.wallets.create(INPUT));
     expect(error['code']).toMatch(/ERR_API_(STATUS|CONNECTION)/);
-    expect(error.message).toContain('The service may have carried it out. Check before you send it again.');
+    expect(error.message).toMatch(/may have carried it out/);
     expect(post.arrived).toHaveLength(1);
   },
 );
@@ -324,7 +324,7 @@ test('POST is sent again after a certificate that is not trusted, and the error 
   const { client, retries } = await setUp([], { baseUrl: untrusted.baseUrl, retries: 1 });
   const error = await failure(client.wallets.create(INPUT));
   expect(error).toMatchObject({ code: 'ERR_API_CONNECTION', unsent: true });
-  expect(error.message).toMatch(/The request was not sent\. .*NODE_EXTRA_CA_CERTS/);
+  expect(error.message).toMatch(/not sent.*NODE_EXTRA_CA_CERTS/);
   expect(retries).toMatchObject([{ error: { unsent: true } }]);
   expect(untrusted.arrived).toEqual([]);
 });
@@ -446,7 +446,7 @@ test.each<[object, string]>([
   const input = { ...INPUT, ...part };
   expect(await failure(client.wallets.create(input))).toMatchObject({
     code: 'ERR_CONFIG_INVALID',
-    message: expect.stringMatching(`wallets.create: .* wrong: .*${field}`),
+    message: expect.stringMatching(`wallets.create: .*${field}`),
   });
   expect(arrived).toHaveLength(0);
 });

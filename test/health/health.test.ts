@@ -36,12 +36,10 @@ test('an inbox without a poller is healthy, says first that coverage is not show
   expect((await health(inbox)).checks[0]?.name).toBe('coverage');
   expect(Object.values(checks).filter(({ shown }) => !shown)).toMatchObject([
     { name: 'coverage' },
-    { name: 'push', message: 'No event was received yet.' },
-    { name: 'pull', message: 'No event was received yet.' },
+    { name: 'push' },
+    { name: 'pull' },
   ]);
-  expect(checks.coverage.message).toMatch(
-    /^Not shown: no poll has proven yet .* Start a poller \(createPoller\)/,
-  );
+  expect(checks.coverage.message).toMatch(/^Not shown: .*createPoller/);
   expect(await check({ requirePoll: true })).toMatchObject({
     healthy: false,
     checks: { coverage: { healthy: false } },
@@ -68,7 +66,7 @@ describe('the quiet week', () => {
     expect(result).toMatchObject({
       healthy: true,
       checks: {
-        coverage: { message: 'Quiet since 2026-03-01T09:00:00.000Z, proven until 2026-03-08T08:55:00.000Z.' },
+        coverage: { message: expect.stringMatching(/^Quiet since \S+01T09:00.* proven until \S+08T08:55/) },
       },
     });
   });
@@ -76,16 +74,14 @@ describe('the quiet week', () => {
   test('does not call a time quiet in which an event came', async () => {
     const { inbox, event, check } = await quietWeek(5 * MINUTE_MS);
     await inbox.record([event('evt_2')], { dueInMs: null, origin: 'push' });
-    expect((await check()).checks.coverage.message).toBe(
-      'The last event came at 2026-03-08T09:00:00.000Z, proven until 2026-03-08T08:55:00.000Z.',
-    );
+    expect((await check()).checks.coverage.message).toMatch(/^The last event .*08T09:00.*08T08:55/);
   });
 
   test('is unhealthy while the last poll was doubtful', async () => {
     const { result } = await quietWeek(5 * MINUTE_MS, { doubts: ['ERR_EVENT_CONFLICT'] });
     expect(result.checks.coverage).toMatchObject({
       healthy: false,
-      message: expect.stringMatching(/But the last poll was doubtful: ERR_EVENT_CONFLICT\./),
+      message: expect.stringMatching(/doubtful: ERR_EVENT_CONFLICT/),
     });
   });
 
@@ -94,9 +90,7 @@ describe('the quiet week', () => {
     expect(result.healthy).toBe(false);
     expect(result.checks.coverage).toMatchObject({
       healthy: false,
-      message: expect.stringMatching(
-        /^Silent since 2026-03-01T09:00:00.000Z; not proven since 2026-03-08T07:59:59.999Z\. Check that the poller runs/,
-      ),
+      message: expect.stringMatching(/^Silent since \S+01T09:00.* not proven since \S+08T07:59:59\.999Z/),
     });
   });
 
@@ -106,7 +100,7 @@ describe('the quiet week', () => {
     const { clock, check, result } = await quietWeek(65 * MINUTE_MS, { unconfirmed });
     expect(result.checks.coverage).toMatchObject({
       healthy: true,
-      message: expect.stringContaining('wait for a larger answer of the list. Set listMax if you know'),
+      message: expect.stringMatching(/larger answer.*listMax/),
     });
     clock.now += 60 * MINUTE_MS;
     expect((await check()).healthy).toBe(false);
@@ -119,7 +113,7 @@ describe('the quiet week', () => {
     const { clock, check } = await quietWeek(watermark, { since: START, unconfirmed });
     expect((await check({ requirePoll: true })).checks.coverage).toMatchObject({
       ...{ healthy: true, shown: false },
-      message: expect.stringMatching(/^Not shown yet: the polls wait for a larger answer of the list\./),
+      message: expect.stringMatching(/^Not shown yet: .*larger answer/),
     });
     clock.now += 60 * MINUTE_MS;
     expect((await check({ requirePoll: true })).checks.coverage.healthy).toBe(false);
@@ -133,8 +127,7 @@ test('an open gap is unhealthy, and an acknowledged one is not', async () => {
   await savePoll({ watermark: START, gaps: [gap] });
   expect((await check()).checks.gaps).toMatchObject({
     ...{ healthy: false, count: 1 },
-    message:
-      '1 open gap, the first from 2026-03-01T08:59:59.991Z: events can be missing. `stablehooks gaps list` shows what to do.',
+    message: expect.stringMatching(/^1 open gap, .*T08:59:59\.991Z.*`stablehooks gaps list`/),
   });
   const acknowledged = { by: 'ops', reason: 'the books agree', at: START };
   await savePoll({ watermark: START, gaps: [{ ...gap, acknowledged }] });
@@ -142,7 +135,7 @@ test('an open gap is unhealthy, and an acknowledged one is not', async () => {
     healthy: true,
     checks: {
       gaps: { count: 0 },
-      coverage: { message: expect.stringMatching(/, except in 1 acknowledged gap\.$/) },
+      coverage: { message: expect.stringMatching(/1 acknowledged gap/) },
     },
   });
 });
@@ -163,9 +156,7 @@ test('an event that is due for long is unhealthy, and one whose retry time is la
   clock.now += 5 * MINUTE_MS;
   expect((await check()).checks.due).toMatchObject({
     ...{ healthy: false, count: 1 },
-    message: expect.stringMatching(
-      /^1 event due and not run, the oldest stored at 2026-03-01T09:00:00.000Z\. Call receiver\.start/,
-    ),
+    message: expect.stringMatching(/^1 event due .*T09:00:00\.000Z.*receiver\.start/),
   });
   expect((await check({ dueMs: 6 * MINUTE_MS })).healthy).toBe(true);
 });
@@ -194,7 +185,7 @@ test.for([undefined, 'key'])(
     }
     expect((await check({ dueMs: 6 * MINUTE_MS })).checks.due).toMatchObject({
       ...{ healthy: false, count: 1 },
-      message: expect.stringContaining('the oldest stored at 2026-03-01T09:00:00.000Z'),
+      message: expect.stringContaining('2026-03-01T09:00:00.000Z'),
     });
   },
 );
@@ -226,14 +217,12 @@ test('dead events are unhealthy above maxDead, with the newest error, and failed
   await fail('a', MINUTE_MS);
   expect(await check()).toMatchObject({
     healthy: true,
-    checks: { failed: { count: 1, message: expect.stringContaining('The newest: a is broken.') } },
+    checks: { failed: { count: 1, message: expect.stringContaining('a is broken') } },
   });
   await fail('b', null);
   expect((await check()).checks.dead).toMatchObject({
     ...{ healthy: false, count: 1 },
-    message: expect.stringContaining(
-      'The newest: b is broken. Fix the cause, check in the ledger whether its effect has happened, then run `stablehooks inbox requeue` with its id.',
-    ),
+    message: expect.stringMatching(/b is broken.*ledger.*`stablehooks inbox requeue`/),
   });
   expect((await check({ maxDead: 1 })).healthy).toBe(true);
 });
@@ -246,12 +235,9 @@ test('the last events of push and pull, and parked ones, are notes', async () =>
   expect(await check()).toMatchObject({
     healthy: true,
     checks: {
-      push: { message: 'The last new event that was pushed: 2026-03-01T09:00:00.000Z.' },
-      pull: { message: 'The last new event that was recovered by a poll: 2026-03-01T09:01:00.000Z.' },
-      parked: {
-        count: 1,
-        message: expect.stringMatching(/^1 event of unknown types, .* Upgrade stablehooks/),
-      },
+      push: { message: expect.stringContaining('pushed: 2026-03-01T09:00:00.000Z') },
+      pull: { message: expect.stringContaining('poll: 2026-03-01T09:01:00.000Z') },
+      parked: { count: 1, message: expect.stringContaining('Upgrade stablehooks') },
     },
   });
 });
@@ -261,7 +247,7 @@ test('where polls recover everything, it is not shown that push works, and the n
   await inbox.record([event('a'), event('b')], { dueInMs: 60 * MINUTE_MS, origin: 'pull' });
   expect((await check()).checks.push).toMatchObject({
     ...{ healthy: true, shown: false },
-    message: expect.stringMatching(/^None of the last 2 events was pushed\. Check the URL at the service/),
+    message: expect.stringMatching(/^None of the last 2 .*URL/),
   });
 });
 

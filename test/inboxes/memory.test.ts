@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import { type Logger, memoryInbox, type UnknownEvent } from 'stablehooks';
 import { describe, expect, test } from 'vitest';
 import { inboxContract } from '../contracts/index.js';
-import { claimed as claimedFor, silent, someEvent } from './claimed.js';
+import { claimed, silent, someEvent } from './claimed.js';
 
 const lease = { leaseMs: 60_000, origin: 'push' } as const;
 const event = (id: string): UnknownEvent => someEvent({ id, created_at: '2026-01-02T03:04:05Z' });
@@ -11,7 +11,7 @@ const event = (id: string): UnknownEvent => someEvent({ id, created_at: '2026-01
 /** Makes events dead. */
 async function kill(inbox: ReturnType<typeof memoryInbox>, ...ids: readonly string[]) {
   for (const id of ids)
-    await inbox.fail(await claimedFor(inbox, event(id)), { retryAfterMs: null, error: 'no' });
+    await inbox.fail(await claimed(inbox, event(id)), { retryAfterMs: null, error: 'no' });
 }
 
 function heapBytes(): number {
@@ -28,21 +28,11 @@ describe('memory inbox', () => {
     });
   }
 
-  test('counting says since when the oldest event of a state has been in it', async () => {
-    const clock = { ms: 1_000 };
-    const inbox = memoryInbox({ runtime: { now: () => clock.ms } });
-    for (const id of ['a', 'b', 'c']) {
-      await inbox.record([event(id)], { dueInMs: 0, origin: 'pull' });
-      clock.ms += 1_000;
-    }
-    expect(await inbox.count()).toContainEqual({ state: 'received', count: 3, oldest: 1_000 });
-  });
-
   test('a memory inbox that stays full keeps the newest done events', async () => {
     const inbox = memoryInbox({ capacity: 3 });
     const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
     for (const id of ids) {
-      await inbox.complete(await claimedFor(inbox, event(id)));
+      await inbox.complete(await claimed(inbox, event(id)));
       const held = await inbox.list({ state: 'done', limit: 9 });
       expect(held.map((record) => record.id)).toEqual(ids.slice(0, ids.indexOf(id) + 1).slice(-3));
     }
@@ -59,7 +49,7 @@ describe('memory inbox', () => {
     const inbox = memoryInbox({ capacity: 2 });
     for (let round = 0; round < 4; round++) {
       const leases = [];
-      for (const id of [`a${round}`, `b${round}`]) leases.push(await claimedFor(inbox, event(id)));
+      for (const id of [`a${round}`, `b${round}`]) leases.push(await claimed(inbox, event(id)));
       expect(() => inbox.claim(event(`c${round}`), lease)).toThrow(/full/);
       for (const each of leases) expect(await inbox.complete(each)).toBe(true);
       expect(await inbox.list({ state: 'done', limit: 9 })).toHaveLength(2);
@@ -97,7 +87,7 @@ describe('memory inbox', () => {
       expect(await left()).toEqual(expected);
     }
     expect(await inbox.find('dead 1')).toBeUndefined();
-    expect(lines).toEqual([expect.stringMatching(/full and forgets dead events.*durable inbox/)]);
+    expect(lines).toEqual([expect.stringMatching(/full.*dead.*durable/)]);
     expect(() => inbox.claim(event('e'), lease)).toThrow(/full/);
   });
 
@@ -117,14 +107,14 @@ describe('memory inbox', () => {
     const inbox = memoryInbox();
     const page = Array.from({ length: 100_000 }, (_, index) => event(`${index}`));
     await inbox.record(page, { dueInMs: 0, origin: 'pull' });
-    expect(() => inbox.claim(event('one more'), lease)).toThrow(/full: it holds 100000 events/);
+    expect(() => inbox.claim(event('one more'), lease)).toThrow(/full.*100000/);
   });
 
   test('a memory inbox keeps nothing of the ordering keys of events that are done', async () => {
     const inbox = memoryInbox({ capacity: 10 });
     const run = async (first: number, count: number) => {
       for (let index = first; index < first + count; index++) {
-        await inbox.complete(await claimedFor(inbox, event(`${index}`), { key: `the key ${index}` }));
+        await inbox.complete(await claimed(inbox, event(`${index}`), { key: `the key ${index}` }));
       }
     };
     await run(0, 5_000);
@@ -134,165 +124,36 @@ describe('memory inbox', () => {
     expect(heapBytes() - before).toBeLessThan(5_000_000);
   });
 
-  describe('with a clock that the test sets', () => {
-    function clocked() {
-      const clock = { now: 1_000_000 };
-      return { clock, inbox: memoryInbox({ runtime: { now: () => clock.now } }) };
+  test('no attempt ends before it starts, even if the clock goes on during a call or is set back', async () => {
+    let clock = 1_000_000;
+    let step = 1;
+    const now = () => {
+      clock += step;
+      return clock;
+    };
+    const inbox = memoryInbox({ runtime: { now } });
+    await claimed(inbox, event('a'), { leaseMs: 0 });
+    const second = await claimed(inbox, event('a'));
+    step = -1_000;
+    await inbox.complete(second);
+    const history = (await inbox.find('a'))?.history ?? [];
+    expect(history.map(({ result }) => result)).toEqual(['lapsed', 'done']);
+    expect(history.filter(({ startedAt, endedAt }) => endedAt < startedAt)).toEqual([]);
+  });
+
+  test('the events that wait for a key run in the order of their creation, whatever the time zones that they name', async () => {
+    const inbox = memoryInbox();
+    const keyed = { leaseMs: 60_000, origin: 'push', key: 'k' } as const;
+    const times = ['2026-01-02T03:00:00Z', '2026-01-02T04:30:00+02:00', '2026-01-02T05:00:00+01:00'];
+    const events = times.map((created_at, index) => ({ ...event(`e${index}`), created_at }));
+    let running = await claimed(inbox, event('first'), keyed);
+    for (const each of events) expect((await inbox.claim(each, keyed)).state).toBe('waiting');
+    for (const index of [1, 0, 2]) {
+      await inbox.complete(running);
+      const [next] = await inbox.takeDue({ limit: 9, visibilityTimeoutMs: 60_000, types: [event('').type] });
+      expect(next?.event).toEqual(events[index]);
+      running = await claimed(inbox, events[index], keyed);
     }
-    type Clocked = ReturnType<typeof clocked>['inbox'];
-
-    const claimed = (
-      inbox: Clocked,
-      { id = '', createdAt = event('').created_at, key = 'k', leaseMs = 60_000 },
-    ) => claimedFor(inbox, { ...event(id), created_at: createdAt }, { leaseMs, key });
-    const dueAtOf = async (inbox: Clocked, id: string) => (await inbox.find(id))?.dueAt;
-    // One list for all calls, as the receiver has it.
-    const types: readonly string[] = [event('').type];
-    const take = async (inbox: Clocked, limit = 9) =>
-      (await inbox.takeDue({ limit, visibilityTimeoutMs: 60_000, types })).map((due) => due.event.id);
-
-    test('no attempt ends before it starts, even if the clock goes on during a call or is set back', async () => {
-      let clock = 1_000_000;
-      let step = 1;
-      const now = () => {
-        clock += step;
-        return clock;
-      };
-      const inbox = memoryInbox({ runtime: { now } });
-      await claimed(inbox, { id: 'a', leaseMs: 0 });
-      const second = await claimed(inbox, { id: 'a', leaseMs: 60_000 });
-      step = -1_000;
-      await inbox.complete(second);
-      const history = (await inbox.find('a'))?.history ?? [];
-      expect(history.map(({ result }) => result)).toEqual(['lapsed', 'done']);
-      expect(history.filter(({ startedAt, endedAt }) => endedAt < startedAt)).toEqual([]);
-    });
-
-    test('an attempt whose lease lapsed ended with its lease, and one that was completed when it was', async () => {
-      const { clock, inbox } = clocked();
-      await claimed(inbox, { id: 'a', leaseMs: 1_000 });
-      clock.now += 5_000;
-      const second = await claimed(inbox, { id: 'a' });
-      clock.now += 2_000;
-      await inbox.complete(second);
-      expect((await inbox.find('a'))?.history).toEqual([
-        { attempt: 1, startedAt: 1_000_000, endedAt: 1_001_000, result: 'lapsed', error: null },
-        { attempt: 2, startedAt: 1_005_000, endedAt: 1_007_000, result: 'done', error: null },
-      ]);
-    });
-
-    test('the events that wait for a key run in the order of their creation, whatever the time zones that they name', async () => {
-      const { inbox } = clocked();
-      const times = ['2026-01-02T03:00:00Z', '2026-01-02T04:30:00+02:00', '2026-01-02T05:00:00+01:00'];
-      let running = await claimed(inbox, { id: 'first' });
-      for (const [index, created_at] of times.entries()) {
-        const waiting = { ...event(`e${index}`), created_at };
-        expect((await inbox.claim(waiting, { leaseMs: 60_000, origin: 'push', key: 'k' })).state).toBe(
-          'waiting',
-        );
-      }
-      const order: string[] = [];
-      for (;;) {
-        await inbox.complete(running);
-        const [next] = await take(inbox);
-        if (next === undefined) break;
-        order.push(next);
-        running = await claimed(inbox, { id: next, createdAt: times[Number(next[1])] ?? '' });
-      }
-      expect(order).toEqual(['e1', 'e0', 'e2']);
-    });
-
-    test('an event whose lapsed lease another of its key took away waits for the lease of that one', async () => {
-      const { clock, inbox } = clocked();
-      await claimed(inbox, { id: 'a', leaseMs: 0 });
-      await claimed(inbox, { id: 'b' });
-      expect(await inbox.find('a')).toMatchObject({ state: 'received', dueAt: clock.now + 60_000 });
-    });
-
-    test('an event that waits for its new key is not made due by the end of another event of its old key', async () => {
-      const { clock, inbox } = clocked();
-      await claimed(inbox, { id: 'holder', key: 'new' });
-      await claimed(inbox, { id: 'a', key: 'old', leaseMs: 0 });
-      expect((await inbox.claim(event('a'), { ...lease, key: 'new' })).state).toBe('waiting');
-      const dueAt = clock.now + 60_000;
-      clock.now += 1_000;
-      await inbox.complete(await claimed(inbox, { id: 'b', key: 'old' }));
-      expect(await inbox.find('a')).toMatchObject({ state: 'received', key: 'new', dueAt });
-      expect((await claimed(inbox, { id: 'c', key: 'old' })).attempt).toBe(1);
-    });
-
-    test('a claim with the same key makes none of those due that wait for it', async () => {
-      const { clock, inbox } = clocked();
-      await claimed(inbox, { id: 'a' });
-      expect((await inbox.claim(event('b'), { ...lease, key: 'k' })).state).toBe('waiting');
-      const dueAt = await dueAtOf(inbox, 'b');
-      clock.now += 61_000;
-      await claimed(inbox, { id: 'a' });
-      expect(await dueAtOf(inbox, 'b')).toBe(dueAt);
-    });
-
-    test('the end of an attempt makes one event of its key due, and leaves those that do not wait', async () => {
-      const { clock, inbox } = clocked();
-      await inbox.record([event('later')], { dueInMs: 3_600_000, origin: 'pull', keys: ['k'] });
-      await inbox.record([event('taken')], { dueInMs: 0, origin: 'pull', keys: ['k'] });
-      expect(await take(inbox)).toEqual(['taken']);
-      const before = await Promise.all(['later', 'taken'].map((id) => dueAtOf(inbox, id)));
-      expect(before).toEqual([clock.now + 3_600_000, clock.now + 60_000]);
-      for (const id of ['first', 'second']) {
-        clock.now += 1_000;
-        await inbox.complete(await claimed(inbox, { id }));
-      }
-      expect(await Promise.all(['later', 'taken'].map((id) => dueAtOf(inbox, id)))).toEqual(before);
-    });
-
-    test('an event that was made due by its key stays due since then', async () => {
-      const { clock, inbox } = clocked();
-      const first = await claimed(inbox, { id: 'a' });
-      await inbox.claim(event('b'), { ...lease, key: 'k' });
-      await inbox.complete(first);
-      const dueAt = clock.now;
-      clock.now += 1_000;
-      await inbox.complete(await claimed(inbox, { id: 'c' }));
-      expect(await dueAtOf(inbox, 'b')).toBe(dueAt);
-    });
-
-    test('a requeued event is received, and the ends of others of its key do not change when it is due', async () => {
-      const { clock, inbox } = clocked();
-      await inbox.fail(await claimed(inbox, { id: 'a' }), { retryAfterMs: null, error: 'no' });
-      expect(await inbox.requeue('a')).toBe(1);
-      const dueAt = clock.now;
-      expect(await inbox.find('a')).toMatchObject({ state: 'received', dueAt, attempts: 0 });
-      clock.now += 1_000;
-      await inbox.complete(await claimed(inbox, { id: 'b' }));
-      expect(await dueAtOf(inbox, 'a')).toBe(dueAt);
-    });
-
-    test('takeDue finds what became due after a call that found nothing', async () => {
-      const { clock, inbox } = clocked();
-      const leased = await claimed(inbox, { id: 'a', leaseMs: 1_000 });
-      expect(await take(inbox)).toEqual([]);
-      await inbox.record([event('b')], { dueInMs: 500, origin: 'pull' });
-      await inbox.record([event('c')], { dueInMs: null, origin: 'pull' });
-      expect(await take(inbox)).toEqual(['c']);
-      await inbox.fail(leased, { retryAfterMs: 400, error: 'no' });
-      expect(await take(inbox)).toEqual([]);
-      clock.now += 400;
-      expect(await take(inbox)).toEqual(['a']);
-      clock.now += 100;
-      expect(await take(inbox)).toEqual(['b']);
-      expect(await take(inbox)).toEqual([]);
-    });
-
-    test('a call of takeDue that names more types than the one before takes the events of these as well', async () => {
-      const { inbox } = clocked();
-      const parked = { ...event('parked'), type: 'redeem.completed' };
-      await inbox.record([parked], { dueInMs: null, origin: 'pull' });
-      await inbox.record([event('a'), event('b')], { dueInMs: 0, origin: 'pull' });
-      expect(await take(inbox, 1)).toEqual(['a']);
-      const options = { limit: 9, visibilityTimeoutMs: 60_000, types: [event('').type, parked.type] };
-      const taken = await inbox.takeDue(options);
-      expect(new Set(taken.map((due) => due.event.id))).toEqual(new Set(['b', 'parked']));
-    });
   });
 
   test('memoryInbox refuses a logger without the methods that it calls', () => {

@@ -15,7 +15,7 @@ export interface World {
 export type Command = (world: World) => unknown;
 
 export const START_MS = 1_767_323_045_678;
-export const TYPES = ['transfer.settled', 'mint.completed'];
+const TYPES = ['transfer.settled', 'mint.completed'];
 export const STATES: readonly InboxState[] = ['received', 'leased', 'failed', 'done', 'dead', 'parked'];
 // Created in another order than that of their ids, some of them at the same time.
 const CREATED = [3, 1, 2, 1, 3, 0];
@@ -26,6 +26,8 @@ export const events: readonly UnknownEvent[] = CREATED.map((second, index) => ({
   payload: { index },
 }));
 
+/** The same lists in all calls, as a receiver has one. */
+export const someTypes = fc.constantFrom(TYPES, TYPES.slice(0, 1), TYPES.slice(1), []);
 export const anyEvent = fc.constantFrom(...events);
 export const ms = fc.constantFrom(0, 10, 20, 40);
 export const traceparent = fc.constantFrom(undefined, 'trace 1', 'trace 2');

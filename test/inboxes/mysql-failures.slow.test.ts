@@ -183,9 +183,7 @@ describeWithMariadb('a MySQL inbox', () => {
     const pool = createPool({ uri: database.server.url, charset: 'latin1' });
     await expect(migrateMysql(pool)).rejects.toMatchObject({
       code: 'ERR_CONFIG_INVALID',
-      message: expect.stringContaining(
-        "is latin1, which cannot store every event. Create the pool with `charset: 'utf8mb4'`",
-      ),
+      message: expect.stringMatching(/latin1.*utf8mb4/),
     });
     await pool.end();
   });
@@ -213,7 +211,7 @@ describeWithMariadb('a MySQL inbox', () => {
     for (const step of failing)
       await expect(step()).rejects.toMatchObject({
         code: 'ERR_CONFIG_INVALID',
-        message: expect.stringContaining('missing_… are missing in the database of the pool'),
+        message: expect.stringContaining('missing_…'),
       });
   });
 

@@ -38,11 +38,11 @@ test('a single Client is refused, because a transaction of others on it would un
   for (const client of [new pg.Client(own.server.url), new NeonClient(own.server.url), lent]) {
     for (const transactional of [true, false] as const) {
       const pass = () => postgresInbox(client as never, { transactional } as never);
-      expect(refusal(pass)).toMatch(/a Pool of pg .*not a Client/);
+      expect(refusal(pass)).toMatch(/Pool.*not a Client/);
     }
   }
   for (const client of [new pg.Client(own.server.url), lent]) {
-    expect(refusal(() => fromDrizzle(drizzle(client)))).toMatch(/^fromDrizzle: .* Pass a Pool\.$/);
+    expect(refusal(() => fromDrizzle(drizzle(client)))).toMatch(/^fromDrizzle: .*Pool/);
   }
   await migratePostgres(lent);
   lent.release();
@@ -53,9 +53,7 @@ test('a data layer without its adapter is refused, and the error names the adapt
   for (const transactional of [true, false] as const) {
     for (const layer of [source, source.manager, drizzle(admin), createKnex({ client: 'pg' })]) {
       const message = refusal(() => postgresInbox(layer as never, { transactional } as never));
-      expect(message).toMatch(
-        /fromPostgresJs.*fromDrizzle.*fromKysely.*fromKnex.*fromTypeOrm.*fromPrisma.* of your data layer/,
-      );
+      expect(message).toMatch(/fromPostgresJs.*fromDrizzle.*fromKysely.*fromKnex.*fromTypeOrm.*fromPrisma/);
     }
   }
 });

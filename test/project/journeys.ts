@@ -1,11 +1,9 @@
 /** `npm run journeys`: the files and functions of ours that one event runs through, counted by V8's coverage. */
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { createServer, type RequestListener } from 'node:http';
 import { type Profiler, Session } from 'node:inspector/promises';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join, relative } from 'node:path';
+import { relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import express from 'express';
 import { createReceiver } from 'stablehooks';
@@ -13,7 +11,6 @@ import { createPoller } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { toExpressHandler } from 'stablehooks/express';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
-import { run } from '../child.js';
 import { root } from './source.js';
 
 interface Journey {
@@ -35,7 +32,6 @@ const secret = 'whsec_journeys';
 const JOURNEYS: readonly Journey[] = [
   { name: 'an Express delivery', run: deliverToExpress },
   { name: 'a missed event, from list to handler', run: catchUp },
-  { name: '`stablehooks trigger`', run: trigger },
 ];
 
 for (const { name, run: runJourney } of JOURNEYS) {
@@ -104,27 +100,6 @@ async function catchUp(): Promise<readonly Profiler.ScriptCoverage[]> {
   const coverage = await coverageOf(() => poller.pollOnce());
   if (handled !== 1) throw new Error(`The handler ran ${handled} times, not once.`);
   return coverage;
-}
-
-/** The whole process of the command, against an endpoint that answers as a receiver does. */
-async function trigger(): Promise<readonly Profiler.ScriptCoverage[]> {
-  await using server = await listen((request, response) => {
-    request.resume();
-    response.setHeader('content-type', 'application/json').end('{"outcome":"handled"}');
-  });
-  const folder = await mkdtemp(join(tmpdir(), 'stablehooks-journeys-'));
-  try {
-    await run({
-      args: [join(root, 'kit/dist/main.js'), 'trigger', 'transfer.settled', '--to', server.url],
-      cwd: folder,
-      env: { NODE_V8_COVERAGE: folder, STABLEHOOKS_SECRET: secret },
-    });
-    const files = await readdir(folder);
-    const reports = await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8')));
-    return reports.flatMap((report) => JSON.parse(report).result);
-  } finally {
-    await rm(folder, { recursive: true });
-  }
 }
 
 async function coverageOf(work: () => Promise<unknown>): Promise<readonly Profiler.ScriptCoverage[]> {

@@ -10,7 +10,6 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   receiver: ['core', 'flow', 'inboxes/memory-steps.ts'],
   flow: ['core', 'receiver'],
   queues: ['core', 'receiver'],
-  secrets: ['core', 'receiver'],
   adapters: ['core', 'receiver'],
   client: ['core'],
   'catch-up': ['core', 'client', 'receiver'],
@@ -19,7 +18,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   telemetry: ['core', 'receiver'],
   testing: ['core', 'receiver'],
   'zod.ts': ['core', 'client'],
-  'index.ts': ['core', 'inboxes/memory.ts', 'receiver', 'secrets'],
+  'index.ts': ['core', 'inboxes/memory.ts', 'receiver'],
 };
 
 /** The optional peers that a file imports at run time: whoever imports it has them. */

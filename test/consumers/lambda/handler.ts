@@ -1,4 +1,4 @@
-/** AWS Lambda: one handler that is of the type of each of the four HTTP events, and one for SQS. */
+/** AWS Lambda: one handler that is of the type of each of the four HTTP events. */
 import type {
   ALBEvent,
   ALBResult,
@@ -7,10 +7,8 @@ import type {
   APIGatewayProxyResult,
   APIGatewayProxyStructuredResultV2,
   LambdaFunctionURLEvent,
-  SQSHandler,
 } from 'aws-lambda';
 import { toLambdaHandler } from 'stablehooks/lambda';
-import { toSqsHandler } from 'stablehooks/sqs';
 import { createContractReceiver } from './contract-receiver.js';
 
 export const handler = toLambdaHandler(createContractReceiver());
@@ -19,5 +17,3 @@ handler satisfies (event: APIGatewayProxyEvent) => Promise<APIGatewayProxyResult
 handler satisfies (event: APIGatewayProxyEventV2) => Promise<APIGatewayProxyStructuredResultV2>;
 handler satisfies (event: LambdaFunctionURLEvent) => Promise<APIGatewayProxyStructuredResultV2>;
 handler satisfies (event: ALBEvent) => Promise<ALBResult>;
-
-toSqsHandler(createContractReceiver()) satisfies SQSHandler;
