@@ -36,8 +36,6 @@ export interface Lease {
   readonly attempt: number;
   /** The ordering key that the event was claimed with. */
   readonly key?: string | undefined;
-  /** The trace context that the event was first recorded with, by any process; `undefined` for none. */
-  readonly traceparent?: string | undefined;
 }
 
 /**
@@ -185,11 +183,6 @@ export interface ClaimOptions {
   readonly early?: boolean | undefined;
   /** The ordering key: of the events of one key, at most one is leased at a time. @default none */
   readonly key?: string | undefined;
-  /**
-   * The trace context to store with a new event, as a W3C `traceparent`: printable ASCII, usually 55 characters.
-   * The inbox neither checks nor changes it. @default none
-   */
-  readonly traceparent?: string | undefined;
 }
 
 /** The key of a type that marks transactions; it has no value. */
@@ -230,8 +223,6 @@ export interface StoreOptions {
   readonly origin: Origin;
   /** The JSON of each event as it arrived, in the same order, to be stored unchanged. @default the events serialized */
   readonly json?: readonly string[] | undefined;
-  /** The trace context of new events, as in {@link ClaimOptions}. @default none */
-  readonly traceparent?: string | undefined;
 }
 
 /** Where events are recorded, claimed and remembered. */
@@ -393,8 +384,6 @@ export interface InboxRecord {
   readonly origin: Origin | 'import';
   /** The ordering key that it was stored or last claimed with, or `null`. */
   readonly key: string | null;
-  /** The trace context that it was first recorded with, or `null`; kept when it is pruned. */
-  readonly traceparent: string | null;
   readonly receivedAt: number;
   /** When its state last changed. A received event that is taken or enqueued again stays received. */
   readonly updatedAt: number;

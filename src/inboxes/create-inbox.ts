@@ -19,7 +19,6 @@ export interface ClaimStep extends NewEvent {
   readonly leaseMs: number;
   readonly origin: Origin;
   readonly early: boolean;
-  readonly traceparent: string | null;
 }
 
 /** The result of a claim. Drivers can read numbers as text, and NULL as `undefined`. */
@@ -28,7 +27,6 @@ export interface ClaimRow {
   readonly attempts: number | string | null;
   /** How long until the event can be claimed, in ms, if that is known. */
   readonly wait: number | string | null;
-  readonly traceparent: string | null;
 }
 
 export interface AttemptEnd {
@@ -50,7 +48,6 @@ export interface PageStep {
   /** `null` unless they are received. */
   readonly dueInMs: number | null;
   readonly origin: Origin;
-  readonly traceparent: string | null;
 }
 
 /** The steps of a store. Each is atomic. */
@@ -76,16 +73,14 @@ export function createInbox<Tx>(
 ): Inbox<Tx> & InboxOperations {
   async function store(
     events: readonly UnknownEvent[],
-    { json = [], keys = [], dueInMs, origin, traceparent }: StoreSettings,
+    { json = [], keys = [], dueInMs, origin }: StoreSettings,
     state: PageStep['state'],
   ): Promise<readonly RecordResult[]> {
     const page = new Map<string, NewEvent>();
     for (const [index, event] of events.entries()) {
       if (!page.has(event.id)) page.set(event.id, toNew(event, json[index], keys[index]));
     }
-    const rows = await steps.store({
-      ...{ events: [...page.values()], state, dueInMs, origin, traceparent: traceparent ?? null },
-    });
+    const rows = await steps.store({ events: [...page.values()], state, dueInMs, origin });
     const results = new Map(rows.map(({ id, result }) => [id, result]));
     return events.map(({ id }) => {
       const result = results.get(id) ?? state;
@@ -100,14 +95,12 @@ export function createInbox<Tx>(
 
     durable: steps.durable,
 
-    async claim(event, { leaseMs, origin, json, early = false, key, traceparent }) {
+    async claim(event, { leaseMs, origin, json, early = false, key }) {
       const token = uuid();
-      const stored = { ...toNew(event, json, key), traceparent: traceparent ?? null };
-      const row = await steps.claim({ ...stored, token, leaseMs, origin, early });
-      const { result: state, attempts, wait } = row;
+      const step = { ...toNew(event, json, key), token, leaseMs, origin, early };
+      const { result: state, attempts, wait } = await steps.claim(step);
       if (state === 'claimed') {
-        const lease = { id: event.id, token, attempt: Number(attempts), key };
-        return { state, lease: { ...lease, traceparent: row.traceparent ?? undefined } };
+        return { state, lease: { id: event.id, token, attempt: Number(attempts), key } };
       }
       if (state === 'done' || state === 'dead') return { state };
       return { state, retryAfterMs: Math.max(1, Number(wait ?? 0)) };

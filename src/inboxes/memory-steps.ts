@@ -41,14 +41,14 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
 
   function storePage(
     events: readonly UnknownEvent[],
-    { origin, json, traceparent }: StoreOptions,
+    { origin, json }: StoreOptions,
     { state, dueAt }: Pick<Entry, 'state' | 'dueAt'>,
     keys?: readonly (string | undefined)[],
   ): readonly RecordResult[] {
     return events.map((event, index) => {
       const found = store.get(event.id);
       if (found !== undefined) return found.state;
-      const entry = store.add(event, { state, origin, dueAt, json: json?.[index], traceparent });
+      const entry = store.add(event, { state, origin, dueAt, json: json?.[index] });
       if (keys?.[index] !== undefined) store.setKey(entry, event, keys[index]);
       return 'new';
     });
@@ -57,7 +57,7 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
   return {
     durable: false,
 
-    claim(event, { leaseMs, origin, json, early = false, key, traceparent }) {
+    claim(event, { leaseMs, origin, json, early = false, key }) {
       const found = store.get(event.id);
       const state = found?.state;
       const at = now();
@@ -66,8 +66,7 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
         const retryAfterMs = (found.dueAt ?? 0) - at;
         if (retryAfterMs > 0) return { state, retryAfterMs };
       }
-      const entry =
-        found ?? store.add(event, { state: 'received', origin, dueAt: null, json, traceparent }, at);
+      const entry = found ?? store.add(event, { state: 'received', origin, dueAt: null, json }, at);
       if (entry.key !== (key ?? null)) store.setKey(entry, event, key);
       const holder = entry.key === null ? undefined : store.findHolder(entry, entry.key);
       if (holder !== undefined) {
@@ -88,10 +87,7 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
       entry.startedAt = at;
       store.change(entry, 'leased', at + leaseMs, at);
       const { id, attempts: attempt } = entry;
-      return {
-        state: 'claimed',
-        lease: { id, token, attempt, key, traceparent: entry.traceparent ?? undefined },
-      };
+      return { state: 'claimed', lease: { id, token, attempt, key } };
     },
 
     complete(lease) {
@@ -189,7 +185,6 @@ export interface Entry extends Mutable<Omit<InboxRecord, 'event' | 'damaged'>> {
 interface NewEntry extends Pick<Entry, 'state' | 'origin' | 'dueAt'> {
   /** @default the event serialized */
   readonly json?: string | null | undefined;
-  readonly traceparent?: string | undefined;
 }
 
 /** The last 10. */
@@ -291,7 +286,7 @@ export class EventStore {
   add(event: UnknownEvent, stored: NewEntry, at = this.now()): Entry {
     if (this.open.size + this.done.size >= this.#settings.capacity) this.#evict();
     const { id, type } = event;
-    const { json = encodeEvent(event), traceparent = null } = stored;
+    const { json = encodeEvent(event) } = stored;
     this.#added += 1;
     const entry: Entry = {
       id,
@@ -300,7 +295,6 @@ export class EventStore {
       attempts: 0,
       origin: stored.origin,
       key: null,
-      traceparent,
       receivedAt: at,
       updatedAt: at,
       dueAt: stored.dueAt,

@@ -74,7 +74,6 @@ function writeTables(events: string, poll: string, steps: string): readonly stri
   token ${TOKEN} COMMENT 'of the lease, or of the call that stored it',
   ordering_key ${NAME},
   waiting BOOLEAN NOT NULL DEFAULT FALSE,
-  traceparent TEXT,
   last_error TEXT,
   event LONGTEXT,
   history JSON,
@@ -117,7 +116,6 @@ const claim = (events: string) => `
   DECLARE own_state ${STATE};
   DECLARE own_attempts INT;
   DECLARE own_token ${TOKEN};
-  DECLARE own_trace ${TEXT};
   ${STEP}
   IF event_key IS NOT NULL THEN
     SELECT seq, due_at INTO holder_seq, holder_due FROM ${events}
@@ -125,12 +123,11 @@ const claim = (events: string) => `
     SET at_ms = ${NOW};
   END IF;
   INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, created_at, token,
-    ordering_key, waiting, traceparent, event)
+    ordering_key, waiting, event)
   VALUES (event_id, event_type, IF(holder_seq IS NULL, 'leased', 'received'), holder_seq IS NULL, origin, at_ms, at_ms,
-    COALESCE(holder_due, at_ms + lease_ms), created_ms, new_token, event_key, holder_seq IS NOT NULL, new_trace, event_json)
+    COALESCE(holder_due, at_ms + lease_ms), created_ms, new_token, event_key, holder_seq IS NOT NULL, event_json)
   ON DUPLICATE KEY UPDATE seq = ${events}.seq;
-  SELECT seq, state, attempts, due_at, token, traceparent
-    INTO own_seq, own_state, own_attempts, own_due, own_token, own_trace
+  SELECT seq, state, attempts, due_at, token INTO own_seq, own_state, own_attempts, own_due, own_token
     FROM ${events} WHERE id = event_id FOR UPDATE;
   IF own_seq IS NULL THEN
     SIGNAL SQLSTATE '23000' SET MYSQL_ERRNO = 1062, MESSAGE_TEXT = 'Another event of the ordering key was leased.';
@@ -157,7 +154,7 @@ const claim = (events: string) => `
     END IF;
   END IF;
   COMMIT;
-  SELECT own_state AS result, own_attempts AS attempts, own_due - at_ms AS wait, own_trace AS traceparent;`;
+  SELECT own_state AS result, own_attempts AS attempts, own_due - at_ms AS wait;`;
 
 /**
  * Ends an attempt in the transaction that is open, and makes the first event that waits for its key due. `ended` is the
@@ -186,10 +183,10 @@ const record = (events: string) => `
   ${CALL_TOKEN}
   ${STEP}
   INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, created_at, token,
-    ordering_key, traceparent, event)
+    ordering_key, event)
   SELECT page.id, page.type, new_state, 0, origin, at_ms, at_ms,
     CASE new_state WHEN 'received' THEN at_ms + due_ms WHEN 'parked' THEN 0 END, page.created, call_token, page.event_key,
-    new_trace, page.event
+    page.event
   FROM JSON_TABLE(events, '$[*]' COLUMNS (position FOR ORDINALITY,
     id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]', type VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]',
     event ${TEXT} PATH '$[2]', created BIGINT PATH '$[3]', event_key VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[4]')) AS page
@@ -237,7 +234,7 @@ function writeProcedures(prefix: string, events: string, poll: string, steps: st
   return {
     claim: [
       `event_id ${NAME}, event_type ${NAME}, origin ${STATE}, lease_ms DOUBLE, new_token ${TOKEN}, event_json ${TEXT},
-  early BOOLEAN, event_key ${NAME}, created_ms BIGINT, new_trace ${TEXT}`,
+  early BOOLEAN, event_key ${NAME}, created_ms BIGINT`,
       claim(events),
     ],
     end_attempt: [`${lease}, ${how}, OUT ended ${STATE}`, endAttempt(events)],
@@ -266,10 +263,7 @@ function writeProcedures(prefix: string, events: string, poll: string, steps: st
   IF commits AND ended IS NOT NULL THEN COMMIT; END IF;
   SELECT ended IS NOT NULL AS leased;`,
     ],
-    record: [
-      `events ${TEXT}, new_state ${STATE}, due_ms DOUBLE, origin ${STATE}, new_trace ${TEXT}`,
-      record(events),
-    ],
+    record: [`events ${TEXT}, new_state ${STATE}, due_ms DOUBLE, origin ${STATE}`, record(events)],
     takeDue: [`size INT, visibility_ms DOUBLE, types ${TEXT}`, takeDue(events)],
     acquirePoll: [
       'new_holder VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, lease_ms DOUBLE',
@@ -389,7 +383,7 @@ export function writeStatements(prefix: string) {
   const poll = quote(prefix, 'poll');
   const steps = quote(prefix, 'steps');
   // MySQL's own JSON type would reach the app's driver as an object.
-  const record = `id, type, state, attempts, source, ordering_key AS \`key\`, traceparent, last_error AS error,
+  const record = `id, type, state, attempts, source, ordering_key AS \`key\`, last_error AS error,
   event AS json, CAST(history AS CHAR) AS history, received_at AS received, updated_at AS updated,
   IF(state = 'parked', NULL, due_at) AS due`;
   const selections = selectionWriter({

@@ -191,11 +191,11 @@ export function mysqlInbox(
     requeue: (which) => change('requeue', which),
     discard: (which, { by, reason }) => change('discard', which, by, reason),
 
-    store({ events, state, dueInMs, origin, traceparent }) {
+    store({ events, state, dueInMs, origin }) {
       const page = events.map(({ id, type, json, key, createdMs }) =>
         key === null ? [id, type, json] : [id, type, json, createdMs, key],
       );
-      return call('record', JSON.stringify(page), state, dueInMs, origin, traceparent);
+      return call('record', JSON.stringify(page), state, dueInMs, origin);
     },
 
     ...(transactional && {

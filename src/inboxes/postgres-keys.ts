@@ -27,9 +27,8 @@ const tryLock = (tables: Tables) => `pg_try_advisory_xact_lock(${lockNumber(tabl
 export const writeClaim = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_event(
     event_id text, event_type text, origin text, lease_ms double precision,
     new_token uuid, event_json text, early boolean, event_key text,
-    created_ms double precision, new_traceparent text,
-    OUT state text, OUT attempts integer, OUT won boolean, OUT left_ms double precision,
-    OUT traceparent text
+    created_ms double precision,
+    OUT state text, OUT attempts integer, OUT won boolean, OUT left_ms double precision
   ) ${FUNCTION} AS $claim$
 DECLARE
   created timestamptz := ${fromMs('created_ms')};
@@ -43,14 +42,13 @@ BEGIN
   IF is_locked THEN
     claimed_at := clock_timestamp();
     INSERT INTO ${tables.events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event,
-      key, created_at, waiting, traceparent)
+      key, created_at, waiting)
     VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at,
-      claimed_at + lease_ms * interval '1 millisecond', new_token, event_json, event_key, created, false, new_traceparent)
+      claimed_at + lease_ms * interval '1 millisecond', new_token, event_json, event_key, created, false)
     ON CONFLICT DO NOTHING;
     won := FOUND;
     state := 'leased';
     attempts := 1;
-    traceparent := new_traceparent;
     IF won THEN RETURN; END IF;
   END IF;
   IF event_key IS NOT NULL THEN
@@ -65,7 +63,6 @@ BEGIN
     IF NOT is_locked THEN PERFORM pg_advisory_xact_lock(${lockNumber(tables)}); END IF;
   END IF;
   SELECT * INTO present FROM ${tables.events} AS found WHERE found.id = event_id FOR UPDATE;
-  traceparent := CASE WHEN present.id IS NULL THEN new_traceparent ELSE present.traceparent END;
   claimed_at := clock_timestamp();
   state := coalesce(present.state, 'received');
   attempts := coalesce(present.attempts, 0);
@@ -90,9 +87,9 @@ BEGIN
   state := CASE WHEN won THEN 'leased' ELSE 'waiting' END;
   IF present.id IS NULL THEN
     INSERT INTO ${tables.events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event,
-      key, created_at, waiting, traceparent)
+      key, created_at, waiting)
     VALUES (event_id, event_type, CASE WHEN won THEN 'leased' ELSE 'received' END, attempts, origin, claimed_at,
-      claimed_at, due, CASE WHEN won THEN new_token END, event_json, event_key, created, NOT won, new_traceparent)
+      claimed_at, due, CASE WHEN won THEN new_token END, event_json, event_key, created, NOT won)
     ON CONFLICT (id) DO NOTHING;
     IF NOT FOUND THEN
       RAISE EXCEPTION USING ERRCODE = 'serialization_failure',

@@ -134,8 +134,8 @@ END $complete$;`;
 const writeProcedures = ({ schema, events }: Tables) => `
   CREATE OR REPLACE PROCEDURE ${schema}.claim(
     event_id text, event_type text, origin text, lease_ms double precision, new_token uuid, event_json text,
-    early boolean, event_key text, created_ms double precision, new_traceparent text, is_async boolean,
-    INOUT result text, INOUT attempts integer, INOUT wait double precision, INOUT traceparent text
+    early boolean, event_key text, created_ms double precision, is_async boolean,
+    INOUT result text, INOUT attempts integer, INOUT wait double precision
   ) LANGUAGE plpgsql AS $claim$
 DECLARE
   claimed_at timestamptz;
@@ -148,20 +148,19 @@ BEGIN
   END IF;
   IF event_key IS NULL THEN
     claimed_at := clock_timestamp();
-    INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event, traceparent)
+    INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event)
     VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at,
-      claimed_at + lease_ms * interval '1 millisecond', new_token, event_json, new_traceparent)
+      claimed_at + lease_ms * interval '1 millisecond', new_token, event_json)
     ON CONFLICT (id) DO NOTHING;
     IF FOUND THEN
       result := 'claimed';
       attempts := 1;
-      traceparent := new_traceparent;
       RETURN;
     END IF;
   END IF;
-  SELECT CASE WHEN c.won THEN 'claimed' ELSE c.state END, c.attempts, c.left_ms, c.traceparent
-    INTO result, attempts, wait, traceparent FROM ${schema}.claim_event(
-      event_id, event_type, origin, lease_ms, new_token, event_json, early, event_key, created_ms, new_traceparent) AS c;
+  SELECT CASE WHEN c.won THEN 'claimed' ELSE c.state END, c.attempts, c.left_ms
+    INTO result, attempts, wait FROM ${schema}.claim_event(
+      event_id, event_type, origin, lease_ms, new_token, event_json, early, event_key, created_ms) AS c;
 END $claim$;
   CREATE OR REPLACE PROCEDURE ${schema}.finish(
     event_id text, lease_token uuid, event_key text, result text, retry_ms double precision, failure text,

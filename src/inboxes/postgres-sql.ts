@@ -76,7 +76,6 @@ IF to_regclass('${fences}') IS NULL THEN
     key text COLLATE "C",
     token uuid,
     last_error text,
-    traceparent text,
     event text,
     history jsonb
   );
@@ -144,7 +143,7 @@ export function writeStatements(name: string, { isAsync }: { readonly isAsync: b
   const tables = quoteTables(name);
   const { schema, events, poll, steps } = tables;
   // Returned columns have names of one word: data layers can be told to rename others, as to camel case.
-  const record = `id, type, state, attempts, source, key, traceparent, last_error AS error, event AS json,
+  const record = `id, type, state, attempts, source, key, last_error AS error, event AS json,
   history::text AS history,
   ${ms('received_at')} AS received, ${ms('updated_at')} AS updated, ${ms('due_at')} AS due`;
   const selections = selectionWriter({
@@ -180,17 +179,17 @@ export function writeStatements(name: string, { isAsync }: { readonly isAsync: b
     ...selections,
 
     /**
-     * id, type, source, leaseMs, token, event, early, key or null, when the event was created in epoch ms or null, traceparent
-     * or null. It need not wait for the disk before a transaction that does. A claim that does not win writes nothing.
+     * id, type, source, leaseMs, token, event, early, key or null, when the event was created in epoch ms or
+     * null. It need not wait for the disk before a transaction that does. A claim that does not win writes nothing.
      */
-    claim: `CALL ${schema}.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, ${isAsync}, NULL, NULL, NULL, NULL)`,
+    claim: `CALL ${schema}.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, ${isAsync}, NULL, NULL, NULL)`,
 
     /** id, token, key or null, the new state, retryAfterMs or null, error or null */
     finish: `CALL ${schema}.finish($1, $2, $3, $4, $5, $6, $7, NULL)`,
 
     /**
      * ids, types, events, the state of new events, dueInMs or null, source, keys or nulls, when the events were created in
-     * epoch ms or nulls, traceparent or null. Inserted in the order of the ids, so two pages cannot deadlock; events of a key
+     * epoch ms or nulls. Inserted in the order of the ids, so two pages cannot deadlock; events of a key
      * are received in the order of the page nevertheless. An event that another call stores at the same time is updated, which
      * changes nothing, to read its state. A claim that commits asynchronously can have stored an event, and the answer promises
      * that it is stored: the message is something to wait for.
@@ -201,8 +200,8 @@ export function writeStatements(name: string, { isAsync }: { readonly isAsync: b
 ), known AS (
   SELECT id, state FROM ${events} WHERE id = ANY ($1::text[])
 ), recorded AS (
-  INSERT INTO ${events} (id, type, state, source, due_at, event, traceparent, key, created_at, received_at)
-  SELECT id, type, $4::text, $6::text, ${later('$5')}, event, $9::text, key,
+  INSERT INTO ${events} (id, type, state, source, due_at, event, key, created_at, received_at)
+  SELECT id, type, $4::text, $6::text, ${later('$5')}, event, key,
     CASE WHEN key IS NOT NULL THEN ${fromMs('created')} END,
     CASE WHEN key IS NULL THEN ${CLOCK} ELSE now() + ${span('position * 0.001')} END
   FROM page WHERE id NOT IN (SELECT id FROM known) ORDER BY id COLLATE "C", position

@@ -148,7 +148,7 @@ export function postgresInbox(
     discard: async (which, { by, reason }) =>
       readCount(await run(numbered(statements.discard(which, by, reason)))),
 
-    store({ events, state, dueInMs, origin, traceparent }) {
+    store({ events, state, dueInMs, origin }) {
       const values = [
         events.map(({ id }) => id),
         events.map(({ type }) => type),
@@ -158,7 +158,6 @@ export function postgresInbox(
         origin,
         events.map(({ key }) => key),
         events.map(({ createdMs }) => createdMs),
-        traceparent,
       ];
       return run({ text: statements.record, values });
     },

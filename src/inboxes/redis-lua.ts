@@ -49,11 +49,10 @@ end
 -- An event as its hash has it; nil when it has none.
 local function load(id)
   local found = redis.call('HMGET', eventKey(id), 'state', 'dueAt', 'type', 'receivedAt', 'updatedAt', 'attempts',
-    'token', 'key', 'turn', 'traceparent')
+    'token', 'key', 'turn')
   if not found[1] then return nil end
   return { id = id, state = found[1], due = tonumber(found[2]) or 0, type = found[3], receivedAt = found[4],
-    updatedAt = found[5], attempts = found[6], token = found[7], key = found[8] or nil, turn = found[9],
-    traceparent = found[10] }
+    updatedAt = found[5], attempts = found[6], token = found[7], key = found[8] or nil, turn = found[9] }
 end
 
 -- Writes the state of an event, with further fields of its hash.
@@ -103,14 +102,11 @@ local function turnOf(receivedAt, created, index)
   return since .. receivedAt .. string.format('%03d%06d', micros, index)
 end
 
--- What is empty is none; \`traceparent\` is stored here and never changes.
-local function record(id, eventType, source, json, traceparent, key, created, index)
-  local event = { id = id, type = eventType, receivedAt = NOW, attempts = 0, key = key,
-    traceparent = traceparent ~= '' and traceparent }
+local function record(id, eventType, source, json, key, created, index)
+  local event = { id = id, type = eventType, receivedAt = NOW, attempts = 0, key = key }
   if key then event.turn = turnOf(NOW, created, index) end
   redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'attempts', '0', 'receivedAt', NOW,
     unpack(key and { 'key', key, 'turn', event.turn } or {}))
-  if event.traceparent then redis.call('HSET', eventKey(id), 'traceparent', traceparent) end
   redis.call('SET', jsonKey(id), json)
   return event
 end
@@ -131,11 +127,11 @@ end
 -- A record for operators.
 local function read(id)
   local found = redis.call('HMGET', eventKey(id), 'type', 'state', 'attempts', 'source', 'receivedAt', 'updatedAt',
-    'dueAt', 'lastError', 'key', 'traceparent')
+    'dueAt', 'lastError', 'key')
   if not found[2] then return nil end
   return { id = id, type = found[1], state = found[2], attempts = tonumber(found[3]), source = found[4],
     received = tonumber(found[5]), updated = tonumber(found[6]), due = tonumber(found[7]) or cjson.null,
-    error = found[8] or cjson.null, key = found[9] or cjson.null, traceparent = found[10] or cjson.null,
+    error = found[8] or cjson.null, key = found[9] or cjson.null,
     json = redis.call('GET', jsonKey(id)) or cjson.null,
     history = '[' .. table.concat(redis.call('LRANGE', historyKey(id), 0, -1), ',') .. ']' }
 end
@@ -146,21 +142,21 @@ end
  * because the client of Upstash parses other replies in its own way.
  */
 const BODIES = {
-  /** id, type, source, leaseMs, token, event, '1' if early, key, created, traceparent */
+  /** id, type, source, leaseMs, token, event, '1' if early, key, created */
   claim: `
 local id, leaseUntil, token, key = ARGV[1], now + tonumber(ARGV[4]), ARGV[5], ARGV[8] ~= '' and ARGV[8] or nil
 local event = load(id)
 local state = event and event.state
 if state == 'done' or state == 'dead' then return answer({ { result = state } }) end
 local function claimed(attempt)
-  return answer({ { result = 'claimed', attempts = attempt, traceparent = event.traceparent or cjson.null } })
+  return answer({ { result = 'claimed', attempts = attempt } })
 end
 -- A client that lost the reply sends the same claim again.
 if state == 'leased' and event.token == token then return claimed(event.attempts) end
 if (state == 'leased' or (state == 'failed' and ARGV[7] ~= '1')) and event.due > now then
   return answer({ { result = state, wait = event.due - now } })
 end
-if not event then event = record(id, ARGV[2], ARGV[3], ARGV[6], ARGV[10], key, ARGV[9], 0)
+if not event then event = record(id, ARGV[2], ARGV[3], ARGV[6], key, ARGV[9], 0)
 elseif event.key ~= key then
   if event.key then leaveKey(event) end
   event.key, event.turn = key, event.turn or key and turnOf(event.receivedAt, ARGV[9], 0)
@@ -204,16 +200,16 @@ local first = event.key and redis.call('ZPOPMIN', waitingKey(event.key))[1]
 if first then move(load(string.match(first, ':(.*)')), 'received', now) end
 return answer({ { ended = result } })`,
 
-  /** the state of new events, dueInMs, source, traceparent, the list of id, type, event, key, created of each */
+  /** the state of new events, dueInMs, source, the list of id, type, event, key, created of each */
   record: `
 local state, dueInMs = ARGV[1], tonumber(ARGV[2])
 local answers = {}
-for index = 6, #ARGV, 5 do
+for index = 5, #ARGV, 5 do
   local id, key = ARGV[index], ARGV[index + 3]
   local event = load(id)
   answers[#answers + 1] = { id = id, result = event and event.state or 'new' }
   if not event then
-    event = record(id, ARGV[index + 1], ARGV[3], ARGV[index + 2], ARGV[4], key ~= '' and key or nil,
+    event = record(id, ARGV[index + 1], ARGV[3], ARGV[index + 2], key ~= '' and key or nil,
       ARGV[index + 4], index)
     move(event, state, dueInMs and now + dueInMs)
   end

@@ -132,7 +132,7 @@ const CHANGE_BATCH = 1_000;
  * `transactional`.
  *
  * The id of a done event is kept permanently: about 600 bytes of memory after {@link InboxOperations.prune} has
- * removed its JSON, and 70 more with a trace context.
+ * removed its JSON.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is wrong. The first call rejects with it when the
  * `maxmemory-policy` of the server is not `noeviction`; a server that forbids INFO in scripts is not checked.
@@ -217,11 +217,11 @@ export function redisInbox(
     requeue: (which) => change(which, null, null),
     discard: (which, { by, reason }) => change(which, by, reason),
 
-    store({ events, state, dueInMs, origin, traceparent }) {
+    store({ events, state, dueInMs, origin }) {
       const page = events.flatMap(({ id, type, json, key, createdMs }) => [
         ...[id, type, json, key ?? '', String(createdMs ?? '')],
       ]);
-      return call('record', state, dueInMs, origin, traceparent, page);
+      return call('record', state, dueInMs, origin, page);
     },
   };
   return createInbox(steps, runtime);

@@ -49,8 +49,7 @@ export function toStored(
 }
 
 /** An {@link InboxRecord}. Names have one word: data layers can be told to rename others, as to camel case. */
-export interface EventRow
-  extends Pick<InboxRecord, 'id' | 'type' | 'state' | 'attempts' | 'key' | 'traceparent'> {
+export interface EventRow extends Pick<InboxRecord, 'id' | 'type' | 'state' | 'attempts' | 'key'> {
   readonly source: InboxRecord['origin'];
   /** Epoch ms, as the others. */
   readonly received: number;
@@ -71,7 +70,6 @@ export function toRecord(row: EventRow): InboxRecord {
     attempts: Number(row.attempts),
     origin: row.source,
     key: row.key ?? null,
-    traceparent: row.traceparent ?? null,
     receivedAt: Number(row.received),
     updatedAt: Number(row.updated),
     dueAt: (row.due ?? null) === null ? null : Number(row.due),

@@ -79,8 +79,8 @@ export function callSteps(
       return (await call('saveStep', id, token, name, result ?? '', what)).length > 0;
     },
 
-    async claim({ id, type, origin, leaseMs, token, json, early, key, createdMs, traceparent }) {
-      const values = [id, type, origin, leaseMs, token, json, early, key, createdMs, traceparent];
+    async claim({ id, type, origin, leaseMs, token, json, early, key, createdMs }) {
+      const values = [id, type, origin, leaseMs, token, json, early, key, createdMs];
       const [row] = await call<ClaimRow>('claim', ...values);
       return row as ClaimRow;
     },

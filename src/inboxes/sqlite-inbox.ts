@@ -104,7 +104,7 @@ export function createSqliteInbox<Tx>({
       step(() => sql.stateSteps(id, JSON.stringify(done), JSON.stringify(again))),
     readPoll: () => sql.poll()[0],
 
-    claim: ({ id, type, origin, leaseMs, token, json, early, key, createdMs, traceparent }) =>
+    claim: ({ id, type, origin, leaseMs, token, json, early, key, createdMs }) =>
       step(
         (at) => {
           const rows = sql.contenders(id, key, id);
@@ -120,12 +120,11 @@ export function createSqliteInbox<Tx>({
           const until = isHeld ? heldUntil : sum(at, leaseMs);
           if (holder !== undefined && !isHeld) sql.receive(until, at, 1, holder.rowid);
           const [stored] = sql.claim(
-            ...[id, type, origin, traceparent, json, at, at, until, key, createdMs],
+            ...[id, type, origin, json, at, at, until, key, createdMs],
             ...(isHeld ? [null, 'received', 1, 0] : [token, 'leased', 0, 1]),
           );
           if (isHeld) return refused('waiting', heldUntil - at);
-          const { attempts = 1, traceparent: kept = null } = stored ?? {};
-          return { result: 'claimed', wait: null, attempts, traceparent: kept };
+          return { result: 'claimed', wait: null, attempts: stored?.attempts ?? 1 };
         },
         // The event is answered after its completion, which waits for the disk.
         { flush: false },
@@ -160,13 +159,11 @@ export function createSqliteInbox<Tx>({
           },
         }),
 
-    store: ({ events, state, dueInMs, origin, traceparent }) =>
+    store: ({ events, state, dueInMs, origin }) =>
       step((at) => {
         const dueAt = dueInMs === null ? null : sum(at, dueInMs);
         const rows = events.map(({ id, type, json, key, createdMs }) => {
-          const [stored] = sql.record(
-            ...[id, type, origin, traceparent, json, at, at, dueAt, key, createdMs, state],
-          );
+          const [stored] = sql.record(...[id, type, origin, json, at, at, dueAt, key, createdMs, state]);
           const [known] = stored === undefined ? sql.own(id) : [];
           return { id, result: known?.state ?? ('new' as const) };
         });
@@ -206,5 +203,5 @@ function assertSynchronous(running: Awaitable<void>): void {
 }
 
 const refused = (result: ClaimRow['result'], wait: number | null = null) => ({
-  ...{ result, wait, attempts: null, traceparent: null },
+  ...{ result, wait, attempts: null },
 });

@@ -9,7 +9,7 @@ import {
 } from './selection.js';
 import { DUE, OPEN, type SqliteLike } from './sqlite-tables.js';
 
-const RECORD = `id, type, state, attempts, source, key, traceparent, last_error AS error, event AS json, history,
+const RECORD = `id, type, state, attempts, source, key, last_error AS error, event AS json, history,
   received_at AS received, updated_at AS updated, due_at AS due`;
 
 /** A row that decides on a claim: the event itself, or another event that has the lease of its key. */
@@ -80,14 +80,14 @@ export function prepareStatements(db: SqliteLike) {
       WHERE key = ? AND state = 'leased' AND id <> ?`,
     ),
     /** Leases an event, or makes it wait for the lease of its key; ends the lease that it has, if any. */
-    claim: rows<Pick<EventRow, 'attempts' | 'traceparent'>>(
-      `INSERT INTO stablehooks_events (id, type, source, traceparent, event, received_at, updated_at, due_at, key,
+    claim: rows<Pick<EventRow, 'attempts'>>(
+      `INSERT INTO stablehooks_events (id, type, source, event, received_at, updated_at, due_at, key,
         created_at, token, state, waiting, attempts)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (id) DO UPDATE SET state = excluded.state, attempts = attempts + excluded.attempts,
         updated_at = excluded.updated_at, due_at = excluded.due_at, token = excluded.token, key = excluded.key,
         created_at = excluded.created_at, waiting = excluded.waiting, history = ${HISTORY_WITH_LAPSED}
-      RETURNING attempts, traceparent`,
+      RETURNING attempts`,
     ),
     /** Ends an attempt, if the token is that of the lease. */
     finish: rows<Pick<EventRow, 'key'>>(
@@ -104,8 +104,8 @@ export function prepareStatements(db: SqliteLike) {
     ),
     record: rows(
       `INSERT INTO stablehooks_events
-        (id, type, source, traceparent, event, received_at, updated_at, due_at, key, created_at, state, attempts)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
+        (id, type, source, event, received_at, updated_at, due_at, key, created_at, state, attempts)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
       ON CONFLICT (id) DO NOTHING RETURNING id`,
     ),
     /** Makes a commit wait for earlier ones: a commit without a change does not wait. */

@@ -18,7 +18,7 @@ import type {
 import { inTime, type Runtime } from '../core/runtime.js';
 import type { Work } from './work.js';
 
-type RecordOptions = Omit<StoreOptions, 'traceparent'> & {
+type RecordOptions = StoreOptions & {
   /** When events that this process dispatches are due, in ms from now. */
   readonly dueInMs: number;
 };

@@ -1,12 +1,11 @@
-import { context, trace } from '@opentelemetry/api';
+import { context } from '@opentelemetry/api';
 import { isPromise } from '../core/awaitable.js';
 import { decorateInbox } from '../core/decorate-inbox.js';
 import type { UnknownEvent } from '../core/events.js';
 import type { Inbox, Lease } from '../core/ports.js';
 import type { Step, Steps } from './steps.js';
-import { toTraceparent } from './trace-context.js';
 
-/** Observes each step of an inbox, and stores the trace of the delivery with new events. */
+/** Observes each step of an inbox. */
 export function observeInbox(inbox: Inbox<unknown>, steps: Steps): Inbox<unknown> {
   /** The events of leases, because an inbox completes a lease without its event. */
   const events = new WeakMap<Lease, UnknownEvent>();
@@ -19,23 +18,16 @@ export function observeInbox(inbox: Inbox<unknown>, steps: Steps): Inbox<unknown
   return decorateInbox(inbox, {
     claim(event, options) {
       const parent = context.active();
-      const traced = withTraceparent(options, parent);
       return steps.run(
         steps.begin('claim', { event, parent }),
-        () => inbox.claim(event, traced),
+        () => inbox.claim(event, options),
         (claim) => claim?.state === 'claimed' && events.set(claim.lease, event),
       );
     },
     complete: (lease) => steps.run(beginEnd('complete', lease), () => inbox.complete(lease)),
     fail: (lease, failure) => steps.run(beginEnd('fail', lease), () => inbox.fail(lease, failure)),
-    record(page, options) {
-      const traced = withTraceparent(options);
-      return steps.run(beginPage('record', page), () => inbox.record(page, traced));
-    },
-    ignore(page, options) {
-      const traced = withTraceparent(options);
-      return steps.run(beginPage('ignore', page), () => inbox.ignore(page, traced));
-    },
+    record: (page, options) => steps.run(beginPage('record', page), () => inbox.record(page, options)),
+    ignore: (page, options) => steps.run(beginPage('ignore', page), () => inbox.ignore(page, options)),
     ...(transaction && {
       async transaction(lease, effect) {
         let commit: Step | undefined;
@@ -61,12 +53,4 @@ export function observeInbox(inbox: Inbox<unknown>, steps: Steps): Inbox<unknown
       },
     }),
   });
-}
-
-function withTraceparent<Options extends { readonly traceparent?: string | undefined }>(
-  options: Options,
-  parent = context.active(),
-): Options {
-  const traceparent = toTraceparent(trace.getSpan(parent));
-  return traceparent === undefined ? options : { ...options, traceparent };
 }

@@ -12,7 +12,6 @@ import {
 } from '@opentelemetry/api';
 import type { UnknownEvent } from '../core/events.js';
 import { boolean, readOptions, rule, withMethods } from '../core/options.js';
-import type { Inbox, InboxOperations } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import type { Layer } from '../receiver/work.js';
 import { AttributeCache } from './attributes.js';
@@ -21,7 +20,7 @@ import { Inboxes } from './inbox-gauges.js';
 import { createInstruments, type Instruments } from './instruments.js';
 import { observeInbox } from './observed-inbox.js';
 import { createSpanSteps, noteFailure } from './steps.js';
-import { isSampled, toTraceparent } from './trace-context.js';
+import { toTraceparent } from './trace-context.js';
 
 /** Options of {@link openTelemetry}. */
 export interface OpenTelemetryOptions {
@@ -105,17 +104,15 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
     },
 
     handler: (next) => (event, lease, handlerContext) => {
-      const step = steps.begin('handler', { event, traceparent: lease.traceparent });
+      const step = steps.begin('handler', { event });
       if (step.span !== undefined) passes.set(event, context.active());
       const forget = step.span && (() => passes.delete(event));
       return steps.run(step, () => next(event, lease, handlerContext), forget);
     },
 
-    enqueue: (next, inbox) => async (event, enqueueOptions) => {
+    enqueue: (next) => async (event, enqueueOptions) => {
       const pass = trace.getActiveSpan();
-      const needsLink = !enqueueOptions.isNew && pass !== undefined && isSampled(pass);
-      const recordedBy = needsLink ? await recordedTrace(inbox, event.id) : undefined;
-      const step = steps.begin('enqueue', { event, traceparent: recordedBy });
+      const step = steps.begin('enqueue', { event });
       const traceparent = toTraceparent(step.span ?? pass);
       await steps.run(step, () => next(event, { ...enqueueOptions, traceparent }));
     },
@@ -141,16 +138,4 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
 
     closed: (inbox) => inboxes.remove(inbox),
   };
-}
-
-/** The trace that an event was recorded in. A failure only omits the link. */
-async function recordedTrace(
-  inbox: Inbox<unknown> & Partial<InboxOperations>,
-  id: string,
-): Promise<string | undefined> {
-  try {
-    return (await inbox.find?.(id))?.traceparent ?? undefined;
-  } catch {
-    return undefined;
-  }
 }

@@ -1,9 +1,7 @@
 import { context, trace } from '@opentelemetry/api';
-import { AlwaysOffSampler, NodeTracerProvider } from '@opentelemetry/sdk-trace-node';
 import { memoryInbox, PermanentError, type ReceiverOptions } from 'stablehooks';
 import { createPoller } from 'stablehooks/catch-up';
-import { openTelemetry } from 'stablehooks/opentelemetry';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { anEvent, deferred, delivery } from '../receiver/delivery.js';
 import { durable } from '../receiver/set-up.js';
 import { clientOf, observed, silent, withSdk } from './observed.js';
@@ -217,44 +215,7 @@ describe('links between traces', () => {
     expect(span.spanContext().traceId).not.toBe(traceId);
   }
 
-  test('an event that is redriven links to the delivery that recorded it', async () => {
-    let fails = true;
-    let now = 0;
-    const { receiver, ...recorded } = observed({
-      inbox: sqlite({ runtime: { now: () => now } }),
-      handlers: {
-        'transfer.settled': () => {
-          if (fails) throw new Error('not yet');
-        },
-      },
-    });
-    await receiver.receive(await delivery(anEvent()));
-    fails = false;
-    now += 60_000;
-    await receiver.redrive();
-    expectLink(recorded, 'handler', 1);
-    const { traceId } = spanOf(recorded, 'redrive').spanContext();
-    expect(spanOf(recorded, 'handler', 1).spanContext().traceId).toBe(traceId);
-  });
-
-  test('an event that push recorded and the poller runs links to the push', async () => {
-    let now = 0;
-    const inbox = sqlite({ runtime: { now: () => now } });
-    const event = anEvent();
-    const recorded = recordTelemetry();
-    // The queue fails, as if the process died before its event was enqueued.
-    const queue = { enqueue: () => Promise.reject(new Error('down')) };
-    await observed({ inbox, queue }, recorded).receiver.receive(await delivery(event));
-    now += 60_000;
-    const { receiver } = observed({ inbox }, recorded);
-    const client = clientOf([{ ...event, delivered: false }]);
-    await createPoller({ client, receiver, backfill: true, logger: silent }).pollOnce();
-    expectLink(recorded, 'handler', 0);
-    const { traceId } = spanOf(recorded, 'poll').spanContext();
-    expect(spanOf(recorded, 'handler').spanContext().traceId).toBe(traceId);
-  });
-
-  test('a job links to the span that enqueued it, and its handler to the delivery', async () => {
+  test('a job links to the span that enqueued it', async () => {
     const jobs: (string | undefined)[] = [];
     const queue = {
       enqueue: async (_event: unknown, options?: { traceparent?: string | undefined }) =>
@@ -267,68 +228,8 @@ describe('links between traces', () => {
       kind: 'handled',
     });
     expectLink(recorded, 'receive', 1, spanOf(recorded, 'enqueue'));
-    expectLink(recorded, 'handler', 0);
-  });
-
-  test('an event that is enqueued again links to the delivery that recorded it', async () => {
-    const { receiver, ...recorded } = observed({ inbox: sqlite(), queue: { enqueue } });
-    const event = anEvent();
-    await receiver.receive(await delivery(event));
-    await receiver.accept(event, 'pull');
-    expect(spanOf(recorded, 'enqueue').links).toEqual([]);
-    expectLink(recorded, 'enqueue', 1);
-  });
-
-  test.each([
-    ['without an SDK', undefined, 0],
-    ['that is not sampled', new NodeTracerProvider({ sampler: new AlwaysOffSampler() }), 0],
-    ['that is sampled', recordTelemetry().providers.tracerProvider, 1],
-  ])(
-    'an event of a trace %s asks the inbox who recorded it only if it is not new',
-    async (_, tracerProvider, asked) => {
-      const inbox = sqlite();
-      const find = vi.spyOn(inbox, 'find');
-      const { receiver } = observed({
-        inbox,
-        queue: { enqueue },
-        use: [openTelemetry({ tracerProvider })],
-      });
-      const event = anEvent();
-      await receiver.receive(await delivery(event));
-      expect(find).not.toHaveBeenCalled();
-      expect(await receiver.accept(event, 'pull')).toMatchObject({ kind: 'queued' });
-      expect(find).toHaveBeenCalledTimes(asked);
-    },
-  );
-
-  test('an inbox that does not know who recorded an event does not keep it from the queue', async () => {
-    const inbox = sqlite();
-    inbox.find = () => Promise.reject(new Error('down'));
-    const { receiver } = observed({ inbox, queue: { enqueue } });
-    const event = anEvent();
-    await receiver.receive(await delivery(event));
-    expect(await receiver.accept(event, 'pull')).toMatchObject({ kind: 'queued' });
   });
 });
-
-test.each<[string, Parameters<typeof anEvent>[0]?]>([
-  ['claimed'],
-  ['recorded', { type: 'of.tomorrow' }],
-  ['ignored', { type: 'redeem.failed' }],
-])(
-  'an event that is %s is stored with the trace of its delivery; without an SDK it has none',
-  async (_, overrides) => {
-    const event = anEvent(overrides);
-    const [traced, untraced] = [memoryInbox(), memoryInbox()];
-    const { receiver, ...recorded } = observed({ inbox: traced });
-    await receiver.receive(await delivery(event));
-    const { traceId, spanId } = spanOf(recorded, 'receive').spanContext();
-    expect((await traced.find(event.id))?.traceparent).toBe(`00-${traceId}-${spanId}-01`);
-    const { receiver: other } = observed({ inbox: untraced, use: [openTelemetry()] });
-    await other.receive(await delivery(event));
-    expect((await untraced.find(event.id))?.traceparent).toBe(null);
-  },
-);
 
 test('work of start() and of the timer of a poller belongs to no span that started them', async () => {
   const recorded = recordTelemetry();
