@@ -1,9 +1,17 @@
 /** The inbox over the steps of a durable store: what every store would do in the same way is done here. */
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
-import type { Claim, Inbox, InboxOperations, Lease, Origin, RecordResult } from '../core/ports.js';
+import type {
+  Claim,
+  Inbox,
+  InboxOperations,
+  Lease,
+  Origin,
+  RecordResult,
+  StoredEvent,
+} from '../core/ports.js';
 import type { Runtime } from '../core/runtime.js';
 import { createOperations, type OperationSteps } from './operations.js';
-import { type DueRow, type PollRow, toPollState, toSteps, toStorable, toStored } from './rows.js';
+import { type PollRow, toPollState, toSteps, toStorable } from './rows.js';
 
 export interface NewEvent {
   readonly id: string;
@@ -56,7 +64,7 @@ export interface StoreSteps<Tx> extends OperationSteps, Pick<Inbox<Tx>, 'transac
   /** Returns `false` if the lease is lost, and `'dead'` for an event that is too old to run later. */
   finish(lease: Lease, end: AttemptEnd): Promise<boolean | 'dead'>;
   store(page: PageStep): Promise<readonly { readonly id: string; readonly result: RecordResult }[]>;
-  takeDue(options: Parameters<Inbox['takeDue']>[0]): Promise<readonly DueRow[]>;
+  takeDue(options: Parameters<Inbox['takeDue']>[0]): Promise<readonly StoredEvent[]>;
   /** Returns nothing while another holder has the lease. */
   acquirePoll(holder: string, leaseMs: number): Promise<PollRow | undefined>;
   /** None in transactions of synchronous handlers, which have no steps. */
@@ -129,7 +137,7 @@ export function createInbox<Tx>(
 
     ignore: (events, options) => store(events, { ...options, dueInMs: null }, 'done'),
 
-    takeDue: async (options) => toStored(await steps.takeDue(options), options.onDamaged),
+    takeDue: steps.takeDue,
 
     async acquirePoll({ holder, leaseMs }) {
       const row = await steps.acquirePoll(holder, leaseMs);

@@ -11,7 +11,7 @@ import type {
   RecordResult,
   StoreOptions,
 } from '../core/ports.js';
-import { type PollRow, toPollState, toStorable, toStored } from './rows.js';
+import { type PollRow, toPollState, toStorable } from './rows.js';
 
 /** The default of the option `capacity`. */
 export const CAPACITY = 100_000;
@@ -132,14 +132,14 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
 
     ignore: (events, options) => storePage(events, options, { state: 'done', dueAt: null }),
 
-    takeDue({ limit, visibilityTimeoutMs, types, onDamaged }) {
+    takeDue({ limit, visibilityTimeoutMs, types }) {
       const at = now();
       const taken = store.findDue(at, types, limit);
       for (const entry of taken) {
         const since = entry.state === 'received' ? entry.updatedAt : at;
         receive(entry, at + visibilityTimeoutMs, { isWaiting: false }, since);
       }
-      return toStored(taken, onDamaged);
+      return taken.map(({ id, json }) => ({ id, json: json ?? '' }));
     },
 
     acquirePoll({ holder, leaseMs }) {
@@ -165,7 +165,7 @@ export const NO_STEPS: readonly InboxStep[] = Object.freeze([]);
 type Mutable<Of> = { -readonly [Name in keyof Of]: Of[Name] };
 
 /** An event and its state, changed in place. One flat object, because a full inbox keeps many of them alive. */
-export interface Entry extends Mutable<Omit<InboxRecord, 'event' | 'damaged'>> {
+export interface Entry extends Mutable<Omit<InboxRecord, 'event'>> {
   /** When the last attempt began. */
   startedAt: number;
   /** The attempts that ended, without the one that completed the event. */

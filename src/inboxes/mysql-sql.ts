@@ -394,8 +394,6 @@ export function writeStatements(prefix: string) {
       ids: `id IN (SELECT given.id FROM ${IDS.replace('ids', '?')})`,
       key: 'ordering_key = ?',
       error: 'LOCATE(?, last_error) > 0',
-      // Includes events whose JSON is nested more deeply than the server reads.
-      damaged: `state <> 'done' AND NOT IF(JSON_VALID(event), JSON_UNQUOTE(JSON_EXTRACT(event, '$.id')), NULL) <=> id`,
     },
   });
   return {

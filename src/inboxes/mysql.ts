@@ -22,8 +22,8 @@ import {
   type Procedure,
   writeStatements,
 } from './mysql-sql.js';
-import { type EventRow, readStored, toRecord } from './rows.js';
-import type { Limited, Selection, Statement } from './selection.js';
+import { type EventRow, toRecord } from './rows.js';
+import type { Limited, Statement } from './selection.js';
 import {
   callSteps,
   keepOneFree,
@@ -159,25 +159,13 @@ export function mysqlInbox(
     );
   }
 
-  /**
-   * The selection with the ids of its damaged events, if it asks for them. The server alone cannot tell: it reads no JSON
-   * that is nested deeply.
-   */
-  async function narrow(selection: Selection): Promise<Selection> {
-    if (!selection.damaged) return selection;
-    const all = { selection, limit: Number.MAX_SAFE_INTEGER };
-    const rows = await send<JsonRow>(sql.first('id, state, event AS json', all));
-    const damaged = rows.filter((row) => readStored(row).damaged);
-    return { ...selection, damaged: undefined, ids: damaged.map(({ id }) => id) };
-  }
-
   /** Changes the selected events that were received first, and returns how many. */
   async function change(
     name: 'requeue' | 'discard',
-    { selection, limit }: Limited,
+    which: Limited,
     ...values: readonly string[]
   ): Promise<number> {
-    const rows = await send<JsonRow>(sql.first('id', { selection: await narrow(selection), limit }));
+    const rows = await send<Pick<EventRow, 'id'>>(sql.first('id', which));
     const ids = rows.map(({ id }) => id);
     return readCount(await call(name, ids, ...values));
   }
@@ -185,9 +173,8 @@ export function mysqlInbox(
   const steps: StoreSteps<unknown> = {
     ...callSteps(call, { transactional, connections }),
 
-    list: async ({ selection, ...query }) =>
-      (await send<EventRow>(sql.list({ ...query, selection: await narrow(selection) }))).map(toRecord),
-    count: async (selection = { states: INBOX_STATES }) => send(sql.count(await narrow(selection))),
+    list: async (query) => (await send<EventRow>(sql.list(query))).map(toRecord),
+    count: (selection = { states: INBOX_STATES }) => send(sql.count(selection)),
     requeue: (which) => change('requeue', which),
     discard: (which, { by, reason }) => change('discard', which, by, reason),
 
@@ -231,5 +218,3 @@ function sizeOf(pool: unknown): number | undefined {
 }
 
 type Statements = StepName | Procedure;
-
-type JsonRow = Pick<EventRow, 'id' | 'state' | 'json'>;

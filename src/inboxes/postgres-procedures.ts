@@ -28,7 +28,6 @@ export const writeFunctions = (tables: Tables) =>
     writeFences(tables),
     writeTransactions(tables),
     writeProcedures(tables),
-    writeStoredId(tables),
   ].join('\n');
 
 /** The isolation level of the role does not matter. Before anything is read: IF would be too late. */
@@ -184,13 +183,3 @@ BEGIN
   END LOOP;
   answer := array_to_json(rows);
 END $run$;`;
-
-/** The id that a stored text has; NULL if the text is not the JSON of an event. Only the id is decoded: a payload can have \u0000. */
-const writeStoredId = ({ schema }: Tables) => `
-  CREATE OR REPLACE FUNCTION ${schema}.stored_id(event_json text) RETURNS text
-  LANGUAGE plpgsql IMMUTABLE AS $stored$
-BEGIN
-  RETURN (event_json::json -> 'id') #>> '{}';
-EXCEPTION WHEN data_exception THEN
-  RETURN NULL;
-END $stored$;`;

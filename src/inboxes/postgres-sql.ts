@@ -156,7 +156,6 @@ export function writeStatements(name: string, { isAsync }: { readonly isAsync: b
       ids: 'id = ANY (?::text[])',
       key: 'key = ?',
       error: 'position(?::text IN last_error) > 0',
-      damaged: `state <> 'done' AND ${schema}.stored_id(event) IS DISTINCT FROM id`,
     },
   });
   /** Changes the selected events that were received first, and returns how many. */

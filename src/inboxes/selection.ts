@@ -33,7 +33,7 @@ interface Dialect {
   readonly oldest?: string;
   /** A time of which `?` is the epoch ms. */
   readonly time?: string;
-  readonly conditions: Pick<ConditionSql, 'known' | 'ids' | 'key' | 'error' | 'damaged'>;
+  readonly conditions: Pick<ConditionSql, 'known' | 'ids' | 'key' | 'error'>;
 }
 
 /** A statement, and the values of its parameters. */
@@ -116,7 +116,6 @@ export function isSelected(
     (type === undefined || record.type === type) &&
     (key === undefined || record.key === key) &&
     (error === undefined || record.lastError?.includes(error) === true) &&
-    (selection.damaged === undefined || (record.damaged === true && record.state !== 'done')) &&
     receivedSince <= receivedAt &&
     receivedAt < receivedUntil &&
     updatedSince <= updatedAt &&

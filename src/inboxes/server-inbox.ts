@@ -1,9 +1,10 @@
 /** The common parts of the inboxes of database servers. */
 import { ConfigError } from '../core/errors.js';
 import { rule } from '../core/options.js';
+import type { StoredEvent } from '../core/ports.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';
 import type { ClaimRow, StoreSteps } from './create-inbox.js';
-import { type DueRow, type EventRow, type PollRow, type StepRow, toRecord } from './rows.js';
+import { type EventRow, type PollRow, type StepRow, toRecord } from './rows.js';
 
 /** Options of the inboxes of Postgres and MySQL. */
 export interface ServerInboxOptions {
@@ -95,7 +96,7 @@ export function callSteps(
     },
 
     takeDue: ({ limit, visibilityTimeoutMs, types }) =>
-      call<DueRow>('takeDue', limit, visibilityTimeoutMs, types),
+      call<StoredEvent>('takeDue', limit, visibilityTimeoutMs, types),
 
     acquirePoll: async (holder, leaseMs) => (await call<PollRow>('acquirePoll', holder, leaseMs))[0],
 

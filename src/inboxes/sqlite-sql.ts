@@ -1,5 +1,5 @@
-import { INBOX_STATES, type InboxCount, type InboxState } from '../core/ports.js';
-import type { DueRow, EventRow, PollRow, StepRow } from './rows.js';
+import { INBOX_STATES, type InboxCount, type InboxState, type StoredEvent } from '../core/ports.js';
+import type { EventRow, PollRow, StepRow } from './rows.js';
 import {
   type Limited,
   type PageQuery,
@@ -21,7 +21,7 @@ interface ContenderRow {
   readonly due_at: number | null;
 }
 
-/** Room for one more attempt in the history. A damaged one is replaced: it must keep no event from running. */
+/** Room for one more attempt in the history. One that is not JSON is replaced: it must keep no event from running. */
 const LAST_9 = `CASE WHEN json_valid(history) IS NOT 1 THEN '[]'
       WHEN json_array_length(history) >= 10 THEN json_remove(history, '$[0]') ELSE history END`;
 
@@ -44,7 +44,6 @@ const selections = selectionWriter({
     ids: 'id IN (SELECT value FROM json_each(?))',
     key: 'key = ?',
     error: 'instr(last_error, ?) > 0',
-    damaged: "state <> 'done' AND CASE WHEN json_valid(event) THEN json_extract(event, '$.id') END IS NOT id",
   },
 });
 
@@ -121,7 +120,7 @@ export function prepareStatements(db: SqliteLike) {
       ORDER BY coalesce(e.due_at, 0), e.rowid LIMIT ?`,
     ),
     /** Makes an event received, and ends the lease that it has, if any. */
-    receive: rows<DueRow>(
+    receive: rows<StoredEvent>(
       `UPDATE stablehooks_events SET due_at = ?, updated_at = CASE state WHEN 'received' THEN updated_at ELSE ? END,
         waiting = ?, state = 'received', token = NULL,
         history = ${HISTORY_WITH_LAPSED} WHERE rowid = ? RETURNING id, event AS json`,

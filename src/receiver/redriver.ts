@@ -4,7 +4,7 @@ import { ConfigError, describeThrown } from '../core/errors.js';
 import { createdAtMs } from '../core/events.js';
 import { log } from '../core/log.js';
 import { abortSignal, integer, readOptions } from '../core/options.js';
-import type { Inbox, InboxOperations, StoredEvent } from '../core/ports.js';
+import type { Inbox, InboxOperations } from '../core/ports.js';
 import { atMost, nextTurn, setBackgroundTimeout } from '../core/runtime.js';
 import type { Slots } from '../flow/limit.js';
 import type { AttemptParts } from './attempt.js';
@@ -38,7 +38,9 @@ interface PassOptions {
   readonly onRest?: ((rest: Promise<unknown>) => void) | undefined;
 }
 
-function byCreation(one: StoredEvent, other: StoredEvent): number {
+type ReadEvent = Pick<Work, 'event' | 'json'>;
+
+function byCreation(one: ReadEvent, other: ReadEvent): number {
   return createdAtMs(one.event) - createdAtMs(other.event);
 }
 
@@ -187,7 +189,7 @@ export class Redriver {
     let pausedAt = runtime.elapsed();
     const until = pausedAt + leaseMs;
     const running = new Set<Promise<void>>();
-    const start = ({ event, json }: StoredEvent) => {
+    const start = ({ event, json }: ReadEvent) => {
       const end = runOne({ event, json, origin: 'redrive', signal }, onRest).then((outcome) => {
         running.delete(end);
         // It waits for another event of its key, whose end makes it due again.
@@ -202,7 +204,7 @@ export class Redriver {
         const answer = room === 0 ? [] : store.takeDue(room);
         const due = isPromise(answer) ? await answer : answer;
         // Of the events of one key, the first to be claimed runs first.
-        for (const stored of [...due].sort(byCreation)) start(stored);
+        for (const each of store.read(due).sort(byCreation)) start(each);
         if (due.length > 0) {
           // Synchronous inboxes and handlers would block the event loop.
           if (!isPromise(answer) && runtime.elapsed() - pausedAt > PAUSE_AFTER_MS) {

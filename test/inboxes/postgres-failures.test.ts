@@ -164,7 +164,7 @@ async function expectUnchanged(inbox: Inbox<unknown> & InboxOperations): Promise
 
   await inbox.record([due], { dueInMs: 0, origin: 'pull' });
   const take = { limit: 10, visibilityTimeoutMs: 60_000, types: ['transfer.settled'] };
-  expect((await inbox.takeDue(take)).map((taken) => taken.event.id)).toContain(due.id);
+  expect((await inbox.takeDue(take)).map((taken) => taken.id)).toContain(due.id);
   const count = (await inbox.count({ ids: [event.id] })).find(({ state }) => state === 'done');
   expect(count).toMatchObject({ count: 1, oldest: record?.updatedAt });
   expect(await inbox.acquirePoll({ holder: 'a', leaseMs: 0 })).toEqual(EMPTY_POLL_STATE);

@@ -190,7 +190,7 @@ test('takeDue takes parked events one by one in the order in which they came, wh
   const take = { limit: 1, visibilityTimeoutMs: 60_000, types: ['new.a', 'new.b'] };
   const taken: (readonly string[])[] = [];
   for (let left = parked.length; left > 0; left--) {
-    taken.push((await inbox.takeDue(take)).map(({ event }) => event.id));
+    taken.push((await inbox.takeDue(take)).map(({ id }) => id));
   }
   expect(taken).toEqual(parked.map(({ id }) => [id]));
 });
@@ -203,7 +203,7 @@ test('takeDue does not wait for a parked event that another transaction has lock
   await inbox.record([locked, free], { dueInMs: null, origin: 'push' });
   await lockRow(schema, locked.id);
   const taken = await inbox.takeDue({ limit: 16, visibilityTimeoutMs: 60_000, types: ['new.type'] });
-  expect(taken.map(({ event }) => event.id)).toEqual([free.id]);
+  expect(taken.map(({ id }) => id)).toEqual([free.id]);
 });
 
 test('takeDue does not read the 50,000 events of another type that have been due for longer', async () => {

@@ -43,7 +43,7 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
     .record({ visibilityTimeoutMs: ms, types: fc.subarray(TYPES) })
     .map<Command>((options) => async ({ inbox }) => {
       const taken = await inbox.takeDue({ limit: 100, ...options });
-      return taken.map(({ event: { id } }) => id).sort();
+      return taken.map(({ id }) => id).sort();
     }),
   fc.constant<Command>(({ inbox }) => inbox.prune({ olderThanMs: 0 })),
 );

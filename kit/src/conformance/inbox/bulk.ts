@@ -232,7 +232,7 @@ export const textCases = [
     await inbox.claimed(CHANGED[0] ?? someEvent(), { leaseMs: 0, json: TEXTS[0] });
     const taken = await inbox.port.takeDue(TAKE);
     assert.deepEqual(taken.map(({ json }) => json).toSorted(), TEXTS);
-    for (const { event, json } of taken) assert.deepEqual(event, JSON.parse(json));
+    for (const { id, json } of taken) assert.equal(JSON.parse(json).id, id);
   }),
   test('the error of a failed event is stored whatever characters it has, cut at 1,000', async (inbox) => {
     const kept = 'pair 😀, line\u2028, quote " \\ / \' $1 %s';
