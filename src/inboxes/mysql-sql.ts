@@ -1,7 +1,8 @@
 /** The tables, procedures and statements of the MySQL inbox: SQL that MariaDB and MySQL share. */
 import { readOptions } from '../core/options.js';
-import { type PageQuery, type Statement, selectionWriter } from './selection.js';
-import { nameRule } from './server-inbox.js';
+import { type PageQuery, selectionWriter } from './selection.js';
+import { nameRule, VALUES } from './server-inbox.js';
+import { place } from './statements.js';
 
 /** Options of everything that needs to know the names of the tables. */
 export interface MysqlPrefixOptions {
@@ -125,14 +126,14 @@ const claim = (events: string) => `
   INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, created_at, token,
     ordering_key, waiting, event)
   VALUES (event_id, event_type, IF(holder_seq IS NULL, 'leased', 'received'), holder_seq IS NULL, origin, at_ms, at_ms,
-    COALESCE(holder_due, at_ms + lease_ms), created_ms, new_token, event_key, holder_seq IS NOT NULL, event_json)
+    COALESCE(holder_due, at_ms + lease_ms), created_ms, lease_token, event_key, holder_seq IS NOT NULL, json_text)
   ON DUPLICATE KEY UPDATE seq = ${events}.seq;
   SELECT seq, state, attempts, due_at, token INTO own_seq, own_state, own_attempts, own_due, own_token
     FROM ${events} WHERE id = event_id FOR UPDATE;
   IF own_seq IS NULL THEN
     SIGNAL SQLSTATE '23000' SET MYSQL_ERRNO = 1062, MESSAGE_TEXT = 'Another event of the ordering key was leased.';
   END IF;
-  IF own_token <=> new_token AND own_state = 'leased' THEN
+  IF own_token <=> lease_token AND own_state = 'leased' THEN
     SET own_state = 'claimed';
   ELSE
     SET at_ms = ${NOW};
@@ -147,7 +148,7 @@ const claim = (events: string) => `
           waiting = TRUE WHERE seq = holder_seq;
         SET own_attempts = own_attempts + 1;
         UPDATE ${events} SET ${IF_LAPSED}, state = 'leased', attempts = own_attempts, due_at = until_ms,
-          token = new_token, updated_at = at_ms, ordering_key = event_key, created_at = created_ms, waiting = FALSE
+          token = lease_token, updated_at = at_ms, ordering_key = event_key, created_at = created_ms, waiting = FALSE
           WHERE seq = own_seq;
         SET own_state = 'claimed';
       END IF;
@@ -219,12 +220,72 @@ const takeDue = (events: string) => `
   SELECT id, event AS json FROM ${events} JOIN ${PAIRS} USING (seq) ORDER BY due, seq;
   COMMIT;`;
 
-/** The procedures by name: their parameters, and a body. */
-function writeProcedures(prefix: string, events: string, poll: string, steps: string) {
-  const lease = `event_id ${NAME}, lease_token ${TOKEN}`;
+/** The values of each procedure, in the order in which a call passes them. */
+const PROCEDURES = {
+  claim: VALUES.claim,
+  /** The part of `finish` and `complete` that is the same. */
+  endAttempt: VALUES.finish,
+  finish: VALUES.finish,
+  fence: ['id', 'token', 'begins'],
+  complete: ['id', 'token', 'key', 'commits'],
+  record: ['events', 'state', 'dueInMs', 'origin'],
+  takeDue: VALUES.takeDue,
+  acquirePoll: VALUES.acquirePoll,
+  savePoll: VALUES.savePoll,
+  requeue: ['ids'],
+  discard: ['ids', 'by', 'reason'],
+  importDone: VALUES.importDone,
+  saveStep: VALUES.saveStep,
+  stateSteps: VALUES.stateSteps,
+  prune: VALUES.prune,
+} as const;
+
+export type Procedure = keyof typeof PROCEDURES;
+
+/** The values as parameters of procedures. */
+const PARAMETERS: Readonly<Record<(typeof PROCEDURES)[Procedure][number], string>> = {
+  id: `event_id ${NAME}`,
+  type: `event_type ${NAME}`,
+  origin: `origin ${STATE}`,
+  leaseMs: 'lease_ms DOUBLE',
+  token: `lease_token ${TOKEN}`,
+  json: `json_text ${TEXT}`,
+  early: 'early BOOLEAN',
+  key: `event_key ${NAME}`,
+  createdMs: 'created_ms BIGINT',
+  result: `result ${STATE}`,
+  retryAfterMs: 'retry_ms DOUBLE',
+  error: `failure ${TEXT}`,
+  maxAgeMs: 'max_age_ms DOUBLE',
+  begins: 'begins BOOLEAN',
+  commits: 'commits BOOLEAN',
+  events: `events ${TEXT}`,
+  state: `new_state ${STATE}`,
+  dueInMs: 'due_ms DOUBLE',
+  limit: 'size INT',
+  visibilityTimeoutMs: 'visibility_ms DOUBLE',
+  types: `types ${TEXT}`,
+  holder: 'new_holder VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin',
+  ids: `ids ${TEXT}`,
+  by: `discarded_by ${TEXT}`,
+  reason: `discarded_for ${TEXT}`,
+  name: `step_name ${NAME}`,
+  value: `step_value ${TEXT}`,
+  what: `what ${STATE}`,
+  done: `done ${TEXT}`,
+  again: `again ${TEXT}`,
+  olderThanMs: 'older_than_ms DOUBLE',
+};
+
+/** The body of each procedure. */
+function writeBodies(
+  prefix: string,
+  events: string,
+  poll: string,
+  steps: string,
+): Readonly<Record<Procedure, string>> {
   const end = (...values: readonly string[]) =>
-    `CALL ${quote(prefix, 'end_attempt')}(event_id, lease_token, event_key, ${values.join()}, ended)`;
-  const how = `event_key ${NAME}, result ${STATE}, retry_ms DOUBLE, failure ${TEXT}, max_age_ms DOUBLE`;
+    `CALL ${quote(prefix, 'endAttempt')}(event_id, lease_token, event_key, ${values.join()}, ended)`;
   const update = (set: string, states: string) => `
   DECLARE at_ms BIGINT;
   ${STEP}
@@ -232,69 +293,45 @@ function writeProcedures(prefix: string, events: string, poll: string, steps: st
   SELECT ROW_COUNT() AS count;
   COMMIT;`;
   return {
-    claim: [
-      `event_id ${NAME}, event_type ${NAME}, origin ${STATE}, lease_ms DOUBLE, new_token ${TOKEN}, event_json ${TEXT},
-  early BOOLEAN, event_key ${NAME}, created_ms BIGINT`,
-      claim(events),
-    ],
-    end_attempt: [`${lease}, ${how}, OUT ended ${STATE}`, endAttempt(events)],
-    finish: [
-      `${lease}, ${how}`,
-      `DECLARE at_ms BIGINT;
+    claim: claim(events),
+    endAttempt: endAttempt(events),
+    finish: `DECLARE at_ms BIGINT;
   DECLARE ended ${STATE};
   ${STEP}
   ${end('result', 'retry_ms', 'failure', 'max_age_ms')};
   COMMIT;
   SELECT ended;`,
-    ],
     // The first call of a transaction. It locks nothing: a second delivery would wait for the handler.
-    fence: [
-      `${lease}, begins BOOLEAN`,
-      `IF begins THEN ${BEGIN}; END IF;
+    fence: `IF begins THEN ${BEGIN}; END IF;
   SAVEPOINT ${FENCE};
   SELECT COUNT(*) AS leased FROM ${events} WHERE id = event_id AND token = lease_token AND state = 'leased';`,
-    ],
     // The last call of a transaction. The first statement fails in any other transaction.
-    complete: [
-      `${lease}, event_key ${NAME}, commits BOOLEAN`,
-      `DECLARE ended ${STATE};
+    complete: `DECLARE ended ${STATE};
   RELEASE SAVEPOINT ${FENCE};
   ${end("'done'", 'NULL', 'NULL', 'NULL')};
   IF commits AND ended IS NOT NULL THEN COMMIT; END IF;
   SELECT ended IS NOT NULL AS leased;`,
-    ],
-    record: [`events ${TEXT}, new_state ${STATE}, due_ms DOUBLE, origin ${STATE}`, record(events)],
-    takeDue: [`size INT, visibility_ms DOUBLE, types ${TEXT}`, takeDue(events)],
-    acquirePoll: [
-      'new_holder VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, lease_ms DOUBLE',
-      `DECLARE at_ms BIGINT;
+    record: record(events),
+    takeDue: takeDue(events),
+    acquirePoll: `DECLARE at_ms BIGINT;
   ${STEP}
   INSERT INTO ${poll} (only_row, holder, lease_until) VALUES (1, new_holder, at_ms + lease_ms)
   ON DUPLICATE KEY UPDATE holder = IF(lease_until <= at_ms, new_holder, holder),
     lease_until = IF(holder = new_holder, at_ms + lease_ms, lease_until);
   SELECT state FROM ${poll} WHERE holder = new_holder;
   COMMIT;`,
-    ],
-    savePoll: [
-      `old_holder VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, lease_ms DOUBLE, new_state ${TEXT}`,
-      `DECLARE at_ms BIGINT;
+    savePoll: `DECLARE at_ms BIGINT;
   ${STEP}
-  UPDATE ${poll} SET state = new_state, lease_until = at_ms + lease_ms WHERE holder = old_holder;
-  SELECT holder FROM ${poll} WHERE holder = old_holder;
+  UPDATE ${poll} SET state = json_text, lease_until = at_ms + lease_ms WHERE holder = new_holder;
+  SELECT holder FROM ${poll} WHERE holder = new_holder;
   COMMIT;`,
-    ],
-    requeue: [`ids ${TEXT}`, update("state = 'received', attempts = 0, due_at = at_ms", "'failed', 'dead'")],
-    discard: [
-      `ids ${TEXT}, discarded_by ${TEXT}, discarded_for ${TEXT}`,
-      update(
-        `${history("'startedAt', at_ms, 'endedAt', at_ms, 'result', 'discarded', 'error', NULL, 'by', discarded_by, 'reason', discarded_for")},
+    requeue: update("state = 'received', attempts = 0, due_at = at_ms", "'failed', 'dead'"),
+    discard: update(
+      `${history("'startedAt', at_ms, 'endedAt', at_ms, 'result', 'discarded', 'error', NULL, 'by', discarded_by, 'reason', discarded_for")},
     state = 'done', due_at = NULL, last_error = NULL, waiting = FALSE`,
-        "'received', 'failed', 'dead', 'parked'",
-      ),
-    ],
-    importDone: [
-      `ids ${TEXT}`,
-      `DECLARE at_ms BIGINT;
+      "'received', 'failed', 'dead', 'parked'",
+    ),
+    importDone: `DECLARE at_ms BIGINT;
   ${CALL_TOKEN}
   ${STEP}
   INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, token)
@@ -302,12 +339,9 @@ function writeProcedures(prefix: string, events: string, poll: string, steps: st
   ON DUPLICATE KEY UPDATE seq = ${events}.seq;
   SELECT COUNT(*) AS count FROM ${events} JOIN ${IDS} ON ${events}.id = given.id WHERE token = call_token;
   COMMIT;`,
-    ],
     // Reads the row of the event without a lock, which the transaction of the handler can have: of two processes that each
     // believe to have the lease, the primary key lets one begin a step.
-    saveStep: [
-      `${lease}, step_name ${NAME}, step_result ${TEXT}, what ${STATE}`,
-      `DECLARE at_ms BIGINT;
+    saveStep: `DECLARE at_ms BIGINT;
   DECLARE attempt_number INT;
   DECLARE changed INT DEFAULT 0;
   DECLARE EXIT HANDLER FOR 1062 ROLLBACK;
@@ -317,33 +351,27 @@ function writeProcedures(prefix: string, events: string, poll: string, steps: st
     DELETE FROM ${steps} WHERE ${steps}.event_id = event_id AND name = step_name AND result IS NULL;
     SET changed = ROW_COUNT();
   ELSEIF attempt_number IS NOT NULL THEN
-    UPDATE ${steps} SET attempt = attempt_number, stored_at = at_ms, result = step_result
+    UPDATE ${steps} SET attempt = attempt_number, stored_at = at_ms, result = step_value
       WHERE ${steps}.event_id = event_id AND name = step_name AND result IS NULL AND what = 'ends';
     SET changed = ROW_COUNT();
     IF changed = 0 THEN
       INSERT INTO ${steps} (event_id, name, attempt, stored_at, result)
-      VALUES (event_id, step_name, attempt_number, at_ms, IF(what = 'ends', step_result, NULL));
+      VALUES (event_id, step_name, attempt_number, at_ms, IF(what = 'ends', step_value, NULL));
       SET changed = 1;
     END IF;
   END IF;
   COMMIT;
   SELECT step_name AS name FROM DUAL WHERE changed > 0;`,
-    ],
-    stateSteps: [
-      `of_event ${NAME}, done ${TEXT}, again ${TEXT}`,
-      `DECLARE at_ms BIGINT;
+    stateSteps: `DECLARE at_ms BIGINT;
   ${STEP}
-  IF EXISTS (SELECT 1 FROM ${events} WHERE id = of_event AND state IN ('failed', 'dead')) THEN
+  IF EXISTS (SELECT 1 FROM ${events} WHERE id = event_id AND state IN ('failed', 'dead')) THEN
     UPDATE ${steps} JOIN ${IDS.replace('ids', 'done')} ON name = given.id SET result = ''
-      WHERE event_id = of_event AND result IS NULL;
+      WHERE ${steps}.event_id = event_id AND result IS NULL;
     DELETE ${steps} FROM ${steps} JOIN ${IDS.replace('ids', 'again')} ON name = given.id
-      WHERE event_id = of_event AND result IS NULL;
+      WHERE ${steps}.event_id = event_id AND result IS NULL;
   END IF;
   COMMIT;`,
-    ],
-    prune: [
-      'older_than_ms DOUBLE, size INT',
-      `DECLARE at_ms BIGINT;
+    prune: `DECLARE at_ms BIGINT;
   DECLARE ids ${TEXT};
   ${STEP}
   SELECT JSON_ARRAYAGG(id) INTO ids FROM (SELECT CONVERT(id USING utf8mb4) AS id FROM ${events}
@@ -352,11 +380,8 @@ function writeProcedures(prefix: string, events: string, poll: string, steps: st
   SELECT ROW_COUNT() AS count;
   DELETE ${steps} FROM ${steps} JOIN ${IDS} ON ${steps}.event_id = given.id;
   COMMIT;`,
-    ],
-  } as const;
+  };
 }
-
-export type Procedure = keyof ReturnType<typeof writeProcedures>;
 
 /**
  * Returns the SQL that creates the tables and procedures, one statement per element, for apps that run migrations
@@ -370,11 +395,16 @@ export type Procedure = keyof ReturnType<typeof writeProcedures>;
 export function mysqlMigrations(options: MysqlPrefixOptions = {}): readonly string[] {
   const { prefix } = readOptions('mysqlMigrations', options, { prefix: PREFIX_RULE });
   const [events, poll, steps] = [quote(prefix, 'events'), quote(prefix, 'poll'), quote(prefix, 'steps')];
-  const procedures = Object.entries(writeProcedures(prefix, events, poll, steps)).map(
-    ([name, [parameters, body]]) =>
-      `CREATE PROCEDURE IF NOT EXISTS ${quote(prefix, name)}(${parameters}) SQL SECURITY INVOKER\nBEGIN\n  ${body}\nEND`,
-  );
-  return [...writeTables(events, poll, steps), ...procedures];
+  const bodies = writeBodies(prefix, events, poll, steps);
+  const procedures = mapProcedures((name, names) => {
+    const parameters = names.map((each) => PARAMETERS[each]);
+    if (name === 'endAttempt') parameters.push(`OUT ended ${STATE}`);
+    return `CREATE PROCEDURE IF NOT EXISTS ${quote(prefix, name)}(${parameters.join(', ')}) SQL SECURITY INVOKER
+BEGIN
+  ${bodies[name]}
+END`;
+  });
+  return [...writeTables(events, poll, steps), ...Object.values(procedures)];
 }
 
 /** Returns the statements of the inbox for a checked prefix. All times are by the server's clock. */
@@ -391,35 +421,43 @@ export function writeStatements(prefix: string) {
     record,
     conditions: {
       known: `NOT EXISTS (SELECT 1 FROM ${steps} AS s WHERE s.event_id = ${events}.id AND s.result IS NULL)`,
-      ids: `id IN (SELECT given.id FROM ${IDS.replace('ids', '?')})`,
-      key: 'ordering_key = ?',
-      error: 'LOCATE(?, last_error) > 0',
+      ids: `id IN (SELECT given.id FROM ${IDS.replace('ids', ':ids')})`,
+      key: 'ordering_key = :key',
+      error: 'LOCATE(:error, last_error) > 0',
     },
   });
   return {
     ...selections,
-    call: (name: Procedure, count: number) => `CALL ${quote(prefix, name)}(${Array(count).fill('?').join()})`,
     /** A row if all migrations have run. */
     isMigrated: `SELECT routine_name AS name FROM information_schema.routines
 WHERE routine_schema = DATABASE() AND routine_name = '${prefix}_prune'`,
-    reads: {
-      poll: `SELECT state FROM ${poll}`,
-      /** id, the token of the lease that it must have or null. One row without a name for an event without steps. */
-      steps: `SELECT s.name, s.attempt, s.stored_at AS at, s.result
+    /** The reads, and the call of each procedure. */
+    calls: {
+      ...mapProcedures((name, names) =>
+        place(`CALL ${quote(prefix, name)}(${names.map((each) => `:${each}`).join()})`),
+      ),
+      poll: place(`SELECT state FROM ${poll}`),
+      /** One row without a name for an event without steps. */
+      steps: place(`SELECT s.name, s.attempt, s.stored_at AS at, s.result
 FROM ${events} AS e LEFT JOIN ${steps} AS s ON s.event_id = e.id
-WHERE e.id = ? AND e.token <=> COALESCE(?, e.token) ORDER BY s.number`,
-      /** id */
-      find: `SELECT ${record} FROM ${events} WHERE id = ?`,
+WHERE e.id = :id AND e.token <=> COALESCE(:token, e.token) ORDER BY s.number`),
+      find: place(`SELECT ${record} FROM ${events} WHERE id = :id`),
     },
-    list(query: PageQuery): Statement {
+    list(query: PageQuery): string {
       // The rows are read after the index has found the page: with them, the server reads the index from its start.
-      const { text, values } = selections.list(query, 'seq, id');
       const direction = query.order === 'oldest' ? 'ASC' : 'DESC';
-      return {
-        text: `SELECT ${record} FROM ${events} WHERE seq IN (SELECT seq FROM (${text}) AS page)
-ORDER BY received_at ${direction}, id ${direction}`,
-        values,
-      };
+      return `SELECT ${record} FROM ${events} WHERE seq IN (SELECT seq FROM (${selections.list(query, 'seq, id')}) AS page)
+ORDER BY received_at ${direction}, id ${direction}`;
     },
   };
+}
+
+function mapProcedures<Made>(
+  make: (name: Procedure, names: (typeof PROCEDURES)[Procedure]) => Made,
+): Readonly<Record<Procedure, Made>> {
+  const entries = Object.entries(PROCEDURES) as [Procedure, (typeof PROCEDURES)[Procedure]][];
+  return Object.fromEntries(entries.map(([name, names]) => [name, make(name, names)])) as Record<
+    Procedure,
+    Made
+  >;
 }

@@ -4,7 +4,8 @@
  *
  * A lock per key serializes these steps in all processes. Each takes it before it locks a row, so no two can deadlock.
  */
-import { FUNCTION, fromMs, history, LAPSED, type Tables } from './postgres-expressions.js';
+import { FUNCTION, fromMs, history, LAPSED, parameters, type Tables } from './postgres-expressions.js';
+import { VALUES } from './server-inbox.js';
 
 /** The number of the lock of a key, in a function of the inbox. It is held until the end of the transaction. */
 const lockNumber = ({ schema }: Tables) => `hashtextextended('stablehooks ${schema} ' || event_key, 0)`;
@@ -25,9 +26,7 @@ const tryLock = (tables: Tables) => `pg_try_advisory_xact_lock(${lockNumber(tabl
  * 3. Anything else is decided under the lock of the key, if there is one.
  */
 export const writeClaim = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_event(
-    event_id text, event_type text, origin text, lease_ms double precision,
-    new_token uuid, event_json text, early boolean, event_key text,
-    created_ms double precision,
+    ${parameters(VALUES.claim)},
     OUT state text, OUT attempts integer, OUT won boolean, OUT left_ms double precision
   ) ${FUNCTION} AS $claim$
 DECLARE
@@ -44,7 +43,7 @@ BEGIN
     INSERT INTO ${tables.events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event,
       key, created_at, waiting)
     VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at,
-      claimed_at + lease_ms * interval '1 millisecond', new_token, event_json, event_key, created, false)
+      claimed_at + lease_ms * interval '1 millisecond', lease_token, event_json, event_key, created, false)
     ON CONFLICT DO NOTHING;
     won := FOUND;
     state := 'leased';
@@ -89,7 +88,7 @@ BEGIN
     INSERT INTO ${tables.events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event,
       key, created_at, waiting)
     VALUES (event_id, event_type, CASE WHEN won THEN 'leased' ELSE 'received' END, attempts, origin, claimed_at,
-      claimed_at, due, CASE WHEN won THEN new_token END, event_json, event_key, created, NOT won)
+      claimed_at, due, CASE WHEN won THEN lease_token END, event_json, event_key, created, NOT won)
     ON CONFLICT (id) DO NOTHING;
     IF NOT FOUND THEN
       RAISE EXCEPTION USING ERRCODE = 'serialization_failure',
@@ -97,7 +96,7 @@ BEGIN
     END IF;
   ELSE
     UPDATE ${tables.events} AS e SET state = CASE WHEN won THEN 'leased' ELSE 'received' END,
-      attempts = claim_event.attempts, due_at = due, token = CASE WHEN won THEN new_token END,
+      attempts = claim_event.attempts, due_at = due, token = CASE WHEN won THEN lease_token END,
       updated_at = claimed_at, key = event_key, created_at = created, waiting = NOT won,
       history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
     WHERE e.id = event_id;
@@ -106,8 +105,7 @@ END $claim$;`;
 
 /** Ends an attempt, and makes the first event that waits for its key due. Returns the result; NULL if the lease is lost. */
 export const writeEndAttempt = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.end_attempt(
-    event_id text, lease_token uuid, event_key text, result text,
-    retry_ms double precision, failure text, max_age_ms double precision
+    ${parameters(VALUES.finish)}
   ) RETURNS text ${FUNCTION} AS $end$
 DECLARE
   ended_at timestamptz;

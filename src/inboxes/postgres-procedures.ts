@@ -6,8 +6,9 @@
  * anything is read or written; without it, the inbox would answer what that transaction can still roll back. A procedure
  * that commits can have neither a SET clause nor an EXCEPTION block.
  */
-import { history, type Tables } from './postgres-expressions.js';
+import { history, parameters, passed, type Tables } from './postgres-expressions.js';
 import { writeClaim, writeEndAttempt } from './postgres-keys.js';
+import { VALUES } from './server-inbox.js';
 
 /** The SQLSTATE of a COMMIT that the server refused, because the event of the transaction was not marked done. */
 const COMMIT_REFUSED = 'SH001';
@@ -72,7 +73,7 @@ END $refuse$;
  * The last one fails in any other transaction.
  */
 const writeTransactions = ({ schema, events, fences }: Tables) => `
-  CREATE OR REPLACE PROCEDURE ${schema}.begin_transaction(event_id text, lease_token uuid) LANGUAGE plpgsql AS $begin$
+  CREATE OR REPLACE PROCEDURE ${schema}.begin_transaction(${parameters(['id', 'token'])}) LANGUAGE plpgsql AS $begin$
 DECLARE
   left_ms bigint;
   row_id tid;
@@ -102,7 +103,7 @@ BEGIN
     ignored := set_config('transaction_timeout', least(left_ms + 1000, 2147483647)::text, true);
   END IF;
 END $begin$;
-  CREATE OR REPLACE PROCEDURE ${schema}.complete_transaction(event_id text, lease_token uuid, event_key text)
+  CREATE OR REPLACE PROCEDURE ${schema}.complete_transaction(${parameters(['id', 'token', 'key'])})
   LANGUAGE plpgsql AS $complete$
 DECLARE
   done_at timestamptz := clock_timestamp();
@@ -132,8 +133,7 @@ END $complete$;`;
 /** Of `run`, the parameters are `$1[1]`, `$1[2]` … in the statement, whose rows it returns as JSON. */
 const writeProcedures = ({ schema, events }: Tables) => `
   CREATE OR REPLACE PROCEDURE ${schema}.claim(
-    event_id text, event_type text, origin text, lease_ms double precision, new_token uuid, event_json text,
-    early boolean, event_key text, created_ms double precision, is_async boolean,
+    ${parameters(VALUES.claim)}, is_async boolean,
     INOUT result text, INOUT attempts integer, INOUT wait double precision
   ) LANGUAGE plpgsql AS $claim$
 DECLARE
@@ -149,7 +149,7 @@ BEGIN
     claimed_at := clock_timestamp();
     INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event)
     VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at,
-      claimed_at + lease_ms * interval '1 millisecond', new_token, event_json)
+      claimed_at + lease_ms * interval '1 millisecond', lease_token, event_json)
     ON CONFLICT (id) DO NOTHING;
     IF FOUND THEN
       result := 'claimed';
@@ -158,17 +158,15 @@ BEGIN
     END IF;
   END IF;
   SELECT CASE WHEN c.won THEN 'claimed' ELSE c.state END, c.attempts, c.left_ms
-    INTO result, attempts, wait FROM ${schema}.claim_event(
-      event_id, event_type, origin, lease_ms, new_token, event_json, early, event_key, created_ms) AS c;
+    INTO result, attempts, wait FROM ${schema}.claim_event(${passed(VALUES.claim)}) AS c;
 END $claim$;
   CREATE OR REPLACE PROCEDURE ${schema}.finish(
-    event_id text, lease_token uuid, event_key text, result text, retry_ms double precision, failure text,
-    max_age_ms double precision, INOUT ended text
+    ${parameters(VALUES.finish)}, INOUT ended text
   ) LANGUAGE plpgsql AS $finish$
 BEGIN
   ${BEGIN_STEP}
   ${DURABLY('ended')}
-  ended := ${schema}.end_attempt(event_id, lease_token, event_key, result, retry_ms, failure, max_age_ms);
+  ended := ${schema}.end_attempt(${passed(VALUES.finish)});
 END $finish$;
   CREATE OR REPLACE PROCEDURE ${schema}.run(statement text, parameters text[], INOUT answer text)
   LANGUAGE plpgsql AS $run$

@@ -86,7 +86,7 @@ test('an end makes the next event due when the first that waited is claimed with
   if (first === undefined || next === undefined) throw new Error('There are two.');
   for (const event of [first, next]) await inbox.claim(event, { ...LONG, key: 'a' });
   const client = await postgres.begin(
-    `SELECT ${schema}.claim_event($1, 'x', 'push', 60000, gen_random_uuid(), '{}', false, NULL, NULL, NULL)`,
+    `SELECT ${schema}.claim_event($1, 'x', 'push', 60000, gen_random_uuid(), '{}', false, NULL, NULL)`,
     [first.id],
   );
   const ended = inbox.complete(lease);
