@@ -2,7 +2,7 @@
 import { readOptions } from '../core/options.js';
 import { type PageQuery, selectionWriter } from './selection.js';
 import { nameRule, VALUES } from './server-inbox.js';
-import { place } from './statements.js';
+import { named, passed, place, toSnake } from './statements.js';
 
 /** Options of everything that needs to know the names of the tables. */
 export interface MysqlPrefixOptions {
@@ -49,13 +49,12 @@ const LAPSED = ended("'lapsed'", 'GREATEST(due_at, updated_at)', 'NULL');
 const IF_LAPSED = LAPSED.replace(/^history = (.*)$/s, "history = IF(state = 'leased', $1, history)");
 
 /** The ids of a JSON array, as a table. */
-const IDS = `JSON_TABLE(ids, '$[*]' COLUMNS (id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$')) AS given`;
+const IDS = `JSON_TABLE(:ids, '$[*]' COLUMNS (id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$')) AS given`;
 /** Pairs of `seq` and `due_at`, as a table. */
 const PAIRS = `JSON_TABLE(found, '$[*]' COLUMNS (seq BIGINT UNSIGNED PATH '$[0]', due BIGINT PATH '$[1]')) AS pair`;
 
 /** `takeDue` is called `prefix_take_due`. */
-const quote = (prefix: string, name: string) =>
-  `\`${prefix}_${name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}\``;
+const quote = (prefix: string, name: string) => `\`${prefix}_${toSnake(name)}\``;
 
 function writeTables(events: string, poll: string, steps: string): readonly string[] {
   return [
@@ -118,37 +117,37 @@ const claim = (events: string) => `
   DECLARE own_attempts INT;
   DECLARE own_token ${TOKEN};
   ${STEP}
-  IF event_key IS NOT NULL THEN
+  IF :key IS NOT NULL THEN
     SELECT seq, due_at INTO holder_seq, holder_due FROM ${events}
-      WHERE leased_key = event_key AND id <> event_id FOR UPDATE;
+      WHERE leased_key = :key AND id <> :id FOR UPDATE;
     SET at_ms = ${NOW};
   END IF;
   INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, created_at, token,
     ordering_key, waiting, event)
-  VALUES (event_id, event_type, IF(holder_seq IS NULL, 'leased', 'received'), holder_seq IS NULL, origin, at_ms, at_ms,
-    COALESCE(holder_due, at_ms + lease_ms), created_ms, lease_token, event_key, holder_seq IS NOT NULL, json_text)
+  VALUES (:id, :type, IF(holder_seq IS NULL, 'leased', 'received'), holder_seq IS NULL, :origin, at_ms, at_ms,
+    COALESCE(holder_due, at_ms + :leaseMs), :createdMs, :token, :key, holder_seq IS NOT NULL, :json)
   ON DUPLICATE KEY UPDATE seq = ${events}.seq;
   SELECT seq, state, attempts, due_at, token INTO own_seq, own_state, own_attempts, own_due, own_token
-    FROM ${events} WHERE id = event_id FOR UPDATE;
+    FROM ${events} WHERE id = :id FOR UPDATE;
   IF own_seq IS NULL THEN
     SIGNAL SQLSTATE '23000' SET MYSQL_ERRNO = 1062, MESSAGE_TEXT = 'Another event of the ordering key was leased.';
   END IF;
-  IF own_token <=> lease_token AND own_state = 'leased' THEN
+  IF own_token <=> :token AND own_state = 'leased' THEN
     SET own_state = 'claimed';
   ELSE
     SET at_ms = ${NOW};
-    IF own_state IN ('received', 'parked') OR own_due <= at_ms OR own_state = 'failed' AND early THEN
+    IF own_state IN ('received', 'parked') OR own_due <= at_ms OR own_state = 'failed' AND :early THEN
       IF holder_due > at_ms THEN
         UPDATE ${events} SET ${IF_LAPSED}, state = 'received', due_at = holder_due, token = NULL, updated_at = at_ms,
-          ordering_key = event_key, created_at = created_ms, waiting = TRUE WHERE seq = own_seq;
+          ordering_key = :key, created_at = :createdMs, waiting = TRUE WHERE seq = own_seq;
         SET own_state = 'waiting', own_due = holder_due;
       ELSE
-        SET until_ms = at_ms + lease_ms;
+        SET until_ms = at_ms + :leaseMs;
         UPDATE ${events} SET ${LAPSED}, state = 'received', due_at = until_ms, token = NULL, updated_at = at_ms,
           waiting = TRUE WHERE seq = holder_seq;
         SET own_attempts = own_attempts + 1;
         UPDATE ${events} SET ${IF_LAPSED}, state = 'leased', attempts = own_attempts, due_at = until_ms,
-          token = lease_token, updated_at = at_ms, ordering_key = event_key, created_at = created_ms, waiting = FALSE
+          token = :token, updated_at = at_ms, ordering_key = :key, created_at = :createdMs, waiting = FALSE
           WHERE seq = own_seq;
         SET own_state = 'claimed';
       END IF;
@@ -164,15 +163,15 @@ const claim = (events: string) => `
 const endAttempt = (events: string) => `
   DECLARE at_ms BIGINT DEFAULT ${NOW};
   DECLARE next_seq BIGINT UNSIGNED;
-  IF result = 'later' AND EXISTS (SELECT 1 FROM ${events} WHERE id = event_id AND received_at <= at_ms - max_age_ms) THEN
-    SET result = 'dead', retry_ms = NULL;
+  IF :result = 'later' AND EXISTS (SELECT 1 FROM ${events} WHERE id = :id AND received_at <= at_ms - :maxAgeMs) THEN
+    SET :result = 'dead', :retryAfterMs = NULL;
   END IF;
-  UPDATE ${events} SET ${ended('result', 'at_ms', 'failure')}, due_at = at_ms + retry_ms,
-    state = IF(result = 'later', 'received', result), attempts = attempts - (result = 'later'), token = NULL,
-    last_error = failure, updated_at = at_ms WHERE id = event_id AND token = lease_token AND state = 'leased';
-  SET ended = IF(ROW_COUNT() = 0, NULL, result);
-  IF ended IS NOT NULL AND event_key IS NOT NULL THEN
-    SELECT seq INTO next_seq FROM ${events} WHERE waiting_key = event_key ORDER BY created_at, seq LIMIT 1 FOR UPDATE;
+  UPDATE ${events} SET ${ended(':result', 'at_ms', ':error')}, due_at = at_ms + :retryAfterMs,
+    state = IF(:result = 'later', 'received', :result), attempts = attempts - (:result = 'later'), token = NULL,
+    last_error = :error, updated_at = at_ms WHERE id = :id AND token = :token AND state = 'leased';
+  SET ended = IF(ROW_COUNT() = 0, NULL, :result);
+  IF ended IS NOT NULL AND :key IS NOT NULL THEN
+    SELECT seq INTO next_seq FROM ${events} WHERE waiting_key = :key ORDER BY created_at, seq LIMIT 1 FOR UPDATE;
     UPDATE ${events} SET due_at = at_ms, updated_at = at_ms, waiting = FALSE WHERE seq = next_seq;
   END IF;`;
 
@@ -185,16 +184,16 @@ const record = (events: string) => `
   ${STEP}
   INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, created_at, token,
     ordering_key, event)
-  SELECT page.id, page.type, new_state, 0, origin, at_ms, at_ms,
-    CASE new_state WHEN 'received' THEN at_ms + due_ms WHEN 'parked' THEN 0 END, page.created, call_token, page.event_key,
+  SELECT page.id, page.type, :state, 0, :origin, at_ms, at_ms,
+    CASE :state WHEN 'received' THEN at_ms + :dueInMs WHEN 'parked' THEN 0 END, page.created, call_token, page.ordering_key,
     page.event
-  FROM JSON_TABLE(events, '$[*]' COLUMNS (position FOR ORDINALITY,
+  FROM JSON_TABLE(:events, '$[*]' COLUMNS (position FOR ORDINALITY,
     id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]', type VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]',
-    event ${TEXT} PATH '$[2]', created BIGINT PATH '$[3]', event_key VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[4]')) AS page
+    event ${TEXT} PATH '$[2]', created BIGINT PATH '$[3]', ordering_key VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[4]')) AS page
   LEFT JOIN ${events} AS known ON known.id = page.id WHERE known.seq IS NULL ORDER BY page.position
   ON DUPLICATE KEY UPDATE seq = ${events}.seq;
   SELECT page.id, IF(stored.token <=> call_token, 'new', stored.state) AS result
-  FROM JSON_TABLE(events, '$[*]' COLUMNS (position FOR ORDINALITY, id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]')) AS page
+  FROM JSON_TABLE(:events, '$[*]' COLUMNS (position FOR ORDINALITY, id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]')) AS page
   JOIN ${events} AS stored ON stored.id = page.id ORDER BY page.position;
   COMMIT;`;
 
@@ -206,17 +205,17 @@ const takeDue = (events: string) => `
   DECLARE found ${TEXT} DEFAULT '[]';
   DECLARE more ${TEXT};
   ${STEP}
-  WHILE position < JSON_LENGTH(types) DO
-    SET of_type = JSON_UNQUOTE(JSON_EXTRACT(types, CONCAT('$[', position, ']')));
+  WHILE position < JSON_LENGTH(:types) DO
+    SET of_type = JSON_UNQUOTE(JSON_EXTRACT(:types, CONCAT('$[', position, ']')));
     SELECT JSON_ARRAYAGG(JSON_ARRAY(seq, due_at)) INTO more FROM (
       SELECT seq, due_at FROM ${events} FORCE INDEX (due) WHERE type = of_type AND due_at <= at_ms
-      ORDER BY due_at, seq LIMIT size FOR UPDATE SKIP LOCKED) AS locked;
+      ORDER BY due_at, seq LIMIT :limit FOR UPDATE SKIP LOCKED) AS locked;
     SET found = JSON_MERGE_PRESERVE(found, COALESCE(more, '[]')), position = position + 1;
   END WHILE;
   SELECT JSON_ARRAYAGG(JSON_ARRAY(seq, due)) INTO found FROM (
-    SELECT seq, due FROM ${PAIRS} ORDER BY due, seq LIMIT size) AS longest;
+    SELECT seq, due FROM ${PAIRS} ORDER BY due, seq LIMIT :limit) AS longest;
   UPDATE ${events} JOIN ${PAIRS} USING (seq) SET ${IF_LAPSED}, updated_at = IF(state = 'received', updated_at, at_ms),
-    state = 'received', due_at = at_ms + visibility_ms, token = NULL, waiting = FALSE;
+    state = 'received', due_at = at_ms + :visibilityTimeoutMs, token = NULL, waiting = FALSE;
   SELECT id, event AS json FROM ${events} JOIN ${PAIRS} USING (seq) ORDER BY due, seq;
   COMMIT;`;
 
@@ -242,40 +241,21 @@ const PROCEDURES = {
 
 export type Procedure = keyof typeof PROCEDURES;
 
-/** The values as parameters of procedures. */
-const PARAMETERS: Readonly<Record<(typeof PROCEDURES)[Procedure][number], string>> = {
-  id: `event_id ${NAME}`,
-  type: `event_type ${NAME}`,
-  origin: `origin ${STATE}`,
-  leaseMs: 'lease_ms DOUBLE',
-  token: `lease_token ${TOKEN}`,
-  json: `json_text ${TEXT}`,
-  early: 'early BOOLEAN',
-  key: `event_key ${NAME}`,
-  createdMs: 'created_ms BIGINT',
-  result: `result ${STATE}`,
-  retryAfterMs: 'retry_ms DOUBLE',
-  error: `failure ${TEXT}`,
-  maxAgeMs: 'max_age_ms DOUBLE',
-  begins: 'begins BOOLEAN',
-  commits: 'commits BOOLEAN',
-  events: `events ${TEXT}`,
-  state: `new_state ${STATE}`,
-  dueInMs: 'due_ms DOUBLE',
-  limit: 'size INT',
-  visibilityTimeoutMs: 'visibility_ms DOUBLE',
-  types: `types ${TEXT}`,
-  holder: 'new_holder VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin',
-  ids: `ids ${TEXT}`,
-  by: `discarded_by ${TEXT}`,
-  reason: `discarded_for ${TEXT}`,
-  name: `step_name ${NAME}`,
-  value: `step_value ${TEXT}`,
-  what: `what ${STATE}`,
-  done: `done ${TEXT}`,
-  again: `again ${TEXT}`,
-  olderThanMs: 'older_than_ms DOUBLE',
-};
+/** The types of parameters that are neither texts nor times, and the names of their values. */
+const TYPES: readonly (readonly [type: string, names: string])[] = [
+  [NAME, 'id type key name'],
+  [STATE, 'origin state result what'],
+  [TOKEN, 'token'],
+  ['VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin', 'holder'],
+  ['INT', 'limit'],
+  ['BOOLEAN', 'early begins commits'],
+];
+
+function declare(name: string): string {
+  const [type = name.endsWith('Ms') ? 'DOUBLE' : TEXT] =
+    TYPES.find(([, names]) => names.split(' ').includes(name)) ?? [];
+  return `:${name} ${type}`;
+}
 
 /** The body of each procedure. */
 function writeBodies(
@@ -285,7 +265,7 @@ function writeBodies(
   steps: string,
 ): Readonly<Record<Procedure, string>> {
   const end = (...values: readonly string[]) =>
-    `CALL ${quote(prefix, 'endAttempt')}(event_id, lease_token, event_key, ${values.join()}, ended)`;
+    `CALL ${quote(prefix, 'endAttempt')}(:id, :token, :key, ${values.join()}, ended)`;
   const update = (set: string, states: string) => `
   DECLARE at_ms BIGINT;
   ${STEP}
@@ -298,36 +278,36 @@ function writeBodies(
     finish: `DECLARE at_ms BIGINT;
   DECLARE ended ${STATE};
   ${STEP}
-  ${end('result', 'retry_ms', 'failure', 'max_age_ms')};
+  ${end(':result', ':retryAfterMs', ':error', ':maxAgeMs')};
   COMMIT;
   SELECT ended;`,
     // The first call of a transaction. It locks nothing: a second delivery would wait for the handler.
-    fence: `IF begins THEN ${BEGIN}; END IF;
+    fence: `IF :begins THEN ${BEGIN}; END IF;
   SAVEPOINT ${FENCE};
-  SELECT COUNT(*) AS leased FROM ${events} WHERE id = event_id AND token = lease_token AND state = 'leased';`,
+  SELECT COUNT(*) AS leased FROM ${events} WHERE id = :id AND token = :token AND state = 'leased';`,
     // The last call of a transaction. The first statement fails in any other transaction.
     complete: `DECLARE ended ${STATE};
   RELEASE SAVEPOINT ${FENCE};
   ${end("'done'", 'NULL', 'NULL', 'NULL')};
-  IF commits AND ended IS NOT NULL THEN COMMIT; END IF;
+  IF :commits AND ended IS NOT NULL THEN COMMIT; END IF;
   SELECT ended IS NOT NULL AS leased;`,
     record: record(events),
     takeDue: takeDue(events),
     acquirePoll: `DECLARE at_ms BIGINT;
   ${STEP}
-  INSERT INTO ${poll} (only_row, holder, lease_until) VALUES (1, new_holder, at_ms + lease_ms)
-  ON DUPLICATE KEY UPDATE holder = IF(lease_until <= at_ms, new_holder, holder),
-    lease_until = IF(holder = new_holder, at_ms + lease_ms, lease_until);
-  SELECT state FROM ${poll} WHERE holder = new_holder;
+  INSERT INTO ${poll} (only_row, holder, lease_until) VALUES (1, :holder, at_ms + :leaseMs)
+  ON DUPLICATE KEY UPDATE holder = IF(lease_until <= at_ms, :holder, holder),
+    lease_until = IF(holder = :holder, at_ms + :leaseMs, lease_until);
+  SELECT state FROM ${poll} WHERE holder = :holder;
   COMMIT;`,
     savePoll: `DECLARE at_ms BIGINT;
   ${STEP}
-  UPDATE ${poll} SET state = json_text, lease_until = at_ms + lease_ms WHERE holder = new_holder;
-  SELECT holder FROM ${poll} WHERE holder = new_holder;
+  UPDATE ${poll} SET state = :json, lease_until = at_ms + :leaseMs WHERE holder = :holder;
+  SELECT holder FROM ${poll} WHERE holder = :holder;
   COMMIT;`,
     requeue: update("state = 'received', attempts = 0, due_at = at_ms", "'failed', 'dead'"),
     discard: update(
-      `${history("'startedAt', at_ms, 'endedAt', at_ms, 'result', 'discarded', 'error', NULL, 'by', discarded_by, 'reason', discarded_for")},
+      `${history("'startedAt', at_ms, 'endedAt', at_ms, 'result', 'discarded', 'error', NULL, 'by', :by, 'reason', :reason")},
     state = 'done', due_at = NULL, last_error = NULL, waiting = FALSE`,
       "'received', 'failed', 'dead', 'parked'",
     ),
@@ -346,39 +326,39 @@ function writeBodies(
   DECLARE changed INT DEFAULT 0;
   DECLARE EXIT HANDLER FOR 1062 ROLLBACK;
   ${STEP}
-  SELECT attempts INTO attempt_number FROM ${events} WHERE id = event_id AND token = lease_token AND state = 'leased';
-  IF attempt_number IS NOT NULL AND what = 'forgets' THEN
-    DELETE FROM ${steps} WHERE ${steps}.event_id = event_id AND name = step_name AND result IS NULL;
+  SELECT attempts INTO attempt_number FROM ${events} WHERE id = :id AND token = :token AND state = 'leased';
+  IF attempt_number IS NOT NULL AND :what = 'forgets' THEN
+    DELETE FROM ${steps} WHERE event_id = :id AND name = :name AND result IS NULL;
     SET changed = ROW_COUNT();
   ELSEIF attempt_number IS NOT NULL THEN
-    UPDATE ${steps} SET attempt = attempt_number, stored_at = at_ms, result = step_value
-      WHERE ${steps}.event_id = event_id AND name = step_name AND result IS NULL AND what = 'ends';
+    UPDATE ${steps} SET attempt = attempt_number, stored_at = at_ms, result = :value
+      WHERE event_id = :id AND name = :name AND result IS NULL AND :what = 'ends';
     SET changed = ROW_COUNT();
     IF changed = 0 THEN
       INSERT INTO ${steps} (event_id, name, attempt, stored_at, result)
-      VALUES (event_id, step_name, attempt_number, at_ms, IF(what = 'ends', step_value, NULL));
+      VALUES (:id, :name, attempt_number, at_ms, IF(:what = 'ends', :value, NULL));
       SET changed = 1;
     END IF;
   END IF;
   COMMIT;
-  SELECT step_name AS name FROM DUAL WHERE changed > 0;`,
+  SELECT :name AS name FROM DUAL WHERE changed > 0;`,
     stateSteps: `DECLARE at_ms BIGINT;
   ${STEP}
-  IF EXISTS (SELECT 1 FROM ${events} WHERE id = event_id AND state IN ('failed', 'dead')) THEN
-    UPDATE ${steps} JOIN ${IDS.replace('ids', 'done')} ON name = given.id SET result = ''
-      WHERE ${steps}.event_id = event_id AND result IS NULL;
-    DELETE ${steps} FROM ${steps} JOIN ${IDS.replace('ids', 'again')} ON name = given.id
-      WHERE ${steps}.event_id = event_id AND result IS NULL;
+  IF EXISTS (SELECT 1 FROM ${events} WHERE id = :id AND state IN ('failed', 'dead')) THEN
+    UPDATE ${steps} JOIN ${IDS.replace(':ids', ':done')} ON name = given.id SET result = ''
+      WHERE event_id = :id AND result IS NULL;
+    DELETE ${steps} FROM ${steps} JOIN ${IDS.replace(':ids', ':again')} ON name = given.id
+      WHERE event_id = :id AND result IS NULL;
   END IF;
   COMMIT;`,
     prune: `DECLARE at_ms BIGINT;
   DECLARE ids ${TEXT};
   ${STEP}
   SELECT JSON_ARRAYAGG(id) INTO ids FROM (SELECT CONVERT(id USING utf8mb4) AS id FROM ${events}
-    WHERE whole_since <= at_ms - older_than_ms ORDER BY whole_since LIMIT size FOR UPDATE) AS old;
-  UPDATE ${events} JOIN ${IDS} ON ${events}.id = given.id SET event = NULL, history = NULL;
+    WHERE whole_since <= at_ms - :olderThanMs ORDER BY whole_since LIMIT :limit FOR UPDATE) AS old;
+  UPDATE ${events} JOIN ${IDS.replace(':ids', 'ids')} ON ${events}.id = given.id SET event = NULL, history = NULL;
   SELECT ROW_COUNT() AS count;
-  DELETE ${steps} FROM ${steps} JOIN ${IDS} ON ${steps}.event_id = given.id;
+  DELETE ${steps} FROM ${steps} JOIN ${IDS.replace(':ids', 'ids')} ON ${steps}.event_id = given.id;
   COMMIT;`,
   };
 }
@@ -397,12 +377,12 @@ export function mysqlMigrations(options: MysqlPrefixOptions = {}): readonly stri
   const [events, poll, steps] = [quote(prefix, 'events'), quote(prefix, 'poll'), quote(prefix, 'steps')];
   const bodies = writeBodies(prefix, events, poll, steps);
   const procedures = mapProcedures((name, names) => {
-    const parameters = names.map((each) => PARAMETERS[each]);
+    const parameters = names.map(declare);
     if (name === 'endAttempt') parameters.push(`OUT ended ${STATE}`);
-    return `CREATE PROCEDURE IF NOT EXISTS ${quote(prefix, name)}(${parameters.join(', ')}) SQL SECURITY INVOKER
+    return passed(`CREATE PROCEDURE IF NOT EXISTS ${quote(prefix, name)}(${parameters.join(', ')}) SQL SECURITY INVOKER
 BEGIN
   ${bodies[name]}
-END`;
+END`);
   });
   return [...writeTables(events, poll, steps), ...Object.values(procedures)];
 }
@@ -421,7 +401,7 @@ export function writeStatements(prefix: string) {
     record,
     conditions: {
       known: `NOT EXISTS (SELECT 1 FROM ${steps} AS s WHERE s.event_id = ${events}.id AND s.result IS NULL)`,
-      ids: `id IN (SELECT given.id FROM ${IDS.replace('ids', ':ids')})`,
+      ids: `id IN (SELECT given.id FROM ${IDS})`,
       key: 'ordering_key = :key',
       error: 'LOCATE(:error, last_error) > 0',
     },
@@ -433,9 +413,7 @@ export function writeStatements(prefix: string) {
 WHERE routine_schema = DATABASE() AND routine_name = '${prefix}_prune'`,
     /** The reads, and the call of each procedure. */
     calls: {
-      ...mapProcedures((name, names) =>
-        place(`CALL ${quote(prefix, name)}(${names.map((each) => `:${each}`).join()})`),
-      ),
+      ...mapProcedures((name, names) => place(`CALL ${quote(prefix, name)}(${named(names)})`)),
       poll: place(`SELECT state FROM ${poll}`),
       /** One row without a name for an event without steps. */
       steps: place(`SELECT s.name, s.attempt, s.stored_at AS at, s.result

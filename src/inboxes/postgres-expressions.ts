@@ -37,28 +37,10 @@ export const history = (result: string, endedAt: string, error: string) =>
     'result', ${result}, 'error', ${error})`;
 export const LAPSED = history("'lapsed'", 'greatest(e.due_at, e.updated_at)', 'NULL::text');
 
-/** The values of steps as parameters of functions and procedures. */
-const PARAMETERS = {
-  id: 'event_id text',
-  type: 'event_type text',
-  origin: 'origin text',
-  leaseMs: 'lease_ms double precision',
-  token: 'lease_token uuid',
-  json: 'event_json text',
-  early: 'early boolean',
-  key: 'event_key text',
-  createdMs: 'created_ms double precision',
-  result: 'result text',
-  retryAfterMs: 'retry_ms double precision',
-  error: 'failure text',
-  maxAgeMs: 'max_age_ms double precision',
-} as const;
+const TYPES: Readonly<Record<string, string>> = { token: 'uuid', early: 'boolean' };
 
-type ParameterName = keyof typeof PARAMETERS;
-
-/** The declaration of parameters. */
-export const parameters = (names: readonly ParameterName[]) =>
-  names.map((name) => PARAMETERS[name]).join(', ');
-/** The parameters of a function in a call by another function that has the same ones. */
-export const passed = (names: readonly ParameterName[]) =>
-  names.map((name) => PARAMETERS[name].split(' ')[0]).join(', ');
+/** The declaration of values as parameters of a function or procedure. */
+export const parameters = (names: readonly string[]) =>
+  names
+    .map((name) => `:${name} ${TYPES[name] ?? (name.endsWith('Ms') ? 'double precision' : 'text')}`)
+    .join(', ');

@@ -6,9 +6,10 @@
  * anything is read or written; without it, the inbox would answer what that transaction can still roll back. A procedure
  * that commits can have neither a SET clause nor an EXCEPTION block.
  */
-import { history, parameters, passed, type Tables } from './postgres-expressions.js';
+import { history, parameters, type Tables } from './postgres-expressions.js';
 import { writeClaim, writeEndAttempt } from './postgres-keys.js';
 import { VALUES } from './server-inbox.js';
+import { named, passed } from './statements.js';
 
 /** The SQLSTATE of a COMMIT that the server refused, because the event of the transaction was not marked done. */
 const COMMIT_REFUSED = 'SH001';
@@ -29,7 +30,9 @@ export const writeFunctions = (tables: Tables) =>
     writeFences(tables),
     writeTransactions(tables),
     writeProcedures(tables),
-  ].join('\n');
+  ]
+    .map(passed)
+    .join('\n');
 
 /** The isolation level of the role does not matter. Before anything is read: IF would be too late. */
 const BEGIN_STEP = `COMMIT;
@@ -86,13 +89,13 @@ BEGIN
       MESSAGE = 'The connection has an open transaction that has written something.';
   END IF;
   SELECT ceil(date_part('epoch', e.due_at - clock_timestamp()) * 1000)::bigint INTO left_ms
-    FROM ${events} AS e WHERE e.id = event_id AND e.token = lease_token;
+    FROM ${events} AS e WHERE e.id = :id AND e.token = :token;
   IF left_ms IS NULL THEN
     RAISE EXCEPTION USING ERRCODE = '${LEASE_LOST}', MESSAGE = 'The lease is lost.';
   END IF;
   left_ms := greatest(1000, left_ms);
-  INSERT INTO ${fences} (token) VALUES (lease_token) RETURNING ctid INTO row_id;
-  ignored := set_config('${FENCE}', lease_token::text, true);
+  INSERT INTO ${fences} (token) VALUES (:token) RETURNING ctid INTO row_id;
+  ignored := set_config('${FENCE}', :token::text, true);
   ignored := set_config('${FENCE_ROW}', row_id::text, true);
   ignored := set_config('enable_seqscan', seqscan, true);
   ignored := set_config('idle_in_transaction_session_timeout', left_ms::text, true);
@@ -110,17 +113,17 @@ DECLARE
   is_done boolean;
   ignored text := set_config('enable_seqscan', 'off', true);
 BEGIN
-  IF current_setting('${FENCE}', true) IS DISTINCT FROM lease_token::text THEN
+  IF current_setting('${FENCE}', true) IS DISTINCT FROM :token::text THEN
     RAISE EXCEPTION USING ERRCODE = '${TRANSACTION_ENDED}',
       MESSAGE = 'The transaction of the event has ended before its completion.';
   END IF;
-  IF event_key IS NULL THEN
+  IF :key IS NULL THEN
     UPDATE ${events} AS e SET state = 'done', due_at = NULL, token = NULL, last_error = NULL, updated_at = done_at,
       history = ${history("'done'", 'done_at', 'NULL::text')}
-    WHERE e.id = event_id AND e.token = lease_token;
+    WHERE e.id = :id AND e.token = :token;
     is_done := FOUND;
   ELSE
-    is_done := ${schema}.end_attempt(event_id, lease_token, event_key, 'done', NULL, NULL, NULL) IS NOT NULL;
+    is_done := ${schema}.end_attempt(:id, :token, :key, 'done', NULL, NULL, NULL) IS NOT NULL;
   END IF;
   IF NOT is_done THEN
     RAISE EXCEPTION USING ERRCODE = '${LEASE_LOST}', MESSAGE = 'The lease is lost.';
@@ -145,11 +148,11 @@ BEGIN
   ELSE
     ${DURABLY('result')}
   END IF;
-  IF event_key IS NULL THEN
+  IF :key IS NULL THEN
     claimed_at := clock_timestamp();
     INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event)
-    VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at,
-      claimed_at + lease_ms * interval '1 millisecond', lease_token, event_json)
+    VALUES (:id, :type, 'leased', 1, :origin, claimed_at, claimed_at,
+      claimed_at + :leaseMs * interval '1 millisecond', :token, :json)
     ON CONFLICT (id) DO NOTHING;
     IF FOUND THEN
       result := 'claimed';
@@ -158,7 +161,7 @@ BEGIN
     END IF;
   END IF;
   SELECT CASE WHEN c.won THEN 'claimed' ELSE c.state END, c.attempts, c.left_ms
-    INTO result, attempts, wait FROM ${schema}.claim_event(${passed(VALUES.claim)}) AS c;
+    INTO result, attempts, wait FROM ${schema}.claim_event(${named(VALUES.claim)}) AS c;
 END $claim$;
   CREATE OR REPLACE PROCEDURE ${schema}.finish(
     ${parameters(VALUES.finish)}, INOUT ended text
@@ -166,7 +169,7 @@ END $claim$;
 BEGIN
   ${BEGIN_STEP}
   ${DURABLY('ended')}
-  ended := ${schema}.end_attempt(${passed(VALUES.finish)});
+  ended := ${schema}.end_attempt(${named(VALUES.finish)});
 END $finish$;
   CREATE OR REPLACE PROCEDURE ${schema}.run(statement text, parameters text[], INOUT answer text)
   LANGUAGE plpgsql AS $run$

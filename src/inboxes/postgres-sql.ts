@@ -15,7 +15,7 @@ import {
 import { FENCE, writeFunctions } from './postgres-procedures.js';
 import { type Limited, type PageQuery, type Selection, selectionWriter } from './selection.js';
 import { nameRule, VALUES } from './server-inbox.js';
-import { place, type Template } from './statements.js';
+import { named, place, type Template } from './statements.js';
 
 /** Options of everything that needs to know where the tables are. */
 export interface PostgresSchemaOptions {
@@ -145,9 +145,6 @@ const committed = (sql: string): PgTemplate => ({
   isRun: true,
 });
 
-/** A call of a procedure with these values. */
-const passing = (names: readonly string[]) => names.map((name) => `:${name}`).join(', ');
-
 /** Returns every statement of the inbox for a checked schema; each is atomic at READ COMMITTED and uses the server's clock. */
 export function writeStatements(name: string, { isAsync }: { readonly isAsync: boolean }) {
   const tables = quoteTables(name);
@@ -185,9 +182,9 @@ export function writeStatements(name: string, { isAsync }: { readonly isAsync: b
     count: (selection: Selection) => sent(selections.count(selection)),
 
     /** It need not wait for the disk before a transaction that does. A claim that does not win writes nothing. */
-    claim: sent(`CALL ${schema}.claim(${passing(VALUES.claim)}, ${isAsync}, NULL, NULL, NULL)`),
+    claim: sent(`CALL ${schema}.claim(${named(VALUES.claim)}, ${isAsync}, NULL, NULL, NULL)`),
 
-    finish: sent(`CALL ${schema}.finish(${passing(VALUES.finish)}, NULL)`),
+    finish: sent(`CALL ${schema}.finish(${named(VALUES.finish)}, NULL)`),
 
     /**
      * Inserted in the order of the ids, so two pages cannot deadlock; events of a key are received in the order of the page

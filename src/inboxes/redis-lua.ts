@@ -432,6 +432,8 @@ export type RedisScript = keyof typeof SCRIPT_VALUES;
 
 /** The complete script. */
 export function toLua(name: RedisScript): string {
-  const locals = SCRIPT_VALUES[name].map((each) => `local ${each} = ${LISTS.has(each) ? 'takeList' : 'take'}()`);
+  const locals = SCRIPT_VALUES[name].map(
+    (each) => `local ${each} = ${LISTS.has(each) ? 'takeList' : 'take'}()`,
+  );
   return [PRELUDE, ...locals, BODIES[name]].join('\n');
 }

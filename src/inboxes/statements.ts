@@ -15,6 +15,9 @@ export interface Statement {
   readonly values: unknown[];
 }
 
+/** A name, and not a cast such as `::text`. */
+const NAME = /(?<!:):([a-z]\w*)/gi;
+
 /**
  * Replaces each `:name` in SQL by a placeholder.
  *
@@ -22,8 +25,7 @@ export interface Statement {
  */
 export function place(sql: string, numbered?: (position: number) => string): Template {
   const names: string[] = [];
-  // Not a cast, such as `::text`.
-  const text = sql.replaceAll(/(?<!:):([a-z]\w*)/gi, (_, name: string) => {
+  const text = sql.replaceAll(NAME, (_, name: string) => {
     if (numbered === undefined || !names.includes(name)) names.push(name);
     return numbered?.(names.indexOf(name) + 1) ?? '?';
   });
@@ -33,3 +35,12 @@ export function place(sql: string, numbered?: (position: number) => string): Tem
 export function bind({ text, names }: Template, values: Values): Statement {
   return { text, values: names.map((name) => values[name]) };
 }
+
+/** The list of values that a call passes. */
+export const named = (names: readonly string[]) => names.map((name) => `:${name}`).join(', ');
+
+/** Replaces each `:name` in the text of a procedure by the parameter `in_name`. */
+export const passed = (sql: string) => sql.replaceAll(NAME, (_, name: string) => `in_${toSnake(name)}`);
+
+/** `takeDue` is `take_due`. */
+export const toSnake = (name: string) => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
