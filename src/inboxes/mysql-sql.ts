@@ -1,8 +1,8 @@
 /** The tables, procedures and statements of the MySQL inbox: SQL that MariaDB and MySQL share. */
 import { readOptions } from '../core/options.js';
 import { type PageQuery, selectionWriter } from './selection.js';
-import { nameRule, VALUES } from './server-inbox.js';
-import { named, passed, place, toSnake } from './statements.js';
+import { nameRule } from './server-inbox.js';
+import { named, namesIn, passed, place, type Template, toSnake } from './statements.js';
 
 /** Options of everything that needs to know the names of the tables. */
 export interface MysqlPrefixOptions {
@@ -219,28 +219,6 @@ const takeDue = (events: string) => `
   SELECT id, event AS json FROM ${events} JOIN ${PAIRS} USING (seq) ORDER BY due, seq;
   COMMIT;`;
 
-/** The values of each procedure, in the order in which a call passes them. */
-const PROCEDURES = {
-  claim: VALUES.claim,
-  /** The part of `finish` and `complete` that is the same. */
-  endAttempt: VALUES.finish,
-  finish: VALUES.finish,
-  fence: ['id', 'token', 'begins'],
-  complete: ['id', 'token', 'key', 'commits'],
-  record: ['events', 'state', 'dueInMs', 'origin'],
-  takeDue: VALUES.takeDue,
-  acquirePoll: VALUES.acquirePoll,
-  savePoll: VALUES.savePoll,
-  requeue: ['ids'],
-  discard: ['ids', 'by', 'reason'],
-  importDone: VALUES.importDone,
-  saveStep: VALUES.saveStep,
-  stateSteps: VALUES.stateSteps,
-  prune: VALUES.prune,
-} as const;
-
-export type Procedure = keyof typeof PROCEDURES;
-
 /** The types of parameters that are neither texts nor times, and the names of their values. */
 const TYPES: readonly (readonly [type: string, names: string])[] = [
   [NAME, 'id type key name'],
@@ -257,15 +235,13 @@ function declare(name: string): string {
   return `:${name} ${type}`;
 }
 
-/** The body of each procedure. */
-function writeBodies(
-  prefix: string,
-  events: string,
-  poll: string,
-  steps: string,
-): Readonly<Record<Procedure, string>> {
-  const end = (...values: readonly string[]) =>
-    `CALL ${quote(prefix, 'endAttempt')}(:id, :token, :key, ${values.join()}, ended)`;
+/** The body of each procedure, whose values are those that it names. */
+function writeBodies(prefix: string, events: string, poll: string, steps: string) {
+  const ends = endAttempt(events);
+  const end = (given: Readonly<Record<string, string>> = {}) => {
+    const values = namesIn(ends).map((name) => given[name] ?? `:${name}`);
+    return `CALL ${quote(prefix, 'endAttempt')}(${values.join()}, ended)`;
+  };
   const update = (set: string, states: string) => `
   DECLARE at_ms BIGINT;
   ${STEP}
@@ -274,11 +250,11 @@ function writeBodies(
   COMMIT;`;
   return {
     claim: claim(events),
-    endAttempt: endAttempt(events),
+    endAttempt: ends,
     finish: `DECLARE at_ms BIGINT;
   DECLARE ended ${STATE};
   ${STEP}
-  ${end(':result', ':retryAfterMs', ':error', ':maxAgeMs')};
+  ${end()};
   COMMIT;
   SELECT ended;`,
     // The first call of a transaction. It locks nothing: a second delivery would wait for the handler.
@@ -288,7 +264,7 @@ function writeBodies(
     // The last call of a transaction. The first statement fails in any other transaction.
     complete: `DECLARE ended ${STATE};
   RELEASE SAVEPOINT ${FENCE};
-  ${end("'done'", 'NULL', 'NULL', 'NULL')};
+  ${end({ result: "'done'", retryAfterMs: 'NULL', error: 'NULL', maxAgeMs: 'NULL' })};
   IF :commits AND ended IS NOT NULL THEN COMMIT; END IF;
   SELECT ended IS NOT NULL AS leased;`,
     record: record(events),
@@ -375,16 +351,14 @@ function writeBodies(
 export function mysqlMigrations(options: MysqlPrefixOptions = {}): readonly string[] {
   const { prefix } = readOptions('mysqlMigrations', options, { prefix: PREFIX_RULE });
   const [events, poll, steps] = [quote(prefix, 'events'), quote(prefix, 'poll'), quote(prefix, 'steps')];
-  const bodies = writeBodies(prefix, events, poll, steps);
-  const procedures = mapProcedures((name, names) => {
-    const parameters = names.map(declare);
+  const procedures = Object.entries(writeBodies(prefix, events, poll, steps)).map(([name, body]) => {
+    const parameters = namesIn(body).map(declare);
     if (name === 'endAttempt') parameters.push(`OUT ended ${STATE}`);
-    return passed(`CREATE PROCEDURE IF NOT EXISTS ${quote(prefix, name)}(${parameters.join(', ')}) SQL SECURITY INVOKER
-BEGIN
-  ${bodies[name]}
-END`);
+    return passed(
+      `CREATE PROCEDURE IF NOT EXISTS ${quote(prefix, name)}(${parameters.join(', ')}) SQL SECURITY INVOKER\nBEGIN\n  ${body}\nEND`,
+    );
   });
-  return [...writeTables(events, poll, steps), ...Object.values(procedures)];
+  return [...writeTables(events, poll, steps), ...procedures];
 }
 
 /** Returns the statements of the inbox for a checked prefix. All times are by the server's clock. */
@@ -406,6 +380,10 @@ export function writeStatements(prefix: string) {
       error: 'LOCATE(:error, last_error) > 0',
     },
   });
+  const bodies = writeBodies(prefix, events, poll, steps);
+  const calls = Object.entries(bodies).map(
+    ([name, body]) => [name, place(`CALL ${quote(prefix, name)}(${named(namesIn(body))})`)] as const,
+  );
   return {
     ...selections,
     /** A row if all migrations have run. */
@@ -413,7 +391,7 @@ export function writeStatements(prefix: string) {
 WHERE routine_schema = DATABASE() AND routine_name = '${prefix}_prune'`,
     /** The reads, and the call of each procedure. */
     calls: {
-      ...mapProcedures((name, names) => place(`CALL ${quote(prefix, name)}(${named(names)})`)),
+      ...(Object.fromEntries(calls) as Readonly<Record<keyof typeof bodies, Template>>),
       poll: place(`SELECT state FROM ${poll}`),
       /** One row without a name for an event without steps. */
       steps: place(`SELECT s.name, s.attempt, s.stored_at AS at, s.result
@@ -428,14 +406,4 @@ WHERE e.id = :id AND e.token <=> COALESCE(:token, e.token) ORDER BY s.number`),
 ORDER BY received_at ${direction}, id ${direction}`;
     },
   };
-}
-
-function mapProcedures<Made>(
-  make: (name: Procedure, names: (typeof PROCEDURES)[Procedure]) => Made,
-): Readonly<Record<Procedure, Made>> {
-  const entries = Object.entries(PROCEDURES) as [Procedure, (typeof PROCEDURES)[Procedure]][];
-  return Object.fromEntries(entries.map(([name, names]) => [name, make(name, names)])) as Record<
-    Procedure,
-    Made
-  >;
 }

@@ -15,7 +15,7 @@ import {
 import { FENCE, writeFunctions } from './postgres-procedures.js';
 import { type Limited, type PageQuery, type Selection, selectionWriter } from './selection.js';
 import { nameRule, VALUES } from './server-inbox.js';
-import { named, place, type Template } from './statements.js';
+import { named, placeNumbered, type Template } from './statements.js';
 
 /** Options of everything that needs to know where the tables are. */
 export interface PostgresSchemaOptions {
@@ -139,9 +139,9 @@ export interface PgTemplate extends Template {
 }
 
 /** A read, or the call of a procedure, which commits. */
-const sent = (sql: string): PgTemplate => place(sql, (position) => `$${position}`);
+const sent = (sql: string): PgTemplate => placeNumbered(sql, (position) => `$${position}`);
 const committed = (sql: string): PgTemplate => ({
-  ...place(sql, (position) => `($1)[${position}]`),
+  ...placeNumbered(sql, (position) => `($1)[${position}]`),
   isRun: true,
 });
 

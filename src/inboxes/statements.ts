@@ -18,18 +18,18 @@ export interface Statement {
 /** A name, and not a cast such as `::text`. */
 const NAME = /(?<!:):([a-z]\w*)/gi;
 
-/**
- * Replaces each `:name` in SQL by a placeholder.
- *
- * @param numbered - writes a placeholder that has a number, where a name has one number. @default `?` for each use of a name
- */
-export function place(sql: string, numbered?: (position: number) => string): Template {
-  const names: string[] = [];
-  const text = sql.replaceAll(NAME, (_, name: string) => {
-    if (numbered === undefined || !names.includes(name)) names.push(name);
-    return numbered?.(names.indexOf(name) + 1) ?? '?';
-  });
-  return { text, names };
+/** The names of the values in SQL, each once. */
+export const namesIn = (sql: string) => [...new Set([...sql.matchAll(NAME)].map(([, name = '']) => name))];
+
+/** Replaces each `:name` by `?`. */
+export function place(sql: string): Template {
+  return { text: sql.replaceAll(NAME, '?'), names: [...sql.matchAll(NAME)].map(([, name = '']) => name) };
+}
+
+/** Replaces each `:name` by a placeholder that has the number of its name, from 1. */
+export function placeNumbered(sql: string, write: (position: number) => string): Template {
+  const names = namesIn(sql);
+  return { text: sql.replaceAll(NAME, (_, name) => write(names.indexOf(name) + 1)), names };
 }
 
 export function bind({ text, names }: Template, values: Values): Statement {
