@@ -28,16 +28,6 @@ describe('memory inbox', () => {
     });
   }
 
-  test('counting says since when the oldest event of a state has been in it', async () => {
-    const clock = { ms: 1_000 };
-    const inbox = memoryInbox({ runtime: { now: () => clock.ms } });
-    for (const id of ['a', 'b', 'c']) {
-      await inbox.record([event(id)], { dueInMs: 0, origin: 'pull' });
-      clock.ms += 1_000;
-    }
-    expect(await inbox.count()).toContainEqual({ state: 'received', count: 3, oldest: 1_000 });
-  });
-
   test('a memory inbox that stays full keeps the newest done events', async () => {
     const inbox = memoryInbox({ capacity: 3 });
     const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
@@ -200,25 +190,6 @@ describe('memory inbox', () => {
       expect(order).toEqual(['e1', 'e0', 'e2']);
     });
 
-    test('an event whose lapsed lease another of its key took away waits for the lease of that one', async () => {
-      const { clock, inbox } = clocked();
-      await claimed(inbox, { id: 'a', leaseMs: 0 });
-      await claimed(inbox, { id: 'b' });
-      expect(await inbox.find('a')).toMatchObject({ state: 'received', dueAt: clock.now + 60_000 });
-    });
-
-    test('an event that waits for its new key is not made due by the end of another event of its old key', async () => {
-      const { clock, inbox } = clocked();
-      await claimed(inbox, { id: 'holder', key: 'new' });
-      await claimed(inbox, { id: 'a', key: 'old', leaseMs: 0 });
-      expect((await inbox.claim(event('a'), { ...lease, key: 'new' })).state).toBe('waiting');
-      const dueAt = clock.now + 60_000;
-      clock.now += 1_000;
-      await inbox.complete(await claimed(inbox, { id: 'b', key: 'old' }));
-      expect(await inbox.find('a')).toMatchObject({ state: 'received', key: 'new', dueAt });
-      expect((await claimed(inbox, { id: 'c', key: 'old' })).attempt).toBe(1);
-    });
-
     test('a claim with the same key makes none of those due that wait for it', async () => {
       const { clock, inbox } = clocked();
       await claimed(inbox, { id: 'a' });
@@ -227,42 +198,6 @@ describe('memory inbox', () => {
       clock.now += 61_000;
       await claimed(inbox, { id: 'a' });
       expect(await dueAtOf(inbox, 'b')).toBe(dueAt);
-    });
-
-    test('the end of an attempt makes one event of its key due, and leaves those that do not wait', async () => {
-      const { clock, inbox } = clocked();
-      await inbox.record([event('later')], { dueInMs: 3_600_000, origin: 'pull', keys: ['k'] });
-      await inbox.record([event('taken')], { dueInMs: 0, origin: 'pull', keys: ['k'] });
-      expect(await take(inbox)).toEqual(['taken']);
-      const before = await Promise.all(['later', 'taken'].map((id) => dueAtOf(inbox, id)));
-      expect(before).toEqual([clock.now + 3_600_000, clock.now + 60_000]);
-      for (const id of ['first', 'second']) {
-        clock.now += 1_000;
-        await inbox.complete(await claimed(inbox, { id }));
-      }
-      expect(await Promise.all(['later', 'taken'].map((id) => dueAtOf(inbox, id)))).toEqual(before);
-    });
-
-    test('an event that was made due by its key stays due since then', async () => {
-      const { clock, inbox } = clocked();
-      const first = await claimed(inbox, { id: 'a' });
-      await inbox.claim(event('b'), { ...lease, key: 'k' });
-      await inbox.complete(first);
-      const dueAt = clock.now;
-      clock.now += 1_000;
-      await inbox.complete(await claimed(inbox, { id: 'c' }));
-      expect(await dueAtOf(inbox, 'b')).toBe(dueAt);
-    });
-
-    test('a requeued event is received, and the ends of others of its key do not change when it is due', async () => {
-      const { clock, inbox } = clocked();
-      await inbox.fail(await claimed(inbox, { id: 'a' }), { retryAfterMs: null, error: 'no' });
-      expect(await inbox.requeue('a')).toBe(1);
-      const dueAt = clock.now;
-      expect(await inbox.find('a')).toMatchObject({ state: 'received', dueAt, attempts: 0 });
-      clock.now += 1_000;
-      await inbox.complete(await claimed(inbox, { id: 'b' }));
-      expect(await dueAtOf(inbox, 'a')).toBe(dueAt);
     });
 
     test('takeDue finds what became due after a call that found nothing', async () => {

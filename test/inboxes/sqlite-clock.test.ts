@@ -1,6 +1,6 @@
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { expect, test } from 'vitest';
-import { claimed as claimedFor, someEvent } from './claimed.js';
+import { someEvent } from './claimed.js';
 import { connect, freshPath } from './sqlite-drivers.js';
 
 const MINUTE_MS = 60_000;
@@ -11,10 +11,6 @@ const LEASE = { leaseMs: HOUR_MS, origin: 'push' } as const;
 const TAKE = { limit: 100, visibilityTimeoutMs: MINUTE_MS, types: ['transfer.settled'] } as const;
 
 const event = (id: string) => someEvent({ id, created_at: '2026-01-02T03:04:05Z' });
-
-type Inbox = ReturnType<typeof sqliteInbox>;
-
-const claimed = (inbox: Inbox, id: string) => claimedFor(inbox, event(id), LEASE);
 
 /** An inbox with a clock. */
 function openAt(ms: number) {
@@ -56,36 +52,4 @@ test('a record says when its event last changed: at each claim, end, wait and re
     { startedAt: START + MINUTE_MS, result: 'dead' },
     { startedAt: clock.ms - HOUR_MS - 2 * MINUTE_MS, result: 'lapsed' },
   ]);
-});
-
-test('pruning drops an event as soon as it has been done for `olderThanMs`', async () => {
-  const { inbox, clock } = openAt(START);
-  await inbox.complete(await claimed(inbox, 'done'));
-  clock.ms += MINUTE_MS - 1;
-  expect(await inbox.prune({ olderThanMs: MINUTE_MS })).toBe(0);
-  clock.ms += 1;
-  expect(await inbox.prune({ olderThanMs: MINUTE_MS })).toBe(1);
-});
-
-test('counting says since when the oldest event of each state has been in it', async () => {
-  const { inbox, clock } = openAt(START);
-  const countOf = async (wanted: string) => (await inbox.count()).find(({ state }) => state === wanted);
-  const finish = async (id: string) => {
-    clock.ms += MINUTE_MS;
-    await inbox.complete(await claimed(inbox, id));
-    return clock.ms;
-  };
-  const [firstPruned] = [await finish('pruned_1'), await finish('pruned_2')];
-  expect(await countOf('done')).toMatchObject({ count: 2, oldest: firstPruned });
-  await inbox.prune({ olderThanMs: 0 });
-  expect(await countOf('done')).toMatchObject({ count: 2, oldest: firstPruned });
-  await finish('done_1');
-  await finish('done_2');
-  expect(await countOf('done')).toMatchObject({ count: 4, oldest: firstPruned });
-  for (const id of ['due_1', 'due_2']) {
-    clock.ms += MINUTE_MS;
-    await inbox.record([event(id)], { dueInMs: 0, origin: 'pull' });
-  }
-  expect(await countOf('received')).toMatchObject({ count: 2, oldest: clock.ms - MINUTE_MS });
-  expect(await countOf('done')).toMatchObject({ count: 4, oldest: firstPruned });
 });

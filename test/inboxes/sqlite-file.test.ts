@@ -372,14 +372,6 @@ describe('the SQLite inbox in use', () => {
     expect(good).toMatchObject({ status: 'fulfilled', value: { state: 'claimed' } });
     expect(bad).toMatchObject({ status: 'rejected', reason: { code: 'ERR_EVENT_MALFORMED' } });
   });
-
-  test('prune of 2,500 events runs several steps', async () => {
-    const inbox = sqliteInbox(connect(freshPath()));
-    const leases = await Promise.all(Array.from({ length: 2_500 }, () => claimed(inbox)));
-    await Promise.all(leases.map((lease) => inbox.complete(lease)));
-    expect(await inbox.prune({ olderThanMs: 0 })).toBe(2_500);
-    expect(await inbox.prune({ olderThanMs: 0 })).toBe(0);
-  });
 });
 
 test('a history that is not JSON keeps neither that event nor others from running', async () => {

@@ -131,6 +131,19 @@ export const operationCases = [
       const since = (await list(inbox, state)).map(({ updatedAt }) => updatedAt);
       assert.equal(oldest, since.length === 0 ? null : Math.min(...since));
     }
+    assert.equal(await inbox.port.prune({ olderThanMs: 0 }), 3);
+    assert.deepEqual(await inbox.port.count(), counts);
+    await inbox.ignore(someEvents(1));
+    const done = (await inbox.port.count()).find(({ state }) => state === 'done');
+    const before = counts.find(({ state }) => state === 'done');
+    assert.deepEqual([done?.count, done?.oldest], [4, before?.oldest]);
+  }),
+  test('pruning drops the JSON of 2,500 events in one call and keeps every id', async (inbox) => {
+    const events = someEvents(2_500);
+    await inbox.ignore(events);
+    assert.equal(await inbox.port.prune({ olderThanMs: 0 }), 2_500);
+    assert.equal(await inbox.port.prune({ olderThanMs: 0 }), 0);
+    assert.deepEqual(new Set(await inbox.record(events)), new Set(['done']));
   }),
   test('pruning skips an event until it has been done for `olderThanMs`', async (inbox) => {
     await inbox.port.complete(await inbox.claimed(someEvent()));
