@@ -48,7 +48,7 @@ const statements: readonly ContractCase<InboxUnderTest>[] = [
         types: ['transfer.settled', 'redeem.failed'],
       };
       const taken = await second.takeDue(take);
-      assert.deepEqual(new Set(taken.map(({ event }) => event)), new Set(events));
+      assert.deepEqual(new Set(taken.map(({ json }) => JSON.parse(json))), new Set(events));
       assert.deepEqual(await inbox.takeDue(take), []);
     },
   },

@@ -178,6 +178,21 @@ export function encodeEvent(event: UnknownEvent): string {
   }
 }
 
+/** The event of a stored text; `null` unless the text is the JSON of the event with this id. */
+export function decodeEvent(id: string, json: string | null): UnknownEvent | null {
+  const event = parseJson(json ?? 'null') as UnknownEvent | null | undefined;
+  return event?.id === id ? event : null;
+}
+
+/** The value of a text in JSON; `undefined` if it is not JSON. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 function malformed(what: string, fields: readonly string[] = []): EventError {
   return new StablehooksError(
     'ERR_EVENT_MALFORMED',

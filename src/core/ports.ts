@@ -36,8 +36,6 @@ export interface Lease {
   readonly attempt: number;
   /** The ordering key that the event was claimed with. */
   readonly key?: string | undefined;
-  /** The trace context that the event was first recorded with, by any process; `undefined` for none. */
-  readonly traceparent?: string | undefined;
 }
 
 /**
@@ -185,11 +183,6 @@ export interface ClaimOptions {
   readonly early?: boolean | undefined;
   /** The ordering key: of the events of one key, at most one is leased at a time. @default none */
   readonly key?: string | undefined;
-  /**
-   * The trace context to store with a new event, as a W3C `traceparent`: printable ASCII, usually 55 characters.
-   * The inbox neither checks nor changes it. @default none
-   */
-  readonly traceparent?: string | undefined;
 }
 
 /** The key of a type that marks transactions; it has no value. */
@@ -219,9 +212,9 @@ export interface FailOptions {
   readonly later?: { readonly maxAgeMs: number } | undefined;
 }
 
-/** An event, and its JSON as it is stored. */
+/** An event as it is stored: its JSON, character for character. */
 export interface StoredEvent {
-  readonly event: UnknownEvent;
+  readonly id: string;
   readonly json: string;
 }
 
@@ -230,8 +223,6 @@ export interface StoreOptions {
   readonly origin: Origin;
   /** The JSON of each event as it arrived, in the same order, to be stored unchanged. @default the events serialized */
   readonly json?: readonly string[] | undefined;
-  /** The trace context of new events, as in {@link ClaimOptions}. @default none */
-  readonly traceparent?: string | undefined;
 }
 
 /** Where events are recorded, claimed and remembered. */
@@ -335,16 +326,13 @@ export interface Inbox<Tx = undefined> {
    * lapsed (the old token then has no effect), and `parked` events. Ordering keys do not matter here: the claim decides
    * about them.
    *
-   * Atomic. The events it took are not due for `visibilityTimeoutMs`, so that two callers never take the same one. An
-   * event whose stored text cannot be read is taken like the others and left out of the answer: it keeps no other event
-   * from running. `onDamaged` is called with its id.
+   * Atomic. The events it took are not due for `visibilityTimeoutMs`, so that two callers never take the same one.
+   * Texts are returned as they are: the caller skips a text that cannot be read.
    */
   takeDue(options: {
     readonly limit: number;
     readonly visibilityTimeoutMs: number;
     readonly types: readonly string[];
-    /** @default damaged events are left out silently */
-    readonly onDamaged?: ((id: string) => void) | undefined;
   }): Awaitable<readonly StoredEvent[]>;
 
   /**
@@ -393,8 +381,6 @@ export interface InboxRecord {
   readonly origin: Origin | 'import';
   /** The ordering key that it was stored or last claimed with, or `null`. */
   readonly key: string | null;
-  /** The trace context that it was first recorded with, or `null`; kept when it is pruned. */
-  readonly traceparent: string | null;
   readonly receivedAt: number;
   /** When its state last changed. A received event that is taken or enqueued again stays received. */
   readonly updatedAt: number;
@@ -404,13 +390,11 @@ export interface InboxRecord {
   readonly lastError: string | null;
   /** The last 10 attempts that have ended, oldest first; empty once it is pruned. */
   readonly history: readonly InboxAttempt[];
-  /** The event; `null` once it is pruned, if it was imported, and if its stored text is damaged. */
-  readonly event: UnknownEvent | null;
   /**
-   * `true` if the stored text is not the JSON of an event, as after a failed disk or an edit by hand. Such an event runs
-   * only when it is delivered again. Absent otherwise.
+   * The event; `null` once it is pruned, if it was imported, and if its stored text cannot be read, as after a failed disk.
+   * An event that cannot be read runs only when it is delivered again.
    */
-  readonly damaged?: true | undefined;
+  readonly event: UnknownEvent | null;
 }
 
 /** Which events an operation is about: those that meet every condition that is given. Times are epoch ms by the inbox's clock. */
@@ -432,8 +416,6 @@ export interface InboxFilter {
   readonly dueUntil?: number | undefined;
   /** A part of the last error; upper and lower case differ. */
   readonly error?: string | undefined;
-  /** Only events that are {@link InboxRecord.damaged} and not done. */
-  readonly damaged?: true | undefined;
 }
 
 /** How many events are in a state, and since when the oldest has been in it. */

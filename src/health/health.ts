@@ -28,20 +28,10 @@ export interface HealthCheck {
    * - `coverage`: whether the list proves that nothing is missing.
    * - `gaps`: open gaps.
    * - `due`, `leases`: events that no process runs.
-   * - `dead`, `damaged`: events that never run again by themselves.
+   * - `dead`: events that never run again by themselves.
    * - `failed`, `parked`, `push`, `pull`: notes, always healthy.
    */
-  readonly name:
-    | 'coverage'
-    | 'gaps'
-    | 'due'
-    | 'leases'
-    | 'dead'
-    | 'damaged'
-    | 'failed'
-    | 'parked'
-    | 'push'
-    | 'pull';
+  readonly name: 'coverage' | 'gaps' | 'due' | 'leases' | 'dead' | 'failed' | 'parked' | 'push' | 'pull';
   readonly healthy: boolean;
   /** `false` where nothing has happened yet that could be judged: no poll, no event of this channel. */
   readonly shown: boolean;
@@ -89,7 +79,6 @@ export async function health(inbox: HealthInbox, limits: HealthLimits = {}): Pro
     checkDue(facts),
     checkLeases(facts),
     checkDead(facts, settings),
-    checkDamaged(facts),
     noteFailed(facts),
     noteParked(facts),
     noteLast('push', facts.newest),
@@ -119,9 +108,6 @@ type Counted = Pick<InboxCount, 'count' | 'oldest'>;
 async function readFacts(inbox: HealthInbox, dueUntil: number) {
   // One after the other: a health check must not take several connections of a pool.
   const overdue = async (state: InboxState) => countIn(await inbox.count({ state, dueUntil }), state);
-  const damaged = (await inbox.count({ damaged: true })).reduce((sum, { count }) => sum + count, 0);
-  // Finding a damaged event reads the text of every event that is not done, so it is not looked for in vain.
-  const [firstDamaged] = damaged === 0 ? [] : await inbox.list({ damaged: true, limit: 1 });
   const [lastFailed] = await inbox.list({ state: 'failed', limit: 1, order: 'newest' });
   const [lastDead] = await inbox.list({ state: 'dead', limit: 1, order: 'newest' });
   const counts = await inbox.count();
@@ -137,8 +123,6 @@ async function readFacts(inbox: HealthInbox, dueUntil: number) {
       failed: await overdue('failed'),
       leased: await overdue('leased'),
     },
-    damaged,
-    firstDamaged,
     lastFailed,
     lastDead,
     newest: await inbox.list({ limit: NEWEST, order: 'newest' }),
@@ -237,13 +221,6 @@ function checkDead({ counts, lastDead }: Facts, { maxDead }: Settings): HealthCh
     none: 'No event is dead.',
     some: `${countOf(count)} dead, the first since ${toIso(oldest ?? 0)}. The newest: ${errorOf(lastDead)}. Fix the cause, check in the ledger whether its effect has happened, then run \`stablehooks inbox requeue\` with its id.`,
     max: maxDead,
-  });
-}
-
-function checkDamaged({ damaged, firstDamaged }: Facts): HealthCheck {
-  return toCheck('damaged', damaged, {
-    none: 'No stored event is damaged.',
-    some: `${countOf(damaged)} whose stored text cannot be read, such as ${firstDamaged?.id}. Restore it from a backup, or have the service deliver it again.`,
   });
 }
 

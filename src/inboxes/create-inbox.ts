@@ -1,9 +1,17 @@
 /** The inbox over the steps of a durable store: what every store would do in the same way is done here. */
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
-import type { Claim, Inbox, InboxOperations, Lease, Origin, RecordResult } from '../core/ports.js';
+import type {
+  Claim,
+  Inbox,
+  InboxOperations,
+  Lease,
+  Origin,
+  RecordResult,
+  StoredEvent,
+} from '../core/ports.js';
 import type { Runtime } from '../core/runtime.js';
 import { createOperations, type OperationSteps } from './operations.js';
-import { type DueRow, type PollRow, toPollState, toSteps, toStorable, toStored } from './rows.js';
+import { type PollRow, toPollState, toSteps, toStorable } from './rows.js';
 
 export interface NewEvent {
   readonly id: string;
@@ -19,7 +27,6 @@ export interface ClaimStep extends NewEvent {
   readonly leaseMs: number;
   readonly origin: Origin;
   readonly early: boolean;
-  readonly traceparent: string | null;
 }
 
 /** The result of a claim. Drivers can read numbers as text, and NULL as `undefined`. */
@@ -28,7 +35,6 @@ export interface ClaimRow {
   readonly attempts: number | string | null;
   /** How long until the event can be claimed, in ms, if that is known. */
   readonly wait: number | string | null;
-  readonly traceparent: string | null;
 }
 
 export interface AttemptEnd {
@@ -50,7 +56,6 @@ export interface PageStep {
   /** `null` unless they are received. */
   readonly dueInMs: number | null;
   readonly origin: Origin;
-  readonly traceparent: string | null;
 }
 
 /** The steps of a store. Each is atomic. */
@@ -59,7 +64,7 @@ export interface StoreSteps<Tx> extends OperationSteps, Pick<Inbox<Tx>, 'transac
   /** Returns `false` if the lease is lost, and `'dead'` for an event that is too old to run later. */
   finish(lease: Lease, end: AttemptEnd): Promise<boolean | 'dead'>;
   store(page: PageStep): Promise<readonly { readonly id: string; readonly result: RecordResult }[]>;
-  takeDue(options: Parameters<Inbox['takeDue']>[0]): Promise<readonly DueRow[]>;
+  takeDue(options: Parameters<Inbox['takeDue']>[0]): Promise<readonly StoredEvent[]>;
   /** Returns nothing while another holder has the lease. */
   acquirePoll(holder: string, leaseMs: number): Promise<PollRow | undefined>;
   /** None in transactions of synchronous handlers, which have no steps. */
@@ -76,16 +81,14 @@ export function createInbox<Tx>(
 ): Inbox<Tx> & InboxOperations {
   async function store(
     events: readonly UnknownEvent[],
-    { json = [], keys = [], dueInMs, origin, traceparent }: StoreSettings,
+    { json = [], keys = [], dueInMs, origin }: StoreSettings,
     state: PageStep['state'],
   ): Promise<readonly RecordResult[]> {
     const page = new Map<string, NewEvent>();
     for (const [index, event] of events.entries()) {
       if (!page.has(event.id)) page.set(event.id, toNew(event, json[index], keys[index]));
     }
-    const rows = await steps.store({
-      ...{ events: [...page.values()], state, dueInMs, origin, traceparent: traceparent ?? null },
-    });
+    const rows = await steps.store({ events: [...page.values()], state, dueInMs, origin });
     const results = new Map(rows.map(({ id, result }) => [id, result]));
     return events.map(({ id }) => {
       const result = results.get(id) ?? state;
@@ -100,14 +103,12 @@ export function createInbox<Tx>(
 
     durable: steps.durable,
 
-    async claim(event, { leaseMs, origin, json, early = false, key, traceparent }) {
+    async claim(event, { leaseMs, origin, json, early = false, key }) {
       const token = uuid();
-      const stored = { ...toNew(event, json, key), traceparent: traceparent ?? null };
-      const row = await steps.claim({ ...stored, token, leaseMs, origin, early });
-      const { result: state, attempts, wait } = row;
+      const step = { ...toNew(event, json, key), token, leaseMs, origin, early };
+      const { result: state, attempts, wait } = await steps.claim(step);
       if (state === 'claimed') {
-        const lease = { id: event.id, token, attempt: Number(attempts), key };
-        return { state, lease: { ...lease, traceparent: row.traceparent ?? undefined } };
+        return { state, lease: { id: event.id, token, attempt: Number(attempts), key } };
       }
       if (state === 'done' || state === 'dead') return { state };
       return { state, retryAfterMs: Math.max(1, Number(wait ?? 0)) };
@@ -136,7 +137,7 @@ export function createInbox<Tx>(
 
     ignore: (events, options) => store(events, { ...options, dueInMs: null }, 'done'),
 
-    takeDue: async (options) => toStored(await steps.takeDue(options), options.onDamaged),
+    takeDue: steps.takeDue,
 
     async acquirePoll({ holder, leaseMs }) {
       const row = await steps.acquirePoll(holder, leaseMs);

@@ -11,7 +11,7 @@ import type {
   RecordResult,
   StoreOptions,
 } from '../core/ports.js';
-import { type PollRow, toPollState, toStorable, toStored } from './rows.js';
+import { type PollRow, toPollState, toStorable } from './rows.js';
 
 /** The default of the option `capacity`. */
 export const CAPACITY = 100_000;
@@ -41,14 +41,14 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
 
   function storePage(
     events: readonly UnknownEvent[],
-    { origin, json, traceparent }: StoreOptions,
+    { origin, json }: StoreOptions,
     { state, dueAt }: Pick<Entry, 'state' | 'dueAt'>,
     keys?: readonly (string | undefined)[],
   ): readonly RecordResult[] {
     return events.map((event, index) => {
       const found = store.get(event.id);
       if (found !== undefined) return found.state;
-      const entry = store.add(event, { state, origin, dueAt, json: json?.[index], traceparent });
+      const entry = store.add(event, { state, origin, dueAt, json: json?.[index] });
       if (keys?.[index] !== undefined) store.setKey(entry, event, keys[index]);
       return 'new';
     });
@@ -57,7 +57,7 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
   return {
     durable: false,
 
-    claim(event, { leaseMs, origin, json, early = false, key, traceparent }) {
+    claim(event, { leaseMs, origin, json, early = false, key }) {
       const found = store.get(event.id);
       const state = found?.state;
       const at = now();
@@ -66,8 +66,7 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
         const retryAfterMs = (found.dueAt ?? 0) - at;
         if (retryAfterMs > 0) return { state, retryAfterMs };
       }
-      const entry =
-        found ?? store.add(event, { state: 'received', origin, dueAt: null, json, traceparent }, at);
+      const entry = found ?? store.add(event, { state: 'received', origin, dueAt: null, json }, at);
       if (entry.key !== (key ?? null)) store.setKey(entry, event, key);
       const holder = entry.key === null ? undefined : store.findHolder(entry, entry.key);
       if (holder !== undefined) {
@@ -88,10 +87,7 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
       entry.startedAt = at;
       store.change(entry, 'leased', at + leaseMs, at);
       const { id, attempts: attempt } = entry;
-      return {
-        state: 'claimed',
-        lease: { id, token, attempt, key, traceparent: entry.traceparent ?? undefined },
-      };
+      return { state: 'claimed', lease: { id, token, attempt, key } };
     },
 
     complete(lease) {
@@ -136,14 +132,14 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
 
     ignore: (events, options) => storePage(events, options, { state: 'done', dueAt: null }),
 
-    takeDue({ limit, visibilityTimeoutMs, types, onDamaged }) {
+    takeDue({ limit, visibilityTimeoutMs, types }) {
       const at = now();
       const taken = store.findDue(at, types, limit);
       for (const entry of taken) {
         const since = entry.state === 'received' ? entry.updatedAt : at;
         receive(entry, at + visibilityTimeoutMs, { isWaiting: false }, since);
       }
-      return toStored(taken, onDamaged);
+      return taken.map(({ id, json }) => ({ id, json: json ?? '' }));
     },
 
     acquirePoll({ holder, leaseMs }) {
@@ -169,7 +165,7 @@ export const NO_STEPS: readonly InboxStep[] = Object.freeze([]);
 type Mutable<Of> = { -readonly [Name in keyof Of]: Of[Name] };
 
 /** An event and its state, changed in place. One flat object, because a full inbox keeps many of them alive. */
-export interface Entry extends Mutable<Omit<InboxRecord, 'event' | 'damaged'>> {
+export interface Entry extends Mutable<Omit<InboxRecord, 'event'>> {
   /** When the last attempt began. */
   startedAt: number;
   /** The attempts that ended, without the one that completed the event. */
@@ -189,7 +185,6 @@ export interface Entry extends Mutable<Omit<InboxRecord, 'event' | 'damaged'>> {
 interface NewEntry extends Pick<Entry, 'state' | 'origin' | 'dueAt'> {
   /** @default the event serialized */
   readonly json?: string | null | undefined;
-  readonly traceparent?: string | undefined;
 }
 
 /** The last 10. */
@@ -291,7 +286,7 @@ export class EventStore {
   add(event: UnknownEvent, stored: NewEntry, at = this.now()): Entry {
     if (this.open.size + this.done.size >= this.#settings.capacity) this.#evict();
     const { id, type } = event;
-    const { json = encodeEvent(event), traceparent = null } = stored;
+    const { json = encodeEvent(event) } = stored;
     this.#added += 1;
     const entry: Entry = {
       id,
@@ -300,7 +295,6 @@ export class EventStore {
       attempts: 0,
       origin: stored.origin,
       key: null,
-      traceparent,
       receivedAt: at,
       updatedAt: at,
       dueAt: stored.dueAt,

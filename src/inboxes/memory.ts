@@ -1,3 +1,4 @@
+import { decodeEvent } from '../core/events.js';
 import { integer, readOptions, withMethods } from '../core/options.js';
 import type { Inbox, InboxAttempt, InboxOperations, InboxRecord, Logger } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
@@ -11,7 +12,6 @@ import {
   withAttempt,
 } from './memory-steps.js';
 import { countRecords, createOperations, type OperationSteps } from './operations.js';
-import { readStored } from './rows.js';
 import { isSelected, type Limited, type Selection, toPage } from './selection.js';
 
 /** Options of {@link memoryInbox}. */
@@ -63,7 +63,7 @@ function toOperations(store: EventStore): OperationSteps {
         : [...new Set(selection.ids)].flatMap((id) => store.get(id) ?? []);
     return entries.filter(
       (entry) =>
-        isSelected(selection.damaged ? toRecord(entry) : entry, selection) &&
+        isSelected(entry, selection) &&
         (!selection.known || entry.steps.every(({ result }) => result !== null)),
     );
   }
@@ -140,7 +140,7 @@ function toOperations(store: EventStore): OperationSteps {
 
 function toRecord(entry: Entry): InboxRecord {
   const { startedAt, json, token, isWaiting, createdAt, number, steps, ...record } = entry;
-  return { ...record, history: historyOf(entry), ...readStored(entry) };
+  return { ...record, history: historyOf(entry), event: decodeEvent(entry.id, json) };
 }
 
 function historyOf({ state, attempts, startedAt, updatedAt, history, json }: Entry): readonly InboxAttempt[] {

@@ -4,7 +4,7 @@ import { required, rule, withMethods } from '../core/options.js';
 import { type DataLayer, type Queries, TransactionEnded } from './data-layers.js';
 import { leftNested, lend } from './lend.js';
 import { FENCE } from './mysql-sql.js';
-import type { Statement } from './selection.js';
+import type { Statement } from './statements.js';
 
 /** A statement, and how its rows are returned, whatever the pool is set to. */
 export interface MysqlQuery {

@@ -1,7 +1,8 @@
 /** The tables, procedures and statements of the MySQL inbox: SQL that MariaDB and MySQL share. */
 import { readOptions } from '../core/options.js';
-import { type PageQuery, type Statement, selectionWriter } from './selection.js';
+import { type PageQuery, selectionWriter } from './selection.js';
 import { nameRule } from './server-inbox.js';
+import { named, namesIn, passed, place, type Template, toSnake } from './statements.js';
 
 /** Options of everything that needs to know the names of the tables. */
 export interface MysqlPrefixOptions {
@@ -48,13 +49,12 @@ const LAPSED = ended("'lapsed'", 'GREATEST(due_at, updated_at)', 'NULL');
 const IF_LAPSED = LAPSED.replace(/^history = (.*)$/s, "history = IF(state = 'leased', $1, history)");
 
 /** The ids of a JSON array, as a table. */
-const IDS = `JSON_TABLE(ids, '$[*]' COLUMNS (id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$')) AS given`;
+const IDS = `JSON_TABLE(:ids, '$[*]' COLUMNS (id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$')) AS given`;
 /** Pairs of `seq` and `due_at`, as a table. */
 const PAIRS = `JSON_TABLE(found, '$[*]' COLUMNS (seq BIGINT UNSIGNED PATH '$[0]', due BIGINT PATH '$[1]')) AS pair`;
 
 /** `takeDue` is called `prefix_take_due`. */
-const quote = (prefix: string, name: string) =>
-  `\`${prefix}_${name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}\``;
+const quote = (prefix: string, name: string) => `\`${prefix}_${toSnake(name)}\``;
 
 function writeTables(events: string, poll: string, steps: string): readonly string[] {
   return [
@@ -74,7 +74,6 @@ function writeTables(events: string, poll: string, steps: string): readonly stri
   token ${TOKEN} COMMENT 'of the lease, or of the call that stored it',
   ordering_key ${NAME},
   waiting BOOLEAN NOT NULL DEFAULT FALSE,
-  traceparent TEXT,
   last_error TEXT,
   event LONGTEXT,
   history JSON,
@@ -117,47 +116,45 @@ const claim = (events: string) => `
   DECLARE own_state ${STATE};
   DECLARE own_attempts INT;
   DECLARE own_token ${TOKEN};
-  DECLARE own_trace ${TEXT};
   ${STEP}
-  IF event_key IS NOT NULL THEN
+  IF :key IS NOT NULL THEN
     SELECT seq, due_at INTO holder_seq, holder_due FROM ${events}
-      WHERE leased_key = event_key AND id <> event_id FOR UPDATE;
+      WHERE leased_key = :key AND id <> :id FOR UPDATE;
     SET at_ms = ${NOW};
   END IF;
   INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, created_at, token,
-    ordering_key, waiting, traceparent, event)
-  VALUES (event_id, event_type, IF(holder_seq IS NULL, 'leased', 'received'), holder_seq IS NULL, origin, at_ms, at_ms,
-    COALESCE(holder_due, at_ms + lease_ms), created_ms, new_token, event_key, holder_seq IS NOT NULL, new_trace, event_json)
+    ordering_key, waiting, event)
+  VALUES (:id, :type, IF(holder_seq IS NULL, 'leased', 'received'), holder_seq IS NULL, :origin, at_ms, at_ms,
+    COALESCE(holder_due, at_ms + :leaseMs), :createdMs, :token, :key, holder_seq IS NOT NULL, :json)
   ON DUPLICATE KEY UPDATE seq = ${events}.seq;
-  SELECT seq, state, attempts, due_at, token, traceparent
-    INTO own_seq, own_state, own_attempts, own_due, own_token, own_trace
-    FROM ${events} WHERE id = event_id FOR UPDATE;
+  SELECT seq, state, attempts, due_at, token INTO own_seq, own_state, own_attempts, own_due, own_token
+    FROM ${events} WHERE id = :id FOR UPDATE;
   IF own_seq IS NULL THEN
     SIGNAL SQLSTATE '23000' SET MYSQL_ERRNO = 1062, MESSAGE_TEXT = 'Another event of the ordering key was leased.';
   END IF;
-  IF own_token <=> new_token AND own_state = 'leased' THEN
+  IF own_token <=> :token AND own_state = 'leased' THEN
     SET own_state = 'claimed';
   ELSE
     SET at_ms = ${NOW};
-    IF own_state IN ('received', 'parked') OR own_due <= at_ms OR own_state = 'failed' AND early THEN
+    IF own_state IN ('received', 'parked') OR own_due <= at_ms OR own_state = 'failed' AND :early THEN
       IF holder_due > at_ms THEN
         UPDATE ${events} SET ${IF_LAPSED}, state = 'received', due_at = holder_due, token = NULL, updated_at = at_ms,
-          ordering_key = event_key, created_at = created_ms, waiting = TRUE WHERE seq = own_seq;
+          ordering_key = :key, created_at = :createdMs, waiting = TRUE WHERE seq = own_seq;
         SET own_state = 'waiting', own_due = holder_due;
       ELSE
-        SET until_ms = at_ms + lease_ms;
+        SET until_ms = at_ms + :leaseMs;
         UPDATE ${events} SET ${LAPSED}, state = 'received', due_at = until_ms, token = NULL, updated_at = at_ms,
           waiting = TRUE WHERE seq = holder_seq;
         SET own_attempts = own_attempts + 1;
         UPDATE ${events} SET ${IF_LAPSED}, state = 'leased', attempts = own_attempts, due_at = until_ms,
-          token = new_token, updated_at = at_ms, ordering_key = event_key, created_at = created_ms, waiting = FALSE
+          token = :token, updated_at = at_ms, ordering_key = :key, created_at = :createdMs, waiting = FALSE
           WHERE seq = own_seq;
         SET own_state = 'claimed';
       END IF;
     END IF;
   END IF;
   COMMIT;
-  SELECT own_state AS result, own_attempts AS attempts, own_due - at_ms AS wait, own_trace AS traceparent;`;
+  SELECT own_state AS result, own_attempts AS attempts, own_due - at_ms AS wait;`;
 
 /**
  * Ends an attempt in the transaction that is open, and makes the first event that waits for its key due. `ended` is the
@@ -166,15 +163,15 @@ const claim = (events: string) => `
 const endAttempt = (events: string) => `
   DECLARE at_ms BIGINT DEFAULT ${NOW};
   DECLARE next_seq BIGINT UNSIGNED;
-  IF result = 'later' AND EXISTS (SELECT 1 FROM ${events} WHERE id = event_id AND received_at <= at_ms - max_age_ms) THEN
-    SET result = 'dead', retry_ms = NULL;
+  IF :result = 'later' AND EXISTS (SELECT 1 FROM ${events} WHERE id = :id AND received_at <= at_ms - :maxAgeMs) THEN
+    SET :result = 'dead', :retryAfterMs = NULL;
   END IF;
-  UPDATE ${events} SET ${ended('result', 'at_ms', 'failure')}, due_at = at_ms + retry_ms,
-    state = IF(result = 'later', 'received', result), attempts = attempts - (result = 'later'), token = NULL,
-    last_error = failure, updated_at = at_ms WHERE id = event_id AND token = lease_token AND state = 'leased';
-  SET ended = IF(ROW_COUNT() = 0, NULL, result);
-  IF ended IS NOT NULL AND event_key IS NOT NULL THEN
-    SELECT seq INTO next_seq FROM ${events} WHERE waiting_key = event_key ORDER BY created_at, seq LIMIT 1 FOR UPDATE;
+  UPDATE ${events} SET ${ended(':result', 'at_ms', ':error')}, due_at = at_ms + :retryAfterMs,
+    state = IF(:result = 'later', 'received', :result), attempts = attempts - (:result = 'later'), token = NULL,
+    last_error = :error, updated_at = at_ms WHERE id = :id AND token = :token AND state = 'leased';
+  SET ended = IF(ROW_COUNT() = 0, NULL, :result);
+  IF ended IS NOT NULL AND :key IS NOT NULL THEN
+    SELECT seq INTO next_seq FROM ${events} WHERE waiting_key = :key ORDER BY created_at, seq LIMIT 1 FOR UPDATE;
     UPDATE ${events} SET due_at = at_ms, updated_at = at_ms, waiting = FALSE WHERE seq = next_seq;
   END IF;`;
 
@@ -186,17 +183,17 @@ const record = (events: string) => `
   ${CALL_TOKEN}
   ${STEP}
   INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, created_at, token,
-    ordering_key, traceparent, event)
-  SELECT page.id, page.type, new_state, 0, origin, at_ms, at_ms,
-    CASE new_state WHEN 'received' THEN at_ms + due_ms WHEN 'parked' THEN 0 END, page.created, call_token, page.event_key,
-    new_trace, page.event
-  FROM JSON_TABLE(events, '$[*]' COLUMNS (position FOR ORDINALITY,
+    ordering_key, event)
+  SELECT page.id, page.type, :state, 0, :origin, at_ms, at_ms,
+    CASE :state WHEN 'received' THEN at_ms + :dueInMs WHEN 'parked' THEN 0 END, page.created, call_token, page.ordering_key,
+    page.event
+  FROM JSON_TABLE(:events, '$[*]' COLUMNS (position FOR ORDINALITY,
     id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]', type VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]',
-    event ${TEXT} PATH '$[2]', created BIGINT PATH '$[3]', event_key VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[4]')) AS page
+    event ${TEXT} PATH '$[2]', created BIGINT PATH '$[3]', ordering_key VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[4]')) AS page
   LEFT JOIN ${events} AS known ON known.id = page.id WHERE known.seq IS NULL ORDER BY page.position
   ON DUPLICATE KEY UPDATE seq = ${events}.seq;
   SELECT page.id, IF(stored.token <=> call_token, 'new', stored.state) AS result
-  FROM JSON_TABLE(events, '$[*]' COLUMNS (position FOR ORDINALITY, id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]')) AS page
+  FROM JSON_TABLE(:events, '$[*]' COLUMNS (position FOR ORDINALITY, id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]')) AS page
   JOIN ${events} AS stored ON stored.id = page.id ORDER BY page.position;
   COMMIT;`;
 
@@ -208,26 +205,43 @@ const takeDue = (events: string) => `
   DECLARE found ${TEXT} DEFAULT '[]';
   DECLARE more ${TEXT};
   ${STEP}
-  WHILE position < JSON_LENGTH(types) DO
-    SET of_type = JSON_UNQUOTE(JSON_EXTRACT(types, CONCAT('$[', position, ']')));
+  WHILE position < JSON_LENGTH(:types) DO
+    SET of_type = JSON_UNQUOTE(JSON_EXTRACT(:types, CONCAT('$[', position, ']')));
     SELECT JSON_ARRAYAGG(JSON_ARRAY(seq, due_at)) INTO more FROM (
       SELECT seq, due_at FROM ${events} FORCE INDEX (due) WHERE type = of_type AND due_at <= at_ms
-      ORDER BY due_at, seq LIMIT size FOR UPDATE SKIP LOCKED) AS locked;
+      ORDER BY due_at, seq LIMIT :limit FOR UPDATE SKIP LOCKED) AS locked;
     SET found = JSON_MERGE_PRESERVE(found, COALESCE(more, '[]')), position = position + 1;
   END WHILE;
   SELECT JSON_ARRAYAGG(JSON_ARRAY(seq, due)) INTO found FROM (
-    SELECT seq, due FROM ${PAIRS} ORDER BY due, seq LIMIT size) AS longest;
+    SELECT seq, due FROM ${PAIRS} ORDER BY due, seq LIMIT :limit) AS longest;
   UPDATE ${events} JOIN ${PAIRS} USING (seq) SET ${IF_LAPSED}, updated_at = IF(state = 'received', updated_at, at_ms),
-    state = 'received', due_at = at_ms + visibility_ms, token = NULL, waiting = FALSE;
+    state = 'received', due_at = at_ms + :visibilityTimeoutMs, token = NULL, waiting = FALSE;
   SELECT id, event AS json FROM ${events} JOIN ${PAIRS} USING (seq) ORDER BY due, seq;
   COMMIT;`;
 
-/** The procedures by name: their parameters, and a body. */
-function writeProcedures(prefix: string, events: string, poll: string, steps: string) {
-  const lease = `event_id ${NAME}, lease_token ${TOKEN}`;
-  const end = (...values: readonly string[]) =>
-    `CALL ${quote(prefix, 'end_attempt')}(event_id, lease_token, event_key, ${values.join()}, ended)`;
-  const how = `event_key ${NAME}, result ${STATE}, retry_ms DOUBLE, failure ${TEXT}, max_age_ms DOUBLE`;
+/** The types of parameters that are neither texts nor times, and the names of their values. */
+const TYPES: readonly (readonly [type: string, names: string])[] = [
+  [NAME, 'id type key name'],
+  [STATE, 'origin state result what'],
+  [TOKEN, 'token'],
+  ['VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin', 'holder'],
+  ['INT', 'limit'],
+  ['BOOLEAN', 'early begins commits'],
+];
+
+function declare(name: string): string {
+  const [type = name.endsWith('Ms') ? 'DOUBLE' : TEXT] =
+    TYPES.find(([, names]) => names.split(' ').includes(name)) ?? [];
+  return `:${name} ${type}`;
+}
+
+/** The body of each procedure, whose values are those that it names. */
+function writeBodies(prefix: string, events: string, poll: string, steps: string) {
+  const ends = endAttempt(events);
+  const end = (given: Readonly<Record<string, string>> = {}) => {
+    const values = namesIn(ends).map((name) => given[name] ?? `:${name}`);
+    return `CALL ${quote(prefix, 'endAttempt')}(${values.join()}, ended)`;
+  };
   const update = (set: string, states: string) => `
   DECLARE at_ms BIGINT;
   ${STEP}
@@ -235,72 +249,45 @@ function writeProcedures(prefix: string, events: string, poll: string, steps: st
   SELECT ROW_COUNT() AS count;
   COMMIT;`;
   return {
-    claim: [
-      `event_id ${NAME}, event_type ${NAME}, origin ${STATE}, lease_ms DOUBLE, new_token ${TOKEN}, event_json ${TEXT},
-  early BOOLEAN, event_key ${NAME}, created_ms BIGINT, new_trace ${TEXT}`,
-      claim(events),
-    ],
-    end_attempt: [`${lease}, ${how}, OUT ended ${STATE}`, endAttempt(events)],
-    finish: [
-      `${lease}, ${how}`,
-      `DECLARE at_ms BIGINT;
+    claim: claim(events),
+    endAttempt: ends,
+    finish: `DECLARE at_ms BIGINT;
   DECLARE ended ${STATE};
   ${STEP}
-  ${end('result', 'retry_ms', 'failure', 'max_age_ms')};
+  ${end()};
   COMMIT;
   SELECT ended;`,
-    ],
     // The first call of a transaction. It locks nothing: a second delivery would wait for the handler.
-    fence: [
-      `${lease}, begins BOOLEAN`,
-      `IF begins THEN ${BEGIN}; END IF;
+    fence: `IF :begins THEN ${BEGIN}; END IF;
   SAVEPOINT ${FENCE};
-  SELECT COUNT(*) AS leased FROM ${events} WHERE id = event_id AND token = lease_token AND state = 'leased';`,
-    ],
+  SELECT COUNT(*) AS leased FROM ${events} WHERE id = :id AND token = :token AND state = 'leased';`,
     // The last call of a transaction. The first statement fails in any other transaction.
-    complete: [
-      `${lease}, event_key ${NAME}, commits BOOLEAN`,
-      `DECLARE ended ${STATE};
+    complete: `DECLARE ended ${STATE};
   RELEASE SAVEPOINT ${FENCE};
-  ${end("'done'", 'NULL', 'NULL', 'NULL')};
-  IF commits AND ended IS NOT NULL THEN COMMIT; END IF;
+  ${end({ result: "'done'", retryAfterMs: 'NULL', error: 'NULL', maxAgeMs: 'NULL' })};
+  IF :commits AND ended IS NOT NULL THEN COMMIT; END IF;
   SELECT ended IS NOT NULL AS leased;`,
-    ],
-    record: [
-      `events ${TEXT}, new_state ${STATE}, due_ms DOUBLE, origin ${STATE}, new_trace ${TEXT}`,
-      record(events),
-    ],
-    takeDue: [`size INT, visibility_ms DOUBLE, types ${TEXT}`, takeDue(events)],
-    acquirePoll: [
-      'new_holder VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, lease_ms DOUBLE',
-      `DECLARE at_ms BIGINT;
+    record: record(events),
+    takeDue: takeDue(events),
+    acquirePoll: `DECLARE at_ms BIGINT;
   ${STEP}
-  INSERT INTO ${poll} (only_row, holder, lease_until) VALUES (1, new_holder, at_ms + lease_ms)
-  ON DUPLICATE KEY UPDATE holder = IF(lease_until <= at_ms, new_holder, holder),
-    lease_until = IF(holder = new_holder, at_ms + lease_ms, lease_until);
-  SELECT state FROM ${poll} WHERE holder = new_holder;
+  INSERT INTO ${poll} (only_row, holder, lease_until) VALUES (1, :holder, at_ms + :leaseMs)
+  ON DUPLICATE KEY UPDATE holder = IF(lease_until <= at_ms, :holder, holder),
+    lease_until = IF(holder = :holder, at_ms + :leaseMs, lease_until);
+  SELECT state FROM ${poll} WHERE holder = :holder;
   COMMIT;`,
-    ],
-    savePoll: [
-      `old_holder VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, lease_ms DOUBLE, new_state ${TEXT}`,
-      `DECLARE at_ms BIGINT;
+    savePoll: `DECLARE at_ms BIGINT;
   ${STEP}
-  UPDATE ${poll} SET state = new_state, lease_until = at_ms + lease_ms WHERE holder = old_holder;
-  SELECT holder FROM ${poll} WHERE holder = old_holder;
+  UPDATE ${poll} SET state = :json, lease_until = at_ms + :leaseMs WHERE holder = :holder;
+  SELECT holder FROM ${poll} WHERE holder = :holder;
   COMMIT;`,
-    ],
-    requeue: [`ids ${TEXT}`, update("state = 'received', attempts = 0, due_at = at_ms", "'failed', 'dead'")],
-    discard: [
-      `ids ${TEXT}, discarded_by ${TEXT}, discarded_for ${TEXT}`,
-      update(
-        `${history("'startedAt', at_ms, 'endedAt', at_ms, 'result', 'discarded', 'error', NULL, 'by', discarded_by, 'reason', discarded_for")},
+    requeue: update("state = 'received', attempts = 0, due_at = at_ms", "'failed', 'dead'"),
+    discard: update(
+      `${history("'startedAt', at_ms, 'endedAt', at_ms, 'result', 'discarded', 'error', NULL, 'by', :by, 'reason', :reason")},
     state = 'done', due_at = NULL, last_error = NULL, waiting = FALSE`,
-        "'received', 'failed', 'dead', 'parked'",
-      ),
-    ],
-    importDone: [
-      `ids ${TEXT}`,
-      `DECLARE at_ms BIGINT;
+      "'received', 'failed', 'dead', 'parked'",
+    ),
+    importDone: `DECLARE at_ms BIGINT;
   ${CALL_TOKEN}
   ${STEP}
   INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, token)
@@ -308,61 +295,49 @@ function writeProcedures(prefix: string, events: string, poll: string, steps: st
   ON DUPLICATE KEY UPDATE seq = ${events}.seq;
   SELECT COUNT(*) AS count FROM ${events} JOIN ${IDS} ON ${events}.id = given.id WHERE token = call_token;
   COMMIT;`,
-    ],
     // Reads the row of the event without a lock, which the transaction of the handler can have: of two processes that each
     // believe to have the lease, the primary key lets one begin a step.
-    saveStep: [
-      `${lease}, step_name ${NAME}, step_result ${TEXT}, what ${STATE}`,
-      `DECLARE at_ms BIGINT;
+    saveStep: `DECLARE at_ms BIGINT;
   DECLARE attempt_number INT;
   DECLARE changed INT DEFAULT 0;
   DECLARE EXIT HANDLER FOR 1062 ROLLBACK;
   ${STEP}
-  SELECT attempts INTO attempt_number FROM ${events} WHERE id = event_id AND token = lease_token AND state = 'leased';
-  IF attempt_number IS NOT NULL AND what = 'forgets' THEN
-    DELETE FROM ${steps} WHERE ${steps}.event_id = event_id AND name = step_name AND result IS NULL;
+  SELECT attempts INTO attempt_number FROM ${events} WHERE id = :id AND token = :token AND state = 'leased';
+  IF attempt_number IS NOT NULL AND :what = 'forgets' THEN
+    DELETE FROM ${steps} WHERE event_id = :id AND name = :name AND result IS NULL;
     SET changed = ROW_COUNT();
   ELSEIF attempt_number IS NOT NULL THEN
-    UPDATE ${steps} SET attempt = attempt_number, stored_at = at_ms, result = step_result
-      WHERE ${steps}.event_id = event_id AND name = step_name AND result IS NULL AND what = 'ends';
+    UPDATE ${steps} SET attempt = attempt_number, stored_at = at_ms, result = :value
+      WHERE event_id = :id AND name = :name AND result IS NULL AND :what = 'ends';
     SET changed = ROW_COUNT();
     IF changed = 0 THEN
       INSERT INTO ${steps} (event_id, name, attempt, stored_at, result)
-      VALUES (event_id, step_name, attempt_number, at_ms, IF(what = 'ends', step_result, NULL));
+      VALUES (:id, :name, attempt_number, at_ms, IF(:what = 'ends', :value, NULL));
       SET changed = 1;
     END IF;
   END IF;
   COMMIT;
-  SELECT step_name AS name FROM DUAL WHERE changed > 0;`,
-    ],
-    stateSteps: [
-      `of_event ${NAME}, done ${TEXT}, again ${TEXT}`,
-      `DECLARE at_ms BIGINT;
+  SELECT :name AS name FROM DUAL WHERE changed > 0;`,
+    stateSteps: `DECLARE at_ms BIGINT;
   ${STEP}
-  IF EXISTS (SELECT 1 FROM ${events} WHERE id = of_event AND state IN ('failed', 'dead')) THEN
-    UPDATE ${steps} JOIN ${IDS.replace('ids', 'done')} ON name = given.id SET result = ''
-      WHERE event_id = of_event AND result IS NULL;
-    DELETE ${steps} FROM ${steps} JOIN ${IDS.replace('ids', 'again')} ON name = given.id
-      WHERE event_id = of_event AND result IS NULL;
+  IF EXISTS (SELECT 1 FROM ${events} WHERE id = :id AND state IN ('failed', 'dead')) THEN
+    UPDATE ${steps} JOIN ${IDS.replace(':ids', ':done')} ON name = given.id SET result = ''
+      WHERE event_id = :id AND result IS NULL;
+    DELETE ${steps} FROM ${steps} JOIN ${IDS.replace(':ids', ':again')} ON name = given.id
+      WHERE event_id = :id AND result IS NULL;
   END IF;
   COMMIT;`,
-    ],
-    prune: [
-      'older_than_ms DOUBLE, size INT',
-      `DECLARE at_ms BIGINT;
+    prune: `DECLARE at_ms BIGINT;
   DECLARE ids ${TEXT};
   ${STEP}
   SELECT JSON_ARRAYAGG(id) INTO ids FROM (SELECT CONVERT(id USING utf8mb4) AS id FROM ${events}
-    WHERE whole_since <= at_ms - older_than_ms ORDER BY whole_since LIMIT size FOR UPDATE) AS old;
-  UPDATE ${events} JOIN ${IDS} ON ${events}.id = given.id SET event = NULL, history = NULL;
+    WHERE whole_since <= at_ms - :olderThanMs ORDER BY whole_since LIMIT :limit FOR UPDATE) AS old;
+  UPDATE ${events} JOIN ${IDS.replace(':ids', 'ids')} ON ${events}.id = given.id SET event = NULL, history = NULL;
   SELECT ROW_COUNT() AS count;
-  DELETE ${steps} FROM ${steps} JOIN ${IDS} ON ${steps}.event_id = given.id;
+  DELETE ${steps} FROM ${steps} JOIN ${IDS.replace(':ids', 'ids')} ON ${steps}.event_id = given.id;
   COMMIT;`,
-    ],
-  } as const;
+  };
 }
-
-export type Procedure = keyof ReturnType<typeof writeProcedures>;
 
 /**
  * Returns the SQL that creates the tables and procedures, one statement per element, for apps that run migrations
@@ -376,10 +351,13 @@ export type Procedure = keyof ReturnType<typeof writeProcedures>;
 export function mysqlMigrations(options: MysqlPrefixOptions = {}): readonly string[] {
   const { prefix } = readOptions('mysqlMigrations', options, { prefix: PREFIX_RULE });
   const [events, poll, steps] = [quote(prefix, 'events'), quote(prefix, 'poll'), quote(prefix, 'steps')];
-  const procedures = Object.entries(writeProcedures(prefix, events, poll, steps)).map(
-    ([name, [parameters, body]]) =>
-      `CREATE PROCEDURE IF NOT EXISTS ${quote(prefix, name)}(${parameters}) SQL SECURITY INVOKER\nBEGIN\n  ${body}\nEND`,
-  );
+  const procedures = Object.entries(writeBodies(prefix, events, poll, steps)).map(([name, body]) => {
+    const parameters = namesIn(body).map(declare);
+    if (name === 'endAttempt') parameters.push(`OUT ended ${STATE}`);
+    return passed(
+      `CREATE PROCEDURE IF NOT EXISTS ${quote(prefix, name)}(${parameters.join(', ')}) SQL SECURITY INVOKER\nBEGIN\n  ${body}\nEND`,
+    );
+  });
   return [...writeTables(events, poll, steps), ...procedures];
 }
 
@@ -389,7 +367,7 @@ export function writeStatements(prefix: string) {
   const poll = quote(prefix, 'poll');
   const steps = quote(prefix, 'steps');
   // MySQL's own JSON type would reach the app's driver as an object.
-  const record = `id, type, state, attempts, source, ordering_key AS \`key\`, traceparent, last_error AS error,
+  const record = `id, type, state, attempts, source, ordering_key AS \`key\`, last_error AS error,
   event AS json, CAST(history AS CHAR) AS history, received_at AS received, updated_at AS updated,
   IF(state = 'parked', NULL, due_at) AS due`;
   const selections = selectionWriter({
@@ -397,37 +375,35 @@ export function writeStatements(prefix: string) {
     record,
     conditions: {
       known: `NOT EXISTS (SELECT 1 FROM ${steps} AS s WHERE s.event_id = ${events}.id AND s.result IS NULL)`,
-      ids: `id IN (SELECT given.id FROM ${IDS.replace('ids', '?')})`,
-      key: 'ordering_key = ?',
-      error: 'LOCATE(?, last_error) > 0',
-      // Includes events whose JSON is nested more deeply than the server reads.
-      damaged: `state <> 'done' AND NOT IF(JSON_VALID(event), JSON_UNQUOTE(JSON_EXTRACT(event, '$.id')), NULL) <=> id`,
+      ids: `id IN (SELECT given.id FROM ${IDS})`,
+      key: 'ordering_key = :key',
+      error: 'LOCATE(:error, last_error) > 0',
     },
   });
+  const bodies = writeBodies(prefix, events, poll, steps);
+  const calls = Object.entries(bodies).map(
+    ([name, body]) => [name, place(`CALL ${quote(prefix, name)}(${named(namesIn(body))})`)] as const,
+  );
   return {
     ...selections,
-    call: (name: Procedure, count: number) => `CALL ${quote(prefix, name)}(${Array(count).fill('?').join()})`,
     /** A row if all migrations have run. */
     isMigrated: `SELECT routine_name AS name FROM information_schema.routines
 WHERE routine_schema = DATABASE() AND routine_name = '${prefix}_prune'`,
-    reads: {
-      poll: `SELECT state FROM ${poll}`,
-      /** id, the token of the lease that it must have or null. One row without a name for an event without steps. */
-      steps: `SELECT s.name, s.attempt, s.stored_at AS at, s.result
+    /** The reads, and the call of each procedure. */
+    calls: {
+      ...(Object.fromEntries(calls) as Readonly<Record<keyof typeof bodies, Template>>),
+      poll: place(`SELECT state FROM ${poll}`),
+      /** One row without a name for an event without steps. */
+      steps: place(`SELECT s.name, s.attempt, s.stored_at AS at, s.result
 FROM ${events} AS e LEFT JOIN ${steps} AS s ON s.event_id = e.id
-WHERE e.id = ? AND e.token <=> COALESCE(?, e.token) ORDER BY s.number`,
-      /** id */
-      find: `SELECT ${record} FROM ${events} WHERE id = ?`,
+WHERE e.id = :id AND e.token <=> COALESCE(:token, e.token) ORDER BY s.number`),
+      find: place(`SELECT ${record} FROM ${events} WHERE id = :id`),
     },
-    list(query: PageQuery): Statement {
+    list(query: PageQuery): string {
       // The rows are read after the index has found the page: with them, the server reads the index from its start.
-      const { text, values } = selections.list(query, 'seq, id');
       const direction = query.order === 'oldest' ? 'ASC' : 'DESC';
-      return {
-        text: `SELECT ${record} FROM ${events} WHERE seq IN (SELECT seq FROM (${text}) AS page)
-ORDER BY received_at ${direction}, id ${direction}`,
-        values,
-      };
+      return `SELECT ${record} FROM ${events} WHERE seq IN (SELECT seq FROM (${selections.list(query, 'seq, id')}) AS page)
+ORDER BY received_at ${direction}, id ${direction}`;
     },
   };
 }

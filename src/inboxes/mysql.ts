@@ -15,25 +15,18 @@ import {
   runInTransaction,
   toMysql,
 } from './mysql-client.js';
-import {
-  type MysqlPrefixOptions,
-  mysqlMigrations,
-  PREFIX_RULE,
-  type Procedure,
-  writeStatements,
-} from './mysql-sql.js';
-import { type EventRow, readStored, toRecord } from './rows.js';
-import type { Limited, Selection, Statement } from './selection.js';
+import { type MysqlPrefixOptions, mysqlMigrations, PREFIX_RULE, writeStatements } from './mysql-sql.js';
+import { type EventRow, toRecord } from './rows.js';
+import type { Limited } from './selection.js';
 import {
   callSteps,
   keepOneFree,
   leftOpen,
   readCount,
   type ServerInboxOptions,
-  type StepName,
-  type StepValue,
   sendAgain,
 } from './server-inbox.js';
+import { bind, place, type Template, type Values } from './statements.js';
 
 export {
   type DrizzleLike,
@@ -122,12 +115,13 @@ export function mysqlInbox(
   });
   readOptions('mysqlInbox', { pool }, { pool: POOL_RULE });
   const mysql = toMysql(pool);
-  const sql = writeStatements(prefix);
+  const { calls, ...selections } = writeStatements(prefix);
   const runtime = toRuntime(given.runtime);
   const inTurn = keepOneFree(connections);
 
   /** Sends one statement, with lists as JSON; again if it conflicts with another. */
-  async function send<Row>({ text, values }: Statement): Promise<readonly Row[]> {
+  async function send<Row>(template: Template, given: Values): Promise<readonly Row[]> {
+    const { text, values } = bind(template, given);
     const sent = values.map((value) => (Array.isArray(value) ? JSON.stringify(value) : value));
     try {
       // InnoDB ends many steps in a deadlock when they are many.
@@ -138,14 +132,6 @@ export function mysqlInbox(
       throw await toFailure(error);
     }
   }
-
-  /** A read, or the call of a procedure. */
-  const toStatement = (name: Statements, ...values: StepValue[]): Statement => ({
-    text: sql.reads[name as keyof typeof sql.reads] ?? sql.call(name as Procedure, values.length),
-    values,
-  });
-
-  const call = <Row>(name: Statements, ...values: StepValue[]) => send<Row>(toStatement(name, ...values));
 
   /** The error of a failed statement, with its fix if that is known. */
   async function toFailure(error: unknown): Promise<unknown> {
@@ -159,43 +145,30 @@ export function mysqlInbox(
     );
   }
 
-  /**
-   * The selection with the ids of its damaged events, if it asks for them. The server alone cannot tell: it reads no JSON
-   * that is nested deeply.
-   */
-  async function narrow(selection: Selection): Promise<Selection> {
-    if (!selection.damaged) return selection;
-    const all = { selection, limit: Number.MAX_SAFE_INTEGER };
-    const rows = await send<JsonRow>(sql.first('id, state, event AS json', all));
-    const damaged = rows.filter((row) => readStored(row).damaged);
-    return { ...selection, damaged: undefined, ids: damaged.map(({ id }) => id) };
-  }
-
   /** Changes the selected events that were received first, and returns how many. */
-  async function change(
-    name: 'requeue' | 'discard',
-    { selection, limit }: Limited,
-    ...values: readonly string[]
-  ): Promise<number> {
-    const rows = await send<JsonRow>(sql.first('id', { selection: await narrow(selection), limit }));
-    const ids = rows.map(({ id }) => id);
-    return readCount(await call(name, ids, ...values));
+  async function change(name: 'requeue' | 'discard', which: Limited, who: Values = {}): Promise<number> {
+    const found = place(selections.first('id', which));
+    const ids = (await send<Pick<EventRow, 'id'>>(found, { ...which.selection })).map(({ id }) => id);
+    return readCount(await send(calls[name], { ...who, ids }));
   }
 
   const steps: StoreSteps<unknown> = {
-    ...callSteps(call, { transactional, connections }),
+    ...callSteps((name, values) => send(calls[name], values), { transactional, connections }),
 
-    list: async ({ selection, ...query }) =>
-      (await send<EventRow>(sql.list({ ...query, selection: await narrow(selection) }))).map(toRecord),
-    count: async (selection = { states: INBOX_STATES }) => send(sql.count(await narrow(selection))),
+    list: async ({ after, ...query }) => {
+      const page = place(selections.list({ after, ...query }));
+      return (await send<EventRow>(page, { ...query.selection, after })).map(toRecord);
+    },
+    count: (selection = { states: INBOX_STATES }) =>
+      send(place(selections.count(selection)), { ...selection }),
     requeue: (which) => change('requeue', which),
-    discard: (which, { by, reason }) => change('discard', which, by, reason),
+    discard: (which, who) => change('discard', which, { ...who }),
 
-    store({ events, state, dueInMs, origin, traceparent }) {
-      const page = events.map(({ id, type, json, key, createdMs }) =>
+    store({ events, ...page }) {
+      const rows = events.map(({ id, type, json, key, createdMs }) =>
         key === null ? [id, type, json] : [id, type, json, createdMs, key],
       );
-      return call('record', JSON.stringify(page), state, dueInMs, origin, traceparent);
+      return send(calls.record, { ...page, events: rows });
     },
 
     ...(transactional && {
@@ -204,8 +177,8 @@ export function mysqlInbox(
         try {
           await inTurn(() =>
             runInTransaction(mysql, {
-              begin: toStatement('fence', id, token, mysql.isPool),
-              complete: toStatement('complete', id, token, key ?? null, mysql.isPool),
+              begin: bind(calls.fence, { id, token, begins: mysql.isPool }),
+              complete: bind(calls.complete, { id, token, key: key ?? null, commits: mysql.isPool }),
               async effect(tx) {
                 hasBegun = true;
                 await effect(tx);
@@ -229,7 +202,3 @@ function sizeOf(pool: unknown): number | undefined {
   const { config, pool: inner } = Object(pool);
   return (config ?? inner?.config)?.connectionLimit;
 }
-
-type Statements = StepName | Procedure;
-
-type JsonRow = Pick<EventRow, 'id' | 'state' | 'json'>;

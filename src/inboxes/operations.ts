@@ -50,7 +50,6 @@ const FILTER = {
   updatedUntil: TIME,
   dueUntil: TIME,
   error: string(),
-  damaged: rule('true', (value) => value === true),
 } as const;
 const STATEMENTS = rule<Readonly<Record<string, 'done' | 'again'>> | undefined>(
   "an object with 'done' or 'again' for each step",

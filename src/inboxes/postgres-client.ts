@@ -3,7 +3,7 @@ import { required, rule, withMethods } from '../core/options.js';
 import { isClient, type Queries, TransactionEnded } from './data-layers.js';
 import { lend } from './lend.js';
 import { endedBeforeDone } from './postgres-errors.js';
-import type { Statement } from './selection.js';
+import type { Statement } from './statements.js';
 
 /** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
 export interface PgLike extends Queries {}

@@ -36,3 +36,11 @@ export const history = (result: string, endedAt: string, error: string) =>
     'attempt', e.attempts, 'startedAt', ${ms('e.updated_at')}, 'endedAt', ${ms(endedAt)},
     'result', ${result}, 'error', ${error})`;
 export const LAPSED = history("'lapsed'", 'greatest(e.due_at, e.updated_at)', 'NULL::text');
+
+const TYPES: Readonly<Record<string, string>> = { token: 'uuid', early: 'boolean' };
+
+/** The declaration of values as parameters of a function or procedure. */
+export const parameters = (names: readonly string[]) =>
+  names
+    .map((name) => `:${name} ${TYPES[name] ?? (name.endsWith('Ms') ? 'double precision' : 'text')}`)
+    .join(', ');

@@ -4,10 +4,11 @@
  *
  * A lock per key serializes these steps in all processes. Each takes it before it locks a row, so no two can deadlock.
  */
-import { FUNCTION, fromMs, history, LAPSED, type Tables } from './postgres-expressions.js';
+import { FUNCTION, fromMs, history, LAPSED, parameters, type Tables } from './postgres-expressions.js';
+import { VALUES } from './server-inbox.js';
 
 /** The number of the lock of a key, in a function of the inbox. It is held until the end of the transaction. */
-const lockNumber = ({ schema }: Tables) => `hashtextextended('stablehooks ${schema} ' || event_key, 0)`;
+const lockNumber = ({ schema }: Tables) => `hashtextextended('stablehooks ${schema} ' || :key, 0)`;
 
 /** Takes the lock of a key if it is free. An expression costs a part of what a statement costs. */
 const tryLock = (tables: Tables) => `pg_try_advisory_xact_lock(${lockNumber(tables)})`;
@@ -25,58 +26,53 @@ const tryLock = (tables: Tables) => `pg_try_advisory_xact_lock(${lockNumber(tabl
  * 3. Anything else is decided under the lock of the key, if there is one.
  */
 export const writeClaim = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_event(
-    event_id text, event_type text, origin text, lease_ms double precision,
-    new_token uuid, event_json text, early boolean, event_key text,
-    created_ms double precision, new_traceparent text,
-    OUT state text, OUT attempts integer, OUT won boolean, OUT left_ms double precision,
-    OUT traceparent text
+    ${parameters(VALUES.claim)},
+    OUT state text, OUT attempts integer, OUT won boolean, OUT left_ms double precision
   ) ${FUNCTION} AS $claim$
 DECLARE
-  created timestamptz := ${fromMs('created_ms')};
+  created timestamptz := ${fromMs(':createdMs')};
   claimed_at timestamptz;
   due timestamptz;
   present ${tables.events};
   holder ${tables.events};
   is_locked boolean;
 BEGIN
-  is_locked := event_key IS NOT NULL AND ${tryLock(tables)};
+  is_locked := :key IS NOT NULL AND ${tryLock(tables)};
   IF is_locked THEN
     claimed_at := clock_timestamp();
     INSERT INTO ${tables.events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event,
-      key, created_at, waiting, traceparent)
-    VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at,
-      claimed_at + lease_ms * interval '1 millisecond', new_token, event_json, event_key, created, false, new_traceparent)
+      key, created_at, waiting)
+    VALUES (:id, :type, 'leased', 1, :origin, claimed_at, claimed_at,
+      claimed_at + :leaseMs * interval '1 millisecond', :token, :json, :key, created, false)
     ON CONFLICT DO NOTHING;
     won := FOUND;
     state := 'leased';
     attempts := 1;
-    traceparent := new_traceparent;
     IF won THEN RETURN; END IF;
   END IF;
-  IF event_key IS NOT NULL THEN
+  IF :key IS NOT NULL THEN
     won := false;
     state := 'waiting';
     SELECT found.attempts, ceil(extract(epoch FROM held.due_at - clock_timestamp()) * 1000) INTO attempts, left_ms
       FROM ${tables.events} AS found JOIN ${tables.events} AS held
-        ON held.key = event_key AND held.state = 'leased' AND held.due_at > clock_timestamp()
-      WHERE found.id = event_id AND found.waiting AND found.key = event_key AND (found.due_at = held.due_at
+        ON held.key = :key AND held.state = 'leased' AND held.due_at > clock_timestamp()
+      WHERE found.id = :id AND found.waiting AND found.key = :key AND (found.due_at = held.due_at
         OR found.due_at < held.due_at AND found.updated_at < held.updated_at);
     IF FOUND THEN RETURN; END IF;
     IF NOT is_locked THEN PERFORM pg_advisory_xact_lock(${lockNumber(tables)}); END IF;
   END IF;
-  SELECT * INTO present FROM ${tables.events} AS found WHERE found.id = event_id FOR UPDATE;
-  traceparent := CASE WHEN present.id IS NULL THEN new_traceparent ELSE present.traceparent END;
+  SELECT * INTO present FROM ${tables.events} AS found WHERE found.id = :id FOR UPDATE;
   claimed_at := clock_timestamp();
   state := coalesce(present.state, 'received');
   attempts := coalesce(present.attempts, 0);
-  won := coalesce(state IN ('received', 'parked') OR present.due_at <= claimed_at OR state = 'failed' AND early, false);
+  won := coalesce(state IN ('received', 'parked') OR present.due_at <= claimed_at OR state = 'failed' AND :early, false);
   IF NOT won THEN
     left_ms := ceil(extract(epoch FROM present.due_at - claimed_at) * 1000);
     RETURN;
   END IF;
   SELECT * INTO holder FROM ${tables.events} AS found
-    WHERE found.key = event_key AND found.state = 'leased' AND found.id <> event_id;
-  due := claimed_at + lease_ms * interval '1 millisecond';
+    WHERE found.key = :key AND found.state = 'leased' AND found.id <> :id;
+  due := claimed_at + :leaseMs * interval '1 millisecond';
   IF holder.due_at <= claimed_at THEN
     UPDATE ${tables.events} AS e SET state = 'received', waiting = true, due_at = due, token = NULL,
       updated_at = claimed_at, history = ${LAPSED}
@@ -90,9 +86,9 @@ BEGIN
   state := CASE WHEN won THEN 'leased' ELSE 'waiting' END;
   IF present.id IS NULL THEN
     INSERT INTO ${tables.events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event,
-      key, created_at, waiting, traceparent)
-    VALUES (event_id, event_type, CASE WHEN won THEN 'leased' ELSE 'received' END, attempts, origin, claimed_at,
-      claimed_at, due, CASE WHEN won THEN new_token END, event_json, event_key, created, NOT won, new_traceparent)
+      key, created_at, waiting)
+    VALUES (:id, :type, CASE WHEN won THEN 'leased' ELSE 'received' END, attempts, :origin, claimed_at,
+      claimed_at, due, CASE WHEN won THEN :token END, :json, :key, created, NOT won)
     ON CONFLICT (id) DO NOTHING;
     IF NOT FOUND THEN
       RAISE EXCEPTION USING ERRCODE = 'serialization_failure',
@@ -100,46 +96,45 @@ BEGIN
     END IF;
   ELSE
     UPDATE ${tables.events} AS e SET state = CASE WHEN won THEN 'leased' ELSE 'received' END,
-      attempts = claim_event.attempts, due_at = due, token = CASE WHEN won THEN new_token END,
-      updated_at = claimed_at, key = event_key, created_at = created, waiting = NOT won,
+      attempts = claim_event.attempts, due_at = due, token = CASE WHEN won THEN :token END,
+      updated_at = claimed_at, key = :key, created_at = created, waiting = NOT won,
       history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
-    WHERE e.id = event_id;
+    WHERE e.id = :id;
   END IF;
 END $claim$;`;
 
 /** Ends an attempt, and makes the first event that waits for its key due. Returns the result; NULL if the lease is lost. */
 export const writeEndAttempt = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.end_attempt(
-    event_id text, lease_token uuid, event_key text, result text,
-    retry_ms double precision, failure text, max_age_ms double precision
+    ${parameters(VALUES.finish)}
   ) RETURNS text ${FUNCTION} AS $end$
 DECLARE
   ended_at timestamptz;
   next_id text;
 BEGIN
-  IF event_key IS NOT NULL AND NOT ${tryLock(tables)} THEN
+  IF :key IS NOT NULL AND NOT ${tryLock(tables)} THEN
     PERFORM pg_advisory_xact_lock(${lockNumber(tables)});
   END IF;
   ended_at := clock_timestamp();
-  IF result = 'later' AND EXISTS (SELECT 1 FROM ${tables.events} AS e
-    WHERE e.id = event_id AND e.received_at <= ended_at - max_age_ms * interval '1 millisecond')
+  IF :result = 'later' AND EXISTS (SELECT 1 FROM ${tables.events} AS e
+    WHERE e.id = :id AND e.received_at <= ended_at - :maxAgeMs * interval '1 millisecond')
   THEN
-    result := 'dead';
-    retry_ms := NULL;
+    :result := 'dead';
+    :retryAfterMs := NULL;
   END IF;
   -- Only a leased event has a token. With a condition on the state as well, the planner can choose to read all rows that
   -- were leased recently.
-  UPDATE ${tables.events} AS e SET state = CASE result WHEN 'later' THEN 'received' ELSE result END,
-    attempts = e.attempts - (result = 'later')::integer, due_at = ended_at + retry_ms * interval '1 millisecond', token = NULL,
-    last_error = failure, updated_at = ended_at, history = ${history('result', 'ended_at', 'failure')}
-  WHERE e.id = event_id AND e.token = lease_token;
+  UPDATE ${tables.events} AS e SET state = CASE :result WHEN 'later' THEN 'received' ELSE :result END,
+    attempts = e.attempts - (:result = 'later')::integer, due_at = ended_at + :retryAfterMs * interval '1 millisecond', token = NULL,
+    last_error = :error, updated_at = ended_at, history = ${history(':result', 'ended_at', ':error')}
+  WHERE e.id = :id AND e.token = :token;
   IF NOT FOUND THEN RETURN NULL; END IF;
-  IF event_key IS NULL THEN RETURN result; END IF;
+  IF :key IS NULL THEN RETURN :result; END IF;
   -- Locked: one that is claimed without its key meanwhile no longer waits, and the one behind it is the first.
-  SELECT found.id INTO next_id FROM ${tables.events} AS found WHERE found.key = event_key AND found.waiting
+  SELECT found.id INTO next_id FROM ${tables.events} AS found WHERE found.key = :key AND found.waiting
     ORDER BY found.created_at, found.received_at LIMIT 1 FOR UPDATE;
   IF FOUND THEN
     UPDATE ${tables.events} AS e SET due_at = ended_at, updated_at = ended_at, waiting = false
     WHERE e.id = next_id;
   END IF;
-  RETURN result;
+  RETURN :result;
 END $end$;`;

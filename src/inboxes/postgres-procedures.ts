@@ -6,8 +6,10 @@
  * anything is read or written; without it, the inbox would answer what that transaction can still roll back. A procedure
  * that commits can have neither a SET clause nor an EXCEPTION block.
  */
-import { history, type Tables } from './postgres-expressions.js';
+import { history, parameters, type Tables } from './postgres-expressions.js';
 import { writeClaim, writeEndAttempt } from './postgres-keys.js';
+import { VALUES } from './server-inbox.js';
+import { named, passed } from './statements.js';
 
 /** The SQLSTATE of a COMMIT that the server refused, because the event of the transaction was not marked done. */
 const COMMIT_REFUSED = 'SH001';
@@ -28,8 +30,9 @@ export const writeFunctions = (tables: Tables) =>
     writeFences(tables),
     writeTransactions(tables),
     writeProcedures(tables),
-    writeStoredId(tables),
-  ].join('\n');
+  ]
+    .map(passed)
+    .join('\n');
 
 /** The isolation level of the role does not matter. Before anything is read: IF would be too late. */
 const BEGIN_STEP = `COMMIT;
@@ -73,7 +76,7 @@ END $refuse$;
  * The last one fails in any other transaction.
  */
 const writeTransactions = ({ schema, events, fences }: Tables) => `
-  CREATE OR REPLACE PROCEDURE ${schema}.begin_transaction(event_id text, lease_token uuid) LANGUAGE plpgsql AS $begin$
+  CREATE OR REPLACE PROCEDURE ${schema}.begin_transaction(${parameters(['id', 'token'])}) LANGUAGE plpgsql AS $begin$
 DECLARE
   left_ms bigint;
   row_id tid;
@@ -86,13 +89,13 @@ BEGIN
       MESSAGE = 'The connection has an open transaction that has written something.';
   END IF;
   SELECT ceil(date_part('epoch', e.due_at - clock_timestamp()) * 1000)::bigint INTO left_ms
-    FROM ${events} AS e WHERE e.id = event_id AND e.token = lease_token;
+    FROM ${events} AS e WHERE e.id = :id AND e.token = :token;
   IF left_ms IS NULL THEN
     RAISE EXCEPTION USING ERRCODE = '${LEASE_LOST}', MESSAGE = 'The lease is lost.';
   END IF;
   left_ms := greatest(1000, left_ms);
-  INSERT INTO ${fences} (token) VALUES (lease_token) RETURNING ctid INTO row_id;
-  ignored := set_config('${FENCE}', lease_token::text, true);
+  INSERT INTO ${fences} (token) VALUES (:token) RETURNING ctid INTO row_id;
+  ignored := set_config('${FENCE}', :token::text, true);
   ignored := set_config('${FENCE_ROW}', row_id::text, true);
   ignored := set_config('enable_seqscan', seqscan, true);
   ignored := set_config('idle_in_transaction_session_timeout', left_ms::text, true);
@@ -103,24 +106,24 @@ BEGIN
     ignored := set_config('transaction_timeout', least(left_ms + 1000, 2147483647)::text, true);
   END IF;
 END $begin$;
-  CREATE OR REPLACE PROCEDURE ${schema}.complete_transaction(event_id text, lease_token uuid, event_key text)
+  CREATE OR REPLACE PROCEDURE ${schema}.complete_transaction(${parameters(['id', 'token', 'key'])})
   LANGUAGE plpgsql AS $complete$
 DECLARE
   done_at timestamptz := clock_timestamp();
   is_done boolean;
   ignored text := set_config('enable_seqscan', 'off', true);
 BEGIN
-  IF current_setting('${FENCE}', true) IS DISTINCT FROM lease_token::text THEN
+  IF current_setting('${FENCE}', true) IS DISTINCT FROM :token::text THEN
     RAISE EXCEPTION USING ERRCODE = '${TRANSACTION_ENDED}',
       MESSAGE = 'The transaction of the event has ended before its completion.';
   END IF;
-  IF event_key IS NULL THEN
+  IF :key IS NULL THEN
     UPDATE ${events} AS e SET state = 'done', due_at = NULL, token = NULL, last_error = NULL, updated_at = done_at,
       history = ${history("'done'", 'done_at', 'NULL::text')}
-    WHERE e.id = event_id AND e.token = lease_token;
+    WHERE e.id = :id AND e.token = :token;
     is_done := FOUND;
   ELSE
-    is_done := ${schema}.end_attempt(event_id, lease_token, event_key, 'done', NULL, NULL, NULL) IS NOT NULL;
+    is_done := ${schema}.end_attempt(:id, :token, :key, 'done', NULL, NULL, NULL) IS NOT NULL;
   END IF;
   IF NOT is_done THEN
     RAISE EXCEPTION USING ERRCODE = '${LEASE_LOST}', MESSAGE = 'The lease is lost.';
@@ -133,9 +136,8 @@ END $complete$;`;
 /** Of `run`, the parameters are `$1[1]`, `$1[2]` … in the statement, whose rows it returns as JSON. */
 const writeProcedures = ({ schema, events }: Tables) => `
   CREATE OR REPLACE PROCEDURE ${schema}.claim(
-    event_id text, event_type text, origin text, lease_ms double precision, new_token uuid, event_json text,
-    early boolean, event_key text, created_ms double precision, new_traceparent text, is_async boolean,
-    INOUT result text, INOUT attempts integer, INOUT wait double precision, INOUT traceparent text
+    ${parameters(VALUES.claim)}, is_async boolean,
+    INOUT result text, INOUT attempts integer, INOUT wait double precision
   ) LANGUAGE plpgsql AS $claim$
 DECLARE
   claimed_at timestamptz;
@@ -146,31 +148,28 @@ BEGIN
   ELSE
     ${DURABLY('result')}
   END IF;
-  IF event_key IS NULL THEN
+  IF :key IS NULL THEN
     claimed_at := clock_timestamp();
-    INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event, traceparent)
-    VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at,
-      claimed_at + lease_ms * interval '1 millisecond', new_token, event_json, new_traceparent)
+    INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event)
+    VALUES (:id, :type, 'leased', 1, :origin, claimed_at, claimed_at,
+      claimed_at + :leaseMs * interval '1 millisecond', :token, :json)
     ON CONFLICT (id) DO NOTHING;
     IF FOUND THEN
       result := 'claimed';
       attempts := 1;
-      traceparent := new_traceparent;
       RETURN;
     END IF;
   END IF;
-  SELECT CASE WHEN c.won THEN 'claimed' ELSE c.state END, c.attempts, c.left_ms, c.traceparent
-    INTO result, attempts, wait, traceparent FROM ${schema}.claim_event(
-      event_id, event_type, origin, lease_ms, new_token, event_json, early, event_key, created_ms, new_traceparent) AS c;
+  SELECT CASE WHEN c.won THEN 'claimed' ELSE c.state END, c.attempts, c.left_ms
+    INTO result, attempts, wait FROM ${schema}.claim_event(${named(VALUES.claim)}) AS c;
 END $claim$;
   CREATE OR REPLACE PROCEDURE ${schema}.finish(
-    event_id text, lease_token uuid, event_key text, result text, retry_ms double precision, failure text,
-    max_age_ms double precision, INOUT ended text
+    ${parameters(VALUES.finish)}, INOUT ended text
   ) LANGUAGE plpgsql AS $finish$
 BEGIN
   ${BEGIN_STEP}
   ${DURABLY('ended')}
-  ended := ${schema}.end_attempt(event_id, lease_token, event_key, result, retry_ms, failure, max_age_ms);
+  ended := ${schema}.end_attempt(${named(VALUES.finish)});
 END $finish$;
   CREATE OR REPLACE PROCEDURE ${schema}.run(statement text, parameters text[], INOUT answer text)
   LANGUAGE plpgsql AS $run$
@@ -185,13 +184,3 @@ BEGIN
   END LOOP;
   answer := array_to_json(rows);
 END $run$;`;
-
-/** The id that a stored text has; NULL if the text is not the JSON of an event. Only the id is decoded: a payload can have \u0000. */
-const writeStoredId = ({ schema }: Tables) => `
-  CREATE OR REPLACE FUNCTION ${schema}.stored_id(event_json text) RETURNS text
-  LANGUAGE plpgsql IMMUTABLE AS $stored$
-BEGIN
-  RETURN (event_json::json -> 'id') #>> '{}';
-EXCEPTION WHEN data_exception THEN
-  RETURN NULL;
-END $stored$;`;

@@ -13,8 +13,9 @@ import {
   type Tables,
 } from './postgres-expressions.js';
 import { FENCE, writeFunctions } from './postgres-procedures.js';
-import { type Limited, type Statement, selectionWriter } from './selection.js';
-import { nameRule } from './server-inbox.js';
+import { type Limited, type PageQuery, type Selection, selectionWriter } from './selection.js';
+import { nameRule, VALUES } from './server-inbox.js';
+import { named, placeNumbered, type Template } from './statements.js';
 
 /** Options of everything that needs to know where the tables are. */
 export interface PostgresSchemaOptions {
@@ -76,7 +77,6 @@ IF to_regclass('${fences}') IS NULL THEN
     key text COLLATE "C",
     token uuid,
     last_error text,
-    traceparent text,
     event text,
     history jsonb
   );
@@ -133,76 +133,74 @@ ${writeMigrations(tables).join(';\n')};
 END $migration$`);
 }
 
-/** The statement with `$1` for its first value. */
-export function numbered({ text, values }: Statement): Statement {
-  let count = 0;
-  return { text: text.replaceAll('?', () => `$${++count}`), values };
+export interface PgTemplate extends Template {
+  /** Whether it is sent to the procedure `run`, which commits it with its answer. */
+  readonly isRun?: true;
 }
+
+/** A read, or the call of a procedure, which commits. */
+const sent = (sql: string): PgTemplate => placeNumbered(sql, (position) => `$${position}`);
+const committed = (sql: string): PgTemplate => ({
+  ...placeNumbered(sql, (position) => `($1)[${position}]`),
+  isRun: true,
+});
 
 /** Returns every statement of the inbox for a checked schema; each is atomic at READ COMMITTED and uses the server's clock. */
 export function writeStatements(name: string, { isAsync }: { readonly isAsync: boolean }) {
   const tables = quoteTables(name);
   const { schema, events, poll, steps } = tables;
   // Returned columns have names of one word: data layers can be told to rename others, as to camel case.
-  const record = `id, type, state, attempts, source, key, traceparent, last_error AS error, event AS json,
+  const record = `id, type, state, attempts, source, key, last_error AS error, event AS json,
   history::text AS history,
   ${ms('received_at')} AS received, ${ms('updated_at')} AS updated, ${ms('due_at')} AS due`;
   const selections = selectionWriter({
     events,
     record,
     oldest: ms('min(updated_at)'),
-    time: fromMs('?'),
+    time: fromMs,
     conditions: {
       known: `NOT EXISTS (SELECT 1 FROM ${steps} AS s WHERE s.event_id = events.id AND s.result IS NULL)`,
-      ids: 'id = ANY (?::text[])',
-      key: 'key = ?',
-      error: 'position(?::text IN last_error) > 0',
-      damaged: `state <> 'done' AND ${schema}.stored_id(event) IS DISTINCT FROM id`,
+      ids: 'id = ANY (:ids::text[])',
+      key: 'key = :key',
+      error: 'position(:error::text IN last_error) > 0',
     },
   });
   /** Changes the selected events that were received first, and returns how many. */
-  const update = (set: string, which: Limited, first: readonly string[] = []): Statement => {
-    const { text, values } = selections.first('id', which);
-    return {
-      text: `WITH changed AS (
-  UPDATE ${events} AS e SET ${set} WHERE id = ANY (ARRAY (${text} FOR UPDATE))
+  const update = (set: string, which: Limited) =>
+    committed(`WITH changed AS (
+  UPDATE ${events} AS e SET ${set} WHERE id = ANY (ARRAY (${selections.first('id', which)} FOR UPDATE))
   RETURNING id
-) SELECT count(*) AS count FROM changed`,
-      values: [...first, ...values],
-    };
-  };
+) SELECT count(*) AS count FROM changed`);
   /** The due events of a type, the longest due first. */
   const due = `FROM ${events} AS e
     WHERE e.type = of_type.type COLLATE "C" AND ${isOpen('e')} AND ${dueOf('e')} <= now()
     ORDER BY ${dueOf('e')}, e.received_at`;
 
   return {
-    ...selections,
+    list: (query: PageQuery) => sent(selections.list(query)),
+
+    count: (selection: Selection) => sent(selections.count(selection)),
+
+    /** It need not wait for the disk before a transaction that does. A claim that does not win writes nothing. */
+    claim: sent(`CALL ${schema}.claim(${named(VALUES.claim)}, ${isAsync}, NULL, NULL, NULL)`),
+
+    finish: sent(`CALL ${schema}.finish(${named(VALUES.finish)}, NULL)`),
 
     /**
-     * id, type, source, leaseMs, token, event, early, key or null, when the event was created in epoch ms or null, traceparent
-     * or null. It need not wait for the disk before a transaction that does. A claim that does not win writes nothing.
+     * Inserted in the order of the ids, so two pages cannot deadlock; events of a key are received in the order of the page
+     * nevertheless. An event that another call stores at the same time is updated, which changes nothing, to read its state.
+     * A claim that commits asynchronously can have stored an event, and the answer promises that it is stored: the message is
+     * something to wait for.
      */
-    claim: `CALL ${schema}.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, ${isAsync}, NULL, NULL, NULL, NULL)`,
-
-    /** id, token, key or null, the new state, retryAfterMs or null, error or null */
-    finish: `CALL ${schema}.finish($1, $2, $3, $4, $5, $6, $7, NULL)`,
-
-    /**
-     * ids, types, events, the state of new events, dueInMs or null, source, keys or nulls, when the events were created in
-     * epoch ms or nulls, traceparent or null. Inserted in the order of the ids, so two pages cannot deadlock; events of a key
-     * are received in the order of the page nevertheless. An event that another call stores at the same time is updated, which
-     * changes nothing, to read its state. A claim that commits asynchronously can have stored an event, and the answer promises
-     * that it is stored: the message is something to wait for.
-     */
-    record: `WITH page AS (
-  SELECT * FROM ROWS FROM (unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($7::text[]), unnest($8::text[]))
+    record: committed(`WITH page AS (
+  SELECT * FROM ROWS FROM (unnest(:ids::text[]), unnest(:types::text[]), unnest(:texts::text[]), unnest(:keys::text[]),
+    unnest(:created::text[]))
     WITH ORDINALITY AS one (id, type, event, key, created, position)
 ), known AS (
-  SELECT id, state FROM ${events} WHERE id = ANY ($1::text[])
+  SELECT id, state FROM ${events} WHERE id = ANY (:ids::text[])
 ), recorded AS (
-  INSERT INTO ${events} (id, type, state, source, due_at, event, traceparent, key, created_at, received_at)
-  SELECT id, type, $4::text, $6::text, ${later('$5')}, event, $9::text, key,
+  INSERT INTO ${events} (id, type, state, source, due_at, event, key, created_at, received_at)
+  SELECT id, type, :state::text, :origin::text, ${later(':dueInMs')}, event, key,
     CASE WHEN key IS NOT NULL THEN ${fromMs('created')} END,
     CASE WHEN key IS NULL THEN ${CLOCK} ELSE now() + ${span('position * 0.001')} END
   FROM page WHERE id NOT IN (SELECT id FROM known) ORDER BY id COLLATE "C", position
@@ -210,123 +208,116 @@ export function writeStatements(name: string, { isAsync }: { readonly isAsync: b
 )
 SELECT id, result, NULL AS flushed FROM recorded UNION ALL
 SELECT id, state, CASE WHEN state IN ('received', 'leased') THEN pg_logical_emit_message(true, 'stablehooks', '')::text END
-FROM known`,
+FROM known`),
 
-    /** A statement with \`$1\`, \`$2\` … and its values: commits it, and answers with its rows as JSON. */
-    run: `CALL ${schema}.run($1, $2, NULL)`,
+    /** Commits a statement, and answers with its rows as JSON. */
+    run: sent(`CALL ${schema}.run(:statement, :parameters, NULL)`),
 
-    /** id, token. The first statement of a transaction. */
-    begin: `CALL ${schema}.begin_transaction($1, $2)`,
+    /** The first statement of a transaction. */
+    begin: sent(`CALL ${schema}.begin_transaction(:id, :token)`),
 
-    /** id, token, key or null. The last statement of a transaction. */
-    complete: `CALL ${schema}.complete_transaction($1, $2, $3)`,
+    /** The last statement of a transaction. */
+    complete: sent(`CALL ${schema}.complete_transaction(:id, :token, :key)`),
 
-    /** token. Has a row in any other transaction than that of the event. */
-    hasEnded: `SELECT 1 AS ended WHERE current_setting('${FENCE}', true) IS DISTINCT FROM $1::text`,
+    /** Has a row in any other transaction than that of the event. */
+    hasEnded: sent(`SELECT 1 AS ended WHERE current_setting('${FENCE}', true) IS DISTINCT FROM :token::text`),
 
-    /** id */
-    isDone: `SELECT id FROM ${events} WHERE id = $1::text AND state = 'done'`,
+    isDone: sent(`SELECT id FROM ${events} WHERE id = :id::text AND state = 'done'`),
 
     /**
-     * limit, visibilityTimeoutMs, types. The first part counts how many of the longest due events each type has. The
-     * second part locks that many of each type, past events that another call has locked. Each type is read from the
-     * index on its own, so due events of other types are not read.
+     * The first part counts how many of the longest due events each type has. The second part locks that many of each type,
+     * past events that another call has locked. Each type is read from the index on its own, so due events of other types are
+     * not read.
      */
-    takeDue: `WITH wanted AS MATERIALIZED (
+    takeDue: committed(`WITH wanted AS MATERIALIZED (
   SELECT type, count(*) AS size FROM (
-    SELECT first.type FROM unnest($3::text[]) AS of_type (type) CROSS JOIN LATERAL (
-      SELECT e.type, ${dueOf('e')} AS at, e.received_at ${due} LIMIT $1::int
-    ) AS first ORDER BY first.at, first.received_at LIMIT $1::int
+    SELECT first.type FROM unnest(:types::text[]) AS of_type (type) CROSS JOIN LATERAL (
+      SELECT e.type, ${dueOf('e')} AS at, e.received_at ${due} LIMIT :limit::int
+    ) AS first ORDER BY first.at, first.received_at LIMIT :limit::int
   ) AS first GROUP BY type
 ), found AS MATERIALIZED (
   SELECT each.id, each.at, each.received_at FROM wanted AS of_type CROSS JOIN LATERAL (
     SELECT e.id, ${dueOf('e')} AS at, e.received_at ${due} LIMIT of_type.size FOR UPDATE SKIP LOCKED
   ) AS each
 ), taken AS (
-  UPDATE ${events} AS e SET state = 'received', due_at = ${later('$2')}, token = NULL, waiting = NULL,
+  UPDATE ${events} AS e SET state = 'received', due_at = ${later(':visibilityTimeoutMs')}, token = NULL, waiting = NULL,
     updated_at = CASE WHEN e.state = 'received' THEN e.updated_at ELSE ${CLOCK} END,
     history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
   WHERE e.id = ANY (ARRAY (SELECT id FROM found)) RETURNING e.id, e.event
 )
-SELECT taken.id, taken.event AS json FROM found JOIN taken ON found.id = taken.id ORDER BY found.at, found.received_at`,
+SELECT taken.id, taken.event AS json FROM found JOIN taken ON found.id = taken.id ORDER BY found.at, found.received_at`),
 
-    /** holder, leaseMs */
-    acquirePoll: `INSERT INTO ${poll} AS p (holder, lease_until)
-VALUES ($1::text, ${later('$2')})
-ON CONFLICT (only_row) DO UPDATE SET holder = excluded.holder, lease_until = ${later('$2')}
+    acquirePoll: committed(`INSERT INTO ${poll} AS p (holder, lease_until)
+VALUES (:holder::text, ${later(':leaseMs')})
+ON CONFLICT (only_row) DO UPDATE SET holder = excluded.holder, lease_until = ${later(':leaseMs')}
 WHERE p.holder = excluded.holder OR p.lease_until <= ${CLOCK}
-RETURNING state`,
+RETURNING state`),
 
-    /** holder, leaseMs, the state */
-    savePoll: `UPDATE ${poll} SET lease_until = ${later('$2')}, state = $3::text WHERE holder = $1::text RETURNING holder`,
+    savePoll: committed(`UPDATE ${poll} SET lease_until = ${later(':leaseMs')}, state = :json::text
+WHERE holder = :holder::text RETURNING holder`),
 
-    poll: `SELECT state FROM ${poll}`,
+    poll: sent(`SELECT state FROM ${poll}`),
 
-    /** id */
-    find: `SELECT ${record} FROM ${events} WHERE id = $1::text`,
+    find: sent(`SELECT ${record} FROM ${events} WHERE id = :id::text`),
 
     requeue: (which: Limited) =>
       update(`state = 'received', attempts = 0, due_at = ${CLOCK}, updated_at = ${CLOCK}`, which),
 
-    discard: (which: Limited, by: string, reason: string) =>
+    discard: (which: Limited) =>
       update(
         `state = 'done', due_at = NULL, last_error = NULL, waiting = NULL, updated_at = ${CLOCK},
     history = (coalesce(e.history, '[]') - (-10)) || jsonb_build_object('attempt', e.attempts, 'startedAt', ${ms(CLOCK)},
-      'endedAt', ${ms(CLOCK)}, 'result', 'discarded', 'error', NULL, 'by', ?::text, 'reason', ?::text)`,
+      'endedAt', ${ms(CLOCK)}, 'result', 'discarded', 'error', NULL, 'by', :by::text, 'reason', :reason::text)`,
         which,
-        [by, reason],
       ),
 
-    /** ids */
-    importDone: `WITH added AS (
+    importDone: committed(`WITH added AS (
   INSERT INTO ${events} (id, type, source, state)
-  SELECT id, '', 'import', 'done' FROM unnest($1::text[]) AS imported (id) ORDER BY id COLLATE "C"
+  SELECT id, '', 'import', 'done' FROM unnest(:ids::text[]) AS imported (id) ORDER BY id COLLATE "C"
   ON CONFLICT (id) DO NOTHING RETURNING id
-) SELECT count(*) AS count FROM added`,
+) SELECT count(*) AS count FROM added`),
 
-    /** olderThanMs, limit */
-    prune: `WITH pruned AS (
+    prune: committed(`WITH pruned AS (
   UPDATE ${events} SET event = NULL, history = NULL WHERE id = ANY (ARRAY (
     SELECT id FROM ${events} WHERE state = 'done' AND event IS NOT NULL
-      AND updated_at <= (now() - ${span('$1')})
-    ORDER BY updated_at LIMIT $2::int FOR UPDATE SKIP LOCKED))
+      AND updated_at <= (now() - ${span(':olderThanMs')})
+    ORDER BY updated_at LIMIT :limit::int FOR UPDATE SKIP LOCKED))
   RETURNING id
 ), forgotten AS (
   DELETE FROM ${steps} WHERE event_id = ANY (ARRAY (SELECT id FROM pruned))
-) SELECT count(*) AS count FROM pruned`,
+) SELECT count(*) AS count FROM pruned`),
 
-    /** id, the token of the lease that it must have or null. One row without a name for an event without steps. */
-    steps: `SELECT s.name, s.attempt, ${ms('s.stored_at')} AS at, s.result
+    /** One row without a name for an event without steps. */
+    steps: sent(`SELECT s.name, s.attempt, ${ms('s.stored_at')} AS at, s.result
 FROM ${events} AS e LEFT JOIN ${steps} AS s ON s.event_id = e.id
-WHERE e.id = $1::text AND ($2::uuid IS NULL OR e.token = $2::uuid) ORDER BY s.number`,
+WHERE e.id = :id::text AND (:token::uuid IS NULL OR e.token = :token::uuid) ORDER BY s.number`),
 
     /**
-     * id, token, name, result, and whether it begins, ends or forgets the step. Reads the row of the event without a lock, which the transaction of the handler can
-     * have: of two processes that each believe to have the lease, the primary key lets one begin a step.
+     * Reads the row of the event without a lock, which the transaction of the handler can have: of two processes that each
+     * believe to have the lease, the primary key lets one begin a step.
      */
-    saveStep: `WITH leased AS (
-  SELECT id, attempts FROM ${events} WHERE id = $1::text AND token = $2::uuid
+    saveStep: committed(`WITH leased AS (
+  SELECT id, attempts FROM ${events} WHERE id = :id::text AND token = :token::uuid
 ), forgotten AS (
-  DELETE FROM ${steps} USING leased WHERE event_id = id AND name = $3::text AND result IS NULL AND $5::text = 'forgets'
+  DELETE FROM ${steps} USING leased WHERE event_id = id AND name = :name::text AND result IS NULL AND :what::text = 'forgets'
   RETURNING name
 ), saved AS (
   INSERT INTO ${steps} AS s (event_id, name, attempt, stored_at, result)
-  SELECT id, $3::text, attempts, ${CLOCK}, CASE $5::text WHEN 'ends' THEN $4::text END FROM leased
-  WHERE $5::text <> 'forgets'
+  SELECT id, :name::text, attempts, ${CLOCK}, CASE :what::text WHEN 'ends' THEN :value::text END FROM leased
+  WHERE :what::text <> 'forgets'
   ON CONFLICT (event_id, name) DO UPDATE
     SET attempt = excluded.attempt, stored_at = excluded.stored_at, result = excluded.result
     WHERE s.result IS NULL AND excluded.result IS NOT NULL
   RETURNING name
-) SELECT name FROM forgotten UNION ALL SELECT name FROM saved`,
+) SELECT name FROM forgotten UNION ALL SELECT name FROM saved`),
 
-    /** id, the names of the steps that are done, and of those to forget */
-    stateSteps: `WITH unknown AS (
+    stateSteps: committed(`WITH unknown AS (
   SELECT s.name FROM ${steps} AS s JOIN ${events} AS e ON e.id = s.event_id
-  WHERE e.id = $1::text AND e.state IN ('failed', 'dead') AND s.result IS NULL
+  WHERE e.id = :id::text AND e.state IN ('failed', 'dead') AND s.result IS NULL
 ), done AS (
-  UPDATE ${steps} SET result = '' WHERE event_id = $1::text AND name IN (SELECT name FROM unknown) AND name = ANY ($2::text[])
+  UPDATE ${steps} SET result = '' WHERE event_id = :id::text AND name IN (SELECT name FROM unknown) AND name = ANY (:done::text[])
 )
-DELETE FROM ${steps} WHERE event_id = $1::text AND name IN (SELECT name FROM unknown) AND name = ANY ($3::text[])
-RETURNING name`,
+DELETE FROM ${steps} WHERE event_id = :id::text AND name IN (SELECT name FROM unknown) AND name = ANY (:again::text[])
+RETURNING name`),
   } as const;
 }

@@ -21,19 +21,17 @@ import {
   rethrowCommitError,
   rolledBackAtCommit,
 } from './postgres-errors.js';
-import { numbered, type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
+import { type PgTemplate, type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
 import { type EventRow, toRecord } from './rows.js';
-import type { Statement } from './selection.js';
 import {
   callSteps,
   keepOneFree,
   leftOpen,
   readCount,
   type ServerInboxOptions,
-  type StepName,
-  type StepValue,
   sendAgain,
 } from './server-inbox.js';
+import { bind, type Values } from './statements.js';
 
 export {
   type DrizzleLike,
@@ -57,9 +55,6 @@ export { migratePostgres, type PostgresSchemaOptions, postgresMigrations } from 
 
 /** Options of {@link postgresInbox}. */
 export interface PostgresInboxOptions extends PostgresSchemaOptions, ServerInboxOptions {}
-
-/** Reads, and procedures that commit. All other steps are sent to the procedure that commits them. */
-const SENT: readonly StepName[] = ['claim', 'finish', 'find', 'steps', 'poll'];
 
 /**
  * Keeps events in tables of Postgres, which {@link migratePostgres} creates, for any number of receivers
@@ -100,7 +95,8 @@ export function postgresInbox(
   const inTurn = keepOneFree(connections);
 
   /** Sends one statement of its own, again if it conflicts with another. */
-  async function send<Row>({ text, values }: Statement): Promise<readonly Row[]> {
+  async function query<Row>(template: PgTemplate, given: Values): Promise<readonly Row[]> {
+    const { text, values } = bind(template, given);
     const sent = values.map((value) => (Array.isArray(value) ? toArrayText(value) : value));
     try {
       const conflicts = { isConflict, tries: 50 };
@@ -120,11 +116,10 @@ export function postgresInbox(
     }
   }
 
-  /** Sends a statement that writes, which is committed with the answer. */
-  async function run<Row>({ text, values }: Statement): Promise<readonly Row[]> {
-    const committed = text.replaceAll(/\$(\d+)/g, '($$1)[$1]');
-    const statement = { text: statements.run, values: [committed, values] };
-    const [row] = await send<{ readonly answer: string }>(statement);
+  async function send<Row>(template: PgTemplate, given: Values): Promise<readonly Row[]> {
+    if (!template.isRun) return query(template, given);
+    const { text: statement, values: parameters } = bind(template, given);
+    const [row] = await query<{ readonly answer: string }>(statements.run, { statement, parameters });
     return JSON.parse(row?.answer ?? '[]') as readonly Row[];
   }
 
@@ -134,34 +129,27 @@ export function postgresInbox(
    */
   const closeReadOnly = () => pool.query(CLOSE_READ_ONLY).catch(() => undefined);
 
-  function call<Row>(name: StepName, ...values: StepValue[]): Promise<readonly Row[]> {
-    const statement = { text: statements[name], values };
-    return SENT.includes(name) ? send(statement) : run(statement);
-  }
-
   const steps: StoreSteps<unknown> = {
-    ...callSteps(call, { transactional, connections }),
+    ...callSteps((name, values) => send(statements[name], values), { transactional, connections }),
 
-    list: async (query) => (await send<EventRow>(numbered(statements.list(query)))).map(toRecord),
-    count: (selection = { states: INBOX_STATES }) => send(numbered(statements.count(selection))),
-    requeue: async (which) => readCount(await run(numbered(statements.requeue(which)))),
-    discard: async (which, { by, reason }) =>
-      readCount(await run(numbered(statements.discard(which, by, reason)))),
-
-    store({ events, state, dueInMs, origin, traceparent }) {
-      const values = [
-        events.map(({ id }) => id),
-        events.map(({ type }) => type),
-        events.map(({ json }) => json),
-        state,
-        dueInMs,
-        origin,
-        events.map(({ key }) => key),
-        events.map(({ createdMs }) => createdMs),
-        traceparent,
-      ];
-      return run({ text: statements.record, values });
+    list: async ({ after, ...query }) => {
+      const rows = await send<EventRow>(statements.list({ after, ...query }), { ...query.selection, after });
+      return rows.map(toRecord);
     },
+    count: (selection = { states: INBOX_STATES }) => send(statements.count(selection), { ...selection }),
+    requeue: async (which) => readCount(await send(statements.requeue(which), { ...which.selection })),
+    discard: async (which, who) =>
+      readCount(await send(statements.discard(which), { ...which.selection, ...who })),
+
+    store: ({ events, ...page }) =>
+      send(statements.record, {
+        ...page,
+        ids: events.map(({ id }) => id),
+        types: events.map(({ type }) => type),
+        texts: events.map(({ json }) => json),
+        keys: events.map(({ key }) => key),
+        created: events.map(({ createdMs }) => createdMs),
+      }),
 
     ...(transactional && {
       async transaction({ id, token, key }, effect) {
@@ -171,9 +159,9 @@ export function postgresInbox(
           // Its rule has checked the pool.
           const hasCommitted = await inTurn(() =>
             runInTransaction(pool as PgTransactional<unknown>, {
-              begin: { text: statements.begin, values: [id, token] },
-              complete: { text: statements.complete, values: [id, token, key ?? null] },
-              hasEnded: { text: statements.hasEnded, values: [token] },
+              begin: bind(statements.begin, { id, token }),
+              complete: bind(statements.complete, { id, token, key: key ?? null }),
+              hasEnded: bind(statements.hasEnded, { token }),
               async effect(tx) {
                 hasBegun = true;
                 await effect(tx);
@@ -181,8 +169,8 @@ export function postgresInbox(
               },
             }),
           );
-          const isDone = { text: statements.isDone, values: [id] };
-          if (!hasCommitted && (await send(isDone)).length === 0) throw rolledBackAtCommit();
+          if (!hasCommitted && (await send(statements.isDone, { id })).length === 0)
+            throw rolledBackAtCommit();
           return true;
         } catch (error) {
           if (isLeaseLost(error)) return false;

@@ -1,3 +1,6 @@
+/** The scripts of the Redis inbox. */
+import { VALUES } from './server-inbox.js';
+
 /**
  * Every key begins with KEYS[1], a hash tag, so a cluster keeps all of them on one shard: `:event:<id>` a hash,
  * `:json:<id>` the JSON of the event, `:history:<id>` a list of its attempts (keys of their own keep the hash compact),
@@ -49,11 +52,10 @@ end
 -- An event as its hash has it; nil when it has none.
 local function load(id)
   local found = redis.call('HMGET', eventKey(id), 'state', 'dueAt', 'type', 'receivedAt', 'updatedAt', 'attempts',
-    'token', 'key', 'turn', 'traceparent')
+    'token', 'key', 'turn')
   if not found[1] then return nil end
   return { id = id, state = found[1], due = tonumber(found[2]) or 0, type = found[3], receivedAt = found[4],
-    updatedAt = found[5], attempts = found[6], token = found[7], key = found[8] or nil, turn = found[9],
-    traceparent = found[10] }
+    updatedAt = found[5], attempts = found[6], token = found[7], key = found[8] or nil, turn = found[9] }
 end
 
 -- Writes the state of an event, with further fields of its hash.
@@ -103,14 +105,11 @@ local function turnOf(receivedAt, created, index)
   return since .. receivedAt .. string.format('%03d%06d', micros, index)
 end
 
--- What is empty is none; \`traceparent\` is stored here and never changes.
-local function record(id, eventType, source, json, traceparent, key, created, index)
-  local event = { id = id, type = eventType, receivedAt = NOW, attempts = 0, key = key,
-    traceparent = traceparent ~= '' and traceparent }
+local function record(id, eventType, source, json, key, created, index)
+  local event = { id = id, type = eventType, receivedAt = NOW, attempts = 0, key = key }
   if key then event.turn = turnOf(NOW, created, index) end
   redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'attempts', '0', 'receivedAt', NOW,
     unpack(key and { 'key', key, 'turn', event.turn } or {}))
-  if event.traceparent then redis.call('HSET', eventKey(id), 'traceparent', traceparent) end
   redis.call('SET', jsonKey(id), json)
   return event
 end
@@ -128,42 +127,75 @@ local function wait(event, due)
   redis.call('ZADD', waitingKey(event.key), 0, place(event))
 end
 
+-- The values of the call, in their order. A list follows its length.
+local position = 0
+local function take()
+  position = position + 1
+  return ARGV[position]
+end
+local function takeList()
+  local items = {}
+  for index = 1, tonumber(take()) do items[index] = take() end
+  return items
+end
+local function orNil(text) return text ~= '' and text or nil end
+
 -- A record for operators.
 local function read(id)
   local found = redis.call('HMGET', eventKey(id), 'type', 'state', 'attempts', 'source', 'receivedAt', 'updatedAt',
-    'dueAt', 'lastError', 'key', 'traceparent')
+    'dueAt', 'lastError', 'key')
   if not found[2] then return nil end
   return { id = id, type = found[1], state = found[2], attempts = tonumber(found[3]), source = found[4],
     received = tonumber(found[5]), updated = tonumber(found[6]), due = tonumber(found[7]) or cjson.null,
-    error = found[8] or cjson.null, key = found[9] or cjson.null, traceparent = found[10] or cjson.null,
+    error = found[8] or cjson.null, key = found[9] or cjson.null,
     json = redis.call('GET', jsonKey(id)) or cjson.null,
     history = '[' .. table.concat(redis.call('LRANGE', historyKey(id), 0, -1), ',') .. ']' }
 end
 `;
 
+/** The values of each script. Those of plural names are lists. */
+export const SCRIPT_VALUES = {
+  ...VALUES,
+  /** A client that lost the reply sends the same call again. */
+  finish: [...VALUES.finish, 'call'],
+  saveStep: [...VALUES.saveStep, 'call'],
+  /** `events`: id, type, JSON, key and time of creation of each. */
+  record: ['state', 'dueInMs', 'origin', 'events'],
+  findAll: ['ids'],
+  /** `after`: the id to continue after. */
+  list: ['state', 'limit', 'after', 'order'],
+  count: ['states'],
+  /** To discard events, or without `by` to requeue them. `versions`: id and when it was last changed of each. */
+  change: ['by', 'reason', 'versions'],
+  /** Returns what the server removes when its memory is full; '' if it does not say so. */
+  evictionPolicy: [],
+} as const;
+
+const LISTS: ReadonlySet<string> = new Set(['ids', 'types', 'done', 'again', 'events', 'states', 'versions']);
+
 /**
- * Each script is atomic. Its values are texts, empty for none, and a list follows its length. It returns its rows as JSON,
- * because the client of Upstash parses other replies in its own way.
+ * Each script is atomic. Its values are texts in locals of their names, empty for none. It returns its rows as JSON, because
+ * the client of Upstash parses other replies in its own way.
  */
-const BODIES = {
-  /** id, type, source, leaseMs, token, event, '1' if early, key, created, traceparent */
+const BODIES: Readonly<Record<RedisScript, string>> = {
   claim: `
-local id, leaseUntil, token, key = ARGV[1], now + tonumber(ARGV[4]), ARGV[5], ARGV[8] ~= '' and ARGV[8] or nil
+local leaseUntil = now + tonumber(leaseMs)
+key = orNil(key)
 local event = load(id)
 local state = event and event.state
 if state == 'done' or state == 'dead' then return answer({ { result = state } }) end
 local function claimed(attempt)
-  return answer({ { result = 'claimed', attempts = attempt, traceparent = event.traceparent or cjson.null } })
+  return answer({ { result = 'claimed', attempts = attempt } })
 end
 -- A client that lost the reply sends the same claim again.
 if state == 'leased' and event.token == token then return claimed(event.attempts) end
-if (state == 'leased' or (state == 'failed' and ARGV[7] ~= '1')) and event.due > now then
+if (state == 'leased' or (state == 'failed' and early == '')) and event.due > now then
   return answer({ { result = state, wait = event.due - now } })
 end
-if not event then event = record(id, ARGV[2], ARGV[3], ARGV[6], ARGV[10], key, ARGV[9], 0)
+if not event then event = record(id, type, origin, json, key, createdMs, 0)
 elseif event.key ~= key then
   if event.key then leaveKey(event) end
-  event.key, event.turn = key, event.turn or key and turnOf(event.receivedAt, ARGV[9], 0)
+  event.key, event.turn = key, event.turn or key and turnOf(event.receivedAt, createdMs, 0)
   if key then redis.call('HSET', eventKey(id), 'key', key, 'turn', event.turn)
   else redis.call('HDEL', eventKey(id), 'key') end
 end
@@ -180,17 +212,15 @@ local attempt = text(event.attempts + 1)
 move(event, 'leased', leaseUntil, 'token', token, 'attempts', attempt)
 return claimed(attempt)`,
 
-  /** id, token, key, the result, retryAfterMs, error, maxAgeMs, the call. A client that lost the reply sends the same call again. */
   finish: `
-local id, token, result, retryAfterMs, call = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5]), ARGV[8]
+retryAfterMs, maxAgeMs = tonumber(retryAfterMs), tonumber(maxAgeMs)
 local event = load(id)
 if not event or event.state ~= 'leased' or event.token ~= token then
   if event and redis.call('HGET', eventKey(id), 'call') == call then return answer({ { ended = event.state } }) end
   return '[]'
 end
-local maxAgeMs = tonumber(ARGV[7])
 if maxAgeMs and tonumber(event.receivedAt) <= now - maxAgeMs then result, retryAfterMs = 'dead', nil end
-local err = result ~= 'done' and ARGV[6] or nil
+local err = result ~= 'done' and error or nil
 ended(event, NOW, result, err)
 local fields = err and { 'lastError', err } or {}
 local to = result
@@ -204,29 +234,26 @@ local first = event.key and redis.call('ZPOPMIN', waitingKey(event.key))[1]
 if first then move(load(string.match(first, ':(.*)')), 'received', now) end
 return answer({ { ended = result } })`,
 
-  /** the state of new events, dueInMs, source, traceparent, the list of id, type, event, key, created of each */
   record: `
-local state, dueInMs = ARGV[1], tonumber(ARGV[2])
+dueInMs = tonumber(dueInMs)
 local answers = {}
-for index = 6, #ARGV, 5 do
-  local id, key = ARGV[index], ARGV[index + 3]
+for index = 1, #events, 5 do
+  local id, type, json, key, createdMs = unpack(events, index, index + 4)
   local event = load(id)
   answers[#answers + 1] = { id = id, result = event and event.state or 'new' }
   if not event then
-    event = record(id, ARGV[index + 1], ARGV[3], ARGV[index + 2], ARGV[4], key ~= '' and key or nil,
-      ARGV[index + 4], index)
+    event = record(id, type, origin, json, orNil(key), createdMs, index)
     move(event, state, dueInMs and now + dueInMs)
   end
 end
 return answer(answers)`,
 
-  /** limit, visibilityTimeoutMs, types */
   takeDue: `
-local limit, visibleAt = ARGV[1], now + tonumber(ARGV[2])
+local visibleAt = now + tonumber(visibilityTimeoutMs)
 -- The events of each type that are due the longest: of all of them, those that are taken are among these.
 local due = {}
-for index = 4, #ARGV do
-  local found = redis.call('ZRANGEBYSCORE', dueKey(ARGV[index]), '-inf', NOW, 'WITHSCORES', 'LIMIT', 0, limit)
+for _, type in ipairs(types) do
+  local found = redis.call('ZRANGEBYSCORE', dueKey(type), '-inf', NOW, 'WITHSCORES', 'LIMIT', 0, limit)
   for at = 1, #found, 2 do due[#due + 1] = { id = found[at], at = tonumber(found[at + 1]) } end
 end
 table.sort(due, function(one, other)
@@ -246,35 +273,34 @@ for index = 1, math.min(#due, tonumber(limit)) do
 end
 return answer(events)`,
 
-  /** holder, leaseMs */
   acquirePoll: `
 local key = base .. ':poll'
 local found = redis.call('HMGET', key, 'holder', 'leaseUntil')
-if found[1] and found[1] ~= ARGV[1] and tonumber(found[2]) > now then return '[]' end
-redis.call('HSET', key, 'holder', ARGV[1], 'leaseUntil', text(now + tonumber(ARGV[2])))
+if found[1] and found[1] ~= holder and tonumber(found[2]) > now then return '[]' end
+redis.call('HSET', key, 'holder', holder, 'leaseUntil', text(now + tonumber(leaseMs)))
 return answer({ { state = redis.call('HGET', key, 'state') or cjson.null } })`,
 
-  /** holder, leaseMs, state */
   savePoll: `
 local key = base .. ':poll'
-if redis.call('HGET', key, 'holder') ~= ARGV[1] then return '[]' end
-redis.call('HSET', key, 'leaseUntil', text(now + tonumber(ARGV[2])), 'state', ARGV[3])
+if redis.call('HGET', key, 'holder') ~= holder then return '[]' end
+redis.call('HSET', key, 'leaseUntil', text(now + tonumber(leaseMs)), 'state', json)
 return '["1"]'`,
 
   poll: `
 return answer({ { state = redis.call('HGET', base .. ':poll', 'state') or cjson.null } })`,
 
-  /** each id */
   find: `
+return answer({ read(id) })`,
+
+  findAll: `
 local records = {}
-for _, id in ipairs(ARGV) do
+for _, id in ipairs(ids) do
   records[#records + 1] = read(id)
 end
 return answer(records)`,
 
-  /** state, limit, id to continue after or '', 'oldest' or 'newest' → records, none if the id is unknown */
   list: `
-local state, limit, after, newest = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4] == 'newest'
+local newest = order == 'newest'
 local key = base .. ':in:' .. state
 local start = 0
 if after ~= '' then
@@ -289,24 +315,22 @@ if after ~= '' then
   end
 end
 local records = {}
-for _, id in ipairs(redis.call(newest and 'ZREVRANGE' or 'ZRANGE', key, start, start + limit - 1)) do
+for _, id in ipairs(redis.call(newest and 'ZREVRANGE' or 'ZRANGE', key, start, start + tonumber(limit) - 1)) do
   records[#records + 1] = read(id)
 end
 return answer(records)`,
 
-  /** each state */
   count: `
 local answers = {}
-for _, state in ipairs(ARGV) do
+for _, state in ipairs(states) do
   local key = base .. ':since:' .. state
   local oldest = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
   answers[#answers + 1] = { state = state, count = redis.call('ZCARD', key), oldest = tonumber(oldest[2]) or cjson.null }
 end
 return answer(answers)`,
 
-  /** id, the token of the lease that it must have. A row without a name for an event without steps. */
+  /** Returns a row without a name for an event without steps. */
   steps: `
-local id, token = ARGV[1], ARGV[2]
 local event = load(id)
 if not event or (token ~= '' and (event.state ~= 'leased' or event.token ~= token)) then return '[]' end
 local found = redis.call('HGETALL', stepsKey(id))
@@ -320,9 +344,7 @@ table.sort(steps, function(one, other) return tonumber(one.micros) < tonumber(ot
 if #steps == 0 then steps[1] = { name = cjson.null } end
 return answer(steps)`,
 
-  /** id, token, name, result, whether it 'begins', 'ends' or 'forgets' the step, the call */
   saveStep: `
-local id, token, name, what, call = ARGV[1], ARGV[2], ARGV[3], ARGV[5], ARGV[6]
 local event = load(id)
 if not event or event.state ~= 'leased' or event.token ~= token then return '[]' end
 local found = redis.call('HGET', stepsKey(id), name)
@@ -336,41 +358,37 @@ if what == 'forgets' then
   return '["1"]'
 end
 if foundResult == '=' or (foundResult == '-' and what == 'begins') then return '[]' end
-local step = what == 'begins' and '-' or '=' .. ARGV[4]
+local step = what == 'begins' and '-' or '=' .. value
 local micros = NOW .. string.format('%03d', tonumber(time[2]) % 1000)
 redis.call('HSET', stepsKey(id), name, event.attempts .. ' ' .. micros .. ' ' .. call .. ' ' .. step)
 return '["1"]'`,
 
-  /** id, the names of the steps that are done, and of those to forget */
   stateSteps: `
-local id, done = ARGV[1], tonumber(ARGV[2])
 local event = load(id)
 if event and (event.state == 'dead' or event.state == 'failed') then
-  for index = 3, #ARGV do
-    local isName = index ~= done + 3
-    local found = isName and redis.call('HGET', stepsKey(id), ARGV[index])
-    local kept = found and string.match(found, '^(%d+ %d+ %S+ )%-$')
-    if kept and index <= done + 2 then redis.call('HSET', stepsKey(id), ARGV[index], kept .. '=')
-    elseif kept then redis.call('HDEL', stepsKey(id), ARGV[index]) end
+  local function unknown(name) return string.match(redis.call('HGET', stepsKey(id), name) or '', '^(%d+ %d+ %S+ )%-$') end
+  for _, name in ipairs(done) do
+    local kept = unknown(name)
+    if kept then redis.call('HSET', stepsKey(id), name, kept .. '=') end
+  end
+  for _, name in ipairs(again) do
+    if unknown(name) then redis.call('HDEL', stepsKey(id), name) end
   end
 end
 return '[]'`,
 
-  /**
-   * by and reason to discard events, or none to requeue them, then id and when it was last changed of each: events that have
-   * changed since stay
-   */
+  /** Events that have changed since their version stay. */
   change: `
-local count, by, reason = 0, ARGV[1], ARGV[2]
+local count = 0
 local function isKnown(id)
   for _, step in ipairs(redis.call('HVALS', stepsKey(id))) do
     if string.match(step, '^%d+ %d+ %S+ %-$') then return false end
   end
   return true
 end
-for index = 3, #ARGV, 2 do
-  local event = load(ARGV[index])
-  local state = event and event.updatedAt == ARGV[index + 1] and event.state
+for index = 1, #versions, 2 do
+  local event = load(versions[index])
+  local state = event and event.updatedAt == versions[index + 1] and event.state
   if by == '' and (state == 'dead' or state == 'failed') and isKnown(event.id) then
     move(event, 'received', now, 'attempts', '0')
     count = count + 1
@@ -383,11 +401,9 @@ for index = 3, #ARGV, 2 do
 end
 return answer({ { count = count } })`,
 
-  /** ids */
   importDone: `
 local count = 0
-for index = 2, #ARGV do
-  local id = ARGV[index]
+for _, id in ipairs(ids) do
   if not load(id) then
     redis.call('HSET', eventKey(id), 'type', '', 'source', 'import', 'attempts', '0', 'receivedAt', NOW)
     move({ id = id, type = '', receivedAt = NOW }, 'done')
@@ -398,9 +414,8 @@ for index = 2, #ARGV do
 end
 return answer({ { count = count } })`,
 
-  /** olderThanMs, limit */
   prune: `
-local ids = redis.call('ZRANGEBYSCORE', base .. ':whole', '-inf', text(now - tonumber(ARGV[1])), 'LIMIT', 0, ARGV[2])
+local ids = redis.call('ZRANGEBYSCORE', base .. ':whole', '-inf', text(now - tonumber(olderThanMs)), 'LIMIT', 0, limit)
 for _, id in ipairs(ids) do
   redis.call('ZREM', base .. ':whole', id)
   redis.call('DEL', jsonKey(id), historyKey(id), stepsKey(id))
@@ -408,13 +423,17 @@ for _, id in ipairs(ids) do
 end
 return answer({ { count = #ids } })`,
 
-  /** Returns what the server removes when its memory is full; '' if it does not say so. */
   evictionPolicy: `
 local info = redis.pcall('INFO', 'memory')
 return answer({ type(info) == 'string' and string.match(info, 'maxmemory_policy:(%S+)') or '' })`,
-} as const;
+};
 
-export type RedisScript = keyof typeof BODIES;
+export type RedisScript = keyof typeof SCRIPT_VALUES;
 
 /** The complete script. */
-export const toLua = (name: RedisScript) => PRELUDE + BODIES[name];
+export function toLua(name: RedisScript): string {
+  const locals = SCRIPT_VALUES[name].map(
+    (each) => `local ${each} = ${LISTS.has(each) ? 'takeList' : 'take'}()`,
+  );
+  return [PRELUDE, ...locals, BODIES[name]].join('\n');
+}

@@ -6,10 +6,11 @@ import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { createInbox, type StoreSteps } from './create-inbox.js';
 import { countRecords } from './operations.js';
-import { type RedisScript, toLua } from './redis-lua.js';
+import { type RedisScript, SCRIPT_VALUES, toLua } from './redis-lua.js';
 import { type EventRow, toRecord } from './rows.js';
 import { isSelected, type Limited, type PageQuery, toPage } from './selection.js';
-import { callSteps, readCount, type StepValue } from './server-inbox.js';
+import { callSteps, readCount } from './server-inbox.js';
+import type { Values } from './statements.js';
 
 /**
  * Runs scripts. A client of `@upstash/redis` needs no adapter; adapt ioredis with {@link fromIoredis} and
@@ -132,7 +133,7 @@ const CHANGE_BATCH = 1_000;
  * `transactional`.
  *
  * The id of a done event is kept permanently: about 600 bytes of memory after {@link InboxOperations.prune} has
- * removed its JSON, and 70 more with a trace context.
+ * removed its JSON.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is wrong. The first call rejects with it when the
  * `maxmemory-policy` of the server is not `noeviction`; a server that forbids INFO in scripts is not checked.
@@ -154,17 +155,22 @@ export function redisInbox(
   const runtime = toRuntime(given.runtime);
   const runScript = scriptRunner(redis, `{${prefix}}`);
 
-  function call<Row>(name: RedisScript, ...values: readonly StepValue[]) {
-    const sent = IDENTIFIED.includes(name) ? [...values, runtime.uuid()] : values;
-    return runScript(name, sent) as Promise<readonly Row[]>;
+  function call<Row>(name: RedisScript, values: Values) {
+    const names: readonly string[] = SCRIPT_VALUES[name];
+    // A client that lost the reply sends the same call again, and the answer must be the same.
+    const given = names.includes('call') ? { ...values, call: runtime.uuid() } : values;
+    return runScript(
+      name,
+      names.map((each) => given[each]),
+    ) as Promise<readonly Row[]>;
   }
 
   /** Pages of selected records: at most `limit` of each state. Redis runs nothing else during a script, so each is short. */
   async function* readPages({ selection, limit, after, order = 'oldest' }: Query) {
     if (selection.ids !== undefined) {
-      const [last] = after === undefined ? [] : await call<EventRow>('find', after);
+      const [last] = after === undefined ? [] : await call<EventRow>('find', { id: after });
       if (after !== undefined && last === undefined) return;
-      const found = (await call<EventRow>('find', ...new Set(selection.ids))).map(toRecord);
+      const found = (await call<EventRow>('findAll', { ids: [...new Set(selection.ids)] })).map(toRecord);
       const selected = found.filter((record) => isSelected(record, selection));
       yield toPage(selected, { order, limit, last: last && toRecord(last) });
       return;
@@ -173,7 +179,7 @@ export function redisInbox(
       let room = limit;
       // Pages become larger, because a filter can find few.
       for (let last = after, size = Math.min(limit, MAX_PAGE); ; size = Math.min(size * 2, MAX_PAGE)) {
-        const page = (await call<EventRow>('list', state, size, last ?? null, order)).map(toRecord);
+        const page = (await call<EventRow>('list', { state, limit: size, after: last, order })).map(toRecord);
         const found = page.filter((record) => isSelected(record, selection));
         yield found;
         room -= found.length;
@@ -190,14 +196,12 @@ export function redisInbox(
   }
 
   /** Discards selected events, or requeues them if no person is named. Skips those that changed after they were read. */
-  async function change(which: Limited, by: string | null, reason: string | null) {
+  async function change(which: Limited, who: Values = {}) {
     const records = await select(which);
     let changed = 0;
     for (let at = 0; at < records.length; at += CHANGE_BATCH) {
-      const page = records.slice(at, at + CHANGE_BATCH);
-      changed += readCount(
-        await call('change', by, reason, ...page.flatMap(({ id, updatedAt }) => [id, updatedAt])),
-      );
+      const versions = records.slice(at, at + CHANGE_BATCH).flatMap(({ id, updatedAt }) => [id, updatedAt]);
+      changed += readCount(await call('change', { ...who, versions }));
     }
     return changed;
   }
@@ -206,7 +210,7 @@ export function redisInbox(
     ...callSteps(call),
     list: select,
     async count(selection) {
-      if (selection === undefined) return call('count', ...INBOX_STATES);
+      if (selection === undefined) return call('count', { states: INBOX_STATES });
       const found: Pick<InboxRecord, 'state' | 'updatedAt'>[] = [];
       for await (const page of readPages({ selection, limit: Number.MAX_SAFE_INTEGER })) {
         // Without the events: there can be many.
@@ -214,21 +218,17 @@ export function redisInbox(
       }
       return countRecords(found);
     },
-    requeue: (which) => change(which, null, null),
-    discard: (which, { by, reason }) => change(which, by, reason),
+    requeue: (which) => change(which),
+    discard: (which, who) => change(which, { ...who }),
 
-    store({ events, state, dueInMs, origin, traceparent }) {
-      const page = events.flatMap(({ id, type, json, key, createdMs }) => [
-        ...[id, type, json, key ?? '', String(createdMs ?? '')],
-      ]);
-      return call('record', state, dueInMs, origin, traceparent, page);
-    },
+    store: ({ events, ...page }) =>
+      call('record', {
+        ...page,
+        events: events.flatMap(({ id, type, json, key, createdMs }) => [id, type, json, key, createdMs]),
+      }),
   };
   return createInbox(steps, runtime);
 }
-
-/** Scripts whose calls have an id: a client that lost the reply sends it again, and the answer must be the same. */
-const IDENTIFIED: readonly RedisScript[] = ['finish', 'saveStep'];
 
 /** Runs scripts by their digests. A script is sent in full only if the server does not have it. */
 function scriptRunner(redis: RedisLike, key: string) {
@@ -254,13 +254,13 @@ function scriptRunner(redis: RedisLike, key: string) {
 
   const reconnect = async () => redis.reconnect?.();
 
-  async function run(name: RedisScript, values: readonly StepValue[]): Promise<readonly unknown[]> {
+  async function run(name: RedisScript, values: readonly unknown[]): Promise<readonly unknown[]> {
     const reply = await redactCommand(send(name, values.flatMap(toTexts)));
     // The client of Upstash parses the JSON. Others return it as text, node-redis as a Buffer if it was told to.
     return Array.isArray(reply) ? reply : (JSON.parse(String(reply)) as readonly unknown[]);
   }
 
-  return async (name: RedisScript, values: readonly StepValue[]) => {
+  return async (name: RedisScript, values: readonly unknown[]) => {
     if (!isChecked) {
       const [policy] = await run('evictionPolicy', []);
       if (policy !== '' && policy !== 'noeviction') {
@@ -275,8 +275,8 @@ function scriptRunner(redis: RedisLike, key: string) {
 }
 
 /** The texts of a value: none is empty, and a list follows its length. */
-function toTexts(value: StepValue): string | readonly string[] {
-  if (Array.isArray(value)) return [String(value.length), ...value];
+function toTexts(value: unknown): string | readonly string[] {
+  if (Array.isArray(value)) return [String(value.length), ...value.flatMap(toTexts)];
   return typeof value === 'boolean' ? (value ? '1' : '') : String(value ?? '');
 }
 

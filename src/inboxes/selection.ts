@@ -22,7 +22,7 @@ export interface PageQuery extends Limited {
 
 type Condition = Exclude<keyof Selection, 'states'>;
 
-/** The SQL of each condition, with `?` for its value. */
+/** The SQL of each condition, with `:name` for its value. */
 type ConditionSql = Readonly<Record<Condition, string>>;
 
 /** How a database writes what the statements about selections have. */
@@ -31,66 +31,56 @@ interface Dialect {
   readonly record: string;
   /** The time that was updated first, in epoch ms. */
   readonly oldest?: string;
-  /** A time of which `?` is the epoch ms. */
-  readonly time?: string;
-  readonly conditions: Pick<ConditionSql, 'known' | 'ids' | 'key' | 'error' | 'damaged'>;
-}
-
-/** A statement, and the values of its parameters. */
-export interface Statement {
-  readonly text: string;
-  readonly values: unknown[];
+  /** The time of epoch ms. */
+  readonly time?: (ms: string) => string;
+  readonly conditions: Pick<ConditionSql, 'known' | 'ids' | 'key' | 'error'>;
 }
 
 export function selectionWriter({
   events,
   record,
   oldest = 'min(updated_at)',
-  time = '?',
+  time = (ms) => ms,
   conditions,
 }: Dialect) {
   const sql: ConditionSql = {
     ...conditions,
-    type: 'type = ?',
-    receivedSince: `received_at >= ${time}`,
-    receivedUntil: `received_at < ${time}`,
-    updatedSince: `updated_at >= ${time}`,
-    updatedUntil: `updated_at < ${time}`,
-    dueUntil: `due_at < ${time}`,
+    type: 'type = :type',
+    receivedSince: `received_at >= ${time(':receivedSince')}`,
+    receivedUntil: `received_at < ${time(':receivedUntil')}`,
+    updatedSince: `updated_at >= ${time(':updatedSince')}`,
+    updatedUntil: `updated_at < ${time(':updatedUntil')}`,
+    dueUntil: `due_at < ${time(':dueUntil')}`,
   };
 
-  function select(columns: string, { states, ...selection }: Selection, end: string): Statement {
+  function select(columns: string, { states, ...selection }: Selection, end: string): string {
     const names = (Object.keys(sql) as Condition[]).filter((name) => selection[name] !== undefined);
     // The names of states are checked.
     const inStates = states.length === 0 ? '1 = 0' : `state IN (${states.map((each) => `'${each}'`).join()})`;
     const where = [inStates, ...names.map((name) => sql[name])].join(' AND ');
-    return {
-      text: `SELECT ${columns} FROM ${events} WHERE ${where} ${end}`,
-      values: names.map((name) => selection[name]).filter((value) => value !== true),
-    };
+    return `SELECT ${columns} FROM ${events} WHERE ${where} ${end}`;
   }
 
   return {
     /** Each state is read from the index of the states on its own. */
-    list({ selection, limit, after, order }: PageQuery, columns = record): Statement {
+    list({ selection, limit, after, order }: PageQuery, columns = record): string {
       const [isAfter, direction] = order === 'oldest' ? ['>', 'ASC'] : ['<', 'DESC'];
-      const received = `(SELECT received_at FROM ${events} WHERE id = ?)`;
+      const received = `(SELECT received_at FROM ${events} WHERE id = :after)`;
       // MySQL finds the place in the index by the first condition alone.
-      const place = `AND received_at ${isAfter}= ${received} AND (received_at, id) ${isAfter} (${received}, ?)`;
-      const [start, places] = after === undefined ? ['', []] : [place, [after, after, after]];
+      const place = `AND received_at ${isAfter}= ${received} AND (received_at, id) ${isAfter} (${received}, :after)`;
       const end = `ORDER BY received_at ${direction}, id ${direction} LIMIT ${limit}`;
       const lists = selection.states.map((state) =>
-        select(`${columns}, received_at`, { ...selection, states: [state] }, `${start} ${end}`),
+        select(
+          `${columns}, received_at`,
+          { ...selection, states: [state] },
+          `${after === undefined ? '' : place} ${end}`,
+        ),
       );
       const union = (texts: readonly string[]) =>
         texts.map((text) => `SELECT * FROM (${text}) AS part`).join(' UNION ALL ');
-      const texts = lists.map(({ text }) => text);
       // Two levels: Durable Objects allow five terms, and there are six states.
-      const all = union([union(texts.slice(0, 3)), union(texts.slice(3))].filter((part) => part !== ''));
-      return {
-        text: `SELECT * FROM (${all}) AS listed ${end}`,
-        values: lists.flatMap(({ values }) => [...values, ...places]),
-      };
+      const all = union([union(lists.slice(0, 3)), union(lists.slice(3))].filter((part) => part !== ''));
+      return `SELECT * FROM (${all}) AS listed ${end}`;
     },
 
     count: (selection: Selection) =>
@@ -116,7 +106,6 @@ export function isSelected(
     (type === undefined || record.type === type) &&
     (key === undefined || record.key === key) &&
     (error === undefined || record.lastError?.includes(error) === true) &&
-    (selection.damaged === undefined || (record.damaged === true && record.state !== 'done')) &&
     receivedSince <= receivedAt &&
     receivedAt < receivedUntil &&
     updatedSince <= updatedAt &&

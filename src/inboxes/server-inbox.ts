@@ -1,9 +1,10 @@
 /** The common parts of the inboxes of database servers. */
 import { ConfigError } from '../core/errors.js';
 import { rule } from '../core/options.js';
+import type { StoredEvent } from '../core/ports.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';
 import type { ClaimRow, StoreSteps } from './create-inbox.js';
-import { type DueRow, type EventRow, type PollRow, type StepRow, toRecord } from './rows.js';
+import { type EventRow, type PollRow, type StepRow, toRecord } from './rows.js';
 
 /** Options of the inboxes of Postgres and MySQL. */
 export interface ServerInboxOptions {
@@ -35,71 +36,89 @@ export const nameRule = (maxLength: number) =>
     'stablehooks',
   );
 
-/** A value of a step. Each store has its own form of lists and of `null`. */
-export type StepValue = string | number | boolean | null | readonly string[];
+/** The steps that have the same values and rows in every server, and the values in the order in which a call passes them. */
+export const VALUES = {
+  claim: ['id', 'type', 'origin', 'leaseMs', 'token', 'json', 'early', 'key', 'createdMs'],
+  finish: ['id', 'token', 'key', 'result', 'retryAfterMs', 'error', 'maxAgeMs'],
+  find: ['id'],
+  /** The token of the lease that the event must have, or `null`. */
+  steps: ['id', 'token'],
+  saveStep: ['id', 'token', 'name', 'value', 'what'],
+  /** The names of the steps that are done, and of those to forget. */
+  stateSteps: ['id', 'done', 'again'],
+  takeDue: ['limit', 'visibilityTimeoutMs', 'types'],
+  importDone: ['ids'],
+  prune: ['olderThanMs', 'limit'],
+  poll: [],
+  acquirePoll: ['holder', 'leaseMs'],
+  savePoll: ['holder', 'leaseMs', 'json'],
+} as const;
 
-/** The statements, procedures or scripts that have the same values and rows in every store. */
-export type StepName =
-  | 'claim'
-  | 'finish'
-  | 'find'
-  | 'steps'
-  | 'saveStep'
-  | 'stateSteps'
-  | 'takeDue'
-  | 'importDone'
-  | 'prune'
-  | 'poll'
-  | 'acquirePoll'
-  | 'savePoll';
+export type StepName = keyof typeof VALUES;
 
-/** The answer of a step that counts what it changed. Drivers can read numbers as text. */
-export const readCount = (rows: readonly { readonly count: number | string }[]) =>
-  Number(rows[0]?.count ?? 0);
+/** The rows of a step. Those of an empty type count: the step has changed something if there is one. */
+interface StepRows {
+  readonly claim: ClaimRow;
+  /** The result; `null` if the lease is lost. */
+  readonly finish: { readonly ended: string | null };
+  readonly find: EventRow;
+  readonly steps: StepRow;
+  readonly saveStep: object;
+  readonly stateSteps: object;
+  readonly takeDue: StoredEvent;
+  readonly importDone: CountRow;
+  readonly prune: CountRow;
+  readonly poll: PollRow;
+  readonly acquirePoll: PollRow;
+  readonly savePoll: object;
+}
+
+/** Drivers can read numbers as text. */
+interface CountRow {
+  readonly count: number | string;
+}
+
+export const readCount = (rows: readonly CountRow[]) => Number(rows[0]?.count ?? 0);
+
+export type CallStep = <Name extends StepName>(
+  name: Name,
+  values: Readonly<Record<(typeof VALUES)[Name][number], unknown>>,
+) => Promise<readonly StepRows[Name][]>;
 
 /** The steps of a server that are the same in every store. */
 export function callSteps(
-  call: <Row>(name: StepName, ...values: readonly StepValue[]) => Promise<readonly Row[]>,
+  call: CallStep,
   { transactional, connections }: Pick<ServerInboxOptions, 'transactional' | 'connections'> = {},
 ) {
   return {
     durable: true,
-    find: async (id) => (await call<EventRow>('find', id)).map(toRecord)[0],
-    importDone: async (ids) => readCount(await call('importDone', ids)),
-    prune: async (olderThanMs, limit) => readCount(await call('prune', olderThanMs, limit)),
-    readPoll: async () => (await call<PollRow>('poll'))[0],
+    find: async (id) => (await call('find', { id })).map(toRecord)[0],
+    importDone: async (ids) => readCount(await call('importDone', { ids })),
+    prune: async (olderThanMs, limit) => readCount(await call('prune', { olderThanMs, limit })),
+    readPoll: async () => (await call('poll', {}))[0],
     async steps(id, token) {
       if (transactional && token !== null) assertFreeConnection(connections);
-      return call<StepRow>('steps', id, token);
+      return call('steps', { id, token });
     },
-    stateSteps: (id, done, again) => call('stateSteps', id, done, again),
+    stateSteps: (id, done, again) => call('stateSteps', { id, done, again }),
 
     async saveStep({ id, token }, name, result) {
       const what = result === undefined ? 'forgets' : result === null ? 'begins' : 'ends';
-      return (await call('saveStep', id, token, name, result ?? '', what)).length > 0;
+      return (await call('saveStep', { id, token, name, value: result ?? '', what })).length > 0;
     },
 
-    async claim({ id, type, origin, leaseMs, token, json, early, key, createdMs, traceparent }) {
-      const values = [id, type, origin, leaseMs, token, json, early, key, createdMs, traceparent];
-      const [row] = await call<ClaimRow>('claim', ...values);
-      return row as ClaimRow;
+    claim: async (step) => (await call('claim', step))[0] as ClaimRow,
+
+    async finish({ id, token, key = null }, end) {
+      const [{ ended } = { ended: null }] = await call('finish', { id, token, key, ...end });
+      return ended === 'dead' && end.result === 'later' ? 'dead' : Boolean(ended);
     },
 
-    async finish({ id, token, key = null }, { result, retryAfterMs, error, maxAgeMs }) {
-      const values = [id, token, key, result, retryAfterMs, error, maxAgeMs];
-      const [{ ended } = { ended: null }] = await call<{ readonly ended: string | null }>(
-        'finish',
-        ...values,
-      );
-      return ended === 'dead' && result === 'later' ? 'dead' : Boolean(ended);
-    },
+    takeDue: (options) => call('takeDue', options),
 
-    takeDue: ({ limit, visibilityTimeoutMs, types }) =>
-      call<DueRow>('takeDue', limit, visibilityTimeoutMs, types),
+    acquirePoll: async (holder, leaseMs) => (await call('acquirePoll', { holder, leaseMs }))[0],
 
-    acquirePoll: async (holder, leaseMs) => (await call<PollRow>('acquirePoll', holder, leaseMs))[0],
-
-    savePoll: async (state, holder, leaseMs) => (await call('savePoll', holder, leaseMs, state)).length > 0,
+    savePoll: async (json, holder, leaseMs) => (await call('savePoll', { holder, leaseMs, json })).length > 0,
   } satisfies Partial<StoreSteps<unknown>>;
 }
 

@@ -75,39 +75,42 @@ export function createSqliteInbox<Tx>({
     { result, retryAfterMs, error, maxAgeMs }: AttemptEnd,
     at: number,
   ): boolean | 'dead' {
-    const isTooOld = maxAgeMs !== null && (sql.own(id)[0]?.received_at ?? at) <= at - maxAgeMs;
+    const isTooOld = maxAgeMs !== null && (sql.own({ id })[0]?.received_at ?? at) <= at - maxAgeMs;
     const ended = isTooOld ? 'dead' : result;
     const state = ended === 'later' ? 'received' : ended;
     const dueAt = retryAfterMs === null || isTooOld ? null : sum(at, retryAfterMs);
-    const [finished] = sql.finish(at, at, ended, error, at, state, error, dueAt, ended, id, token);
+    const [finished] = sql.finish({ id, token, at, ended, state, error, dueAt });
     if (finished === undefined) return false;
-    if (finished.key !== null) sql.releaseKey(at, at, finished.key);
+    if (finished.key !== null) sql.releaseKey({ at, key: finished.key });
     return isTooOld ? 'dead' : true;
   }
 
   const steps: StoreSteps<Tx> = {
     durable,
-    find: (id) => sql.find(id).map(toRecord)[0],
+    find: (id) => sql.find({ id }).map(toRecord)[0],
     list: (query) => sql.list(query).map(toRecord),
     count: (selection) => (selection === undefined ? sql.countAll() : sql.count(selection)),
-    requeue: (which) => step((at) => sql.requeue(which, at)),
-    discard: (which, who) => step((at) => sql.discard(which, at, who)),
-    importDone: (ids) => step((at) => sql.importDone(at, at, JSON.stringify(ids)).length),
+    requeue: (which) => step((at) => sql.requeue(which, { at })),
+    discard: (which, who) => step((at) => sql.discard(which, { at, ...who })),
+    importDone: (ids) => step((at) => sql.importDone({ at, ids }).length),
     prune: (olderThanMs, limit) =>
       step((at) => {
-        const pruned = sql.prune(at - olderThanMs, limit).map(({ id }) => id);
-        if (pruned.length > 0) sql.forgetSteps(JSON.stringify(pruned));
-        return pruned.length;
+        const ids = sql.prune({ before: at - olderThanMs, limit }).map(({ id }) => id);
+        if (ids.length > 0) sql.forgetSteps({ ids });
+        return ids.length;
       }),
-    steps: (id, token) => sql.steps(id, token),
+    steps: (id, token) => sql.steps({ id, token }),
     stateSteps: (id, done, again) =>
-      step(() => sql.stateSteps(id, JSON.stringify(done), JSON.stringify(again))),
+      step(() => {
+        sql.endSteps({ id, names: done });
+        sql.forgetUnknownSteps({ id, names: again });
+      }),
     readPoll: () => sql.poll()[0],
 
-    claim: ({ id, type, origin, leaseMs, token, json, early, key, createdMs, traceparent }) =>
+    claim: ({ early, leaseMs, token, ...event }) =>
       step(
         (at) => {
-          const rows = sql.contenders(id, key, id);
+          const rows = sql.contenders(event);
           const { state, due_at: dueAt } = rows.find(({ role }) => role === 'own') ?? {};
           if (state === 'done' || state === 'dead') return refused(state);
           const retryAfterMs = (dueAt ?? 0) - at;
@@ -118,14 +121,17 @@ export function createSqliteInbox<Tx>({
           const heldUntil = holder?.due_at ?? 0;
           const isHeld = heldUntil > at;
           const until = isHeld ? heldUntil : sum(at, leaseMs);
-          if (holder !== undefined && !isHeld) sql.receive(until, at, 1, holder.rowid);
-          const [stored] = sql.claim(
-            ...[id, type, origin, traceparent, json, at, at, until, key, createdMs],
-            ...(isHeld ? [null, 'received', 1, 0] : [token, 'leased', 0, 1]),
-          );
+          if (holder !== undefined && !isHeld) {
+            sql.receive({ dueAt: until, at, waiting: 1, rowid: holder.rowid });
+          }
+          const [stored] = sql.claim({
+            ...{ ...event, at, until },
+            ...(isHeld
+              ? { token: null, state: 'received', waiting: 1, attempts: 0 }
+              : { token, state: 'leased', waiting: 0, attempts: 1 }),
+          });
           if (isHeld) return refused('waiting', heldUntil - at);
-          const { attempts = 1, traceparent: kept = null } = stored ?? {};
-          return { result: 'claimed', wait: null, attempts, traceparent: kept };
+          return { result: 'claimed', wait: null, attempts: stored?.attempts ?? 1 };
         },
         // The event is answered after its completion, which waits for the disk.
         { flush: false },
@@ -137,11 +143,8 @@ export function createSqliteInbox<Tx>({
       ? {
           saveStep: ({ id, token }, name, result) =>
             step((at) => {
-              const saved =
-                result === undefined
-                  ? sql.forgetStep(id, name, id, token)
-                  : sql.saveStep(name, at, result, id, token);
-              return saved.length > 0;
+              const save = result === undefined ? sql.forgetStep : sql.saveStep;
+              return save({ id, token, name, at, result }).length > 0;
             }),
         }
       : {
@@ -160,15 +163,13 @@ export function createSqliteInbox<Tx>({
           },
         }),
 
-    store: ({ events, state, dueInMs, origin, traceparent }) =>
+    store: ({ events, state, dueInMs, origin }) =>
       step((at) => {
         const dueAt = dueInMs === null ? null : sum(at, dueInMs);
-        const rows = events.map(({ id, type, json, key, createdMs }) => {
-          const [stored] = sql.record(
-            ...[id, type, origin, traceparent, json, at, at, dueAt, key, createdMs, state],
-          );
-          const [known] = stored === undefined ? sql.own(id) : [];
-          return { id, result: known?.state ?? ('new' as const) };
+        const rows = events.map((event) => {
+          const [stored] = sql.record({ ...event, origin, at, dueAt, state });
+          const [known] = stored === undefined ? sql.own({ id: event.id }) : [];
+          return { id: event.id, result: known?.state ?? ('new' as const) };
         });
         // Its claim did not wait for the disk, and the delivery is answered 202.
         if (rows.some(({ result }) => result === 'received' || result === 'leased')) sql.flush();
@@ -177,18 +178,19 @@ export function createSqliteInbox<Tx>({
 
     takeDue({ limit, visibilityTimeoutMs, types }) {
       const take = (at: number) => {
-        const visibleAt = sum(at, visibilityTimeoutMs);
-        const due = sql.due(JSON.stringify(types), at, limit, limit);
-        return due.flatMap(({ rowid }) => sql.receive(visibleAt, at, 0, rowid));
+        const dueAt = sum(at, visibilityTimeoutMs);
+        const due = sql.due({ types, at, limit });
+        return due.flatMap(({ rowid }) => sql.receive({ dueAt, at, waiting: 0, rowid }));
       };
       // Events whose taking is lost are due again.
       return step(take, { flush: false });
     },
 
-    acquirePoll: (holder, leaseMs) => step((at) => sql.acquirePoll(holder, sum(at, leaseMs), at)[0]),
+    acquirePoll: (holder, leaseMs) =>
+      step((at) => sql.acquirePoll({ holder, until: sum(at, leaseMs), at })[0]),
 
-    savePoll: (state, holder, leaseMs) =>
-      step((at) => sql.savePoll(state, sum(at, leaseMs), holder).length === 1),
+    savePoll: (json, holder, leaseMs) =>
+      step((at) => sql.savePoll({ json, until: sum(at, leaseMs), holder }).length === 1),
   };
   return createInbox(steps, runtime);
 }
@@ -206,5 +208,5 @@ function assertSynchronous(running: Awaitable<void>): void {
 }
 
 const refused = (result: ClaimRow['result'], wait: number | null = null) => ({
-  ...{ result, wait, attempts: null, traceparent: null },
+  ...{ result, wait, attempts: null },
 });

@@ -1,15 +1,10 @@
-import { INBOX_STATES, type InboxCount, type InboxState } from '../core/ports.js';
-import type { DueRow, EventRow, PollRow, StepRow } from './rows.js';
-import {
-  type Limited,
-  type PageQuery,
-  type Selection,
-  type Statement,
-  selectionWriter,
-} from './selection.js';
+import { INBOX_STATES, type InboxCount, type InboxState, type StoredEvent } from '../core/ports.js';
+import type { EventRow, PollRow, StepRow } from './rows.js';
+import { type Limited, type PageQuery, type Selection, selectionWriter } from './selection.js';
 import { DUE, OPEN, type SqliteLike } from './sqlite-tables.js';
+import { place, type Values } from './statements.js';
 
-const RECORD = `id, type, state, attempts, source, key, traceparent, last_error AS error, event AS json, history,
+const RECORD = `id, type, state, attempts, source, key, last_error AS error, event AS json, history,
   received_at AS received, updated_at AS updated, due_at AS due`;
 
 /** A row that decides on a claim: the event itself, or another event that has the lease of its key. */
@@ -21,7 +16,7 @@ interface ContenderRow {
   readonly due_at: number | null;
 }
 
-/** Room for one more attempt in the history. A damaged one is replaced: it must keep no event from running. */
+/** Room for one more attempt in the history. One that is not JSON is replaced: it must keep no event from running. */
 const LAST_9 = `CASE WHEN json_valid(history) IS NOT 1 THEN '[]'
       WHEN json_array_length(history) >= 10 THEN json_remove(history, '$[0]') ELSE history END`;
 
@@ -41,100 +36,98 @@ const selections = selectionWriter({
   record: RECORD,
   conditions: {
     known: 'id NOT IN (SELECT event_id FROM stablehooks_steps WHERE result IS NULL)',
-    ids: 'id IN (SELECT value FROM json_each(?))',
-    key: 'key = ?',
-    error: 'instr(last_error, ?) > 0',
-    damaged: "state <> 'done' AND CASE WHEN json_valid(event) THEN json_extract(event, '$.id') END IS NOT id",
+    ids: 'id IN (SELECT value FROM json_each(:ids))',
+    key: 'key = :key',
+    error: 'instr(last_error, :error) > 0',
   },
 });
 
-const OWN = "SELECT 'own' AS role, rowid, state, received_at, due_at FROM stablehooks_events WHERE id = ?";
+const OWN = "SELECT 'own' AS role, rowid, state, received_at, due_at FROM stablehooks_events WHERE id = :id";
 
 /**
  * Prepares every statement of the inbox.
  *
- * The drivers differ in named parameters and in row counts: parameters are therefore `?` in the order of the
- * SQL, and statements that change rows return them.
+ * The drivers differ in named parameters and in row counts: parameters are therefore `?`, and statements that change rows
+ * return them.
  */
 export function prepareStatements(db: SqliteLike) {
+  /** A statement whose lists are JSON. */
   function rows<Row>(sql: string) {
-    const statement = db.prepare(sql);
-    return (...values: (string | number | null)[]) => statement.all(...values) as readonly Row[];
-  }
-  /** Sends a statement that depends on a selection. */
-  function selected<Row>({ text, values }: Statement, ...first: (string | number)[]) {
-    const bound = values.map((value) => (typeof value === 'object' ? JSON.stringify(value) : value));
-    return db.prepare(text).all(...first, ...bound) as readonly Row[];
+    const { text, names } = place(sql);
+    const statement = db.prepare(text);
+    return (values: Values = {}) =>
+      statement.all(...names.map((name) => toBound(values[name]))) as readonly Row[];
   }
   /** Changes the selected events that were received first, and returns how many. */
-  function update(set: string, which: Limited, ...first: (string | number)[]): number {
-    const { text, values } = selections.first('rowid', which);
-    const changing = `UPDATE stablehooks_events SET ${set} WHERE rowid IN (${text}) RETURNING id`;
-    return selected({ text: changing, values }, ...first).length;
+  function update(set: string, which: Limited, values: Values): number {
+    const changing = `UPDATE stablehooks_events SET ${set} WHERE rowid IN (${selections.first('rowid', which)}) RETURNING id`;
+    return rows(changing)({ ...which.selection, ...values }).length;
   }
+  const unknownStep = `event_id IN (SELECT id FROM stablehooks_events WHERE id = :id AND state IN ('failed', 'dead'))
+    AND result IS NULL AND name IN (SELECT value FROM json_each(:names))`;
   return {
     own: rows<ContenderRow>(OWN),
     /** The event of an id, and another event that has the lease of a key, even a lapsed one; none has that of `NULL`. */
     contenders: rows<ContenderRow>(
       `${OWN} UNION ALL SELECT 'holder', rowid, state, received_at, due_at FROM stablehooks_events
-      WHERE key = ? AND state = 'leased' AND id <> ?`,
+      WHERE key = :key AND state = 'leased' AND id <> :id`,
     ),
     /** Leases an event, or makes it wait for the lease of its key; ends the lease that it has, if any. */
-    claim: rows<Pick<EventRow, 'attempts' | 'traceparent'>>(
-      `INSERT INTO stablehooks_events (id, type, source, traceparent, event, received_at, updated_at, due_at, key,
+    claim: rows<Pick<EventRow, 'attempts'>>(
+      `INSERT INTO stablehooks_events (id, type, source, event, received_at, updated_at, due_at, key,
         created_at, token, state, waiting, attempts)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      VALUES (:id, :type, :origin, :json, :at, :at, :until, :key, :createdMs, :token, :state, :waiting, :attempts)
       ON CONFLICT (id) DO UPDATE SET state = excluded.state, attempts = attempts + excluded.attempts,
         updated_at = excluded.updated_at, due_at = excluded.due_at, token = excluded.token, key = excluded.key,
         created_at = excluded.created_at, waiting = excluded.waiting, history = ${HISTORY_WITH_LAPSED}
-      RETURNING attempts, traceparent`,
+      RETURNING attempts`,
     ),
     /** Ends an attempt, if the token is that of the lease. */
     finish: rows<Pick<EventRow, 'key'>>(
-      `UPDATE stablehooks_events SET history = ${historyWith('?', '?', '?')},
-        updated_at = ?, state = ?, last_error = ?, due_at = ?, token = NULL, attempts = attempts - (? = 'later')
-      WHERE id = ? AND state = 'leased' AND token = ?
+      `UPDATE stablehooks_events SET history = ${historyWith(':at', ':ended', ':error')},
+        updated_at = :at, state = :state, last_error = :error, due_at = :dueAt, token = NULL,
+        attempts = attempts - (:ended = 'later')
+      WHERE id = :id AND state = 'leased' AND token = :token
       RETURNING key`,
     ),
     /** Makes the event due that waits for a key and was created first. */
     releaseKey: rows(
-      `UPDATE stablehooks_events SET waiting = 0, due_at = ?, updated_at = ? WHERE rowid = (
-        SELECT rowid FROM stablehooks_events WHERE key = ? AND state = 'received' AND waiting = 1
+      `UPDATE stablehooks_events SET waiting = 0, due_at = :at, updated_at = :at WHERE rowid = (
+        SELECT rowid FROM stablehooks_events WHERE key = :key AND state = 'received' AND waiting = 1
         ORDER BY created_at, rowid LIMIT 1) RETURNING id`,
     ),
     record: rows(
       `INSERT INTO stablehooks_events
-        (id, type, source, traceparent, event, received_at, updated_at, due_at, key, created_at, state, attempts)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
+        (id, type, source, event, received_at, updated_at, due_at, key, created_at, state, attempts)
+      VALUES (:id, :type, :origin, :json, :at, :at, :dueAt, :key, :createdMs, :state, 0)
       ON CONFLICT (id) DO NOTHING RETURNING id`,
     ),
     /** Makes a commit wait for earlier ones: a commit without a change does not wait. */
     flush: rows('UPDATE stablehooks_flushes SET count = count + 1 RETURNING count'),
-    /**
-     * The events of some types that are due: the types, the time, how many, twice. Each type is read from the index on its
-     * own, so the events of other types are not read.
-     */
+    /** The due events of some types. Each type is read from the index on its own, so the events of other types are not read. */
     due: rows<Pick<ContenderRow, 'rowid'>>(
-      `SELECT e.rowid FROM json_each(?) AS types JOIN stablehooks_events AS e ON e.rowid IN (
+      `SELECT e.rowid FROM json_each(:types) AS types JOIN stablehooks_events AS e ON e.rowid IN (
         SELECT rowid FROM stablehooks_events INDEXED BY stablehooks_due
-        WHERE type = types.value AND ${OPEN} AND ${DUE} <= ? ORDER BY ${DUE}, rowid LIMIT ?)
-      ORDER BY coalesce(e.due_at, 0), e.rowid LIMIT ?`,
+        WHERE type = types.value AND ${OPEN} AND ${DUE} <= :at ORDER BY ${DUE}, rowid LIMIT :limit)
+      ORDER BY coalesce(e.due_at, 0), e.rowid LIMIT :limit`,
     ),
     /** Makes an event received, and ends the lease that it has, if any. */
-    receive: rows<DueRow>(
-      `UPDATE stablehooks_events SET due_at = ?, updated_at = CASE state WHEN 'received' THEN updated_at ELSE ? END,
-        waiting = ?, state = 'received', token = NULL,
-        history = ${HISTORY_WITH_LAPSED} WHERE rowid = ? RETURNING id, event AS json`,
+    receive: rows<StoredEvent>(
+      `UPDATE stablehooks_events SET due_at = :dueAt, updated_at = CASE state WHEN 'received' THEN updated_at ELSE :at END,
+        waiting = :waiting, state = 'received', token = NULL,
+        history = ${HISTORY_WITH_LAPSED} WHERE rowid = :rowid RETURNING id, event AS json`,
     ),
     acquirePoll: rows<PollRow>(
-      `INSERT INTO stablehooks_poll (one, holder, lease_until) VALUES (1, ?, ?)
+      `INSERT INTO stablehooks_poll (one, holder, lease_until) VALUES (1, :holder, :until)
       ON CONFLICT (one) DO UPDATE SET holder = excluded.holder, lease_until = excluded.lease_until
-      WHERE holder = excluded.holder OR lease_until <= ?
+      WHERE holder = excluded.holder OR lease_until <= :at
       RETURNING state`,
     ),
-    savePoll: rows('UPDATE stablehooks_poll SET state = ?, lease_until = ? WHERE holder = ? RETURNING one'),
+    savePoll: rows(
+      'UPDATE stablehooks_poll SET state = :json, lease_until = :until WHERE holder = :holder RETURNING one',
+    ),
     poll: rows<PollRow>('SELECT state FROM stablehooks_poll'),
-    find: rows<EventRow>(`SELECT ${RECORD} FROM stablehooks_events WHERE id = ?`),
+    find: rows<EventRow>(`SELECT ${RECORD} FROM stablehooks_events WHERE id = :id`),
     // Most events are done. To count all rows, and to look up the least of an index, takes a fraction of the time that
     // reading the done ones takes.
     countAll: rows<InboxCount>(
@@ -149,58 +142,56 @@ export function prepareStatements(db: SqliteLike) {
           SELECT min(updated_at) FROM stablehooks_events INDEXED BY stablehooks_pruned
           WHERE state = 'done' AND event IS NULL))`,
     ),
-    list: (query: PageQuery) => selected<EventRow>(selections.list(query)),
-    count: (selection: Selection) => selected<InboxCount>(selections.count(selection)),
+    list: ({ after, ...query }: PageQuery) =>
+      rows<EventRow>(selections.list({ after, ...query }))({ ...query.selection, after }),
+    count: (selection: Selection) => rows<InboxCount>(selections.count(selection))({ ...selection }),
     /** The steps of an event, which must have the lease of the token if there is one; one row without a name for none. */
     steps: rows<StepRow>(
       `SELECT s.name, s.attempt, s.at, s.result FROM stablehooks_events AS e
       LEFT JOIN stablehooks_steps AS s ON s.event_id = e.id
-      WHERE e.id = ? AND e.token IS coalesce(?, e.token) ORDER BY s.rowid`,
+      WHERE e.id = :id AND e.token IS coalesce(:token, e.token) ORDER BY s.rowid`,
     ),
     /** Stores a step, unless it has a result, or it has begun and has no result now. */
     saveStep: rows(
       `INSERT INTO stablehooks_steps (event_id, name, attempt, at, result)
-      SELECT id, ?, attempts, ?, ? FROM stablehooks_events WHERE id = ? AND state = 'leased' AND token = ?
+      SELECT id, :name, attempts, :at, :result FROM stablehooks_events WHERE id = :id AND state = 'leased' AND token = :token
       ON CONFLICT (event_id, name) DO UPDATE SET attempt = excluded.attempt, at = excluded.at, result = excluded.result
         WHERE result IS NULL AND excluded.result IS NOT NULL
       RETURNING name`,
     ),
     /** Forgets that a step has begun. */
     forgetStep: rows(
-      `DELETE FROM stablehooks_steps WHERE event_id = ? AND name = ? AND result IS NULL AND event_id IN (
-        SELECT id FROM stablehooks_events WHERE id = ? AND state = 'leased' AND token = ?) RETURNING name`,
+      `DELETE FROM stablehooks_steps WHERE event_id = :id AND name = :name AND result IS NULL AND event_id IN (
+        SELECT id FROM stablehooks_events WHERE id = :id AND state = 'leased' AND token = :token) RETURNING name`,
     ),
-    /** @param done - the names of the steps that are done, as JSON, as `again` of those to forget. */
-    stateSteps(id: string, done: string, again: string) {
-      const unknown = `event_id IN (SELECT id FROM stablehooks_events WHERE id = ? AND state IN ('failed', 'dead'))
-        AND result IS NULL AND name IN (SELECT value FROM json_each(?))`;
-      db.prepare(`UPDATE stablehooks_steps SET result = '' WHERE ${unknown} RETURNING name`).all(id, done);
-      db.prepare(`DELETE FROM stablehooks_steps WHERE ${unknown} RETURNING name`).all(id, again);
-    },
+    endSteps: rows(`UPDATE stablehooks_steps SET result = '' WHERE ${unknownStep} RETURNING name`),
+    forgetUnknownSteps: rows(`DELETE FROM stablehooks_steps WHERE ${unknownStep} RETURNING name`),
     forgetSteps: rows(
-      'DELETE FROM stablehooks_steps WHERE event_id IN (SELECT value FROM json_each(?)) RETURNING name',
+      'DELETE FROM stablehooks_steps WHERE event_id IN (SELECT value FROM json_each(:ids)) RETURNING name',
     ),
-    requeue: (which: Limited, at: number) =>
-      update("state = 'received', attempts = 0, due_at = ?, updated_at = ?", which, at, at),
-    discard: (which: Limited, at: number, { by, reason }: { readonly by: string; readonly reason: string }) =>
+    requeue: (which: Limited, values: Values) =>
+      update("state = 'received', attempts = 0, due_at = :at, updated_at = :at", which, values),
+    discard: (which: Limited, values: Values) =>
       update(
-        `history = json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', CAST(? AS INTEGER),
-          'endedAt', CAST(? AS INTEGER), 'result', 'discarded', 'error', NULL, 'by', ?, 'reason', ?)),
-        updated_at = ?, state = 'done', due_at = NULL, last_error = NULL, waiting = 0`,
+        `history = json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', CAST(:at AS INTEGER),
+          'endedAt', CAST(:at AS INTEGER), 'result', 'discarded', 'error', NULL, 'by', :by, 'reason', :reason)),
+        updated_at = :at, state = 'done', due_at = NULL, last_error = NULL, waiting = 0`,
         which,
-        ...[at, at, by, reason, at],
+        values,
       ),
     importDone: rows(
       `INSERT INTO stablehooks_events (id, type, source, received_at, updated_at, state, attempts)
-      SELECT value, '', 'import', ?, ?, 'done', 0 FROM json_each(?) WHERE true
+      SELECT value, '', 'import', :at, :at, 'done', 0 FROM json_each(:ids) WHERE true
       ON CONFLICT (id) DO NOTHING RETURNING id`,
     ),
     // Without the index's name SQLite reads all done rows.
     prune: rows<Pick<EventRow, 'id'>>(
       `UPDATE stablehooks_events SET event = NULL, history = NULL WHERE rowid IN (
         SELECT rowid FROM stablehooks_events INDEXED BY stablehooks_prunable
-        WHERE state = 'done' AND event IS NOT NULL AND updated_at <= ? LIMIT ?)
+        WHERE state = 'done' AND event IS NOT NULL AND updated_at <= :before LIMIT :limit)
       RETURNING id`,
     ),
   };
 }
+
+const toBound = (value: unknown) => (Array.isArray(value) ? JSON.stringify(value) : value);

@@ -38,8 +38,7 @@ const MIGRATIONS: readonly string[] = [
     history TEXT,
     key TEXT,
     created_at INTEGER,
-    waiting INTEGER NOT NULL DEFAULT 0,
-    traceparent TEXT
+    waiting INTEGER NOT NULL DEFAULT 0
   ) STRICT;
   CREATE INDEX stablehooks_due ON stablehooks_events (type, ${DUE}) WHERE ${OPEN};
   CREATE INDEX stablehooks_prunable ON stablehooks_events (updated_at) WHERE state = 'done' AND event IS NOT NULL;

@@ -3,7 +3,7 @@ import { ConfigError, describeThrown } from '../core/errors.js';
 import { createdAtMs } from '../core/events.js';
 import { log } from '../core/log.js';
 import { abortSignal, integer, readOptions } from '../core/options.js';
-import type { Inbox, InboxOperations, Logger, StoredEvent } from '../core/ports.js';
+import type { Inbox, InboxOperations, Logger } from '../core/ports.js';
 import { nextTurn, setBackgroundTimeout, timeLimit } from '../core/runtime.js';
 import type { Slots } from '../flow/slots.js';
 import type { InFlight } from './in-flight.js';
@@ -38,7 +38,9 @@ interface OnceOptions {
   readonly onRest?: ((rest: Promise<unknown>) => void) | undefined;
 }
 
-function byCreation(one: StoredEvent, other: StoredEvent): number {
+type ReadEvent = Pick<Work, 'event' | 'json'>;
+
+function byCreation(one: ReadEvent, other: ReadEvent): number {
   return createdAtMs(one.event) - createdAtMs(other.event);
 }
 
@@ -192,7 +194,7 @@ export class Redriver {
     let pausedAt = runtime.elapsed();
     const until = pausedAt + leaseMs;
     const running = new Set<Promise<void>>();
-    const start = ({ event, json }: StoredEvent) => {
+    const start = ({ event, json }: ReadEvent) => {
       const end = runOne({ event, json, origin: 'redrive', signal }, onRest).then((outcome) => {
         running.delete(end);
         // It waits for another event of its key, whose end makes it due again.
@@ -206,7 +208,7 @@ export class Redriver {
         const room = running.size > width / 2 ? 0 : Math.min(width - running.size, slots?.free ?? width);
         const due = room === 0 ? [] : await store.takeDue(room);
         // Of the events of one key, the first to be claimed runs first.
-        for (const stored of due.toSorted(byCreation)) start(stored);
+        for (const each of store.read(due).toSorted(byCreation)) start(each);
         if (due.length > 0) {
           if (runtime.elapsed() - pausedAt > PAUSE_AFTER_MS) {
             await nextTurn(runtime);

@@ -1,7 +1,7 @@
 /** The receiver's only caller of the inbox: errors and timeouts become `ERR_INBOX_FAILED`. */
 import { type Awaitable, deferred, isPromise } from '../core/awaitable.js';
 import { type BusyError, ConfigError, orUnavailable, StablehooksError } from '../core/errors.js';
-import { isKnownEvent, type UnknownEvent } from '../core/events.js';
+import { decodeEvent, isKnownEvent, type UnknownEvent } from '../core/events.js';
 import { log, notify } from '../core/log.js';
 import type {
   Claim,
@@ -17,7 +17,7 @@ import type {
 import { type Runtime, timeLimit } from '../core/runtime.js';
 import type { Work } from './work.js';
 
-type RecordOptions = Omit<StoreOptions, 'traceparent'> & {
+type RecordOptions = StoreOptions & {
   /** When events that this process dispatches are due, in ms from now. */
   readonly dueInMs: number;
 };
@@ -41,7 +41,8 @@ export class Store {
   readonly hasTransactions: boolean;
   readonly #settings: StoreSettings;
   readonly #inbox: Inbox<unknown>;
-  readonly #damaged = new Set<string>();
+  /** The ids of the events that were named because they cannot be read. */
+  readonly #unreadable = new Set<string>();
   #isChecked = false;
 
   constructor(settings: StoreSettings) {
@@ -133,24 +134,18 @@ export class Store {
 
   async takeDue(limit: number): Promise<readonly StoredEvent[]> {
     const { leaseMs, dispatched } = this.#settings;
-    let damaged = 0;
-    const onDamaged = (id: string) => {
-      damaged += 1;
-      this.#nameDamaged(id);
-    };
-    const taken = await this.ask(() =>
-      this.#inbox.takeDue({ limit, visibilityTimeoutMs: leaseMs, types: dispatched, onDamaged }),
-    );
-    // Damaged events can be all that was taken, and others can be due.
-    return taken.length === 0 && damaged > 0 ? this.takeDue(limit) : taken;
+    return this.ask(() => this.#inbox.takeDue({ limit, visibilityTimeoutMs: leaseMs, types: dispatched }));
   }
 
-  #nameDamaged(id: string): void {
-    if (this.#damaged.has(id) || this.#damaged.size >= MAX_NAMED) return;
-    this.#damaged.add(id);
-    const fix =
-      'It runs when it is delivered again. Restore its row, or end it with inbox.discard() once its effect is booked.';
-    log(this.#settings.logger, 'error', `${id} cannot run: its stored text is damaged. ${fix}`);
+  /** The stored events that can be read. Each of the others is named once. */
+  read(stored: readonly StoredEvent[]): Pick<Work, 'event' | 'json'>[] {
+    return stored.flatMap(({ id, json }) => {
+      const event = decodeEvent(id, json);
+      if (event !== null) return [{ event, json }];
+      if (!this.#unreadable.has(id)) log(this.#settings.logger, 'error', `${id} ${UNREADABLE}`);
+      this.#unreadable.add(id);
+      return [];
+    });
   }
 
   /** Records an event without running it; it is due in `dueInMs`. */
@@ -215,8 +210,8 @@ export class Store {
   }
 }
 
-/** How many damaged events one process names: after a failed disk there can be many. */
-const MAX_NAMED = 1_000;
+const UNREADABLE =
+  'cannot run: its stored text cannot be read. It runs when it is delivered again. Restore its row, or end it with inbox.discard({ ids }) once its effect is booked.';
 
 function toStoreOptions({ origin, json }: Work): StoreOptions {
   return { origin, json: json === undefined ? undefined : [json] };

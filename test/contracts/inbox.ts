@@ -5,7 +5,7 @@ import type { InboxUnderTest } from './inbox/given.js';
 import { keyCases } from './inbox/keys.js';
 import { operationCases } from './inbox/operations.js';
 import { pollCases } from './inbox/polling.js';
-import { stateCases, traceCases, transactionCases } from './inbox/states.js';
+import { stateCases, transactionCases } from './inbox/states.js';
 import { stepCases } from './inbox/steps.js';
 
 /**
@@ -30,7 +30,6 @@ export const inboxContract: readonly ContractCase<InboxUnderTest>[] = [
   ...timeCases,
   ...textCases,
   ...keyCases,
-  ...traceCases,
   ...pollCases,
   ...operationCases,
   ...filterCases,

@@ -178,10 +178,7 @@ test.for([undefined, 'key'])(
     for (let minute = 0; minute < 6; minute += 1) {
       expect((await check({ dueMs: 6 * MINUTE_MS })).healthy).toBe(true);
       clock.now += MINUTE_MS;
-      await inbox.takeDue({
-        ...{ limit: 1, visibilityTimeoutMs: MINUTE_MS, types: ['transfer.settled'] },
-        onDamaged: () => undefined,
-      });
+      await inbox.takeDue({ limit: 1, visibilityTimeoutMs: MINUTE_MS, types: ['transfer.settled'] });
     }
     expect((await check({ dueMs: 6 * MINUTE_MS })).checks.due).toMatchObject({
       ...{ healthy: false, count: 1 },

@@ -97,9 +97,7 @@ describe('memory inbox', () => {
     const options = { limit: 1, visibilityTimeoutMs: 60_000, types: [event('').type] };
     const [first] = await inbox.takeDue(options);
     expect((await inbox.claim(event('c'), lease)).state).toBe('claimed');
-    expect((await inbox.list({ state: 'received', limit: 9 })).map(({ id }) => id)).toEqual([
-      first?.event.id,
-    ]);
+    expect((await inbox.list({ state: 'received', limit: 9 })).map(({ id }) => id)).toEqual([first?.id]);
     expect(await inbox.takeDue(options)).toEqual([]);
   });
 
@@ -151,7 +149,7 @@ describe('memory inbox', () => {
     for (const index of [1, 0, 2]) {
       await inbox.complete(running);
       const [next] = await inbox.takeDue({ limit: 9, visibilityTimeoutMs: 60_000, types: [event('').type] });
-      expect(next?.event).toEqual(events[index]);
+      expect(next?.id).toBe(events[index]?.id);
       running = await claimed(inbox, events[index], keyed);
     }
   });

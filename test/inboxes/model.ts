@@ -30,7 +30,6 @@ export const events: readonly UnknownEvent[] = CREATED.map((second, index) => ({
 export const someTypes = fc.constantFrom(TYPES, TYPES.slice(0, 1), TYPES.slice(1), []);
 export const anyEvent = fc.constantFrom(...events);
 export const ms = fc.constantFrom(0, 10, 20, 40);
-export const traceparent = fc.constantFrom(undefined, 'trace 1', 'trace 2');
 
 export const claims = (options: fc.Arbitrary<Parameters<TestedInbox['claim']>[1]>) =>
   fc.tuple(anyEvent, options).map<Command>(([event, given]) => async ({ inbox, leases }) => {

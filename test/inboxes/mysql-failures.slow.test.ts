@@ -215,22 +215,6 @@ describeWithMariadb('a MySQL inbox', () => {
       });
   });
 
-  test('an event that is nested more deeply than the server reads JSON is not damaged', async () => {
-    const inbox = mysqlInbox(database.admin);
-    let payload: Record<string, unknown> = {};
-    for (let depth = 0; depth < 100; depth++) payload = { payload };
-    const [deep, damaged] = [{ ...someEvent(), payload }, someEvent()];
-    await inbox.record([deep, damaged], {
-      dueInMs: 0,
-      origin: 'pull',
-      json: [JSON.stringify(deep), '{"id":'],
-    });
-    const ids = [deep.id, damaged.id];
-    expect((await inbox.list({ ids, damaged: true, limit: 1 })).map(({ id }) => id)).toEqual([damaged.id]);
-    expect(await inbox.discard({ ids, damaged: true, by: 'ana', reason: 'restored' })).toBe(1);
-    expect(await inbox.find(deep.id)).toMatchObject({ state: 'received', event: deep });
-  });
-
   test('the type of ctx.tx is the connection of the pool only with a transactional inbox', () => {
     const [pool, callbacks] = [createPool(database.server.url), createCallbackPool(database.server.url)];
     for (const inbox of [

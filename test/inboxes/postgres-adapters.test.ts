@@ -104,7 +104,7 @@ test.each([
       visibilityTimeoutMs: 60_000,
       types: ['transfer.settled'],
     });
-    expect(taken.map(({ event }) => event)).toEqual([due]);
+    expect(taken.map(({ json }) => JSON.parse(json))).toEqual([due]);
     expect(await inbox.find(held.id)).toEqual(await postgresInbox(admin).find(held.id));
   } finally {
     await close();
@@ -129,7 +129,7 @@ test('an inbox over postgres.js with fetch_types: false records pages and takes 
     }
     const types = page.map(({ type }) => type);
     const taken = await inbox.takeDue({ limit: 10, visibilityTimeoutMs: 60_000, types });
-    expect(new Set(taken.map(({ event }) => event))).toEqual(new Set(page));
+    expect(new Set(taken.map(({ json }) => JSON.parse(json)))).toEqual(new Set(page));
     await expect(
       inbox.takeDue({ limit: 1, visibilityTimeoutMs: 60_000, types: ['transfer.settled'] }),
     ).resolves.toBeInstanceOf(Array);

@@ -25,7 +25,7 @@ const fail = async (inbox: Inbox, id: string, retryAfterMs: number | null, optio
   inbox.fail(await claimed(inbox, event(id), options), { retryAfterMs, error: 'no' });
 
 const take = async (inbox: Inbox, options: { readonly limit?: number; readonly types?: string[] } = {}) =>
-  (await inbox.takeDue({ ...TAKE, ...options })).map(({ event: { id } }) => id);
+  (await inbox.takeDue({ ...TAKE, ...options })).map(({ id }) => id);
 
 const idsOf = (records: readonly { readonly id: string }[]) => records.map(({ id }) => id);
 

@@ -18,7 +18,6 @@ import {
   START_MS,
   STATES,
   someTypes,
-  traceparent,
   type World,
 } from './model.js';
 
@@ -26,25 +25,23 @@ const anyKey = fc.constantFrom(undefined, 'a', 'a', 'a', 'b', 'b');
 
 const commands: fc.Arbitrary<Command> = fc.oneof(
   ...commonCommands(fc.constant('no')),
-  claims(
-    fc.record({ origin: fc.constant('push'), leaseMs: ms, early: fc.boolean(), key: anyKey, traceparent }),
-  ),
+  claims(fc.record({ origin: fc.constant('push'), leaseMs: ms, early: fc.boolean(), key: anyKey })),
   records(
     // Of events that are received in one millisecond without a key, Redis does not know which one was first.
     fc.oneof(
       fc.array(fc.tuple(anyEvent, fc.constantFrom('a', 'b')), { maxLength: 8 }),
       fc.tuple(fc.tuple(anyEvent, anyKey)),
     ),
-    fc.record({ origin: fc.constant('pull'), dueInMs: fc.option(ms), traceparent }),
+    fc.record({ origin: fc.constant('pull'), dueInMs: fc.option(ms) }),
   ),
-  fc.tuple(anyEvent, traceparent).map<Command>(
-    ([event, given]) =>
+  anyEvent.map<Command>(
+    (event) =>
       ({ inbox }) =>
-        inbox.ignore([event, event], { origin: 'push', traceparent: given }),
+        inbox.ignore([event, event], { origin: 'push' }),
   ),
   fc.record({ visibilityTimeoutMs: ms, types: someTypes }).map<Command>((options) => async ({ inbox }) => {
     const taken = await inbox.takeDue({ limit: 100, ...options });
-    return taken.map(({ event: { id } }) => id).sort();
+    return taken.map(({ id }) => id).sort();
   }),
   fc.constant<Command>(({ inbox }) => inbox.prune({ olderThanMs: 0 })),
 );

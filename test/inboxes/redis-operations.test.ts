@@ -74,18 +74,6 @@ describeWithRedis('Redis inbox', () => {
     expect((await inbox.claim(someEvent(), { leaseMs: 1_000, origin: 'push' })).state).toBe('claimed');
   });
 
-  test('prune of 2,500 events runs several scripts and keeps every id', async () => {
-    const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'pruned' });
-    const events = Array.from({ length: 2_500 }, () => someEvent());
-    for (const event of events) {
-      const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
-      if (claim.state === 'claimed') await inbox.complete(claim.lease);
-    }
-    expect(await inbox.prune({ olderThanMs: 0 })).toBe(2_500);
-    expect(await inbox.prune({ olderThanMs: 0 })).toBe(0);
-    expect((await inbox.count()).find(({ state }) => state === 'done')?.count).toBe(2_500);
-  });
-
   test('every key of the Redis inbox begins with the hash tag of its prefix', async () => {
     const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'tagged' });
     const event = { ...someEvent(), id: 'evt}{other}' };

@@ -9,7 +9,6 @@ import { connect, drivers, freshPath, type NodeSqlite, nodeSqlite } from './sqli
 
 const HOUR_MS = 3_600_000;
 const LEASE = { leaseMs: HOUR_MS, origin: 'push' } as const;
-const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 const REFUSED = expect.objectContaining({ code: 'ERR_CONFIG_INVALID' });
 
 const event = (id: string) => someEvent({ id });
@@ -49,14 +48,13 @@ describe('the SQLite file', () => {
     const before = connect(path);
     const first = sqliteInbox(before);
     await first.complete(await claimed(first, event('done')));
-    await first.claim(event('leased'), { ...LEASE, traceparent: TRACEPARENT });
+    await first.claim(event('leased'), LEASE);
     await first.record([event('waiting')], { dueInMs: 0, origin: 'pull' });
     await first.acquirePoll({ holder: 'a', leaseMs: 0 });
     const state = { since: 5, watermark: 7, gaps: [GAP], limit: 60, oldest: { at: 6, seenAt: 7 } };
     await first.savePoll(state, { holder: 'a', leaseMs: 0 });
     const ids = ['done', 'leased', 'waiting'];
     const records = await Promise.all(ids.map((id) => first.find(id)));
-    expect(records[1]?.traceparent).toBe(TRACEPARENT);
     before.close();
 
     const second = sqliteInbox(connect(path));
@@ -373,17 +371,9 @@ describe('the SQLite inbox in use', () => {
     expect(good).toMatchObject({ status: 'fulfilled', value: { state: 'claimed' } });
     expect(bad).toMatchObject({ status: 'rejected', reason: { code: 'ERR_EVENT_MALFORMED' } });
   });
-
-  test('prune of 2,500 events runs several steps', async () => {
-    const inbox = sqliteInbox(connect(freshPath()));
-    const leases = await Promise.all(Array.from({ length: 2_500 }, () => claimed(inbox)));
-    await Promise.all(leases.map((lease) => inbox.complete(lease)));
-    expect(await inbox.prune({ olderThanMs: 0 })).toBe(2_500);
-    expect(await inbox.prune({ olderThanMs: 0 })).toBe(0);
-  });
 });
 
-test('a damaged history of a row keeps neither that event nor others from running', async () => {
+test('a history that is not JSON keeps neither that event nor others from running', async () => {
   const path = freshPath();
   const db = connect(path);
   const inbox = sqliteInbox(db);
@@ -393,6 +383,6 @@ test('a damaged history of a row keeps neither that event nor others from runnin
   expect(await inbox.list({ limit: 10, error: 'x' })).toEqual([]);
   expect(await inbox.find('a')).toMatchObject({ lastError: 'edited', history: [], event: a });
   const taken = await inbox.takeDue({ limit: 10, visibilityTimeoutMs: 1_000, types: ['transfer.settled'] });
-  expect(taken.map((stored) => stored.event.id).sort()).toEqual(['a', 'b']);
+  expect(taken.map(({ id }) => id).sort()).toEqual(['a', 'b']);
   expect((await inbox.find('a'))?.history).toMatchObject([{ attempt: 1, result: 'lapsed' }]);
 });

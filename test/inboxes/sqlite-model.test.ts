@@ -13,7 +13,6 @@ import {
   play,
   records,
   someTypes,
-  traceparent,
 } from './model.js';
 
 const origin = fc.constantFrom('push', 'pull', 'queue', 'redrive');
@@ -35,12 +34,9 @@ const oldest = fc.option(fc.record({ at: time, seenAt: fc.integer() }));
 
 const commands: fc.Arbitrary<Command> = fc.oneof(
   ...commonCommands(text),
-  claims(fc.record({ leaseMs: ms, origin, early: fc.boolean(), key, traceparent })),
-  records(
-    fc.array(fc.tuple(anyEvent, key), { maxLength: 8 }),
-    fc.record({ dueInMs: fc.option(ms), origin, traceparent }),
-  ),
-  fc.tuple(fc.array(anyEvent, { maxLength: 8 }), fc.record({ origin, traceparent })).map<Command>(
+  claims(fc.record({ leaseMs: ms, origin, early: fc.boolean(), key })),
+  records(fc.array(fc.tuple(anyEvent, key), { maxLength: 8 }), fc.record({ dueInMs: fc.option(ms), origin })),
+  fc.tuple(fc.array(anyEvent, { maxLength: 8 }), fc.record({ origin })).map<Command>(
     ([page, options]) =>
       ({ inbox }) =>
         inbox.ignore(page, options),

@@ -48,17 +48,15 @@ describe('redrive', () => {
     expect(await receiver.redrive()).toMatchObject({ handled: 0, duplicate: 0 });
   });
 
-  test('runs every other due event when more events than it takes at a time are damaged, and names each once', async () => {
+  test('runs every other due event when more events than it takes at a time cannot be read, and names each once', async () => {
     const { receiver, inbox, handled, lines } = setUp(undefined, { inbox: durable() });
-    const damaged = someEvents(40);
-    await inbox.record(damaged, { ...due, dueInMs: -HOUR_MS, json: damaged.map(() => '{"id":') });
+    const unreadable = someEvents(40);
+    await inbox.record(unreadable, { ...due, dueInMs: -HOUR_MS, json: unreadable.map(() => '{"id":') });
     await inbox.record(someEvents(3), due);
     await receiver.redrive();
     expect(handled()).toBe(3);
-    const named = damaged.map(({ id }) => lines.filter((line) => line.includes(id)));
-    expect(named).toEqual(
-      damaged.map(({ id }) => [expect.stringContaining(`${id} cannot run: its stored text is damaged`)]),
-    );
+    const named = unreadable.map(({ id }) => lines.filter((line) => line.includes(id)));
+    expect(named).toEqual(unreadable.map(({ id }) => [expect.stringContaining(`${id} cannot run`)]));
     await receiver.redrive();
     expect(lines).toHaveLength(40);
   });

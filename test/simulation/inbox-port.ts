@@ -93,7 +93,7 @@ export function toInboxPort(port: Port): Store {
       call({
         what: 'takeDue',
         effect: () => inbox.takeDue(options),
-        onEffect: (events) => promises.taken(process, events, options),
+        onEffect: (taken) => promises.taken(process, taken, options),
       }),
     acquirePoll: (options) =>
       call({

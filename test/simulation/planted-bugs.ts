@@ -43,8 +43,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'the SQLite inbox completes without looking at the token',
     breaks: ['a lost lease changes nothing'],
     file: 'src/inboxes/sqlite-sql.ts',
-    find: "WHERE id = ? AND state = 'leased' AND token = ?",
-    replace: "WHERE id = ? AND state = 'leased' AND (token = ? OR 1 = 1)",
+    find: "WHERE id = :id AND state = 'leased' AND token = :token",
+    replace: "WHERE id = :id AND state = 'leased'",
   },
   {
     name: 'the mark that an event is done gets lost',

@@ -15,6 +15,7 @@ import {
   type Outcome,
   type PollState,
   type RecordResult,
+  type StoredEvent,
   type UnknownEvent,
 } from 'stablehooks';
 import type { Delivery } from './network.js';
@@ -323,12 +324,12 @@ export class Promises {
 
   taken(
     process: Process,
-    events: readonly { readonly event: UnknownEvent }[],
+    taken: readonly StoredEvent[],
     { limit, visibilityTimeoutMs, types }: Parameters<Inbox['takeDue']>[0],
   ): void {
     const { now } = this.#world;
-    for (const { event } of events) {
-      const { id } = event;
+    for (const { id, json } of taken) {
+      const event: UnknownEvent = JSON.parse(json);
       const known = this.#track(event, false);
       if (known === undefined) continue;
       const isOwn = this.#scenario.hasQueue ? isKnownEvent(event) : isHandled(event, process.lacks);
@@ -348,8 +349,8 @@ export class Promises {
       this.#check(forMs <= 0, 'what one process redrives is given to no other', `For ${forMs} ms more.`, id);
       Object.assign(known, { state: 'received', waits: 'no', takenUntil: now + visibilityTimeoutMs });
     }
-    if (events.length > 0) this.#world.count('events are redriven');
-    if (events.length >= limit) return;
+    if (taken.length > 0) this.#world.count('events are redriven');
+    if (taken.length >= limit) return;
     for (const known of this.stored.values()) {
       const isMissing = known.waits === 'due' && types.includes(known.event.type);
       const promise = 'the next event of a key is due when the one before has ended';

@@ -129,12 +129,11 @@ async function show(inbox: OpenInbox, { args: [id = ''], printer }: CommandConte
   return EXIT.good;
 }
 
-/** The record with its times as ISO 8601 strings, and with a trace context only if it has one. */
+/** The record with its times as ISO 8601 strings. */
 function withTimes(record: InboxRecord): object {
-  const { traceparent, receivedAt, updatedAt, dueAt, history } = record;
+  const { receivedAt, updatedAt, dueAt, history } = record;
   return {
     ...record,
-    traceparent: traceparent ?? undefined,
     receivedAt: toTime(receivedAt),
     updatedAt: toTime(updatedAt),
     dueAt: toTime(dueAt),

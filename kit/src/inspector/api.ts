@@ -233,7 +233,6 @@ export interface EventDetail extends EventRow {
   readonly explanation: Finding;
   /** How it first came; `null` without an inbox. */
   readonly origin: string | null;
-  readonly traceparent: string | null;
   /** The attempts at deliveries, oldest first. */
   readonly deliveries: readonly AttemptLine[];
   /** Whether `GET api/events/:id/body` has its JSON. */

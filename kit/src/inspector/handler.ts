@@ -190,10 +190,10 @@ async function readEvent(
   if (inbox !== undefined) {
     const record = await findRecord(inbox.operations, id);
     const steps = await ask(inbox.operations.steps(id));
-    const { event, origin, traceparent, updatedAt } = record;
+    const { event, origin, updatedAt } = record;
     return {
       ...toRow(record),
-      ...{ origin, traceparent, updatedAt, explanation: explainRecord(record) },
+      ...{ origin, updatedAt, explanation: explainRecord(record) },
       deliveries: delivered?.history ?? [],
       steps: steps.map(({ result, ...step }) => ({ ...step, hasResult: result !== null })),
       body: event === null ? 'pruned' : 'stored',
@@ -209,7 +209,7 @@ async function readEvent(
     ...delivered,
     explanation: attempt?.verdict ?? { what: delivered.verdict, fix: null },
     deliveries: delivered.history,
-    ...{ origin: null, traceparent: null, body: 'none', updatedAt: null, steps: [] },
+    ...{ origin: null, body: 'none', updatedAt: null, steps: [] },
   };
 }
 

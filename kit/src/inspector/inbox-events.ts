@@ -124,11 +124,10 @@ export function isRunning({ state, dueAt }: InboxRecord): boolean {
 }
 
 function toVerdict(record: InboxRecord): { readonly tone: Tone; readonly verdict: string } {
-  const { state, attempts, lastError, dueAt, history, origin, damaged } = record;
+  const { state, attempts, lastError, dueAt, history, origin } = record;
   const count = attempts === 1 ? '1 attempt' : `${attempts} attempts`;
   const why = lastError === null ? '' : `: ${lastError}`;
   const last = history.at(-1);
-  if (damaged === true) return { tone: 'bad', verdict: 'Damaged: its stored text cannot be read' };
   switch (state) {
     case 'done': {
       if (last?.result === 'discarded') {

@@ -52,27 +52,16 @@ const FINDINGS: Partial<Record<HealthCheck['name'], (count: number) => string>> 
   due: (count) => `${countOf(count, 'due event')} that no process runs`,
   leases: (count) => countOf(count, 'lapsed lease'),
   dead: (count) => countOf(count, 'dead event'),
-  damaged: (count) => countOf(count, 'damaged event'),
 };
-
-/** With more open events, damaged ones are not looked for: that reads the text of each, and a person waits. */
-const MAX_SCANNED = 100_000;
-const NOT_SCANNED =
-  'Not looked for, because more than 100,000 events are open: `stablehooks status` reads their stored texts.';
 
 async function ofInbox({ operations, toAdvice = (text) => text }: InboxPart): Promise<Part> {
   // Read once: the verdict and the checks must speak of the same state.
   const counts = await operations.count();
   const poll = await operations.pollState();
-  const open = counts.reduce((sum, { state, count }) => sum + (state === 'done' ? 0 : count), 0);
-  const isBounded = open > MAX_SCANNED;
   const { healthy, checks } = await health({
     ...operations,
     pollState: async () => poll,
-    count: async (filter) => {
-      if (filter === undefined) return counts;
-      return isBounded && filter.damaged ? [] : operations.count(filter);
-    },
+    count: async (filter) => (filter === undefined ? counts : operations.count(filter)),
   });
   const isEmpty = counts.every(({ count }) => count === 0);
   const toTone = ({ name, healthy: isHealthy, shown, count }: HealthCheck) => {
@@ -82,13 +71,12 @@ async function ofInbox({ operations, toAdvice = (text) => text }: InboxPart): Pr
   };
   const ofCheck = (check: HealthCheck): OverviewCheck => {
     const { name, message, count } = check;
-    if (name === 'damaged' && isBounded) return { name, tone: 'doubtful', message: NOT_SCANNED, count: null };
     return { name, tone: toTone(check), message: toAdvice(message), count };
   };
   const isProven = checks.every(({ name, shown }) => name !== 'coverage' || shown);
   return {
-    tone: !healthy ? 'bad' : isProven && !isBounded ? 'good' : 'doubtful',
-    verdict: healthy ? toGoodVerdict(poll, { isProven, isBounded }) : toBadVerdict(checks),
+    tone: !healthy ? 'bad' : isProven ? 'good' : 'doubtful',
+    verdict: healthy ? toGoodVerdict(poll, isProven) : toBadVerdict(checks),
     checks: checks.map(ofCheck),
     states: byUrgency(counts),
   };
@@ -102,17 +90,12 @@ function byUrgency(counts: readonly InboxCount[]): readonly InboxCount[] {
 }
 
 /** The verdict where every check is healthy. It says what was not shown. */
-function toGoodVerdict(
-  { watermark, gaps }: PollState,
-  { isProven, isBounded }: { readonly isProven: boolean; readonly isBounded: boolean },
-): string {
-  const runs = isBounded
-    ? 'No check found a fault. Damaged events were not looked for.'
-    : 'Everything due runs.';
+function toGoodVerdict({ watermark, gaps }: PollState, isProven: boolean): string {
+  const runs = 'Everything due runs.';
   if (!isProven)
     return `${runs} Whether events are missing is unknown, because no poll has proven anything yet.`;
   const except = gaps.length > 0 ? `, except in ${countOf(gaps.length, 'acknowledged gap')}` : '';
-  return `${isBounded ? '' : 'All is well. '}${runs} The list proves that nothing is missing until ${new Date(watermark ?? 0).toISOString()}${except}.`;
+  return `All is well. ${runs} The list proves that nothing is missing until ${new Date(watermark ?? 0).toISOString()}${except}.`;
 }
 
 function toBadVerdict(checks: Health['checks']): string {

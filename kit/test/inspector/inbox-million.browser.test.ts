@@ -98,19 +98,3 @@ test(`of ${EVENTS} events the page requests a hundred before it shows its first 
   const bytes = bodies.reduce((sum, { length }) => sum + length, 0);
   expect(bytes).toBeLessThan(100_000);
 });
-
-test(`the overview of ${EVENTS} open events reads none of their payloads`, async () => {
-  const { page } = await open(`${app.url}/?view=overview`);
-  const checks = page.getByRole('list', { name: 'Checks' });
-  await checks.getByText('Not looked for, because more than 100,000 events are open').waitFor();
-  const time = await page.evaluate(() => performance.now());
-  console.log(
-    `Overview of ${EVENTS.toLocaleString('en')} events: ${Math.round(time)} ms after the navigation.`,
-  );
-  const times = {
-    overview: await processorTime(async () => (await fetch(`${app.url}/api/overview?fresh=1`)).json()),
-    readingPayloads: await processorTime(() => app.inbox.count({ damaged: true })),
-  };
-  console.log('Processor time in ms:', times);
-  expect(times.overview).toBeLessThan(times.readingPayloads);
-});

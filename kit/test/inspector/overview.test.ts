@@ -66,25 +66,6 @@ test('all is well until the last proof, and what was not shown is not marked as 
   expect(await marks()).toMatchObject({ coverage: 'good', push: 'doubtful', pull: 'good' });
 });
 
-test('with more open events than are read for damage, the verdict says what was not looked for', async () => {
-  const inbox = memoryInbox({ capacity: 200_000 });
-  const page = Array.from({ length: 100_001 }, (_, index) =>
-    exampleEvent('transfer.settled', { id: `evt_${index}` }),
-  );
-  await inbox.record(page, { dueInMs: 3_600_000, origin: 'push' });
-  await inbox.acquirePoll({ holder: 'test', leaseMs: 60_000 });
-  await inbox.savePoll(
-    { since: 1, watermark: Date.now(), limit: 50, oldest: null, gaps: [] },
-    { holder: 'test', leaseMs: 0 },
-  );
-  const { tone, verdict, checks } = await inspect(fromInbox(inbox, { name: 'app' }))();
-  expect([tone, verdict]).toEqual([
-    'doubtful',
-    expect.stringContaining('Damaged events were not looked for.'),
-  ]);
-  expect(checks.filter((check) => check.tone === 'doubtful').map(({ name }) => name)).toEqual(['damaged']);
-});
-
 test('without an inbox, the verdict is about deliveries, and injected faults are named', async () => {
   const statuses = [200, 500];
   const fetch = async () => new Response(null, { status: statuses.shift() ?? 200 });

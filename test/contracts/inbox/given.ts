@@ -62,7 +62,7 @@ export class TestedInbox {
   }
 
   async takeDue(options: Partial<Parameters<Inbox['takeDue']>[0]> = {}): Promise<UnknownEvent[]> {
-    return (await this.port.takeDue({ ...TAKE, ...options })).map(({ event }) => event);
+    return (await this.port.takeDue({ ...TAKE, ...options })).map(({ json }) => JSON.parse(json));
   }
 
   /** The record; fails when the inbox does not have the event. */

@@ -68,6 +68,10 @@ export const keyCases = [
       claim B:k; complete B; waits D = false`,
     'an event that takeDue returned is not returned again because another event of its key ends':
       'record A:k; due = A; claim B:k; complete B; due = none',
+    'the end of a lease leaves events of its key that do not wait as they are': `
+      record A:k later; record B:k; due = B; claim C:k; complete C; claim D:k; complete D; waits A; waits B`,
+    'an event that waits for its new key is not made due by its old key, which it does not hold': `
+      claim H:n; claim A:k lapsed; claim A:n = waiting; claim B:k; complete B; waits A; claim C:k`,
     'record stores the key of each event, and a claim replaces it': `
       record A:a B:b C; get A key = a; get B key = b; get C key = null
       claim A:c; complete A; claim B; claim C:b; get A key = c; get B key = null; get C key = b`,

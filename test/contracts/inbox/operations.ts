@@ -22,11 +22,11 @@ const WRONG_PRUNES: readonly object[] = [
 export const operationCases = [
   test('a record contains where the event came from, when it was received and when it changed; an unknown id has none', async (inbox) => {
     const event = someEvent();
-    await inbox.record([event], { dueInMs: 5_000, traceparent: 'trace' });
+    await inbox.record([event], { dueInMs: 5_000 });
     const { receivedAt, updatedAt, dueAt, ...rest } = await inbox.find(event);
     assert.deepEqual(rest, {
       ...{ id: event.id, type: event.type, state: 'received', attempts: 0, origin: 'pull', event },
-      ...{ key: null, traceparent: 'trace', lastError: null, history: [] },
+      ...{ key: null, lastError: null, history: [] },
     });
     assert.ok(Math.abs(receivedAt - Date.now()) < 3_600_000, '`receivedAt` is not a time in epoch ms.');
     assert.ok(updatedAt >= receivedAt && dueAt !== null && dueAt >= receivedAt);
@@ -37,7 +37,7 @@ export const operationCases = [
   test('listing page by page returns each record of the state once, the first received first, or last with `newest`', async (inbox) => {
     const [first, ...events] = someEvents(7);
     const receivedAt = async (event = someEvent()) => {
-      await inbox.record([event], { traceparent: 'trace' });
+      await inbox.record([event]);
       return (await inbox.find(event)).receivedAt;
     };
     const earliest = await receivedAt(first);
@@ -131,6 +131,19 @@ export const operationCases = [
       const since = (await list(inbox, state)).map(({ updatedAt }) => updatedAt);
       assert.equal(oldest, since.length === 0 ? null : Math.min(...since));
     }
+    assert.equal(await inbox.port.prune({ olderThanMs: 0 }), 3);
+    assert.deepEqual(await inbox.port.count(), counts);
+    await inbox.ignore(someEvents(1));
+    const done = (await inbox.port.count()).find(({ state }) => state === 'done');
+    const before = counts.find(({ state }) => state === 'done');
+    assert.deepEqual([done?.count, done?.oldest], [4, before?.oldest]);
+  }),
+  test('pruning drops the JSON of 2,500 events in one call and keeps every id', async (inbox) => {
+    const events = someEvents(2_500);
+    await inbox.ignore(events);
+    assert.equal(await inbox.port.prune({ olderThanMs: 0 }), 2_500);
+    assert.equal(await inbox.port.prune({ olderThanMs: 0 }), 0);
+    assert.deepEqual(new Set(await inbox.record(events)), new Set(['done']));
   }),
   test('pruning skips an event until it has been done for `olderThanMs`', async (inbox) => {
     await inbox.port.complete(await inbox.claimed(someEvent()));

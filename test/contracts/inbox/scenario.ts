@@ -15,7 +15,7 @@ import { HOUR_MS, type TestedInbox, TYPE, test } from './given.js';
  * - `lost A.1`: the lease changes nothing. `run A:k B:k`: exactly one event is due after the other, and then none.
  *   `is A`: state, attempts, last error. `get A field`: another field. `waits A`: whether it is due in an hour.
  *
- * In every scenario a refusal leaves the record as it was, and a lease has the id, key and trace context of its event.
+ * In every scenario a refusal leaves the record as it was, and a lease has the id and key of its event.
  */
 type Scenario = string;
 
@@ -25,9 +25,10 @@ export const scenarios = (entries: Readonly<Record<string, Scenario>>) =>
 
 const OTHER_TYPE = 'mint.completed';
 
-type Options = Partial<
-  Pick<ClaimOptions, 'leaseMs' | 'early' | 'traceparent'> & Parameters<Inbox['takeDue']>[0]
-> & { readonly dueInMs?: number | null; readonly olderThanMs?: number };
+type Options = Partial<Pick<ClaimOptions, 'leaseMs' | 'early'> & Parameters<Inbox['takeDue']>[0]> & {
+  readonly dueInMs?: number | null;
+  readonly olderThanMs?: number;
+};
 
 const OPTIONS: Readonly<Record<string, Options>> = {
   lapsed: { leaseMs: 0 },
@@ -39,7 +40,6 @@ const OPTIONS: Readonly<Record<string, Options>> = {
   one: { limit: 1 },
   shown: { visibilityTimeoutMs: 0 },
   other: { types: [OTHER_TYPE] },
-  ...Object.fromEntries(['trace1', 'trace2', 'trace3'].map((traceparent) => [traceparent, { traceparent }])),
 };
 
 const FAILURE = new Error('The effect fails.');
@@ -80,7 +80,7 @@ export async function play(inbox: TestedInbox, scenario: Scenario): Promise<void
     const { lease } = answer;
     const record = await inbox.find(event);
     assert.deepEqual([lease.id, lease.key, lease.attempt], [event.id, key, record.attempts]);
-    assert.deepEqual([lease.key ?? null, lease.traceparent ?? null], [record.key, record.traceparent]);
+    assert.equal(lease.key ?? null, record.key);
     leases[event.id] = [...(leases[event.id] ?? []), lease];
     return lease.attempt;
   }
@@ -99,7 +99,7 @@ export async function play(inbox: TestedInbox, scenario: Scenario): Promise<void
   const verbs: Readonly<Record<string, (step: Step) => unknown>> = {
     claim,
     record: async ({ page, keys, options }) => (await inbox.record(page, { ...options, keys })).join(' '),
-    ignore: async ({ page, options }) => (await inbox.ignore(page, options)).join(' '),
+    ignore: async ({ page }) => (await inbox.ignore(page)).join(' '),
     due: async ({ options }) => (await inbox.takeDue(options)).map(nameOf).toSorted().join(' ') || 'none',
     complete: ({ lease }) => inbox.port.complete(lease()),
     fail: (step) => fail(step, 0),

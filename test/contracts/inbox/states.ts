@@ -37,7 +37,7 @@ export const stateCases = [
       `${step} answers for each event of a page, in order: new, or its state, and known events do not change`,
       ([, state]) => {
         const [known, added] = [state.split(' ')[0], step === 'record' ? 'received' : 'done'];
-        return `${step} B A C trace1 = new ${known} new; ${step} C A D = ${added} ${known} new`;
+        return `${step} B A C = new ${known} new; ${step} C A D = ${added} ${known} new`;
       },
     ),
   ),
@@ -105,25 +105,6 @@ export const stateCases = [
       record A B C D = done done dead received; ignore A B C D = done done dead received; keeps C; due = D`,
   }),
 ];
-
-export const traceCases = scenarios({
-  'record and ignore store the trace context with new events only': `
-    record A trace1; claim B lapsed; record C parked trace2; record A B C D:k trace3 = received leased parked new
-    ignore A B C D E trace1 = received leased parked received new; get B traceparent = null; get C traceparent = trace2
-    get D traceparent = trace3; get E traceparent = trace1
-    claim A trace3; claim B trace3 = 2; claim C; claim D:k; get A traceparent = trace1; get B traceparent = null`,
-  ...Object.fromEntries(
-    ['', ':k'].map((key) => [
-      `no claim, failure, requeue, takeDue, completion or pruning changes the trace context of an event${key && ' with a key'}`,
-      `claim A${key} trace1 lapsed; claim A${key} trace2 lapsed = 2; due = A; claim A${key} trace3 = 3; delay A
-      claim A${key} early trace2 = 4; kill A; requeue A; get A traceparent = trace1; claim A${key} trace2 = 1
-      complete A; get A traceparent = trace1; prune = 1; get A event = null; get A traceparent = trace1`,
-    ]),
-  ),
-  'an event that waits for its key keeps the trace context of the claim that stored it, even if its key is replaced': `
-    claim A:k; claim B:k trace1 = waiting; claim B:k trace2 = waiting; claim C:k trace3 = waiting; claim C:m
-    complete A; claim B:k trace2; get B traceparent = trace1; get C traceparent = trace3`,
-});
 
 export const transactionCases = scenarios({
   'a transaction marks the event done when its effect resolves, and not when it rejects':

@@ -132,7 +132,7 @@ function Detail({
 }
 
 function Facts({ event }: { readonly event: EventDetail }) {
-  const { state, origin, key, traceparent, at, updatedAt, dueAt } = event;
+  const { state, origin, key, at, updatedAt, dueAt } = event;
   return (
     <dl class="facts">
       <Fact name="State">{state.replaceAll('-', ' ')}</Fact>
@@ -153,11 +153,6 @@ function Facts({ event }: { readonly event: EventDetail }) {
       {key !== null && (
         <Fact name="Ordering key">
           <Plain text={key} />
-        </Fact>
-      )}
-      {traceparent !== null && (
-        <Fact name="Trace">
-          <Plain text={traceparent} />
         </Fact>
       )}
     </dl>
