@@ -276,6 +276,7 @@ const others = [
   'OnEvent',
   'StablehooksModule',
   'parseEvent',
+  'readPollState',
   // Its options are those of `inbox.list`, which refuses others.
   'recordPages',
   'sameAmount',
@@ -283,6 +284,7 @@ const others = [
   'toWebhookResponse',
   'verifySignature',
   'withPayload',
+  'writePollState',
   // adapters/receiver-source.test.ts refuses other values than receivers.
   ...[
     'toExpressHandler',

@@ -3,7 +3,7 @@ import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import type { Claim, Inbox, InboxOperations, Lease, Origin, RecordResult } from '../core/ports.js';
 import type { Runtime } from '../core/runtime.js';
 import { createOperations, type OperationSteps } from './operations.js';
-import { type DueRow, type PollRow, toPollState, toSteps, toStorable, toStored } from './rows.js';
+import { type DueRow, toSteps, toStorable, toStored } from './rows.js';
 
 export interface NewEvent {
   readonly id: string;
@@ -54,18 +54,16 @@ export interface PageStep {
 }
 
 /** The steps of a store. Each is atomic. */
-export interface StoreSteps<Tx> extends OperationSteps, Pick<Inbox<Tx>, 'transaction' | 'durable'> {
+export interface StoreSteps<Tx>
+  extends OperationSteps,
+    Pick<Inbox<Tx>, 'transaction' | 'durable' | 'readNote' | 'writeNote' | 'leaseNote'> {
   claim(step: ClaimStep): Promise<ClaimRow>;
   /** Returns `false` if the lease is lost, and `'dead'` for an event that is too old to run later. */
   finish(lease: Lease, end: AttemptEnd): Promise<boolean | 'dead'>;
   store(page: PageStep): Promise<readonly { readonly id: string; readonly result: RecordResult }[]>;
   takeDue(options: Parameters<Inbox['takeDue']>[0]): Promise<readonly DueRow[]>;
-  /** Returns nothing while another holder has the lease. */
-  acquirePoll(holder: string, leaseMs: number): Promise<PollRow | undefined>;
   /** None in transactions of synchronous handlers, which have no steps. */
   saveStep?(lease: Lease, name: string, result: string | null | undefined): Promise<boolean>;
-  /** Returns `false` while another holder has the lease. */
-  savePoll(state: string, holder: string, leaseMs: number): Promise<boolean>;
 }
 
 type StoreSettings = Parameters<Inbox['record']>[1];
@@ -138,12 +136,9 @@ export function createInbox<Tx>(
 
     takeDue: async (options) => toStored(await steps.takeDue(options), options.onDamaged),
 
-    async acquirePoll({ holder, leaseMs }) {
-      const row = await steps.acquirePoll(holder, leaseMs);
-      return row === undefined ? null : toPollState(row);
-    },
-
-    savePoll: (state, { holder, leaseMs }) => steps.savePoll(JSON.stringify(state), holder, leaseMs),
+    readNote: steps.readNote,
+    writeNote: steps.writeNote,
+    leaseNote: steps.leaseNote,
   };
 }
 

@@ -56,7 +56,7 @@ const PAIRS = `JSON_TABLE(found, '$[*]' COLUMNS (seq BIGINT UNSIGNED PATH '$[0]'
 const quote = (prefix: string, name: string) =>
   `\`${prefix}_${name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}\``;
 
-function writeTables(events: string, poll: string, steps: string): readonly string[] {
+function writeTables(events: string, notes: string, steps: string): readonly string[] {
   return [
     // The columns at the end stand for partial indexes. A unique one has any number of NULL. `seq` is not
     // AUTO_INCREMENT: its table lock deadlocks with row locks, and InnoDB notices that only after 50 s.
@@ -97,11 +97,11 @@ function writeTables(events: string, poll: string, steps: string): readonly stri
   result LONGTEXT,
   PRIMARY KEY (event_id, name)
 ) ENGINE = InnoDB, CHARACTER SET utf8mb4, COLLATE utf8mb4_bin, ROW_FORMAT = DYNAMIC`,
-    `CREATE TABLE IF NOT EXISTS ${poll} (
-  only_row TINYINT NOT NULL PRIMARY KEY,
-  holder VARCHAR(255) NOT NULL,
-  lease_until BIGINT NOT NULL,
-  state LONGTEXT
+    `CREATE TABLE IF NOT EXISTS ${notes} (
+  name ${NAME} NOT NULL PRIMARY KEY,
+  text LONGTEXT,
+  holder ${NAME},
+  lease_until BIGINT NOT NULL DEFAULT 0
 ) ENGINE = InnoDB, CHARACTER SET utf8mb4, COLLATE utf8mb4_bin`,
   ];
 }
@@ -223,7 +223,7 @@ const takeDue = (events: string) => `
   COMMIT;`;
 
 /** The procedures by name: their parameters, and a body. */
-function writeProcedures(prefix: string, events: string, poll: string, steps: string) {
+function writeProcedures(prefix: string, events: string, notes: string, steps: string) {
   const lease = `event_id ${NAME}, lease_token ${TOKEN}`;
   const end = (...values: readonly string[]) =>
     `CALL ${quote(prefix, 'end_attempt')}(event_id, lease_token, event_key, ${values.join()}, ended)`;
@@ -271,22 +271,26 @@ function writeProcedures(prefix: string, events: string, poll: string, steps: st
       record(events),
     ],
     takeDue: [`size INT, visibility_ms DOUBLE, types ${TEXT}`, takeDue(events)],
-    acquirePoll: [
-      'new_holder VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, lease_ms DOUBLE',
+    writeNote: [
+      `note_name ${NAME}, new_text ${TEXT}, old_holder ${NAME}`,
       `DECLARE at_ms BIGINT;
   ${STEP}
-  INSERT INTO ${poll} (only_row, holder, lease_until) VALUES (1, new_holder, at_ms + lease_ms)
-  ON DUPLICATE KEY UPDATE holder = IF(lease_until <= at_ms, new_holder, holder),
-    lease_until = IF(holder = new_holder, at_ms + lease_ms, lease_until);
-  SELECT state FROM ${poll} WHERE holder = new_holder;
+  IF old_holder IS NULL THEN
+    INSERT INTO ${notes} (name, text) VALUES (note_name, new_text) ON DUPLICATE KEY UPDATE text = new_text;
+  ELSE
+    UPDATE ${notes} SET text = new_text WHERE name = note_name AND holder = old_holder;
+  END IF;
+  SELECT name FROM ${notes} WHERE name = note_name AND holder <=> COALESCE(old_holder, holder);
   COMMIT;`,
     ],
-    savePoll: [
-      `old_holder VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, lease_ms DOUBLE, new_state ${TEXT}`,
+    leaseNote: [
+      `note_name ${NAME}, new_holder ${NAME}, lease_ms DOUBLE`,
       `DECLARE at_ms BIGINT;
   ${STEP}
-  UPDATE ${poll} SET state = new_state, lease_until = at_ms + lease_ms WHERE holder = old_holder;
-  SELECT holder FROM ${poll} WHERE holder = old_holder;
+  INSERT INTO ${notes} (name, holder, lease_until) VALUES (note_name, new_holder, at_ms + lease_ms)
+  ON DUPLICATE KEY UPDATE holder = IF(lease_until <= at_ms, new_holder, holder),
+    lease_until = IF(holder = new_holder, at_ms + lease_ms, lease_until);
+  SELECT name FROM ${notes} WHERE name = note_name AND holder = new_holder;
   COMMIT;`,
     ],
     requeue: [`ids ${TEXT}`, update("state = 'received', attempts = 0, due_at = at_ms", "'failed', 'dead'")],
@@ -375,18 +379,17 @@ export type Procedure = keyof ReturnType<typeof writeProcedures>;
  */
 export function mysqlMigrations(options: MysqlPrefixOptions = {}): readonly string[] {
   const { prefix } = readOptions('mysqlMigrations', options, { prefix: PREFIX_RULE });
-  const [events, poll, steps] = [quote(prefix, 'events'), quote(prefix, 'poll'), quote(prefix, 'steps')];
-  const procedures = Object.entries(writeProcedures(prefix, events, poll, steps)).map(
+  const [events, notes, steps] = [quote(prefix, 'events'), quote(prefix, 'notes'), quote(prefix, 'steps')];
+  const procedures = Object.entries(writeProcedures(prefix, events, notes, steps)).map(
     ([name, [parameters, body]]) =>
       `CREATE PROCEDURE IF NOT EXISTS ${quote(prefix, name)}(${parameters}) SQL SECURITY INVOKER\nBEGIN\n  ${body}\nEND`,
   );
-  return [...writeTables(events, poll, steps), ...procedures];
+  return [...writeTables(events, notes, steps), ...procedures];
 }
 
 /** Returns the statements of the inbox for a checked prefix. All times are by the server's clock. */
 export function writeStatements(prefix: string) {
   const events = quote(prefix, 'events');
-  const poll = quote(prefix, 'poll');
   const steps = quote(prefix, 'steps');
   // MySQL's own JSON type would reach the app's driver as an object.
   const record = `id, type, state, attempts, source, ordering_key AS \`key\`, traceparent, last_error AS error,
@@ -411,7 +414,7 @@ export function writeStatements(prefix: string) {
     isMigrated: `SELECT routine_name AS name FROM information_schema.routines
 WHERE routine_schema = DATABASE() AND routine_name = '${prefix}_prune'`,
     reads: {
-      poll: `SELECT state FROM ${poll}`,
+      readNote: `SELECT text FROM ${quote(prefix, 'notes')} WHERE name = ?`,
       /** id, the token of the lease that it must have or null. One row without a name for an event without steps. */
       steps: `SELECT s.name, s.attempt, s.stored_at AS at, s.result
 FROM ${events} AS e LEFT JOIN ${steps} AS s ON s.event_id = e.id

@@ -49,7 +49,7 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
  * table; the others hold only events that are not done or not pruned yet.
  */
 function writeMigrations(tables: Tables): readonly string[] {
-  const { schema, events, poll, fences, steps } = tables;
+  const { schema, events, notes, fences, steps } = tables;
   return [
     // CREATE SCHEMA IF NOT EXISTS needs the right to create one even where the schema exists.
     `DO $schema$ BEGIN
@@ -95,11 +95,11 @@ IF to_regclass('${fences}') IS NULL THEN
     PRIMARY KEY (event_id, name)
   );
   CREATE INDEX steps_unknown ON ${steps} (event_id) WHERE result IS NULL;
-  CREATE TABLE ${poll} (
-    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    holder text NOT NULL,
-    lease_until timestamp with time zone NOT NULL,
-    state text
+  CREATE TABLE ${notes} (
+    name text COLLATE "C" PRIMARY KEY,
+    text text,
+    holder text,
+    lease_until timestamp with time zone NOT NULL DEFAULT '-infinity'
   );
 ${writeFunctions(tables)}
 END IF;
@@ -142,7 +142,7 @@ export function numbered({ text, values }: Statement): Statement {
 /** Returns every statement of the inbox for a checked schema; each is atomic at READ COMMITTED and uses the server's clock. */
 export function writeStatements(name: string, { isAsync }: { readonly isAsync: boolean }) {
   const tables = quoteTables(name);
-  const { schema, events, poll, steps } = tables;
+  const { schema, events, notes, steps } = tables;
   // Returned columns have names of one word: data layers can be told to rename others, as to camel case.
   const record = `id, type, state, attempts, source, key, traceparent, last_error AS error, event AS json,
   history::text AS history,
@@ -250,17 +250,21 @@ FROM known`,
 )
 SELECT taken.id, taken.event AS json FROM found JOIN taken ON found.id = taken.id ORDER BY found.at, found.received_at`,
 
-    /** holder, leaseMs */
-    acquirePoll: `INSERT INTO ${poll} AS p (holder, lease_until)
-VALUES ($1::text, ${later('$2')})
-ON CONFLICT (only_row) DO UPDATE SET holder = excluded.holder, lease_until = ${later('$2')}
-WHERE p.holder = excluded.holder OR p.lease_until <= ${CLOCK}
-RETURNING state`,
+    /** name */
+    readNote: `SELECT text FROM ${notes} WHERE name = $1::text`,
 
-    /** holder, leaseMs, the state */
-    savePoll: `UPDATE ${poll} SET lease_until = ${later('$2')}, state = $3::text WHERE holder = $1::text RETURNING holder`,
+    /** name, text, the holder that must have leased it last or null: the row of a lease exists, so nothing is inserted */
+    writeNote: `INSERT INTO ${notes} AS n (name, text)
+SELECT $1::text, $2::text WHERE $3::text IS NULL OR EXISTS (SELECT FROM ${notes} WHERE name = $1::text)
+ON CONFLICT (name) DO UPDATE SET text = excluded.text WHERE $3::text IS NULL OR n.holder = $3::text
+RETURNING name`,
 
-    poll: `SELECT state FROM ${poll}`,
+    /** name, holder, leaseMs */
+    leaseNote: `INSERT INTO ${notes} AS n (name, holder, lease_until)
+VALUES ($1::text, $2::text, ${later('$3')})
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, lease_until = ${later('$3')}
+WHERE n.holder = excluded.holder OR n.lease_until <= ${CLOCK}
+RETURNING name`,
 
     /** id */
     find: `SELECT ${record} FROM ${events} WHERE id = $1::text`,

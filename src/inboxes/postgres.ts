@@ -59,7 +59,7 @@ export { migratePostgres, type PostgresSchemaOptions, postgresMigrations } from 
 export interface PostgresInboxOptions extends PostgresSchemaOptions, ServerInboxOptions {}
 
 /** Reads, and procedures that commit. All other steps are sent to the procedure that commits them. */
-const SENT: readonly StepName[] = ['claim', 'finish', 'find', 'steps', 'poll'];
+const SENT: readonly StepName[] = ['claim', 'finish', 'find', 'steps', 'readNote'];
 
 /**
  * Keeps events in tables of Postgres, which {@link migratePostgres} creates, for any number of receivers

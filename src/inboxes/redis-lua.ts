@@ -4,8 +4,8 @@
  * `:steps:<id>` a hash of its steps by name, each as the attempt, the time in microseconds, the id of the call that stored it, and `=` with
  * the result or `-` for none;
  * sorted sets of ids: `:in:<state>` by receivedAt, `:since:<state>` by updatedAt, `:due:<type>` by dueAt, with the parked
- * events in front of it, `:whole` by updatedAt (done events with JSON); `:poll` a hash, with the state of the poller as
- * JSON in one field.
+ * events in front of it, `:whole` by updatedAt (done events with JSON); `:note:<name>` a hash, with
+ * the text of a note and its lease.
  *
  * For each ordering key, while an event needs it: `:holder:<key>` the id of the event that is leased, even if its lease
  * has lapsed; `:waiting:<key>` a sorted set of the events that wait, each id after the `turn` of the event, digits that
@@ -246,23 +246,24 @@ for index = 1, math.min(#due, tonumber(limit)) do
 end
 return answer(events)`,
 
-  /** holder, leaseMs */
-  acquirePoll: `
-local key = base .. ':poll'
-local found = redis.call('HMGET', key, 'holder', 'leaseUntil')
-if found[1] and found[1] ~= ARGV[1] and tonumber(found[2]) > now then return '[]' end
-redis.call('HSET', key, 'holder', ARGV[1], 'leaseUntil', text(now + tonumber(ARGV[2])))
-return answer({ { state = redis.call('HGET', key, 'state') or cjson.null } })`,
+  /** name */
+  readNote: `
+return answer({ { text = redis.call('HGET', base .. ':note:' .. ARGV[1], 'text') or cjson.null } })`,
 
-  /** holder, leaseMs, state */
-  savePoll: `
-local key = base .. ':poll'
-if redis.call('HGET', key, 'holder') ~= ARGV[1] then return '[]' end
-redis.call('HSET', key, 'leaseUntil', text(now + tonumber(ARGV[2])), 'state', ARGV[3])
+  /** name, text, the holder that must have leased it last or '' */
+  writeNote: `
+local key = base .. ':note:' .. ARGV[1]
+if ARGV[3] ~= '' and redis.call('HGET', key, 'holder') ~= ARGV[3] then return '[]' end
+redis.call('HSET', key, 'text', ARGV[2])
 return '["1"]'`,
 
-  poll: `
-return answer({ { state = redis.call('HGET', base .. ':poll', 'state') or cjson.null } })`,
+  /** name, holder, leaseMs */
+  leaseNote: `
+local key = base .. ':note:' .. ARGV[1]
+local found = redis.call('HMGET', key, 'holder', 'leaseUntil')
+if found[1] and found[1] ~= ARGV[2] and tonumber(found[2]) > now then return '[]' end
+redis.call('HSET', key, 'holder', ARGV[2], 'leaseUntil', text(now + tonumber(ARGV[3])))
+return '["1"]'`,
 
   /** each id */
   find: `

@@ -1,13 +1,6 @@
 /** The rows of stores, as their statements and scripts return them. */
 import type { UnknownEvent } from '../core/events.js';
-import {
-  EMPTY_POLL_STATE,
-  type InboxAttempt,
-  type InboxRecord,
-  type InboxStep,
-  type PollState,
-  type StoredEvent,
-} from '../core/ports.js';
+import type { InboxAttempt, InboxRecord, InboxStep, StoredEvent } from '../core/ports.js';
 
 /** The value of a text in JSON; `undefined` if it is not JSON. */
 function parseJson(text: string): unknown {
@@ -96,11 +89,9 @@ export function toSteps(rows: readonly StepRow[]): readonly InboxStep[] {
   );
 }
 
-export interface PollRow {
-  /** The poller's state as JSON; none before the first save. */
-  readonly state?: string | null;
+export interface NoteRow {
+  /** None in a note that is leased and not written. */
+  readonly text: string | null;
 }
 
-export function toPollState(row: PollRow | undefined): PollState {
-  return row?.state ? (JSON.parse(row.state) as PollState) : EMPTY_POLL_STATE;
-}
+export const toNote = ([row]: readonly NoteRow[]) => row?.text ?? null;

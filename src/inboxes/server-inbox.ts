@@ -3,7 +3,7 @@ import { ConfigError } from '../core/errors.js';
 import { rule } from '../core/options.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';
 import type { ClaimRow, StoreSteps } from './create-inbox.js';
-import { type DueRow, type EventRow, type PollRow, type StepRow, toRecord } from './rows.js';
+import { type DueRow, type EventRow, type NoteRow, type StepRow, toNote, toRecord } from './rows.js';
 
 /** Options of the inboxes of Postgres and MySQL. */
 export interface ServerInboxOptions {
@@ -49,9 +49,9 @@ export type StepName =
   | 'takeDue'
   | 'importDone'
   | 'prune'
-  | 'poll'
-  | 'acquirePoll'
-  | 'savePoll';
+  | 'readNote'
+  | 'writeNote'
+  | 'leaseNote';
 
 /** The answer of a step that counts what it changed. Drivers can read numbers as text. */
 export const readCount = (rows: readonly { readonly count: number | string }[]) =>
@@ -67,7 +67,6 @@ export function callSteps(
     find: async (id) => (await call<EventRow>('find', id)).map(toRecord)[0],
     importDone: async (ids) => readCount(await call('importDone', ids)),
     prune: async (olderThanMs, limit) => readCount(await call('prune', olderThanMs, limit)),
-    readPoll: async () => (await call<PollRow>('poll'))[0],
     async steps(id, token) {
       if (transactional && token !== null) assertFreeConnection(connections);
       return call<StepRow>('steps', id, token);
@@ -97,9 +96,13 @@ export function callSteps(
     takeDue: ({ limit, visibilityTimeoutMs, types }) =>
       call<DueRow>('takeDue', limit, visibilityTimeoutMs, types),
 
-    acquirePoll: async (holder, leaseMs) => (await call<PollRow>('acquirePoll', holder, leaseMs))[0],
+    readNote: async (name) => toNote(await call<NoteRow>('readNote', name)),
 
-    savePoll: async (state, holder, leaseMs) => (await call('savePoll', holder, leaseMs, state)).length > 0,
+    writeNote: async (name, text, fence) =>
+      (await call('writeNote', name, text, fence?.holder ?? null)).length > 0,
+
+    leaseNote: async (name, { holder, leaseMs }) =>
+      (await call('leaseNote', name, holder, leaseMs)).length > 0,
   } satisfies Partial<StoreSteps<unknown>>;
 }
 

@@ -5,7 +5,7 @@ import { PermanentError } from '../core/errors.js';
 import type { Inbox, InboxOperations, Lease } from '../core/ports.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';
 import { type AttemptEnd, type ClaimRow, createInbox, DONE, type StoreSteps } from './create-inbox.js';
-import { toRecord } from './rows.js';
+import { toNote, toRecord } from './rows.js';
 import { prepareStatements } from './sqlite-sql.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
@@ -102,7 +102,6 @@ export function createSqliteInbox<Tx>({
     steps: (id, token) => sql.steps(id, token),
     stateSteps: (id, done, again) =>
       step(() => sql.stateSteps(id, JSON.stringify(done), JSON.stringify(again))),
-    readPoll: () => sql.poll()[0],
 
     claim: ({ id, type, origin, leaseMs, token, json, early, key, createdMs, traceparent }) =>
       step(
@@ -185,10 +184,13 @@ export function createSqliteInbox<Tx>({
       return step(take, { flush: false });
     },
 
-    acquirePoll: (holder, leaseMs) => step((at) => sql.acquirePoll(holder, sum(at, leaseMs), at)[0]),
+    readNote: (name) => toNote(sql.readNote(name)),
 
-    savePoll: (state, holder, leaseMs) =>
-      step((at) => sql.savePoll(state, sum(at, leaseMs), holder).length === 1),
+    writeNote: (name, text, fence) =>
+      step(() => (fence ? sql.writeLeased(text, name, fence.holder) : sql.writeNote(name, text)).length > 0),
+
+    leaseNote: (name, { holder, leaseMs }) =>
+      step((at) => sql.leaseNote(name, holder, sum(at, leaseMs), at).length > 0),
   };
   return createInbox(steps, runtime);
 }

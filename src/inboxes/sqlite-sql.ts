@@ -1,5 +1,5 @@
 import { INBOX_STATES, type InboxCount, type InboxState } from '../core/ports.js';
-import type { DueRow, EventRow, PollRow, StepRow } from './rows.js';
+import type { DueRow, EventRow, NoteRow, StepRow } from './rows.js';
 import {
   type Limited,
   type PageQuery,
@@ -126,14 +126,18 @@ export function prepareStatements(db: SqliteLike) {
         waiting = ?, state = 'received', token = NULL,
         history = ${HISTORY_WITH_LAPSED} WHERE rowid = ? RETURNING id, event AS json`,
     ),
-    acquirePoll: rows<PollRow>(
-      `INSERT INTO stablehooks_poll (one, holder, lease_until) VALUES (1, ?, ?)
-      ON CONFLICT (one) DO UPDATE SET holder = excluded.holder, lease_until = excluded.lease_until
-      WHERE holder = excluded.holder OR lease_until <= ?
-      RETURNING state`,
+    readNote: rows<NoteRow>('SELECT text FROM stablehooks_notes WHERE name = ?'),
+    writeNote: rows(
+      `INSERT INTO stablehooks_notes (name, text) VALUES (?, ?)
+      ON CONFLICT (name) DO UPDATE SET text = excluded.text RETURNING name`,
     ),
-    savePoll: rows('UPDATE stablehooks_poll SET state = ?, lease_until = ? WHERE holder = ? RETURNING one'),
-    poll: rows<PollRow>('SELECT state FROM stablehooks_poll'),
+    writeLeased: rows('UPDATE stablehooks_notes SET text = ? WHERE name = ? AND holder = ? RETURNING name'),
+    leaseNote: rows(
+      `INSERT INTO stablehooks_notes (name, holder, lease_until) VALUES (?, ?, ?)
+      ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, lease_until = excluded.lease_until
+      WHERE holder = excluded.holder OR lease_until <= ?
+      RETURNING name`,
+    ),
     find: rows<EventRow>(`SELECT ${RECORD} FROM stablehooks_events WHERE id = ?`),
     // Most events are done. To count all rows, and to look up the least of an index, takes a fraction of the time that
     // reading the done ones takes.

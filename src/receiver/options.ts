@@ -133,7 +133,10 @@ export interface StartOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-const INBOX_METHODS = ['claim', 'ignore', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'];
+const INBOX_METHODS = [
+  ...['claim', 'ignore', 'complete', 'fail', 'record', 'takeDue'],
+  ...['readNote', 'writeNote', 'leaseNote'],
+];
 
 export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   const { secret, secretTimeoutMs, handlers, ...read } = readOptions('createReceiver', options, {

@@ -4,7 +4,7 @@ import { ConfigError, describeThrown } from '../core/errors.js';
 import { createdAtMs } from '../core/events.js';
 import { log } from '../core/log.js';
 import { abortSignal, integer, readOptions } from '../core/options.js';
-import type { Inbox, InboxOperations, StoredEvent } from '../core/ports.js';
+import { type Inbox, POLL_NOTE, type StoredEvent } from '../core/ports.js';
 import { atMost, nextTurn, setBackgroundTimeout } from '../core/runtime.js';
 import type { Slots } from '../flow/limit.js';
 import type { AttemptParts } from './attempt.js';
@@ -22,7 +22,7 @@ const PAUSE_AFTER_MS = 50;
 
 interface RedriverSettings
   extends Pick<AttemptParts, 'store' | 'inFlight' | 'leaseMs' | 'logger' | 'runtime'> {
-  readonly inbox: Inbox<unknown> & Partial<InboxOperations>;
+  readonly inbox: Inbox<unknown>;
   readonly runOne: (work: Work, onRest: (rest: Promise<unknown>) => void) => Promise<Outcome>;
   /** The slots of `maxConcurrency`. */
   readonly capacity: Slots | undefined;
@@ -230,7 +230,7 @@ export class Redriver {
     if (this.#hasWarned || this.#hasRedriven || !store.durable) return;
     this.#hasWarned = true;
     const check = async () => {
-      const isPolled = ((await inbox.pollState?.())?.watermark ?? null) !== null;
+      const isPolled = (await inbox.readNote(POLL_NOTE)) !== null;
       if (isPolled || this.#hasRedriven) return;
       log(
         logger,

@@ -1,5 +1,6 @@
 /** The gauges of the inbox and of catch-up, read at each collection of metrics. */
 import type { Attributes, BatchObservableResult, Meter, ObservableGauge } from '@opentelemetry/api';
+import { readPollState } from '../catch-up/state.js';
 import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { orTimeout, type Runtime } from '../core/runtime.js';
 
@@ -28,7 +29,7 @@ export class Inboxes {
   readonly #runtime: Runtime;
   /** One for each receiver: several can share an inbox. */
   readonly #open: ReadableInbox[] = [];
-  readonly #reads = new Map<InboxOperations, ReturnType<typeof readInbox>>();
+  readonly #reads = new Map<ReadableInbox, ReturnType<typeof readInbox>>();
 
   constructor(runtime: Runtime) {
     this.#runtime = runtime;
@@ -75,7 +76,7 @@ export class Inboxes {
   }
 
   /** Joins a running read, because the reads of a hanging inbox must not use up its connections. */
-  #read(inbox: InboxOperations): ReturnType<typeof readInbox> {
+  #read(inbox: ReadableInbox): ReturnType<typeof readInbox> {
     let running = this.#reads.get(inbox);
     if (running === undefined) {
       running = readInbox(inbox).finally(() => this.#reads.delete(inbox));
@@ -90,12 +91,12 @@ export class Inboxes {
   }
 }
 
-async function readInbox(inbox: InboxOperations) {
-  const [counts, poll] = await Promise.all([inbox.count(), inbox.pollState()]);
+async function readInbox(inbox: ReadableInbox) {
+  const [counts, poll] = await Promise.all([inbox.count(), readPollState(inbox)]);
   return { counts, poll };
 }
 
 /** An inbox of the app's own may have no operations. */
 function hasOperations(inbox: Inbox<unknown> & Partial<InboxOperations>): inbox is ReadableInbox {
-  return inbox.count !== undefined && inbox.pollState !== undefined;
+  return inbox.count !== undefined;
 }

@@ -1,4 +1,5 @@
-import type { InboxCount, InboxState, PollState } from 'stablehooks';
+import type { InboxCount, InboxState } from 'stablehooks';
+import { POLL_NOTE, type PollState, readPollState } from 'stablehooks/catch-up';
 import { type Health, type HealthCheck, health } from 'stablehooks/health';
 import { countOf } from '../io/output.js';
 import { type Faults, NO_FAULTS } from '../sandbox/faults.js';
@@ -63,12 +64,14 @@ const NOT_SCANNED =
 async function ofInbox({ operations, toAdvice = (text) => text }: InboxPart): Promise<Part> {
   // Read once: the verdict and the checks must speak of the same state.
   const counts = await operations.count();
-  const poll = await operations.pollState();
+  const note = await operations.readNote(POLL_NOTE);
+  const readNote = () => note;
+  const poll = await readPollState({ readNote });
   const open = counts.reduce((sum, { state, count }) => sum + (state === 'done' ? 0 : count), 0);
   const isBounded = open > MAX_SCANNED;
   const { healthy, checks } = await health({
     ...operations,
-    pollState: async () => poll,
+    readNote,
     count: async (filter) => {
       if (filter === undefined) return counts;
       return isBounded && filter.damaged ? [] : operations.count(filter);
