@@ -7,14 +7,8 @@ import { readOptions, required, rule } from '../core/options.js';
 import { type Inbox, POLL_NOTE } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import type { SurveyResult } from './coverage.js';
-import {
-  type GapReason,
-  type PollState,
-  readPollState,
-  type StoredGap,
-  type Unconfirmed,
-  writePollState,
-} from './state.js';
+import type { GapReason, PollState, StoredGap, Unconfirmed } from './state.js';
+import { readPollState, writePollState } from './state.js';
 
 /** A span of `created_at` for which it is not proven that every event is in the inbox. Times are ISO. */
 export interface Gap {
