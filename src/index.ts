@@ -26,7 +26,6 @@ export { forwardOnly } from './core/forward-only.js';
 export {
   type Claim,
   type ClaimOptions,
-  EMPTY_POLL_STATE,
   type FailOptions,
   INBOX_STATES,
   type Inbox,
@@ -39,11 +38,9 @@ export {
   type Lease,
   type Logger,
   type Origin,
-  type PollState,
   type Queue,
   type RecordResult,
   type StoredEvent,
-  type StoredGap,
   type StoreOptions,
   type Synchronous,
 } from './core/ports.js';

@@ -272,6 +272,7 @@ const others = [
   'OnEvent',
   'StablehooksModule',
   'parseEvent',
+  'readPollState',
   // Its options are those of `inbox.list`, which refuses others.
   'recordPages',
   'sameAmount',
@@ -279,6 +280,7 @@ const others = [
   'toWebhookResponse',
   'verifySignature',
   'withPayload',
+  'writePollState',
   // adapters/receiver-source.test.ts refuses other values than receivers.
   ...['toExpressHandler', 'toFastifyPlugin', 'toLambdaHandler', 'toNextApiRoute', 'toNodeHandler'],
 ];

@@ -5,14 +5,6 @@
  * `C` a constant cap of the server, which is not specified. Nor is which events it contains, and in which order.
  */
 import { EVENT_TYPES, type EventType } from '../core/events.js';
-import type {
-  GapReason,
-  KnownEvent,
-  OldestListed,
-  PollState,
-  SeenAnswers,
-  Unconfirmed,
-} from '../core/ports.js';
 import type { EventKey, ListAnswer, ListQuery } from './answer.js';
 import { toKnown } from './known.js';
 import {
@@ -26,6 +18,7 @@ import {
   readOrder,
   refutesWindow,
 } from './order.js';
+import type { GapReason, KnownEvent, OldestListed, PollState, SeenAnswers, Unconfirmed } from './state.js';
 
 /** The verdict on the last answer for a type, or for all types (`null`). */
 export interface ListVerdict {

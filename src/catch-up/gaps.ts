@@ -1,11 +1,14 @@
 /** Where events can be missing: how a survey changes the poller's state, and how people acknowledge gaps. */
 
+import type { Awaitable } from '../core/awaitable.js';
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import { readOptions, required, rule } from '../core/options.js';
-import type { GapReason, Inbox, InboxOperations, PollState, StoredGap, Unconfirmed } from '../core/ports.js';
+import { type Inbox, POLL_NOTE } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import type { SurveyResult } from './coverage.js';
+import type { GapReason, PollState, StoredGap, Unconfirmed } from './state.js';
+import { readPollState, writePollState } from './state.js';
 
 /** A span of `created_at` for which it is not proven that every event is in the inbox. Times are ISO. */
 export interface Gap {
@@ -314,8 +317,8 @@ const textOf = (length: number) =>
   );
 
 /** The open and acknowledged gaps of the poller's state, in the order in which they were opened. */
-export async function listGaps(inbox: Pick<InboxOperations, 'pollState'>): Promise<readonly Gap[]> {
-  const { gaps } = await orUnavailable('ERR_INBOX_FAILED', () => inbox.pollState());
+export async function listGaps(inbox: Pick<Inbox, 'readNote'>): Promise<readonly Gap[]> {
+  const { gaps } = await orUnavailable('ERR_INBOX_FAILED', () => readPollState(inbox));
   return gaps.map((gap) => toGap(gap));
 }
 
@@ -332,7 +335,7 @@ const ACKNOWLEDGE_LEASE_MS = 10_000;
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the gap is not open, or `by` or `reason` is missing.
  */
 export async function acknowledgeGap(
-  inbox: Pick<Inbox<unknown>, 'acquirePoll' | 'savePoll'>,
+  inbox: Pick<Inbox, 'readNote' | 'writeNote' | 'leaseNote'>,
   gap: Pick<Gap, 'from' | 'until' | 'openedAt'>,
   acknowledgement: Acknowledgement,
   options: { readonly runtime?: RuntimeOptions | undefined } = {},
@@ -343,18 +346,18 @@ export async function acknowledgeGap(
   });
   const given = readOptions('acknowledgeGap', options, { runtime: RUNTIME });
   const { now, uuid } = toRuntime(given.runtime);
-  const lease = { holder: uuid(), leaseMs: ACKNOWLEDGE_LEASE_MS };
-  const save = (state: PollState) =>
-    orUnavailable('ERR_INBOX_FAILED', () => inbox.savePoll(state, { ...lease, leaseMs: 0 }));
-  const state = await orUnavailable('ERR_INBOX_FAILED', () => inbox.acquirePoll(lease));
-  if (state === null) return null;
+  const holder = uuid();
+  const ask = async <Answer>(call: () => Awaitable<Answer>) => orUnavailable('ERR_INBOX_FAILED', call);
+  const lease = (leaseMs: number) => ask(() => inbox.leaseNote(POLL_NOTE, { holder, leaseMs }));
+  if (!(await lease(ACKNOWLEDGE_LEASE_MS))) return null;
+  const state = await ask(() => readPollState(inbox));
   const found = state.gaps.find((stored) => {
     const { from, openedAt } = toGap(stored);
     return stored.acknowledged === null && from === gap.from && openedAt === gap.openedAt;
   });
   const end = Date.parse(gap.until);
   if (found === undefined || !(end > found.from)) {
-    await save(state);
+    await lease(0);
     throw new ConfigError(
       'acknowledgeGap: there is no such open gap: it is closed or acknowledged. listGaps shows what there is.',
     );
@@ -368,5 +371,8 @@ export async function acknowledgeGap(
   const record = { ...found, until: accepted, acknowledged: { by, reason, at: now() } };
   const parts = isEmpty(rest) ? [record] : [record, { ...found, from: end, until: rest }];
   const gaps = state.gaps.flatMap((stored) => (stored === found ? parts : [stored]));
-  return (await save({ ...state, gaps })) ? toGap(record) : null;
+  const isSaved = await ask(() => writePollState(inbox, { ...state, gaps }, { holder }));
+  // If this fails, the lease lapses by itself.
+  await lease(0).catch(() => undefined);
+  return isSaved ? toGap(record) : null;
 }

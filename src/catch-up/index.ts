@@ -1,3 +1,4 @@
+export { POLL_NOTE } from '../core/ports.js';
 export type { ListVerdict } from './coverage.js';
 export { type CronRouteOptions, toCronRoute } from './cron-route.js';
 export { type Acknowledgement, acknowledgeGap, describeGap, type Gap, listGaps } from './gaps.js';
@@ -7,3 +8,5 @@ export { createPoller, type Poller } from './poller.js';
 export type { PollProblem, PollProblemCode } from './problems.js';
 export type { PollReport } from './report.js';
 export { isSameElement } from './same-event.js';
+export type { PollState, StoredGap } from './state.js';
+export { EMPTY_POLL_STATE, readPollState, writePollState } from './state.js';

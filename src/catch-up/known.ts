@@ -1,6 +1,7 @@
 /** A sample of the events that the list showed: the next list must show them again. Pure. */
-import type { KnownEvent } from '../core/ports.js';
+
 import type { EventKey } from './answer.js';
+import type { KnownEvent } from './state.js';
 
 /** How many of the newest events are known, before and after they can no longer be listed late. */
 const MAX_KNOWN = 20;

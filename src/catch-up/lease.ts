@@ -1,7 +1,8 @@
 /** The right to poll, which one process has at a time, and the poller's state. */
-import type { PollState } from '../core/ports.js';
+import { POLL_NOTE } from '../core/ports.js';
 import type { OpenSettings } from './options.js';
 import { type PollProblem, problemOf, toProblem } from './problems.js';
+import { type PollState, readPollState, writePollState } from './state.js';
 
 export interface PollLease {
   /** The state that the last poll saved. */
@@ -23,14 +24,19 @@ export async function acquireLease(
   { receiver: { inbox }, parts, leaseMs, runtime }: OpenSettings,
   holder: string,
 ): Promise<PollLease | null> {
-  const state = await parts.store.ask(() => inbox.acquirePoll({ holder, leaseMs }));
-  if (state === null) return null;
+  const { store } = parts;
+  const lease = async (ms: number) => store.ask(() => inbox.leaseNote(POLL_NOTE, { holder, leaseMs: ms }));
+  const read = () => store.ask(() => inbox.readNote(POLL_NOTE));
+  if (!(await lease(leaseMs))) return null;
+  const note = await read();
 
   const lost = new AbortController();
   let renewal = Promise.resolve();
   const renew = async () => {
     try {
-      if (!(await parts.store.ask(() => inbox.savePoll(state, { holder, leaseMs })))) lost.abort();
+      if (await lease(leaseMs)) return;
+      lost.abort();
+      drop();
     } catch {
       // Two more renewals fit into the lease. If they fail too, saving the state at the end fails and is reported.
     }
@@ -45,15 +51,19 @@ export async function acquireLease(
   const drop = () => runtime.clearTimeout(timer);
 
   return {
-    state,
+    state: await readPollState({ readNote: () => note }),
     lost: lost.signal,
     drop,
     save: async (next, problems) => {
       drop();
       await renewal;
       try {
-        const saved = await parts.store.ask(() => inbox.savePoll(next, { holder, leaseMs: 0 }));
+        // A renewal may have acquired a lease again that had lapsed, and another process may have polled in between.
+        const isOurs = (await read()) === note;
+        const saved = isOurs && (await store.ask(() => writePollState(inbox, next, { holder })));
         if (!saved) problems.push(problemOf('ERR_LEASE_LOST'));
+        // If this fails, the lease lapses by itself.
+        await lease(0).catch(() => undefined);
         return saved;
       } catch (error) {
         problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));

@@ -1,7 +1,7 @@
 /** Reads the order of an answer, and confirms it with a second answer. Pure. */
 import { EVENT_TYPES } from '../core/events.js';
-import type { GapReason } from '../core/ports.js';
 import type { EventKey, ListAnswer, ListQuery } from './answer.js';
+import type { GapReason } from './state.js';
 
 /** The highest probability at which a result that can happen by chance counts as evidence. */
 const MAX_CHANCE = 1e-9;

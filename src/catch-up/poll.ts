@@ -1,6 +1,6 @@
 /** One poll: survey, record, save, redrive. */
 import { createdAtMs, isEventType, isKnownEvent } from '../core/events.js';
-import type { Inbox, InboxOperations, OldestListed, PollState, RecordResult } from '../core/ports.js';
+import type { Inbox, InboxOperations, RecordResult } from '../core/ports.js';
 import { nextTurn } from '../core/runtime.js';
 import { runInside } from '../receiver/layers.js';
 import type { Outcome, OutcomeKind } from '../receiver/outcome.js';
@@ -22,6 +22,7 @@ import {
   type Redriven,
   toReport,
 } from './report.js';
+import type { OldestListed, PollState } from './state.js';
 
 interface PollOptions {
   readonly holder: string;

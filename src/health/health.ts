@@ -1,12 +1,13 @@
 /** One answer to "am I healthy?", from the inbox alone. */
 import { exceptIn, isWaiting, toIso } from '../catch-up/gaps.js';
+import { type PollState, readPollState } from '../catch-up/state.js';
 import { orUnavailable } from '../core/errors.js';
 import { boolean, integer, readOptions } from '../core/options.js';
-import type { InboxCount, InboxOperations, InboxRecord, InboxState, PollState } from '../core/ports.js';
+import type { Inbox, InboxCount, InboxOperations, InboxRecord, InboxState } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 
 /** The part of an inbox that {@link health} reads. Every inbox of this package fits. */
-export type HealthInbox = Pick<InboxOperations, 'count' | 'list' | 'pollState'>;
+export type HealthInbox = Pick<InboxOperations, 'count' | 'list'> & Pick<Inbox, 'readNote'>;
 
 /** When something counts as unhealthy. Times are in ms. */
 export interface HealthLimits {
@@ -113,7 +114,7 @@ async function readFacts(inbox: HealthInbox, dueUntil: number) {
   const counts = await inbox.count();
   const received = await overdue('received');
   return {
-    state: await inbox.pollState(),
+    state: await readPollState(inbox),
     counts,
     /** Received events without an attempt for as long as those that are overdue. */
     unrun: received.count > 0 ? [] : await findUnrun(inbox, dueUntil, countIn(counts, 'leased').count > 0),

@@ -1,4 +1,5 @@
 import { StablehooksError } from '../core/errors.js';
+import { POLL_NOTE } from '../core/ports.js';
 import { timeLimit, toRuntime } from '../core/runtime.js';
 import { type HealthInbox, type HealthLimits, health, readLimits } from './health.js';
 
@@ -47,7 +48,7 @@ export function toHealthRoutes(inbox: HealthInbox, limits: HealthLimits = {}): H
       }),
     ready: () =>
       answer(async () => {
-        await inbox.pollState();
+        await inbox.readNote(POLL_NOTE);
         return { healthy: true };
       }),
   };

@@ -11,7 +11,7 @@ import type {
 } from '../core/ports.js';
 import type { Runtime } from '../core/runtime.js';
 import { createOperations, type OperationSteps } from './operations.js';
-import { type PollRow, toPollState, toSteps, toStorable } from './rows.js';
+import { toSteps, toStorable } from './rows.js';
 
 export interface NewEvent {
   readonly id: string;
@@ -59,18 +59,16 @@ export interface PageStep {
 }
 
 /** The steps of a store. Each is atomic. */
-export interface StoreSteps<Tx> extends OperationSteps, Pick<Inbox<Tx>, 'transaction' | 'durable'> {
+export interface StoreSteps<Tx>
+  extends OperationSteps,
+    Pick<Inbox<Tx>, 'transaction' | 'durable' | 'readNote' | 'writeNote' | 'leaseNote'> {
   claim(step: ClaimStep): Promise<ClaimRow>;
   /** Returns `false` if the lease is lost, and `'dead'` for an event that is too old to run later. */
   finish(lease: Lease, end: AttemptEnd): Promise<boolean | 'dead'>;
   store(page: PageStep): Promise<readonly { readonly id: string; readonly result: RecordResult }[]>;
   takeDue(options: Parameters<Inbox['takeDue']>[0]): Promise<readonly StoredEvent[]>;
-  /** Returns nothing while another holder has the lease. */
-  acquirePoll(holder: string, leaseMs: number): Promise<PollRow | undefined>;
   /** None in transactions of synchronous handlers, which have no steps. */
   saveStep?(lease: Lease, name: string, result: string | null | undefined): Promise<boolean>;
-  /** Returns `false` while another holder has the lease. */
-  savePoll(state: string, holder: string, leaseMs: number): Promise<boolean>;
 }
 
 type StoreSettings = Parameters<Inbox['record']>[1];
@@ -139,12 +137,9 @@ export function createInbox<Tx>(
 
     takeDue: steps.takeDue,
 
-    async acquirePoll({ holder, leaseMs }) {
-      const row = await steps.acquirePoll(holder, leaseMs);
-      return row === undefined ? null : toPollState(row);
-    },
-
-    savePoll: (state, { holder, leaseMs }) => steps.savePoll(JSON.stringify(state), holder, leaseMs),
+    readNote: steps.readNote,
+    writeNote: steps.writeNote,
+    leaseNote: steps.leaseNote,
   };
 }
 

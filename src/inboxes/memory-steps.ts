@@ -11,7 +11,7 @@ import type {
   RecordResult,
   StoreOptions,
 } from '../core/ports.js';
-import { type PollRow, toPollState, toStorable } from './rows.js';
+import { toStorable } from './rows.js';
 
 /** The default of the option `capacity`. */
 export const CAPACITY = 100_000;
@@ -19,6 +19,7 @@ export const CAPACITY = 100_000;
 /** The steps of the receiver and the poller, on the events of a store. */
 export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
   const { now } = store;
+  const notes = new Map<string, { text?: string; holder?: string; leaseUntil?: number }>();
   let tokens = 0;
 
   function findLeased({ id, token }: Lease): Entry | undefined {
@@ -142,16 +143,19 @@ export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
       return taken.map(({ id, json }) => ({ id, json: json ?? '' }));
     },
 
-    acquirePoll({ holder, leaseMs }) {
-      const { poll } = store;
-      if (poll.holder !== holder && poll.leaseUntil > now()) return null;
-      store.poll = { ...poll, holder, leaseUntil: now() + leaseMs };
-      return toPollState(poll);
+    readNote: (name) => notes.get(name)?.text ?? null,
+
+    writeNote(name, text, fence) {
+      const note = notes.get(name);
+      if (fence !== undefined && fence.holder !== note?.holder) return false;
+      notes.set(name, { ...note, text });
+      return true;
     },
 
-    savePoll(state, { holder, leaseMs }) {
-      if (store.poll.holder !== holder) return false;
-      store.poll = { holder, leaseUntil: now() + leaseMs, state: JSON.stringify(state) };
+    leaseNote(name, { holder, leaseMs }) {
+      const { leaseUntil = 0, ...note } = notes.get(name) ?? {};
+      if (note.holder !== holder && leaseUntil > now()) return false;
+      notes.set(name, { ...note, holder, leaseUntil: now() + leaseMs });
       return true;
     },
   };
@@ -220,7 +224,6 @@ export class EventStore {
   /** The events that wait for an ordering key, in their order. */
   readonly #waiting = new Map<string, Entry[]>();
   readonly now: () => number;
-  poll: PollRow & { readonly holder?: string; readonly leaseUntil: number } = { leaseUntil: -Infinity };
   readonly #settings: MemorySettings;
   #isWarned = false;
   #added = 0;

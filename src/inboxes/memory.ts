@@ -124,8 +124,6 @@ function toOperations(store: EventStore): OperationSteps {
       return old.length;
     },
 
-    readPoll: () => store.poll,
-
     steps: (id) => store.get(id)?.steps ?? NO_STEPS,
 
     stateSteps(id, done, again) {

@@ -56,7 +56,7 @@ const PAIRS = `JSON_TABLE(found, '$[*]' COLUMNS (seq BIGINT UNSIGNED PATH '$[0]'
 /** `takeDue` is called `prefix_take_due`. */
 const quote = (prefix: string, name: string) => `\`${prefix}_${toSnake(name)}\``;
 
-function writeTables(events: string, poll: string, steps: string): readonly string[] {
+function writeTables(events: string, notes: string, steps: string): readonly string[] {
   return [
     // The columns at the end stand for partial indexes. A unique one has any number of NULL. `seq` is not
     // AUTO_INCREMENT: its table lock deadlocks with row locks, and InnoDB notices that only after 50 s.
@@ -96,11 +96,11 @@ function writeTables(events: string, poll: string, steps: string): readonly stri
   result LONGTEXT,
   PRIMARY KEY (event_id, name)
 ) ENGINE = InnoDB, CHARACTER SET utf8mb4, COLLATE utf8mb4_bin, ROW_FORMAT = DYNAMIC`,
-    `CREATE TABLE IF NOT EXISTS ${poll} (
-  only_row TINYINT NOT NULL PRIMARY KEY,
-  holder VARCHAR(255) NOT NULL,
-  lease_until BIGINT NOT NULL,
-  state LONGTEXT
+    `CREATE TABLE IF NOT EXISTS ${notes} (
+  name ${NAME} NOT NULL PRIMARY KEY,
+  text LONGTEXT,
+  holder ${NAME},
+  lease_until BIGINT NOT NULL DEFAULT 0
 ) ENGINE = InnoDB, CHARACTER SET utf8mb4, COLLATE utf8mb4_bin`,
   ];
 }
@@ -236,7 +236,7 @@ function declare(name: string): string {
 }
 
 /** The body of each procedure, whose values are those that it names. */
-function writeBodies(prefix: string, events: string, poll: string, steps: string) {
+function writeBodies(prefix: string, events: string, notes: string, steps: string) {
   const ends = endAttempt(events);
   const end = (given: Readonly<Record<string, string>> = {}) => {
     const values = namesIn(ends).map((name) => given[name] ?? `:${name}`);
@@ -269,17 +269,21 @@ function writeBodies(prefix: string, events: string, poll: string, steps: string
   SELECT ended IS NOT NULL AS leased;`,
     record: record(events),
     takeDue: takeDue(events),
-    acquirePoll: `DECLARE at_ms BIGINT;
+    writeNote: `DECLARE at_ms BIGINT;
   ${STEP}
-  INSERT INTO ${poll} (only_row, holder, lease_until) VALUES (1, :holder, at_ms + :leaseMs)
+  IF :holder IS NULL THEN
+    INSERT INTO ${notes} (name, text) VALUES (:name, :note) ON DUPLICATE KEY UPDATE text = :note;
+  ELSE
+    UPDATE ${notes} SET text = :note WHERE name = :name AND holder = :holder;
+  END IF;
+  SELECT name FROM ${notes} WHERE name = :name AND holder <=> COALESCE(:holder, holder);
+  COMMIT;`,
+    leaseNote: `DECLARE at_ms BIGINT;
+  ${STEP}
+  INSERT INTO ${notes} (name, holder, lease_until) VALUES (:name, :holder, at_ms + :leaseMs)
   ON DUPLICATE KEY UPDATE holder = IF(lease_until <= at_ms, :holder, holder),
     lease_until = IF(holder = :holder, at_ms + :leaseMs, lease_until);
-  SELECT state FROM ${poll} WHERE holder = :holder;
-  COMMIT;`,
-    savePoll: `DECLARE at_ms BIGINT;
-  ${STEP}
-  UPDATE ${poll} SET state = :json, lease_until = at_ms + :leaseMs WHERE holder = :holder;
-  SELECT holder FROM ${poll} WHERE holder = :holder;
+  SELECT name FROM ${notes} WHERE name = :name AND holder = :holder;
   COMMIT;`,
     requeue: update("state = 'received', attempts = 0, due_at = at_ms", "'failed', 'dead'"),
     discard: update(
@@ -350,21 +354,21 @@ function writeBodies(prefix: string, events: string, poll: string, steps: string
  */
 export function mysqlMigrations(options: MysqlPrefixOptions = {}): readonly string[] {
   const { prefix } = readOptions('mysqlMigrations', options, { prefix: PREFIX_RULE });
-  const [events, poll, steps] = [quote(prefix, 'events'), quote(prefix, 'poll'), quote(prefix, 'steps')];
-  const procedures = Object.entries(writeBodies(prefix, events, poll, steps)).map(([name, body]) => {
+  const [events, notes, steps] = [quote(prefix, 'events'), quote(prefix, 'notes'), quote(prefix, 'steps')];
+  const procedures = Object.entries(writeBodies(prefix, events, notes, steps)).map(([name, body]) => {
     const parameters = namesIn(body).map(declare);
     if (name === 'endAttempt') parameters.push(`OUT ended ${STATE}`);
     return passed(
       `CREATE PROCEDURE IF NOT EXISTS ${quote(prefix, name)}(${parameters.join(', ')}) SQL SECURITY INVOKER\nBEGIN\n  ${body}\nEND`,
     );
   });
-  return [...writeTables(events, poll, steps), ...procedures];
+  return [...writeTables(events, notes, steps), ...procedures];
 }
 
 /** Returns the statements of the inbox for a checked prefix. All times are by the server's clock. */
 export function writeStatements(prefix: string) {
   const events = quote(prefix, 'events');
-  const poll = quote(prefix, 'poll');
+  const notes = quote(prefix, 'notes');
   const steps = quote(prefix, 'steps');
   // MySQL's own JSON type would reach the app's driver as an object.
   const record = `id, type, state, attempts, source, ordering_key AS \`key\`, last_error AS error,
@@ -380,7 +384,7 @@ export function writeStatements(prefix: string) {
       error: 'LOCATE(:error, last_error) > 0',
     },
   });
-  const bodies = writeBodies(prefix, events, poll, steps);
+  const bodies = writeBodies(prefix, events, notes, steps);
   const calls = Object.entries(bodies).map(
     ([name, body]) => [name, place(`CALL ${quote(prefix, name)}(${named(namesIn(body))})`)] as const,
   );
@@ -392,7 +396,7 @@ WHERE routine_schema = DATABASE() AND routine_name = '${prefix}_prune'`,
     /** The reads, and the call of each procedure. */
     calls: {
       ...(Object.fromEntries(calls) as Readonly<Record<keyof typeof bodies, Template>>),
-      poll: place(`SELECT state FROM ${poll}`),
+      readNote: place(`SELECT text FROM ${notes} WHERE name = :name`),
       /** One row without a name for an event without steps. */
       steps: place(`SELECT s.name, s.attempt, s.stored_at AS at, s.result
 FROM ${events} AS e LEFT JOIN ${steps} AS s ON s.event_id = e.id

@@ -11,7 +11,7 @@ import {
   type InboxRecord,
   type InboxState,
 } from '../core/ports.js';
-import { type PollRow, type StepRow, toPollState, toSteps, toStorable } from './rows.js';
+import { type StepRow, toSteps, toStorable } from './rows.js';
 import type { Limited, PageQuery, Selection } from './selection.js';
 
 /** What {@link createOperations} needs of a store. Each step is atomic, and its options are checked. */
@@ -29,8 +29,6 @@ export interface OperationSteps {
   importDone(ids: readonly string[]): Awaitable<number>;
   /** Prunes events that have been done for `olderThanMs`: at most `limit`, or all of them. Returns how many. */
   prune(olderThanMs: number, limit: number): Awaitable<number>;
-  /** The poller's state, once it has polled. */
-  readPoll(): Awaitable<PollRow | undefined>;
   /** Returns at least one row if the event has the lease of this token, whether it has steps or not. */
   steps(id: string, token: string | null): Awaitable<readonly StepRow[]>;
   /** Of a dead or failed event: makes steps without a result done, or forgets them. */
@@ -146,8 +144,6 @@ export function createOperations(steps: OperationSteps): InboxOperations {
     },
 
     steps: async (id) => toSteps(await steps.steps(id, null)),
-
-    pollState: async () => toPollState(await steps.readPoll()),
   };
 }
 

@@ -8,7 +8,7 @@ export function quoteTables(schema: string) {
   return {
     schema: `"${schema}"`,
     events: quote('events'),
-    poll: quote('poll'),
+    notes: quote('notes'),
     fences: quote('fences'),
     steps: quote('steps'),
   };

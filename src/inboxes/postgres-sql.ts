@@ -50,7 +50,7 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
  * table; the others hold only events that are not done or not pruned yet.
  */
 function writeMigrations(tables: Tables): readonly string[] {
-  const { schema, events, poll, fences, steps } = tables;
+  const { schema, events, notes, fences, steps } = tables;
   return [
     // CREATE SCHEMA IF NOT EXISTS needs the right to create one even where the schema exists.
     `DO $schema$ BEGIN
@@ -95,11 +95,11 @@ IF to_regclass('${fences}') IS NULL THEN
     PRIMARY KEY (event_id, name)
   );
   CREATE INDEX steps_unknown ON ${steps} (event_id) WHERE result IS NULL;
-  CREATE TABLE ${poll} (
-    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    holder text NOT NULL,
-    lease_until timestamp with time zone NOT NULL,
-    state text
+  CREATE TABLE ${notes} (
+    name text COLLATE "C" PRIMARY KEY,
+    text text,
+    holder text,
+    lease_until timestamp with time zone NOT NULL DEFAULT '-infinity'
   );
 ${writeFunctions(tables)}
 END IF;
@@ -148,7 +148,7 @@ const committed = (sql: string): PgTemplate => ({
 /** Returns every statement of the inbox for a checked schema; each is atomic at READ COMMITTED and uses the server's clock. */
 export function writeStatements(name: string, { isAsync }: { readonly isAsync: boolean }) {
   const tables = quoteTables(name);
-  const { schema, events, poll, steps } = tables;
+  const { schema, events, notes, steps } = tables;
   // Returned columns have names of one word: data layers can be told to rename others, as to camel case.
   const record = `id, type, state, attempts, source, key, last_error AS error, event AS json,
   history::text AS history,
@@ -247,16 +247,19 @@ FROM known`),
 )
 SELECT taken.id, taken.event AS json FROM found JOIN taken ON found.id = taken.id ORDER BY found.at, found.received_at`),
 
-    acquirePoll: committed(`INSERT INTO ${poll} AS p (holder, lease_until)
-VALUES (:holder::text, ${later(':leaseMs')})
-ON CONFLICT (only_row) DO UPDATE SET holder = excluded.holder, lease_until = ${later(':leaseMs')}
-WHERE p.holder = excluded.holder OR p.lease_until <= ${CLOCK}
-RETURNING state`),
+    readNote: sent(`SELECT text FROM ${notes} WHERE name = :name::text`),
 
-    savePoll: committed(`UPDATE ${poll} SET lease_until = ${later(':leaseMs')}, state = :json::text
-WHERE holder = :holder::text RETURNING holder`),
+    /** The row of a lease exists, so a fenced write inserts nothing. */
+    writeNote: committed(`INSERT INTO ${notes} AS n (name, text)
+SELECT :name::text, :note::text WHERE :holder::text IS NULL OR EXISTS (SELECT FROM ${notes} WHERE name = :name::note)
+ON CONFLICT (name) DO UPDATE SET text = excluded.text WHERE :holder::text IS NULL OR n.holder = :holder::text
+RETURNING name`),
 
-    poll: sent(`SELECT state FROM ${poll}`),
+    leaseNote: committed(`INSERT INTO ${notes} AS n (name, holder, lease_until)
+VALUES (:name::text, :holder::text, ${later(':leaseMs')})
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, lease_until = ${later(':leaseMs')}
+WHERE n.holder = excluded.holder OR n.lease_until <= ${CLOCK}
+RETURNING name`),
 
     find: sent(`SELECT ${record} FROM ${events} WHERE id = :id::text`),
 
@@ -267,7 +270,7 @@ WHERE holder = :holder::text RETURNING holder`),
       update(
         `state = 'done', due_at = NULL, last_error = NULL, waiting = NULL, updated_at = ${CLOCK},
     history = (coalesce(e.history, '[]') - (-10)) || jsonb_build_object('attempt', e.attempts, 'startedAt', ${ms(CLOCK)},
-      'endedAt', ${ms(CLOCK)}, 'result', 'discarded', 'error', NULL, 'by', :by::text, 'reason', :reason::text)`,
+      'endedAt', ${ms(CLOCK)}, 'result', 'discarded', 'error', NULL, 'by', :by::text, 'reason', :reason::note)`,
         which,
       ),
 

@@ -7,8 +7,8 @@ import { VALUES } from './server-inbox.js';
  * `:steps:<id>` a hash of its steps by name, each as the attempt, the time in microseconds, the id of the call that stored it, and `=` with
  * the result or `-` for none;
  * sorted sets of ids: `:in:<state>` by receivedAt, `:since:<state>` by updatedAt, `:due:<type>` by dueAt, with the parked
- * events in front of it, `:whole` by updatedAt (done events with JSON); `:poll` a hash, with the state of the poller as
- * JSON in one field.
+ * events in front of it, `:whole` by updatedAt (done events with JSON); `:note:<name>` a hash, with
+ * the text of a note and its lease.
  *
  * For each ordering key, while an event needs it: `:holder:<key>` the id of the event that is leased, even if its lease
  * has lapsed; `:waiting:<key>` a sorted set of the events that wait, each id after the `turn` of the event, digits that
@@ -273,21 +273,21 @@ for index = 1, math.min(#due, tonumber(limit)) do
 end
 return answer(events)`,
 
-  acquirePoll: `
-local key = base .. ':poll'
+  writeNote: `
+local key = base .. ':note:' .. name
+if holder ~= '' and redis.call('HGET', key, 'holder') ~= holder then return '[]' end
+redis.call('HSET', key, 'text', note)
+return '["1"]'`,
+
+  readNote: `
+return answer({ { text = redis.call('HGET', base .. ':note:' .. name, 'text') or cjson.null } })`,
+
+  leaseNote: `
+local key = base .. ':note:' .. name
 local found = redis.call('HMGET', key, 'holder', 'leaseUntil')
 if found[1] and found[1] ~= holder and tonumber(found[2]) > now then return '[]' end
 redis.call('HSET', key, 'holder', holder, 'leaseUntil', text(now + tonumber(leaseMs)))
-return answer({ { state = redis.call('HGET', key, 'state') or cjson.null } })`,
-
-  savePoll: `
-local key = base .. ':poll'
-if redis.call('HGET', key, 'holder') ~= holder then return '[]' end
-redis.call('HSET', key, 'leaseUntil', text(now + tonumber(leaseMs)), 'state', json)
 return '["1"]'`,
-
-  poll: `
-return answer({ { state = redis.call('HGET', base .. ':poll', 'state') or cjson.null } })`,
 
   find: `
 return answer({ read(id) })`,

@@ -1,12 +1,6 @@
 /** The rows of stores, as their statements and scripts return them. */
 import { decodeEvent, parseJson } from '../core/events.js';
-import {
-  EMPTY_POLL_STATE,
-  type InboxAttempt,
-  type InboxRecord,
-  type InboxStep,
-  type PollState,
-} from '../core/ports.js';
+import type { InboxAttempt, InboxRecord, InboxStep } from '../core/ports.js';
 
 /** The first 1,000 characters of a text for operators, without those that some store cannot keep. */
 export const toStorable = (text: string) => text.slice(0, 1_000).replaceAll(/\0|\p{Cs}/gu, '\ufffd');
@@ -57,11 +51,9 @@ export function toSteps(rows: readonly StepRow[]): readonly InboxStep[] {
   );
 }
 
-export interface PollRow {
-  /** The poller's state as JSON; none before the first save. */
-  readonly state?: string | null;
+export interface NoteRow {
+  /** None in a note that is leased and not written. */
+  readonly text: string | null;
 }
 
-export function toPollState(row: PollRow | undefined): PollState {
-  return row?.state ? (JSON.parse(row.state) as PollState) : EMPTY_POLL_STATE;
-}
+export const toNote = ([row]: readonly NoteRow[]) => row?.text ?? null;

@@ -4,7 +4,7 @@ import { rule } from '../core/options.js';
 import type { StoredEvent } from '../core/ports.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';
 import type { ClaimRow, StoreSteps } from './create-inbox.js';
-import { type EventRow, type PollRow, type StepRow, toRecord } from './rows.js';
+import { type EventRow, type NoteRow, type StepRow, toNote, toRecord } from './rows.js';
 
 /** Options of the inboxes of Postgres and MySQL. */
 export interface ServerInboxOptions {
@@ -49,9 +49,10 @@ export const VALUES = {
   takeDue: ['limit', 'visibilityTimeoutMs', 'types'],
   importDone: ['ids'],
   prune: ['olderThanMs', 'limit'],
-  poll: [],
-  acquirePoll: ['holder', 'leaseMs'],
-  savePoll: ['holder', 'leaseMs', 'json'],
+  readNote: ['name'],
+  /** The holder that must have leased the note last, or `null`. */
+  writeNote: ['name', 'note', 'holder'],
+  leaseNote: ['name', 'holder', 'leaseMs'],
 } as const;
 
 export type StepName = keyof typeof VALUES;
@@ -68,9 +69,9 @@ interface StepRows {
   readonly takeDue: StoredEvent;
   readonly importDone: CountRow;
   readonly prune: CountRow;
-  readonly poll: PollRow;
-  readonly acquirePoll: PollRow;
-  readonly savePoll: object;
+  readonly readNote: NoteRow;
+  readonly writeNote: object;
+  readonly leaseNote: object;
 }
 
 /** Drivers can read numbers as text. */
@@ -95,7 +96,6 @@ export function callSteps(
     find: async (id) => (await call('find', { id })).map(toRecord)[0],
     importDone: async (ids) => readCount(await call('importDone', { ids })),
     prune: async (olderThanMs, limit) => readCount(await call('prune', { olderThanMs, limit })),
-    readPoll: async () => (await call('poll', {}))[0],
     async steps(id, token) {
       if (transactional && token !== null) assertFreeConnection(connections);
       return call('steps', { id, token });
@@ -116,9 +116,12 @@ export function callSteps(
 
     takeDue: (options) => call('takeDue', options),
 
-    acquirePoll: async (holder, leaseMs) => (await call('acquirePoll', { holder, leaseMs }))[0],
+    readNote: async (name) => toNote(await call('readNote', { name })),
 
-    savePoll: async (json, holder, leaseMs) => (await call('savePoll', { holder, leaseMs, json })).length > 0,
+    writeNote: async (name, note, fence) =>
+      (await call('writeNote', { name, note, holder: fence?.holder ?? null })).length > 0,
+
+    leaseNote: async (name, lease) => (await call('leaseNote', { name, ...lease })).length > 0,
   } satisfies Partial<StoreSteps<unknown>>;
 }
 

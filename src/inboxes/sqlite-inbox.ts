@@ -5,7 +5,7 @@ import { PermanentError } from '../core/errors.js';
 import type { Inbox, InboxOperations, Lease } from '../core/ports.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';
 import { type AttemptEnd, type ClaimRow, createInbox, DONE, type StoreSteps } from './create-inbox.js';
-import { toRecord } from './rows.js';
+import { toNote, toRecord } from './rows.js';
 import { prepareStatements } from './sqlite-sql.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
@@ -105,7 +105,6 @@ export function createSqliteInbox<Tx>({
         sql.endSteps({ id, names: done });
         sql.forgetUnknownSteps({ id, names: again });
       }),
-    readPoll: () => sql.poll()[0],
 
     claim: ({ early, leaseMs, token, ...event }) =>
       step(
@@ -186,11 +185,15 @@ export function createSqliteInbox<Tx>({
       return step(take, { flush: false });
     },
 
-    acquirePoll: (holder, leaseMs) =>
-      step((at) => sql.acquirePoll({ holder, until: sum(at, leaseMs), at })[0]),
+    readNote: (name) => toNote(sql.readNote({ name })),
 
-    savePoll: (json, holder, leaseMs) =>
-      step((at) => sql.savePoll({ json, until: sum(at, leaseMs), holder }).length === 1),
+    writeNote: (name, note, fence) =>
+      step(
+        () => (fence ? sql.writeLeased({ name, note, ...fence }) : sql.writeNote({ name, note })).length > 0,
+      ),
+
+    leaseNote: (name, { holder, leaseMs }) =>
+      step((at) => sql.leaseNote({ name, holder, until: sum(at, leaseMs), at }).length > 0),
   };
   return createInbox(steps, runtime);
 }

@@ -1,5 +1,5 @@
 import { INBOX_STATES, type InboxCount, type InboxState, type StoredEvent } from '../core/ports.js';
-import type { EventRow, PollRow, StepRow } from './rows.js';
+import type { EventRow, NoteRow, StepRow } from './rows.js';
 import { type Limited, type PageQuery, type Selection, selectionWriter } from './selection.js';
 import { DUE, OPEN, type SqliteLike } from './sqlite-tables.js';
 import { place, type Values } from './statements.js';
@@ -117,16 +117,20 @@ export function prepareStatements(db: SqliteLike) {
         waiting = :waiting, state = 'received', token = NULL,
         history = ${HISTORY_WITH_LAPSED} WHERE rowid = :rowid RETURNING id, event AS json`,
     ),
-    acquirePoll: rows<PollRow>(
-      `INSERT INTO stablehooks_poll (one, holder, lease_until) VALUES (1, :holder, :until)
-      ON CONFLICT (one) DO UPDATE SET holder = excluded.holder, lease_until = excluded.lease_until
+    readNote: rows<NoteRow>('SELECT text FROM stablehooks_notes WHERE name = :name'),
+    writeNote: rows(
+      `INSERT INTO stablehooks_notes (name, text) VALUES (:name, :note)
+      ON CONFLICT (name) DO UPDATE SET text = excluded.text RETURNING name`,
+    ),
+    writeLeased: rows(
+      'UPDATE stablehooks_notes SET text = :note WHERE name = :name AND holder = :holder RETURNING name',
+    ),
+    leaseNote: rows(
+      `INSERT INTO stablehooks_notes (name, holder, lease_until) VALUES (:name, :holder, :until)
+      ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, lease_until = excluded.lease_until
       WHERE holder = excluded.holder OR lease_until <= :at
-      RETURNING state`,
+      RETURNING name`,
     ),
-    savePoll: rows(
-      'UPDATE stablehooks_poll SET state = :json, lease_until = :until WHERE holder = :holder RETURNING one',
-    ),
-    poll: rows<PollRow>('SELECT state FROM stablehooks_poll'),
     find: rows<EventRow>(`SELECT ${RECORD} FROM stablehooks_events WHERE id = :id`),
     // Most events are done. To count all rows, and to look up the least of an index, takes a fraction of the time that
     // reading the done ones takes.

@@ -55,11 +55,11 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (event_id, name)
   ) STRICT;
   CREATE INDEX stablehooks_unknown_steps ON stablehooks_steps (event_id) WHERE result IS NULL;
-  CREATE TABLE stablehooks_poll (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    holder TEXT NOT NULL,
-    lease_until INTEGER NOT NULL,
-    state TEXT
+  CREATE TABLE stablehooks_notes (
+    name TEXT NOT NULL PRIMARY KEY,
+    text TEXT,
+    holder TEXT,
+    lease_until INTEGER NOT NULL DEFAULT 0
   ) STRICT;
   CREATE TABLE stablehooks_flushes (count INTEGER NOT NULL) STRICT;
   INSERT INTO stablehooks_flushes VALUES (0);

@@ -139,7 +139,10 @@ export interface StartOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-const INBOX_METHODS = ['claim', 'ignore', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'];
+const INBOX_METHODS = [
+  ...['claim', 'ignore', 'complete', 'fail', 'record', 'takeDue'],
+  ...['readNote', 'writeNote', 'leaseNote'],
+];
 
 /** The options, checked, with their defaults. */
 export type ReceiverSettings = ReturnType<typeof readReceiverOptions>;

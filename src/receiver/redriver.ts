@@ -3,7 +3,7 @@ import { ConfigError, describeThrown } from '../core/errors.js';
 import { createdAtMs } from '../core/events.js';
 import { log } from '../core/log.js';
 import { abortSignal, integer, readOptions } from '../core/options.js';
-import type { Inbox, InboxOperations, Logger } from '../core/ports.js';
+import { type Logger, POLL_NOTE } from '../core/ports.js';
 import { nextTurn, setBackgroundTimeout, timeLimit } from '../core/runtime.js';
 import type { Slots } from '../flow/slots.js';
 import type { InFlight } from './in-flight.js';
@@ -230,13 +230,12 @@ export class Redriver {
   /** Warns once if an event waits for its retry and, as far as this process and the inbox know, nothing redrives it. */
   warnIfIdle({ event: { id }, origin }: Work): void {
     const { store, settings, logger } = this.#parts;
-    const inbox: Inbox<unknown> & Partial<InboxOperations> = settings.inbox;
     // The receiver in front of a queue redrives for its workers.
     if (origin === 'queue') return;
     if (this.#hasWarned || this.#hasRedriven || !store.durable) return;
     this.#hasWarned = true;
     const check = async () => {
-      const isPolled = ((await inbox.pollState?.())?.watermark ?? null) !== null;
+      const isPolled = (await settings.inbox.readNote(POLL_NOTE)) !== null;
       if (isPolled || this.#hasRedriven) return;
       log(
         logger,

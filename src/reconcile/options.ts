@@ -28,8 +28,8 @@ export interface LedgerEntry {
 }
 
 /** The part of an inbox that `reconcile` uses. */
-export type ReconcileInbox = Pick<Inbox<unknown>, 'record'> &
-  Pick<InboxOperations, 'find' | 'list' | 'count' | 'pollState'>;
+export type ReconcileInbox = Pick<Inbox<unknown>, 'record' | 'readNote'> &
+  Pick<InboxOperations, 'find' | 'list' | 'count'>;
 
 /** The progress of a run. */
 export interface ReconcileProgress {
@@ -98,7 +98,7 @@ export function toReconcileSettings<Entry extends LedgerEntry>(options: Reconcil
   const settings = readOptions('reconcile', options, {
     ...LIST_RULES,
     inbox: required(
-      withMethods('an inbox, such as sqliteInbox(db)', ['record', 'find', 'list', 'count', 'pollState']),
+      withMethods('an inbox, such as sqliteInbox(db)', ['record', 'find', 'list', 'count', 'readNote']),
     ),
     ledger: required(rule('an iterable of entries, such as an array or an async generator', isIterable)),
     copiedAt: date(),
@@ -138,7 +138,7 @@ function orInboxFailed(inbox: ReconcileInbox): ReconcileInbox {
     find: (id) => ask(() => inbox.find(id)),
     list: (options) => ask(() => inbox.list(options)),
     count: () => ask(() => inbox.count()),
-    pollState: () => ask(() => inbox.pollState()),
+    readNote: (name) => ask(() => inbox.readNote(name)),
     record: (events, options) => ask(() => inbox.record(events, options)),
   };
 }

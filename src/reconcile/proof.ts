@@ -1,6 +1,7 @@
 /** For which part of a span every event is known. Pure. Spans are `(from, until]` of `created_at`, in epoch ms. */
+
+import type { GapReason, PollState, StoredGap } from '../catch-up/state.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
-import type { GapReason, PollState, StoredGap } from '../core/ports.js';
 import type { UnprovenReason } from './report.js';
 
 export interface Span {

@@ -1,5 +1,6 @@
 import { toIso } from '../catch-up/gaps.js';
 import { DOUBTFUL } from '../catch-up/problems.js';
+import { readPollState } from '../catch-up/state.js';
 import { ConfigError } from '../core/errors.js';
 import { Books } from './books.js';
 import type { Comparison } from './comparison.js';
@@ -42,7 +43,7 @@ export async function reconcile<Entry extends LedgerEntry>(
 ): Promise<ReconcileResult> {
   const settings = toReconcileSettings(options);
   // Before the list: the inbox still has the events that the state is about.
-  const state = await settings.inbox.pollState();
+  const state = await readPollState(settings.inbox);
   const since = Math.max(settings.since.getTime(), state.since ?? Number.NEGATIVE_INFINITY);
   const list = await readList({ ...settings, since, state, startedAt: settings.runtime.now() });
   const span = toSpan(since, { list, settings });

@@ -1,8 +1,9 @@
 /** The result of a comparison. Plain data: it survives `JSON.stringify`. */
 import { describeReason } from '../catch-up/gaps.js';
 import type { PollProblem } from '../catch-up/problems.js';
+import type { GapReason } from '../catch-up/state.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
-import type { GapReason, InboxState } from '../core/ports.js';
+import type { InboxState } from '../core/ports.js';
 import type { DailyTotal } from './daily.js';
 
 const KINDS = [

@@ -1,8 +1,16 @@
 /** A person accepts a gap without a proof. */
 import { memoryInbox } from 'stablehooks';
-import { type Acknowledgement, acknowledgeGap, type Gap, listGaps } from 'stablehooks/catch-up';
+import {
+  type Acknowledgement,
+  acknowledgeGap,
+  EMPTY_POLL_STATE,
+  type Gap,
+  listGaps,
+  POLL_NOTE,
+  type StoredGap,
+  writePollState,
+} from 'stablehooks/catch-up';
 import { expect, test } from 'vitest';
-import { EMPTY_POLL_STATE, type StoredGap } from '../../src/core/ports.js';
 
 const NOW = Date.parse('2026-03-01T12:00:00Z');
 const runtime = { now: () => NOW };
@@ -17,8 +25,7 @@ const stored = (fields: Partial<StoredGap> = {}): StoredGap => ({
 /** An inbox with gaps, as a poll left it. */
 async function inboxWith(...gaps: readonly StoredGap[]) {
   const inbox = memoryInbox({ runtime });
-  await inbox.acquirePoll({ holder: 'a poll', leaseMs: 1_000 });
-  await inbox.savePoll({ ...EMPTY_POLL_STATE, watermark: NOW, gaps }, { holder: 'a poll', leaseMs: 0 });
+  await writePollState(inbox, { ...EMPTY_POLL_STATE, watermark: NOW, gaps });
   return { inbox, gaps: await listGaps(inbox) };
 }
 
@@ -37,7 +44,7 @@ test('of two gaps that begin or were opened at the same time, only the one that 
     const expected = { ...listed[index], state: 'acknowledged', acknowledged: { ...why, at: iso(NOW) } };
     expect(taken).toEqual(expected);
     expect(await listGaps(inbox)).toEqual(listed.map((gap, place) => (place === index ? expected : gap)));
-    expect(await inbox.acquirePoll({ holder: 'the next poll', leaseMs: 0 })).not.toBeNull();
+    expect(await inbox.leaseNote(POLL_NOTE, { holder: 'the next poll', leaseMs: 0 })).toBe(true);
   }
 });
 
@@ -102,10 +109,10 @@ test('an inbox that fails is reported as such, and a gap is not acknowledged if 
     throw new Error('the store is down');
   };
   const down = { code: 'ERR_INBOX_FAILED' };
-  await expect(listGaps({ pollState: fail })).rejects.toMatchObject(down);
-  await expect(acknowledgeGap({ ...inbox, acquirePoll: fail }, gap, why)).rejects.toMatchObject(down);
-  await expect(acknowledgeGap({ ...inbox, savePoll: fail }, gap, why)).rejects.toMatchObject(down);
-  const other = await inboxWith(stored());
-  const lost = { acquirePoll: other.inbox.acquirePoll, savePoll: async () => false };
-  expect(await acknowledgeGap(lost, gap, why)).toBeNull();
+  await expect(listGaps({ readNote: fail })).rejects.toMatchObject(down);
+  for (const method of ['leaseNote', 'readNote', 'writeNote'] as const) {
+    const { inbox: failing } = await inboxWith(stored());
+    await expect(acknowledgeGap({ ...failing, [method]: fail }, gap, why)).rejects.toMatchObject(down);
+  }
+  expect(await acknowledgeGap({ ...inbox, writeNote: async () => false }, gap, why)).toBeNull();
 });

@@ -1,5 +1,11 @@
 import { createReceiver, EVENT_TYPES, memoryInbox } from 'stablehooks';
-import { createPoller, type PollerClient, type PollerOptions } from 'stablehooks/catch-up';
+import {
+  createPoller,
+  type PollerClient,
+  type PollerOptions,
+  readPollState,
+  writePollState,
+} from 'stablehooks/catch-up';
 import { expect, test } from 'vitest';
 import { type Asked, cut, startList } from './list-server.js';
 
@@ -46,7 +52,7 @@ test('of two different events with one id the first is used and the conflict is 
   const { poller, handled, inbox } = setUp(await startList(() => list), { logger });
   const report = await poller.pollOnce();
   expect(report.problems).toMatchObject([{ code: 'ERR_EVENT_CONFLICT', id: 'a' }]);
-  expect((await inbox.pollState()).doubts).toEqual(['ERR_EVENT_CONFLICT']);
+  expect((await readPollState(inbox)).doubts).toEqual(['ERR_EVENT_CONFLICT']);
   await poller.pollOnce();
   expect(lines).toEqual([expect.stringMatching(/^stablehooks: ERR_EVENT_CONFLICT: a: /)]);
   expect(JSON.stringify(report)).not.toContain('9.00');
@@ -187,7 +193,7 @@ test('an old event that a smaller answer than listMax lacked ends the belief in 
   from = 20;
   const second = await poller.pollOnce();
   expect(second.problems.map(({ code }) => code)).toEqual(['ERR_LIST_MAX', 'ERR_EVENT_LATE']);
-  expect((await inbox.pollState()).seen).toMatchObject({ all: 60, listMaxRefuted: true });
+  expect((await readPollState(inbox)).seen).toMatchObject({ all: 60, listMaxRefuted: true });
   expect((await poller.pollOnce()).problems).toEqual([]);
 });
 
@@ -207,9 +213,8 @@ test('a watermark in the future is reported, and a complete list moves it back',
   const client = await startList(() => [event('a')]);
   const now = Date.now();
   const { inbox, poller } = setUp(client, { runtime: { now: () => now } });
-  await inbox.acquirePoll({ holder: 'fast clock', leaseMs: 0 });
   const state = { since: now - HOUR_MS, watermark: now + HOUR_MS, gaps: [], limit: 0, oldest: null };
-  await inbox.savePoll(state, { holder: 'fast clock', leaseMs: 0 });
+  await writePollState(inbox, state);
   const report = await poller.pollOnce();
   expect(report.problems.map(({ code }) => code)).toContain('ERR_WATERMARK_AHEAD');
   expect(report).toMatchObject({ proven: true, late: 0, gaps: [] });

@@ -75,9 +75,9 @@ test('the answer waits for a handler that outlived handlerTimeoutMs, until it en
     secret: 'secret',
     inbox: {
       ...inbox,
-      async savePoll(state, options) {
-        const isSaved = await inbox.savePoll(state, options);
-        if (options.leaseMs === 0) saved += 1;
+      async writeNote(...note) {
+        const isSaved = await inbox.writeNote(...note);
+        saved += 1;
         return isSaved;
       },
     },

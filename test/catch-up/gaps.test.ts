@@ -1,10 +1,16 @@
 /** Gaps: what a survey opens, makes longer and closes, and how a gap is described. Times are ms, small for legibility. */
-import { EVENT_TYPES, type EventType, type PollState } from 'stablehooks';
-import { describeGap, type Gap } from 'stablehooks/catch-up';
+import { EVENT_TYPES, type EventType } from 'stablehooks';
+import {
+  describeGap,
+  EMPTY_POLL_STATE,
+  type Gap,
+  type PollState,
+  type StoredGap,
+} from 'stablehooks/catch-up';
 import { describe, expect, test } from 'vitest';
 import type { SurveyResult } from '../../src/catch-up/coverage.js';
 import { advance, describeReason, exceptIn, isInGap, toGap, toIso } from '../../src/catch-up/gaps.js';
-import { EMPTY_POLL_STATE, type GapReason, type StoredGap } from '../../src/core/ports.js';
+import type { GapReason } from '../../src/catch-up/state.js';
 
 const EVERYTHING = Number.NEGATIVE_INFINITY;
 const NOTHING = Number.POSITIVE_INFINITY;

@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import Database from 'libsql';
 import { EVENT_TYPES } from 'stablehooks';
-import { type Gap, listGaps } from 'stablehooks/catch-up';
+import { type Gap, listGaps, readPollState } from 'stablehooks/catch-up';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { createSandbox } from 'stablehooks-kit/sandbox';
 import { expect, onTestFinished, test, vi } from 'vitest';
@@ -75,7 +75,7 @@ test(`SIGKILL at ${KILLS} random moments loses no event and repeats only events 
   async function checkState() {
     const file = new Database(join(folder, 'inbox.db'));
     const inbox = sqliteInbox(file);
-    const { watermark: stored, gaps } = await inbox.pollState();
+    const { watermark: stored, gaps } = await readPollState(inbox);
     gapsSeen += gaps.length;
     for (const { id, type, created_at } of sandbox.events({ limit: 100_000 })) {
       const at = Date.parse(created_at);

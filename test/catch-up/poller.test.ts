@@ -1,6 +1,7 @@
 import {
   createReceiver,
   EVENT_TYPES,
+  type Inbox,
   memoryInbox,
   type ReceiverOptions,
   type UnknownEvent,
@@ -13,9 +14,11 @@ import {
   describeGap,
   type Gap,
   listGaps,
+  POLL_NOTE,
   type PollerClient,
   type PollerOptions,
   type PollReport,
+  readPollState,
 } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { createSandbox, type SandboxOptions } from 'stablehooks-kit/sandbox';
@@ -272,7 +275,7 @@ test('acknowledgeGap keeps a gap as a record, reports it no more, and changes no
   const acknowledge = (...[reported, why]: readonly [Gap, Acknowledgement]) =>
     acknowledgeGap(it.inbox, reported, why, { runtime: { now: it.now } });
   const why = { by: 'ops@example.com', reason: 'the books agree' };
-  await it.inbox.acquirePoll({ holder: 'another', leaseMs: MINUTE_MS });
+  await it.inbox.leaseNote(POLL_NOTE, { holder: 'another', leaseMs: MINUTE_MS });
   expect(await acknowledge(gap, why)).toBeNull();
   await it.sandbox.clock.advance(2 * MINUTE_MS);
   const at = new Date(it.now()).toISOString();
@@ -405,7 +408,7 @@ test('an inbox that fails is reported without its message', async () => {
   const refuse = async () => {
     throw new Error('connection to postgres://user:hunter2@db failed');
   };
-  for (const broken of ['acquirePoll', 'takeDue', 'record', 'savePoll'] as const) {
+  for (const broken of ['leaseNote', 'readNote', 'takeDue', 'record', 'writeNote'] as const) {
     const receiver = createReceiver({
       secret: 'secret',
       inbox: { ...it.inbox, [broken]: refuse },
@@ -433,11 +436,7 @@ test.each([
   const first = await next();
   const receiver = createReceiver({
     secret: 'secret',
-    inbox: {
-      ...it.inbox,
-      // A renewal of the lease passes.
-      savePoll: (state, lease) => (lease.leaseMs === 0 ? refuse() : it.inbox.savePoll(state, lease)),
-    },
+    inbox: { ...it.inbox, writeNote: refuse },
     handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, () => undefined])),
     logger: it.options.logger,
   });
@@ -480,6 +479,47 @@ test('while one process reads the list, the poll of another is reported busy and
   expect(poller.pollOnce()).toBe(first);
   finish.resolve();
   expect(await first).toMatchObject({ proven: true, handled: 1 });
+});
+
+test('a renewal that comes too late does not let a poll save over the state of the process that polled meanwhile', async () => {
+  const it = await setUp();
+  const otherHasPolled = createSignal();
+  const [renewing, renewed] = [createSignal(), createSignal()];
+  let calls = 0;
+  const inbox: Inbox = {
+    ...it.inbox,
+    async leaseNote(...lease) {
+      calls += 1;
+      if (calls === 2) {
+        renewing.resolve();
+        await otherHasPolled.promise;
+      }
+      const isLeased = await it.inbox.leaseNote(...lease);
+      if (calls === 2) renewed.resolve();
+      return isLeased;
+    },
+  };
+  const client: PollerClient = {
+    events: {
+      async listWithProblems(query) {
+        await renewed.promise;
+        return it.client.events.listWithProblems(query);
+      },
+    },
+  };
+  const receiver = createReceiver({ secret: 'secret', inbox, handlers: {}, logger: it.options.logger });
+  await fire(it, 1);
+  const slow = createPoller({ ...it.options, receiver, client, leaseMs: 10 }).pollOnce();
+  await renewing.promise;
+  await it.sandbox.clock.advance(10 * MINUTE_MS);
+  const { watermark } = await it.poller.pollOnce();
+  const saved = await readPollState(it.inbox);
+  otherHasPolled.resolve();
+  const report = await slow;
+  expect(codes(report)).toContain('ERR_LEASE_LOST');
+  expect(report).toMatchObject({ proven: false, watermark: null });
+  expect(await readPollState(it.inbox)).toEqual(saved);
+  expect(watermark).not.toBeNull();
 });
 
 test('while the handlers of one poll run, another process can poll and does not run their events', async () => {
@@ -587,7 +627,7 @@ test('pollOnce reads the list and saves its state before it waits for a handler 
     isReported = true;
   });
   await overdue.promise;
-  expect((await inbox.pollState()).watermark).not.toBeNull();
+  expect((await readPollState(inbox)).watermark).not.toBeNull();
   expect(isReported).toBe(false);
   end();
   expect(await polled).toMatchObject({ proven: true, redriven: { failed: 1 } });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { createReceiver, EVENT_TYPES, memoryInbox, type PollState, type UnknownEvent } from 'stablehooks';
-import { createPoller, type PollerClient } from 'stablehooks/catch-up';
+import { createReceiver, EVENT_TYPES, memoryInbox, type UnknownEvent } from 'stablehooks';
+import { createPoller, type PollerClient, type PollState, readPollState } from 'stablehooks/catch-up';
 import { expect, test } from 'vitest';
 import { atNight } from '../nightly.js';
 import {
@@ -108,9 +108,9 @@ async function run(server: SimulatedServer): Promise<Faults> {
     const pushed = list.events.filter(({ pushedAt }) => pushedAt > time - 1 && pushedAt <= pauseEnd);
     time = pauseEnd;
     for (const event of pushed) await receiver.accept(toEvent(event), 'push');
-    const before = await inbox.pollState();
+    const before = await readPollState(inbox);
     await poller.pollOnce();
-    const after = await inbox.pollState();
+    const after = await readPollState(inbox);
     const stored = new Set<string>();
     for (const { id } of list.events) if ((await inbox.find(id)) !== undefined) stored.add(id);
     missed += audit.missed({
@@ -121,7 +121,7 @@ async function run(server: SimulatedServer): Promise<Faults> {
     }).length;
   }
   // Earlier than the date that was given if a clock is behind.
-  const opening = sinceStart(await inbox.pollState()).since ?? server.since;
+  const opening = sinceStart(await readPollState(inbox)).since ?? server.since;
   const old = list.events.filter(
     ({ id, at, pushedAt }) => at < opening && pushedAt > time && effects.has(id),
   );

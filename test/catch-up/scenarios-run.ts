@@ -1,18 +1,13 @@
 /** Runs a poller against a simulated service on a virtual clock, and compares each poll with the truth. */
-import {
-  createReceiver,
-  EVENT_TYPES,
-  isEventType,
-  memoryInbox,
-  type StoredGap,
-  type UnknownEvent,
-} from 'stablehooks';
+import { createReceiver, EVENT_TYPES, isEventType, memoryInbox, type UnknownEvent } from 'stablehooks';
 import {
   createPoller,
   type Gap,
   type PollerClient,
   type PollerOptions,
   type PollReport,
+  readPollState,
+  type StoredGap,
 } from 'stablehooks/catch-up';
 import {
   createService,
@@ -192,7 +187,7 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
 
   async function compare(): Promise<void> {
     updateUnseen();
-    const { since, watermark, gaps } = await inbox.pollState();
+    const { since, watermark, gaps } = await readPollState(inbox);
     compareCalls(gaps);
     if (watermark === null) return;
     for (const { at, listedAt, event } of unseen.values()) {
@@ -216,7 +211,7 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
     }
     clock.time = Math.max(clock.time, time + (settings.intervalMs ?? MINUTE));
   }
-  const { since } = await inbox.pollState();
+  const { since } = await readPollState(inbox);
   const missing = [...unseen.values()].filter(({ at }) => at > (since ?? 0));
   return {
     polls,

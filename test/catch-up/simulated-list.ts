@@ -1,6 +1,7 @@
 /** A list in virtual time. What the service does not specify (order, cap, lateness, clocks, faults) is random. */
 import fc from 'fast-check';
-import { EVENT_TYPES, isEventType, type PollState } from 'stablehooks';
+import { EVENT_TYPES, isEventType } from 'stablehooks';
+import type { PollState } from 'stablehooks/catch-up';
 import type { ListAnswer, ListQuery } from '../../src/catch-up/answer.js';
 import { byId } from './survey-list.js';
 

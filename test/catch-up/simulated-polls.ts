@@ -1,10 +1,9 @@
 /** Polls of a simulated list in virtual time: the survey and what follows from it, without an inbox or requests. */
 import fc from 'fast-check';
-import type { PollState } from 'stablehooks';
+import { EMPTY_POLL_STATE, type PollState } from 'stablehooks/catch-up';
 import { expect } from 'vitest';
 import { type Survey, type SurveyOptions, surveyList } from '../../src/catch-up/coverage.js';
 import { type Advance, advance } from '../../src/catch-up/gaps.js';
-import { EMPTY_POLL_STATE } from '../../src/core/ports.js';
 import {
   createAudit,
   createList,

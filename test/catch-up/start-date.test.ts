@@ -1,5 +1,7 @@
 /** The start date: which listed events the poller takes, and which raise an alarm. */
+
 import { createReceiver, EVENT_TYPES, type UnknownEvent } from 'stablehooks';
+import { readPollState } from 'stablehooks/catch-up';
 import { expect, test } from 'vitest';
 import { DAY_MS, history, listed, MINUTE_MS, quiet, START, setUp } from './virtual-service.js';
 
@@ -67,7 +69,7 @@ test('a first poll without an answer fixes the start date lagMs before it, becau
   const it = setUp();
   it.service.up = false;
   await it.poll();
-  expect(await it.inbox.acquirePoll({ holder: 'test', leaseMs: 0 })).toMatchObject({
+  expect(await readPollState(it.inbox)).toMatchObject({
     since: START - 5 * MINUTE_MS,
     watermark: null,
   });
@@ -272,7 +274,7 @@ test.each([0, 2])(
     expect(later).toMatchObject({ proven: true, handled: 1, skipped: 24, problems: [] });
     // What was skipped is in no inbox, so no list closes the gap.
     expect(later.gaps).toHaveLength(1);
-    const { since, watermark } = await it.inbox.pollState();
+    const { since, watermark } = await readPollState(it.inbox);
     expect(since).toBeLessThanOrEqual(START);
     expect(since).toBeLessThanOrEqual(watermark ?? 0);
     expect(Date.parse(later.gaps[0]?.until ?? '')).toBeLessThan(since ?? 0);
@@ -285,10 +287,10 @@ test('a start date that is in the future stays while the list does not answer, a
   it.service.up = false;
   await poll(DAY_MS);
   await poll(0);
-  expect((await it.inbox.pollState()).since).toBe(START + DAY_MS - 5 * MINUTE_MS);
+  expect((await readPollState(it.inbox)).since).toBe(START + DAY_MS - 5 * MINUTE_MS);
   it.service.up = true;
   expect(await poll(0)).toMatchObject({ proven: false, gapsOpened: [{ reason: 'clock' }] });
-  expect((await it.inbox.pollState()).since).toBe(START);
+  expect((await readPollState(it.inbox)).since).toBe(START);
 });
 
 test('a watermark in the future does not move back before the start date', async () => {
@@ -302,5 +304,5 @@ test('a watermark in the future does not move back before the start date', async
     gaps: [],
     problems: [{ code: 'ERR_WATERMARK_AHEAD' }],
   });
-  expect(await it.inbox.pollState()).toMatchObject({ since: START, watermark: START });
+  expect(await readPollState(it.inbox)).toMatchObject({ since: START, watermark: START });
 });

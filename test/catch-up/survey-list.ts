@@ -1,5 +1,6 @@
 /** Surveys of a list that a function serves. */
-import { EVENT_TYPES, type PollState } from 'stablehooks';
+import { EVENT_TYPES } from 'stablehooks';
+import type { PollState } from 'stablehooks/catch-up';
 import type { EventKey, ListAnswer, ListQuery } from '../../src/catch-up/answer.js';
 import { type SurveyOptions, type SurveyResult, surveyList } from '../../src/catch-up/coverage.js';
 

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { EVENT_TYPES, type EventType } from 'stablehooks';
+import { EMPTY_POLL_STATE } from 'stablehooks/catch-up';
 import { expect, test } from 'vitest';
 import type { ListAnswer } from '../../src/catch-up/answer.js';
 import { type SurveyOptions, type SurveyResult, surveyList } from '../../src/catch-up/coverage.js';
 import { advance } from '../../src/catch-up/gaps.js';
-import { EMPTY_POLL_STATE } from '../../src/core/ports.js';
 import { atNight } from '../nightly.js';
 import {
   changingServer,

@@ -4,7 +4,7 @@ import { filterCases } from './inbox/filters.js';
 import type { InboxUnderTest } from './inbox/given.js';
 import { keyCases } from './inbox/keys.js';
 import { operationCases } from './inbox/operations.js';
-import { pollCases } from './inbox/polling.js';
+import { noteCases } from './inbox/polling.js';
 import { stateCases, transactionCases } from './inbox/states.js';
 import { stepCases } from './inbox/steps.js';
 
@@ -30,7 +30,7 @@ export const inboxContract: readonly ContractCase<InboxUnderTest>[] = [
   ...timeCases,
   ...textCases,
   ...keyCases,
-  ...pollCases,
+  ...noteCases,
   ...operationCases,
   ...filterCases,
   ...stepCases,

@@ -1,7 +1,7 @@
 import { type Inbox, memoryInbox, type UnknownEvent } from 'stablehooks';
+import { EMPTY_POLL_STATE, type PollState, writePollState } from 'stablehooks/catch-up';
 import { type HealthCheck, type HealthLimits, health, toHealthRoutes } from 'stablehooks/health';
 import { describe, expect, test } from 'vitest';
-import { EMPTY_POLL_STATE, type PollState } from '../../src/core/ports.js';
 import { claimed } from '../inboxes/claimed.js';
 
 const START = Date.parse('2026-03-01T09:00:00Z');
@@ -19,13 +19,8 @@ function setUp() {
     const checks = Object.fromEntries(result.checks.map((each) => [each.name, each]));
     return { ...result, checks: checks as Readonly<Record<HealthCheck['name'], HealthCheck>> };
   };
-  const savePoll = async (state: Partial<PollState>) => {
-    await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
-    await inbox.savePoll(
-      { ...EMPTY_POLL_STATE, since: START - 1, ...state },
-      { holder: 'poller', leaseMs: 0 },
-    );
-  };
+  const savePoll = async (state: Partial<PollState>) =>
+    writePollState(inbox, { ...EMPTY_POLL_STATE, since: START - 1, ...state });
   return { clock, inbox, event, check, savePoll };
 }
 
@@ -279,7 +274,7 @@ describe('the routes', () => {
     const { inbox } = setUp();
     const failing = {
       ...inbox,
-      pollState: async () => {
+      readNote: async () => {
         throw new Error('hunter2');
       },
     };
@@ -292,7 +287,7 @@ describe('the routes', () => {
       setTimeout: (callback: () => void) => queueMicrotask(callback),
       clearTimeout: () => undefined,
     };
-    const silent = { ...inbox, pollState: () => new Promise<PollState>(() => undefined) };
+    const silent = { ...inbox, readNote: () => new Promise<string>(() => undefined) };
     expect((await toHealthRoutes(silent, { runtime }).ready()).status).toBe(503);
   });
 });

@@ -38,7 +38,7 @@ describeWithMariadb('data layers of MySQL', () => {
     for (const { name, run } of driverContract) {
       test(name, async () => {
         const { server, admin } = database;
-        for (const table of ['events', 'poll']) await admin.query(`DELETE FROM stablehooks_${table}`);
+        for (const table of ['events', 'notes']) await admin.query(`DELETE FROM stablehooks_${table}`);
         const layers = [
           await open({ url: server.url, connections: 10 }),
           await open({ url: server.url, connections: 10 }),

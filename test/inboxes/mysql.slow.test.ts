@@ -19,7 +19,7 @@ describeWithMariadb('MySQL inbox over mysql2', () => {
     await server.stop();
   });
   beforeEach(async () => {
-    for (const table of ['events', 'poll']) await pools[0].query(`DELETE FROM stablehooks_${table}`);
+    for (const table of ['events', 'notes']) await pools[0].query(`DELETE FROM stablehooks_${table}`);
   });
 
   for (const { name, run } of inboxContract)

@@ -141,13 +141,12 @@ test('an inbox over postgres.js with fetch_types: false records pages and takes 
 test('an error over Knex has the message of the server without the statement, its code, and no value', async () => {
   const { pool, close } = openKnex({});
   try {
-    const duplicate =
-      'INSERT INTO stablehooks.poll (holder, lease_until) SELECT $1::text, now() FROM generate_series(1, 2)';
+    const duplicate = 'INSERT INTO stablehooks.notes (name) SELECT $1::text FROM generate_series(1, 2)';
     const error = await pool
       .query(duplicate, ['5f7b7a52-7d0f-4f8f-8d4c-0f2f8a3b6c11'])
       .catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({
-      message: 'duplicate key value violates unique constraint "poll_pkey"',
+      message: 'duplicate key value violates unique constraint "notes_pkey"',
       code: '23505',
     });
     expect(JSON.stringify(error) + (error as Error).stack).not.toContain('5f7b7a52');

@@ -2,13 +2,7 @@
 import createKnex from 'knex';
 import pg from 'pg';
 import postgres from 'postgres';
-import {
-  createReceiver,
-  EMPTY_POLL_STATE,
-  type Inbox,
-  type InboxOperations,
-  type UnknownEvent,
-} from 'stablehooks';
+import { createReceiver, type Inbox, type InboxOperations, type UnknownEvent } from 'stablehooks';
 import { createPoller } from 'stablehooks/catch-up';
 import { fromKnex, fromPostgresJs, migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { expect, onTestFinished, test, vi } from 'vitest';
@@ -167,6 +161,8 @@ async function expectUnchanged(inbox: Inbox<unknown> & InboxOperations): Promise
   expect((await inbox.takeDue(take)).map((taken) => taken.id)).toContain(due.id);
   const count = (await inbox.count({ ids: [event.id] })).find(({ state }) => state === 'done');
   expect(count).toMatchObject({ count: 1, oldest: record?.updatedAt });
-  expect(await inbox.acquirePoll({ holder: 'a', leaseMs: 0 })).toEqual(EMPTY_POLL_STATE);
+  expect(await inbox.leaseNote('a note', { holder: 'a', leaseMs: 0 })).toBe(true);
+  expect(await inbox.writeNote('a note', 'text', { holder: 'a' })).toBe(true);
+  expect(await inbox.readNote('a note')).toBe('text');
   expect(await inbox.requeue(event.id)).toBe(0);
 }

@@ -68,18 +68,18 @@ test.each(CASES)(
 test('with a transaction left open, no step of an inbox says that it has stored something', async () => {
   const event = someEvent();
   const inbox = postgresInbox(admin);
-  const poll = { holder: randomUUID(), leaseMs: 60_000 };
+  const holder = randomUUID();
   const lease = await claimed(inbox, event);
-  const state = await inbox.acquirePoll(poll);
-  if (state === null) throw new Error('Another holder polls.');
+  await inbox.leaseNote('a note', { holder, leaseMs: 60_000 });
   const steps: Readonly<Record<string, (over: typeof inbox) => unknown>> = {
     complete: (over) => over.complete(lease),
     fail: (over) => over.fail(lease, { retryAfterMs: null, error: 'no' }),
     record: (over) => over.record([someEvent()], { dueInMs: 0, origin: 'pull' }),
     ignore: (over) => over.ignore([someEvent()], { origin: 'pull' }),
     takeDue: (over) => over.takeDue({ limit: 1, visibilityTimeoutMs: 1, types: ['transfer.settled'] }),
-    acquirePoll: (over) => over.acquirePoll(poll),
-    savePoll: (over) => over.savePoll(state, poll),
+    leaseNote: (over) => over.leaseNote('a note', { holder, leaseMs: 60_000 }),
+    writeNote: (over) => over.writeNote('a note', 'text'),
+    'writeNote with a holder': (over) => over.writeNote('a note', 'text', { holder }),
     requeue: (over) => over.requeue(event.id),
     discard: (over) => over.discard({ ids: [event.id], by: 'ana', reason: 'test' }),
     importDone: (over) => over.importDone(['evt_old']),

@@ -52,7 +52,7 @@ test.each([
     await pool.query(`CREATE TABLE ${schema}.commits (setting text);
       CREATE FUNCTION ${schema}.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         INSERT INTO ${schema}.commits VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$`);
-    for (const table of ['events', 'poll']) {
+    for (const table of ['events', 'notes']) {
       await pool.query(`CREATE CONSTRAINT TRIGGER note AFTER INSERT OR UPDATE ON ${schema}.${table}
         DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION ${schema}.note()`);
     }
@@ -68,7 +68,6 @@ test.each([
       return rows.map((row) => row.setting);
     };
     const claim = (key?: string) => claimed(inbox, someEvent(), { key });
-    const poll = { holder: 'a', leaseMs: 60_000 };
     const take = { limit: 9, visibilityTimeoutMs: 60_000, types: ['transfer.settled'] };
     for (const keyed of [false, true]) {
       const key = () => (keyed ? randomUUID() : undefined);
@@ -86,8 +85,8 @@ test.each([
         ignore: () => inbox.ignore([someEvent()], { origin: 'push' }),
         takeDue: async () => (await inbox.takeDue(take)).length,
         prune: () => inbox.prune({ olderThanMs: 0 }),
-        acquirePoll: () => inbox.acquirePoll(poll),
-        savePoll: async () => inbox.savePoll(await inbox.pollState(), poll),
+        leaseNote: () => inbox.leaseNote('a note', { holder: 'a', leaseMs: 60_000 }),
+        writeNote: () => inbox.writeNote('a note', randomUUID(), { holder: 'a' }),
       };
       for (const [name, step] of Object.entries(steps)) {
         expect({ [name]: await settingsOf(step) }).toEqual({ [name]: [expected] });
@@ -104,7 +103,7 @@ test('migratePostgres waits for no lock when the tables are migrated', async () 
   await migratePostgres(pool, { schema });
   const impatient = postgres.open({ options: '-c lock_timeout=1000' });
   // Everything but a read waits for this lock.
-  await postgres.begin(`LOCK TABLE ${schema}.poll, ${schema}.events, ${schema}.fences IN EXCLUSIVE MODE`);
+  await postgres.begin(`LOCK TABLE ${schema}.notes, ${schema}.events, ${schema}.fences IN EXCLUSIVE MODE`);
   await migratePostgres(impatient, { schema });
 });
 

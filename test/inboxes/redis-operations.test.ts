@@ -78,7 +78,7 @@ describeWithRedis('Redis inbox', () => {
     const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'tagged' });
     const event = { ...someEvent(), id: 'evt}{other}' };
     await inbox.record([event], { dueInMs: 0, origin: 'pull' });
-    await inbox.acquirePoll({ holder: 'a', leaseMs: 1_000 });
+    await inbox.writeNote('a note', 'text');
     const keys = await own.redis.keys('*tagged*');
     expect(keys.length).toBeGreaterThan(3);
     expect(keys.filter((key) => !key.startsWith('{tagged}:'))).toEqual([]);

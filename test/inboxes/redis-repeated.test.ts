@@ -77,13 +77,11 @@ describeWithRedis('Redis inbox over a client that sends each script twice', () =
     expect(later).toHaveLength(1);
   });
 
-  test('the lease to poll and its state are those of one call', async () => {
+  test('the lease of a note and its text are those of one call', async () => {
     const { inbox, once } = open();
-    const holder = { holder: 'a', leaseMs: 60_000 };
-    const state = await inbox.acquirePoll(holder);
-    expect(state).not.toBeNull();
-    if (state !== null) expect(await inbox.savePoll({ ...state, since: 1 }, holder)).toBe(true);
-    expect(await once.pollState()).toMatchObject({ since: 1 });
+    expect(await inbox.leaseNote('a note', { holder: 'a', leaseMs: 60_000 })).toBe(true);
+    expect(await inbox.writeNote('a note', 'text', { holder: 'a' })).toBe(true);
+    expect(await once.readNote('a note')).toBe('text');
   });
 
   test('pruning leaves nothing of the calls behind', async () => {

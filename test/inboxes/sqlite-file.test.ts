@@ -1,7 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'libsql';
-import type { StoredGap } from 'stablehooks';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { claimed, someEvent } from './claimed.js';
@@ -9,17 +8,10 @@ import { connect, drivers, freshPath, type NodeSqlite, nodeSqlite } from './sqli
 
 const HOUR_MS = 3_600_000;
 const LEASE = { leaseMs: HOUR_MS, origin: 'push' } as const;
+const LEASED = { holder: 'a', leaseMs: HOUR_MS };
 const REFUSED = expect.objectContaining({ code: 'ERR_CONFIG_INVALID' });
 
 const event = (id: string) => someEvent({ id });
-
-const GAP: StoredGap = {
-  from: 1,
-  until: { 'transfer.settled': 3 },
-  reason: 'not-reached',
-  openedAt: 8,
-  acknowledged: null,
-};
 
 /** A connection, and the errors that it has thrown. */
 function watched(db: SqliteLike, { onFirstFailure }: { readonly onFirstFailure?: () => void } = {}) {
@@ -43,16 +35,15 @@ function watched(db: SqliteLike, { onFirstFailure }: { readonly onFirstFailure?:
 }
 
 describe('the SQLite file', () => {
-  test('a file that is closed and opened again keeps every event and the poll state', async () => {
+  test('a file that is closed and opened again keeps every event and note', async () => {
     const path = freshPath();
     const before = connect(path);
     const first = sqliteInbox(before);
     await first.complete(await claimed(first, event('done')));
     await first.claim(event('leased'), LEASE);
     await first.record([event('waiting')], { dueInMs: 0, origin: 'pull' });
-    await first.acquirePoll({ holder: 'a', leaseMs: 0 });
-    const state = { since: 5, watermark: 7, gaps: [GAP], limit: 60, oldest: { at: 6, seenAt: 7 } };
-    await first.savePoll(state, { holder: 'a', leaseMs: 0 });
+    await first.leaseNote('a note', LEASED);
+    await first.writeNote('a note', 'text');
     const ids = ['done', 'leased', 'waiting'];
     const records = await Promise.all(ids.map((id) => first.find(id)));
     before.close();
@@ -61,8 +52,8 @@ describe('the SQLite file', () => {
     expect(await Promise.all(ids.map((id) => second.find(id)))).toEqual(records);
     expect((await second.claim(event('done'), LEASE)).state).toBe('done');
     expect((await second.claim(event('leased'), LEASE)).state).toBe('leased');
-    expect(await second.pollState()).toEqual(state);
-    expect(await second.acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual(state);
+    expect(await second.readNote('a note')).toBe('text');
+    expect(await second.leaseNote('a note', { ...LEASED, holder: 'b' })).toBe(false);
   });
 
   test('sqliteInbox over a file is durable and sets WAL', () => {
@@ -161,10 +152,10 @@ describe('migrations of the SQLite file', () => {
 
   test('a migration that fails changes nothing', () => {
     const db = connect(freshPath());
-    db.exec('CREATE TABLE stablehooks_poll (something TEXT)');
+    db.exec('CREATE TABLE stablehooks_notes (something TEXT)');
     expect(() => sqliteInbox(db)).toThrow(REFUSED);
     expect(db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all()).toMatchObject([
-      { name: 'stablehooks_poll' },
+      { name: 'stablehooks_notes' },
     ]);
   });
 });

@@ -19,18 +19,7 @@ const origin = fc.constantFrom('push', 'pull', 'queue', 'redrive');
 const key = fc.constantFrom(undefined, 'a', 'b');
 const holder = fc.record({ holder: fc.constantFrom('a', 'b'), leaseMs: ms });
 const text = fc.string({ unit: 'binary' });
-const time = fc.option(fc.integer({ min: -8.64e15, max: 8.64e15 }));
-const gaps = fc.array(
-  fc.record({
-    from: fc.integer(),
-    until: fc.dictionary(text, fc.integer(), { noNullPrototype: true }),
-    reason: fc.constantFrom('not-reached', 'clock'),
-    openedAt: fc.nat(),
-    acknowledged: fc.option(fc.record({ by: text, reason: text, at: fc.nat() })),
-  }),
-  { maxLength: 3 },
-);
-const oldest = fc.option(fc.record({ at: time, seenAt: fc.integer() }));
+const note = fc.constantFrom('poll', 'counter');
 
 const commands: fc.Arbitrary<Command> = fc.oneof(
   ...commonCommands(text),
@@ -48,16 +37,16 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
         ({ inbox }) =>
           inbox.takeDue(options),
     ),
-  holder.map<Command>(
-    (options) =>
+  fc.tuple(note, holder).map<Command>(
+    ([name, options]) =>
       ({ inbox }) =>
-        inbox.acquirePoll(options),
+        inbox.leaseNote(name, options),
   ),
   fc
-    .tuple(fc.record({ since: time, watermark: time, gaps, limit: fc.nat(), oldest }), holder)
-    .map<Command>(([state, options]) => async ({ inbox }) => [
-      await inbox.savePoll(state, options),
-      await inbox.pollState(),
+    .tuple(note, fc.jsonValue(), fc.option(holder, { nil: undefined }))
+    .map<Command>(([name, value, fence]) => async ({ inbox }) => [
+      await inbox.writeNote(name, JSON.stringify(value), fence),
+      await inbox.readNote(name),
     ]),
   ms.map<Command>(
     (olderThanMs) =>

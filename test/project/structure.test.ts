@@ -15,7 +15,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   'catch-up': ['core', 'client', 'receiver'],
   reconcile: ['core', 'catch-up'],
   health: ['core', 'catch-up'],
-  telemetry: ['core', 'receiver'],
+  telemetry: ['core', 'receiver', 'catch-up/state.ts'],
   testing: ['core', 'receiver'],
   'zod.ts': ['core', 'client'],
   'index.ts': ['core', 'inboxes/memory.ts', 'receiver'],

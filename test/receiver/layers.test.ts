@@ -157,11 +157,14 @@ class OwnInbox implements Inbox {
   takeDue(...args: Parameters<Inbox['takeDue']>) {
     return this.#inbox.takeDue(...args);
   }
-  acquirePoll(...args: Parameters<Inbox['acquirePoll']>) {
-    return this.#inbox.acquirePoll(...args);
+  readNote(...args: Parameters<Inbox['readNote']>) {
+    return this.#inbox.readNote(...args);
   }
-  savePoll(...args: Parameters<Inbox['savePoll']>) {
-    return this.#inbox.savePoll(...args);
+  writeNote(...args: Parameters<Inbox['writeNote']>) {
+    return this.#inbox.writeNote(...args);
+  }
+  leaseNote(...args: Parameters<Inbox['leaseNote']>) {
+    return this.#inbox.leaseNote(...args);
   }
 }
 
@@ -188,8 +191,9 @@ test.each([false, true])(
       expect(await receiver.redrive()).toMatchObject({ handled: 2 });
       expect(await codeOf(anEvent({ type: 'mint.completed' }))).toBe('parked');
     }
-    const poll = { holder: 'a', leaseMs: 1_000 };
-    const state = await decorated.acquirePoll(poll);
-    expect(state !== null && (await decorated.savePoll(state, poll))).toBe(true);
+    expect(await decorated.leaseNote('a note', { holder: 'a', leaseMs: 1_000 })).toBe(true);
+    expect(await decorated.writeNote('a note', 'text', { holder: 'a' })).toBe(true);
+    expect(await decorated.writeNote('a note', 'text', { holder: 'b' })).toBe(false);
+    expect(await decorated.readNote('a note')).toBe('text');
   },
 );

@@ -1,11 +1,11 @@
-import { createReceiver, EMPTY_POLL_STATE, memoryInbox } from 'stablehooks';
+import { createReceiver, memoryInbox } from 'stablehooks';
 import { expect, test } from 'vitest';
 import { durable, HOUR_MS } from './set-up.js';
 
 const good = { secret: 's', handlers: {} };
 const handler = () => undefined;
 const INBOX_METHODS = [
-  ...['claim', 'ignore', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'],
+  ...['claim', 'ignore', 'complete', 'fail', 'record', 'takeDue', 'readNote', 'writeNote', 'leaseNote'],
 ];
 
 const toHandlers = (value: unknown) => ({ ...good, handlers: { 'transfer.settled': value } });
@@ -104,8 +104,8 @@ test.each<[string, unknown, RegExp]>([
 test('the inbox that a receiver makes follows the runtime of the receiver', async () => {
   const clock = { ms: 1_000 };
   const receiver = createReceiver({ ...good, runtime: { now: () => clock.ms } });
-  const acquire = (holder: string) => receiver.inbox.acquirePoll({ holder, leaseMs: HOUR_MS });
-  expect([acquire('first'), acquire('second')]).toEqual([EMPTY_POLL_STATE, null]);
+  const lease = (holder: string) => receiver.inbox.leaseNote('a note', { holder, leaseMs: HOUR_MS });
+  expect([lease('first'), lease('second')]).toEqual([true, false]);
   clock.ms += HOUR_MS;
-  expect(acquire('second')).toEqual(EMPTY_POLL_STATE);
+  expect(lease('second')).toBe(true);
 });

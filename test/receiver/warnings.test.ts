@@ -1,5 +1,6 @@
 /** What a receiver says, once, about wiring that can run an event twice or never. */
-import { type Inbox, type InboxOperations, memoryInbox, PermanentError } from 'stablehooks';
+import { memoryInbox, PermanentError } from 'stablehooks';
+import { EMPTY_POLL_STATE, writePollState } from 'stablehooks/catch-up';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { anEvent, deferred } from './delivery.js';
 import { down, durable, settled, setUp, someEvents } from './set-up.js';
@@ -84,10 +85,7 @@ describe('an event that is stored to run later', () => {
   });
 
   type Parts = ReturnType<typeof setUp>;
-  const polled = async ({ inbox }: Parts) => {
-    const state = await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
-    if (state !== null) await inbox.savePoll({ ...state, watermark: 1 }, { holder: 'poller', leaseMs: 0 });
-  };
+  const polled = ({ inbox }: Parts) => writePollState(inbox, EMPTY_POLL_STATE);
 
   test.each<[string, (parts: Parts) => unknown]>([
     ['start() was called', ({ receiver }) => receiver.start()],
@@ -95,7 +93,7 @@ describe('an event that is stored to run later', () => {
     ['the inbox says that a poller runs', polled],
     [
       'the inbox cannot be asked',
-      ({ inbox }) => vi.spyOn(inbox, 'pollState').mockRejectedValue(new Error('down')),
+      ({ inbox }) => vi.spyOn(inbox, 'readNote').mockRejectedValue(new Error('down')),
     ],
   ])('is not named if %s', async (_name, prepare) => {
     const parts = setUp(down, { inbox: durable() });
@@ -120,13 +118,5 @@ describe('an event that is stored to run later', () => {
     await receiver.handle(anEvent(), 'queue');
     await settled();
     expect(idle(lines)).toEqual([]);
-  });
-
-  test('is named by an inbox without operations', async () => {
-    const { pollState: _, ...inbox }: Inbox & Partial<InboxOperations> = durable();
-    const { lines, deliver } = setUp(down, { inbox });
-    await deliver();
-    await settled();
-    expect(idle(lines)).toHaveLength(1);
   });
 });

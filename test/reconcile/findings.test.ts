@@ -407,7 +407,7 @@ test('a pruned event of the time before the span is left out, by when it was rec
 
 test('each failure of the inbox is ERR_INBOX_FAILED, with the cause', async () => {
   const down = new Error('the database is down');
-  for (const method of ['pollState', 'count', 'list', 'find', 'record'] as const) {
+  for (const method of ['readNote', 'count', 'list', 'find', 'record'] as const) {
     const inbox = { ...makeInbox(), [method]: () => Promise.reject(down) };
     const running = compareBooks([makeEvent('evt_1'), BEFORE], { inbox, ledger: [] });
     await expect(running).rejects.toMatchObject({ code: 'ERR_INBOX_FAILED', cause: down });

@@ -10,6 +10,7 @@ import { createInterface } from 'node:readline';
 import { finished } from 'node:stream/promises';
 import Database from 'libsql';
 import { EVENT_TYPES, type UnknownEvent } from 'stablehooks';
+import { writePollState } from 'stablehooks/catch-up';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { reconcile, sameAmount } from 'stablehooks/reconcile';
 
@@ -44,9 +45,8 @@ async function prepare(): Promise<void> {
   }
   // As a million handlers would leave it, in one statement.
   db.exec("UPDATE stablehooks_events SET state = 'done', due_at = NULL");
-  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
   const state = { since: since.getTime(), watermark: NOW, gaps: [], limit: 50, oldest: null };
-  await inbox.savePoll(state, { holder: 'poller', leaseMs: 0 });
+  await writePollState(inbox, state);
   db.close();
   const file = createWriteStream(`${folder}/ledger.txt`);
   for (let index = 0; index < count; index += 1) {

@@ -1,6 +1,6 @@
 /** Three books with planted errors, from a seed, and what a comparison has to find. */
 import { EVENT_TYPES, memoryInbox, type UnknownEvent } from 'stablehooks';
-import type { PollerClient } from 'stablehooks/catch-up';
+import { type PollerClient, writePollState } from 'stablehooks/catch-up';
 import type { FindingKind, LedgerEntry } from 'stablehooks/reconcile';
 import { createRandom } from '../catch-up/simulated-list.js';
 
@@ -190,17 +190,13 @@ export async function makeBooks(seed: number) {
       openedAt: NOW,
       acknowledged: null,
     } as const;
-    await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
-    await inbox.savePoll(
-      {
-        since: SINCE.getTime() - HOUR,
-        watermark: UNTIL,
-        gaps: unseen.length > 0 ? [gap] : [],
-        limit: 50,
-        oldest: null,
-      },
-      { holder: 'poller', leaseMs: 0 },
-    );
+    await writePollState(inbox, {
+      since: SINCE.getTime() - HOUR,
+      watermark: UNTIL,
+      gaps: unseen.length > 0 ? [gap] : [],
+      limit: 50,
+      oldest: null,
+    });
   }
   const shuffled = ledger
     .map((entry) => ({ entry, at: random() }))

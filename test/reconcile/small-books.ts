@@ -1,5 +1,7 @@
 /** Three books that are written by hand. */
+
 import { type Inbox, memoryInbox, type UnknownEvent } from 'stablehooks';
+import { type PollState, writePollState } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
 import { type ReconcileOptions, reconcile } from 'stablehooks/reconcile';
 
@@ -62,10 +64,9 @@ export async function booksOf(events: readonly UnknownEvent[], inbox = makeInbox
 export const FIFTY = Array.from({ length: 50 }, (_, index) => makeEvent(`evt_${index}`));
 
 /** Saves the state of a poller that has proven the whole span, unless the changes say otherwise. */
-export async function savePoll(inbox: Inbox, changes: Partial<Parameters<Inbox['savePoll']>[0]> = {}) {
-  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
+export async function savePoll(inbox: Inbox, changes: Partial<PollState> = {}) {
   const state = { since: SINCE.getTime(), watermark: NOW - 300_000, gaps: [], limit: 50, oldest: null };
-  await inbox.savePoll({ ...state, ...changes }, { holder: 'poller', leaseMs: 0 });
+  await writePollState(inbox, { ...state, ...changes });
 }
 
 /** Reconciles the events of the list, unless an option says otherwise. */

@@ -95,17 +95,23 @@ export function toInboxPort(port: Port): Store {
         effect: () => inbox.takeDue(options),
         onEffect: (taken) => promises.taken(process, taken, options),
       }),
-    acquirePoll: (options) =>
+    readNote: (name) =>
       call({
-        what: 'acquirePoll',
-        effect: () => inbox.acquirePoll(options),
-        onEffect: (state) => promises.pollAcquired(options.holder, options.leaseMs, state),
+        what: `readNote ${name}`,
+        effect: () => inbox.readNote(name),
+        onEffect: () => undefined,
       }),
-    savePoll: (state, options) =>
+    writeNote: (name, text, fence) =>
       call({
-        what: 'savePoll',
-        effect: () => inbox.savePoll(state, options),
-        onEffect: (isSaved) => promises.pollSaved(state, options, isSaved),
+        what: `writeNote ${name}`,
+        effect: () => inbox.writeNote(name, text, fence),
+        onEffect: (isSaved) => promises.pollSaved(text, fence, isSaved),
+      }),
+    leaseNote: (name, options) =>
+      call({
+        what: `leaseNote ${name}`,
+        effect: () => inbox.leaseNote(name, options),
+        onEffect: (isLeased) => promises.pollLeased(options.holder, options.leaseMs, isLeased),
       }),
   };
 }
@@ -221,5 +227,5 @@ function describe(answer: unknown): string {
   if (Array.isArray(answer)) {
     return answer.map((each) => (typeof each === 'string' ? each : each.event?.id)).join(' ') || 'nothing';
   }
-  return 'state' in answer ? String(answer.state) : 'state of the poller';
+  return 'state' in answer ? String(answer.state) : JSON.stringify(answer);
 }

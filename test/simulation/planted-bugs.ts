@@ -148,14 +148,14 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'the lease to poll is ignored',
     breaks: ['one process polls at a time'],
     file: MEMORY,
-    find: 'if (poll.holder !== holder && poll.leaseUntil > now()) return null;',
+    find: 'if (note.holder !== holder && leaseUntil > now()) return false;',
     replace: '',
   },
   {
     name: 'a poll that has lost its lease saves its state',
     breaks: ['only the holder of the poll lease saves its state'],
     file: MEMORY,
-    find: 'if (store.poll.holder !== holder) return false;',
+    find: 'if (fence !== undefined && fence.holder !== note?.holder) return false;',
     replace: '',
   },
   {

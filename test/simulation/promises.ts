@@ -13,11 +13,11 @@ import {
   type Lease,
   type Origin,
   type Outcome,
-  type PollState,
   type RecordResult,
   type StoredEvent,
   type UnknownEvent,
 } from 'stablehooks';
+import type { PollState } from 'stablehooks/catch-up';
 import type { Delivery } from './network.js';
 import type { PromiseName } from './promise-list.js';
 import { isHandled, keyOf, plannedOf, type Scenario } from './scenario.js';
@@ -363,8 +363,8 @@ export class Promises {
     this.#check(this.stored.has(id), 'an event is recorded before it is enqueued', details, id);
   }
 
-  pollAcquired(holder: string, leaseMs: number, state: PollState | null): void {
-    if (state === null) return;
+  pollLeased(holder: string, leaseMs: number, isLeased: boolean): void {
+    if (!isLeased) return;
     const { now } = this.#world;
     this.#check(
       this.poll.holder === holder || this.poll.leaseUntil <= now,
@@ -374,15 +374,12 @@ export class Promises {
     this.poll = { ...this.poll, holder, leaseUntil: now + leaseMs };
   }
 
-  pollSaved(
-    state: PollState,
-    { holder, leaseMs }: { readonly holder: string; readonly leaseMs: number },
-    isSaved: boolean,
-  ): void {
+  pollSaved(text: string, fence: { readonly holder: string } | undefined, isSaved: boolean): void {
     if (!isSaved) return;
     const promise = 'only the holder of the poll lease saves its state';
-    this.#check(this.poll.holder === holder, promise, `${holder} saved it.`);
-    this.poll = { holder, leaseUntil: this.#world.now + leaseMs, state };
+    this.#check(this.poll.holder === fence?.holder, promise, `${fence?.holder} saved it.`);
+    const state: PollState = JSON.parse(text);
+    this.poll = { ...this.poll, state };
     this.#checkProven(state);
   }
 

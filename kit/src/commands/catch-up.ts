@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { EVENT_TYPES, type EventType, isEventType } from 'stablehooks';
-import { describeGap, type Gap, type PollReport } from 'stablehooks/catch-up';
+import { describeGap, type Gap, type PollReport, readPollState } from 'stablehooks/catch-up';
 import { isQueued } from '../io/answer.js';
 import { printRow } from '../io/delivery-rows.js';
 import { toFlagWords } from '../io/flag-words.js';
@@ -78,7 +78,7 @@ async function catchUp({ flags, settings, printer, signal }: CommandContext<Catc
     // An unreadable inbox has no lists.
     const lists =
       inboxError === undefined ? await listUndelivered(inbox, flags.type) : { undelivered: [], leftOut: [] };
-    const { since } = inboxError === undefined ? await inbox.pollState() : { since: null };
+    const { since } = inboxError === undefined ? await readPollState(inbox) : { since: null };
     const result: CatchUpResult = { report, rows, ...lists, since };
     printer.print({ text: toText(result, printer.paint), data: toData(result) });
     if (inboxError !== undefined) throw inboxError;

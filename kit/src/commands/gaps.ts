@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { acknowledgeGap, describeGap, type Gap, listGaps } from 'stablehooks/catch-up';
+import { acknowledgeGap, describeGap, type Gap, listGaps, readPollState } from 'stablehooks/catch-up';
 import { health } from 'stablehooks/health';
 import { unreachableError, usageError } from '../io/errors.js';
 import { toFlagWords } from '../io/flag-words.js';
@@ -34,7 +34,7 @@ async function list(inbox: OpenInbox, { flags, printer }: CommandContext<ListFla
   const { isOwn } = inbox;
   for (const gap of shown) printer.print({ text: toText(gap, { ...flags, isOwn }), data: gap });
 
-  const { watermark: stored, unconfirmed } = await inbox.pollState();
+  const { watermark: stored, unconfirmed } = await readPollState(inbox);
   const isWaiting = unconfirmed != null && unconfirmed.until > (stored ?? 0);
   const watermark = stored === null ? null : new Date(stored).toISOString();
   const { checks } = await health(inbox, { provenMs: flags.provenWithin });

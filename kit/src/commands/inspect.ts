@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { Command } from 'commander';
+import { POLL_NOTE } from 'stablehooks/catch-up';
 import { fromInbox, INBOX_METHODS } from '../inspector/inbox-source.js';
 import { serveInspector } from '../inspector/local-server.js';
 import type { InspectedInbox } from '../inspector/source.js';
@@ -24,7 +25,7 @@ export function inspectCommand(): Command {
 async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>) {
   // An unusable inbox ends the command at the start.
   const isOwn = await withInbox(flags, async (opened) => {
-    await opened.pollState();
+    await opened.readNote(POLL_NOTE);
     return opened.isOwn;
   });
   await using inbox = openAgain(flags);

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
 import { type EventType, type InboxState, memoryInbox } from 'stablehooks';
-import { describeGap, type PollReport } from 'stablehooks/catch-up';
+import { describeGap, type PollReport, readPollState } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
 import { createForwardingSource } from '../inspector/forwarding-source.js';
 import { fromInbox } from '../inspector/inbox-source.js';
@@ -144,7 +144,7 @@ async function forward(
 ): Promise<ExitCode> {
   // A used inbox keeps its own start date.
   const since = toDate(flags.since ?? { agoMs: 0 }, Date.now());
-  const { since: stored } = await inbox.pollState();
+  const { since: stored } = await readPollState(inbox);
   const start = new Date(Math.min(stored ?? since.getTime(), since.getTime()));
   let delivered = 0;
   const shownUrl = nameEndpoint(url);

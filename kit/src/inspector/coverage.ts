@@ -1,5 +1,5 @@
 import { EVENT_TYPES } from 'stablehooks';
-import { acknowledgeGap, describeGap, type Gap, listGaps } from 'stablehooks/catch-up';
+import { acknowledgeGap, describeGap, type Gap, listGaps, readPollState } from 'stablehooks/catch-up';
 import { toShellWord } from '../shell-word.js';
 import type { ActionInputs, CoverageReport } from './api.js';
 import type { InboxPart, LastReport } from './source.js';
@@ -11,7 +11,7 @@ export async function readCoverage({
   flag = 'env:DATABASE_URL',
   toAdvice = (message) => message,
 }: InboxPart): Promise<CoverageReport> {
-  const [state, gaps] = [await operations.pollState(), await listGaps(operations)];
+  const [state, gaps] = [await readPollState(operations), await listGaps(operations)];
   return {
     since: state.since,
     watermark: state.watermark,

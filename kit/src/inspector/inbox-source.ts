@@ -1,4 +1,5 @@
 import { ConfigError, type InboxCount, type UnknownEvent } from 'stablehooks';
+import { POLL_NOTE } from 'stablehooks/catch-up';
 import * as z from 'zod/mini';
 import { connectionFailure } from '../explain/connection.js';
 import { inTime } from '../io/in-time.js';
@@ -32,8 +33,8 @@ export interface InboxSourceOptions {
 
 /** The methods of an inbox that the inspector calls. */
 export const INBOX_METHODS = [
-  ...(['find', 'list', 'count', 'pollState', 'requeue', 'discard', 'steps'] as const),
-  ...(['claim', 'fail', 'acquirePoll', 'savePoll'] as const),
+  ...(['find', 'list', 'count', 'requeue', 'discard', 'steps'] as const),
+  ...(['claim', 'fail', 'readNote', 'writeNote', 'leaseNote'] as const),
 ] satisfies readonly (keyof InspectedInbox)[];
 
 const isFunction = (value: unknown) => typeof value === 'function';
@@ -93,14 +94,14 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
     list: (query) => answered(inbox.list(query)),
     count: async (filter) =>
       filter === undefined ? (counted ?? answered(inbox.count())) : answered(inbox.count(filter)),
-    pollState: () => answered(inbox.pollState()),
+    readNote: (note) => answered(inbox.readNote(note)),
     steps: (id) => answered(inbox.steps(id)),
     requeue: changing((which) => inbox.requeue(which)),
     discard: changing((which) => inbox.discard(which)),
     claim: (event, given) => inbox.claim(event, given),
     fail: (lease, given) => inbox.fail(lease, given),
-    acquirePoll: (given) => inbox.acquirePoll(given),
-    savePoll: (state, given) => inbox.savePoll(state, given),
+    writeNote: (...note) => inbox.writeNote(...note),
+    leaseNote: (note, given) => inbox.leaseNote(note, given),
   };
   return {
     name,
@@ -113,7 +114,7 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
         async look() {
           counted = undefined;
           const counts = await operations.count();
-          const polled = [await operations.pollState(), lastReport?.()?.at];
+          const polled = [await operations.readNote(POLL_NOTE), lastReport?.()?.at];
           counted = counts;
           return { events: counts, coverage: polled };
         },
@@ -127,7 +128,8 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
 /** The inbox does not answer, such as after a connection was lost silently. */
 class NoAnswer extends Error {}
 
-const answered = <Answer>(answer: Promise<Answer>) => inTime(answer, TIME_LIMIT_MS, () => new NoAnswer());
+const answered = <Answer>(answer: Answer | Promise<Answer>) =>
+  inTime(Promise.resolve(answer), TIME_LIMIT_MS, () => new NoAnswer());
 
 interface Watch {
   readonly listener: (entry: StreamEntry) => void;

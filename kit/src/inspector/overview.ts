@@ -1,4 +1,5 @@
-import type { InboxCount, InboxState, PollState } from 'stablehooks';
+import type { InboxCount, InboxState } from 'stablehooks';
+import { POLL_NOTE, type PollState, readPollState } from 'stablehooks/catch-up';
 import { type Health, type HealthCheck, health } from 'stablehooks/health';
 import { countOf } from '../io/output.js';
 import { type Faults, NO_FAULTS } from '../sandbox/faults.js';
@@ -57,10 +58,12 @@ const FINDINGS: Partial<Record<HealthCheck['name'], (count: number) => string>> 
 async function ofInbox({ operations, toAdvice = (text) => text }: InboxPart): Promise<Part> {
   // Read once: the verdict and the checks must speak of the same state.
   const counts = await operations.count();
-  const poll = await operations.pollState();
+  const note = await operations.readNote(POLL_NOTE);
+  const readNote = () => note;
+  const poll = await readPollState({ readNote });
   const { healthy, checks } = await health({
     ...operations,
-    pollState: async () => poll,
+    readNote,
     count: async (filter) => (filter === undefined ? counts : operations.count(filter)),
   });
   const isEmpty = counts.every(({ count }) => count === 0);

@@ -52,7 +52,7 @@ export interface DeliveriesPart {
 
 /** The methods of an inbox that the page calls. Every inbox of `stablehooks` has them. */
 export type InspectedInbox = Omit<InboxOperations, 'importDone' | 'prune'> &
-  Pick<Inbox<unknown>, 'claim' | 'fail' | 'acquirePoll' | 'savePoll'>;
+  Pick<Inbox<unknown>, 'claim' | 'fail' | 'readNote' | 'writeNote' | 'leaseNote'>;
 
 /** The report of the last poll, and its time in epoch ms. */
 export interface LastReport {

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
 import type { Inbox, InboxOperations, InboxRecord, InboxState } from 'stablehooks';
+import { POLL_NOTE } from 'stablehooks/catch-up';
 import { type MysqlPoolLike, migrateMysql, mysqlInbox } from 'stablehooks/inboxes/mysql';
 import { migratePostgres, type PgLike, postgresInbox } from 'stablehooks/inboxes/postgres';
 import {
@@ -278,12 +279,12 @@ function withTables(db: SqliteLike, namespace: string): SqliteLike {
  * @throws {CommandError} exit 2 when there is neither an event nor a poll.
  */
 async function assertIsUsed(
-  inbox: Pick<OpenInbox, 'count' | 'pollState'>,
+  inbox: Pick<OpenInbox, 'count' | 'readNote'>,
   { namespace, name }: OpenOptions,
 ): Promise<void> {
   const counts = await inbox.count();
-  const { watermark, since } = await inbox.pollState();
-  if (watermark !== null || since !== null || counts.some(({ count }) => count > 0)) return;
+  const note = await inbox.readNote(POLL_NOTE);
+  if (note !== null || counts.some(({ count }) => count > 0)) return;
   const prefix = namespace ?? DEFAULT_NAMESPACE;
   throw usageError(
     `${namePlace(name)}: this Redis has no inbox with the prefix ${toPlain(prefix)}, or no event has come to it yet. Check the URL with the number of its database, and pass the \`prefix\` of the app's redisInbox as --namespace.`,

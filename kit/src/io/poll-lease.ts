@@ -1,4 +1,5 @@
 import type { Inbox } from 'stablehooks';
+import { POLL_NOTE } from 'stablehooks/catch-up';
 import { unreachableError } from './errors.js';
 import { inTime } from './in-time.js';
 
@@ -14,10 +15,11 @@ const MAX_RELEASE_MS = 5_000;
  *
  * @throws {CommandError} exit 3 while another process has the lease.
  */
-export async function holdPollLease<Held extends Pick<Inbox, 'acquirePoll' | 'savePoll'>>(inbox: Held) {
+export async function holdPollLease<Held extends Pick<Inbox, 'leaseNote' | 'writeNote'>>(inbox: Held) {
   const holder = crypto.randomUUID();
-  const acquire = async () => inbox.acquirePoll({ holder, leaseMs: POLL_LEASE_MS });
-  if ((await acquire()) === null) {
+  const lease = async (leaseMs: number) => inbox.leaseNote(POLL_NOTE, { holder, leaseMs });
+  const acquire = () => lease(POLL_LEASE_MS);
+  if (!(await acquire())) {
     throw unreachableError(
       `Another process polls with this inbox. Stop it, or pass another --inbox. If it was killed, try again in ${POLL_LEASE_MS / 1_000} s.`,
     );
@@ -34,16 +36,15 @@ export async function holdPollLease<Held extends Pick<Inbox, 'acquirePoll' | 'sa
 
   async function releaseLease(): Promise<void> {
     await renewal;
-    const state = await acquire();
-    if (state !== null) await inbox.savePoll(state, { holder, leaseMs: 0 });
+    await lease(0);
   }
 
   return {
     /** The inbox for a poller: its polls neither acquire nor release the lease. */
     inbox: {
       ...inbox,
-      acquirePoll: acquire,
-      savePoll: (state) => inbox.savePoll(state, { holder, leaseMs: POLL_LEASE_MS }),
+      leaseNote: acquire,
+      writeNote: (name, text) => inbox.writeNote(name, text, { holder }),
     } satisfies Held as Held,
     /** Lets other processes poll. After an error, or 5 seconds, the lease lapses by itself. Never rejects. */
     async release(): Promise<void> {

@@ -1,4 +1,5 @@
 import Database from 'libsql';
+import { writePollState } from 'stablehooks/catch-up';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET, start } from '../command.js';
@@ -66,10 +67,8 @@ describe.concurrent('catch-up', () => {
     {
       // A clock that was two hours fast.
       using inbox = await openCatchUp(folder.at('events.db'));
-      const holder = { holder: 'a poller', leaseMs: 0 };
-      await inbox.acquirePoll(holder);
       const [since, watermark] = [Date.now() - 3_600_000, Date.now() + 7_200_000];
-      await inbox.savePoll({ since, watermark, gaps: [], limit: 50, oldest: null }, holder);
+      await writePollState(inbox, { since, watermark, gaps: [], limit: 50, oldest: null });
     }
     const { stdout, exitCode } = await run(args, service);
     expect(stdout).toMatch(/\nunproven {4}[A-Z].*\.\n/);
@@ -93,8 +92,6 @@ describe.concurrent('catch-up', () => {
     fire(service.sandbox, 2);
     const minutesAgo = (minutes: number) => Date.now() - minutes * 60_000;
     using inbox = await openCatchUp(folder.at('events.db'));
-    const holder = { holder: 'a poller', leaseMs: 0 };
-    await inbox.acquirePoll(holder);
     const gap = {
       from: minutesAgo(50),
       until: { 'transfer.settled': minutesAgo(40) },
@@ -103,7 +100,7 @@ describe.concurrent('catch-up', () => {
       acknowledged: null,
     };
     const state = { since: minutesAgo(60), watermark: minutesAgo(30), gaps: [gap], limit: 50, oldest: null };
-    await inbox.savePoll(state, holder);
+    await writePollState(inbox, state);
 
     const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db')];
     const { stdout, exitCode } = await run(args, service);

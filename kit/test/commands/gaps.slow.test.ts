@@ -1,5 +1,5 @@
 import type { Inbox } from 'stablehooks';
-import { acknowledgeGap, listGaps } from 'stablehooks/catch-up';
+import { acknowledgeGap, listGaps, POLL_NOTE, writePollState } from 'stablehooks/catch-up';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run } from '../command.js';
 import { openCatchUp } from '../own-inbox.js';
@@ -13,15 +13,12 @@ const until = new Date(START + 2 * HOUR).toISOString();
 const watermark = new Date(START + 5 * HOUR).toISOString();
 const AUDIT = ['--by', 'ada', '--reason', 'compared with the ledger'];
 
-const HOLDER = { holder: 'a poller', leaseMs: 60_000 };
-
 /** A file with one open gap of two types and two hours, whose poller is at work if `leaseMs` is not 0. */
 async function fill(
   path: string,
   { leaseMs = 0, open = openSqlite as (path: string) => Promise<Inbox & Disposable> } = {},
 ): Promise<void> {
   using inbox = await open(path);
-  await inbox.acquirePoll(HOLDER);
   const saved = {
     since: START - HOUR,
     watermark: START + 5 * HOUR,
@@ -37,7 +34,8 @@ async function fill(
     limit: 50,
     oldest: null,
   };
-  await inbox.savePoll(saved, { ...HOLDER, leaseMs });
+  await writePollState(inbox, saved);
+  await inbox.leaseNote(POLL_NOTE, { holder: 'a poller', leaseMs });
 }
 
 describe.concurrent('gaps', () => {
@@ -71,9 +69,8 @@ describe.concurrent('gaps', () => {
   test('gaps list is exit 1 when the watermark is older than --proven-within, and says how old it is', async () => {
     await using folder = await makeFolder();
     using inbox = await openSqlite(folder.at('events.db'));
-    await inbox.acquirePoll(HOLDER);
     const saved = { since: START - HOUR, watermark: START, gaps: [], limit: 50, oldest: null };
-    await inbox.savePoll(saved, HOLDER);
+    await writePollState(inbox, saved);
     const args = ['gaps', 'list', '--inbox', folder.at('events.db')];
     const stale = await run(args);
     expect(stale.stdout).toMatch(/^No open gaps before the watermark /);

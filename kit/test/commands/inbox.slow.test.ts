@@ -293,7 +293,7 @@ test('a damaged file of an inbox is exit 3', async () => {
   await fill(path);
   const db = new Database(path);
   db.exec('PRAGMA wal_checkpoint(TRUNCATE)');
-  const root = "(SELECT rootpage FROM sqlite_master WHERE name = 'stablehooks_poll')";
+  const root = "(SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_stablehooks_notes_1')";
   const sizes = db.prepare(`SELECT page_size AS size, ${root} AS root FROM pragma_page_size`).all();
   db.close();
   const [page] = sizes as readonly { readonly size: number; readonly root: number }[];

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { EVENT_TYPES } from 'stablehooks';
+import { POLL_NOTE } from 'stablehooks/catch-up';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { createSandbox } from 'stablehooks-kit/sandbox';
 import { describe, expect, test, vi } from 'vitest';
@@ -140,7 +141,7 @@ describe.concurrent('listen', () => {
     const { default: Database } = await import('libsql');
     const db = new Database(folder.at('app.db'));
     const later = sqliteInbox(db, { runtime: { now: () => Date.now() + 10_001 } });
-    expect(await later.acquirePoll({ holder: 'another', leaseMs: 0 })).not.toBeNull();
+    expect(await later.leaseNote(POLL_NOTE, { holder: 'another', leaseMs: 0 })).toBe(true);
     db.close();
   });
 

@@ -1,5 +1,5 @@
 import { createReceiver, type UnknownEvent } from 'stablehooks';
-import { createPoller } from 'stablehooks/catch-up';
+import { createPoller, readPollState } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { toNodeHandler } from 'stablehooks/node';
 import { describe, expect, test } from 'vitest';
@@ -39,7 +39,7 @@ describe.concurrent('catch-up and listen with the place of the app', () => {
     const client = createClient({ baseUrl: service.url, token: TOKEN });
     const since = new Date(Date.now() - 60_000);
     await createPoller({ client, receiver: app.receiver, since, logger: SILENT }).pollOnce();
-    const polled = await app.inbox.pollState();
+    const polled = await readPollState(app.inbox);
     const missed = fire(service.sandbox, 2);
 
     const args = ['catch-up', '--to', app.url, '--inbox', path, '--since', '1h'];
@@ -47,12 +47,12 @@ describe.concurrent('catch-up and listen with the place of the app', () => {
     expect(stdout).toMatch(/\ndelivered +3 now, 0 before, 0 failed\n/);
     expect(exitCode).toBe(0);
     expect(app.ran.toSorted()).toEqual([first, ...missed].toSorted());
-    expect(await app.inbox.pollState()).toEqual(polled);
+    expect(await readPollState(app.inbox)).toEqual(polled);
     for (const id of [first, ...missed]) {
       expect(await app.inbox.find(id)).toMatchObject({ state: 'done', attempts: 1 });
     }
     using own = await openCatchUp(path);
-    expect((await own.pollState()).since).toBeLessThan(polled.since ?? 0);
+    expect((await readPollState(own)).since).toBeLessThan(polled.since ?? 0);
   });
 
   test('listen delivers to the app and does not hold its events', async () => {

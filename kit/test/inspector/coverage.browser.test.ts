@@ -1,5 +1,11 @@
-import type { PollState, StoredGap } from 'stablehooks';
-import { createPoller } from 'stablehooks/catch-up';
+import {
+  createPoller,
+  POLL_NOTE,
+  type PollState,
+  readPollState,
+  type StoredGap,
+  writePollState,
+} from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { exampleEvent } from 'stablehooks/testing';
 import { afterEach, expect, test } from 'vitest';
@@ -23,17 +29,16 @@ async function startApp(...args: Parameters<typeof startInspectedApp>): Promise<
 
 /** Saves what a poll would: proven from ten hours ago up to one hour ago, except in the gaps. */
 async function savePoll(app: InspectedApp, gaps: readonly StoredGap[]): Promise<void> {
-  const state = await app.inbox.acquirePoll({ holder: 'test', leaseMs: HOUR });
+  const { oldest } = await readPollState(app.inbox);
   const now = Date.now();
   const polled: PollState = {
     since: now - 10 * HOUR,
     watermark: now - HOUR,
     limit: 50,
-    oldest: null,
-    ...(state === null ? {} : { oldest: state.oldest }),
+    oldest,
     gaps,
   };
-  expect(await app.inbox.savePoll(polled, { holder: 'test', leaseMs: 0 })).toBe(true);
+  expect(await writePollState(app.inbox, polled)).toBe(true);
 }
 
 function gap(): StoredGap {
@@ -115,13 +120,13 @@ test('a gap shows its types, its span and why, and is acknowledged with a name a
   // Without a reason the browser does not submit it.
   await dialog.getByLabel('Your name').fill('Ada');
   await dialog.getByRole('button', { name: 'Acknowledge gap 1' }).click();
-  expect((await app.inbox.pollState()).gaps).toMatchObject([{ acknowledged: null }]);
+  expect((await readPollState(app.inbox)).gaps).toMatchObject([{ acknowledged: null }]);
   await dialog.getByLabel('Reason').fill('The books agree.');
   await dialog.getByRole('button', { name: 'Acknowledge gap 1' }).click();
   await page.getByText('Gap 1 is acknowledged.').waitFor();
   await item.getByText(/Acknowledged by Ada at .*: The books agree\.$/).waitFor();
   await page.getByText('1 gap is acknowledged, not proven.').waitFor();
-  expect((await app.inbox.pollState()).gaps).toMatchObject([
+  expect((await readPollState(app.inbox)).gaps).toMatchObject([
     { acknowledged: { by: 'Ada', reason: 'The books agree.' } },
   ]);
   expect(await item.getByRole('button').count()).toBe(0);
@@ -143,7 +148,7 @@ test('a gap that a poll makes longer while it is acknowledged keeps the form, an
   await dialog.getByLabel('Reason').fill('The books agree.');
   await dialog.getByRole('button', { name: 'Acknowledge gap 1' }).click();
   await page.getByText('Gap 1 is acknowledged.').waitFor();
-  expect((await app.inbox.pollState()).gaps).toMatchObject([
+  expect((await readPollState(app.inbox)).gaps).toMatchObject([
     { until: short.until, acknowledged: { by: 'Ada' } },
     { until: longer, acknowledged: null },
   ]);
@@ -173,7 +178,7 @@ test('a gap that cannot be acknowledged while a poll runs stays open, and the pa
   await savePoll(app, [gap()]);
   const { page } = await open(`${app.url}/?view=coverage`);
   await page.getByRole('button', { name: 'Acknowledge gap 1 …' }).click();
-  await app.inbox.acquirePoll({ holder: 'a poll', leaseMs: HOUR });
+  await app.inbox.leaseNote(POLL_NOTE, { holder: 'a poll', leaseMs: HOUR });
   const dialog = page.getByRole('dialog');
   await dialog.getByLabel('Your name').fill('Ada');
   await dialog.getByLabel('Reason').fill('The books agree.');

@@ -1,5 +1,7 @@
 /** The routes of the coverage view. */
-import { memoryInbox, type StoredGap } from 'stablehooks';
+
+import { memoryInbox } from 'stablehooks';
+import { type StoredGap, writePollState } from 'stablehooks/catch-up';
 import { exampleEvent } from 'stablehooks/testing';
 import {
   createInspector,
@@ -38,9 +40,8 @@ function gap(): StoredGap {
 }
 
 async function savePoll(inbox: InspectedInbox): Promise<void> {
-  await inbox.acquirePoll({ holder: 'test', leaseMs: 60_000 });
   const state = { since: 500, watermark: 9_000, limit: 50, oldest: null, gaps: [gap()] };
-  expect(await inbox.savePoll(state, { holder: 'test', leaseMs: 0 })).toBe(true);
+  expect(await writePollState(inbox, state)).toBe(true);
 }
 
 test('reading the coverage reads no events', async () => {

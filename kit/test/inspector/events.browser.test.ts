@@ -1,6 +1,7 @@
 /** The jobs of an operator, counted in clicks, and the list of events. */
 import type { Page, Response } from 'playwright-core';
 import type { UnknownEvent } from 'stablehooks';
+import { writePollState } from 'stablehooks/catch-up';
 import { exampleEvent } from 'stablehooks/testing';
 import { fromSandbox } from 'stablehooks-kit/inspector';
 import { createSandbox } from 'stablehooks-kit/sandbox';
@@ -106,7 +107,6 @@ describe('the jobs of an operator', () => {
 
   test('"what do I do about this gap" takes one click', async () => {
     const app = await startApp();
-    await app.inbox.acquirePoll({ holder: 'test', leaseMs: HOUR });
     const from = Date.now() - 5 * HOUR;
     const gap = {
       from,
@@ -114,16 +114,13 @@ describe('the jobs of an operator', () => {
       reason: 'not-reached',
       openedAt: from,
     } as const;
-    await app.inbox.savePoll(
-      {
-        since: from - HOUR,
-        watermark: Date.now(),
-        limit: 50,
-        oldest: null,
-        gaps: [{ ...gap, acknowledged: null }],
-      },
-      { holder: 'test', leaseMs: 0 },
-    );
+    await writePollState(app.inbox, {
+      since: from - HOUR,
+      watermark: Date.now(),
+      limit: 50,
+      oldest: null,
+      gaps: [{ ...gap, acknowledged: null }],
+    });
     const { page } = await open(app.url);
     const { click, clicks } = countClicks(page);
     await click('link', 'See the gaps');

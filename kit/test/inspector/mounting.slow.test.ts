@@ -83,9 +83,9 @@ test.for(Object.keys(FRAMEWORKS))(
     const looked = once(looks, 'look');
     const watched = {
       ...inbox,
-      async pollState() {
+      async readNote(note: string) {
         looks.emit('look');
-        return inbox.pollState();
+        return inbox.readNote(note);
       },
     };
     const inspector = createInspector({

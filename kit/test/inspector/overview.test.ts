@@ -1,4 +1,5 @@
 import { memoryInbox } from 'stablehooks';
+import { writePollState } from 'stablehooks/catch-up';
 import { exampleEvent } from 'stablehooks/testing';
 import { createInspector, fromInbox, fromSandbox, type InspectorSource } from 'stablehooks-kit/inspector';
 import { createSandbox } from 'stablehooks-kit/sandbox';
@@ -26,11 +27,7 @@ test('the verdict names what is unhealthy, and those checks come first', async (
     });
     if (claim.state === 'claimed') await inbox.fail(claim.lease, { error: 'closed', retryAfterMs: null });
   }
-  await inbox.acquirePoll({ holder: 'test', leaseMs: 60_000 });
-  await inbox.savePoll(
-    { since: 1, watermark: 2, limit: 50, oldest: null, gaps: [] },
-    { holder: 'test', leaseMs: 0 },
-  );
+  await writePollState(inbox, { since: 1, watermark: 2, limit: 50, oldest: null, gaps: [] });
   const { tone, verdict, checks, states } = await overview();
   expect([tone, verdict]).toEqual(['bad', 'Needs you: the list is not proven, 2 dead events.']);
   expect(checks.filter((check) => check.tone === 'bad').map(({ name }) => name)).toEqual([
@@ -54,11 +51,7 @@ test('all is well until the last proof, and what was not shown is not marked as 
   });
   if (claim.state === 'claimed') await inbox.complete(claim.lease);
   const watermark = Date.now();
-  await inbox.acquirePoll({ holder: 'test', leaseMs: 60_000 });
-  await inbox.savePoll(
-    { since: 1, watermark, limit: 50, oldest: null, gaps: [] },
-    { holder: 'test', leaseMs: 0 },
-  );
+  await writePollState(inbox, { since: 1, watermark, limit: 50, oldest: null, gaps: [] });
   expect(await overview()).toMatchObject({
     tone: 'good',
     verdict: expect.stringContaining(`nothing is missing until ${new Date(watermark).toISOString()}.`),

@@ -10,6 +10,7 @@ import { getRequestListener } from '@hono/node-server';
 import Database from 'libsql';
 import { type Browser, chromium } from 'playwright-core';
 import { EVENT_TYPES } from 'stablehooks';
+import { writePollState } from 'stablehooks/catch-up';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { exampleEvent } from 'stablehooks/testing';
 import { createInspector, fromInbox, fromSandbox, type InspectorSource } from 'stablehooks-kit/inspector';
@@ -77,7 +78,6 @@ async function fillInbox(db: Database.Database, dead: number) {
     1,
     null,
   );
-  await inbox.acquirePoll({ holder: 'picture', leaseMs: HOUR });
   const gap = (hoursAgo: number, lengthMs: number, acknowledged = false) => ({
     from: now - hoursAgo * HOUR,
     until: {
@@ -88,13 +88,10 @@ async function fillInbox(db: Database.Database, dead: number) {
     openedAt: now - hoursAgo * HOUR + lengthMs,
     acknowledged: acknowledged ? { by: 'Ada', reason: 'The books agree.', at: now - HOUR } : null,
   });
-  await inbox.savePoll(
-    {
-      ...{ since: now - 34 * HOUR, watermark: now - 3 * HOUR, limit: 50, oldest: null },
-      gaps: [gap(20, 3 * HOUR), gap(11, 20_000), gap(27, HOUR, true)],
-    },
-    { holder: 'picture', leaseMs: 0 },
-  );
+  await writePollState(inbox, {
+    ...{ since: now - 34 * HOUR, watermark: now - 3 * HOUR, limit: 50, oldest: null },
+    gaps: [gap(20, 3 * HOUR), gap(11, 20_000), gap(27, HOUR, true)],
+  });
   return inbox;
 }
 

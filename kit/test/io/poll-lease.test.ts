@@ -1,4 +1,5 @@
 import { memoryInbox } from 'stablehooks';
+import { POLL_NOTE } from 'stablehooks/catch-up';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { holdPollLease, POLL_LEASE_MS } from '../../src/io/poll-lease.js';
 
@@ -10,9 +11,9 @@ test('renewals do not pile up behind one that hangs, and the release gives up af
   let isHanging = false;
   const { release } = await holdPollLease({
     ...inbox,
-    acquirePoll: (claim) => {
+    leaseNote: (...lease) => {
       calls += 1;
-      return isHanging ? new Promise(() => undefined) : inbox.acquirePoll(claim);
+      return isHanging ? new Promise(() => undefined) : inbox.leaseNote(...lease);
     },
   });
   isHanging = true;
@@ -34,8 +35,8 @@ test('the lease is renewed while it is held, and free immediately after its rele
   const inbox = memoryInbox();
   const { release } = await holdPollLease(inbox);
   await vi.advanceTimersByTimeAsync(10 * POLL_LEASE_MS);
-  const acquire = () => inbox.acquirePoll({ holder: 'another', leaseMs: POLL_LEASE_MS });
-  expect(await acquire()).toBeNull();
+  const acquire = () => inbox.leaseNote(POLL_NOTE, { holder: 'another', leaseMs: POLL_LEASE_MS });
+  expect(await acquire()).toBe(false);
   await release();
-  expect(await acquire()).not.toBeNull();
+  expect(await acquire()).toBe(true);
 });

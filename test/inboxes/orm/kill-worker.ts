@@ -7,7 +7,7 @@ const { LAYER = '', URL = '' } = process.env;
 
 const { inbox, effect } = await openInbox(LAYER, { url: URL, connections: 6 });
 // What the first statement loads is not the subject of the test.
-await inbox.pollState();
+await inbox.find('evt_none');
 workUntilKilled(inbox, async ({ id }, { tx }) => {
   await effect(tx, id);
   await pause(Math.random() * 3);
