@@ -1,6 +1,6 @@
 import { Redis as Upstash } from '@upstash/redis';
 import Database from 'libsql';
-import { memoryInbox } from 'stablehooks';
+import { createReceiver, memoryInbox } from 'stablehooks';
 import { fromPostgresJs } from 'stablehooks/inboxes/postgres';
 import { fromIoredis, fromNodeRedis, redisInbox } from 'stablehooks/inboxes/redis';
 import { expect, test } from 'vitest';
@@ -25,14 +25,7 @@ const storage = {
 const postgresJs = Object.assign(() => undefined, { unsafe: method, begin: method });
 const boss = { send: method, getJobById: method, deleteJob: method, complete: method };
 const queue = { add: method, getJobState: method, remove: method };
-const receiver = {
-  receive: method,
-  accept: method,
-  record: method,
-  redrive: method,
-  handle: method,
-  inbox: memoryInbox(),
-};
+const receiver = createReceiver({ secret: 'whsec_test', handlers: {} });
 const client = { events: { list: method, listWithProblems: method } };
 const day = '2026-03-01T00:00:00Z';
 const gap = { from: day, until: day, openedAt: day };

@@ -251,7 +251,7 @@ SELECT taken.id, taken.event AS json FROM found JOIN taken ON found.id = taken.i
 
     /** The row of a lease exists, so a fenced write inserts nothing. */
     writeNote: committed(`INSERT INTO ${notes} AS n (name, text)
-SELECT :name::text, :note::text WHERE :holder::text IS NULL OR EXISTS (SELECT FROM ${notes} WHERE name = :name::note)
+SELECT :name::text, :note::text WHERE :holder::text IS NULL OR EXISTS (SELECT FROM ${notes} WHERE name = :name::text)
 ON CONFLICT (name) DO UPDATE SET text = excluded.text WHERE :holder::text IS NULL OR n.holder = :holder::text
 RETURNING name`),
 
@@ -270,7 +270,7 @@ RETURNING name`),
       update(
         `state = 'done', due_at = NULL, last_error = NULL, waiting = NULL, updated_at = ${CLOCK},
     history = (coalesce(e.history, '[]') - (-10)) || jsonb_build_object('attempt', e.attempts, 'startedAt', ${ms(CLOCK)},
-      'endedAt', ${ms(CLOCK)}, 'result', 'discarded', 'error', NULL, 'by', :by::text, 'reason', :reason::note)`,
+      'endedAt', ${ms(CLOCK)}, 'result', 'discarded', 'error', NULL, 'by', :by::text, 'reason', :reason::text)`,
         which,
       ),
 
