@@ -133,9 +133,9 @@ export type HandlerTable = { readonly [Type in EventType]?: Handler<EventType, u
 
 /** Options of `receiver.start`. */
 export interface StartOptions {
-  /** The time from the end of one pass to the start of the next, in ms, plus or minus a fifth. @default 1_000 */
+  /** How long to wait between two looks for due events, in ms, plus or minus a fifth. @default 1_000 */
   readonly intervalMs?: number | undefined;
-  /** Stops the passes; `close()` waits for running handlers. @default none: `close()` stops them */
+  /** Stops looking for due events; `close()` waits for running handlers. @default none: `close()` stops it */
   readonly signal?: AbortSignal | undefined;
 }
 
