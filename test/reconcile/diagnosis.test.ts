@@ -116,7 +116,7 @@ test.each([
 test('of a gap that a person has acknowledged', async () => {
   const inbox = await polledInbox({ types: ['transfer.settled'], hours: [3], acknowledged: true });
   expect(await diagnose(FIFTY, await booksOf(FIFTY, inbox))).toMatch(
-    /up to 2026-03-01T03:00:01.000Z can be missing\. A person acknowledged the gap there, which proves nothing: `listGaps` says who, when and why\.$/,
+    /up to 2026-03-01T03:00:01.000Z can be missing\. A person acknowledged the gap there, which proves nothing: the list of gaps says who, when and why\.$/,
   );
 });
 

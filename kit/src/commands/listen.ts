@@ -7,11 +7,9 @@ import { createForwardingSource } from '../inspector/forwarding-source.js';
 import { fromInbox } from '../inspector/inbox-source.js';
 import { serveInspector } from '../inspector/local-server.js';
 import type { LastReport } from '../inspector/source.js';
-import { withFlagWords } from '../inspector/with-flag-words.js';
 import { describeAnswer, isDelivered, isWithoutEffect, outcomeOf, statusOf } from '../io/answer.js';
 import { noteUnaccepted, toRowData } from '../io/delivery-rows.js';
 import { unreachableError } from '../io/errors.js';
-import { toFlagWords } from '../io/flag-words.js';
 import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
 import {
   addInboxFlags,
@@ -111,7 +109,7 @@ async function inspect({ flags, settings, printer }: CommandContext<ListenFlags>
   let last: LastReport | undefined;
   const shown = fromInbox(inbox, { name: namePlace(flags.inbox ?? 'listen'), lastReport: () => last });
   const source = createForwardingSource({
-    inbox: withFlagWords(shown, '--interval'),
+    inbox: shown,
     settings,
     timeoutMs: flags.timeout,
   });
@@ -160,7 +158,7 @@ async function forward(
       since: start,
       intervalMs: flags.interval,
       leaseMs: POLL_LEASE_MS,
-      onGap: (gap) => printer.note(toFlagWords(describeGap(gap), '--interval')),
+      onGap: (gap) => printer.note(describeGap(gap)),
     },
     onAttempt(attempt) {
       if (attempt.nextInMs === null) delivered += 1;

@@ -60,7 +60,7 @@ const MAX_SCANNED = 100_000;
 const NOT_SCANNED =
   'Not looked for, because more than 100,000 events are open: `stablehooks status` reads their stored texts.';
 
-async function ofInbox({ operations, toAdvice = (text) => text }: InboxPart): Promise<Part> {
+async function ofInbox({ operations }: InboxPart): Promise<Part> {
   // Read once: the verdict and the checks must speak of the same state.
   const counts = await operations.count();
   const poll = await operations.pollState();
@@ -83,7 +83,7 @@ async function ofInbox({ operations, toAdvice = (text) => text }: InboxPart): Pr
   const ofCheck = (check: HealthCheck): OverviewCheck => {
     const { name, message, count } = check;
     if (name === 'damaged' && isBounded) return { name, tone: 'doubtful', message: NOT_SCANNED, count: null };
-    return { name, tone: toTone(check), message: toAdvice(message), count };
+    return { name, tone: toTone(check), message, count };
   };
   const isProven = checks.every(({ name, shown }) => name !== 'coverage' || shown);
   return {

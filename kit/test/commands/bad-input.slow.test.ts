@@ -79,12 +79,12 @@ const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: Re
   [`${TRIGGER} --secret-file no-such`, /--secret-file no-such: the file does not exist/],
   [`${TRIGGER} --secret-file empty`, /--secret-file empty: the file is empty/],
   ['trigger transfer.settled --forge', /pass --to URL/],
-  ['sandbox --port 0 --token-file spaced', /--token-file must consist of visible ASCII/],
+  ['sandbox --port 0 --token-file spaced', /`token` must consist of visible ASCII/],
   [
     'sandbox --port 0 --secret-file spaced',
     /--secret-file spaced: the webhook secret has white space around it/,
   ],
-  ['sandbox --port 0 --movement-time 99999d', /--movement-time must be at most 36600d\./],
+  ['sandbox --port 0 --movement-time 99999d', /`movementMs` must be at most/],
   ['sandbox --port 0 --state no/state.json', /needs the folder no, which does not exist\. Create it/],
   ['sandbox --port 0 --state .', /The state file \. is a folder/],
   ['sandbox --port 0 --encoding base64', /--encoding has no effect without --to/],
@@ -210,17 +210,17 @@ describe.concurrent('the service', () => {
     const another = await run(['events', 'list'], {
       env: { ...service.env, STABLEHOOKS_BASE_URL: site.url },
     });
-    expect(another.stderr).toMatch(/^stablehooks: [^\n]+ is not the service: check --base-url [^\n]+\n$/);
+    expect(another.stderr).toMatch(/^stablehooks: [^\n]+ base URL [^\n]+ \(ERR_API_RESPONSE\)\n$/);
     expect([failing.exitCode, another.exitCode]).toEqual([3, 3]);
   });
 
-  test('a service that redirects is exit 2, and the flag to change is named', async () => {
+  test('a service that redirects is exit 2, and the setting to change is named', async () => {
     await using server = await serve((_, response) => {
       response.writeHead(302, { location: '/login' }).end();
     });
     const env = { STABLEHOOKS_BASE_URL: server.url, STABLEHOOKS_TOKEN: TOKEN };
     const { exitCode, stderr } = await run(['events', 'list'], { env });
-    expect(stderr).toContain('Set --base-url to the target.');
+    expect(stderr).toContain('Set the base URL');
     expect(exitCode).toBe(2);
   });
 

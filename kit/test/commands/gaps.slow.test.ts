@@ -59,15 +59,6 @@ describe.concurrent('gaps', () => {
     expect(exitCode).toBe(1);
   });
 
-  test('gaps list names the flags of catch-up in its inbox, and the options of the poller in that of an app', async () => {
-    await using folder = await makeFolder();
-    await fill(folder.at('app.db'));
-    await fill(folder.at('catch-up.db'), { open: openCatchUp });
-    const advise = async (name: string) => (await run(['gaps', 'list', '--inbox', folder.at(name)])).stdout;
-    expect(await advise('app.db')).toContain('lower lagMs or raise maxLimit.');
-    expect(await advise('catch-up.db')).toContain('lower --lag or raise --max-limit.');
-  });
-
   test('gaps list is exit 1 when the watermark is older than --proven-within, and says how old it is', async () => {
     await using folder = await makeFolder();
     using inbox = await openSqlite(folder.at('events.db'));

@@ -5,30 +5,17 @@ import { expect, onTestFinished, test } from 'vitest';
 import { describeBody, toFailure, toInboxError } from '../../src/io/errors.js';
 import { send } from '../inspector/http.js';
 
-test('a wrong option is wrong use of a flag, without the names of functions and codes', () => {
-  expect(toFailure(new ConfigError('createPoller: `lagMs` must be an integer from 1.'))).toEqual({
-    exitCode: 2,
-    message: '--lag must be an integer from 1.',
-  });
-  expect(
-    toFailure(new ConfigError('createSandbox: `token` must be text; `secret` must not be empty.')),
-  ).toEqual({
-    exitCode: 2,
-    message: '--token-file must be text; --secret-file must not be empty.',
-  });
-  expect(toFailure(new ConfigError('acknowledgeGap: `by` must be a string that is not empty.')).message).toBe(
-    '--by must be a string that is not empty.',
-  );
+test('a wrong option is wrong use', () => {
+  const message = 'createPoller: `lagMs` must be an integer from 1.';
+  expect(toFailure(new ConfigError(message))).toEqual({ exitCode: 2, message });
 });
 
-test('the advice of the client names flags', async () => {
+test('a request that was not sent is exit 3, with the fix of the client', async () => {
   const client = createClient({ baseUrl: 'http://127.0.0.1:9', token: 'token', retries: 0 });
   const error = await client.events.list().catch((thrown: unknown) => thrown);
   expect(toFailure(error)).toEqual({
     exitCode: 3,
-    message: expect.stringMatching(
-      / fetch refuses this port\. Set another port in --base-url\. \(bad port\)$/,
-    ),
+    message: expect.stringMatching(/ Set another port .*\(bad port\)$/),
   });
 });
 
