@@ -1,7 +1,7 @@
 /** The tables, procedures and statements of the MySQL inbox: SQL that MariaDB and MySQL share. */
 import { readOptions } from '../core/options.js';
+import { nameRule } from './name-rule.js';
 import { type PageQuery, type Statement, selectionWriter } from './selection.js';
-import { nameRule } from './server-inbox.js';
 
 /** Options of everything that needs to know the names of the tables. */
 export interface MysqlPrefixOptions {

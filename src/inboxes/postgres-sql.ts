@@ -1,4 +1,5 @@
 import { readOptions } from '../core/options.js';
+import { nameRule } from './name-rule.js';
 import { type PgLike, QUERIES_RULE } from './postgres-client.js';
 import {
   CLOCK,
@@ -14,7 +15,6 @@ import {
 } from './postgres-expressions.js';
 import { FENCE, writeFunctions } from './postgres-procedures.js';
 import { type Limited, type Statement, selectionWriter } from './selection.js';
-import { nameRule } from './server-inbox.js';
 
 /** Options of everything that needs to know where the tables are. */
 export interface PostgresSchemaOptions {

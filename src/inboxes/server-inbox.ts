@@ -1,6 +1,5 @@
 /** The common parts of the inboxes of database servers. */
 import { ConfigError } from '../core/errors.js';
-import { rule } from '../core/options.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';
 import type { ClaimRow, StoreSteps } from './create-inbox.js';
 import { type DueRow, type EventRow, type PollRow, type StepRow, toRecord } from './rows.js';
@@ -26,14 +25,6 @@ export interface ServerInboxOptions {
   /** Timers and randomness, for tests: the time is that of the server. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
 }
-
-/** The rule of a name in SQL, which is quoted. */
-export const nameRule = (maxLength: number) =>
-  rule<string>(
-    `letters, digits and underscores, at most ${maxLength} characters, and must not start with a digit`,
-    (value) => typeof value === 'string' && value.length <= maxLength && /^[A-Za-z_]\w*$/.test(value),
-    'stablehooks',
-  );
 
 /** A value of a step. Each store has its own form of lists and of `null`. */
 export type StepValue = string | number | boolean | null | readonly string[];

@@ -9,8 +9,9 @@ import {
 import type { Client } from 'stablehooks/client';
 import { usageError } from '../io/errors.js';
 import { describeConflicts, describeCut, withoutCopies } from '../io/event-list.js';
-import { type OpenInbox, recordsOf } from '../io/inbox.js';
+import type { OpenInbox } from '../io/inbox.js';
 import { countOf } from '../io/output.js';
+import { recordsOf } from '../io/records-of.js';
 
 /** Events, and notes about elements that cannot be learned from. */
 export interface FoundEvents {

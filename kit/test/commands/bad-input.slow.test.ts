@@ -106,10 +106,6 @@ const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: Re
     /option '--by <name>' argument '\w+' is invalid\. Write 1 to 200 characters\./,
   ],
   ['inspect --inbox app.db --port x', /Write a whole number/],
-  [
-    'inbox stats --inbox app.db --namespace payments',
-    /an SQLite file has no namespaces but stablehooks and, .* Leave --namespace out\./,
-  ],
   ['types --out types.ts --namespace payments', /--namespace has no effect without --inbox\. Pass both\./],
   [`${TRIGGER} --secret ${TOKEN}`, /A secret among the flags shows in the process list/],
   [`events list --token ${TOKEN}`, /A token among the flags shows in the process list/],

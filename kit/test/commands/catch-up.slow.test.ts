@@ -209,7 +209,7 @@ describe.concurrent('catch-up', () => {
     for (const command of ['catch-up', 'listen']) {
       const args = [command, '--to', endpoint.url, '--inbox', folder.at('app.db')];
       const { stderr, exitCode } = await run(args, service);
-      expect(stderr).toMatch(/app\.db: this SQLite file isn't an inbox\. Check the path\.\n$/);
+      expect(stderr).toMatch(/app\.db: this SQLite file has no inbox/);
       expect(exitCode).toBe(2);
     }
     expect(db.prepare('SELECT name FROM sqlite_master').all()).toEqual([{ name: 'customers' }]);
