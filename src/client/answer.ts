@@ -62,8 +62,7 @@ export async function toResult<Value>(
     const message = `The body of the answer to ${line.method} ${line.url} is ${what}${after}`;
     return new ResponseError(message, { ...line, answer: isKept ? quote(answered) : undefined, fields: [] });
   };
-  if (bytes.length > maxBodyBytes)
-    throw unreadable(`larger than ${maxBodyBytes} bytes (maxBodyBytes).`);
+  if (bytes.length > maxBodyBytes) throw unreadable(`larger than ${maxBodyBytes} bytes (maxBodyBytes).`);
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     return {
