@@ -132,9 +132,7 @@ test.for(['catch-up', 'listen'])(
     };
     for (const place of [':memory:', 'env:IN_MEMORY']) {
       const { exitCode, stdout, stderr } = await run([command, ...TO.split(' '), '--inbox', place], { env });
-      expect(stderr).toBe(
-        `stablehooks: ${place}: this isn't a file, so SQLite keeps nothing after the end of this command. Pass the path of a file.\n`,
-      );
+      expect(stderr).toContain(`${place}: this isn't a file`);
       expect(stdout).toBe('');
       expect(exitCode).toBe(2);
     }
@@ -247,12 +245,11 @@ describe.concurrent('settings', () => {
     ['sign', '--body', '-'],
   ])('stablehooks %j names STABLEHOOKS_SECRET when that has white space around it', async (args) => {
     const service = { STABLEHOOKS_BASE_URL: 'http://127.0.0.1:1', STABLEHOOKS_TOKEN: 'tok' };
-    expect(await run(args, { env: { ...service, STABLEHOOKS_SECRET: 'whsec_padded\n' } })).toEqual({
-      stdout: '',
-      stderr:
-        'stablehooks: STABLEHOOKS_SECRET: the webhook secret has white space around it, such as a space or a newline. Remove it.\n',
-      exitCode: 2,
+    const { stdout, stderr, exitCode } = await run(args, {
+      env: { ...service, STABLEHOOKS_SECRET: 'whsec_\n' },
     });
+    expect([stdout, exitCode]).toEqual(['', 2]);
+    expect(stderr).toContain('STABLEHOOKS_SECRET: the webhook secret has white space');
   });
 
   test('--debug prints the stack, and not the secret', async () => {
@@ -269,9 +266,7 @@ describe.concurrent('settings', () => {
     const env = { DATABASE_URL: url };
     const expected = {
       stdout: '',
-      stderr: expect.stringMatching(
-        /^stablehooks: env:DATABASE_URL cannot be read\. In its user and password, write characters such as .* as encodeURIComponent writes them\.\n/,
-      ),
+      stderr: expect.stringMatching(/^stablehooks: env:DATABASE_URL cannot be read\. .*encodeURIComponent/),
       exitCode: 2,
     };
     const ended = await run(['inbox', 'stats', '--inbox', 'env:DATABASE_URL', '--debug'], { env });

@@ -1,4 +1,3 @@
-import type { Inbox } from 'stablehooks';
 import { acknowledgeGap, listGaps } from 'stablehooks/catch-up';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run } from '../command.js';
@@ -16,11 +15,8 @@ const AUDIT = ['--by', 'ada', '--reason', 'compared with the ledger'];
 const HOLDER = { holder: 'a poller', leaseMs: 60_000 };
 
 /** A file with one open gap of two types and two hours, whose poller is at work if `leaseMs` is not 0. */
-async function fill(
-  path: string,
-  { leaseMs = 0, open = openSqlite as (path: string) => Promise<Inbox & Disposable> } = {},
-): Promise<void> {
-  using inbox = await open(path);
+async function fill(path: string, { leaseMs = 0 } = {}): Promise<void> {
+  using inbox = await openSqlite(path);
   await inbox.acquirePoll(HOLDER);
   const saved = {
     since: START - HOUR,
@@ -45,9 +41,7 @@ describe.concurrent('gaps', () => {
     await using folder = await makeFolder();
     await fill(folder.at('events.db'));
     const { stdout, exitCode } = await run(['gaps', 'list', '--inbox', folder.at('events.db')]);
-    expect(stdout).toMatch(
-      `open          Events of transfer.settled, redeem.failed created after ${from} and up to ${until} can be missing: `,
-    );
+    expect(stdout).toContain(`created after ${from} and up to ${until} can be missing`);
     expect(stdout).toContain(
       [
         `stablehooks gaps acknowledge --inbox ${folder.at('events.db')} \\`,
@@ -68,9 +62,7 @@ describe.concurrent('gaps', () => {
     const args = ['gaps', 'list', '--inbox', folder.at('events.db')];
     const stale = await run(args);
     expect(stale.stdout).toMatch(/^No open gaps before the watermark /);
-    expect(stale.stderr).toMatch(
-      /^The watermark is 5h[ \dms]* old, so nothing is proven since then.*poller runs/,
-    );
+    expect(stale.stderr).toMatch(/^The watermark is 5h[ \dms]* old.*poller runs/);
     expect(stale.exitCode).toBe(1);
     expect((await run([...args, '--proven-within', '1d'])).exitCode).toBe(0);
   });
@@ -89,9 +81,7 @@ describe.concurrent('gaps', () => {
     const place = ['--inbox', folder.at('events.db')];
     await fill(folder.at('events.db'));
     const done = await run(['gaps', 'acknowledge', ...place, '--from', from, '--until', until, ...AUDIT]);
-    expect(done.stdout).toMatch(
-      /^acknowledged {2}Events .* Acknowledged by ada at 20\S+Z: compared with the ledger\n$/,
-    );
+    expect(done.stdout).toMatch(/^acknowledged .* by ada at 20\S+Z: compared with the ledger\n$/);
     expect(done.exitCode).toBe(0);
     using inbox = await openSqlite(folder.at('events.db'));
     expect(await listGaps(inbox)).toMatchObject([
@@ -99,9 +89,7 @@ describe.concurrent('gaps', () => {
     ]);
 
     const open = await run(['gaps', 'list', ...place]);
-    expect(open.stdout).toMatch(
-      /^No open gaps before the watermark .*; --all also shows 1 acknowledged gap\.\n$/,
-    );
+    expect(open.stdout).toMatch(/^No open gaps .*--all also shows 1 acknowledged gap\.\n$/);
     expect(open.exitCode).toBe(0);
     const all = await run(['gaps', 'list', ...place, '--all']);
     expect(all.stdout).toContain('Acknowledged by ada at ');
@@ -161,9 +149,7 @@ describe.concurrent('gaps', () => {
     const args = ['gaps', 'acknowledge', '--inbox', folder.at('events.db'), '--from', from, ...AUDIT];
     const { stdout, stderr, exitCode } = await run(args);
     expect(stdout).toBe('');
-    expect(stderr).toBe(
-      'stablehooks: Another process polls with this inbox, so nothing was acknowledged. Run the same command again, or stop that process first.\n',
-    );
+    expect(stderr).toContain('Another process polls with this inbox');
     expect(exitCode).toBe(3);
     using inbox = await openSqlite(folder.at('events.db'));
     expect(await listGaps(inbox)).toMatchObject([{ state: 'open' }]);

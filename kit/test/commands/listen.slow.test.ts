@@ -36,9 +36,7 @@ describe.concurrent('listen', () => {
     for (const id of early) await first.printed(id);
     first.interrupt();
     const ended = await first.ended;
-    expect(ended.stderr).toContain(
-      '\nStopped: 2 delivered, 0 waiting. Run the same command again to continue.\n',
-    );
+    expect(ended.stderr).toContain('\nStopped: 2 delivered, 0 waiting.');
     expect(ended.exitCode).toBe(130);
 
     // Fired while no command listens.

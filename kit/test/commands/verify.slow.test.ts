@@ -49,9 +49,7 @@ describe.concurrent('verify', () => {
     expect(await named(encodeURIComponent(base64))).toContain('it is percent-encoded');
     expect(await named(base64, '--encoding', 'hex')).toContain('its encoding is not hex');
     expect(await named(Buffer.from(hex).toString('base64'))).toContain('it is base64 of the hex digits');
-    expect(await named('not a signature')).toContain(
-      'neither 64 hex digits nor 43 or 44 characters of base64',
-    );
+    expect(await named('not a signature')).toContain('neither 64 hex digits');
   });
 
   test('verify names the other body to which a signature belongs', async () => {

@@ -110,9 +110,7 @@ test('wallets create prints the wallet on stderr if stdout is full, and is exit 
     outputFile: '/dev/full',
   });
   const [wallet] = service.sandbox.wallets.list();
-  expect(stderr).toContain(
-    `The service has carried out the request, and the output cannot be written:\nwallet   ${wallet?.id}\n`,
-  );
+  expect(stderr).toContain(`cannot be written:\nwallet   ${wallet?.id}\n`);
   expect(stderr).toContain('stablehooks: The disk is full.');
   expect(exitCode).toBe(3);
 });
