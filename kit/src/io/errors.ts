@@ -132,7 +132,7 @@ function messageOf(error: StablehooksError): string {
   if (error.code === 'ERR_API_CONNECTION') return `${message} (${errorChain(error)[0]?.message})`;
   const answer = 'answer' in error ? error.answer : undefined;
   if (typeof answer === 'string' && isHtml(answer))
-    return `The service answered with a page. ${NOT_THE_SERVICE}`;
+    return `The service answered with a page. ${CHECK_BASE_URL}`;
   // Otherwise the id of a created wallet would be lost.
   if (answer !== undefined) return `${message} (${error.code}) answer: ${shorten(JSON.stringify(answer))}`;
   const status = statusOf(error);
@@ -140,11 +140,9 @@ function messageOf(error: StablehooksError): string {
   if (error.code !== 'ERR_API_STATUS' || status < 400) return `${message} (${error.code})`;
   const body = 'body' in error && typeof error.body === 'string' ? error.body : '';
   if (isHtml(body)) {
-    if (status < 500) return `The service answered ${status} with a page. ${NOT_THE_SERVICE}`;
-    const unclear = isChange(error)
-      ? ' It may have carried the request out: check before you repeat it.'
-      : '';
-    return `The service answered ${status} with a page, as a proxy does when the service behind it is down.${unclear} If this continues, check --base-url (STABLEHOOKS_BASE_URL).`;
+    const unclear =
+      isChange(error) && status >= 500 ? ' It may have carried the request out: check first.' : '';
+    return `The service answered ${status} with a page, as another server or a proxy does.${unclear} ${CHECK_BASE_URL}`;
   }
   // A sandbox also answers 403 to an unknown host name, with a fix of its own.
   if ((status === 401 || status === 403) && !body.includes('"ERR_SANDBOX_HOST"')) {
@@ -153,7 +151,7 @@ function messageOf(error: StablehooksError): string {
   return `The service answered ${status}: ${describeBody(body) || 'no body'} (${error.code})`;
 }
 
-const NOT_THE_SERVICE = 'This is not the service: check --base-url (STABLEHOOKS_BASE_URL).';
+const CHECK_BASE_URL = 'Check --base-url (STABLEHOOKS_BASE_URL).';
 
 /** The start of an error's body for people: the `detail` of `application/problem+json`. */
 export function describeBody(body: string): string {
