@@ -1,6 +1,7 @@
 /** Where events can be missing: how a survey changes the poller's state, and how people acknowledge gaps. */
 
 import type { Awaitable } from '../core/awaitable.js';
+import { countOf } from '../core/count.js';
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import { readOptions, required, rule } from '../core/options.js';
@@ -278,12 +279,11 @@ export function describeReason(reason: GapReason): string {
 /** The end of a sentence about what is proven: `, except in 1 open gap`, or nothing. */
 export function exceptIn(gaps: readonly StoredGap[]): string {
   const open = gaps.filter(({ acknowledged }) => acknowledged === null).length;
-  const counts = [countOf(open, 'open gap'), countOf(gaps.length - open, 'acknowledged gap')].filter(Boolean);
+  const counts = [
+    open > 0 && countOf(open, 'open gap'),
+    gaps.length > open && countOf(gaps.length - open, 'acknowledged gap'),
+  ].filter(Boolean);
   return counts.length > 0 ? `, except in ${counts.join(' and ')}` : '';
-}
-
-function countOf(count: number, name: string): string {
-  return count === 0 ? '' : `${count} ${name}${count === 1 ? '' : 's'}`;
 }
 
 /** Which events a gap is about. */

@@ -23,7 +23,7 @@ const MESSAGES = {
   ERR_LIST_MAX:
     'The list returned fewer events than `listMax` and lacked others that it has, so `listMax` no longer counts for this inbox. Remove it, or ask the service how many events it returns.',
   ERR_EVENT_LATE:
-    'The list shows new events from before the watermark: they were listed later than lagMs after they were created. They are recorded, and `ids.late` has them. Raise lagMs.',
+    'The list shows new events from before the watermark: they were listed later than lagMs after they were created. They are recorded, and `ids.late` of the report lists them. Raise lagMs.',
 } as const;
 
 /**

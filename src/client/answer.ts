@@ -73,7 +73,7 @@ export async function toResult<Value>(
     };
   } catch {
     // No cause: the message of a SyntaxError quotes the body.
-    throw unreadable('not JSON. Check that baseUrl is the API itself, not a web page or a proxy.');
+    throw unreadable('not JSON. Check that the base URL is the API itself, not a web page or a proxy.');
   }
 }
 
@@ -98,10 +98,10 @@ function quote({ bytes, token }: Answered): string {
 
 function fixOf(status: number, method: string): string {
   if (status < 400) {
-    return 'Redirects are not followed, because they could send the token elsewhere. Set baseUrl to the target.';
+    return 'Redirects are not followed, because they could send the token elsewhere. Set the base URL to the target.';
   }
-  if (status === 401 || status === 403) return 'Check the token, and that it belongs to this baseUrl.';
-  if (status === 404) return 'Check baseUrl and the id.';
+  if (status === 401 || status === 403) return 'Check the token, and that it belongs to this base URL.';
+  if (status === 404) return 'Check the base URL and the id.';
   if (method === 'POST' && (status === 408 || status === 429 || status >= 500)) {
     const slower = status === 429 ? 'Send fewer requests. ' : '';
     return `${slower}The service may have carried it out. Check before you send it again.`;

@@ -60,7 +60,7 @@ export function createEvents(send: Send): Events {
 function notEvents(facts: ResponseFacts, fields: readonly string[]): ResponseError {
   const what =
     fields.length === 0
-      ? 'The problem is the list itself: it is not an array. Check baseUrl.'
+      ? 'The problem is the list itself: it is not an array. Check the base URL.'
       : `These are missing or wrong: ${fields.join(', ')}. Call listWithProblems to get the other events.`;
   const message = `The answer to ${facts.method} ${facts.url} is not a list of events. ${what}`;
   return new ResponseError(message, { ...facts, fields });

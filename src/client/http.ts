@@ -6,8 +6,6 @@ import type { Settings } from './options.js';
 import { readToken, redact, tokenTooSlow } from './token.js';
 import { fixOfUnsent, MAX_CAUSES } from './unsent.js';
 
-const USER_AGENT = 'stablehooks/0.1.0';
-
 interface HttpCall<Value> {
   readonly method: 'GET' | 'PATCH' | 'POST';
   /** Below `baseUrl`, its segments encoded. */
@@ -92,7 +90,7 @@ async function sendOnce<Value>(
         authorization: `Bearer ${token}`,
         accept: 'application/json',
         // Browsers may omit it.
-        'user-agent': USER_AGENT,
+        'user-agent': 'stablehooks',
         ...(input === undefined ? {} : { 'content-type': 'application/json' }),
       },
       ...(input === undefined ? {} : { body: JSON.stringify(input) }),

@@ -1,6 +1,7 @@
 /** One answer to "am I healthy?", from the inbox alone. */
 import { exceptIn, isWaiting, toIso } from '../catch-up/gaps.js';
 import { type PollState, readPollState } from '../catch-up/state.js';
+import { countOf } from '../core/count.js';
 import { orUnavailable } from '../core/errors.js';
 import { boolean, integer, readOptions } from '../core/options.js';
 import type { Inbox, InboxCount, InboxOperations, InboxRecord, InboxState } from '../core/ports.js';
@@ -205,14 +206,14 @@ function checkDue({ overdue: { received, failed }, unrun }: Facts): HealthCheck 
   const oldest = Math.min(...since.map((at) => at ?? Infinity));
   return toCheck('due', count, {
     none: 'No event is due for long.',
-    some: `${countOf(count)} due and not run, the oldest stored at ${toIso(oldest)}. Call receiver.start() in a process that has the handlers, start the workers of the queue, or start more processes.`,
+    some: `${countOf(count, 'event')} due and not run, the oldest stored at ${toIso(oldest)}. Call receiver.start() in a process that has the handlers, start the workers of the queue, or start more processes.`,
   });
 }
 
 function checkLeases({ overdue: { leased } }: Facts): HealthCheck {
   return toCheck('leases', leased.count, {
     none: 'No lease has lapsed for long.',
-    some: `${countOf(leased.count)} whose lease has lapsed, the oldest claimed at ${toIso(leased.oldest ?? 0)}: a process ended while the handler ran, and none took over. Call receiver.start() in a running process.`,
+    some: `${countOf(leased.count, 'event')} whose lease has lapsed, the oldest claimed at ${toIso(leased.oldest ?? 0)}: a process ended while the handler ran, and none took over. Call receiver.start() in a running process.`,
   });
 }
 
@@ -220,7 +221,7 @@ function checkDead({ counts, lastDead }: Facts, { maxDead }: Settings): HealthCh
   const { count, oldest } = countIn(counts, 'dead');
   return toCheck('dead', count, {
     none: 'No event is dead.',
-    some: `${countOf(count)} dead, the first since ${toIso(oldest ?? 0)}. The newest: ${errorOf(lastDead)}. Fix the cause, check in the ledger whether its effect has happened, then run \`stablehooks inbox requeue\` with its id.`,
+    some: `${countOf(count, 'event')} dead, the first since ${toIso(oldest ?? 0)}. The newest: ${errorOf(lastDead)}. Fix the cause, check in the ledger whether its effect has happened, then run \`stablehooks inbox requeue\` with its id.`,
     max: maxDead,
   });
 }
@@ -229,7 +230,7 @@ function noteFailed({ counts, lastFailed }: Facts): HealthCheck {
   const { count } = countIn(counts, 'failed');
   return toCheck('failed', count, {
     none: 'No event waits for another attempt after a failure.',
-    some: `${countOf(count)} failed and run again at their retry time. The newest: ${errorOf(lastFailed)}.`,
+    some: `${countOf(count, 'event')} failed and run again at their retry time. The newest: ${errorOf(lastFailed)}.`,
     max: Infinity,
   });
 }
@@ -238,7 +239,7 @@ function noteParked({ counts }: Facts): HealthCheck {
   const { count, oldest } = countIn(counts, 'parked');
   return toCheck('parked', count, {
     none: 'No event has an unknown type.',
-    some: `${countOf(count)} of unknown types, the first since ${toIso(oldest ?? 0)}. Upgrade stablehooks, and add their handlers.`,
+    some: `${countOf(count, 'event')} of unknown types, the first since ${toIso(oldest ?? 0)}. Upgrade stablehooks, and add their handlers.`,
     max: Infinity,
   });
 }
@@ -249,7 +250,7 @@ function noteLast(origin: 'push' | 'pull', newest: readonly InboxRecord[]): Heal
   const words = { push: 'pushed', pull: 'recovered by a poll' }[origin];
   const fix =
     origin === 'push' ? ' Check the URL at the service, and the log for deliveries that were refused.' : '';
-  let message = `None of the last ${countOf(newest.length)} was ${words}.${fix}`;
+  let message = `None of the last ${countOf(newest.length, 'event')} was ${words}.${fix}`;
   if (newest.length === 0) message = 'No event was received yet.';
   if (last !== undefined) message = `The last new event that was ${words}: ${toIso(last.receivedAt)}.`;
   return { name: origin, healthy: true, shown: last !== undefined, message, count: null };
@@ -267,10 +268,6 @@ function toCheck(
 /** The last error of an event, as the end of a sentence. */
 function errorOf(record: InboxRecord | undefined): string {
   return (record?.lastError ?? 'no error is known').replace(/\.$/, '');
-}
-
-function countOf(count: number): string {
-  return `${count} event${count === 1 ? '' : 's'}`;
 }
 
 function countIn(counts: readonly InboxCount[], state: InboxState): Counted {

@@ -1,7 +1,7 @@
 import { boolean, readOptions, required, rule } from '../core/options.js';
 import type { Inbox, InboxOperations, Synchronous } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
-import { createSqliteInbox, type SynchronousInboxOptions } from './sqlite-inbox.js';
+import { createSqliteInbox, PREFIX_RULE, type SynchronousInboxOptions } from './sqlite-inbox.js';
 import { migrate, type SqliteLike } from './sqlite-tables.js';
 
 /** The part of `ctx.storage`, a `DurableObjectStorage` with SQLite, that the inbox uses. */
@@ -26,7 +26,7 @@ const STORAGE = rule('the `ctx.storage` of a Durable Object whose class has SQLi
 });
 
 /**
- * Keeps events in the SQLite storage of a Cloudflare Durable Object, in tables called `stablehooks_…`, which it creates
+ * Keeps events in the SQLite storage of a Cloudflare Durable Object, in tables called `prefix_…`, which it creates
  * and migrates. The object is the only process that uses them.
  *
  * It takes the whole `ctx.storage`, and not `ctx.storage.sql` alone: a claim, like every step, reads and then writes,
@@ -59,7 +59,8 @@ export function durableObjectInbox(
   storage: DurableObjectStorageLike,
   options: DurableObjectInboxOptions = {},
 ): Inbox<unknown> & InboxOperations {
-  const { transactional, runtime } = readOptions('durableObjectInbox', options, {
+  const { prefix, transactional, runtime } = readOptions('durableObjectInbox', options, {
+    prefix: PREFIX_RULE,
     transactional: boolean(false),
     runtime: RUNTIME,
   });
@@ -71,9 +72,10 @@ export function durableObjectInbox(
       all: (...values) => storage.sql.exec(query, ...(values as (string | number | null)[])).toArray(),
     }),
   };
-  storage.transactionSync(() => migrate(db, 'durableObjectInbox'));
+  storage.transactionSync(() => migrate(db, { prefix, inbox: 'durableObjectInbox' }));
   return createSqliteInbox<unknown>({
     db,
+    prefix,
     tx: transactional ? storage : undefined,
     durable: true,
     runtime: toRuntime(runtime),

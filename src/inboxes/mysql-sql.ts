@@ -1,7 +1,7 @@
 /** The tables, procedures and statements of the MySQL inbox: SQL that MariaDB and MySQL share. */
 import { readOptions } from '../core/options.js';
+import { nameRule } from './name-rule.js';
 import { type PageQuery, selectionWriter } from './selection.js';
-import { nameRule } from './server-inbox.js';
 import { named, namesIn, passed, place, type Template, toSnake } from './statements.js';
 
 /** Options of everything that needs to know the names of the tables. */

@@ -1,4 +1,5 @@
 import { readOptions } from '../core/options.js';
+import { nameRule } from './name-rule.js';
 import { type PgLike, QUERIES_RULE } from './postgres-client.js';
 import {
   CLOCK,
@@ -14,7 +15,7 @@ import {
 } from './postgres-expressions.js';
 import { FENCE, writeFunctions } from './postgres-procedures.js';
 import { type Limited, type PageQuery, type Selection, selectionWriter } from './selection.js';
-import { nameRule, VALUES } from './server-inbox.js';
+import { VALUES } from './server-inbox.js';
 import { named, placeNumbered, type Template } from './statements.js';
 
 /** Options of everything that needs to know where the tables are. */

@@ -1,6 +1,5 @@
 /** The common parts of the inboxes of database servers. */
 import { ConfigError } from '../core/errors.js';
-import { rule } from '../core/options.js';
 import type { StoredEvent } from '../core/ports.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';
 import type { ClaimRow, StoreSteps } from './create-inbox.js';
@@ -27,14 +26,6 @@ export interface ServerInboxOptions {
   /** Timers and randomness, for tests: the time is that of the server. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
 }
-
-/** The rule of a name in SQL, which is quoted. */
-export const nameRule = (maxLength: number) =>
-  rule<string>(
-    `letters, digits and underscores, at most ${maxLength} characters, and must not start with a digit`,
-    (value) => typeof value === 'string' && value.length <= maxLength && /^[A-Za-z_]\w*$/.test(value),
-    'stablehooks',
-  );
 
 /** The steps that have the same values and rows in every server, and the values in the order in which a call passes them. */
 export const VALUES = {

@@ -5,12 +5,20 @@ import { PermanentError } from '../core/errors.js';
 import type { Inbox, InboxOperations, Lease } from '../core/ports.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';
 import { type AttemptEnd, type ClaimRow, createInbox, DONE, type StoreSteps } from './create-inbox.js';
+import { nameRule } from './name-rule.js';
 import { toNote, toRecord } from './rows.js';
 import { prepareStatements } from './sqlite-sql.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
 /** Options of the inboxes over SQLite. */
 export interface SynchronousInboxOptions {
+  /**
+   * Begins the names of the tables of the inbox: letters, digits and underscores, at most 40 characters, no digit first.
+   * Inboxes with different prefixes share nothing.
+   *
+   * @default 'stablehooks'
+   */
+  readonly prefix?: string | undefined;
   /**
    * Whether handlers run in a transaction, with the connection or storage as `ctx.tx`: the writes of a handler and the end of
    * its event are committed together. Such handlers must be synchronous, as the drivers are: a handler that returns a promise
@@ -26,6 +34,8 @@ export interface SynchronousInboxOptions {
    */
   readonly runtime?: RuntimeOptions | undefined;
 }
+
+export const PREFIX_RULE = nameRule(40);
 
 /** The transactions of a database. */
 export interface Transactions {
@@ -46,6 +56,7 @@ export interface Transactions {
 interface SqliteInboxSettings<Tx> {
   /** A database whose tables are migrated. */
   readonly db: SqliteLike;
+  readonly prefix: string;
   /** The `ctx.tx` of handlers; `undefined` for an inbox without transactions. */
   readonly tx: Tx | undefined;
   readonly durable: boolean;
@@ -55,12 +66,13 @@ interface SqliteInboxSettings<Tx> {
 
 export function createSqliteInbox<Tx>({
   db,
+  prefix,
   tx,
   durable,
   runtime,
   transactions,
 }: SqliteInboxSettings<Tx>): Inbox<Tx> & InboxOperations {
-  const sql = prepareStatements(db);
+  const sql = prepareStatements(db, prefix);
 
   /** Runs a step with the time, in whole ms like the columns. */
   function step<Value>(work: (at: number) => Value, options?: { readonly flush: boolean }): Promise<Value> {

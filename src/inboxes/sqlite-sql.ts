@@ -31,26 +31,24 @@ const historyWith = (endedAt: string, result: string, error: string) =>
 /** The end of a lease that has lapsed. */
 const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at', "'lapsed'", 'NULL')} ELSE history END`;
 
-const selections = selectionWriter({
-  events: 'stablehooks_events',
-  record: RECORD,
-  conditions: {
-    known: 'id NOT IN (SELECT event_id FROM stablehooks_steps WHERE result IS NULL)',
-    ids: 'id IN (SELECT value FROM json_each(:ids))',
-    key: 'key = :key',
-    error: 'instr(last_error, :error) > 0',
-  },
-});
-
-const OWN = "SELECT 'own' AS role, rowid, state, received_at, due_at FROM stablehooks_events WHERE id = :id";
-
 /**
  * Prepares every statement of the inbox.
  *
  * The drivers differ in named parameters and in row counts: parameters are therefore `?`, and statements that change rows
  * return them.
  */
-export function prepareStatements(db: SqliteLike) {
+export function prepareStatements(db: SqliteLike, prefix: string) {
+  const selections = selectionWriter({
+    events: `${prefix}_events`,
+    record: RECORD,
+    conditions: {
+      known: `id NOT IN (SELECT event_id FROM ${prefix}_steps WHERE result IS NULL)`,
+      ids: 'id IN (SELECT value FROM json_each(:ids))',
+      key: 'key = :key',
+      error: 'instr(last_error, :error) > 0',
+    },
+  });
+  const own = `SELECT 'own' AS role, rowid, state, received_at, due_at FROM ${prefix}_events WHERE id = :id`;
   /** A statement whose lists are JSON. */
   function rows<Row>(sql: string) {
     const { text, names } = place(sql);
@@ -60,21 +58,21 @@ export function prepareStatements(db: SqliteLike) {
   }
   /** Changes the selected events that were received first, and returns how many. */
   function update(set: string, which: Limited, values: Values): number {
-    const changing = `UPDATE stablehooks_events SET ${set} WHERE rowid IN (${selections.first('rowid', which)}) RETURNING id`;
+    const changing = `UPDATE ${prefix}_events SET ${set} WHERE rowid IN (${selections.first('rowid', which)}) RETURNING id`;
     return rows(changing)({ ...which.selection, ...values }).length;
   }
-  const unknownStep = `event_id IN (SELECT id FROM stablehooks_events WHERE id = :id AND state IN ('failed', 'dead'))
+  const unknownStep = `event_id IN (SELECT id FROM ${prefix}_events WHERE id = :id AND state IN ('failed', 'dead'))
     AND result IS NULL AND name IN (SELECT value FROM json_each(:names))`;
   return {
-    own: rows<ContenderRow>(OWN),
+    own: rows<ContenderRow>(own),
     /** The event of an id, and another event that has the lease of a key, even a lapsed one; none has that of `NULL`. */
     contenders: rows<ContenderRow>(
-      `${OWN} UNION ALL SELECT 'holder', rowid, state, received_at, due_at FROM stablehooks_events
+      `${own} UNION ALL SELECT 'holder', rowid, state, received_at, due_at FROM ${prefix}_events
       WHERE key = :key AND state = 'leased' AND id <> :id`,
     ),
     /** Leases an event, or makes it wait for the lease of its key; ends the lease that it has, if any. */
     claim: rows<Pick<EventRow, 'attempts'>>(
-      `INSERT INTO stablehooks_events (id, type, source, event, received_at, updated_at, due_at, key,
+      `INSERT INTO ${prefix}_events (id, type, source, event, received_at, updated_at, due_at, key,
         created_at, token, state, waiting, attempts)
       VALUES (:id, :type, :origin, :json, :at, :at, :until, :key, :createdMs, :token, :state, :waiting, :attempts)
       ON CONFLICT (id) DO UPDATE SET state = excluded.state, attempts = attempts + excluded.attempts,
@@ -84,7 +82,7 @@ export function prepareStatements(db: SqliteLike) {
     ),
     /** Ends an attempt, if the token is that of the lease. */
     finish: rows<Pick<EventRow, 'key'>>(
-      `UPDATE stablehooks_events SET history = ${historyWith(':at', ':ended', ':error')},
+      `UPDATE ${prefix}_events SET history = ${historyWith(':at', ':ended', ':error')},
         updated_at = :at, state = :state, last_error = :error, due_at = :dueAt, token = NULL,
         attempts = attempts - (:ended = 'later')
       WHERE id = :id AND state = 'leased' AND token = :token
@@ -92,58 +90,58 @@ export function prepareStatements(db: SqliteLike) {
     ),
     /** Makes the event due that waits for a key and was created first. */
     releaseKey: rows(
-      `UPDATE stablehooks_events SET waiting = 0, due_at = :at, updated_at = :at WHERE rowid = (
-        SELECT rowid FROM stablehooks_events WHERE key = :key AND state = 'received' AND waiting = 1
+      `UPDATE ${prefix}_events SET waiting = 0, due_at = :at, updated_at = :at WHERE rowid = (
+        SELECT rowid FROM ${prefix}_events WHERE key = :key AND state = 'received' AND waiting = 1
         ORDER BY created_at, rowid LIMIT 1) RETURNING id`,
     ),
     record: rows(
-      `INSERT INTO stablehooks_events
+      `INSERT INTO ${prefix}_events
         (id, type, source, event, received_at, updated_at, due_at, key, created_at, state, attempts)
       VALUES (:id, :type, :origin, :json, :at, :at, :dueAt, :key, :createdMs, :state, 0)
       ON CONFLICT (id) DO NOTHING RETURNING id`,
     ),
     /** Makes a commit wait for earlier ones: a commit without a change does not wait. */
-    flush: rows('UPDATE stablehooks_flushes SET count = count + 1 RETURNING count'),
+    flush: rows(`UPDATE ${prefix}_flushes SET count = count + 1 RETURNING count`),
     /** The due events of some types. Each type is read from the index on its own, so the events of other types are not read. */
     due: rows<Pick<ContenderRow, 'rowid'>>(
-      `SELECT e.rowid FROM json_each(:types) AS types JOIN stablehooks_events AS e ON e.rowid IN (
-        SELECT rowid FROM stablehooks_events INDEXED BY stablehooks_due
+      `SELECT e.rowid FROM json_each(:types) AS types JOIN ${prefix}_events AS e ON e.rowid IN (
+        SELECT rowid FROM ${prefix}_events INDEXED BY ${prefix}_due
         WHERE type = types.value AND ${OPEN} AND ${DUE} <= :at ORDER BY ${DUE}, rowid LIMIT :limit)
       ORDER BY coalesce(e.due_at, 0), e.rowid LIMIT :limit`,
     ),
     /** Makes an event received, and ends the lease that it has, if any. */
     receive: rows<StoredEvent>(
-      `UPDATE stablehooks_events SET due_at = :dueAt, updated_at = CASE state WHEN 'received' THEN updated_at ELSE :at END,
+      `UPDATE ${prefix}_events SET due_at = :dueAt, updated_at = CASE state WHEN 'received' THEN updated_at ELSE :at END,
         waiting = :waiting, state = 'received', token = NULL,
         history = ${HISTORY_WITH_LAPSED} WHERE rowid = :rowid RETURNING id, event AS json`,
     ),
-    readNote: rows<NoteRow>('SELECT text FROM stablehooks_notes WHERE name = :name'),
+    readNote: rows<NoteRow>(`SELECT text FROM ${prefix}_notes WHERE name = :name`),
     writeNote: rows(
-      `INSERT INTO stablehooks_notes (name, text) VALUES (:name, :note)
+      `INSERT INTO ${prefix}_notes (name, text) VALUES (:name, :note)
       ON CONFLICT (name) DO UPDATE SET text = excluded.text RETURNING name`,
     ),
     writeLeased: rows(
-      'UPDATE stablehooks_notes SET text = :note WHERE name = :name AND holder = :holder RETURNING name',
+      `UPDATE ${prefix}_notes SET text = :note WHERE name = :name AND holder = :holder RETURNING name`,
     ),
     leaseNote: rows(
-      `INSERT INTO stablehooks_notes (name, holder, lease_until) VALUES (:name, :holder, :until)
+      `INSERT INTO ${prefix}_notes (name, holder, lease_until) VALUES (:name, :holder, :until)
       ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, lease_until = excluded.lease_until
       WHERE holder = excluded.holder OR lease_until <= :at
       RETURNING name`,
     ),
-    find: rows<EventRow>(`SELECT ${RECORD} FROM stablehooks_events WHERE id = :id`),
+    find: rows<EventRow>(`SELECT ${RECORD} FROM ${prefix}_events WHERE id = :id`),
     // Most events are done. To count all rows, and to look up the least of an index, takes a fraction of the time that
     // reading the done ones takes.
     countAll: rows<InboxCount>(
       `WITH open AS MATERIALIZED (
-        SELECT state, count(*) AS count, min(updated_at) AS oldest FROM stablehooks_events
+        SELECT state, count(*) AS count, min(updated_at) AS oldest FROM ${prefix}_events
         WHERE state IN (${INBOX_STATES.filter((state) => state !== 'done').map((state) => `'${state}'`)}) GROUP BY state)
       SELECT state, count, oldest FROM open UNION ALL
-      SELECT 'done', (SELECT count(*) FROM stablehooks_events) - (SELECT coalesce(sum(count), 0) FROM open),
+      SELECT 'done', (SELECT count(*) FROM ${prefix}_events) - (SELECT coalesce(sum(count), 0) FROM open),
         (SELECT min(oldest) FROM (
-          SELECT min(updated_at) AS oldest FROM stablehooks_events INDEXED BY stablehooks_prunable
+          SELECT min(updated_at) AS oldest FROM ${prefix}_events INDEXED BY ${prefix}_prunable
           WHERE state = 'done' AND event IS NOT NULL UNION ALL
-          SELECT min(updated_at) FROM stablehooks_events INDEXED BY stablehooks_pruned
+          SELECT min(updated_at) FROM ${prefix}_events INDEXED BY ${prefix}_pruned
           WHERE state = 'done' AND event IS NULL))`,
     ),
     list: ({ after, ...query }: PageQuery) =>
@@ -151,27 +149,27 @@ export function prepareStatements(db: SqliteLike) {
     count: (selection: Selection) => rows<InboxCount>(selections.count(selection))({ ...selection }),
     /** The steps of an event, which must have the lease of the token if there is one; one row without a name for none. */
     steps: rows<StepRow>(
-      `SELECT s.name, s.attempt, s.at, s.result FROM stablehooks_events AS e
-      LEFT JOIN stablehooks_steps AS s ON s.event_id = e.id
+      `SELECT s.name, s.attempt, s.at, s.result FROM ${prefix}_events AS e
+      LEFT JOIN ${prefix}_steps AS s ON s.event_id = e.id
       WHERE e.id = :id AND e.token IS coalesce(:token, e.token) ORDER BY s.rowid`,
     ),
     /** Stores a step, unless it has a result, or it has begun and has no result now. */
     saveStep: rows(
-      `INSERT INTO stablehooks_steps (event_id, name, attempt, at, result)
-      SELECT id, :name, attempts, :at, :result FROM stablehooks_events WHERE id = :id AND state = 'leased' AND token = :token
+      `INSERT INTO ${prefix}_steps (event_id, name, attempt, at, result)
+      SELECT id, :name, attempts, :at, :result FROM ${prefix}_events WHERE id = :id AND state = 'leased' AND token = :token
       ON CONFLICT (event_id, name) DO UPDATE SET attempt = excluded.attempt, at = excluded.at, result = excluded.result
         WHERE result IS NULL AND excluded.result IS NOT NULL
       RETURNING name`,
     ),
     /** Forgets that a step has begun. */
     forgetStep: rows(
-      `DELETE FROM stablehooks_steps WHERE event_id = :id AND name = :name AND result IS NULL AND event_id IN (
-        SELECT id FROM stablehooks_events WHERE id = :id AND state = 'leased' AND token = :token) RETURNING name`,
+      `DELETE FROM ${prefix}_steps WHERE event_id = :id AND name = :name AND result IS NULL AND event_id IN (
+        SELECT id FROM ${prefix}_events WHERE id = :id AND state = 'leased' AND token = :token) RETURNING name`,
     ),
-    endSteps: rows(`UPDATE stablehooks_steps SET result = '' WHERE ${unknownStep} RETURNING name`),
-    forgetUnknownSteps: rows(`DELETE FROM stablehooks_steps WHERE ${unknownStep} RETURNING name`),
+    endSteps: rows(`UPDATE ${prefix}_steps SET result = '' WHERE ${unknownStep} RETURNING name`),
+    forgetUnknownSteps: rows(`DELETE FROM ${prefix}_steps WHERE ${unknownStep} RETURNING name`),
     forgetSteps: rows(
-      'DELETE FROM stablehooks_steps WHERE event_id IN (SELECT value FROM json_each(:ids)) RETURNING name',
+      `DELETE FROM ${prefix}_steps WHERE event_id IN (SELECT value FROM json_each(:ids)) RETURNING name`,
     ),
     requeue: (which: Limited, values: Values) =>
       update("state = 'received', attempts = 0, due_at = :at, updated_at = :at", which, values),
@@ -184,14 +182,14 @@ export function prepareStatements(db: SqliteLike) {
         values,
       ),
     importDone: rows(
-      `INSERT INTO stablehooks_events (id, type, source, received_at, updated_at, state, attempts)
+      `INSERT INTO ${prefix}_events (id, type, source, received_at, updated_at, state, attempts)
       SELECT value, '', 'import', :at, :at, 'done', 0 FROM json_each(:ids) WHERE true
       ON CONFLICT (id) DO NOTHING RETURNING id`,
     ),
     // Without the index's name SQLite reads all done rows.
     prune: rows<Pick<EventRow, 'id'>>(
-      `UPDATE stablehooks_events SET event = NULL, history = NULL WHERE rowid IN (
-        SELECT rowid FROM stablehooks_events INDEXED BY stablehooks_prunable
+      `UPDATE ${prefix}_events SET event = NULL, history = NULL WHERE rowid IN (
+        SELECT rowid FROM ${prefix}_events INDEXED BY ${prefix}_prunable
         WHERE state = 'done' AND event IS NOT NULL AND updated_at <= :before LIMIT :limit)
       RETURNING id`,
     ),

@@ -21,9 +21,9 @@ export const DUE = 'coalesce(due_at, 0)';
  *
  * Strings compare by bytes (BINARY, SQLite's default).
  */
-const MIGRATIONS: readonly string[] = [
+const writeMigrations = (prefix: string): readonly string[] => [
   `
-  CREATE TABLE stablehooks_events (
+  CREATE TABLE ${prefix}_events (
     id TEXT NOT NULL PRIMARY KEY,
     type TEXT NOT NULL,
     state TEXT NOT NULL,
@@ -40,13 +40,13 @@ const MIGRATIONS: readonly string[] = [
     created_at INTEGER,
     waiting INTEGER NOT NULL DEFAULT 0
   ) STRICT;
-  CREATE INDEX stablehooks_due ON stablehooks_events (type, ${DUE}) WHERE ${OPEN};
-  CREATE INDEX stablehooks_prunable ON stablehooks_events (updated_at) WHERE state = 'done' AND event IS NOT NULL;
-  CREATE INDEX stablehooks_pruned ON stablehooks_events (updated_at) WHERE state = 'done' AND event IS NULL;
-  CREATE INDEX stablehooks_states ON stablehooks_events (state, received_at, id, updated_at);
-  CREATE UNIQUE INDEX stablehooks_key_leased ON stablehooks_events (key) WHERE key IS NOT NULL AND state = 'leased';
-  CREATE INDEX stablehooks_key_waiting ON stablehooks_events (key, created_at) WHERE state = 'received' AND waiting = 1;
-  CREATE TABLE stablehooks_steps (
+  CREATE INDEX ${prefix}_due ON ${prefix}_events (type, ${DUE}) WHERE ${OPEN};
+  CREATE INDEX ${prefix}_prunable ON ${prefix}_events (updated_at) WHERE state = 'done' AND event IS NOT NULL;
+  CREATE INDEX ${prefix}_pruned ON ${prefix}_events (updated_at) WHERE state = 'done' AND event IS NULL;
+  CREATE INDEX ${prefix}_states ON ${prefix}_events (state, received_at, id, updated_at);
+  CREATE UNIQUE INDEX ${prefix}_key_leased ON ${prefix}_events (key) WHERE key IS NOT NULL AND state = 'leased';
+  CREATE INDEX ${prefix}_key_waiting ON ${prefix}_events (key, created_at) WHERE state = 'received' AND waiting = 1;
+  CREATE TABLE ${prefix}_steps (
     event_id TEXT NOT NULL,
     name TEXT NOT NULL,
     attempt INTEGER NOT NULL,
@@ -54,15 +54,15 @@ const MIGRATIONS: readonly string[] = [
     result TEXT,
     PRIMARY KEY (event_id, name)
   ) STRICT;
-  CREATE INDEX stablehooks_unknown_steps ON stablehooks_steps (event_id) WHERE result IS NULL;
-  CREATE TABLE stablehooks_notes (
+  CREATE INDEX ${prefix}_unknown_steps ON ${prefix}_steps (event_id) WHERE result IS NULL;
+  CREATE TABLE ${prefix}_notes (
     name TEXT NOT NULL PRIMARY KEY,
     text TEXT,
     holder TEXT,
     lease_until INTEGER NOT NULL DEFAULT 0
   ) STRICT;
-  CREATE TABLE stablehooks_flushes (count INTEGER NOT NULL) STRICT;
-  INSERT INTO stablehooks_flushes VALUES (0);
+  CREATE TABLE ${prefix}_flushes (count INTEGER NOT NULL) STRICT;
+  INSERT INTO ${prefix}_flushes VALUES (0);
   `,
 ];
 
@@ -75,21 +75,25 @@ const MIGRATIONS: readonly string[] = [
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when a newer release wrote the file.
  */
-export function migrate(db: SqliteLike, inbox: 'sqliteInbox' | 'durableObjectInbox'): void {
+export function migrate(
+  db: SqliteLike,
+  { prefix, inbox }: { readonly prefix: string; readonly inbox: 'sqliteInbox' | 'durableObjectInbox' },
+): void {
+  const migrations = writeMigrations(prefix);
   db.exec(
-    'CREATE TABLE IF NOT EXISTS stablehooks_schema (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) STRICT',
+    `CREATE TABLE IF NOT EXISTS ${prefix}_schema (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) STRICT`,
   );
-  const [row] = db.prepare('SELECT version FROM stablehooks_schema').all() as {
+  const [row] = db.prepare(`SELECT version FROM ${prefix}_schema`).all() as {
     readonly version: number;
   }[];
   const version = row?.version ?? 0;
-  if (version > MIGRATIONS.length) {
+  if (version > migrations.length) {
     throw new ConfigError(
-      `${inbox}: a newer release of stablehooks wrote this file. Its tables have version ${version}; this release supports version ${MIGRATIONS.length}. Upgrade stablehooks in this process.`,
+      `${inbox}: a newer release of stablehooks wrote this file. Its tables have version ${version}; this release supports version ${migrations.length}. Upgrade stablehooks in this process.`,
     );
   }
-  for (const migration of MIGRATIONS.slice(version)) db.exec(migration);
-  if (version < MIGRATIONS.length) {
-    db.exec(`INSERT OR REPLACE INTO stablehooks_schema VALUES (1, ${MIGRATIONS.length})`);
+  for (const migration of migrations.slice(version)) db.exec(migration);
+  if (version < migrations.length) {
+    db.exec(`INSERT OR REPLACE INTO ${prefix}_schema VALUES (1, ${migrations.length})`);
   }
 }

@@ -10,7 +10,7 @@ import {
   type OwnConnection,
   openPath,
 } from './sqlite-connection.js';
-import { createSqliteInbox, type SynchronousInboxOptions } from './sqlite-inbox.js';
+import { createSqliteInbox, PREFIX_RULE, type SynchronousInboxOptions } from './sqlite-inbox.js';
 import { migrate, type SqliteLike } from './sqlite-tables.js';
 
 export type { SqliteLike } from './sqlite-tables.js';
@@ -38,7 +38,7 @@ const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsq
 );
 
 /**
- * Keeps events in an SQLite file, in tables called `stablehooks_…`, which it creates and migrates. All
+ * Keeps events in an SQLite file, in tables called `prefix_…`, which it creates and migrates. All
  * processes of one machine can share the file.
  *
  * Pass a path, which `node:sqlite` opens, or a connection of `node:sqlite`, `better-sqlite3`, `libsql` or
@@ -77,27 +77,31 @@ export function sqliteInbox(
   file: string | SqliteLike,
   options: SqliteInboxOptions = {},
 ): SqliteInbox<unknown> {
-  const { busyTimeoutMs, transactional, ...given } = readOptions('sqliteInbox', options, {
+  const { prefix, busyTimeoutMs, transactional, ...given } = readOptions('sqliteInbox', options, {
+    prefix: PREFIX_RULE,
     busyTimeoutMs: integer({ default: 5_000, min: 0 }),
     transactional: boolean(false),
     runtime: RUNTIME,
   });
   readOptions('sqliteInbox', { file }, { file: required(FILE) });
   const runtime = toRuntime(given.runtime);
-  const { db, durable, transactions, close } = open(file, { busyTimeoutMs });
+  const { db, durable, transactions, close } = open(file, { prefix, busyTimeoutMs });
   const tx = transactional ? db : undefined;
-  return { ...createSqliteInbox<unknown>({ db, tx, durable, runtime, transactions }), close };
+  return { ...createSqliteInbox<unknown>({ db, prefix, tx, durable, runtime, transactions }), close };
 }
 
 /** Does everything that can fail before the first event. */
-function open(file: string | SqliteLike, { busyTimeoutMs }: { readonly busyTimeoutMs: number }) {
+function open(
+  file: string | SqliteLike,
+  { prefix, busyTimeoutMs }: { readonly prefix: string; readonly busyTimeoutMs: number },
+) {
   let own: OwnConnection | undefined;
   try {
     if (typeof file === 'string') own = openPath(file);
     const db = own ?? (file as SqliteLike);
     assertRows(db);
     const durable = configure(db, { busyTimeoutMs });
-    atomically(db, () => migrate(db, 'sqliteInbox'));
+    atomically(db, () => migrate(db, { prefix, inbox: 'sqliteInbox' }));
     return {
       db,
       durable,

@@ -207,7 +207,7 @@ function describeUnproven(reason: UnprovenReason): string {
     case 'clock':
       return 'A clock was wrong then. Check the clocks, and ask the service for its records of that time.';
     case 'acknowledged':
-      return 'A person acknowledged the gap there, which proves nothing: `listGaps` says who, when and why.';
+      return 'A person acknowledged the gap there, which proves nothing: the list of gaps says who, when and why.';
     case 'not-settled':
       return 'They are so new that more of them can still be listed. Choose an earlier end, or reconcile again later.';
     default:

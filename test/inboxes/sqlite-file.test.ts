@@ -132,6 +132,22 @@ describe('the SQLite file', () => {
   });
 });
 
+test('two prefixes in one file share nothing, and a prefix that SQL would not read as a name is refused', async () => {
+  const path = freshPath();
+  const [usual, other] = [sqliteInbox(connect(path)), sqliteInbox(connect(path), { prefix: 'tenant_b' })];
+  for (const inbox of [usual, other]) {
+    await inbox.complete(await claimed(inbox, event('a')));
+    expect(await inbox.find('a')).toMatchObject({ state: 'done', attempts: 1 });
+  }
+  await other.record([event('b')], { dueInMs: 0, origin: 'pull' });
+  await other.leaseNote('a note', { holder: 'a', leaseMs: HOUR_MS });
+  expect(await usual.find('b')).toBeUndefined();
+  expect(await usual.leaseNote('a note', { holder: 'b', leaseMs: 0 })).not.toBeNull();
+  const again = sqliteInbox(connect(path), { prefix: 'tenant_b' });
+  expect(await again.find('b')).toMatchObject({ state: 'received' });
+  expect(() => sqliteInbox(connect(path), { prefix: 'a-b' })).toThrow(REFUSED);
+});
+
 describe('migrations of the SQLite file', () => {
   test('a file of version 0 is migrated', async () => {
     const db = connect(freshPath());

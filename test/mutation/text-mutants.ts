@@ -130,9 +130,9 @@ function* structural(code: string, offset: number, text: string): Generator<Text
       const parts = /^([\w"]+) = ([\s\S]+)$/.exec(assignment);
       // In ON CONFLICT the column alone could be that of `excluded`.
       const table =
-        code
+        text
           .slice(0, start)
-          .match(/(?<=UPDATE |INTO )\w+_\w+/g)
+          .match(/(?<=UPDATE |INTO )(?:\$\{prefix\})?\w*_\w+/g)
           ?.at(-1) ?? 'stablehooks_events';
       if (parts !== null) {
         const [, column = '', value = ''] = parts;

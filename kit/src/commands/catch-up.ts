@@ -3,7 +3,6 @@ import { EVENT_TYPES, type EventType, isEventType } from 'stablehooks';
 import { describeGap, type Gap, type PollReport, readPollState } from 'stablehooks/catch-up';
 import { isQueued } from '../io/answer.js';
 import { printRow } from '../io/delivery-rows.js';
-import { toFlagWords } from '../io/flag-words.js';
 import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
 import { addInboxFlags, INBOX_PLACE, type InboxFlags, openOwnInbox } from '../io/inbox.js';
 import {
@@ -177,7 +176,7 @@ function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
 /** The verdict of the poll. Green only if nothing else in the report contradicts it. */
 function toVerdict(result: CatchUpResult, { good, bad, doubtful }: Omit<Paint, 'faint'>): string {
   const { report } = result;
-  const diagnosis = toFlagWords(report.diagnosis, INTERVAL);
+  const { diagnosis } = report;
   if (report.unconfirmed) return `${doubtful('unconfirmed')} ${diagnosis}`;
   if (!report.proven) return `${bad('unproven')}    ${diagnosis}`;
   if (isJustOpened(result)) {
@@ -189,12 +188,9 @@ function toVerdict(result: CatchUpResult, { good, bad, doubtful }: Omit<Paint, '
     : `recorded    ${diagnosis}`;
 }
 
-/** The name that messages give the interval of polls. */
-const INTERVAL = 'the time between runs';
-
 /** An open gap. Without advice if the poll is unproven: that of its diagnosis could differ. */
 function describeOpenGap(gap: Gap, { proven }: PollReport): string {
-  if (proven) return toFlagWords(describeGap(gap), INTERVAL);
+  if (proven) return describeGap(gap);
   const { types, from, until } = gap;
   const which = types.length === EVENT_TYPES.length ? 'Events' : `Events of ${types.join(', ')}`;
   return `${which} created after ${from} and up to ${until} can be missing.`;
@@ -205,9 +201,7 @@ function toProblems({ report, rows }: CatchUpResult): readonly string[] {
   const failed = new Set(rows.filter((row) => !isDone(row)).map(({ event }) => event.id));
   return report.problems
     .filter(({ code, id }) => code !== 'ERR_HANDLER_FAILED' || id === undefined || !failed.has(id))
-    .map(({ code, message, id }) =>
-      toPlain(`problem     ${code}${id ? ` ${id}` : ''}: ${toFlagWords(message, INTERVAL)}`),
-    );
+    .map(({ code, message, id }) => toPlain(`problem     ${code}${id ? ` ${id}` : ''}: ${message}`));
 }
 
 function toUndelivered({ undelivered }: CatchUpResult, bad: Paint['bad']): string | false {

@@ -2,7 +2,6 @@ import { Command } from 'commander';
 import { acknowledgeGap, describeGap, type Gap, listGaps, readPollState } from 'stablehooks/catch-up';
 import { health } from 'stablehooks/health';
 import { unreachableError, usageError } from '../io/errors.js';
-import { toFlagWords } from '../io/flag-words.js';
 import { addInboxAction, addInboxFlags, type InboxFlags, type OpenInbox, toInboxWords } from '../io/inbox.js';
 import { EXIT, formatAge, toPlain } from '../io/output.js';
 import { addProvenWithin } from '../io/poll-flags.js';
@@ -32,7 +31,7 @@ async function list(inbox: OpenInbox, { flags, printer }: CommandContext<ListFla
   const open = gaps.filter(isOpen);
   const shown = flags.all ? gaps : open;
   const { isOwn } = inbox;
-  for (const gap of shown) printer.print({ text: toText(gap, { ...flags, isOwn }), data: gap });
+  for (const gap of shown) printer.print({ text: toText(gap, flags), data: gap });
 
   const { watermark: stored, unconfirmed } = await readPollState(inbox);
   const isWaiting = unconfirmed != null && unconfirmed.until > (stored ?? 0);
@@ -103,7 +102,7 @@ async function acknowledge(inbox: OpenInbox, { flags, printer }: CommandContext<
       'Another process polls with this inbox, so nothing was acknowledged. Run the same command again, or stop that process first.',
     );
   }
-  printer.print({ text: toText(acknowledged, { ...flags, isOwn: inbox.isOwn }), data: acknowledged });
+  printer.print({ text: toText(acknowledged, flags), data: acknowledged });
   return EXIT.good;
 }
 
@@ -139,15 +138,9 @@ function countGaps(count: number, state: string): string {
   return `${count === 0 ? 'No' : count} ${state} gap${count === 1 ? '' : 's'}`;
 }
 
-/**
- * A gap in words; below an open gap, the command that acknowledges it.
- *
- * @param isOwn - whether the inbox is polled by these commands, whose advice names flags, and not by an app.
- */
-function toText(gap: Gap, { isOwn, ...place }: InboxFlags & { readonly isOwn: boolean }): string {
-  // The words of a person are not changed.
-  const words = isOwn && isOpen(gap) ? toFlagWords(describeGap(gap)) : describeGap(gap);
-  const text = `${gap.state.padEnd(12)}  ${toPlain(words)}`;
+/** A gap in words; below an open gap, the command that acknowledges it. */
+function toText(gap: Gap, place: InboxFlags): string {
+  const text = `${gap.state.padEnd(12)}  ${toPlain(describeGap(gap))}`;
   if (!isOpen(gap)) return text;
   return [
     text,

@@ -2,14 +2,7 @@ import { Command } from 'commander';
 import { INBOX_STATES, type InboxOperations, type InboxRecord } from 'stablehooks';
 import { canAsk, confirm } from '../io/confirm.js';
 import { usageError } from '../io/errors.js';
-import {
-  addInboxAction,
-  addInboxFlags,
-  type InboxFlags,
-  type OpenInbox,
-  recordsOf,
-  withInbox,
-} from '../io/inbox.js';
+import { addInboxAction, addInboxFlags, type InboxFlags, type OpenInbox, withInbox } from '../io/inbox.js';
 import { addFilterFlags, type FilterFlags, toFilter } from '../io/inbox-filter.js';
 import {
   countOf,
@@ -22,6 +15,7 @@ import {
   toPrintedJson,
   toTable,
 } from '../io/output.js';
+import { recordsOf } from '../io/records-of.js';
 import { addAction, type CommandContext, parseCount, parseDuration } from '../io/settings.js';
 import { discardCommand, importCommand, requeueCommand } from './inbox-actions.js';
 import { runCommand } from './inbox-run.js';

@@ -4,7 +4,6 @@ import { POLL_NOTE } from 'stablehooks/catch-up';
 import { fromInbox, INBOX_METHODS } from '../inspector/inbox-source.js';
 import { serveInspector } from '../inspector/local-server.js';
 import type { InspectedInbox } from '../inspector/source.js';
-import { withFlagWords } from '../inspector/with-flag-words.js';
 import { addInboxFlags, type InboxFlags, type OpenInbox, openInbox, withInbox } from '../io/inbox.js';
 import { interruptedExit, toPlain } from '../io/output.js';
 import { namePlace } from '../io/place.js';
@@ -24,17 +23,13 @@ export function inspectCommand(): Command {
 
 async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>) {
   // An unusable inbox ends the command at the start.
-  const isOwn = await withInbox(flags, async (opened) => {
-    await opened.readNote(POLL_NOTE);
-    return opened.isOwn;
-  });
+  await withInbox(flags, async (opened) => opened.readNote(POLL_NOTE));
   await using inbox = openAgain(flags);
   const place = namePlace(flags.inbox);
   const name = flags.namespace === undefined ? place : `${place} (${flags.namespace})`;
   const isPlain = place === flags.inbox;
   const source = fromInbox(inbox.operations, { name, ...(isPlain && { flag: place }) });
-  const worded = isOwn ? withFlagWords(source) : source;
-  const server = await serveInspector(worded, {
+  const server = await serveInspector(source, {
     port: flags.port,
     ...(flags.readOnly && { actions: [] }),
   });

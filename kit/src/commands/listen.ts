@@ -7,11 +7,9 @@ import { createForwardingSource } from '../inspector/forwarding-source.js';
 import { fromInbox } from '../inspector/inbox-source.js';
 import { serveInspector } from '../inspector/local-server.js';
 import type { LastReport } from '../inspector/source.js';
-import { withFlagWords } from '../inspector/with-flag-words.js';
 import { describeAnswer, isDelivered, isWithoutEffect, outcomeOf, statusOf } from '../io/answer.js';
 import { noteUnaccepted, toRowData } from '../io/delivery-rows.js';
 import { unreachableError } from '../io/errors.js';
-import { toFlagWords } from '../io/flag-words.js';
 import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
 import {
   addInboxFlags,
@@ -32,7 +30,6 @@ import {
 } from '../io/output.js';
 import { nameEndpoint, namePlace } from '../io/place.js';
 import { addPollFlags, type PollFlags, toPollOptions } from '../io/poll-flags.js';
-import { holdPollLease, POLL_LEASE_MS } from '../io/poll-lease.js';
 import {
   addAction,
   addSecretFlags,
@@ -46,6 +43,9 @@ import {
   toDate,
 } from '../io/settings.js';
 import { describeTypes, listUndelivered } from '../io/undelivered.js';
+
+/** How long no other process can poll after this process was killed in a poll, in ms. */
+const POLL_LEASE_MS = 10_000;
 
 interface ListenFlags extends PollFlags, Partial<InboxFlags> {
   readonly to: string;
@@ -80,19 +80,14 @@ async function listen(context: CommandContext<ListenFlags>) {
   const url = flags.to;
   const pollOptions = toPollOptions(flags);
   const client = await settings.client();
-  const opened = hasInbox(flags) ? await openOwnInbox(flags) : openMemory();
+  const inbox = hasInbox(flags) ? await openOwnInbox(flags) : openMemory();
+  let inspection: Inspection | undefined;
   try {
-    const { inbox, release } = await holdPollLease(opened);
-    let inspection: Inspection | undefined;
-    try {
-      if (flags.inspect === true) inspection = await inspect(context, inbox);
-      return await forward(context, { url, client, inbox, pollOptions, inspection });
-    } finally {
-      await inspection?.close();
-      await release();
-    }
+    if (flags.inspect === true) inspection = await inspect(context, inbox);
+    return await forward(context, { url, client, inbox, pollOptions, inspection });
   } finally {
-    await opened.close();
+    await inspection?.close();
+    await inbox.close();
   }
 }
 
@@ -111,15 +106,11 @@ async function inspect({ flags, settings, printer }: CommandContext<ListenFlags>
   let last: LastReport | undefined;
   const shown = fromInbox(inbox, { name: namePlace(flags.inbox ?? 'listen'), lastReport: () => last });
   const source = createForwardingSource({
-    inbox: withFlagWords(shown, '--interval'),
+    inbox: shown,
     settings,
     timeoutMs: flags.timeout,
   });
-  // No gap is acknowledged between two polls, because the next poll would overwrite it.
-  const { url, close } = await serveInspector(source, {
-    port: 0,
-    actions: ['resend', 'requeue', 'discard'],
-  });
+  const { url, close } = await serveInspector(source, { port: 0 });
   printer.note(`The inspector shows every delivery, and why it failed:\n${url}`);
   return {
     add: source.add,
@@ -160,7 +151,7 @@ async function forward(
       since: start,
       intervalMs: flags.interval,
       leaseMs: POLL_LEASE_MS,
-      onGap: (gap) => printer.note(toFlagWords(describeGap(gap), '--interval')),
+      onGap: (gap) => printer.note(describeGap(gap)),
     },
     onAttempt(attempt) {
       if (attempt.nextInMs === null) delivered += 1;
@@ -180,7 +171,9 @@ async function forward(
     inspection?.polled(report);
     if (inboxError !== undefined) throw inboxError;
     if (report.problems.some(({ code }) => code === 'ERR_POLL_BUSY' || code === 'ERR_LEASE_LOST')) {
-      throw unreachableError('Another process has begun to poll with this inbox, so this one ends.');
+      throw unreachableError(
+        `Another process polls with this inbox, so this one ends. If it was killed, try again in ${POLL_LEASE_MS / 1_000} s.`,
+      );
     }
     // A failure of the first poll is a wrong setting; later failures can pass.
     if (serviceError !== undefined && polls === 0) throw serviceError;

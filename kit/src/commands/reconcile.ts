@@ -9,7 +9,6 @@ import {
   reconcile,
 } from 'stablehooks/reconcile';
 import { usageError } from '../io/errors.js';
-import { toFlagWords } from '../io/flag-words.js';
 import { addInboxFlags, type InboxFlags, openInbox } from '../io/inbox.js';
 import { type LedgerFile, type LedgerRow, openLedger } from '../io/ledger.js';
 import { countOf, EXIT, type Paint, type Printer, type Progress, toPlain, toTable } from '../io/output.js';
@@ -317,7 +316,7 @@ function createReport(
     end(result: ReconcileResult): void {
       const isEmpty = isEmptyComparison(result, comparesValues);
       if (csv) {
-        printer.note(isEmpty ? NOTHING : toFlagWords(result.diagnosis));
+        printer.note(isEmpty ? NOTHING : result.diagnosis);
         return;
       }
       if (!printer.json) {
@@ -338,7 +337,7 @@ function toText(
   { paint: { good, bad }, comparesValues }: { readonly paint: Paint; readonly comparesValues: boolean },
 ): string {
   const { agree, complete, totals, problems, daily, requests } = result;
-  const diagnosis = toPlain(toFlagWords(result.diagnosis));
+  const diagnosis = toPlain(result.diagnosis);
   const hasFinding = Object.values(result.findings).some(({ count }) => count > 0);
   return [
     ...(daily === null ? [] : [toDailyTable(daily), '']),

@@ -9,7 +9,6 @@ export async function readCoverage({
   operations,
   lastReport,
   flag = 'env:DATABASE_URL',
-  toAdvice = (message) => message,
 }: InboxPart): Promise<CoverageReport> {
   const [state, gaps] = [await readPollState(operations), await listGaps(operations)];
   return {
@@ -19,11 +18,11 @@ export async function readCoverage({
     gaps: gaps.map((gap) => ({
       ...gap,
       id: toId(gap),
-      text: gap.state === 'open' ? toAdvice(describeGap(gap)) : describeGap(gap),
+      text: describeGap(gap),
       command: `stablehooks reconcile --ledger ledger.csv --inbox ${toShellWord(flag)} --since ${gap.from} --until ${gap.until}`,
     })),
     types: [...EVENT_TYPES],
-    lastPoll: toLastPoll(lastReport?.(), toAdvice),
+    lastPoll: toLastPoll(lastReport?.()),
   };
 }
 
@@ -36,16 +35,13 @@ export async function acknowledge(
   return gap !== undefined && (await acknowledgeGap(operations, { ...gap, until }, { by, reason })) !== null;
 }
 
-function toLastPoll(
-  last: LastReport | undefined,
-  toAdvice: (message: string) => string,
-): CoverageReport['lastPoll'] {
+function toLastPoll(last: LastReport | undefined): CoverageReport['lastPoll'] {
   if (last === undefined) return null;
   const { at, report } = last;
   const problems = report.problems.map(({ id, message }) =>
-    id === undefined ? toAdvice(message) : `${id}: ${toAdvice(message)}`,
+    id === undefined ? message : `${id}: ${message}`,
   );
-  return { at, diagnosis: toAdvice(report.diagnosis), problems };
+  return { at, diagnosis: report.diagnosis, problems };
 }
 
 /** A gap of which a part was acknowledged leaves another gap with the same opening. Polls change the end of a gap. */

@@ -2,7 +2,7 @@ import { ConfigError, type InboxCount, type UnknownEvent } from 'stablehooks';
 import { POLL_NOTE } from 'stablehooks/catch-up';
 import * as z from 'zod/mini';
 import { connectionFailure } from '../explain/connection.js';
-import { inTime } from '../io/in-time.js';
+import { inTime } from '../in-time.js';
 import { hasPassword } from '../io/place.js';
 import { nonEmptyString, readOptions } from '../sandbox/validation.js';
 import type { StreamEntry } from './api.js';

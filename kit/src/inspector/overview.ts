@@ -55,7 +55,7 @@ const FINDINGS: Partial<Record<HealthCheck['name'], (count: number) => string>> 
   dead: (count) => countOf(count, 'dead event'),
 };
 
-async function ofInbox({ operations, toAdvice = (text) => text }: InboxPart): Promise<Part> {
+async function ofInbox({ operations }: InboxPart): Promise<Part> {
   // Read once: the verdict and the checks must speak of the same state.
   const counts = await operations.count();
   const note = await operations.readNote(POLL_NOTE);
@@ -74,7 +74,7 @@ async function ofInbox({ operations, toAdvice = (text) => text }: InboxPart): Pr
   };
   const ofCheck = (check: HealthCheck): OverviewCheck => {
     const { name, message, count } = check;
-    return { name, tone: toTone(check), message: toAdvice(message), count };
+    return { name, tone: toTone(check), message, count };
   };
   const isProven = checks.every(({ name, shown }) => name !== 'coverage' || shown);
   return {

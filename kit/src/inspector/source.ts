@@ -69,6 +69,4 @@ export interface InboxPart {
   readonly lastReport?: (() => LastReport | undefined) | undefined;
   /** How the command line opens this inbox, for commands to paste. @default 'env:DATABASE_URL' */
   readonly flag?: string | undefined;
-  /** Rewords messages of a poller, which name its options, for people who set them otherwise. @default unchanged */
-  readonly toAdvice?: ((message: string) => string) | undefined;
 }

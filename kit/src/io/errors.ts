@@ -1,7 +1,6 @@
 import { CommanderError } from 'commander';
 import { StablehooksError } from 'stablehooks';
 import { connectionFailure } from '../explain/connection.js';
-import { toFlagWords } from './flag-words.js';
 import { EXIT, type ExitCode, redact, toPlain } from './output.js';
 
 /** An expected error of a command. Its message is one line with the fix. */
@@ -128,26 +127,22 @@ function isChange(error: StablehooksError): boolean {
 }
 
 function messageOf(error: StablehooksError): string {
-  const message = toFlagMessage(error.message);
+  const { message } = error;
   if (error.code === 'ERR_CONFIG_INVALID') return message;
   if (error.code === 'ERR_API_CONNECTION') return `${message} (${errorChain(error)[0]?.message})`;
   const answer = 'answer' in error ? error.answer : undefined;
   if (typeof answer === 'string' && isHtml(answer))
-    return `The service answered with a page. ${NOT_THE_SERVICE}`;
+    return `The service answered with a page. ${CHECK_BASE_URL}`;
   // Otherwise the id of a created wallet would be lost.
-  if (answer !== undefined) return `${message} (${error.code}) ${shorten(JSON.stringify(answer))}`;
-  if (error.code === 'ERR_API_RESPONSE' && / is not JSON\./.test(error.message))
-    return `The service answered 2xx with something that is not JSON. ${NOT_THE_SERVICE} (${error.code})`;
+  if (answer !== undefined) return `${message} (${error.code}) answer: ${shorten(JSON.stringify(answer))}`;
   const status = statusOf(error);
   // Only the message of a redirect contains the fix.
   if (error.code !== 'ERR_API_STATUS' || status < 400) return `${message} (${error.code})`;
   const body = 'body' in error && typeof error.body === 'string' ? error.body : '';
   if (isHtml(body)) {
-    if (status < 500) return `The service answered ${status} with a page. ${NOT_THE_SERVICE}`;
-    const unclear = isChange(error)
-      ? ' It may have carried the request out: check before you repeat it.'
-      : '';
-    return `The service answered ${status} with a page, as a proxy does when the service behind it is down.${unclear} If this continues, check --base-url (STABLEHOOKS_BASE_URL).`;
+    const unclear =
+      isChange(error) && status >= 500 ? ' It may have carried the request out: check first.' : '';
+    return `The service answered ${status} with a page, as another server or a proxy does.${unclear} ${CHECK_BASE_URL}`;
   }
   // A sandbox also answers 403 to an unknown host name, with a fix of its own.
   if ((status === 401 || status === 403) && !body.includes('"ERR_SANDBOX_HOST"')) {
@@ -156,16 +151,7 @@ function messageOf(error: StablehooksError): string {
   return `The service answered ${status}: ${describeBody(body) || 'no body'} (${error.code})`;
 }
 
-const NOT_THE_SERVICE = 'This is not the service: check --base-url (STABLEHOOKS_BASE_URL).';
-
-/**
- * A message for users of a command: without the name of the function, and with flags instead of options.
- * `acknowledgeGap: \`lagMs\` must be an integer.` becomes `--lag must be an integer.`.
- */
-function toFlagMessage(message: string): string {
-  const text = toFlagWords(message).replace(/^[a-z][\w.]*: (?=\S)/, '');
-  return text.charAt(0).toUpperCase() + text.slice(1);
-}
+const CHECK_BASE_URL = 'Check --base-url (STABLEHOOKS_BASE_URL).';
 
 /** The start of an error's body for people: the `detail` of `application/problem+json`. */
 export function describeBody(body: string): string {

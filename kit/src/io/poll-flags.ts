@@ -13,11 +13,20 @@ export interface PollFlags {
 /** Adds the flags of commands that read the list of the service until it proves that nothing is missing. */
 export function addPollFlags(command: Command): Command {
   return command
-    .option('--lag <duration>', 'how late an event can be listed', parseDuration, 300_000)
-    .option('--disorder <duration>', 'how far the list can be out of order', parseDuration, 1_000)
+    .option('--lag <duration>', 'how late an event can be listed (lagMs)', parseDuration, 300_000)
+    .option(
+      '--disorder <duration>',
+      'how far the list can be out of order (disorderMs)',
+      parseDuration,
+      1_000,
+    )
     .option('--limit <number>', 'how many events to request at first', parseCount, 50)
-    .option('--max-limit <number>', 'how many events to request at most', parseCount, 1_000)
-    .option('--list-max <number>', 'how many events the service lists at least, if it has them', parseCount);
+    .option('--max-limit <number>', 'how many events to request at most (maxLimit)', parseCount, 1_000)
+    .option(
+      '--list-max <number>',
+      'how many events the service lists at least, if it has them (listMax)',
+      parseCount,
+    );
 }
 
 /** Adds the flag of commands that say whether the watermark is stale. */

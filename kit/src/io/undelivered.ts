@@ -1,7 +1,7 @@
 /** The events of a forwarding inbox that have reached neither a handler nor a queue of the endpoint. */
 import type { InboxOperations, InboxState } from 'stablehooks';
-import { recordsOf } from './inbox.js';
 import { countAlike, countOf, toPlain } from './output.js';
+import { recordsOf } from './records-of.js';
 import { isWithoutHandler } from './without-handler.js';
 
 /** An undelivered event, found by this or an earlier run. */

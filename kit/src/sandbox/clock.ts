@@ -1,5 +1,6 @@
 import type { Runtime, RuntimeOptions } from 'stablehooks';
 import * as z from 'zod/mini';
+import { inTime } from '../in-time.js';
 import { check, milliseconds } from './validation.js';
 
 /** `real` runs with the machine's clock; `manual` moves only by `advance` and `settled`. */
@@ -117,9 +118,10 @@ export function createClock({
       await new Promise((resolve) => setImmediate(resolve));
       const works = [...awaited];
       const waitMs = mode === 'manual' ? settleTimeoutMs : lateAt - performance.now();
-      if (works.length > 0 && !(await endsWithin(waitMs, Promise.all(works)))) {
+      if (works.length === 0) continue;
+      await inTime(Promise.all(works), waitMs, () => new Error('late')).catch(() => {
         for (const work of works) awaited.delete(work);
-      }
+      });
     } while (awaited.size > 0 && mayWait());
   }
 
@@ -202,17 +204,6 @@ export function createClock({
       ahead = 0;
     },
   };
-}
-
-/** Whether the work ends within this much real time. */
-async function endsWithin(ms: number, work: Promise<unknown>): Promise<boolean> {
-  let timeout: NodeJS.Timeout | undefined;
-  const late = new Promise<boolean>((resolve) => {
-    timeout = setTimeout(() => resolve(false), ms);
-  });
-  const ended = await Promise.race([work.then(() => true), late]);
-  clearTimeout(timeout);
-  return ended;
 }
 
 interface Timer {

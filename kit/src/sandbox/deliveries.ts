@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { sign } from 'stablehooks';
+import { untilAborted } from '../in-time.js';
 import { MAX_REPLY_BYTES, type ReplyReport, readReport } from '../io/answer.js';
 import type { Clock } from './clock.js';
 import type { Endpoints, Target } from './endpoints.js';
@@ -186,7 +187,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     const fullMs = Math.min(options.retryBaseMs * 2 ** Math.min(number - 1, 52), options.retryMaxMs);
     // Deliveries that failed together are not retried together.
     const jitter = 0.5 + random.number(`retry:${deliveryId}:${number}`) / 2;
-    const askedMs = Math.max(...made.map(({ response }) => readRetryAfter(response?.headers, clock.now())));
+    const askedMs = Math.max(...made.map(({ response }) => readRetryAfter(response?.headers['retry-after'])));
     const waitMs = Math.max(1, Math.round(fullMs * jitter), Math.min(askedMs, MAX_RETRY_AFTER_MS));
     enqueue(delivery, waitMs);
   }
@@ -503,24 +504,9 @@ export function bytesOf({ body, bodyBase64 }: MessageBody): Uint8Array {
   return bodyBase64 === undefined ? new TextEncoder().encode(body) : Buffer.from(bodyBase64, 'base64');
 }
 
-/** Ends the attempt even if an endpoint function ignores the signal. */
-function untilAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason);
-    if (signal.aborted) abort();
-    signal.addEventListener('abort', abort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
-  });
-}
-
-/** The endpoint's `Retry-After` in ms, from seconds or a date (RFC 9110, section 10.2.3); 0 without one. */
-function readRetryAfter(headers: Readonly<Record<string, string>> = {}, now: number): number {
-  const { 'retry-after': value = '', date = '' } = headers;
-  if (/^\d+$/.test(value)) return Number(value) * 1000;
-  const at = Date.parse(value);
-  // Compared with the endpoint's own clock, which produced the date, if it is known.
-  const from = Date.parse(date) || now;
-  return Number.isNaN(at) ? 0 : Math.max(0, at - from);
+/** The endpoint's `Retry-After` in ms; 0 unless it is a number of seconds. */
+function readRetryAfter(value = ''): number {
+  return /^\d+$/.test(value) ? Number(value) * 1000 : 0;
 }
 
 /** Another signature of the same form. */

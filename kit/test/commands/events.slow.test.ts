@@ -69,14 +69,10 @@ describe.concurrent('events show', () => {
     await using service = await startService();
     fire(service.sandbox, 2);
     const { stderr, exitCode } = await run(['events', 'show', 'evt_nope'], service);
-    expect(stderr).toMatch(
-      /^stablehooks: Not among the 2 selected events of the list: evt_nope\. Check the id\.\n$/,
-    );
+    expect(stderr).toMatch(/Not among the 2 selected events .*evt_nope\. Check the id\.\n$/);
     expect(exitCode).toBe(2);
     const full = await run(['events', 'show', 'evt_nope', '--limit', '1'], service);
-    expect(full.stderr).toContain(
-      'the 1 selected event of the list: evt_nope. The list may not show it: pass its --type or another --limit, or check the id.',
-    );
+    expect(full.stderr).toContain('The list may not show it: pass its --type');
   });
 });
 
@@ -125,9 +121,7 @@ describe.concurrent('events replay', () => {
         refused === 0
           ? 'Run the same command again.'
           : `To continue, add --after ${ids[0]} to the same command.`;
-      expect(stderr).toContain(
-        ` ${next} It begins with ${ids[refused]}, which was not accepted, and sends again what follows it.\n`,
-      );
+      expect(stderr).toContain(` ${next} It begins with ${ids[refused]}`);
       expect(exitCode).toBe(130);
       const flags = refused === 0 ? [] : ['--after', ids[0] ?? ''];
       // The exit code of the continued run speaks of the event that was refused.
@@ -135,9 +129,7 @@ describe.concurrent('events replay', () => {
       isRepaired = true;
       // The events after it have been handled before, so nothing ran for them.
       const repaired = await run([...args, ...flags], service);
-      expect(repaired.stderr).toContain(
-        '200 duplicate: The event was done before, so nothing ran: its handler had run, or no handler existed when it came.',
-      );
+      expect(repaired.stderr).toContain('200 duplicate: The event was done before');
       expect(repaired.exitCode).toBe(1);
       expect(endpoint.handled().toSorted()).toEqual(ids.toSorted());
     },
@@ -150,9 +142,7 @@ describe.concurrent('events replay', () => {
       ['events', 'replay', '--all', '--to', 'http://127.0.0.1:1/'],
       service,
     );
-    expect(stderr).toContain(
-      'nothing listens there. Check that it is started, and the port.\nStopped: 0 of 3 sent. Run the same command again.',
-    );
+    expect(stderr).toContain('\nStopped: 0 of 3 sent. Run the same command again.');
     expect(exitCode).toBe(3);
   });
 
@@ -245,9 +235,7 @@ describe.concurrent('events replay', () => {
     await using endpoint = await startEndpoint();
     for (let count = 0; count < 100; count++) service.sandbox.emit('transfer.settled');
     const { stderr, exitCode } = await run(['events', 'replay', '--all', '--to', endpoint.url], service);
-    expect(stderr).toMatch(
-      /^The service listed 60 events\. There may be more: it can cut answers of 50 or more at a limit of its own\.\n/,
-    );
+    expect(stderr).toMatch(/^The service listed 60 events\. There may be more/);
     expect(stderr).toContain('60 of 60 sent: 60 × 200 handled');
     expect(stderr).toMatch(/\nThe list may have left out events, .* use `stablehooks catch-up`, .*\n$/);
     expect(exitCode).toBe(1);

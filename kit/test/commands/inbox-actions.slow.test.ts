@@ -6,6 +6,7 @@ import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET } from '../command.js';
 import { serve } from '../http-server.js';
+import { fail } from '../inbox-states.js';
 import { SILENT } from '../service.js';
 import { openSqlite } from '../sqlite-file.js';
 
@@ -18,9 +19,7 @@ async function fill(path: string): Promise<void> {
     ['c', 'redeem.failed', 3_600_000, 'the ledger is down', 'k'],
   ] as const;
   for (const [id, type, retryAfterMs, error, key] of rows) {
-    const event = { ...exampleEvent(type), id };
-    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push', key });
-    if (claim.state === 'claimed') await inbox.fail(claim.lease, { retryAfterMs, error });
+    await fail(inbox, exampleEvent(type, { id }), { retryAfterMs, error, key });
   }
   const event = { ...exampleEvent('redeem.failed'), id: 'd' };
   await inbox.record([event], { origin: 'push', dueInMs: 0 });
@@ -103,9 +102,7 @@ test('inbox requeue is a success only once a process has run the events', async 
   const requeue = (...words: readonly string[]) => run(['inbox', 'requeue', '--inbox', path, ...words]);
   const unseen = await requeue('a', '--wait', '300ms');
   expect(unseen.stdout).toBe('1 event requeued; now 1 received.\n');
-  expect(unseen.stderr).toContain(
-    `No process was seen to run them in 300ms. Start the app, with receiver.start() in a process that has the handlers. To run them now: \`stablehooks inbox run a --inbox ${path} --to URL\`.\n`,
-  );
+  expect(unseen.stderr).toContain(`\`stablehooks inbox run a --inbox ${path} --to URL\``);
   expect(unseen.exitCode).toBe(1);
   const receiver = createReceiver({
     secret: SECRET,
@@ -132,28 +129,6 @@ test('inbox requeue is a success only once a process has run the events', async 
   }
 });
 
-test('inbox run of a dead event whose handler fails leaves it dead, with its first cause', async () => {
-  await using folder = await makeFolder();
-  const path = folder.at('app.db');
-  await fill(path);
-  using inbox = await openSqlite(path);
-  const handlers = {
-    'redeem.failed': () => {
-      throw new Error('the ledger is still down');
-    },
-  };
-  const receiver = createReceiver({ secret: SECRET, inbox, logger: SILENT, handlers });
-  await using server = await serve(toNodeHandler(receiver));
-  for (const _ of ['once', 'and again']) {
-    const { exitCode } = await run(['inbox', 'run', 'b', '--inbox', path, '--to', server.url]);
-    expect(exitCode).toBe(1);
-    expect(await inbox.find('b')).toMatchObject({
-      state: 'dead',
-      lastError: 'the ledger is down; inbox run: 500 ERR_HANDLER_FAILED',
-    });
-  }
-});
-
 test('inbox run runs events that are due, and those of a type and a time, in one command', async () => {
   await using folder = await makeFolder();
   const path = folder.at('app.db');
@@ -163,19 +138,8 @@ test('inbox run runs events that are due, and those of a type and a time, in one
   const handlers = { 'redeem.failed': ({ id }: { readonly id: string }) => void handled.push(id) };
   const receiver = createReceiver({ secret: SECRET, inbox, logger: SILENT, handlers });
   await using server = await serve(toNodeHandler(receiver));
-  const args = [
-    'inbox',
-    'run',
-    '--type',
-    'redeem.failed',
-    '--since',
-    '24h',
-    '--inbox',
-    path,
-    '--to',
-    server.url,
-  ];
-  const { stderr, exitCode } = await run(args);
+  const selected = ['--type', 'redeem.failed', '--since', '24h'];
+  const { stderr, exitCode } = await run(['inbox', 'run', ...selected, '--inbox', path, '--to', server.url]);
   expect(stderr).toContain('3 events match: 1 received, 1 failed, 1 dead.\n');
   expect(stderr).toContain('Afterwards: 0 events match.\n');
   expect([handled.toSorted(), exitCode]).toEqual([['b', 'c', 'd'], 0]);
@@ -193,9 +157,7 @@ test('inbox import records ids as done, and is a failure while one of them can s
     exitCode: 0,
   });
   const open = await run([...args, '-'], { input: 'new_1\na\n' });
-  expect(open.stderr).toBe(
-    'Not done, and unchanged: 1 dead. They can still run: `stablehooks inbox discard` ends them.\n',
-  );
+  expect(open.stderr).toContain('Not done, and unchanged: 1 dead.');
   expect(open.exitCode).toBe(1);
   using inbox = await openSqlite(path);
   const receiver = createReceiver({ secret: SECRET, inbox, logger: SILENT, handlers: {} });

@@ -82,9 +82,7 @@ describe.concurrent('catch-up and listen with the place of the app', () => {
     }
     expect(await stats('app.db', '--namespace', 'stablehooks_catch_up')).toMatch(/\ndone +1 /);
     expect(await stats('catch-up.db')).toMatch(/\ndone +1 /);
-    expect(await stats('catch-up.db', '--namespace', 'stablehooks')).toContain(
-      'has no namespace stablehooks',
-    );
-    expect(await stats('app.db', '--namespace', 'other')).toContain('Leave --namespace out.');
+    expect(await stats('catch-up.db', '--namespace', 'stablehooks')).toContain('has no inbox');
+    expect(await stats('app.db', '--namespace', 'other')).toContain('no inbox with the prefix other');
   });
 });

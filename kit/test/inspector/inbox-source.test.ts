@@ -5,6 +5,7 @@ import { exampleEvent } from 'stablehooks/testing';
 import { fromInbox, type InspectedInbox, type LastReport, type StreamEntry } from 'stablehooks-kit/inspector';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { SECRET } from '../command.js';
+import { fail } from '../inbox-states.js';
 import { SILENT } from '../service.js';
 
 const POLL_INTERVAL_MS = 100;
@@ -107,10 +108,7 @@ test('pages get the counts of the last look, and after an action and while none 
   let isWatched = true;
   using source = watched(() => isWatched);
   const event = exampleEvent('transfer.failed');
-  const claim = await source.inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
-  if (claim.state === 'claimed') {
-    await source.inbox.fail(claim.lease, { error: 'closed', retryAfterMs: null });
-  }
+  await fail(source.inbox, event);
   const countOf = async (state: string) =>
     (await source.operations.count()).find((each) => each.state === state)?.count;
   await expect.poll(() => source.entries).toEqual(FIRST);

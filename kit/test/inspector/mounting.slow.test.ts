@@ -15,6 +15,7 @@ import ts from 'typescript';
 import { expect, test } from 'vitest';
 import { blocksOf, sectionOf } from '../../../test/project/markdown.js';
 import { serve } from '../http-server.js';
+import { fail } from '../inbox-states.js';
 import { readStream, send } from './http.js';
 
 /** The names that a block declares or exports. */
@@ -76,8 +77,7 @@ test.for(Object.keys(FRAMEWORKS))(
   async (name) => {
     const inbox = memoryInbox();
     const event = exampleEvent('transfer.settled');
-    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
-    if (claim.state === 'claimed') await inbox.fail(claim.lease, { error: 'closed', retryAfterMs: null });
+    await fail(inbox, event);
     const ran: string[] = [];
     const looks = new EventEmitter();
     const looked = once(looks, 'look');

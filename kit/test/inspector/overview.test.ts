@@ -5,6 +5,7 @@ import { createInspector, fromInbox, fromSandbox, type InspectorSource } from 's
 import { createSandbox } from 'stablehooks-kit/sandbox';
 import { expect, onTestFinished, test } from 'vitest';
 import type { OverviewReport } from '../../src/inspector/api.js';
+import { complete, fail } from '../inbox-states.js';
 
 function inspect(source: InspectorSource) {
   const inspector = createInspector({ source, authorize: () => true });
@@ -21,11 +22,7 @@ test('the verdict names what is unhealthy, and those checks come first', async (
     verdict: expect.stringContaining('no poll has proven anything'),
   });
   for (const id of ['evt_1', 'evt_2']) {
-    const claim = await inbox.claim(exampleEvent('transfer.settled', { id }), {
-      leaseMs: 1_000,
-      origin: 'push',
-    });
-    if (claim.state === 'claimed') await inbox.fail(claim.lease, { error: 'closed', retryAfterMs: null });
+    await fail(inbox, exampleEvent('transfer.settled', { id }));
   }
   await writePollState(inbox, { since: 1, watermark: 2, limit: 50, oldest: null, gaps: [] });
   const { tone, verdict, checks, states } = await overview();
@@ -45,11 +42,7 @@ test('all is well until the last proof, and what was not shown is not marked as 
     Object.fromEntries((await overview()).checks.map(({ name, tone }) => [name, tone]));
   expect(await marks()).toMatchObject({ coverage: 'doubtful', push: 'neutral', pull: 'neutral' });
   await inbox.importDone(['evt_1']);
-  const claim = await inbox.claim(exampleEvent('transfer.settled', { id: 'evt_2' }), {
-    leaseMs: 60_000,
-    origin: 'pull',
-  });
-  if (claim.state === 'claimed') await inbox.complete(claim.lease);
+  await complete(inbox, exampleEvent('transfer.settled', { id: 'evt_2' }), { origin: 'pull' });
   const watermark = Date.now();
   await writePollState(inbox, { since: 1, watermark, limit: 50, oldest: null, gaps: [] });
   expect(await overview()).toMatchObject({

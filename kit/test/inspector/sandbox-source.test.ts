@@ -2,7 +2,6 @@ import { type EventFilter, fromSandbox, type StreamEntry } from 'stablehooks-kit
 import { createSandbox, type SandboxOptions } from 'stablehooks-kit/sandbox';
 import { expect, onTestFinished, test } from 'vitest';
 import { reportService } from '../../src/inspector/sandbox-source.js';
-import { serve } from '../http-server.js';
 
 function inspect(options: SandboxOptions = {}) {
   const sandbox = createSandbox({ seed: 1, clock: 'manual', maxAttempts: 1, ...options });
@@ -84,30 +83,6 @@ test.each<[EventFilter, number]>([
 ])('the filter %o selects %d of the events', async (filter, count) => {
   const { deliveries } = await withOneOfEachKind();
   expect((await deliveries.events({ limit: 10, ...filter })).rows).toHaveLength(count);
-});
-
-test('a resend sends the bytes of its attempt to the URL of its attempt', async () => {
-  await using other = await serve((request, response) => request.resume().on('end', () => response.end()));
-  const { sandbox, deliveries } = inspect({ endpoints: [{ fetch: byType }] });
-  const event = sandbox.emit('accept.confirmed');
-  await sandbox.settled();
-  const [first] = deliveries.event(event.id)?.history ?? [];
-  const url = `${other.url}/elsewhere`;
-  const bytes = Buffer.from(`${JSON.stringify({ id: event.id, type: 'redeem.failed' })}\n\ufeff`);
-  const edited = await deliveries.resend(first?.id ?? '', { body: bytes });
-  const moved = await deliveries.resend(edited.id, { url });
-  const again = await deliveries.resend(moved.id, {});
-  const details = await Promise.all([edited, moved, again].map(({ id }) => deliveries.find(id)));
-  const sent = details.map((detail) => [detail?.request.url, detail?.request.body]);
-  expect(sent).toEqual([
-    [first?.endpoint, bytes.toString('base64')],
-    [url, bytes.toString('base64')],
-    [url, bytes.toString('base64')],
-  ]);
-  // None of them is a delivery of the event to its endpoint.
-  expect(sandbox.deliveries()).toHaveLength(1);
-  await deliveries.resend(first?.id ?? '', {});
-  expect(sandbox.deliveries()).toMatchObject([{ state: 'delivered' }, { state: 'delivered' }]);
 });
 
 test('the detail has the bytes, the headers and the verdict of the attempt, and no secret', async () => {

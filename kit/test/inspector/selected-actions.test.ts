@@ -8,6 +8,7 @@ import {
   type InboxSourceOptions,
 } from 'stablehooks-kit/inspector';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { fail } from '../inbox-states.js';
 
 const ACTIONS = ['requeue', 'run', 'discard'] as const satisfies readonly ActionName[];
 
@@ -19,8 +20,7 @@ async function startPage(
   const inbox = memoryInbox();
   await inbox.ignore([exampleEvent('accept.confirmed', { id: 'evt_done' })], { origin: 'push' });
   for (const event of dead) {
-    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
-    if (claim.state === 'claimed') await inbox.fail(claim.lease, { error: 'closed', retryAfterMs: null });
+    await fail(inbox, event);
   }
   const inspector = createInspector({
     source: fromInbox(inbox, { name: 'app', run }),
@@ -88,13 +88,15 @@ test('events are run one after the other, and the answer counts their outcomes',
 });
 
 test('a dead event that fails again stays dead, with its first cause', async () => {
-  const fail = async (event: UnknownEvent): Promise<string> => {
-    const claim = await page.inbox.claim(event, { leaseMs: 60_000, origin: 'redrive' });
-    if (claim.state === 'claimed')
-      await page.inbox.fail(claim.lease, { error: 'ERR_HANDLER_FAILED: no ledger', retryAfterMs: 1_000 });
+  const failAgain = async (event: UnknownEvent) => {
+    await fail(page.inbox, event, {
+      origin: 'redrive',
+      error: 'ERR_HANDLER_FAILED: no ledger',
+      retryAfterMs: 1_000,
+    });
     return 'failed';
   };
-  const page = await startPage(events(1), fail);
+  const page = await startPage(events(1), failAgain);
   for (let time = 0; time < 2; time += 1) {
     expect(await page.act('run', { filter: { state: 'dead' } })).toMatchObject({ outcomes: { failed: 1 } });
     expect(await page.inbox.find('evt_0')).toMatchObject({
@@ -108,14 +110,11 @@ test('a failed event that fails again keeps the retry time of the app', async ()
   const [event] = events(1);
   if (event === undefined) throw new Error('There is no event.');
   const run = async () => {
-    const claim = await page.inbox.claim(event, { leaseMs: 60_000, origin: 'redrive' });
-    if (claim.state === 'claimed')
-      await page.inbox.fail(claim.lease, { error: 'again', retryAfterMs: 60_000 });
+    await fail(page.inbox, event, { origin: 'redrive', error: 'again', retryAfterMs: 60_000 });
     return 'failed';
   };
   const page = await startPage([], run);
-  const claim = await page.inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
-  if (claim.state === 'claimed') await page.inbox.fail(claim.lease, { error: 'once', retryAfterMs: 1_000 });
+  await fail(page.inbox, event, { error: 'once', retryAfterMs: 1_000 });
   await page.act('run', { filter: { state: 'failed' } });
   expect(await page.inbox.find('evt_0')).toMatchObject({ state: 'failed', lastError: 'again' });
 });

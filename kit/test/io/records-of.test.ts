@@ -1,7 +1,7 @@
 import { memoryInbox } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
 import { expect, test } from 'vitest';
-import { recordsOf } from '../../src/io/inbox.js';
+import { recordsOf } from '../../src/io/records-of.js';
 
 const RECORD = { dueInMs: 60_000, origin: 'pull' } as const;
 

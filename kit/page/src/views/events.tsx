@@ -263,6 +263,14 @@ function isReading(list: HTMLElement | null): boolean {
   return scrollY > 40 || list?.querySelector('tbody :focus-visible, input:checked, .fold') != null;
 }
 
+const COLUMNS = [
+  ['at', 'First attempt'],
+  ['type', 'Type'],
+  ['id', 'Event'],
+  ['verdict', 'Verdict'],
+  ['attempts', 'Attempts'],
+] as const;
+
 function List({
   selected,
   onSelect,
@@ -373,21 +381,11 @@ function List({
                   />
                 )}
               </td>
-              <th scope="col" class="c-at">
-                {isInbox ? 'Received' : 'First attempt'}
-              </th>
-              <th scope="col" class="c-type">
-                Type
-              </th>
-              <th scope="col" class="c-id">
-                Event
-              </th>
-              <th scope="col" class="c-verdict">
-                Verdict
-              </th>
-              <th scope="col" class="c-attempts">
-                Attempts
-              </th>
+              {COLUMNS.map(([name, title]) => (
+                <th key={name} scope="col" class={`c-${name}`}>
+                  {name === 'at' && isInbox ? 'Received' : title}
+                </th>
+              ))}
               {isInbox && (
                 <th scope="col" class="c-due">
                   Due

@@ -1,0 +1,67 @@
+/** What the drivers of the inboxes share. */
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { Inbox, InboxOperations } from 'stablehooks';
+import { usageError } from '../errors.js';
+
+/** An open inbox, which a command must close. */
+export interface Opened extends Omit<Inbox, 'transaction'>, InboxOperations {
+  close(): unknown;
+  /** Whether the path still names the opened file. Missing if the place is not a file. */
+  isCurrent?(): boolean;
+  readonly namespace: string;
+}
+
+export interface OpenOptions {
+  /** Whether tables that do not exist are created. */
+  readonly create: boolean;
+  /** Whether a Redis without any event is accepted. */
+  readonly unused: boolean;
+  /** The namespace to open. A file is opened by the first of the names that it has, and must have one unless it is new. */
+  readonly namespaces: readonly [string, ...string[]];
+  /** The place for messages, because the value of a variable can contain a password. */
+  readonly name: string;
+}
+
+/** How long to wait for a connection, in ms. */
+export const CONNECT_TIMEOUT_MS = 5_000;
+/** How long to wait for an answer, in ms, because a connection can be lost silently. */
+export const ANSWER_TIMEOUT_MS = 60_000;
+
+/** Closes what was opened if the work fails. */
+export async function closeOnError(work: Promise<unknown>, close: () => unknown): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/**
+ * Imports the first of these packages that the project in the current folder has installed.
+ *
+ * @throws {CommandError} exit 2, with the package to install.
+ */
+export async function importFromProject<Driver>(
+  names: readonly string[],
+  reason: string,
+): Promise<{ readonly name: string; readonly driver: Driver }> {
+  const project = createRequire(join(process.cwd(), 'package.json'));
+  for (const name of names) {
+    const file = resolvePackage(project, name);
+    if (file !== undefined) return { name, driver: (await import(pathToFileURL(file).href)).default };
+  }
+  throw usageError(
+    `${reason} Run \`npm install ${names[0]}\` here${names.length > 1 ? ` (or ${names.slice(1).join(', ')})` : ''}.`,
+  );
+}
+
+function resolvePackage(project: NodeJS.Require, name: string): string | undefined {
+  try {
+    return project.resolve(name);
+  } catch {
+    return undefined;
+  }
+}

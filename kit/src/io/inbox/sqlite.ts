@@ -1,0 +1,95 @@
+import { statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { usageError } from '../errors.js';
+import { importFromProject, type Opened, type OpenOptions } from './opening.js';
+
+export async function openSqlite(place: string, options: OpenOptions): Promise<Opened> {
+  const { create, name } = options;
+  const found = statSync(place, { throwIfNoEntry: false });
+  if (found?.isDirectory())
+    throw usageError(`${name}: this is a folder, and an inbox is a file. Check the path.`);
+  if (found === undefined && !create)
+    throw usageError(`${name}: this inbox file does not exist. Check the path.`);
+  const folder = dirname(place);
+  // The errors of the drivers differ, and most of them do not name the folder.
+  if (found === undefined && statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) {
+    const what = name === place ? `the folder ${folder} does not exist` : 'its folder does not exist';
+    throw usageError(`${name}: ${what}. Create it, or check the path.`);
+  }
+  const Sqlite = await findSqlite();
+  const db = new Sqlite(place);
+  try {
+    db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+    const namespace = findNamespace(db, options);
+    if (!create) assertIsOfThisRelease(db, { Sqlite, name, namespace });
+    const inode = () => statSync(place, { throwIfNoEntry: false })?.ino;
+    const opened = inode();
+    const inbox = sqliteInbox(db, { prefix: namespace });
+    if (!inbox.durable) {
+      throw usageError(
+        `${name}: this isn't a file, so SQLite keeps nothing after the end of this command. Pass the path of a file.`,
+      );
+    }
+    return { ...inbox, namespace, close: () => db.close(), isCurrent: () => inode() === opened };
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+/**
+ * The namespace to open in an SQLite file.
+ *
+ * @throws {CommandError} exit 2 when the file has other tables alone: a wrong path must not add tables to the database of
+ * another program.
+ */
+function findNamespace(db: SqliteLike, { create, namespaces, name }: OpenOptions): string {
+  const rows = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all();
+  const tables = (rows as readonly { readonly name: string }[]).map((table) => table.name);
+  const found = namespaces.find((each) => tables.includes(`${each}_events`));
+  if (found !== undefined || (create && tables.length === 0)) return create ? namespaces[0] : (found ?? '');
+  throw usageError(
+    `${name}: this SQLite file has no inbox with the prefix ${namespaces[0]}. Check the path and --namespace.`,
+  );
+}
+
+/** @throws {CommandError} exit 2 when another release wrote the file, because opening it would migrate it. */
+function assertIsOfThisRelease(
+  db: SqliteLike,
+  {
+    Sqlite,
+    name,
+    namespace,
+  }: { readonly Sqlite: SqliteDriver; readonly name: string; readonly namespace: string },
+): void {
+  const versionOf = (file: SqliteLike) =>
+    JSON.stringify(file.prepare(`SELECT version FROM ${namespace}_schema`).all());
+  const fresh = new Sqlite(':memory:');
+  try {
+    sqliteInbox(fresh, { prefix: namespace });
+    if (versionOf(db) === versionOf(fresh)) return;
+  } finally {
+    fresh.close();
+  }
+  throw usageError(
+    `${name}: another release of stablehooks wrote this file, and opening it with this release would migrate it, after which the other release cannot open it. Use the kit of the app's release, or start the app once with this one.`,
+  );
+}
+
+/** How long to wait while another process writes, in ms. */
+const BUSY_TIMEOUT_MS = 5_000;
+
+type SqliteDriver = new (path: string) => SqliteLike & { close(): void };
+
+async function findSqlite(): Promise<SqliteDriver> {
+  const builtin = process.getBuiltinModule?.('node:sqlite') as
+    | { readonly DatabaseSync: SqliteDriver }
+    | undefined;
+  if (builtin !== undefined) return builtin.DatabaseSync;
+  const { driver } = await importFromProject<SqliteDriver>(
+    ['libsql', 'better-sqlite3'],
+    `Node ${process.versions.node} does not have node:sqlite (Node 22.13 and later do).`,
+  );
+  return driver;
+}

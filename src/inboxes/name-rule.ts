@@ -1,0 +1,9 @@
+import { rule } from '../core/options.js';
+
+/** The rule of a name in SQL. */
+export const nameRule = (maxLength: number) =>
+  rule<string>(
+    `letters, digits and underscores, at most ${maxLength} characters, and must not start with a digit`,
+    (value) => typeof value === 'string' && value.length <= maxLength && /^[A-Za-z_]\w*$/.test(value),
+    'stablehooks',
+  );
