@@ -101,7 +101,7 @@ test.each<[name: string, parts: RegExp, events: readonly UnknownEvent[], options
   ],
   [
     'a gap that a person has acknowledged',
-    /T03:00:01\.000Z can be missing\. A person acknowledged .*`listGaps`/,
+    /T03:00:01\.000Z can be missing\. A person acknowledged .* which proves nothing/,
     FIFTY,
     async () =>
       booksOf(FIFTY, await polledInbox({ types: ['transfer.settled'], hours: [3], acknowledged: true })),
@@ -143,19 +143,6 @@ test.each([
   const diagnosis = await diagnose(FIFTY, await booksOf(FIFTY, proven));
   expect(diagnosis).toContain(`${gap}${more} can be missing.`);
   expect(diagnosis).toMatch(/the 50 events .* Set listMax if/);
-});
-
-test('of a gap that a person has acknowledged', async () => {
-  const inbox = await polledInbox({ types: ['transfer.settled'], hours: [3], acknowledged: true });
-  expect(await diagnose(FIFTY, await booksOf(FIFTY, inbox))).toMatch(
-    /up to 2026-03-01T03:00:01.000Z can be missing\. A person acknowledged the gap there, which proves nothing: the list of gaps says who, when and why\.$/,
-  );
-});
-
-test('of a span that ends too late to be settled, in all types', async () => {
-  expect(await diagnose([BEFORE], { until: new Date(NOW) })).toMatch(
-    /It is not proven that these are all events: events created after 2026-03-01T11:5\d:\S+ and up to 2026-03-01T11:59:59.999Z can be missing\. They are so new that more of them can still be listed\. Choose an earlier end, or reconcile again later\.$/,
-  );
 });
 
 test('of two types that are not proven', async () => {
