@@ -134,7 +134,7 @@ export interface Inbox<Tx = undefined> {
   /**
    * Marks the event done. Returns `false`, without any change, when the lease is lost.
    *
-   * If the lease has a key, the first-created event that waits for it becomes due in the same step; among events created
+   * If the lease has a key, the first-created event that waits for it becomes due in the same operation; among events created
    * at the same time, the first received.
    */
   complete(lease: Lease): Awaitable<boolean>;
@@ -194,7 +194,7 @@ export interface Inbox<Tx = undefined> {
   ): Awaitable<readonly RecordResult[]>;
 
   /**
-   * Records events without a handler in this process: a whole page in one atomic step. Returns a result for each, in
+   * Records events without a handler in this process: a whole page in one atomic operation. Returns a result for each, in
    * order.
    *
    * New events become `done` without an attempt. Existing events do not change, whatever their state: a process that has
@@ -222,7 +222,7 @@ export interface Inbox<Tx = undefined> {
 
   /**
    * Writes a note: text without NUL or lone surrogates, such as JSON, which only its owner understands.
-   * With `holder`, returns `false`, without any change, unless this holder was the last to lease the note: one atomic step.
+   * With `holder`, returns `false`, without any change, unless this holder was the last to lease the note: one atomic operation.
    */
   writeNote(name: string, text: string, fence?: { readonly holder: string }): Awaitable<boolean>;
 

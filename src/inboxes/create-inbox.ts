@@ -1,4 +1,4 @@
-/** The inbox over the steps of a durable store: what every store would do in the same way is done here. */
+/** Logic that all durable stores share: an inbox over the operations of a store. */
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import type {
   Claim,
@@ -10,7 +10,7 @@ import type {
   StoredEvent,
 } from '../core/ports.js';
 import type { Runtime } from '../core/runtime.js';
-import { createOperations, type OperationSteps } from './operations.js';
+import { createOperations, type OperatorOps } from './operations.js';
 import { toSteps, toStorable } from './rows.js';
 
 export interface NewEvent {
@@ -22,7 +22,7 @@ export interface NewEvent {
   readonly createdMs: number | null;
 }
 
-export interface ClaimStep extends NewEvent {
+export interface ClaimValues extends NewEvent {
   readonly token: string;
   readonly leaseMs: number;
   readonly origin: Origin;
@@ -50,7 +50,7 @@ export interface AttemptEnd {
 export const DONE: AttemptEnd = { result: 'done', retryAfterMs: null, error: null, maxAgeMs: null };
 
 /** A page of different events, of which the new ones are stored in one state. */
-export interface PageStep {
+export interface Page {
   readonly events: readonly NewEvent[];
   readonly state: 'received' | 'parked' | 'done';
   /** `null` unless they are received. */
@@ -58,14 +58,14 @@ export interface PageStep {
   readonly origin: Origin;
 }
 
-/** The steps of a store. Each is atomic. */
-export interface StoreSteps<Tx>
-  extends OperationSteps,
+/** The operations of a store. Each is atomic. */
+export interface StoreOps<Tx>
+  extends OperatorOps,
     Pick<Inbox<Tx>, 'transaction' | 'durable' | 'readNote' | 'writeNote' | 'leaseNote'> {
-  claim(step: ClaimStep): Promise<ClaimRow>;
+  claim(values: ClaimValues): Promise<ClaimRow>;
   /** Returns `false` if the lease is lost, and `'dead'` for an event that is too old to run later. */
   finish(lease: Lease, end: AttemptEnd): Promise<boolean | 'dead'>;
-  store(page: PageStep): Promise<readonly { readonly id: string; readonly result: RecordResult }[]>;
+  store(page: Page): Promise<readonly { readonly id: string; readonly result: RecordResult }[]>;
   takeDue(options: Parameters<Inbox['takeDue']>[0]): Promise<readonly StoredEvent[]>;
   /** None in transactions of synchronous handlers, which have no steps. */
   saveStep?(lease: Lease, name: string, result: string | null | undefined): Promise<boolean>;
@@ -74,19 +74,19 @@ export interface StoreSteps<Tx>
 type StoreSettings = Parameters<Inbox['record']>[1];
 
 export function createInbox<Tx>(
-  steps: StoreSteps<Tx>,
+  ops: StoreOps<Tx>,
   { uuid }: Pick<Runtime, 'uuid'>,
 ): Inbox<Tx> & InboxOperations {
   async function store(
     events: readonly UnknownEvent[],
     { json = [], keys = [], dueInMs, origin }: StoreSettings,
-    state: PageStep['state'],
+    state: Page['state'],
   ): Promise<readonly RecordResult[]> {
     const page = new Map<string, NewEvent>();
     for (const [index, event] of events.entries()) {
       if (!page.has(event.id)) page.set(event.id, toNew(event, json[index], keys[index]));
     }
-    const rows = await steps.store({ events: [...page.values()], state, dueInMs, origin });
+    const rows = await ops.store({ events: [...page.values()], state, dueInMs, origin });
     const results = new Map(rows.map(({ id, result }) => [id, result]));
     return events.map(({ id }) => {
       const result = results.get(id) ?? state;
@@ -95,16 +95,16 @@ export function createInbox<Tx>(
     });
   }
 
-  const { saveStep } = steps;
+  const { saveStep } = ops;
   return {
-    ...createOperations(steps),
+    ...createOperations(ops),
 
-    durable: steps.durable,
+    durable: ops.durable,
 
     async claim(event, { leaseMs, origin, json, early = false, key }) {
       const token = uuid();
-      const step = { ...toNew(event, json, key), token, leaseMs, origin, early };
-      const { result: state, attempts, wait } = await steps.claim(step);
+      const values = { ...toNew(event, json, key), token, leaseMs, origin, early };
+      const { result: state, attempts, wait } = await ops.claim(values);
       if (state === 'claimed') {
         return { state, lease: { id: event.id, token, attempt: Number(attempts), key } };
       }
@@ -112,21 +112,21 @@ export function createInbox<Tx>(
       return { state, retryAfterMs: Math.max(1, Number(wait ?? 0)) };
     },
 
-    complete: async (lease) => (await steps.finish(lease, DONE)) !== false,
+    complete: async (lease) => (await ops.finish(lease, DONE)) !== false,
 
     fail(lease, { retryAfterMs, later, ...failure }) {
       const ended = retryAfterMs === null ? 'dead' : 'failed';
       const result = later === undefined ? ended : 'later';
       const error = toStorable(failure.error);
-      return steps.finish(lease, { result, retryAfterMs, error, maxAgeMs: later?.maxAgeMs ?? null });
+      return ops.finish(lease, { result, retryAfterMs, error, maxAgeMs: later?.maxAgeMs ?? null });
     },
 
-    ...(steps.transaction && { transaction: steps.transaction }),
+    ...(ops.transaction && { transaction: ops.transaction }),
 
     ...(saveStep && {
       saveStep,
       async readSteps({ id, token }) {
-        const rows = await steps.steps(id, token);
+        const rows = await ops.steps(id, token);
         return rows.length === 0 ? null : toSteps(rows);
       },
     }),
@@ -135,11 +135,11 @@ export function createInbox<Tx>(
 
     ignore: (events, options) => store(events, { ...options, dueInMs: null }, 'done'),
 
-    takeDue: steps.takeDue,
+    takeDue: ops.takeDue,
 
-    readNote: steps.readNote,
-    writeNote: steps.writeNote,
-    leaseNote: steps.leaseNote,
+    readNote: ops.readNote,
+    writeNote: ops.writeNote,
+    leaseNote: ops.leaseNote,
   };
 }
 

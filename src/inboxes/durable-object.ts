@@ -9,7 +9,7 @@ export interface DurableObjectStorageLike {
   readonly sql: {
     exec(query: string, ...bindings: (string | number | null)[]): { toArray(): unknown[] };
   };
-  transactionSync<Value>(step: () => Value): Value;
+  transactionSync<Value>(work: () => Value): Value;
 }
 
 /** Options of {@link durableObjectInbox}. */
@@ -29,7 +29,7 @@ const STORAGE = rule('the `ctx.storage` of a Durable Object whose class has SQLi
  * Keeps events in the SQLite storage of a Cloudflare Durable Object, in tables called `prefix_…`, which it creates
  * and migrates. The object is the only process that uses them.
  *
- * It takes the whole `ctx.storage`, and not `ctx.storage.sql` alone: a claim, like every step, reads and then writes,
+ * It takes the whole `ctx.storage`, and not `ctx.storage.sql` alone: a claim, like every operation, reads and then writes,
  * and is rolled back as a whole if it fails. Durable Objects refuse `BEGIN` through `sql`; only
  * `storage.transactionSync` gives a transaction.
  *
@@ -81,7 +81,7 @@ export function durableObjectInbox(
     runtime: toRuntime(runtime),
     transactions: {
       // Without await: what a Durable Object writes in one turn of its event loop is on disk together.
-      share: async (step) => storage.transactionSync(step),
+      share: async (work) => storage.transactionSync(work),
       // The storage refuses a COMMIT or ROLLBACK of the effect.
       own: (effect, complete) =>
         storage.transactionSync(() => {

@@ -6,12 +6,12 @@ import {
   CAPACITY,
   type Entry,
   EventStore,
-  memorySteps,
+  memoryOps,
   NO_ATTEMPTS,
   NO_STEPS,
   withAttempt,
-} from './memory-steps.js';
-import { countRecords, createOperations, type OperationSteps } from './operations.js';
+} from './memory-ops.js';
+import { countRecords, createOperations, type OperatorOps } from './operations.js';
 import { isSelected, type Limited, type Selection, toPage } from './selection.js';
 
 /** Options of {@link memoryInbox}. */
@@ -50,10 +50,10 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
     runtime: RUNTIME,
   });
   const store = new EventStore({ ...settings, now: toRuntime(settings.runtime).now, keepsDone: true });
-  return { ...createOperations(toOperations(store)), ...memorySteps(store) };
+  return { ...createOperations(toOperations(store)), ...memoryOps(store) };
 }
 
-function toOperations(store: EventStore): OperationSteps {
+function toOperations(store: EventStore): OperatorOps {
   const { now } = store;
 
   function select(selection: Selection): Entry[] {

@@ -158,7 +158,7 @@ function decode(row: object): object {
 }
 
 /** The parts of the transaction of an event. */
-export interface TransactionSteps<Tx> {
+export interface TransactionParts<Tx> {
   /** Answers, like the last one, whether the lease of the event is not lost. */
   readonly begin: Statement;
   readonly complete: Statement;
@@ -169,12 +169,12 @@ export interface TransactionSteps<Tx> {
 export const LEASE_LOST = new Error('The lease is lost.');
 
 /**
- * Runs the steps in a transaction at READ COMMITTED. Rolls back and rejects with the error of a step that fails, with
+ * Runs the parts in a transaction at READ COMMITTED. Rolls back and rejects with the error of a part that fails, with
  * {@link LEASE_LOST}, or with a `PermanentError` if the transaction had ended before its completion.
  */
 export async function runInTransaction<Tx>(
   mysql: Mysql<Tx>,
-  { begin, complete, effect }: TransactionSteps<Tx>,
+  { begin, complete, effect }: TransactionParts<Tx>,
 ) {
   const running = mysql.transaction(async (tx, queries, close) => {
     await assertLeased(queries, begin);
@@ -225,7 +225,7 @@ function hasErrno(error: unknown, ...numbers: readonly number[]): boolean {
   );
 }
 
-/** Whether a step must be sent again: it was the victim of a deadlock, or met another claim of a free key. */
+/** Whether an operation must be sent again: it was the victim of a deadlock, or met another claim of a free key. */
 export const isConflict = (error: unknown) => hasErrno(error, 1213, 1062);
 
 /** Whether the connection had an open transaction. */

@@ -2,7 +2,7 @@ import { ConfigError } from '../core/errors.js';
 import { boolean, integer, readOptions } from '../core/options.js';
 import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
-import { createInbox, type StoreSteps } from './create-inbox.js';
+import { createInbox, type StoreOps } from './create-inbox.js';
 import {
   isConflict,
   isLeftOpen,
@@ -19,7 +19,7 @@ import { type MysqlPrefixOptions, mysqlMigrations, PREFIX_RULE, writeStatements 
 import { type EventRow, toRecord } from './rows.js';
 import type { Limited } from './selection.js';
 import {
-  callSteps,
+  callOps,
   keepOneFree,
   leftOpen,
   readCount,
@@ -152,8 +152,8 @@ export function mysqlInbox(
     return readCount(await send(calls[name], { ...who, ids }));
   }
 
-  const steps: StoreSteps<unknown> = {
-    ...callSteps((name, values) => send(calls[name], values), { transactional, connections }),
+  const ops: StoreOps<unknown> = {
+    ...callOps((name, values) => send(calls[name], values), { transactional, connections }),
 
     list: async ({ after, ...query }) => {
       const page = place(selections.list({ after, ...query }));
@@ -194,7 +194,7 @@ export function mysqlInbox(
       },
     }),
   };
-  return createInbox(steps, runtime);
+  return createInbox(ops, runtime);
 }
 
 /** How many connections a pool of `mysql2` has, with promises or with callbacks. */

@@ -1,4 +1,4 @@
-/** The operations of every inbox: the options, which operators type, are checked here, and the store does the steps. */
+/** The operations for operators of every inbox: validates what they type; the store does the work. */
 import type { Awaitable } from '../core/awaitable.js';
 import { ConfigError } from '../core/errors.js';
 import { isName } from '../core/events.js';
@@ -14,8 +14,8 @@ import {
 import { type StepRow, toSteps, toStorable } from './rows.js';
 import type { Limited, PageQuery, Selection } from './selection.js';
 
-/** What {@link createOperations} needs of a store. Each step is atomic, and its options are checked. */
-export interface OperationSteps {
+/** What {@link createOperations} needs of a store. Each operation is atomic, and its options are checked. */
+export interface OperatorOps {
   find(id: string): Awaitable<InboxRecord | undefined>;
   /** The records in their order; none if the store does not have the event `after`. */
   list(query: PageQuery): Awaitable<readonly InboxRecord[]>;
@@ -59,7 +59,7 @@ const TEXT = required(string());
 const REQUEUEABLE: readonly InboxState[] = ['failed', 'dead'];
 const DISCARDABLE: readonly InboxState[] = ['received', 'failed', 'dead', 'parked'];
 
-/** How many events one step imports or prunes: other steps wait for it. */
+/** How many events one operation imports or prunes: others wait for it. */
 const BATCH = 1_000;
 
 /** @param from - the states that the operation reads or changes. */
@@ -67,9 +67,9 @@ function toSelection({ state, ...filter }: InboxFilter, from: readonly InboxStat
   return { ...filter, states: from.filter((each) => state === undefined || each === state) };
 }
 
-export function createOperations(steps: OperationSteps): InboxOperations {
+export function createOperations(ops: OperatorOps): InboxOperations {
   return {
-    find: async (id) => steps.find(id),
+    find: async (id) => ops.find(id),
 
     async list(options) {
       const { limit, after, order, ...filter } = readOptions('inbox.list', options, {
@@ -79,9 +79,8 @@ export function createOperations(steps: OperationSteps): InboxOperations {
         order: oneOf(['oldest', 'newest'], 'oldest'),
       });
       const selection = toSelection(filter, INBOX_STATES);
-      const records = await steps.list({ selection, limit, after, order });
-      if (after === undefined || records.length > 0 || (await steps.find(after)) !== undefined)
-        return records;
+      const records = await ops.list({ selection, limit, after, order });
+      if (after === undefined || records.length > 0 || (await ops.find(after)) !== undefined) return records;
       throw new ConfigError(
         `inbox.list: \`after\` is ${JSON.stringify(after)}, and the inbox does not have that event, or not any more. Start again without \`after\`.`,
       );
@@ -89,7 +88,7 @@ export function createOperations(steps: OperationSteps): InboxOperations {
 
     async count(filter) {
       const selection = filter && toSelection(readOptions('inbox.count', filter, FILTER), INBOX_STATES);
-      const counts = await steps.count(selection);
+      const counts = await ops.count(selection);
       return INBOX_STATES.map((state) => {
         const { count = 0, oldest = null } = counts.find((each) => each.state === state) ?? {};
         return { state, count: Number(count), oldest: oldest === null ? null : Number(oldest) };
@@ -106,9 +105,9 @@ export function createOperations(steps: OperationSteps): InboxOperations {
           throw new ConfigError('inbox.requeue: `steps` needs one id in `ids`.');
         }
         const names = (what: string) => Object.keys(statements).filter((name) => statements[name] === what);
-        await steps.stateSteps(id, names('done'), names('again'));
+        await ops.stateSteps(id, names('done'), names('again'));
       }
-      return steps.requeue({ selection: { ...toSelection(filter, REQUEUEABLE), known: true }, limit });
+      return ops.requeue({ selection: { ...toSelection(filter, REQUEUEABLE), known: true }, limit });
     },
 
     async discard(options) {
@@ -121,7 +120,7 @@ export function createOperations(steps: OperationSteps): InboxOperations {
         );
       }
       const who = { by: toStorable(by), reason: toStorable(reason) };
-      return steps.discard({ selection: toSelection(filter, DISCARDABLE), limit }, who);
+      return ops.discard({ selection: toSelection(filter, DISCARDABLE), limit }, who);
     },
 
     async importDone(ids) {
@@ -129,7 +128,7 @@ export function createOperations(steps: OperationSteps): InboxOperations {
       const unique = [...new Set(ids)];
       let added = 0;
       for (let at = 0; at < unique.length; at += BATCH) {
-        added += await steps.importDone(unique.slice(at, at + BATCH));
+        added += await ops.importDone(unique.slice(at, at + BATCH));
       }
       return added;
     },
@@ -137,13 +136,13 @@ export function createOperations(steps: OperationSteps): InboxOperations {
     async prune(options) {
       const { olderThanMs } = readOptions('inbox.prune', options, { olderThanMs: required(TIME) });
       for (let total = 0; ; ) {
-        const pruned = await steps.prune(olderThanMs, BATCH);
+        const pruned = await ops.prune(olderThanMs, BATCH);
         total += pruned;
         if (pruned < BATCH) return total;
       }
     },
 
-    steps: async (id) => toSteps(await steps.steps(id, null)),
+    steps: async (id) => toSteps(await ops.steps(id, null)),
   };
 }
 

@@ -75,7 +75,7 @@ export const poolRule = (transactional: boolean) =>
   );
 
 /** The parts of the transaction of an event. */
-export interface TransactionSteps<Tx> {
+export interface TransactionParts<Tx> {
   /** The first statement. Fails if the transaction must not go on. */
   readonly begin: Statement;
   /** The last statement before COMMIT. Fails in any other transaction. */
@@ -86,7 +86,7 @@ export interface TransactionSteps<Tx> {
 }
 
 /**
- * Runs the steps in a transaction at READ COMMITTED. Rolls back and rejects with the error of a step that fails, or with a
+ * Runs the parts in a transaction at READ COMMITTED. Rolls back and rejects with the error of a part that fails, or with a
  * `PermanentError` if the handler had ended the transaction.
  *
  * @returns whether the server is known to have committed: it answers COMMIT with ROLLBACK, and no error, when a
@@ -94,24 +94,24 @@ export interface TransactionSteps<Tx> {
  */
 export async function runInTransaction<Tx>(
   pool: PgTransactional<Tx>,
-  steps: TransactionSteps<Tx>,
+  parts: TransactionParts<Tx>,
 ): Promise<boolean> {
-  if (!('transaction' in pool)) return runOnClient(pool, steps);
+  if (!('transaction' in pool)) return runOnClient(pool, parts);
   await pool.transaction(async (tx, adapted) => {
     const pglite = tx as Tx & PgLike & { readonly closed?: boolean };
     if (!adapted) await pglite.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE');
     const queries = adapted ?? pglite;
-    await queries.query(steps.begin.text, steps.begin.values);
-    await runEffect(queries, tx, steps);
+    await queries.query(parts.begin.text, parts.begin.values);
+    await runEffect(queries, tx, parts);
     // The handler called `rollback()` of PGlite, which sends nothing more.
     if (!adapted && pglite.closed) throw new TransactionEnded();
-    await queries.query(steps.complete.text, steps.complete.values);
+    await queries.query(parts.complete.text, parts.complete.values);
   });
   return false;
 }
 
 /** Over a client of `pg` the statements before and after the handler take one round trip each. */
-async function runOnClient<Tx>(pool: PgPoolLike<Tx>, steps: TransactionSteps<Tx>): Promise<boolean> {
+async function runOnClient<Tx>(pool: PgPoolLike<Tx>, parts: TransactionParts<Tx>): Promise<boolean> {
   const client = await pool.connect();
   const { tx, close } = lend(client, ['query']);
   let broken: Error | undefined;
@@ -121,14 +121,14 @@ async function runOnClient<Tx>(pool: PgPoolLike<Tx>, steps: TransactionSteps<Tx>
   };
   client.on('error', onError);
   try {
-    const begin = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ${inline(steps.begin)}`;
+    const begin = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ${inline(parts.begin)}`;
     // The pool closes a connection on which no transaction can begin.
     await client.query(begin).catch((error: Error) => {
       onError(error);
       throw error;
     });
-    await runEffect(client, tx, steps).finally(close);
-    await client.query(`${inline(steps.complete)}; COMMIT`);
+    await runEffect(client, tx, parts).finally(close);
+    await client.query(`${inline(parts.complete)}; COMMIT`);
     return true;
   } catch (error) {
     if (broken === undefined) await client.query('ROLLBACK').catch(onError);
@@ -144,7 +144,7 @@ async function runOnClient<Tx>(pool: PgPoolLike<Tx>, steps: TransactionSteps<Tx>
 async function runEffect<Tx>(
   queries: PgLike,
   tx: Tx,
-  { effect, hasEnded }: TransactionSteps<Tx>,
+  { effect, hasEnded }: TransactionParts<Tx>,
 ): Promise<void> {
   try {
     await effect(tx);

@@ -2,7 +2,7 @@
  * The SQL of ordering keys. Of the events of a key one is leased at a time; the others wait: they are `received`, due
  * when that lease lapses, and the first of them is due as soon as its event ends.
  *
- * A lock per key serializes these steps in all processes. Each takes it before it locks a row, so no two can deadlock.
+ * A lock per key serializes these operations in all processes. Each takes it before it locks a row, so no two can deadlock.
  */
 import { FUNCTION, fromMs, history, LAPSED, parameters, type Tables } from './postgres-expressions.js';
 import { VALUES } from './server-inbox.js';
@@ -14,7 +14,7 @@ const lockNumber = ({ schema }: Tables) => `hashtextextended('stablehooks ${sche
 const tryLock = (tables: Tables) => `pg_try_advisory_xact_lock(${lockNumber(tables)})`;
 
 /**
- * Claims an event with a key, or one that is stored already. Three steps, each for what the one before it leaves:
+ * Claims an event with a key, or one that is stored already. Three parts, each for what the one before it leaves:
  *
  * 1. A new event of a free key is inserted as leased, and nothing is read. ON CONFLICT names no column: the index of the
  *    ids and that of the leased keys both count. Under the lock, so the rows that a taker or an end has read do not

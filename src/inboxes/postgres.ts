@@ -2,7 +2,7 @@ import { ConfigError } from '../core/errors.js';
 import { boolean, integer, readOptions } from '../core/options.js';
 import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
-import { createInbox, type StoreSteps } from './create-inbox.js';
+import { createInbox, type StoreOps } from './create-inbox.js';
 import {
   type PgClientLike,
   type PgLike,
@@ -24,7 +24,7 @@ import {
 import { type PgTemplate, type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
 import { type EventRow, toRecord } from './rows.js';
 import {
-  callSteps,
+  callOps,
   keepOneFree,
   leftOpen,
   readCount,
@@ -129,8 +129,8 @@ export function postgresInbox(
    */
   const closeReadOnly = () => pool.query(CLOSE_READ_ONLY).catch(() => undefined);
 
-  const steps: StoreSteps<unknown> = {
-    ...callSteps((name, values) => send(statements[name], values), { transactional, connections }),
+  const ops: StoreOps<unknown> = {
+    ...callOps((name, values) => send(statements[name], values), { transactional, connections }),
 
     list: async ({ after, ...query }) => {
       const rows = await send<EventRow>(statements.list({ after, ...query }), { ...query.selection, after });
@@ -182,7 +182,7 @@ export function postgresInbox(
       },
     }),
   };
-  return createInbox(steps, runtime);
+  return createInbox(ops, runtime);
 }
 
 /** How many connections a pool has: a `Pool` of `pg`, or a PGlite, which has one. */

@@ -4,12 +4,12 @@ import { readOptions, required, rule, withMethods } from '../core/options.js';
 import { INBOX_STATES, type Inbox, type InboxOperations, type InboxRecord } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import { createInbox, type StoreSteps } from './create-inbox.js';
+import { createInbox, type StoreOps } from './create-inbox.js';
 import { countRecords } from './operations.js';
 import { type RedisScript, SCRIPT_VALUES, toLua } from './redis-lua.js';
 import { type EventRow, toRecord } from './rows.js';
 import { isSelected, type Limited, type PageQuery, toPage } from './selection.js';
-import { callSteps, readCount } from './server-inbox.js';
+import { callOps, readCount } from './server-inbox.js';
 import type { Values } from './statements.js';
 
 /**
@@ -123,7 +123,7 @@ const MAX_PAGE = 500;
 const CHANGE_BATCH = 1_000;
 
 /**
- * Keeps events in Redis 6.2 or later, for any number of receivers and workers. Each step is one atomic script
+ * Keeps events in Redis 6.2 or later, for any number of receivers and workers. Each operation is one atomic script
  * and one round trip, and uses the clock of the server.
  *
  * The inbox is as durable as its Redis. Without `appendonly yes` a restart loses everything since the last
@@ -206,8 +206,8 @@ export function redisInbox(
     return changed;
   }
 
-  const steps: StoreSteps<undefined> = {
-    ...callSteps(call),
+  const ops: StoreOps<undefined> = {
+    ...callOps(call),
     list: select,
     async count(selection) {
       if (selection === undefined) return call('count', { states: INBOX_STATES });
@@ -227,7 +227,7 @@ export function redisInbox(
         events: events.flatMap(({ id, type, json, key, createdMs }) => [id, type, json, key, createdMs]),
       }),
   };
-  return createInbox(steps, runtime);
+  return createInbox(ops, runtime);
 }
 
 /** Runs scripts by their digests. A script is sent in full only if the server does not have it. */
@@ -245,7 +245,7 @@ function scriptRunner(redis: RedisLike, key: string) {
       return await redis.evalsha(await digest, keys, values);
     } catch (error) {
       if (!(error instanceof Error)) throw error;
-      // If it cannot reconnect, the next step fails as well, and tries again.
+      // If it cannot reconnect, the next operation fails as well, and tries again.
       if (error.message.includes('READONLY')) await reconnect().catch(() => undefined);
       if (!error.message.includes('NOSCRIPT')) throw error;
       return await redis.eval(toLua(name), keys, values);

@@ -2,7 +2,7 @@
 import { ConfigError } from '../core/errors.js';
 import type { StoredEvent } from '../core/ports.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';
-import type { ClaimRow, StoreSteps } from './create-inbox.js';
+import type { ClaimRow, StoreOps } from './create-inbox.js';
 import { type EventRow, type NoteRow, type StepRow, toNote, toRecord } from './rows.js';
 
 /** Options of the inboxes of Postgres and MySQL. */
@@ -27,7 +27,7 @@ export interface ServerInboxOptions {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** The steps that have the same values and rows in every server, and the values in the order in which a call passes them. */
+/** The operations that have the same values and rows in every server, and the values in the order in which a call passes them. */
 export const VALUES = {
   claim: ['id', 'type', 'origin', 'leaseMs', 'token', 'json', 'early', 'key', 'createdMs'],
   finish: ['id', 'token', 'key', 'result', 'retryAfterMs', 'error', 'maxAgeMs'],
@@ -46,10 +46,10 @@ export const VALUES = {
   leaseNote: ['name', 'holder', 'leaseMs'],
 } as const;
 
-export type StepName = keyof typeof VALUES;
+export type OpName = keyof typeof VALUES;
 
-/** The rows of a step. Those of an empty type count: the step has changed something if there is one. */
-interface StepRows {
+/** The rows of an operation. Those of an empty type count: the operation has changed something if there is one. */
+interface OpRows {
   readonly claim: ClaimRow;
   /** The result; `null` if the lease is lost. */
   readonly finish: { readonly ended: string | null };
@@ -72,14 +72,14 @@ interface CountRow {
 
 export const readCount = (rows: readonly CountRow[]) => Number(rows[0]?.count ?? 0);
 
-export type CallStep = <Name extends StepName>(
+export type CallOp = <Name extends OpName>(
   name: Name,
   values: Readonly<Record<(typeof VALUES)[Name][number], unknown>>,
-) => Promise<readonly StepRows[Name][]>;
+) => Promise<readonly OpRows[Name][]>;
 
-/** The steps of a server that are the same in every store. */
-export function callSteps(
-  call: CallStep,
+/** The operations that are the same in every server. */
+export function callOps(
+  call: CallOp,
   { transactional, connections }: Pick<ServerInboxOptions, 'transactional' | 'connections'> = {},
 ) {
   return {
@@ -98,7 +98,7 @@ export function callSteps(
       return (await call('saveStep', { id, token, name, value: result ?? '', what })).length > 0;
     },
 
-    claim: async (step) => (await call('claim', step))[0] as ClaimRow,
+    claim: async (values) => (await call('claim', values))[0] as ClaimRow,
 
     async finish({ id, token, key = null }, end) {
       const [{ ended } = { ended: null }] = await call('finish', { id, token, key, ...end });
@@ -113,7 +113,7 @@ export function callSteps(
       (await call('writeNote', { name, note, holder: fence?.holder ?? null })).length > 0,
 
     leaseNote: async (name, lease) => (await call('leaseNote', { name, ...lease })).length > 0,
-  } satisfies Partial<StoreSteps<unknown>>;
+  } satisfies Partial<StoreOps<unknown>>;
 }
 
 /**
@@ -150,7 +150,7 @@ function assertFreeConnection(connections: number | undefined): void {
 
 const CONFLICT_WAIT_MS = 100;
 
-/** Sends a step, again if it conflicts with another. */
+/** Sends an operation, again if it conflicts with another. */
 export async function sendAgain<Value>(
   send: () => Promise<Value>,
   { isConflict, tries }: { isConflict(error: unknown): boolean; readonly tries: number },

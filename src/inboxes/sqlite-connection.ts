@@ -167,9 +167,9 @@ interface WaitingStep {
 }
 
 /**
- * Shares transactions: a commit waits for the disk, which takes far longer than a step.
+ * Shares transactions: a commit waits for the disk, which takes far longer than an operation.
  *
- * All steps of one turn of the event loop run one after the other in one transaction. If it fails, each of
+ * All operations of one turn of the event loop run one after the other in one transaction. If it fails, each of
  * them rejects and nothing changes.
  */
 export function createTransactions(db: SqliteLike): Transactions {
@@ -193,25 +193,25 @@ export function createTransactions(db: SqliteLike): Transactions {
   const flushing = Math.max(ownLevel, FULL);
 
   function commit() {
-    const steps = waiting;
+    const ops = waiting;
     waiting = [];
     try {
-      const level = steps.some(({ flush }) => flush) ? flushing : NORMAL;
-      const resolvers = atLevel(level, () => atomically(db, () => steps.map((step) => step.run())));
+      const level = ops.some(({ flush }) => flush) ? flushing : NORMAL;
+      const resolvers = atLevel(level, () => atomically(db, () => ops.map((op) => op.run())));
       for (const resolve of resolvers) resolve();
     } catch (error) {
-      for (const step of steps) step.reject(error);
+      for (const op of ops) op.reject(error);
     }
   }
 
   return {
-    share: (step, { flush } = { flush: true }) =>
+    share: (work, { flush } = { flush: true }) =>
       new Promise((resolve, reject) => {
         if (waiting.length === 0) setImmediate(commit);
         waiting.push({
           flush,
           run() {
-            const value = step();
+            const value = work();
             return () => resolve(value);
           },
           reject,

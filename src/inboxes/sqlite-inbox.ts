@@ -4,7 +4,7 @@ import { type Awaitable, isPromise } from '../core/awaitable.js';
 import { PermanentError } from '../core/errors.js';
 import type { Inbox, InboxOperations, Lease } from '../core/ports.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';
-import { type AttemptEnd, type ClaimRow, createInbox, DONE, type StoreSteps } from './create-inbox.js';
+import { type AttemptEnd, type ClaimRow, createInbox, DONE, type StoreOps } from './create-inbox.js';
 import { nameRule } from './name-rule.js';
 import { toNote, toRecord } from './rows.js';
 import { prepareStatements } from './sqlite-sql.js';
@@ -40,11 +40,11 @@ export const PREFIX_RULE = nameRule(40);
 /** The transactions of a database. */
 export interface Transactions {
   /**
-   * Runs a step in a transaction, or in one that it shares, and resolves with its result after the commit.
+   * Runs work in a transaction, or in one that it shares, and resolves with its result after the commit.
    *
    * @param options.flush - whether the commit waits for the disk. @default true
    */
-  share<Value>(step: () => Value, options?: { readonly flush: boolean }): Promise<Value>;
+  share<Value>(work: () => Value, options?: { readonly flush: boolean }): Promise<Value>;
   /**
    * Runs an effect and then `complete` in a transaction of their own, immediately. Rolls back and throws what they throw.
    *
@@ -74,8 +74,8 @@ export function createSqliteInbox<Tx>({
 }: SqliteInboxSettings<Tx>): Inbox<Tx> & InboxOperations {
   const sql = prepareStatements(db, prefix);
 
-  /** Runs a step with the time, in whole ms like the columns. */
-  function step<Value>(work: (at: number) => Value, options?: { readonly flush: boolean }): Promise<Value> {
+  /** Runs an operation with the time, in whole ms like the columns. */
+  function op<Value>(work: (at: number) => Value, options?: { readonly flush: boolean }): Promise<Value> {
     return transactions.share(() => work(Math.round(runtime.now())), options);
   }
 
@@ -97,29 +97,29 @@ export function createSqliteInbox<Tx>({
     return isTooOld ? 'dead' : true;
   }
 
-  const steps: StoreSteps<Tx> = {
+  const ops: StoreOps<Tx> = {
     durable,
     find: (id) => sql.find({ id }).map(toRecord)[0],
     list: (query) => sql.list(query).map(toRecord),
     count: (selection) => (selection === undefined ? sql.countAll() : sql.count(selection)),
-    requeue: (which) => step((at) => sql.requeue(which, { at })),
-    discard: (which, who) => step((at) => sql.discard(which, { at, ...who })),
-    importDone: (ids) => step((at) => sql.importDone({ at, ids }).length),
+    requeue: (which) => op((at) => sql.requeue(which, { at })),
+    discard: (which, who) => op((at) => sql.discard(which, { at, ...who })),
+    importDone: (ids) => op((at) => sql.importDone({ at, ids }).length),
     prune: (olderThanMs, limit) =>
-      step((at) => {
+      op((at) => {
         const ids = sql.prune({ before: at - olderThanMs, limit }).map(({ id }) => id);
         if (ids.length > 0) sql.forgetSteps({ ids });
         return ids.length;
       }),
     steps: (id, token) => sql.steps({ id, token }),
     stateSteps: (id, done, again) =>
-      step(() => {
+      op(() => {
         sql.endSteps({ id, names: done });
         sql.forgetUnknownSteps({ id, names: again });
       }),
 
     claim: ({ early, leaseMs, token, ...event }) =>
-      step(
+      op(
         (at) => {
           const rows = sql.contenders(event);
           const { state, due_at: dueAt } = rows.find(({ role }) => role === 'own') ?? {};
@@ -148,12 +148,12 @@ export function createSqliteInbox<Tx>({
         { flush: false },
       ),
 
-    finish: (lease, end) => step((at) => finish(lease, end, at)),
+    finish: (lease, end) => op((at) => finish(lease, end, at)),
 
     ...(tx === undefined
       ? {
           saveStep: ({ id, token }, name, result) =>
-            step((at) => {
+            op((at) => {
               const save = result === undefined ? sql.forgetStep : sql.saveStep;
               return save({ id, token, name, at, result }).length > 0;
             }),
@@ -175,7 +175,7 @@ export function createSqliteInbox<Tx>({
         }),
 
     store: ({ events, state, dueInMs, origin }) =>
-      step((at) => {
+      op((at) => {
         const dueAt = dueInMs === null ? null : sum(at, dueInMs);
         const rows = events.map((event) => {
           const [stored] = sql.record({ ...event, origin, at, dueAt, state });
@@ -194,20 +194,20 @@ export function createSqliteInbox<Tx>({
         return due.flatMap(({ rowid }) => sql.receive({ dueAt, at, waiting: 0, rowid }));
       };
       // Events whose taking is lost are due again.
-      return step(take, { flush: false });
+      return op(take, { flush: false });
     },
 
     readNote: (name) => toNote(sql.readNote({ name })),
 
     writeNote: (name, note, fence) =>
-      step(
+      op(
         () => (fence ? sql.writeLeased({ name, note, ...fence }) : sql.writeNote({ name, note })).length > 0,
       ),
 
     leaseNote: (name, { holder, leaseMs }) =>
-      step((at) => sql.leaseNote({ name, holder, until: sum(at, leaseMs), at }).length > 0),
+      op((at) => sql.leaseNote({ name, holder, until: sum(at, leaseMs), at }).length > 0),
   };
-  return createInbox(steps, runtime);
+  return createInbox(ops, runtime);
 }
 
 /** Thrown inside a transaction to roll it back. */

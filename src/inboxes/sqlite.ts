@@ -18,7 +18,7 @@ export type { SqliteLike } from './sqlite-tables.js';
 /** Options of {@link sqliteInbox}. */
 export interface SqliteInboxOptions extends SynchronousInboxOptions {
   /**
-   * How long a step waits in ms while another process writes. After that the step fails and the delivery is
+   * How long an operation waits in ms while another process writes. After that it fails and the delivery is
    * answered 503. The drivers are synchronous, so this process does nothing else while it waits.
    *
    * @default 5_000
@@ -45,7 +45,7 @@ const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsq
  * `bun:sqlite`. The connection is set to WAL. Everything that an answer promises is committed with `synchronous = FULL`, so
  * events that were answered 2xx survive a power failure; other statements keep the level of the connection.
  *
- * Each step is part of a transaction and fails while the app has one open on the same connection, so an app that keeps
+ * Each operation is part of a transaction and fails while the app has one open on the same connection, so an app that keeps
  * transactions open across an `await` uses another connection. The file must be on a local disk.
  *
  * @param file - a path, or a connection.

@@ -11,7 +11,7 @@ import { func, integer, oneOf, readOptions, required, rule, withMethods } from '
 import type { Inbox, Logger, Queue } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { SIGNATURE_ENCODINGS, SIGNATURE_HEADER, type SignatureFormat } from '../core/signature.js';
-import { CAPACITY, EventStore, memorySteps } from '../inboxes/memory-steps.js';
+import { CAPACITY, EventStore, memoryOps } from '../inboxes/memory-ops.js';
 import type { Handler, Handlers } from './handler.js';
 import type { Layer } from './layers.js';
 import type { Outcome } from './outcome.js';
@@ -92,8 +92,8 @@ export interface ReceiverOptions<Tx = undefined> {
   /** How long to wait for the function given as `secret`, in ms. @default 10_000 */
   readonly secretTimeoutMs?: number | undefined;
   /**
-   * How long to wait for each step of the inbox, in ms, and in a transaction for its begin and its commit; after that the
-   * step has failed (`ERR_INBOX_FAILED`). Drivers wait for a server that is silent until TCP gives up, which takes minutes.
+   * How long to wait for each call of the inbox, in ms, and in a transaction for its begin and its commit; after that the
+   * call has failed (`ERR_INBOX_FAILED`). Drivers wait for a server that is silent until TCP gives up, which takes minutes.
    *
    * @default 10_000
    */
@@ -181,7 +181,7 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   const runtime = toRuntime(read.runtime);
   const { now } = runtime;
   const inbox: Inbox<unknown> =
-    read.inbox ?? memorySteps(new EventStore({ capacity: CAPACITY, logger: console, now, keepsDone: false }));
+    read.inbox ?? memoryOps(new EventStore({ capacity: CAPACITY, logger: console, now, keepsDone: false }));
   if (read.queue !== undefined && !inbox.durable) throw queueInboxError('createReceiver');
   if (read.answer === 'recorded' && !inbox.durable) {
     // An event that was answered 202 could be lost.

@@ -112,8 +112,8 @@ export class Store {
   }
 
   /** Asks the inbox. An answer after `inboxTimeoutMs` is ignored. */
-  async ask<Value>(step: () => Awaitable<Value>): Promise<Value> {
-    const answer = orUnavailable(INBOX, step);
+  async ask<Value>(call: () => Awaitable<Value>): Promise<Value> {
+    const answer = orUnavailable(INBOX, call);
     return isPromise(answer) ? this.#inTime(answer) : answer;
   }
 
@@ -178,22 +178,22 @@ export class Store {
     const { onUnknown, logger } = this.#settings;
     const indexes: Record<'record' | 'ignore' | 'park', number[]> = { record: [], ignore: [], park: [] };
     for (const [index, event] of events.entries()) {
-      const step = !isKnownEvent(event) ? 'park' : this.dispatches(event) ? 'record' : 'ignore';
-      indexes[step].push(index);
+      const how = !isKnownEvent(event) ? 'park' : this.dispatches(event) ? 'record' : 'ignore';
+      indexes[how].push(index);
     }
     const results: RecordResult[] = [];
-    for (const step of ['record', 'ignore', 'park'] as const) {
-      if (indexes[step].length === 0) continue;
-      const page = indexes[step].map((index) => at(events, index));
-      const options = { origin, json: json && indexes[step].map((index) => at(json, index)) };
+    for (const how of ['record', 'ignore', 'park'] as const) {
+      if (indexes[how].length === 0) continue;
+      const page = indexes[how].map((index) => at(events, index));
+      const options = { origin, json: json && indexes[how].map((index) => at(json, index)) };
       const answers = await this.ask(() =>
-        step === 'ignore'
+        how === 'ignore'
           ? this.#inbox.ignore(page, options)
-          : this.#inbox.record(page, { ...options, dueInMs: step === 'park' ? null : dueInMs }),
+          : this.#inbox.record(page, { ...options, dueInMs: how === 'park' ? null : dueInMs }),
       );
-      for (const [position, index] of indexes[step].entries()) {
+      for (const [position, index] of indexes[how].entries()) {
         results[index] = at(answers, position);
-        if (step !== 'park' || results[index] !== 'new' || onUnknown === undefined) continue;
+        if (how !== 'park' || results[index] !== 'new' || onUnknown === undefined) continue;
         notify('onUnknown', onUnknown, { value: at(page, position), logger });
       }
     }

@@ -7,7 +7,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   core: [],
   inboxes: ['core'],
   // One layer: `receiver/receiver.ts` puts the parts of both together.
-  receiver: ['core', 'flow', 'inboxes/memory-steps.ts'],
+  receiver: ['core', 'flow', 'inboxes/memory-ops.ts'],
   flow: ['core', 'receiver'],
   queues: ['core', 'receiver'],
   adapters: ['core', 'receiver'],

@@ -8,7 +8,7 @@ export interface PlantedBug extends Edit {
   readonly breaks: readonly PromiseName[];
 }
 
-const MEMORY = 'src/inboxes/memory-steps.ts';
+const MEMORY = 'src/inboxes/memory-ops.ts';
 const RECEIVER = 'src/receiver/receiver.ts';
 const RECEIVE = 'src/receiver/receive.ts';
 const CALL = 'src/receiver/handler-call.ts';
@@ -336,8 +336,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'an event that is due now is parked',
     breaks: ['only unknown types are parked'],
     file: 'src/receiver/store.ts',
-    find: "dueInMs: step === 'park' ? null : dueInMs",
-    replace: "dueInMs: step === 'park' || dueInMs === 0 ? null : dueInMs",
+    find: "dueInMs: how === 'park' ? null : dueInMs",
+    replace: "dueInMs: how === 'park' || dueInMs === 0 ? null : dueInMs",
   },
   {
     name: 'an answer is given before the event is stored',

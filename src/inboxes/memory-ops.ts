@@ -16,8 +16,8 @@ import { toStorable } from './rows.js';
 /** The default of the option `capacity`. */
 export const CAPACITY = 100_000;
 
-/** The steps of the receiver and the poller, on the events of a store. */
-export function memorySteps(store: EventStore): Omit<Inbox, 'transaction'> {
+/** The operations of the receiver and the poller, on the events of a store. */
+export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
   const { now } = store;
   const notes = new Map<string, { text?: string; holder?: string; leaseUntil?: number }>();
   let tokens = 0;
