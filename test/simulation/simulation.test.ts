@@ -45,7 +45,7 @@ test('a seed replays the same trace: beside other worlds and real timers, and in
 
 describe('a seed without a result is a failure that is told with its reason and its smallest scenario:', () => {
   const RECEIVER = 'src/receiver/receiver.ts';
-  const CLOSE = 'const idle = inFlight.close();\n';
+  const CLOSE = 'const { leaseMs, runtime, use, inbox } = settings;\n';
 
   test.each([
     {
