@@ -5,7 +5,7 @@ import type { Logger } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import type { Receiver, ReceiverParts } from '../receiver/receiver.js';
 import { type ReceiverSource, toReceiver } from '../receiver/source.js';
-import type { Gap } from './gaps.js';
+import type { Gap } from './gap-text.js';
 import type { PollerClient } from './list.js';
 import type { PollReport } from './report.js';
 

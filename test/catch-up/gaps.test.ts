@@ -2,8 +2,9 @@
 import { EVENT_TYPES, type EventType, type PollState } from 'stablehooks';
 import { describeGap, type Gap } from 'stablehooks/catch-up';
 import { describe, expect, test } from 'vitest';
-import type { SurveyResult } from '../../src/catch-up/coverage.js';
-import { advance, describeReason, exceptIn, isInGap, toGap, toIso } from '../../src/catch-up/gaps.js';
+import type { SurveyResult } from '../../src/catch-up/conclude.js';
+import { describeReason, exceptIn, toGap, toIso } from '../../src/catch-up/gap-text.js';
+import { advance, isInGap } from '../../src/catch-up/gaps.js';
 import { EMPTY_POLL_STATE, type GapReason, type StoredGap } from '../../src/core/ports.js';
 
 const EVERYTHING = Number.NEGATIVE_INFINITY;
@@ -27,7 +28,7 @@ function surveyed(
     ...{ answered: true, watermark: 1_000, isAhead: false, until: 2_300, settledAt: 2_000 },
     ...{ verdicts: [], limit: 100, oldest: { at: 5, seenAt: 2_300 } },
     clocks: { earlier: 2_300, later: 2_300 },
-    ...{ seen: SEEN, ifComplete: null },
+    ...{ seen: SEEN, unconfirmed: null },
     proofs: Object.fromEntries(EVENT_TYPES.map((type) => [type, { from: fromOf(type), reason }])) as never,
     ...rest,
   };
@@ -40,7 +41,7 @@ function gapOf(fields: Partial<StoredGap> = {}): StoredGap {
   };
 }
 
-function stateOf(gaps: readonly StoredGap[], since: number | null = null): PollState {
+function stateOf(gaps: readonly StoredGap[], since = 0): PollState & { readonly since: number } {
   return { ...EMPTY_POLL_STATE, watermark: 1_000, since, gaps };
 }
 
@@ -61,7 +62,7 @@ describe('a survey', () => {
     expect(next).toMatchObject({ proven: true, opened: [], closed: [] });
     const oldest = { at: 5, seenAt: 2_300 };
     expect(next.state).toEqual({
-      ...{ since: null, watermark: 2_000, gaps: [], limit: 100, oldest, seen: SEEN, unconfirmed: null },
+      ...{ since: 0, watermark: 2_000, gaps: [], limit: 100, oldest, seen: SEEN, unconfirmed: null },
     });
   });
 
@@ -123,12 +124,11 @@ describe('a survey', () => {
 
   test('after a wrong clock opens a gap from 1970 on, or from the start date on', () => {
     const ahead = surveyed(NOTHING, { isAhead: true, watermark: 9_000 });
-    const reasonAndFrom = (since: number | null, { wasAhead }: { readonly wasAhead: boolean }) =>
+    const reasonAndFrom = (since: number, { wasAhead }: { readonly wasAhead: boolean }) =>
       advance(stateOf([], since), ahead, { ...onTime, wasAhead }).opened.map(({ from, reason }) => ({
         from,
         reason,
       }));
-    expect(reasonAndFrom(null, { wasAhead: false })).toEqual([{ from: 0, reason: 'clock' }]);
     expect(reasonAndFrom(700, { wasAhead: false })).toEqual([{ from: 699, reason: 'clock' }]);
     expect(reasonAndFrom(700, { wasAhead: true })).toEqual([{ from: 0, reason: 'clock' }]);
   });
@@ -191,8 +191,8 @@ describe('a gap', () => {
 });
 
 describe('a span that is only unconfirmed', () => {
-  const ifComplete = { from: EVERYTHING, size: 60 };
-  const unproven = (rest: Partial<SurveyResult> = {}) => surveyed(NOTHING, { ifComplete, ...rest });
+  const unconfirmed = { from: EVERYTHING, size: 60 };
+  const unproven = (rest: Partial<SurveyResult> = {}) => surveyed(NOTHING, { unconfirmed, ...rest });
   const pending = { since: 2_300, from: 999, until: 2_000, size: 60 };
   const larger = { ...SEEN, all: 61 };
 
@@ -201,7 +201,7 @@ describe('a span that is only unconfirmed', () => {
     expect(next).toMatchObject({ proven: false, unconfirmed: true, reason: 'unconfirmed', opened: [] });
     expect(next.state).toMatchObject({ watermark: 1_000, gaps: [], unconfirmed: pending });
     // A proof that would not reach back to the watermark, or a wrong clock, is a gap.
-    const short = advance(stateOf([]), unproven({ ifComplete: { from: 1_001, size: 60 } }), onTime);
+    const short = advance(stateOf([]), unproven({ unconfirmed: { from: 1_001, size: 60 } }), onTime);
     expect(short).toMatchObject({ unconfirmed: false, opened: [{ from: 1_000 }] });
     expect(advance(stateOf([]), unproven(), { ...onTime, wasAhead: true })).toMatchObject({
       unconfirmed: false,
@@ -228,10 +228,14 @@ describe('a span that is only unconfirmed', () => {
       opened: [{ from: 999, until: forAll(3_000), reason: 'unconfirmed' }],
       state: { watermark: 3_000 },
     });
-    const again = advance(late.state, unproven({ watermark: 3_000, until: 4_300, settledAt: 4_000 }), onTime);
+    const again = advance(
+      { ...late.state, since: 1_000 },
+      unproven({ watermark: 3_000, until: 4_300, settledAt: 4_000 }),
+      onTime,
+    );
     expect(again).toMatchObject({ opened: [], state: { gaps: [{ from: 999, until: forAll(4_000) }] } });
     const more = { watermark: 4_000, until: 5_300, settledAt: 5_000, seen: larger };
-    const closed = advance(again.state, unproven(more), onTime);
+    const closed = advance({ ...again.state, since: 1_000 }, unproven(more), onTime);
     expect(closed.closed).toHaveLength(1);
     expect(closed.state.gaps).toEqual([]);
   });
@@ -339,11 +343,11 @@ test('joined gaps are unconfirmed only if both are: a larger answer must not clo
 
 test('an event is in a gap if it was created after the start, up to the end, and is of a type of the gap', () => {
   const state = stateOf([gapOf({ from: 100, until: { [SETTLED]: 500, [OTHER]: 300 } })]);
-  const isIn = (type: string, at: number) => isInGap(state, { type, at });
+  const isIn = (type: string, at: number) => isInGap(state, type, at);
   expect([100, 101, 500, 501].map((at) => isIn(SETTLED, at))).toEqual([false, true, true, false]);
   expect([101, 300, 301].map((at) => isIn(OTHER, at))).toEqual([true, true, false]);
   expect(isIn('transfer.failed', 200)).toBe(false);
-  expect(isInGap(stateOf([]), { type: SETTLED, at: 200 })).toBe(false);
+  expect(isInGap(stateOf([]), SETTLED, 200)).toBe(false);
 });
 
 describe('for people', () => {

@@ -1,7 +1,7 @@
 /** Which answers show an order, how far back, and what a smaller answer must contain to confirm it. */
 import { expect, test } from 'vitest';
 import type { EventKey, ListAnswer } from '../../src/catch-up/answer.js';
-import type { ListVerdict } from '../../src/catch-up/coverage.js';
+import type { ListVerdict } from '../../src/catch-up/conclude.js';
 import { measureDisorder, readOrder } from '../../src/catch-up/order.js';
 import {
   byId,

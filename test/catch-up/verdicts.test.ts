@@ -65,19 +65,19 @@ test('an answer is complete if a larger one of its kind was seen before, and not
   const list = marks(137, ['transfer.settled']).toReversed();
   const verdictOf = (options: Parameters<typeof survey>[1]) =>
     survey((query) => cut(list, query), { lastLimit: 400, ...options });
-  expect(verdictOf({ seen: seen(138) })).toMatchObject({ unproven: [], requests: 1, ifComplete: null });
+  expect(verdictOf({ seen: seen(138) })).toMatchObject({ unproven: [], requests: 1, unconfirmed: null });
   const equal = verdictOf({ seen: seen(137) });
   expect(equal.verdicts[0]).toMatchObject({ type: null, size: 137, verdict: 'unconfirmed' });
-  expect(equal).toMatchObject({ unproven: EVENT_TYPES, ifComplete: { size: 137 }, seen: { all: 137 } });
+  expect(equal).toMatchObject({ unproven: EVENT_TYPES, unconfirmed: { size: 137 }, seen: { all: 137 } });
   // A larger answer of the other kind shows nothing of this one.
   expect(verdictOf({ seen: seen(0, 138) }).verdicts[0]).toMatchObject({ verdict: 'unconfirmed' });
 });
 
 test('an answer that has as many events as our own limit is unconfirmed, and no larger answer can confirm it', () => {
   const list = marks(200, ['transfer.settled']).toReversed();
-  const { ifComplete, verdicts } = survey((query) => cut(list, query), { maxLimit: 200, seen: seen(300) });
+  const { unconfirmed, verdicts } = survey((query) => cut(list, query), { maxLimit: 200, seen: seen(300) });
   expect(verdicts[0]).toMatchObject({ size: 200, limit: 200, verdict: 'unconfirmed' });
-  expect(ifComplete).toMatchObject({ size: null });
+  expect(unconfirmed).toMatchObject({ size: null });
 });
 
 test('an answer is not unconfirmed but unproven if another one shows an event that it lacks', () => {
@@ -87,9 +87,9 @@ test('an answer is not unconfirmed but unproven if another one shows an event th
     cut(list.toReversed(), { type, limit: type === null ? Math.min(limit, 100) : limit }),
   );
   expect(capped.verdicts[0]).toMatchObject({ type: null, verdict: 'unproven' });
-  expect(capped.ifComplete).toBeNull();
+  expect(capped.unconfirmed).toBeNull();
   const vanished = survey((query) => cut(list.toReversed(), query), LACKING);
-  expect(vanished.ifComplete).toBeNull();
+  expect(vanished.unconfirmed).toBeNull();
 });
 
 test('with listMax, a smaller answer is complete from the first poll on', () => {
@@ -101,7 +101,7 @@ test('with listMax, a smaller answer is complete from the first poll on', () => 
 test('listMax replaces what larger answers show, because the cap can have fallen, or differ for a type', () => {
   const list = marks(137, ['transfer.settled']).toReversed();
   const declared = survey((query) => cut(list, query), { listMax: 100, seen: seen(138, 138) });
-  expect(declared).toMatchObject({ unproven: EVENT_TYPES, ifComplete: { size: null } });
+  expect(declared).toMatchObject({ unproven: EVENT_TYPES, unconfirmed: { size: null } });
 });
 
 test('listMax is refuted by an answer that has fewer events and lacks one that another answer shows', () => {
