@@ -1,9 +1,9 @@
 /** Gaps: what a survey opens, makes longer and closes, and how a gap is described. Times are ms, small for legibility. */
 import { EVENT_TYPES, type EventType, type PollState } from 'stablehooks';
-import { describeGap, type Gap } from 'stablehooks/catch-up';
+import { describeGap } from 'stablehooks/catch-up';
 import { describe, expect, test } from 'vitest';
 import type { SurveyResult } from '../../src/catch-up/conclude.js';
-import { describeReason, exceptIn, toGap, toIso } from '../../src/catch-up/gap-text.js';
+import { exceptIn, toGap } from '../../src/catch-up/gap-text.js';
 import { advance, isInGap } from '../../src/catch-up/gaps.js';
 import { EMPTY_POLL_STATE, type GapReason, type StoredGap } from '../../src/core/ports.js';
 
@@ -77,23 +77,6 @@ describe('a survey', () => {
     expect(next.state.gaps).toEqual([gap]);
   });
 
-  test('that proves everything after the watermark leaves no gap, and from a millisecond later a gap of it', () => {
-    expect(advance(stateOf([]), surveyed(1_000), onTime).opened).toEqual([]);
-    const [gap] = advance(stateOf([]), surveyed(1_001), onTime).opened;
-    expect(gap).toMatchObject({ from: 1_000, until: forAll(1_001) });
-  });
-
-  test('of the reasons of several types, tells the first that is not that the list has no order', () => {
-    const proofs = {
-      ...forAll({ from: NOTHING, reason: 'no-order' as GapReason }),
-      [SETTLED]: { from: NOTHING, reason: 'filtered-late' as GapReason },
-      [OTHER]: { from: NOTHING, reason: 'removed' as GapReason },
-    };
-    expect(advance(stateOf([]), surveyed(NOTHING, { proofs }), onTime).reason).toBe('filtered-late');
-    const next = advance(stateOf([]), surveyed(NOTHING, { reason: 'no-order' }), onTime);
-    expect(next.reason).toBe('no-order');
-  });
-
   test('counts an event that was created at the start date itself', () => {
     const state = stateOf([], 1_000);
     expect(advance(state, surveyed(999), onTime).opened).toEqual([]);
@@ -144,18 +127,6 @@ describe('a gap', () => {
     expect(next.proven).toBe(false);
     // The other type is proven from the start of the list on, so that its part of the gap is closed.
     expect(next.state.gaps).toEqual([{ ...open, until: { [SETTLED]: 2_000 } }, elsewhere, record]);
-  });
-
-  test('that ends elsewhere, or is acknowledged, stays as it is, and a new one is opened', () => {
-    const elsewhere = gapOf({ until: { [OTHER]: 1_000, [SETTLED]: 900 } });
-    const record = gapOf({ until: { [SETTLED]: 1_000 }, acknowledged: accepted });
-    const next = advance(
-      stateOf([elsewhere, record]),
-      surveyed({ [SETTLED]: NOTHING, [OTHER]: 1_000 }),
-      onTime,
-    );
-    expect(next.opened).toMatchObject([{ from: 1_000, until: { [SETTLED]: 2_000 } }]);
-    expect(next.state.gaps).toEqual([elsewhere, record, ...next.opened]);
   });
 
   test('ends where a proof begins, and is closed by a proof that begins where it does', () => {
@@ -254,19 +225,6 @@ describe('a span that is only unconfirmed', () => {
     expect(advance({ ...state, gaps: [other] }, proven({}), onTime).state.unconfirmed).toBeNull();
   });
 
-  test('leaves a gap open that begins before it or ends after it when it is confirmed', () => {
-    const earlier = gapOf({ from: 998, until: forAll(1_000), reason: 'unconfirmed' });
-    const longer = gapOf({ from: 999, until: forAll(2_500), reason: 'unconfirmed' });
-    const state = { ...stateOf([earlier, longer]), watermark: 3_000, unconfirmed: pending };
-    const later = { watermark: 3_000, until: 4_300, settledAt: 4_000, seen: larger };
-    expect(advance(state, surveyed(3_000, later), onTime).state.gaps).toEqual([earlier, longer]);
-  });
-
-  test('waits from now on if the watermark has passed the one before', () => {
-    const passed = { ...stateOf([], 1_000), unconfirmed: { ...pending, until: 1_000, since: 2_000 } };
-    expect(advance(passed, unproven(), onTime).state.unconfirmed).toEqual(pending);
-  });
-
   test('that a gap with another reason precedes does not make that one longer', () => {
     const other = gapOf({ from: 500, until: forAll(1_000), reason: 'no-order' });
     const next = advance(stateOf([other]), unproven(), { ...onTime, unconfirmedMs: 0 });
@@ -284,10 +242,6 @@ describe('events that were listed late', () => {
     expect(opened(701).opened).toMatchObject([{ from: 700, until: { [SETTLED]: 1_000 }, reason: 'late' }]);
     expect(opened(700).opened).toMatchObject([{ from: 699, until: { [SETTLED]: 1_000, [OTHER]: 700 } }]);
     expect(opened(1_000).opened).toMatchObject([{ from: 999, until: { [SETTLED]: 1_000 } }]);
-  });
-
-  test('open no gap after the start of the poll', () => {
-    expect(opened(1_001)).toMatchObject({ proven: true, opened: [] });
   });
 });
 
@@ -312,20 +266,6 @@ describe('more than 500 open gaps', () => {
     expect(one).toEqual([record, { ...gaps[0], until: { [SETTLED]: 15 } }, ...gaps.slice(2, 501)]);
     const two = gapsAfter(gaps);
     expect(two).toEqual([record, { ...gaps[0], until: { [SETTLED]: 25 } }, ...gaps.slice(3)]);
-  });
-
-  test('are joined with the earlier start, and with the later end of each type', () => {
-    const [first, second] = [
-      gapOf({ from: 60, until: { [SETTLED]: 90 } }),
-      gapOf({ from: 50, until: { [SETTLED]: 80, [OTHER]: 70 } }),
-    ];
-    const rest = open(501)
-      .slice(2)
-      .map((gap) => ({ ...gap, until: { [SETTLED]: 8_000 } }));
-    const survey = surveyed(NOTHING, { watermark: 9_000, settledAt: 9_000 });
-    const { gaps } = advance(stateOf([first, second, ...rest]), survey, onTime).state;
-    expect(gaps).toHaveLength(500);
-    expect(gaps[0]).toEqual({ ...first, from: 50, until: { [SETTLED]: 90, [OTHER]: 70 } });
   });
 });
 
@@ -355,11 +295,8 @@ describe('for people', () => {
 
   test('a proof names the gaps that it excepts', () => {
     const acknowledged = gapOf({ acknowledged: accepted });
-    expect(exceptIn([])).toBe('');
-    expect(exceptIn([gapOf()])).toBe(', except in 1 open gap');
-    expect(exceptIn([gapOf(), acknowledged, gapOf(), acknowledged])).toBe(
-      ', except in 2 open gaps and 2 acknowledged gaps',
-    );
+    expect([exceptIn([]), exceptIn([gapOf()])]).toEqual(['', ', except in 1 open gap']);
+    expect(exceptIn([gapOf(), acknowledged, gapOf()])).toMatch(/2 open gaps and 1 acknowledged gap$/);
   });
 
   test('a gap has its types, its start, the end of the last type, and when it was opened', () => {
@@ -374,33 +311,13 @@ describe('for people', () => {
     });
   });
 
-  test('a time that no calendar has is the first or the last that one has', () => {
-    expect([EVERYTHING, NOTHING].map(toIso)).toEqual([
-      '-271821-04-20T00:00:00.000Z',
-      '+275760-09-13T00:00:00.000Z',
-    ]);
-  });
-
-  test('the description names the types, unless it is all of them, the span, the reason and who acknowledged it', () => {
-    const span = 'created after 1970-01-01T00:00:00.100Z and up to 1970-01-01T00:00:00.500Z';
-    const reason = 'two answers of the list contradict each other. Ask the service if this continues.';
-    const contradicted = (fields: Partial<StoredGap>): Gap => gap({ reason: 'contradiction', ...fields });
-    expect(describeGap(contradicted({}))).toBe(`Events ${span} can be missing: ${reason}`);
-    const two = { until: { [OTHER]: 300, [SETTLED]: 500 } };
-    expect(describeGap(contradicted(two))).toBe(
-      `Events of transfer.settled, redeem.failed ${span} can be missing: ${reason}`,
-    );
-    expect(describeGap(contradicted({ acknowledged: accepted }))).toBe(
-      `Events ${span} can be missing: ${reason} Acknowledged by ops at 1970-01-01T00:00:00.900Z: the books agree`,
-    );
-    expect(describeGap({ ...contradicted({}), state: 'closed' })).toBe(
-      `Events ${span} are not missing any more: the list has proven this span.`,
-    );
-  });
-
-  test('a reason is a sentence', () => {
-    expect(describeReason('malformed')).toBe(
-      'An element of the list is not an event. Report it to the service.',
-    );
+  test('the description names the types, unless it is all of them, the span, and who acknowledged it', () => {
+    const span = /created after 1970-01-01T00:00:00.100Z and up to 1970-01-01T00:00:00.500Z/;
+    const text = (fields: Partial<StoredGap>) => describeGap(gap(fields));
+    expect(text({})).toMatch(span);
+    expect(text({})).not.toContain(SETTLED);
+    expect(text({ until: { [OTHER]: 300, [SETTLED]: 500 } })).toContain(`${SETTLED}, ${OTHER} created`);
+    expect(text({ acknowledged: accepted })).toMatch(/by ops at 1970-01-01T00:00:00.900Z: the books agree$/);
+    expect(describeGap({ ...gap(), state: 'closed' })).toContain('not missing any more');
   });
 });
