@@ -1,6 +1,7 @@
 /** The sentences about the proof of a poll, or why it has none. docs/catch-up.md has a table of them. */
-import type { SurveyResult } from './coverage.js';
-import { type Advance, describeReason, exceptIn, toIso } from './gaps.js';
+import type { SurveyResult } from './conclude.js';
+import { describeReason, exceptIn, toIso } from './gap-text.js';
+import type { Advance } from './gaps.js';
 import type { PollerSettings } from './options.js';
 
 interface Diagnosis {

@@ -1,7 +1,8 @@
 export { POLL_NOTE } from '../core/ports.js';
-export type { ListVerdict } from './coverage.js';
+export { type Acknowledgement, acknowledgeGap, listGaps } from './acknowledge.js';
+export type { ListVerdict } from './conclude.js';
 export { type CronRouteOptions, toCronRoute } from './cron-route.js';
-export { type Acknowledgement, acknowledgeGap, describeGap, type Gap, listGaps } from './gaps.js';
+export { describeGap, type Gap } from './gap-text.js';
 export type { ListedEvents, PollerClient } from './list.js';
 export type { PollerOptions } from './options.js';
 export { createPoller, type Poller } from './poller.js';

@@ -15,15 +15,14 @@ const MAX_KNOWN = 20;
  * @param until - events dated later show nothing.
  */
 export function toKnown(
-  shown: Iterable<{ readonly event: EventKey }>,
+  shown: Iterable<readonly [EventKey, ...unknown[]]>,
   last: readonly KnownEvent[],
   { settledAt, until }: { readonly settledAt: number; readonly until: number },
 ): readonly KnownEvent[] {
   const settled: KnownEvent[] = [];
   const young: KnownEvent[] = [];
   let oldest: KnownEvent | undefined;
-  for (const { event } of shown) {
-    const { id, type, at } = event;
+  for (const [{ id, type, at }] of shown) {
     if (!(at <= until && Number.isFinite(at))) continue;
     const known = { id, type, at };
     if (oldest === undefined || at < oldest.at) oldest = known;

@@ -11,7 +11,9 @@ import {
 } from '../core/events.js';
 import { nextTurn } from '../core/runtime.js';
 import type { EventKey, ListAnswer, ListQuery } from './answer.js';
-import { type SurveyOptions, type SurveyResult, surveyList } from './coverage.js';
+import type { SurveyResult } from './conclude.js';
+import { surveyList } from './coverage.js';
+import type { SurveyOptions } from './evidence.js';
 import { type PollProblem, toProblem } from './problems.js';
 import { isSameElement } from './same-event.js';
 

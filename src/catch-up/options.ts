@@ -6,7 +6,7 @@ import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import type { ReceiverParts } from '../receiver/parts.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { type ReceiverSource, toReceiver } from '../receiver/source.js';
-import type { Gap } from './gaps.js';
+import type { Gap } from './gap-text.js';
 import type { PollerClient } from './list.js';
 import type { PollReport } from './report.js';
 

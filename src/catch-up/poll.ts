@@ -1,16 +1,16 @@
 /** One poll: survey, record, save, redrive. */
-import { createdAtMs, isEventType, isKnownEvent } from '../core/events.js';
-import type { Inbox, InboxOperations, RecordResult } from '../core/ports.js';
+import { isKnownEvent } from '../core/events.js';
+import type { RecordResult } from '../core/ports.js';
 import { nextTurn } from '../core/runtime.js';
 import { runInside } from '../receiver/layers.js';
 import type { Outcome, OutcomeKind } from '../receiver/outcome.js';
 import { partsOf } from '../receiver/parts.js';
 import { warnNotDurable } from '../receiver/store.js';
-import { MIN_CAP, type SurveyResult } from './coverage.js';
 import { diagnose } from './diagnosis.js';
+import { MIN_CAP } from './evidence.js';
 import { advance, isInGap } from './gaps.js';
 import { acquireLease, type PollLease } from './lease.js';
-import { type ListedEvent, ListReader, runSurvey } from './list.js';
+import { ListReader, runSurvey } from './list.js';
 import type { OpenSettings, PollerSettings } from './options.js';
 import { REACH_EVENTS } from './order.js';
 import { DOUBTFUL, type PollProblem, problemOf, toProblem } from './problems.js';
@@ -22,7 +22,7 @@ import {
   type Redriven,
   toReport,
 } from './report.js';
-import type { OldestListed, PollState } from './state.js';
+import { gapToTry, oldestReceived, toStart } from './start.js';
 
 interface PollOptions {
   readonly holder: string;
@@ -35,12 +35,9 @@ interface PollOptions {
 
 interface LeasedOptions extends PollOptions {
   readonly lease: PollLease;
+  /** Aborts when the poll is stopped, or another process has taken over. */
+  readonly halt: AbortSignal;
   readonly startedAt: number;
-}
-
-/** Where a step adds the problems that it meets. */
-interface Noting {
-  readonly problems: PollProblem[];
 }
 
 /** Never rejects. */
@@ -67,19 +64,47 @@ async function leaseAndPoll(settings: OpenSettings, options: PollOptions): Promi
   const lease = await acquireLease(settings, options.holder);
   if (lease === null) return { ...EMPTY_REPORT, problems: [problemOf('ERR_POLL_BUSY')] };
   try {
-    return await pollUnderLease(settings, { ...options, lease, startedAt });
+    const halt = AbortSignal.any([options.signal, lease.lost]);
+    return await pollUnderLease(settings, { ...options, lease, halt, startedAt });
   } finally {
     lease.drop();
   }
 }
 
-/** Surveys the list, records what it found, saves the state, and redrives the inbox. */
 async function pollUnderLease(settings: OpenSettings, options: LeasedOptions): Promise<PollReport> {
-  const { lease, signal, isTimed, startedAt } = options;
+  const survey = await readSurvey(settings, options);
+  const found = await recordFound(settings, survey);
+  const next = await saveNext(settings, options, found);
+  const redriven = await redriveDue(settings, options);
+  const { list, state } = survey;
+  const { advance: advanced, saved } = next;
+  const stopped = options.signal.aborted ? [problemOf('ERR_POLL_STOPPED')] : [];
+  return toReport({
+    survey: survey.result,
+    advance: saved === true ? advanced : { ...advanced, state },
+    saved,
+    found: found.events,
+    late: next.late,
+    redriven,
+    store: settings.parts.store,
+    fetched: list.size,
+    skipped: list.size - found.taken,
+    requests: list.requests,
+    problems: [...stopped, ...next.problems, ...redriven.problems],
+    diagnosis:
+      options.halt.aborted || saved !== true
+        ? 'This poll proves nothing, because it was stopped or its result was not saved: `problems` says why.'
+        : diagnose({ survey: next.result, advance: advanced, settings }),
+  });
+}
+
+type Survey = Awaited<ReturnType<typeof readSurvey>>;
+type Found = Awaited<ReturnType<typeof recordFound>>;
+
+/** Reads the list; with the state before the poll, and the start date. */
+async function readSurvey(settings: OpenSettings, options: LeasedOptions) {
+  const { lease, halt, startedAt } = options;
   let { state } = lease;
-  const problems: PollProblem[] = [];
-  const halt = AbortSignal.any([signal, lease.lost]);
-  const list = new ListReader(settings.client, halt);
   const first = state.watermark === null;
   const ourClock = { earlier: startedAt, later: startedAt };
   const watermark = state.watermark ?? toStart(settings, state, ourClock).since;
@@ -92,94 +117,82 @@ async function pollUnderLease(settings: OpenSettings, options: LeasedOptions): P
   // An event that was created at the start date itself counts.
   const begin = watermark === (state.since ?? watermark) ? watermark - 1 : watermark;
   const target = Math.min(begin, gapToTry(state, settings, options));
-  const survey = await runSurvey(list, { ...settings, watermark, target, first, startedAt, state });
-  const start = toStart(settings, state, survey.clocks);
-
-  const taken = list.found(start.takeFrom);
-  const found = await recordFound(taken, { ...settings, problems });
-
-  // A poll that was stopped before it read and recorded the whole list has found no gap.
-  const isWhole = survey.answered && found.length === taken.length && !halt.aborted;
-  // Otherwise a start date that is stored stays.
-  const since = isWhole ? start.since : (state.since ?? start.since);
-  const wasAhead = survey.isAhead || (survey.answered && start.wasAhead);
-  if (wasAhead) problems.push(problemOf('ERR_WATERMARK_AHEAD'));
-  // The header has whole seconds (RFC 9110, 6.6.1).
-  if (survey.until < settledAt - 1_000) problems.push(problemOf('ERR_CLOCK_BEHIND'));
-  // New events, although the inbox should have every event of their time.
-  const late = found.filter(({ event, at, result }) => {
-    const isBefore = at > since && at <= (state.watermark ?? since) && !wasAhead;
-    return isBefore && result === 'new' && isKnownEvent(event) && !isInGap(state, { type: event.type, at });
-  });
-  const whole = { ...survey, answered: isWhole };
-  // One or two can be late by themselves. `found` has the oldest first.
-  const lateFrom = late[REACH_EVENTS - 1]?.at ?? Number.POSITIVE_INFINITY;
-  const next = advance({ ...state, since }, whole, { ...settings, ...start, lateFrom });
-  const { all = 0, listMaxRefuted: wasRefuted = false } = state.seen ?? {};
-  // An earlier answer that was complete by `listMax` alone should have shown every late event.
-  const isRefuted = late.length > 0 && all >= MIN_CAP && all < (settings.listMax ?? 0);
-  const seen = { ...survey.seen, listMaxRefuted: survey.seen.listMaxRefuted || isRefuted };
-  if (seen.listMaxRefuted && !wasRefuted) problems.push(problemOf('ERR_LIST_MAX'));
-  if (late.length > 0) problems.push(problemOf('ERR_EVENT_LATE'));
-  problems.push(...list.problems(start.takeFrom));
-  const doubts = new Set(problems.map(({ code }) => code).filter((code) => DOUBTFUL.has(code)));
-  const read = { ...next.state, seen, doubts: [...doubts] };
-  const saved = await lease.save(survey.answered ? read : next.state, problems);
-
-  const redriven = await redriveDue(settings, { signal, isTimed, problems });
-  if (signal.aborted) problems.unshift(problemOf('ERR_POLL_STOPPED'));
-  const isStopped = halt.aborted || saved !== true;
-  return toReport({
-    survey,
-    advance: saved === true ? next : { ...next, state },
-    saved,
-    found,
-    late,
-    redriven,
-    store: settings.parts.store,
-    fetched: list.size,
-    skipped: list.size - taken.length,
-    requests: list.requests,
-    problems,
-    diagnosis: isStopped
-      ? 'This poll proves nothing, because it was stopped or its result was not saved: `problems` says why.'
-      : diagnose({ survey: whole, advance: next, settings }),
-  });
+  const list = new ListReader(settings.client, halt);
+  const result = await runSurvey(list, { ...settings, watermark, target, first, startedAt, state });
+  return { state, list, result, start: toStart(settings, state, result.clocks) };
 }
 
 /** The inbox, and the process, are free for deliveries between two batches. */
 const RECORD_BATCH = 500;
 
-/** Records events as due, oldest first, until the inbox fails. */
-async function recordFound(
-  listed: readonly ListedEvent[],
-  { parts, runtime, problems }: Pick<OpenSettings, 'parts' | 'runtime'> & Noting,
-): Promise<readonly FoundEvent[]> {
-  const found: FoundEvent[] = [];
-  const oldestFirst = listed.toSorted((a, b) => a.at - b.at);
+/** Records the events from the start date on as due, oldest first: all of them, unless the inbox fails. */
+async function recordFound({ parts, runtime }: OpenSettings, survey: Survey) {
+  const oldestFirst = survey.list.found(survey.start.takeFrom).toSorted((a, b) => a.at - b.at);
+  const taken = oldestFirst.length;
+  const events: FoundEvent[] = [];
+  const problems: PollProblem[] = [];
   try {
-    for (let from = 0; from < oldestFirst.length; from += RECORD_BATCH) {
+    for (let from = 0; from < taken; from += RECORD_BATCH) {
       if (from > 0) await nextTurn(runtime);
       const batch = oldestFirst.slice(from, from + RECORD_BATCH);
-      const events = batch.map(({ event }) => event);
       const json = batch.map((each) => each.json);
-      const results = await parts.store.record(events, { dueInMs: 0, origin: 'pull', json });
+      const results = await parts.store.record(
+        batch.map(({ event }) => event),
+        { dueInMs: 0, origin: 'pull', json },
+      );
       for (const [index, each] of batch.entries()) {
-        found.push({ ...each, result: results[index] as RecordResult });
+        events.push({ ...each, result: results[index] as RecordResult });
       }
     }
   } catch (error) {
     problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
   }
-  return found;
+  return { ...survey, events, taken, problems };
+}
+
+/** Advances the state and saves it. */
+async function saveNext(settings: OpenSettings, options: LeasedOptions, found: Found) {
+  const { state, list, start } = found;
+  const { answered, isAhead, until } = found.result;
+  // A poll that was stopped before it read and recorded the whole list has found no gap.
+  const isWhole = answered && found.events.length === found.taken && !options.halt.aborted;
+  const result = { ...found.result, answered: isWhole };
+  // Otherwise a start date that is stored stays.
+  const last = { ...state, since: isWhole ? start.since : (state.since ?? start.since) };
+  const wasAhead = isAhead || (answered && start.wasAhead);
+  // New events, although the inbox should have every event of their time. Oldest first.
+  const late = found.events.filter(({ event, at, result: known }) => {
+    const isBefore = at > last.since && at <= (last.watermark ?? last.since) && !wasAhead;
+    return isBefore && known === 'new' && isKnownEvent(event) && !isInGap(last, event.type, at);
+  });
+  // One or two can be late by themselves.
+  const lateFrom = late[REACH_EVENTS - 1]?.at ?? Number.POSITIVE_INFINITY;
+  const advanced = advance(last, result, { ...settings, ...start, lateFrom });
+  const { all = 0, listMaxRefuted: wasRefuted = false } = state.seen ?? {};
+  // An earlier answer that was complete by `listMax` alone should have shown every late event.
+  const isRefuted = late.length > 0 && all >= MIN_CAP && all < (settings.listMax ?? 0);
+  const seen = { ...result.seen, listMaxRefuted: result.seen.listMaxRefuted || isRefuted };
+
+  const problems = [...found.problems];
+  if (wasAhead) problems.push(problemOf('ERR_WATERMARK_AHEAD'));
+  // The header has whole seconds (RFC 9110, 6.6.1).
+  if (until < options.startedAt - settings.lagMs - 1_000) problems.push(problemOf('ERR_CLOCK_BEHIND'));
+  if (seen.listMaxRefuted && !wasRefuted) problems.push(problemOf('ERR_LIST_MAX'));
+  if (late.length > 0) problems.push(problemOf('ERR_EVENT_LATE'));
+  problems.push(...list.problems(start.takeFrom));
+  const doubts = new Set(problems.map(({ code }) => code).filter((code) => DOUBTFUL.has(code)));
+  const read = { ...advanced.state, seen, doubts: [...doubts] };
+  const saved = await options.lease.save(answered ? read : advanced.state, problems);
+  return { result, advance: advanced, saved, late, problems };
 }
 
 /** Runs the due events of the inbox: the events that this poll found, and those that waited. */
 async function redriveDue(
   { receiver }: Pick<OpenSettings, 'receiver'>,
-  { signal, isTimed, problems }: Pick<PollOptions, 'signal' | 'isTimed'> & Noting,
+  { signal, isTimed }: PollOptions,
 ): Promise<Redriven> {
   const kinds = new Map<string, OutcomeKind>();
+  const problems: PollProblem[] = [];
   const onOutcome = ({ event, kind, error }: Outcome) => {
     if (event === undefined) return;
     kinds.set(event.id, kind);
@@ -189,74 +202,9 @@ async function redriveDue(
   // A platform can stop the process once its cron job has ended, but not while a timer runs.
   const waitUntil = isTimed ? () => undefined : undefined;
   try {
-    return { counts: await receiver.redrive({ signal, onOutcome, waitUntil }), kinds };
+    return { counts: await receiver.redrive({ signal, onOutcome, waitUntil }), kinds, problems };
   } catch (error) {
     problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
-    return { counts: null, kinds };
+    return { counts: null, kinds, problems };
   }
-}
-
-/** How many records a first poll reads to find the oldest event that push brought. */
-const FIRST_RECORDS = 500;
-
-/**
- * The oldest of the first events that the inbox received, if it was created before `settledAt`: a list without an event as old
- * has lost events. A pruned event counts by its receipt. `null` if the inbox has no `list`.
- */
-async function oldestReceived(
-  { receiver, parts }: OpenSettings,
-  settledAt: number,
-): Promise<OldestListed | null> {
-  const inbox: Inbox<unknown> & Partial<Pick<InboxOperations, 'list'>> = receiver.inbox;
-  const records = await parts.store.ask(() => inbox.list?.({ state: 'done', limit: FIRST_RECORDS }) ?? []);
-  let at = Number.POSITIVE_INFINITY;
-  for (const { type, event, receivedAt } of records) {
-    const time = event === null ? receivedAt : createdAtMs(event);
-    if (isEventType(type) && time <= settledAt) at = Math.min(at, time);
-  }
-  // No poll saw it in the list, so it does not show how long the service keeps events.
-  return Number.isFinite(at) ? { at, seenAt: 0 } : null;
-}
-
-/**
- * The start date, from when on events are taken, and whether a wrong clock had set the stored date. Times are epoch ms.
- *
- * The start date moves only until the first poll with an answer has ended. A later change of `since` would add events that
- * are before the watermark and not proven, or lose events.
- *
- * A date that neither clock has reached moves back as far as the watermark does, so the span that polls covered stays. The
- * events skipped before that are not known.
- */
-function toStart(
-  { since: given, backfill, lagMs }: Pick<PollerSettings, 'since' | 'backfill' | 'lagMs'>,
-  { since: stored, watermark }: PollState,
-  { earlier, later }: SurveyResult['clocks'],
-) {
-  let since = stored ?? earlier;
-  if (since > later) since = earlier - Math.max(0, (watermark ?? since) - since);
-  if (watermark === null) since = Math.min(given ?? since, earlier);
-  const takeFrom = backfill ? Number.NEGATIVE_INFINITY : Math.min(given ?? since, since);
-  // Clocks can be wrong by less than the lag.
-  return { since, takeFrom, wasAhead: stored !== null && stored > later + lagMs };
-}
-
-/**
- * Where the oldest open gap begins, if this poll tries to close the gaps as well, which takes more requests: at the first
- * poll, because options can be new, and then once, twice, four times, … the interval after a gap was opened.
- */
-function gapToTry(
-  { gaps, watermark }: PollState,
-  { intervalMs, lagMs }: Pick<PollerSettings, 'intervalMs' | 'lagMs'>,
-  { startedAt, isFirst }: LeasedOptions,
-): number {
-  const lastAt = (watermark ?? startedAt) + lagMs;
-  let begin = Number.POSITIVE_INFINITY;
-  let tries = isFirst;
-  for (const { acknowledged, openedAt, from } of gaps) {
-    if (acknowledged !== null) continue;
-    begin = Math.min(from, begin);
-    const steps = (time: number) => Math.floor(Math.log2(Math.max(0.5, (time - openedAt) / intervalMs)));
-    tries ||= steps(startedAt) > steps(lastAt);
-  }
-  return tries ? begin : Number.POSITIVE_INFINITY;
 }

@@ -2,7 +2,7 @@ import type { AsyncDisposal } from '../core/disposal.js';
 import { log, notify } from '../core/log.js';
 import type { Inbox } from '../core/ports.js';
 import { setBackgroundTimeout } from '../core/runtime.js';
-import { describeGap, describeSpan } from './gaps.js';
+import { describeGap, describeSpan } from './gap-text.js';
 import { type PollerOptions, toPollerSettings } from './options.js';
 import { poll } from './poll.js';
 import type { PollProblem } from './problems.js';

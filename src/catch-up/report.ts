@@ -2,8 +2,9 @@ import { isKnownEvent } from '../core/events.js';
 import type { RecordResult } from '../core/ports.js';
 import type { OutcomeCounts, OutcomeKind } from '../receiver/outcome.js';
 import type { Store } from '../receiver/store.js';
-import type { ListVerdict, SurveyResult } from './coverage.js';
-import { type Advance, type Gap, toGap, toIso } from './gaps.js';
+import type { ListVerdict, SurveyResult } from './conclude.js';
+import { type Gap, toGap, toIso } from './gap-text.js';
+import type { Advance } from './gaps.js';
 import type { ListedEvent } from './list.js';
 import type { PollProblem } from './problems.js';
 
@@ -110,6 +111,7 @@ export interface Redriven {
   readonly counts: OutcomeCounts | null;
   /** How each event ended last, by id. */
   readonly kinds: ReadonlyMap<string, OutcomeKind>;
+  readonly problems: readonly PollProblem[];
 }
 
 /** Whether an outcome counts as failed. */

@@ -1,5 +1,6 @@
 /** One answer to "am I healthy?", from the inbox alone. */
-import { exceptIn, isWaiting, toIso } from '../catch-up/gaps.js';
+import { exceptIn, toIso } from '../catch-up/gap-text.js';
+import { isWaiting } from '../catch-up/gaps.js';
 import { type PollState, readPollState } from '../catch-up/state.js';
 import { countOf } from '../core/count.js';
 import { orUnavailable } from '../core/errors.js';

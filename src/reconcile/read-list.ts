@@ -1,4 +1,4 @@
-import type { SurveyOptions } from '../catch-up/coverage.js';
+import type { SurveyOptions } from '../catch-up/evidence.js';
 import { ListReader, type PollerClient, runSurvey } from '../catch-up/list.js';
 import { EVENT_TYPES } from '../core/events.js';
 import type { ListProof } from './proof.js';

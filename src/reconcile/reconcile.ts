@@ -1,4 +1,4 @@
-import { toIso } from '../catch-up/gaps.js';
+import { toIso } from '../catch-up/gap-text.js';
 import { DOUBTFUL } from '../catch-up/problems.js';
 import { readPollState } from '../catch-up/state.js';
 import { ConfigError } from '../core/errors.js';

@@ -1,5 +1,5 @@
 /** The result of a comparison. Plain data: it survives `JSON.stringify`. */
-import { describeReason } from '../catch-up/gaps.js';
+import { describeReason } from '../catch-up/gap-text.js';
 import type { PollProblem } from '../catch-up/problems.js';
 import type { GapReason } from '../catch-up/state.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';

@@ -1,13 +1,7 @@
 import { createReceiver, EVENT_TYPES, memoryInbox } from 'stablehooks';
-import {
-  createPoller,
-  type PollerClient,
-  type PollerOptions,
-  readPollState,
-  writePollState,
-} from 'stablehooks/catch-up';
+import { createPoller, type PollerClient, type PollerOptions, readPollState } from 'stablehooks/catch-up';
 import { expect, test } from 'vitest';
-import { type Asked, cut, startList } from './list-server.js';
+import { cut, startList } from './list-server.js';
 
 const START = Date.parse('2026-03-01T12:00:00Z');
 const HOUR_MS = 3_600_000;
@@ -32,11 +26,6 @@ function setUp(client: PollerClient, options: Partial<PollerOptions> = {}) {
   const rules = { client, receiver, since, runtime: { now: () => START }, logger: quiet, ...options };
   return { handled, inbox, poller: createPoller(rules) };
 }
-
-test('an empty list proves that nothing is missing', async () => {
-  const { poller } = setUp(await startList(() => []));
-  expect(await poller.pollOnce()).toMatchObject({ proven: true, fetched: 0, problems: [], gaps: [] });
-});
 
 test('an event that the list repeats is handled once, even if `delivered` differs', async () => {
   const list = [event('a'), event('a'), event('a', { delivered: false })];
@@ -107,44 +96,12 @@ test('a list that has one type after the other is no window of the next one, alt
   expect(await inbox.find('redeem.failed-599')).toMatchObject({ state: 'done' });
 });
 
-test('old elements of a type that are no events do not refute a window of the others', async () => {
-  const newest = Array.from({ length: 1_500 }, (_, minutes) => event(`e${minutes}`, { minutes }));
-  const old = ['a', 'b', 'c'].map((id) => ({
-    ...event(id, { type: 'redeem.failed', minutes: 3_000 }),
-    id: 7,
-  }));
-  const { poller } = setUp(await startList((asked) => cut([...newest, ...old], asked)));
-  const report = await poller.pollOnce();
-  expect(report.verdicts[0]).toMatchObject({ type: null, verdict: 'window' });
-  expect(report).toMatchObject({ proven: true, gaps: [] });
-});
-
 test('an event from the future is handled and does not move the watermark', async () => {
   const list = [event('late', { minutes: -100_000 }), event('a', { minutes: 1 })];
   const { poller, handled } = setUp(await startList(() => list));
   const report = await poller.pollOnce();
   expect(report).toMatchObject({ proven: true, watermark: new Date(START - 300_000).toISOString() });
   expect(handled.toSorted()).toEqual(['a', 'late']);
-});
-
-test('a full answer of events with equal times proves nothing, because equal times show no order', async () => {
-  const list = Array.from({ length: 300 }, (_, index) => event(`e${index}`, { minutes: 1_200 }));
-  const { poller, handled } = setUp(
-    await startList((asked) => cut(list, { ...asked, limit: Math.min(asked.limit, 60) })),
-    { backfill: true },
-  );
-  const report = await poller.pollOnce();
-  expect(report.proven).toBe(false);
-  expect(handled).toHaveLength(60);
-});
-
-test('the oldest events shown newest first are not mistaken for the newest', async () => {
-  const list = Array.from({ length: 200 }, (_, index) => event(`e${index}`, { minutes: 2_000 - index * 10 }));
-  const oldest = (asked: Asked) => cut(list, { ...asked, limit: Math.min(asked.limit, 50) }).toReversed();
-  const { poller } = setUp(await startList(oldest));
-  const report = await poller.pollOnce();
-  expect(report.proven).toBe(false);
-  expect(report).toMatchObject({ unconfirmed: true, gaps: [] });
 });
 
 test('when the queries of two types fail, the events of the others are handled and the span is unconfirmed', async () => {
@@ -195,40 +152,6 @@ test('an old event that a smaller answer than listMax lacked ends the belief in 
   expect(second.problems.map(({ code }) => code)).toEqual(['ERR_LIST_MAX', 'ERR_EVENT_LATE']);
   expect((await readPollState(inbox)).seen).toMatchObject({ all: 60, listMaxRefuted: true });
   expect((await poller.pollOnce()).problems).toEqual([]);
-});
-
-test('a first poll whose answers contradict `listMax` reports it, and the next poll does not repeat it', async () => {
-  const list = Array.from({ length: 100 }, (_, index) => event(`e${index}`, { minutes: 200 - index }));
-  // The larger answer lacks events of the smaller one, and has fewer than the declared 100.
-  const client = await startList(({ type, limit }) =>
-    cut(limit > 50 ? list.filter((_, index) => index % 2 === 0) : list, { type, limit }),
-  );
-  const { poller } = setUp(client, { listMax: 100 });
-  const codes = async () => (await poller.pollOnce()).problems.map(({ code }) => code);
-  expect(await codes()).toContain('ERR_LIST_MAX');
-  expect(await codes()).not.toContain('ERR_LIST_MAX');
-});
-
-test('a watermark in the future is reported, and a complete list moves it back', async () => {
-  const client = await startList(() => [event('a')]);
-  const now = Date.now();
-  const { inbox, poller } = setUp(client, { runtime: { now: () => now } });
-  const state = { since: now - HOUR_MS, watermark: now + HOUR_MS, gaps: [], limit: 0, oldest: null };
-  await writePollState(inbox, state);
-  const report = await poller.pollOnce();
-  expect(report.problems.map(({ code }) => code)).toContain('ERR_WATERMARK_AHEAD');
-  expect(report).toMatchObject({ proven: true, late: 0, gaps: [] });
-  expect(Date.parse(report.watermark ?? '')).toBeLessThanOrEqual(now - 300_000);
-});
-
-test('an event that is listed only after the watermark has passed it is handled and reported', async () => {
-  const list = [event('a', { minutes: 20 })];
-  const { poller, handled } = setUp(await startList(() => list));
-  await poller.pollOnce();
-  list.push(event('b', { minutes: 15 }));
-  const report = await poller.pollOnce();
-  expect(report.problems).toMatchObject([{ code: 'ERR_EVENT_LATE' }]);
-  expect(handled).toEqual(['a', 'b']);
 });
 
 test("a service's clock that is behind once neither moves the watermark back nor opens a gap", async () => {

@@ -158,22 +158,6 @@ test('a proven poll is answered 500 while what is due in the inbox cannot run, a
   expect(lines).toEqual([expect.stringMatching(/the poll failed\. ERR_INBOX_FAILED/)]);
 });
 
-test('a proven poll of a list with different events of one id is answered 500', async () => {
-  const event = exampleEvent('transfer.settled');
-  const other = { ...event, payload: { ...event.payload, amount: '9999.00' } };
-  const client = await startList(() => [event, other]);
-  const receiver = createReceiver({ secret: 'secret', handlers: {}, inbox: durableInbox(), logger: quiet });
-  const since = new Date(event.created_at);
-  const poller = createPoller({ client, receiver, logger: quiet, since });
-  const response = await toCronRoute(poller, { secret: 'cron-secret' }).GET(requestWith(authorized));
-  expect(response.status).toBe(500);
-  expect(await response.json()).toMatchObject({
-    proven: true,
-    doubtful: true,
-    problems: expect.arrayContaining([expect.objectContaining({ code: 'ERR_EVENT_CONFLICT' })]),
-  });
-});
-
 test('toCronRoute refuses a secret that is empty or has white space around it, and a misspelt option', async () => {
   const { poller } = await setUp(() => []);
   for (const secret of ['', ' cron-secret', 'cron-secret\n']) {

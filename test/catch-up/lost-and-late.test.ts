@@ -32,14 +32,6 @@ test('a list that becomes empty proves nothing, and what it shows again closes t
   expect(await it.next()).toMatchObject({ proven: true, gaps: [], gapsClosed: [{ reason: 'removed' }] });
 });
 
-test('a list that loses events from its middle opens one gap, which a list without them does not close', async () => {
-  const it = await setUpPolled();
-  it.events.splice(3, 5);
-  expect(await it.next()).toMatchObject({ proven: false, gapsOpened: [{ reason: 'removed' }] });
-  expect(await it.next()).toMatchObject({ gapsOpened: [], gapsClosed: [], gaps: [{ reason: 'removed' }] });
-  expect(await it.next()).toMatchObject({ proven: true, gapsClosed: [], gaps: [{ reason: 'removed' }] });
-});
-
 test('a list that loses its oldest events, which the service keeps no longer, proves what is newer', async () => {
   const it = await setUpPolled();
   it.events.splice(20);
@@ -67,16 +59,6 @@ function setUpMinutes(...given: Parameters<typeof setUp>) {
   };
   return { ...it, create, run, one: () => create(it.clock.now - 20_000) };
 }
-
-test('the gap of a list that was wiped stays open while the list shows new events only', async () => {
-  const it = setUpMinutes();
-  await it.run(60, it.one);
-  it.events.splice(0);
-  const later = await it.run(60, it.one);
-  expect(later[0]?.gapsOpened).toMatchObject([{ reason: 'removed' }]);
-  expect(later.flatMap(({ gapsClosed }) => gapsClosed)).toEqual([]);
-  expect(later.at(-1)?.gaps).toHaveLength(1);
-});
 
 test('a list that loses its newest events, as after the failover of a database, is noticed once they cannot be listed late', async () => {
   const it = setUpMinutes();
@@ -123,20 +105,6 @@ test('a list that stays empty for longer than the account is old proves nothing 
   expect(empty.slice(7).map(({ proven }) => proven)).toEqual(empty.slice(7).map(() => false));
   isEmpty = false;
   expect((await it.run(1, it.one))[0]).toMatchObject({ proven: true, gaps: [] });
-});
-
-test('a filter that failed once and works again leaves no gap in an account of one type', async () => {
-  let fails = false;
-  const it = setUpMinutes({
-    serve: (events, { type, limit }) =>
-      ofType(events, fails ? undefined : type).slice(0, Math.min(limit, 60)),
-  });
-  const one = () => it.events.push(listed(`e${it.events.length}`, it.clock.now - 20_000));
-  await it.run(100, one);
-  fails = true;
-  await it.run(1, one);
-  fails = false;
-  expect((await it.run(60, one)).at(-1)).toMatchObject({ proven: true, gaps: [] });
 });
 
 const ofType = (events: readonly UnknownEvent[], type: string | undefined) =>
@@ -191,37 +159,6 @@ test.each<[string, Parameters<typeof setUp>[0]]>([
   expect(settled.filter((at) => !isInGap(at))).toEqual([]);
 });
 
-test('a filter that hides a type leaves a gap of it, even if the list shows only two events of the type', async () => {
-  const it = setUpMinutes({
-    order: 'oldest',
-    serve: (events, { type, limit }) =>
-      type === 'redeem.failed' ? [] : ofType(events, type).slice(0, Math.min(limit, 100)),
-  });
-  let minute = 0;
-  const reports = await it.run(150, () => {
-    minute += 1;
-    const type = [20, 40, 140].includes(minute) ? 'redeem.failed' : EVENT_TYPES[minute % 3];
-    it.events.push(listed(`e${minute}`, it.clock.now - 20_000, type));
-  });
-  expect(it.handled).not.toContain('e140');
-  const gaps = reports.at(-1)?.gaps.filter(({ types }) => types.includes('redeem.failed')) ?? [];
-  const lostAt = START + 140 * MINUTE_MS - 20_000;
-  const isInGap = gaps.some(({ from, until }) => lostAt > Date.parse(from) && lostAt <= Date.parse(until));
-  expect(isInGap).toBe(true);
-});
-
-test('two events that were listed out of order and leave the list for their age are not lost', async () => {
-  const it = setUpMinutes();
-  const keptMs = 60 * MINUTE_MS;
-  const reports = await it.run(120, () => {
-    if (it.clock.now === START + 10 * MINUTE_MS) it.events.push(listed('a', it.clock.now - 10_000));
-    if (it.clock.now === START + 11 * MINUTE_MS) it.events.push(listed('b', it.clock.now - 3 * MINUTE_MS));
-    const kept = it.events.filter(({ created_at }) => Date.parse(created_at) > it.clock.now - keptMs);
-    it.events.splice(0, it.events.length, ...kept);
-  });
-  expect(reports.flatMap(({ gapsOpened }) => gapsOpened)).toEqual([]);
-});
-
 test('a quiet account whose service removes its last events for their age has no gap', async () => {
   const it = setUpMinutes();
   const keepFor = (ms: number) => {
@@ -255,12 +192,6 @@ test('events listed late, more than one answer shows, leave a gap until a poll h
   expect(await it.next()).toMatchObject({ proven: true, doubtful: false, gaps: [], new: 0 });
 });
 
-test('events listed late that a complete list shows leave no gap', async () => {
-  const it = await setUpPolled();
-  it.events.push(listed('late', START - 60 * MINUTE_MS));
-  expect(await it.next()).toMatchObject({ proven: true, doubtful: true, late: 1, gaps: [] });
-});
-
 test.each([
   ['with its oldest event', history(1), START - DAY_MS],
   ['if it is empty, up to when the first poll could judge it', [], START - 5 * MINUTE_MS],
@@ -274,8 +205,7 @@ test.each([
     it.clock.now += 10 * MINUTE_MS;
     const { proven, diagnosis } = await it.poll({ since });
     expect(proven).toBe(true);
-    expect(diagnosis).toBe(
-      `Every event created from ${since.toISOString()} up to ${new Date(START + 5 * MINUTE_MS).toISOString()} that the service still lists is in the inbox. It has listed none from before ${new Date(from).toISOString()}.`,
-    );
+    const times = [since.getTime(), START + 5 * MINUTE_MS, from];
+    expect(diagnosis.match(/[\d-]+T[\d:.]+Z/g)).toEqual(times.map((time) => new Date(time).toISOString()));
   },
 );

@@ -15,7 +15,6 @@ import {
 } from './survey-list.js';
 
 const newest = marks(2_000);
-const oldestFirst = newest.toReversed();
 
 /** A complete list proves nothing of events that were created up to here. */
 const removedUntil = ({ proofs }: { readonly proofs: ReturnType<typeof survey>['proofs'] }) =>
@@ -44,34 +43,6 @@ describe('limit', () => {
     expect(next(0)).toBe(100);
     expect(next(-1)).toBe(50);
   });
-
-  test('after a window, the next limit is enough to confirm a window', () => {
-    const options = { watermark: NOW - HOUR_MS, limit: 20, lastLimit: 80 };
-    expect(survey((query) => cut(newest, query), options).limit).toBe(40);
-  });
-
-  test('the next limit is never more than maxLimit', () => {
-    const watermark = timeOf(47) + LAG_MS + DISORDER_MS;
-    const { limit, verdicts } = survey((query) => cut(newest, query), { watermark, maxLimit: 50 });
-    expect(verdicts).toMatchObject([{ verdict: 'window' }]);
-    expect(limit).toBe(50);
-  });
-
-  test('after a survey by type that proved a type, the next limit is the one of that survey', () => {
-    const list = marks(100).toReversed();
-    const { limit, unproven } = survey(
-      (query) => (query.type === 'transfer.settled' ? null : cut(list, query)),
-      { watermark: NOW - HOUR_MS / 2, maxLimit: 100 },
-    );
-    expect(unproven).toEqual(['transfer.settled']);
-    expect(limit).toBe(100);
-  });
-
-  test('after a survey that proved nothing, the next limit is its highest, so that the next poll asks less', () => {
-    const options = { lastLimit: 200, maxLimit: 400 };
-    const nothing = survey((query) => cut(oldestFirst, query), options);
-    expect(nothing).toMatchObject({ unproven: EVENT_TYPES, limit: 400 });
-  });
 });
 
 describe('oldest', () => {
@@ -91,17 +62,6 @@ describe('oldest', () => {
     expect(survey((query) => cut(newest, query), { ...options, oldest: known }).oldest).toEqual(known);
   });
 
-  test('types that are all complete give the oldest event of all, and keep what is known if one is not', () => {
-    const list = marks(100).toReversed();
-    const complete = survey((query) => cut(list, query));
-    expect(complete.verdicts[0]).toMatchObject({ type: null, verdict: 'unconfirmed' });
-    expect(complete.oldest).toEqual({ at: timeOf(99), seenAt: NOW });
-    const failing = survey((query) => (query.type === 'redeem.failed' ? null : cut(list, query)), {
-      oldest: known,
-    });
-    expect(failing.oldest).toEqual(known);
-  });
-
   test('an event that is dated in the future does not hide that events of before are removed', () => {
     const future = { id: 'future', type: EVENT_TYPES[0], at: NOW + 1_000 * HOUR_MS };
     const first = survey(() => [future], { startedAt: NOW - 10 * HOUR_MS });
@@ -110,11 +70,6 @@ describe('oldest', () => {
     expect(second.oldest).toEqual({ at: timeOf(0), seenAt: NOW });
     const third = survey(() => [future], { startedAt: NOW + 10 * HOUR_MS, oldest: second.oldest });
     expect(removedUntil(third)).toBe(NOW + 10 * HOUR_MS - HOUR_MS + LAG_MS + DISORDER_MS);
-  });
-
-  test('an event that was dated in the future and is gone shows nothing of the time after the lag, so that polls prove again', () => {
-    const oldest = { at: NOW + 1_000 * HOUR_MS, seenAt: NOW - HOUR_MS };
-    expect(removedUntil(survey(() => [], { oldest }))).toBe(NOW - 2 * LAG_MS);
   });
 
   test('an element that cannot be read counts by its date, so that the gap that contains it stays when it is removed', () => {
@@ -127,11 +82,6 @@ describe('oldest', () => {
     // Corrected, it has its date still.
     const corrected = { id: 'corrected', type: EVENT_TYPES[0], at: timeOf(40) };
     expect(removedUntil(survey(() => [...marks(3), corrected], { oldest }))).toBe(NOTHING);
-  });
-
-  test('a list that does not answer changes nothing', () => {
-    expect(survey(() => null).oldest).toBeNull();
-    expect(survey(() => null, { oldest: known }).oldest).toEqual(known);
   });
 });
 
@@ -161,18 +111,5 @@ describe('watermark', () => {
     });
     expect(later.requests).toBeGreaterThan(1);
     expect(later).toMatchObject({ watermark: NOW, clocks: { earlier: NOW, later: NOW + MINUTE_MS } });
-  });
-
-  test("a watermark that the service's clock has reached is not in the future, whatever ours says", () => {
-    const reached = survey((query) => cut(list, query), {
-      watermark: NOW + MINUTE_MS,
-      extras: () => ({ servedAt: NOW + MINUTE_MS }),
-    });
-    expect(reached).toMatchObject({ isAhead: false, until: NOW, settledAt: SETTLED_AT });
-    const behind = survey((query) => cut(list, query), {
-      watermark: NOW + MINUTE_MS,
-      extras: () => ({ servedAt: NOW + MINUTE_MS - 1 }),
-    });
-    expect(behind.isAhead).toBe(true);
   });
 });

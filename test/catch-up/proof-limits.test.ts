@@ -32,14 +32,6 @@ describe('an answer that lacks an event of another answer of the same poll', () 
     return { proof: proofs['accept.confirmed'], verdict, reason, unproven };
   }
 
-  test('an answer that lacks an event of another answer of the same poll is not complete', () => {
-    const list = marks(80).toReversed();
-    const forgetful = survey((query) =>
-      cut(list, query).filter(({ id }) => query.type === null || id !== 'e7'),
-    );
-    expect(forgetful.unproven).toEqual([marks(8)[7]?.type]);
-  });
-
   test('proves nothing if the event was created after the watermark', () => {
     for (const at of [WATERMARK + 1, SETTLED_AT]) {
       expect(lacking(at)).toMatchObject({
@@ -61,16 +53,6 @@ describe('an answer that lacks an event of another answer of the same poll', () 
     expect(lacking(WATERMARK)).toEqual(proven(WATERMARK));
     expect(lacking(FROM + 1)).toEqual(proven(FROM + 1));
     expect(lacking(FROM + MINUTE_MS, FROM + 1)).toEqual(proven(FROM + MINUTE_MS));
-  });
-
-  test('proves as much as without it if the event is from before the proof, or can have been listed since', () => {
-    const whole = {
-      proof: { from: FROM, reason: 'not-reached' },
-      verdict: 'window',
-      reason: null,
-      unproven: [],
-    };
-    for (const at of [FROM - 1, FROM, SETTLED_AT + 1]) expect(lacking(at)).toEqual(whole);
   });
 });
 
@@ -132,16 +114,6 @@ describe('a complete list from which events have been removed', () => {
     });
   });
 
-  test('proves what is newer than its oldest event if no poll knew one, because every list was cut', () => {
-    const { proofs, verdicts, requests } = survey((query) => cut(marks(30), query), {
-      oldest: { at: null, seenAt: NOW - HOUR_MS },
-    });
-    const from = timeOf(29) + LAG_MS + DISORDER_MS;
-    expect(proofs['redeem.failed']).toEqual({ from, reason: 'removed' });
-    expect(verdicts).toMatchObject([{ verdict: 'complete', reason: 'removed' }]);
-    expect(requests).toBe(1);
-  });
-
   test('of single types proves what is newer than its oldest event: of a list so long, the service can keep a number of events', () => {
     const list = marks(80).toReversed();
     const { proofs, verdicts } = survey((query) => cut(list, query), {
@@ -154,22 +126,5 @@ describe('a complete list from which events have been removed', () => {
       'unproven',
       ...EVENT_TYPES.map(() => 'complete'),
     ]);
-  });
-
-  test('is noticed although an event is listed late that is older than the one that is gone', () => {
-    const stray = { id: 'stray', type: 'redeem.failed', at: timeOf(90) };
-    const { proofs } = survey((query) => cut([...marks(30), stray], query), {
-      oldest: { at: timeOf(60), seenAt: timeOf(0) },
-    });
-    expect(proofs['redeem.failed']).toEqual({
-      from: timeOf(29) + LAG_MS + DISORDER_MS,
-      reason: 'removed',
-    });
-  });
-
-  test('proves what is younger than two lags, because the service keeps events for longer', () => {
-    const list = marks(10).map((mark, index) => ({ ...mark, at: SETTLED_AT + index * 1_000 }));
-    const { proofs } = survey((query) => cut(list, query), { oldest: { at: null, seenAt: NOW - HOUR_MS } });
-    expect(proofs['redeem.failed']).toEqual({ from: NOW - 2 * LAG_MS, reason: 'removed' });
   });
 });

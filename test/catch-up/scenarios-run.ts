@@ -24,8 +24,6 @@ export interface RunOptions extends ServiceOptions, Span {
   /** When the application is down: it polls nothing and no push arrives. */
   readonly down?: readonly Span[] | undefined;
   readonly settings?: Settings | undefined;
-  /** How much the clock of the application is ahead. @default 0 */
-  readonly clockAheadMs?: number | undefined;
   /** Whether an operator changes what the diagnosis names. @default false */
   readonly operated?: boolean | undefined;
 }
@@ -137,7 +135,7 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
     createPoller({
       client,
       receiver,
-      runtime: { now: () => clock.time + (options.clockAheadMs ?? 0) },
+      runtime: { now },
       logger,
       onGap: (gap) => {
         gapCalls.push(gap);

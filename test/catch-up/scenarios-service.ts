@@ -126,11 +126,9 @@ export interface ServiceOptions {
   readonly events: readonly ServiceEvent[];
   /** The order of the list: by `created_at`, or by when an event was listed, as ids that are counted up are. */
   readonly order?: 'created' | 'listed' | undefined;
-  /** Which part of the list is shown, and in which direction. */
-  readonly window?: 'newest' | 'newest-ascending' | 'oldest' | undefined;
+  /** Which part of the list is shown: the newest first, or the oldest first. */
+  readonly window?: 'newest' | 'oldest' | undefined;
   readonly cap?: number | undefined;
-  /** Cuts the list first and filters by type then. */
-  readonly filtersLate?: boolean | undefined;
   /** When each request fails. */
   readonly outages?: readonly Span[] | undefined;
 }
@@ -145,12 +143,7 @@ export interface Service {
 
 /** `now` gives the virtual time, epoch ms. */
 export function createService(options: ServiceOptions, now: () => number): Service {
-  const {
-    order = 'created',
-    window = 'newest',
-    cap = Number.POSITIVE_INFINITY,
-    filtersLate = false,
-  } = options;
+  const { order = 'created', window = 'newest', cap = Number.POSITIVE_INFINITY } = options;
   const rank = ({ at, listedAt }: ServiceEvent) => (order === 'created' ? at : listedAt);
   const pending = [...options.events].sort((a, b) => b.listedAt - a.listedAt);
   /** Ascending. */
@@ -178,8 +171,7 @@ export function createService(options: ServiceOptions, now: () => number): Servi
 
   function cut(list: readonly ServiceEvent[], size: number): readonly ServiceEvent[] {
     if (window === 'oldest') return list.slice(0, size);
-    const newest = list.slice(Math.max(0, list.length - size));
-    return window === 'newest-ascending' ? newest : newest.reverse();
+    return list.slice(Math.max(0, list.length - size)).reverse();
   }
 
   return {
@@ -187,10 +179,8 @@ export function createService(options: ServiceOptions, now: () => number): Servi
       const time = now();
       if (options.outages?.some(({ from, until }) => time >= from && time < until)) throw new Error('503');
       update();
-      const matching = type === undefined || filtersLate ? all : (byType.get(type) ?? []);
-      const shown = cut(matching, Math.min(limit, cap)).filter(
-        ({ event }) => type === undefined || event.type === type,
-      );
+      const matching = type === undefined ? all : (byType.get(type) ?? []);
+      const shown = cut(matching, Math.min(limit, cap));
       const events = shown.map(({ pushedAt, event, deliveredEvent }) =>
         pushedAt <= time ? deliveredEvent : event,
       );

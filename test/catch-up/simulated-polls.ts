@@ -2,7 +2,8 @@
 import fc from 'fast-check';
 import { EMPTY_POLL_STATE, type PollState } from 'stablehooks/catch-up';
 import { expect } from 'vitest';
-import { type Survey, type SurveyOptions, surveyList } from '../../src/catch-up/coverage.js';
+import { type Survey, surveyList } from '../../src/catch-up/coverage.js';
+import type { SurveyOptions } from '../../src/catch-up/evidence.js';
 import { type Advance, advance } from '../../src/catch-up/gaps.js';
 import {
   createAudit,
@@ -67,7 +68,8 @@ export function pollServer(server: SimulatedServer, rules: Partial<Rules> = {}):
       for (const id of answer?.events.keys() ?? []) recorded.add(id);
       step = steps.next(answer);
     }
-    const since = state.watermark === null ? Math.min(server.since, step.value.until) : state.since;
+    const { until } = step.value;
+    const since = state.since ?? Math.min(server.since, until);
     const advanced = toNext({ ...state, since }, step.value, {
       wasAhead: false,
       lateFrom: Number.POSITIVE_INFINITY,

@@ -2,7 +2,9 @@
 import { EVENT_TYPES } from 'stablehooks';
 import type { PollState } from 'stablehooks/catch-up';
 import type { EventKey, ListAnswer, ListQuery } from '../../src/catch-up/answer.js';
-import { type SurveyOptions, type SurveyResult, surveyList } from '../../src/catch-up/coverage.js';
+import type { SurveyResult } from '../../src/catch-up/conclude.js';
+import { surveyList } from '../../src/catch-up/coverage.js';
+import type { SurveyOptions } from '../../src/catch-up/evidence.js';
 
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 3_600_000;

@@ -3,7 +3,9 @@ import { EVENT_TYPES, type EventType } from 'stablehooks';
 import { EMPTY_POLL_STATE } from 'stablehooks/catch-up';
 import { expect, test } from 'vitest';
 import type { ListAnswer } from '../../src/catch-up/answer.js';
-import { type SurveyOptions, type SurveyResult, surveyList } from '../../src/catch-up/coverage.js';
+import type { SurveyResult } from '../../src/catch-up/conclude.js';
+import { surveyList } from '../../src/catch-up/coverage.js';
+import type { SurveyOptions } from '../../src/catch-up/evidence.js';
 import { advance } from '../../src/catch-up/gaps.js';
 import { atNight } from '../nightly.js';
 import {
@@ -187,7 +189,7 @@ function toSurvey(
     isAhead: false,
     clocks: { earlier: startedAt, later: startedAt },
     seen: { all: 0, type: 0, listMaxRefuted: false },
-    ifComplete: null,
+    unconfirmed: null,
   };
 }
 

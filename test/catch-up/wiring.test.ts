@@ -132,10 +132,8 @@ test('a gap is logged once with the fix, even if onGap takes it, and so is an ob
     { state: 'closed', from, until: '2026-03-02T14:55:00.000Z' },
   ]);
   expect(lines.filter((line) => !line.includes('onReport threw an error'))).toEqual([
-    expect.stringMatching(
-      /^stablehooks: Events created after 2026-03-02T12:55.* can be missing\. The list can be complete or cut, .* set listMax to 1000\.$/,
-    ),
-    expect.stringMatching(/^stablehooks: Events created after 2026-03-02T12:55.* are not missing any more/),
+    expect.stringMatching(/2026-03-02T12:55.* can be missing\. .* set listMax to 1000\.$/),
+    expect.stringMatching(/2026-03-02T12:55.* not missing any more/),
   ]);
 });
 
@@ -151,9 +149,7 @@ test('a list that does not answer is logged once, and so is its return', async (
   const poller = createPoller({ client, receiver: receiverOf(), since: new Date(0), logger });
   const first = await poller.pollOnce();
   expect(first).toMatchObject({ proven: false, watermark: null, gaps: [] });
-  expect(first.diagnosis).toBe(
-    'The list was not read, or what it showed was not recorded, so nothing is proven and the watermark stays.',
-  );
+  expect(first.diagnosis).toMatch(/^The list was not read/);
   await poller.pollOnce();
   down = false;
   await poller.pollOnce();

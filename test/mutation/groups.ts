@@ -88,7 +88,7 @@ export const groups: readonly Group[] = [
   {
     name: 'coverage',
     kind: 'code',
-    sources: pick(sources, [/^src\/catch-up\/(?:coverage|gaps)\./]),
+    sources: pick(sources, [/^src\/catch-up\/(?:coverage|evidence|conclude|gaps|gap-text|acknowledge)\./]),
     // With the property of random servers, which takes less than a second.
     tests: [...fast(/^test\/catch-up\//), 'test/catch-up/property.test.ts'],
   },

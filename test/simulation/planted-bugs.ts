@@ -381,16 +381,16 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'the watermark is saved before the events are recorded',
     breaks: ['what is proven is in the inbox'],
     file: POLL,
-    find: 'const found = await recordFound(taken, { ...settings, problems });',
+    find: 'const found = await recordFound(settings, survey);',
     replace:
-      "const found = taken.map((each) => ({ ...each, result: 'new' as const }));\n  void recordFound(taken, { ...settings, problems });",
+      "void recordFound(settings, survey);\n  const events = survey.list.found(survey.start.takeFrom).map((each) => ({ ...each, result: 'new' as const }));\n  const found = { ...survey, events, taken: events.length, problems: [] };",
   },
   {
     name: 'a poll moves the watermark on although an event could not be recorded',
     breaks: ['what is proven is in the inbox'],
     file: POLL,
-    find: 'survey.answered && found.length === taken.length && !halt.aborted',
-    replace: 'survey.answered && !halt.aborted',
+    find: 'answered && found.events.length === found.taken && !options.halt.aborted',
+    replace: 'answered && !options.halt.aborted',
   },
   {
     name: 'a gap is closed without a proof',

@@ -1,0 +1,260 @@
+/** What the answers of a survey prove together. */
+import { EVENT_TYPES, type EventType } from '../core/events.js';
+import type { EventKey, ListAnswer } from './answer.js';
+import {
+  complete,
+  type Evidence,
+  type Judged,
+  keptFrom,
+  largestSeen,
+  MIN_CAP,
+  nothing,
+  oldestListed,
+  oldestTime,
+  type Proof,
+  reaches,
+  reachOf,
+} from './evidence.js';
+import { toKnown } from './known.js';
+import { ignoresLimit, MIN_PROBED_EVENTS, measureDisorder, PROBED_SHARE, REACH_EVENTS } from './order.js';
+import type { GapReason, KnownEvent, OldestListed, SeenAnswers, Unconfirmed } from './state.js';
+
+/** The verdict on the last answer for a type, or for all types (`null`). */
+export interface ListVerdict {
+  readonly type: EventType | null;
+  /** The limit of the query. */
+  readonly limit: number;
+  /** How many elements came back. */
+  readonly size: number;
+  /**
+   * - `complete`: the answer contains every matching event.
+   * - `window`: it contains the newest events.
+   * - `unconfirmed`: it can be complete, or as large as the service's answers ever are.
+   * - `unproven`: it can be cut anywhere.
+   * - `failed`: there was no answer.
+   */
+  readonly verdict: 'complete' | 'window' | 'unconfirmed' | 'unproven' | 'failed';
+  /** Why it proves nothing, or begins later than it could; `null` if it does not. */
+  readonly reason: GapReason | null;
+  /** How far back it shows the events in their order, in ms before the poll; `null` if it is complete, ignores the limit or has no order. */
+  readonly windowMs: number | null;
+  /** By how much neighbours are out of order, in ms, apart from a tenth that can be late; `null` if it is complete, ignores the limit or has too few events. */
+  readonly disorderMs: number | null;
+}
+
+/** The result of a survey. */
+export interface SurveyResult extends Readonly<Evidence['times']> {
+  /** Whether the list answered at all. */
+  readonly answered: boolean;
+  readonly proofs: Readonly<Record<EventType, Proof>>;
+  readonly verdicts: readonly ListVerdict[];
+  /** The limit to begin with at the next poll. */
+  readonly limit: number;
+  /** The oldest event of the list, of this survey or the last one that knew it; `null` for an empty list. */
+  readonly oldest: OldestListed | null;
+  readonly seen: SeenAnswers;
+  /** What a larger answer would confirm; `null` if an answer contradicts it, or if it would not suffice. */
+  readonly unconfirmed: Pick<Unconfirmed, 'from' | 'size'> | null;
+}
+
+/** @param judged - the last answer for all types, and those for one type. */
+export function conclude(evidence: Evidence, judged: readonly Judged[]): SurveyResult {
+  const { times, start, declared } = evidence;
+  const gathered = gather(evidence, judged);
+  const checked = judged.map((each) => ({ ...each, proof: limitProof(gathered, each) }));
+  const [whole] = checked;
+  const answer = whole?.answer ?? null;
+  // An answer with more events shows that it was not cut, unless its limit can have cut it.
+  const size = answer !== null && answer.size < answer.limit && declared === 0 ? answer.size : null;
+  // After a window that suffices there are no further queries, so nothing is known about the rest of the list.
+  const isUnclear = answer !== null && !(whole && reaches(whole, start)) && gathered.lacking.length === 0;
+  const assumed = isUnclear ? proveUnconfirmed(gathered, answer, size) : null;
+  const unconfirmed = assumed && assumed.from <= start ? { from: assumed.from, size } : null;
+  const proofs = {} as Record<EventType, Proof>;
+  for (const type of EVENT_TYPES) {
+    let best = nothing('no-answer');
+    for (const { query, proof } of checked) {
+      if ((query.type ?? type) === type && proof.from <= best.from) best = proof;
+    }
+    // Without a sign that events are missing, the order of the list gives no reason for a gap.
+    const isOther = assumed !== null && assumed.reason !== 'contradiction' && best.from > start;
+    proofs[type] = isOther ? { ...best, reason: assumed.reason } : best;
+  }
+  return {
+    ...times,
+    answered: answer !== null,
+    proofs,
+    verdicts: checked.map((each) => toVerdict(evidence, each, unconfirmed !== null)),
+    limit: nextLimit(evidence, judged),
+    oldest: oldestToKeep(evidence, judged),
+    seen: toSeen(gathered),
+    unconfirmed,
+  };
+}
+
+/** How many lost events the list must show again. */
+const MAX_LOST = 100;
+
+type Gathered = ReturnType<typeof gather>;
+
+/** What all answers show. */
+function gather(evidence: Evidence, judged: readonly Judged[]) {
+  const { answers, times, options } = evidence;
+  const { known = [], lost: { events: before = [], until = 0 } = {} } = options.state.seen ?? {};
+  /** The events of all answers by id, and the index of the last answer that shows each. */
+  const shown = new Map<string, readonly [event: EventKey, last: number]>();
+  for (const [last, { events }] of answers.entries()) {
+    for (const [id, event] of events) shown.set(id, [event, last]);
+  }
+  /** Known events that can no longer be listed late, and that no answer shows. */
+  const lacking = known.filter(({ id, at }) => at <= times.settledAt && !shown.has(id));
+  const still = before.filter(({ id }) => !shown.has(id));
+  const all = new Set([...still, ...judged.flatMap((each) => lostFrom(evidence, lacking, each))]);
+  // An empty list goes on losing events until it shows something again.
+  const isLosing = all.size > (shown.size === 0 ? 0 : still.length);
+  const events = [...all].slice(0, MAX_LOST);
+  const lost = events.length > 0 ? { events, until: isLosing ? times.until : until } : undefined;
+  return { ...evidence, judged, shown, lacking, lost, isLosing };
+}
+
+/** The lacking events that an answer would show if the list had them. */
+function lostFrom(evidence: Evidence, lacking: readonly KnownEvent[], judged: Judged) {
+  const { answer, verdict, proof } = judged;
+  if (answer === null) return [];
+  const oldest = evidence.options.state.oldest?.at ?? Number.POSITIVE_INFINITY;
+  // An event can have left a complete list for its age if it is older than the oldest one was then.
+  const from = verdict === 'complete' ? Math.min(keptFrom(evidence, answer), oldest) : proof.from;
+  return lacking.filter(({ type, at }) => (answer.type ?? type) === type && at > from);
+}
+
+/** The proof of the last answer for all types if neither its limit nor the cap has cut it; `null` if it is cut. */
+function proveUnconfirmed(gathered: Gathered, answer: ListAnswer, size: number | null): Proof | null {
+  if (isContradicted(gathered, answer)) return null;
+  const { options, times, start } = gathered;
+  const { unconfirmed } = options.state;
+  // No event has been removed while the span waited: later polls would have noticed, unless our limit had cut the list. While
+  // it still does, no larger answer confirms the span.
+  const isWaiting =
+    unconfirmed != null &&
+    unconfirmed.until > times.watermark &&
+    (unconfirmed.size !== null || size === null);
+  const judged = complete(gathered, answer);
+  const from = isWaiting ? unconfirmed.from : judged.proof.from;
+  return limitProof(gathered, {
+    ...judged,
+    proof: { from, reason: from <= start ? 'unconfirmed' : 'removed' },
+  });
+}
+
+/** Limits a proof by the other answers and by elements that cannot be read. */
+function limitProof(gathered: Gathered, { answer, verdict, proof }: Judged): Proof {
+  const { answers, times, start, lost, isLosing } = gathered;
+  if (answer === null || proof.from >= times.settledAt) return nothing(proof.reason);
+  // The probe of a service that ignores the limit does not show that it filters before it cuts.
+  if (verdict === 'complete' && answer.type !== null && answers.some(ignoresLimit))
+    return nothing('no-order');
+  if (isLosing) return nothing('removed');
+  let { from, reason } = proof;
+  if (lost !== undefined && lost.until > from) [from, reason] = [lost.until, 'removed'];
+  const lackedAt = lackedBy(gathered, answer).reduce((newest, [{ at }]) => Math.max(newest, at), from);
+  if (lackedAt > from) {
+    // An event from before the start can have been removed in the meantime.
+    [from, reason] = [lackedAt > start ? Number.POSITIVE_INFINITY : lackedAt, 'contradiction'];
+  }
+  for (const at of answers.flatMap(({ unreadable }) => unreadable)) {
+    // An element that cannot be read cannot be recorded.
+    if (at === null) [from, reason] = [Number.POSITIVE_INFINITY, 'malformed'];
+    else if (at > from && at <= times.settledAt) [from, reason] = [at, 'malformed'];
+  }
+  return { from, reason };
+}
+
+/** Whether it lacks an event that was not removed: one newer than its oldest event, or one that a later answer shows. */
+function isContradicted(gathered: Gathered, answer: ListAnswer): boolean {
+  const index = gathered.answers.indexOf(answer);
+  const oldest = oldestTime([answer]);
+  return lackedBy(gathered, answer).some(([{ at }, last]) => last > index || at > oldest);
+}
+
+/** The events of the query that an answer lacks and another one shows, and that can no longer be listed late. */
+function lackedBy({ shown, times }: Gathered, { events, ...query }: ListAnswer) {
+  // A list without a cap can have a million events, and no other answer then shows more.
+  if (events.size === shown.size) return [];
+  return [...shown.values()].filter(
+    ([{ id, type, at }]) => (query.type ?? type) === type && at <= times.settledAt && !events.has(id),
+  );
+}
+
+/** The oldest event, by which the next poll notices that events have been removed. */
+function oldestToKeep(evidence: Evidence, [whole, ...types]: readonly Judged[]): OldestListed | null {
+  const { oldest } = evidence.options.state;
+  const seenAt = evidence.times.until;
+  const parts = types.length > 0 ? types : [whole];
+  // While the known oldest event is listed, no newer event has been removed, even if a list was cut in the meantime.
+  if (parts.some((part) => part?.verdict !== 'complete')) {
+    return oldest ?? (whole?.answer ? { at: null, seenAt } : null);
+  }
+  const at = oldestListed(evidence);
+  return Number.isFinite(at) ? { at, seenAt } : null;
+}
+
+/** The smallest limit in the order of growth that would have sufficed now. */
+function nextLimit({ options, start }: Evidence, [whole, ...types]: readonly Judged[]): number {
+  const { limit: lowest, maxLimit, lagMs, disorderMs } = options;
+  if (!whole?.answer) return lowest;
+  const { size, events } = whole.answer;
+  if (types.length > 0) return whole.answer.limit;
+  let reached = REACH_EVENTS;
+  for (const { at } of events.values()) if (at >= start - lagMs - disorderMs) reached += 1;
+  const needed = whole.verdict === 'complete' ? size : Math.max(reached, MIN_PROBED_EVENTS / PROBED_SHARE);
+  let limit = lowest;
+  while (limit <= needed && limit < maxLimit) limit = Math.min(limit * 2, maxLimit);
+  return limit;
+}
+
+function toSeen(gathered: Gathered): SeenAnswers {
+  const { answers, judged, shown, lacking, lost, filterFails, options, times, declared } = gathered;
+  const { listMax = 0, state } = options;
+  const { listMaxRefuted = false, shownFrom = times.settledAt, known = [] } = state.seen ?? {};
+  // A list that is complete only by `listMax` is cut if it lacks events from before those that it shows.
+  const isRefuted = (each: Judged) => {
+    const { answer, verdict } = each;
+    if (answer === null || declared === 0 || verdict !== 'complete' || answer.size < MIN_CAP) return false;
+    return lostFrom(gathered, lacking, each).some(({ at }) => at < reachOf(answer));
+  };
+  const isShort = ({ size, limit }: ListAnswer) => size < Math.min(limit, listMax);
+  return {
+    ...state.seen,
+    ...largestSeen(gathered),
+    listMaxRefuted:
+      listMaxRefuted ||
+      judged.some(isRefuted) ||
+      answers.some((each) => isShort(each) && isContradicted(gathered, each)),
+    shownFrom: Math.min(shownFrom, oldestTime(judged.slice(0, 1).flatMap(({ answer }) => answer ?? []))),
+    known: toKnown(shown.values(), known, times),
+    lost,
+    filterFails,
+  };
+}
+
+function toVerdict({ times, start }: Evidence, judged: Judged, isUnclear: boolean): ListVerdict {
+  const { query, answer, verdict, proof, order } = judged;
+  const { type, limit } = query;
+  const { from, reason } = proof;
+  const isCut = answer !== null && verdict !== 'complete';
+  const isUnproven = from > times.settledAt && verdict !== 'failed';
+  const isUnconfirmed = type === null && isCut && isUnclear && from > start;
+  const isFull =
+    verdict === 'complete'
+      ? from === Number.NEGATIVE_INFINITY
+      : verdict === 'window' && reason === 'not-reached';
+  return {
+    type,
+    limit,
+    size: answer?.size ?? 0,
+    verdict: isUnconfirmed ? 'unconfirmed' : isUnproven ? 'unproven' : verdict,
+    reason: isFull ? null : reason,
+    windowMs: order && times.until - order.tail,
+    disorderMs: isCut && !ignoresLimit(answer) ? measureDisorder(answer) : null,
+  };
+}

@@ -1,0 +1,98 @@
+/** Gaps as people read them. */
+import { countOf } from '../core/count.js';
+import { EVENT_TYPES, type EventType } from '../core/events.js';
+import type { GapReason, StoredGap } from './state.js';
+
+/** A span of `created_at` for which it is not proven that every event is in the inbox. Times are ISO. */
+export interface Gap {
+  /** `closed`: a later poll proved it. `acknowledged`: a person accepted it without a proof. */
+  readonly state: 'open' | 'closed' | 'acknowledged';
+  /** The types of which events can be missing. */
+  readonly types: readonly EventType[];
+  /** Events created after this time can be missing. */
+  readonly from: string;
+  /** Events created after this time are not missing. */
+  readonly until: string;
+  readonly reason: GapReason;
+  /** When the poll that opened it started. */
+  readonly openedAt: string;
+  /** Who accepted it without a proof, why and when; `null` unless it is acknowledged. */
+  readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: string } | null;
+}
+
+/** A stored gap for people. */
+export function toGap(
+  { from, until, reason, openedAt, acknowledged }: StoredGap,
+  state: Gap['state'] = acknowledged === null ? 'open' : 'acknowledged',
+): Gap {
+  return {
+    state,
+    types: EVENT_TYPES.filter((type) => until[type] !== undefined),
+    from: toIso(from),
+    until: toIso(Math.max(...Object.values(until))),
+    reason,
+    openedAt: toIso(openedAt),
+    acknowledged: acknowledged && { ...acknowledged, at: toIso(acknowledged.at) },
+  };
+}
+
+/** The last time of a `Date`, epoch ms (ECMA-262, 21.4.1.1). */
+const MAX_TIME = 8.64e15;
+
+/** ISO. A time that no calendar has becomes the nearest one that it has. */
+export function toIso(time: number): string {
+  return new Date(Math.max(-MAX_TIME, Math.min(MAX_TIME, time))).toISOString();
+}
+
+/** Why events of a gap can be missing, and what to do. */
+const REASONS: Readonly<Record<GapReason, string>> = {
+  unconfirmed:
+    'the list can be complete or cut, because no larger answer was seen. The next one closes the gap. Set listMax if you know how many events the service returns',
+  'not-reached':
+    'the list shows its newest events, and they do not reach back far enough. Compare the books of the span with reconcile. If this happens without an outage, lower lagMs or raise maxLimit',
+  'oldest-first':
+    'the list shows its oldest events and lacks others. Ask the service how to read the newest ones; until then rely on push',
+  'no-order':
+    'the list lacks events, and its order is not confirmed. Ask the service for the newest events first',
+  'filtered-late': 'the service filters by type only after it has cut the list. Ask the service',
+  contradiction: 'two answers of the list contradict each other. Ask the service if this continues',
+  removed:
+    'events of the span can have left the list before a poll saw them. Compare the books of the span with reconcile',
+  late: 'events of the span were listed later than lagMs, and the list was not read further back. Later polls read it. If it happens again, raise lagMs',
+  malformed: 'an element of the list is not an event. Report it to the service',
+  'no-answer': 'the list was not read, or what it showed was not recorded',
+  clock:
+    'the stored watermark or start date was in the future, because a clock was wrong. Check the clocks, and compare the books of that time with reconcile',
+};
+
+/** Why something is not proven, and what to do, as a sentence. */
+export function describeReason(reason: GapReason): string {
+  const text = REASONS[reason];
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
+}
+
+/** The end of a sentence about what is proven: `, except in 1 open gap`, or nothing. */
+export function exceptIn(gaps: readonly StoredGap[]): string {
+  const open = gaps.filter(({ acknowledged }) => acknowledged === null).length;
+  const counts = [
+    open > 0 && countOf(open, 'open gap'),
+    gaps.length > open && countOf(gaps.length - open, 'acknowledged gap'),
+  ].filter(Boolean);
+  return counts.length > 0 ? `, except in ${counts.join(' and ')}` : '';
+}
+
+/** Which events a gap is about. */
+export function describeSpan({ types, from, until }: Gap): string {
+  const which = types.length === EVENT_TYPES.length ? 'Events' : `Events of ${types.join(', ')}`;
+  return `${which} created after ${from} and up to ${until}`;
+}
+
+/** A gap in one or two sentences: which events can be missing, why, and what to do. */
+export function describeGap(gap: Gap): string {
+  const { state, reason, acknowledged } = gap;
+  const span = describeSpan(gap);
+  if (state === 'closed') return `${span} are not missing any more: the list has proven this span.`;
+  const what = `${span} can be missing: ${REASONS[reason]}.`;
+  if (acknowledged === null) return what;
+  return `${what} Acknowledged by ${acknowledged.by} at ${acknowledged.at}: ${acknowledged.reason}`;
+}

@@ -1,0 +1,71 @@
+/** Where a poll begins: the start date, and what it tries to prove. */
+import { createdAtMs, isEventType } from '../core/events.js';
+import type { Inbox, InboxOperations } from '../core/ports.js';
+import type { Evidence } from './evidence.js';
+import type { OpenSettings, PollerSettings } from './options.js';
+import type { OldestListed, PollState } from './state.js';
+
+/** How many records a first poll reads to find the oldest event that push brought. */
+const FIRST_RECORDS = 500;
+
+/**
+ * The oldest of the first events that the inbox received, if it was created before `settledAt`: a list without an event as old
+ * has lost events. A pruned event counts by its receipt. `null` if the inbox has no `list`.
+ */
+export async function oldestReceived(
+  { receiver, parts }: OpenSettings,
+  settledAt: number,
+): Promise<OldestListed | null> {
+  const inbox: Inbox<unknown> & Partial<Pick<InboxOperations, 'list'>> = receiver.inbox;
+  const records = await parts.store.ask(() => inbox.list?.({ state: 'done', limit: FIRST_RECORDS }) ?? []);
+  let at = Number.POSITIVE_INFINITY;
+  for (const { type, event, receivedAt } of records) {
+    const time = event === null ? receivedAt : createdAtMs(event);
+    if (isEventType(type) && time <= settledAt) at = Math.min(at, time);
+  }
+  // No poll saw it in the list, so it does not show how long the service keeps events.
+  return Number.isFinite(at) ? { at, seenAt: 0 } : null;
+}
+
+/**
+ * The start date, from when on events are taken, and whether a wrong clock had set the stored date. Times are epoch ms.
+ *
+ * The start date moves only until the first poll with an answer has ended. A later change of `since` would add events that
+ * are before the watermark and not proven, or lose events.
+ *
+ * A date that neither clock has reached moves back as far as the watermark does, so the span that polls covered stays. The
+ * events skipped before that are not known.
+ */
+export function toStart(
+  { since: given, backfill, lagMs }: Pick<PollerSettings, 'since' | 'backfill' | 'lagMs'>,
+  { since: stored, watermark }: PollState,
+  { earlier, later }: Evidence['times']['clocks'],
+) {
+  let since = stored ?? earlier;
+  if (since > later) since = earlier - Math.max(0, (watermark ?? since) - since);
+  if (watermark === null) since = Math.min(given ?? since, earlier);
+  const takeFrom = backfill ? Number.NEGATIVE_INFINITY : Math.min(given ?? since, since);
+  // Clocks can be wrong by less than the lag.
+  return { since, takeFrom, wasAhead: stored !== null && stored > later + lagMs };
+}
+
+/**
+ * Where the oldest open gap begins, if this poll tries to close the gaps as well, which takes more requests: at the first
+ * poll, because options can be new, and then once, twice, four times, … the interval after a gap was opened.
+ */
+export function gapToTry(
+  { gaps, watermark }: PollState,
+  { intervalMs, lagMs }: Pick<PollerSettings, 'intervalMs' | 'lagMs'>,
+  { startedAt, isFirst }: { readonly startedAt: number; readonly isFirst: boolean },
+): number {
+  const lastAt = (watermark ?? startedAt) + lagMs;
+  let begin = Number.POSITIVE_INFINITY;
+  let tries = isFirst;
+  for (const { acknowledged, openedAt, from } of gaps) {
+    if (acknowledged !== null) continue;
+    begin = Math.min(from, begin);
+    const steps = (time: number) => Math.floor(Math.log2(Math.max(0.5, (time - openedAt) / intervalMs)));
+    tries ||= steps(startedAt) > steps(lastAt);
+  }
+  return tries ? begin : Number.POSITIVE_INFINITY;
+}
