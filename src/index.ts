@@ -1,5 +1,4 @@
 /** `stablehooks`: the receiver, the memory inbox, the ports, and verifying and parsing on their own. */
-export { decorateInbox } from './core/decorate-inbox.js';
 export {
   ConfigError,
   PermanentError,

@@ -249,7 +249,6 @@ test.each(optional)(
 const others = [
   'createdAtMs',
   'createFetchHandler',
-  'decorateInbox',
   'describeGap',
   'forwardOnly',
   'getReceiverToken',

@@ -1,5 +1,4 @@
 /** `orderingKey`: at most one event per key runs at a time, in all processes that share the inbox. */
-import { decorateInbox } from '../core/decorate-inbox.js';
 import {
   isKnownEvent,
   isShort,
@@ -8,25 +7,20 @@ import {
   type UnknownEvent,
   type WebhookEvent,
 } from '../core/events.js';
-import type { Inbox } from '../core/ports.js';
 import type { CallHandler } from '../receiver/layers.js';
 import type { OrderingKey } from '../receiver/options.js';
 import type { CoreParts } from '../receiver/parts.js';
 import type { Dispatch } from '../receiver/work.js';
 
-/** Claims and records events with their keys. If the function fails, the event has no key, and its attempt fails. */
-export function keyedInbox(inbox: Inbox<unknown>, orderingKey: OrderingKey): Inbox<unknown> {
-  const keyOf = (event: UnknownEvent): string | undefined => {
+/** If the function fails, the event has no key, and its attempt fails. */
+export function toKeyOf(orderingKey: OrderingKey): (event: UnknownEvent) => string | undefined {
+  return (event) => {
     try {
       return isKnownEvent(event) ? readKey(event, orderingKey) : undefined;
     } catch {
       return undefined;
     }
   };
-  return decorateInbox(inbox, {
-    claim: (event, options) => inbox.claim(event, { ...options, key: keyOf(event) }),
-    record: (events, options) => inbox.record(events, { ...options, keys: events.map(keyOf) }),
-  });
 }
 
 /** Fails an attempt whose event now has another key than its claim: two events of a key could run at the same time. */

@@ -5,7 +5,7 @@ import { notify } from '../core/log.js';
 import type { Inbox, Origin } from '../core/ports.js';
 import { orAborted, timeLimit } from '../core/runtime.js';
 import { composeFlows } from '../flow/flows.js';
-import { checkKey, keyedInbox } from '../flow/order.js';
+import { checkKey, toKeyOf } from '../flow/order.js';
 import { Slots } from '../flow/slots.js';
 import { InFlight } from './in-flight.js';
 import { type CallHandler, type RunStep, wrap } from './layers.js';
@@ -127,14 +127,13 @@ function createParts(settings: ReceiverSettings): ReceiverParts {
   const logger = settings.logger ?? console;
   const dispatched =
     queue === undefined ? EVENT_TYPES.filter((type) => handlers[type] !== undefined) : EVENT_TYPES;
-  const inbox = orderingKey === undefined ? settings.inbox : keyedInbox(settings.inbox, orderingKey);
   const call: CallHandler = (event, _lease, context) => handlers[event.type]?.(event, context);
   const checked = orderingKey === undefined ? call : checkKey(call, orderingKey);
   const direct: RunStep = (_lease, _name, run) => run();
   const shared = {
     settings,
     logger,
-    store: new Store({ ...settings, given: settings.inbox, inbox, logger, dispatched }),
+    store: new Store({ ...settings, logger, dispatched, keyOf: orderingKey && toKeyOf(orderingKey) }),
     report: new Report(settings.onOutcome, use),
     inFlight: new InFlight(),
     slots: maxConcurrency === undefined ? undefined : new Slots(maxConcurrency, runtime),

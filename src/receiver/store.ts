@@ -23,10 +23,9 @@ type RecordOptions = StoreOptions & {
 };
 
 interface StoreSettings {
-  /** The inbox that the app passed. */
-  readonly given: Inbox<unknown>;
-  /** The inbox with its layers. */
   readonly inbox: Inbox<unknown>;
+  /** Returns the ordering key of an event. @default events have no keys */
+  readonly keyOf: ((event: UnknownEvent) => string | undefined) | undefined;
   readonly leaseMs: number;
   readonly inboxTimeoutMs: number;
   readonly runtime: Runtime;
@@ -55,7 +54,8 @@ export class Store {
   async claim({ event, origin, json }: Work): Promise<Claim> {
     if (!this.#isChecked) this.#checkDurability();
     // An inbox that is not durable leaves retries to the sender, so a failed event can run before its retry time.
-    const options = { leaseMs: this.#settings.leaseMs, origin, json, early: !this.durable };
+    const { leaseMs, keyOf } = this.#settings;
+    const options = { leaseMs, origin, json, early: !this.durable, key: keyOf?.(event) };
     return this.ask(() => this.#inbox.claim(event, options));
   }
 
@@ -175,7 +175,7 @@ export class Store {
     events: readonly UnknownEvent[],
     { dueInMs, origin, json }: RecordOptions,
   ): Promise<readonly RecordResult[]> {
-    const { onUnknown, logger } = this.#settings;
+    const { onUnknown, logger, keyOf } = this.#settings;
     const indexes: Record<'record' | 'ignore' | 'park', number[]> = { record: [], ignore: [], park: [] };
     for (const [index, event] of events.entries()) {
       const how = !isKnownEvent(event) ? 'park' : this.dispatches(event) ? 'record' : 'ignore';
@@ -189,7 +189,11 @@ export class Store {
       const answers = await this.ask(() =>
         how === 'ignore'
           ? this.#inbox.ignore(page, options)
-          : this.#inbox.record(page, { ...options, dueInMs: how === 'park' ? null : dueInMs }),
+          : this.#inbox.record(page, {
+              ...options,
+              dueInMs: how === 'park' ? null : dueInMs,
+              keys: keyOf && page.map(keyOf),
+            }),
       );
       for (const [position, index] of indexes[how].entries()) {
         results[index] = at(answers, position);
@@ -202,11 +206,11 @@ export class Store {
 
   #checkDurability(): void {
     this.#isChecked = true;
-    const { given, logger } = this.#settings;
+    const { inbox, logger } = this.#settings;
     // Through globalThis, because bundlers for edge runtimes warn about the members of `process`.
     const { process } = globalThis;
     const isProduction = process?.env?.['NODE_ENV'] === 'production';
-    if (isProduction) warnNotDurable(given, { where: 'NODE_ENV is production', logger });
+    if (isProduction) warnNotDurable(inbox, { where: 'NODE_ENV is production', logger });
   }
 }
 
