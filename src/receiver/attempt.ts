@@ -127,7 +127,7 @@ export class Attempt {
       throw leaseLost(this.#lease, why);
     };
     try {
-      // The lease began after the claim was sent, so the handler holds its event at least until then.
+      // What is left of the lease. It began after the claim was sent, so the handler holds its event at least until then.
       const { kind, error } = await timeLimit(concluded, leaseMs - this.#limitMs, onExpiry, runtime);
       if (error !== undefined) return;
       log(logger, 'warn', `${kind} ${event.id}: its handler ended after handlerTimeoutMs.`);

@@ -90,20 +90,17 @@ export class HandlerCall {
     const { event } = this.#work;
     const context = new Context(this.#work, this.#lease, { tx, parts: this.#parts, ...this.#limits });
     const startedAt = runtime.elapsed();
-    // Keeps the first reading: an overdue handler was reported with its time up to the answer.
-    const stopClock = () => {
+    const stop = () => {
+      runtime.clearTimeout(timer);
+      // Keeps the first reading: an overdue handler was reported with its time up to the answer.
       this.handlerMs ??= Math.round(runtime.elapsed() - startedAt);
     };
     const timer = runtime.setTimeout(() => {
       const error = handlerTimeout(event, this.#limits.limitMs, this.#parts.store.hasTransactions);
-      stopClock();
+      stop();
       this.#onTimeUp(error);
       context.abort(error);
     }, this.#limits.limitMs);
-    const stop = () => {
-      runtime.clearTimeout(timer);
-      stopClock();
-    };
     let running: unknown;
     try {
       running = callHandler(event, this.#lease, context);
@@ -113,6 +110,7 @@ export class HandlerCall {
         stop();
         throw toHandlerFault(event, thrown);
       }
+      // Its steps go on, and the handler ends with them.
       running = Promise.reject(thrown);
     }
     return this.#end(running, context).finally(stop);

@@ -84,13 +84,13 @@ export class Store {
     if (!(await this.ask(() => this.#inbox.saveStep?.(lease, name, result)))) throw leaseLost(lease);
   }
 
-  /** The begin and the commit have at most `inboxTimeoutMs` each; the effect has its own time limit. */
+  /** The begin and the commit have at most `inboxTimeoutMs` each. Between them the effect runs, under its own time limit. */
   async transaction(lease: Lease, effect: (tx: unknown) => Awaitable<void>): Promise<boolean> {
     let isAbandoned = false;
     const begun = deferred();
     const ended = deferred();
     const run = (tx: unknown) => {
-      // The delivery is answered, so the event must not take effect in this attempt.
+      // The delivery is answered: a late begin must roll back.
       if (isAbandoned) throw this.#silent();
       begun.resolve();
       const running = effect(tx);
@@ -101,6 +101,7 @@ export class Store {
     const committed = Promise.resolve(
       orUnavailable(INBOX, () => this.#inbox.transaction?.(lease, run) ?? false),
     );
+    // Each wait ends with the transaction as well, which may fail at any time.
     try {
       await this.#inTime(Promise.race([begun.promise, committed]));
     } catch (error) {
