@@ -2,7 +2,6 @@
 import { createHmac } from 'node:crypto';
 import {
   createReceiver,
-  type Outcome,
   SIGNATURE_HEADER,
   toWebhookResponse,
   type UnknownEvent,
@@ -25,70 +24,52 @@ async function deliver(body: Uint8Array, signature?: string) {
     logger: { warn: () => undefined, error: () => undefined },
   });
   const given = signature ?? createHmac('sha256', secret).update(body).digest('hex');
-  const outcome: Outcome = await receiver.receive({
+  const outcome = await receiver.receive({
     method: 'POST',
     header: (name) => (name === SIGNATURE_HEADER ? given : null),
     body: async () => body,
   });
-  return { outcome, handled, status: toWebhookResponse(outcome).status };
+  return { code: outcome.error?.code, handled, status: toWebhookResponse(outcome).status };
 }
 
 describe('the vectors of Wycheproof for HMAC-SHA256', () => {
   const bytes = (hex: string) => new Uint8Array(Buffer.from(hex, 'hex'));
-  const FORMATS = ['hex', 'base64', 'base64url'] as const;
+  const whole = hmac.vectors.filter(({ tag }) => tag.length === 64);
+  const truncated = hmac.vectors.filter(({ tag }) => tag.length === 32);
 
   test('are 174, and 87 of them have a whole tag', () => {
-    expect(hmac.vectors.length).toBe(174);
-    expect(hmac.vectors.filter(({ tag }) => tag.length === 64).length).toBe(87);
+    expect([hmac.vectors.length, whole.length, truncated.length]).toEqual([174, 87, 87]);
     expect(hmac.vectors.filter(({ valid }) => valid).length).toBe(66);
   });
 
-  test.each(FORMATS)(
-    'with a whole tag in %s, verifySignature resolves for those that are valid, and for no other',
+  test.each(['hex', 'base64', 'base64url'] as const)(
+    'in %s, verifySignature resolves for a whole tag that is valid, and for no other tag',
     async (format) => {
-      for (const { key, message, tag, valid, id } of hmac.vectors.filter(({ tag }) => tag.length === 64)) {
+      for (const { key, message, tag, valid, id } of hmac.vectors) {
         const signature = Buffer.from(tag, 'hex').toString(format);
         const verified = await verifySignature(bytes(message), signature, { secret: bytes(key) }).then(
           ({ secretIndex }) => secretIndex,
           (error: { readonly code: string }) => error.code,
         );
-        expect([id, verified]).toEqual([id, valid ? 0 : 'ERR_SIGNATURE_MISMATCH']);
-        const judged = judgeSignature(
-          signature,
-          { encoding: undefined, prefix: '' },
-          { secrets: [bytes(key)], body: bytes(message) },
-        );
-        expect([id, judged]).toEqual([id, valid ? 0 : 'mismatch']);
-      }
-    },
-  );
-
-  test.each(FORMATS)(
-    'with a truncated tag in %s, verifySignature refuses all, also those that are valid',
-    async (format) => {
-      const truncated = hmac.vectors.filter(({ tag }) => tag.length === 32);
-      expect(truncated.length).toBe(87);
-      for (const { key, message, tag } of truncated) {
-        const signature = Buffer.from(tag, 'hex').toString(format);
-        await expect(
-          verifySignature(bytes(message), signature, { secret: bytes(key) }),
-        ).rejects.toMatchObject({
-          code: 'ERR_SIGNATURE_MALFORMED',
-        });
+        const wrong = tag.length === 32 ? 'malformed' : 'mismatch';
+        const expected = valid && tag.length === 64 ? 0 : wrong;
+        const own = { secrets: [bytes(key)], body: bytes(message) };
+        expect([id, judgeSignature(signature, { encoding: undefined, prefix: '' }, own)]).toEqual([
+          id,
+          expected,
+        ]);
+        const code = expected === 0 ? 0 : `ERR_SIGNATURE_${wrong.toUpperCase()}`;
+        expect([id, verified]).toEqual([id, code]);
       }
     },
   );
 });
 
 describe('the cases of JSONTestSuite in a signed delivery', () => {
-  const inPayload = (bytes: Buffer) =>
-    Buffer.concat([
-      Buffer.from(
-        '{"id":"evt_suite","type":"transfer.settled","created_at":"2026-07-14T09:30:00Z","payload":{"value":',
-      ),
-      bytes,
-      Buffer.from('}}'),
-    ]);
+  const inPayload = (bytes: Buffer) => {
+    const fields = '"id":"evt_suite","type":"transfer.settled","created_at":"2026-07-14T09:30:00Z"';
+    return Buffer.concat([Buffer.from(`{${fields},"payload":{"value":`), bytes, Buffer.from('}}')]);
+  };
   const ofKind = (kind: 'y_' | 'n_' | 'i_') => JSON_BODIES.filter(({ name }) => name.startsWith(kind));
 
   test('are 318: 95 that are JSON, 188 that are none, and 35 that parsers decide about', () => {
@@ -101,41 +82,32 @@ describe('the cases of JSONTestSuite in a signed delivery', () => {
 
   test('that are JSON reach the handler as JSON.parse gives them, in the payload of an event', async () => {
     for (const { name, bytes, text } of ofKind('y_')) {
-      const { outcome, handled } = await deliver(inPayload(bytes));
-      expect([name, outcome.kind]).toEqual([name, 'handled']);
+      const { status, handled } = await deliver(inPayload(bytes));
+      expect([name, status]).toEqual([name, 200]);
       expect([name, sameJson(handled[0]?.payload['value'], JSON.parse(text))]).toEqual([name, true]);
     }
   });
 
-  test('that are JSON but no event are refused with 400', async () => {
-    for (const { name, bytes } of ofKind('y_')) {
-      const { status, handled } = await deliver(bytes);
-      expect([name, status, handled.length]).toEqual([name, 400, 0]);
-    }
-  });
-
-  test('that are no JSON are refused with 400, alone and in the payload of an event', async () => {
+  test('that are no JSON are refused with 400 in the payload of an event', async () => {
     for (const { name, bytes } of ofKind('n_')) {
-      for (const body of [bytes, inPayload(bytes)]) {
-        const { status, handled, outcome } = await deliver(body);
-        expect([name, status, outcome.error?.code, handled.length]).toEqual([
-          name,
-          400,
-          'ERR_EVENT_MALFORMED',
-          0,
-        ]);
-      }
+      const { status, handled, code } = await deliver(inPayload(bytes));
+      expect([name, status, code, handled.length]).toEqual([name, 400, 'ERR_EVENT_MALFORMED', 0]);
     }
   });
 
   test('that parsers decide about are handled as JSON.parse gives them or refused with 400', async () => {
     for (const { name, bytes } of ofKind('i_')) {
-      const body = inPayload(bytes);
-      const { status, handled } = await deliver(body);
-      const expected = judgeEvent(body);
+      const { status, handled } = await deliver(inPayload(bytes));
+      const expected = judgeEvent(inPayload(bytes));
       expect([name, status]).toEqual([name, expected === undefined ? 400 : 200]);
-      if (expected !== undefined) expect(sameJson(handled[0], expected)).toBe(true);
-      expect((await deliver(bytes)).status).toBe(400);
+      expect([name, sameJson(handled[0], expected)]).toEqual([name, true]);
+    }
+  });
+
+  test('are no events: alone, each is refused with 400', async () => {
+    for (const { name, bytes } of JSON_BODIES) {
+      const { status, handled, code } = await deliver(bytes);
+      expect([name, status, code, handled.length]).toEqual([name, 400, 'ERR_EVENT_MALFORMED', 0]);
     }
   });
 });
@@ -146,8 +118,8 @@ describe('inputs of our own', () => {
     async ({ text, isEvent }) => {
       const { status, handled } = await deliver(Buffer.from(text));
       expect([status, handled.length]).toEqual(isEvent ? [200, 1] : [400, 0]);
-      expect(judgeEvent(Buffer.from(text)) !== undefined).toBe(isEvent);
-      if (isEvent) expect(sameJson(handled[0], judgeEvent(Buffer.from(text)))).toBe(true);
+      const expected = judgeEvent(Buffer.from(text));
+      expect([expected !== undefined, sameJson(handled[0], expected)]).toEqual([isEvent, true]);
     },
   );
 

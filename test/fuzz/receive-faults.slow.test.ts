@@ -1,47 +1,45 @@
 /** The fuzzer of `receive` finds a fault for each kind of finding that it knows. */
 import { describe, expect, test, vi } from 'vitest';
-import { BATCH, fuzzReceive, notShown, RECEIVE_FINDINGS } from './receive.js';
-import { RECEIVE_FAULTS, type ReceiveFault } from './receive-faults.js';
+import { fuzzReceive, INPUT_KINDS, type Parts } from './receive.js';
+import { RECEIVE_FAULTS } from './receive-faults.js';
 import { fuzzReceiveInProcess } from './receive-spans.js';
 
-const SEED = 18;
+const HANGS = 'the process ended without an answer';
 
 // Many seconds of work, and more on a busy machine.
 vi.setConfig({ testTimeout: 600_000 });
 
+/** What runs with several seeds find, because a fault can break more than one promise. */
+async function findingsIn(parts: Parts, isEnough: (found: string) => boolean): Promise<string> {
+  let found = '';
+  for (let seed = 0; seed < 20 && !isEnough(found); seed += 1) {
+    const { failure } = await fuzzReceive({ seed, numRuns: 100, endOnFailure: true }, parts);
+    found += failure?.slice(failure.indexOf('Got error')) ?? '';
+  }
+  return found;
+}
+
 describe('the fuzzer of receive', () => {
-  const span = { seed: SEED, from: 0, to: 8 * BATCH };
-
-  test('has a fault for each kind of finding', () => {
-    expect(new Set(Object.values(RECEIVE_FAULTS).map(({ kind }) => kind))).toEqual(new Set(RECEIVE_FINDINGS));
+  test('finds nothing in a receiver without a fault, and reports the same from a process of its own', async () => {
+    const report = await fuzzReceive({ seed: 18, numRuns: 200 });
+    expect(report.failure).toBeUndefined();
+    expect(await fuzzReceiveInProcess({ seed: 18, inputs: report.sent })).toEqual(report);
   });
 
-  test('finds nothing in a receiver without a fault, and gives the same report in a process of its own', async () => {
-    const first = await fuzzReceive(span);
-    expect(first.findings).toEqual([]);
-    expect(await fuzzReceiveInProcess({ seed: SEED, inputs: span.to })).toEqual(first);
+  test('runs every kind of input', async () => {
+    const { counts } = await fuzzReceive({ seed: 18, numRuns: 400 });
+    expect(INPUT_KINDS.filter((kind) => !(kind in counts))).toEqual([]);
   });
 
-  test.each(Object.entries(RECEIVE_FAULTS))('finds %s', async (fault, { kind, detail, ...parts }) => {
-    const { findings } =
-      kind === 'the process ends or takes too long'
-        ? await fuzzReceiveInProcess({ seed: SEED, inputs: span.to, fault, limitMs: 5_000 })
-        : await fuzzReceive({ ...span, ...parts });
-    expect(findings).toContainEqual(
-      expect.objectContaining({ kind, what: expect.stringMatching(detail ?? kind) }),
-    );
-  });
+  test.each(Object.entries(RECEIVE_FAULTS).filter(([finding]) => finding !== HANGS))(
+    'finds: %s',
+    async (finding, parts) => {
+      expect(await findingsIn(parts, (found) => found.includes(finding))).toContain(finding);
+    },
+  );
 
-  test('names the mutation that is needed, the seed and the index, and nothing confidential', async () => {
-    const { make } = RECEIVE_FAULTS['a line of the log that quotes the body'] as ReceiveFault;
-    const { findings } = await fuzzReceive({ ...span, ...(make !== undefined && { make }) });
-    expect(findings[0]).toMatchObject({ seed: SEED, index: expect.any(Number), steps: expect.any(Array) });
-    expect(JSON.stringify(findings)).not.toMatch(/mark[0-9a-z]{20}/);
-    expect(JSON.stringify(findings)).toContain('(redacted)');
-  });
-
-  test('says what never occurred', async () => {
-    const { outcomes, mutations } = await fuzzReceive({ ...span, to: 10 });
-    expect(notShown({ outcomes, mutations }).length).toBeGreaterThan(20);
+  test(`finds: ${HANGS}`, async () => {
+    const { failure } = await fuzzReceiveInProcess({ seed: 18, inputs: 4_000, fault: HANGS, limitMs: 5_000 });
+    expect(failure).toContain(HANGS);
   });
 });

@@ -2,9 +2,10 @@
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { readCount } from '../read-count.js';
-import { addCounts, BATCH, fuzzReceive, notShown, type ReceiveReport } from './receive.js';
+import { type FuzzReport, fuzzReceive, INPUT_KINDS } from './receive.js';
 import { fuzzReceiveInProcess } from './receive-spans.js';
-import { fuzzSockets, type SocketReport, shapesNotShown } from './sockets.js';
+import { fuzzSockets, SOCKET_KINDS } from './sockets.js';
+import { type Counts, count } from './steps.js';
 
 const { values } = parseArgs({
   options: {
@@ -17,128 +18,75 @@ const { values } = parseArgs({
   },
 });
 
-/** Half of a run has this seed, so that two runs can be compared. The other half has a seed of its own. */
+/** Half of a run has this seed, so two runs can be compared. The other half has a new one. */
 const FIXED_SEED = 20_261;
 
+const { input, connection } = values;
 const inputs = readCount('--inputs', values.inputs);
 const requests = readCount('--requests', values.requests);
 const minutes = readCount('--minutes', values.minutes) ?? Number.POSITIVE_INFINITY;
 const seed = readCount('--seed', values.seed, { min: 0 });
-const input = readCount('--input', values.input, { min: 0 });
-const connection = readCount('--connection', values.connection, { min: 0 });
 
-const sums = {
-  inputs: 0,
-  inputsMs: 0,
-  requests: 0,
-  requestsMs: 0,
-  connections: 0,
-  handled: 0,
-  findings: 0,
-  outcomes: {} as Record<string, number>,
-  mutations: {} as Record<string, number>,
-  shapes: {} as Record<string, number>,
-  statuses: {} as Record<string, number>,
-};
-
-const shown = (number: number) => number.toLocaleString('en');
-
-const list = (counts: Readonly<Record<string, number>>) =>
-  Object.entries(counts)
-    .sort(([, one], [, other]) => other - one)
-    .map(([name, count]) => `${name} ${shown(count)}`)
-    .join(', ');
-
-const print = (line: string) => console.log(line);
+const counts: Counts = {};
+let failures = 0;
+const shown = (number: number) => number.toLocaleString('en', { maximumFractionDigits: 1 });
 
 function fail(line: string): void {
-  print(`FAILED ${line}`);
+  console.log(`FAILED ${line}`);
+  failures += 1;
   process.exitCode = 1;
 }
 
-function addInputs(report: ReceiveReport, ms: number): void {
-  sums.inputs += report.inputs;
-  sums.inputsMs += ms;
-  sums.outcomes = addCounts(sums.outcomes, report.outcomes);
-  sums.mutations = addCounts(sums.mutations, report.mutations);
-  sums.findings += report.findings.length;
-  for (const { what, seed, index, steps, input } of report.findings) {
-    fail(
-      `receive: ${what}\n       --seed ${seed} --input ${index}; mutations: ${steps.join('; ')}\n       ${input}`,
-    );
-  }
-}
-
-function printHeap({ heap, requests: sent, growth }: SocketReport): void {
-  const quarters = [0.25, 0.5, 0.75, 1].map((part) => heap[Math.ceil(heap.length * part) - 1]);
-  const megabytes = quarters.map((sample) => ((sample?.bytes ?? 0) / 1e6).toFixed(2));
-  print(
-    `  heap of the servers after 25, 50, 75 and 100 % of ${shown(sent)} requests: ${megabytes.join(', ')} MB; ${growth.toFixed(1)} bytes a request`,
-  );
-}
-
-function addRequests(report: SocketReport, ms: number): void {
-  sums.requests += report.requests;
-  sums.requestsMs += ms;
-  sums.connections += report.connections;
-  sums.handled += report.handled;
-  sums.shapes = addCounts(sums.shapes, report.shapes);
-  sums.statuses = addCounts(sums.statuses, report.statuses);
-  sums.findings += report.findings.length;
-  if (report.heap.length > 1) printHeap(report);
-  for (const { kind, detail, seed, index, shape } of report.findings) {
-    const what = detail === undefined ? kind : `${kind}: ${detail}`;
-    const where =
-      index === undefined
-        ? ''
-        : `\n       --seed ${seed} --connection ${index}; shape: ${shape ?? 'not known'}`;
-    fail(`sockets: ${what}${where}`);
-  }
-}
-
-async function timed<Value>(work: () => Promise<Value>): Promise<readonly [Value, number]> {
+/** Prints the numbers and the failure of one fuzzer, which `flag` replays. */
+async function report<Report extends FuzzReport>(what: string, flag: string, run: () => Promise<Report>) {
   const start = performance.now();
-  return [await work(), performance.now() - start];
+  const result = await run();
+  const rate = (result.sent / (performance.now() - start)) * 1_000;
+  console.log(`  ${shown(result.sent)} ${what}, ${shown(rate)} a second`);
+  for (const [name, more] of Object.entries(result.counts)) count(counts, name, more);
+  if (result.failure !== undefined) fail(`${what}; replay by --seed and ${flag} PATH:\n${result.failure}`);
+  return result;
 }
 
 async function runHalf(seed: number): Promise<void> {
-  const half = {
-    seed,
-    inputs: Math.ceil(inputs / 2),
-    requests: Math.ceil(requests / 2),
-    until: performance.now() + (minutes / 2) * 60_000,
-  };
-  print(`seed ${seed}: ${shown(half.inputs)} inputs, ${shown(half.requests)} requests`);
+  console.log(`seed ${seed}`);
+  const until = performance.now() + (minutes / 2) * 60_000;
   // At the same time: one waits for sockets while the other computes.
-  const [received, answered] = await Promise.all([
-    timed(() => fuzzReceiveInProcess(half)),
-    timed(() => fuzzSockets(half)),
+  const [{ heap, growth, connections, handled }] = await Promise.all([
+    report('requests', '--connection', () => fuzzSockets({ seed, requests: requests / 2, until })),
+    report('inputs to receive', '--input', () => fuzzReceiveInProcess({ seed, inputs: inputs / 2, until })),
   ]);
-  addInputs(...received);
-  addRequests(...answered);
+  const megabytes = [0.25, 0.5, 0.75, 1].map(
+    (part) => (heap[Math.ceil(heap.length * part) - 1]?.bytes ?? 0) / 1e6,
+  );
+  console.log(`  ${shown(connections)} connections, ${shown(handled)} events handled`);
+  console.log(
+    `  heap of the servers after each quarter: ${megabytes.map(shown).join(', ')} MB; ${shown(growth)} bytes a request`,
+  );
+}
+
+/** One line for each group of counts, the most frequent kind first. */
+function printCounts(): void {
+  const groupOf = (name: string) => name.slice(0, name.lastIndexOf(': '));
+  const sorted = Object.entries(counts).sort(([, one], [, other]) => other - one);
+  for (const group of new Set(Object.keys(counts).map(groupOf))) {
+    const kinds = sorted.filter(([name]) => groupOf(name) === group);
+    const list = kinds.map(([name, count]) => `${name.slice(group.length + 2)} ${shown(count)}`);
+    console.log(`  ${group}: ${list.join(', ')}`);
+  }
 }
 
 if (input !== undefined) {
-  const found = await fuzzReceive({ seed: seed ?? FIXED_SEED, from: input - (input % BATCH), to: input + 1 });
-  addInputs(found, 0);
-  print(`input ${input} and those before it in its batch: ${shown(sums.findings)} findings`);
+  await report('inputs', '--input', () => fuzzReceive({ seed: seed ?? FIXED_SEED, path: input, numRuns: 1 }));
 } else if (connection !== undefined) {
-  addRequests(await fuzzSockets({ seed: seed ?? FIXED_SEED, requests: 1, from: connection }), 0);
-  print(`connection ${connection}: ${shown(sums.findings)} findings`);
+  await report('requests', '--connection', () =>
+    fuzzSockets({ seed: seed ?? FIXED_SEED, requests: 1, path: connection }),
+  );
 } else {
   await runHalf(FIXED_SEED);
   await runHalf(seed ?? randomInt(2 ** 31));
-  const rate = (count: number, ms: number) => shown(Math.round(count / (ms / 1_000)));
-  print(`\n${shown(sums.inputs)} inputs to receive, ${rate(sums.inputs, sums.inputsMs)} a second`);
-  print(`  outcomes: ${list(sums.outcomes)}`);
-  print(`  mutations: ${list(sums.mutations)}`);
-  print(
-    `${shown(sums.requests)} requests on ${shown(sums.connections)} connections, ${rate(sums.requests, sums.requestsMs)} a second; ${shown(sums.handled)} events handled`,
-  );
-  print(`  statuses: ${list(sums.statuses)}`);
-  const missing = [...notShown(sums), ...shapesNotShown(sums)];
-  if (missing.length > 0) fail(`not shown: ${missing.join(', ')}`);
-  print(
-    `${shown(sums.inputs)} inputs and ${shown(sums.requests)} requests: ${shown(sums.findings)} findings`,
-  );
+  printCounts();
+  const missing = [...INPUT_KINDS, ...SOCKET_KINDS].filter((kind) => !(kind in counts));
+  if (failures === 0 && missing.length > 0) fail(`not shown: ${missing.join(', ')}`);
+  console.log(`${shown(inputs)} inputs and ${shown(requests)} requests: ${failures} findings`);
 }

@@ -1,114 +1,85 @@
-/** Writes requests of valid and broken framing to sockets of a server in its own process, and checks what it did. */
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
+/** Writes requests of valid and broken framing to sockets of servers in a process of their own, and checks what they did. */
 import { connect } from 'node:net';
-import { fileURLToPath } from 'node:url';
-import { Draw } from './random.js';
-import { type Connection, makeConnection, SHAPE_NAMES, SLOW_SHAPE } from './requests.js';
-import type { Limits, Question, ServerReport } from './socket-server.js';
+import fc from 'fast-check';
+import { Child } from './child.js';
+import type { FuzzReport } from './receive.js';
+import * as requests from './requests.js';
+import type { SOCKET_FAULTS } from './socket-faults.js';
+import type { Question, ServerReport } from './socket-server.js';
+import { type Counts, count, failed } from './steps.js';
 
-/** Every kind of finding. `socket-faults.ts` has a fault of each. */
-export const SOCKET_FINDINGS = [
-  'a connection is neither answered nor closed',
-  'a valid request is not answered',
-  'a response has a status that no shape can have',
-  'a response contains something confidential',
-  'lines contain something confidential',
-  'a server does not handle a valid delivery any more',
-  'a valid delivery is not handled',
-  'an event is handled that must be refused',
-  'an event is handled with other bytes',
-  'an event is handled twice',
-  'connections stay open',
-  'each request leaves bytes behind',
-  'the process of the servers ended',
-  'the process of the servers does not answer',
-  'the process of the servers does not end by itself',
-] as const;
+/** Each has a fault that shows it. */
+export type SocketFinding = keyof typeof SOCKET_FAULTS;
 
-export type SocketFindingKind = (typeof SOCKET_FINDINGS)[number];
-
-export interface SocketFinding {
-  readonly kind: SocketFindingKind;
-  readonly detail: string | undefined;
-  readonly seed: number;
-  /** The connection that shows it; `undefined` when it is about several. */
-  readonly index: number | undefined;
-  readonly shape: string | undefined;
-}
-
-export interface SocketReport {
-  readonly requests: number;
+export interface SocketReport extends FuzzReport {
   readonly connections: number;
-  readonly findings: readonly SocketFinding[];
-  readonly shapes: Readonly<Record<string, number>>;
-  /** How often each status was answered; `none` for connections without a response. */
-  readonly statuses: Readonly<Record<string, number>>;
   readonly handled: number;
   /** Bytes in use after a collection, and how many requests were sent by then. */
-  readonly heap: readonly { readonly requests: number; readonly bytes: number }[];
-  /** How many bytes a request leaves behind, by the regression over the samples. */
+  readonly heap: readonly { readonly sent: number; readonly bytes: number }[];
+  /** How many bytes a request leaves behind. */
   readonly growth: number;
 }
 
-export const SERVERS = ['node:http', 'Express', 'Fastify'] as const;
-
 const AT_ONCE = 48;
 
-/** How many connections wait for the server's time limit. */
-const SLOW_CONNECTIONS = 6;
-
-/** How often the servers are asked for a report, and given a valid delivery, in a run; and after how many requests at least. */
-const REPORTS = 40;
-const MIN_REQUESTS_PER_REPORT = 75;
-
-/** The first part of a run compiles code and fills caches; its samples do not count. */
-const WARM_UP = 0.25;
-
-const LIMITS: Limits = { bodyMs: 10_000, serverMs: 30_000, connectionMs: 60_000, answerMs: 120_000 };
+/** The servers are asked for a report after each batch. Uniform, because small cases are for the shrinker. */
+const batches = fc.noBias(fc.array(requests.connection, { minLength: 1, maxLength: 200, size: 'max' }));
 
 /** The process of the servers compiles their modules first. */
 const START_LIMIT_MS = 300_000;
 
-/** The statuses that a receiver, its framework or Node answers to some shape. */
-const STATUSES = [200, 400, 401, 404, 405, 408, 413, 415, 417, 431, 500, 501];
+/** After this, a counterexample is not made smaller: each may take as long as a limit. */
+const SHRINK_MS = 300_000;
+
+/** What a receiver, its framework or Node answers to some shape. The last ones are rare. */
+const STATUSES = ['200', '400', '401', '404', '405', '413', '415', '500', '408', '417', '431', '501'];
+
+/** What must have been sent and answered; `none` is a connection without a response. */
+export const SOCKET_KINDS = [
+  ...requests.KINDS,
+  ...[...STATUSES.slice(0, 8), 'none'].map((status) => `status: ${status}`),
+];
 
 /** What a request may leave behind on average, and what the heap may vary by, whatever the number of requests. */
 const MAX_BYTES_PER_REQUEST = 32;
 const MAX_VARIATION_BYTES = 1_500_000;
 
-/** No further request is sent when there are this many. */
-const MAX_FINDINGS = 5;
+/** The first part of a run compiles code and fills caches; fewer samples do not tell growth from variation. */
+const WARM_UP = 0.25;
+const MIN_SAMPLES = 12;
 
-/** The statuses of the whole responses in what was received, and whether it holds nothing else. */
-function readResponses(received: Buffer): {
-  readonly statuses: readonly number[];
-  readonly isWhole: boolean;
-} {
-  const statuses: number[] = [];
-  let at = 0;
-  while (at < received.length) {
-    const end = received.indexOf('\r\n\r\n', at);
-    if (end === -1) return { statuses, isWhole: false };
-    const head = received.subarray(at, end).toString('latin1');
-    const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(head)?.[1]);
-    if (Number.isNaN(status)) return { statuses, isWhole: false };
-    at = end + 4;
-    if (status < 200) continue;
-    const length = Number(/^content-length: *(\d+)/im.exec(head)?.[1] ?? 0);
-    if (at + length > received.length) return { statuses, isWhole: false };
-    at += length;
-    statuses.push(status);
-  }
-  return { statuses, isWhole: true };
+/** The bytes that each further request leaves behind: the slope of the line through the samples after the warm-up. */
+export function growthOf(samples: SocketReport['heap']): number {
+  const last = samples.at(-1)?.sent ?? 0;
+  const counted = samples.filter(({ sent }) => sent >= last * WARM_UP);
+  const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
+  const [x, y] = [mean(counted.map(({ sent }) => sent)), mean(counted.map(({ bytes }) => bytes))];
+  const slope = counted.reduce((sum, { sent, bytes }) => sum + (sent - x) * (bytes - y), 0);
+  return slope / counted.reduce((sum, { sent }) => sum + (sent - x) ** 2, 0);
 }
 
+/** The statuses of the whole responses in what was received. */
+function statusesIn(received: Buffer): string[] {
+  const statuses: string[] = [];
+  for (let at = 0, end = 0; ; ) {
+    end = received.indexOf('\r\n\r\n', at);
+    const head = received.subarray(at, end).toString('latin1');
+    const status = /^HTTP\/1\.1 (\d{3}) /.exec(head)?.[1];
+    if (end === -1 || status === undefined) return statuses;
+    at = end + 4;
+    if (status < '200') continue;
+    at += Number(/^content-length: *(\d+)/im.exec(head)?.[1] ?? 0);
+    if (at <= received.length) statuses.push(status);
+  }
+}
+
+/** What the server sent; `undefined` if the connection outlived the limit. */
 async function exchange(
   port: number,
-  { parts, ending, responses }: Connection,
+  { parts, ending, responses }: requests.Written,
   limitMs: number,
-): Promise<Buffer | 'no end'> {
-  const received: Buffer[] = [];
+): Promise<Buffer | undefined> {
+  let received = Buffer.alloc(0);
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
   // The server resets connections with broken requests.
   socket.on('error', () => undefined);
@@ -118,18 +89,18 @@ async function exchange(
     socket.destroy();
   }, limitMs);
   // Not `once` of node:events, which rejects at an error.
-  const closed = new Promise((resolve) => socket.once('close', resolve));
-  const isAnswered = () => readResponses(Buffer.concat(received)).statuses.length >= responses;
+  const event = (name: 'connect' | 'close') => new Promise((resolve) => socket.once(name, resolve));
+  const closed = event('close');
   let hasWritten = false;
   const finish = () => {
-    if (hasWritten && ending === 'wait' && isAnswered()) socket.end();
+    if (hasWritten && ending === 'wait' && statusesIn(received).length >= responses) socket.end();
   };
   socket.on('data', (chunk) => {
-    received.push(chunk);
+    received = Buffer.concat([received, chunk]);
     finish();
   });
   socket.on('end', () => socket.end());
-  await Promise.race([new Promise((resolve) => socket.once('connect', resolve)), closed]);
+  await Promise.race([event('connect'), closed]);
   for (const part of parts) {
     if (socket.destroyed) break;
     if (part.length > 0) socket.write(part);
@@ -141,227 +112,117 @@ async function exchange(
   else finish();
   await closed;
   clearTimeout(limit);
-  return isLate ? 'no end' : Buffer.concat(received);
+  return isLate ? undefined : received;
 }
 
-class Servers {
-  readonly #child: ChildProcess;
-  readonly #ended: Promise<undefined>;
-  /** How it ended before it was asked to. */
-  ended: 'by itself' | 'without an answer' | undefined;
-
-  constructor() {
-    const path = fileURLToPath(new URL('./socket-server.ts', import.meta.url));
-    const execArgv = ['--expose-gc', '--import', 'tsx'];
-    this.#child = fork(path, [], { execArgv, stdio: ['ignore', 'ignore', 'ignore', 'ipc'] });
-    this.#ended = once(this.#child, 'exit').then(() => {
-      this.ended ??= 'by itself';
-      return undefined;
-    });
-  }
-
-  /** Asks, and resolves with the answer; `undefined` when the process ends before, by itself or because it takes too long. */
-  async ask<Answer>(question: Question, limitMs: number): Promise<Answer | undefined> {
-    if (this.ended !== undefined) return undefined;
-    const answer = once(this.#child, 'message').then(([value]) => value as Answer);
-    this.#child.send(question, () => undefined);
-    const limit = setTimeout(() => {
-      this.ended = 'without an answer';
-      this.#child.kill('SIGKILL');
-    }, limitMs);
-    const answered = await Promise.race([answer, this.#ended]);
-    clearTimeout(limit);
-    return answered;
-  }
-
-  /** Asks the process to end. Resolves with whether it did by itself. */
-  async close(limitMs: number): Promise<boolean> {
-    this.#child.send({ ask: 'close' } satisfies Question, () => undefined);
-    const limit = setTimeout(() => this.#child.kill('SIGKILL'), limitMs);
-    await this.#ended;
-    clearTimeout(limit);
-    return this.#child.exitCode === 0;
-  }
-
-  async kill(): Promise<void> {
-    this.#child.kill('SIGKILL');
-    await this.#ended;
-  }
-}
-
-/** The bytes that each further request leaves behind: the slope of the line through the samples after the warm-up. */
-export function growthOf(samples: SocketReport['heap']): number {
-  const last = samples.at(-1)?.requests ?? 0;
-  const counted = samples.filter(({ requests }) => requests >= last * WARM_UP);
-  const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
-  const [x, y] = [mean(counted.map(({ requests }) => requests)), mean(counted.map(({ bytes }) => bytes))];
-  const slope = counted.reduce((sum, { requests, bytes }) => sum + (requests - x) * (bytes - y), 0);
-  return slope / counted.reduce((sum, { requests }) => sum + (requests - x) ** 2, 0);
-}
-
-/** Sends at least this many requests, to the three servers in turn. */
+/** Sends at least this many requests, or the counterexample at a path that fast-check printed. */
 export async function fuzzSockets({
   seed,
   requests: wanted,
-  from: first = 0,
-  until: end = Number.POSITIVE_INFINITY,
+  path,
+  until = Number.POSITIVE_INFINITY,
   fault,
-  limits = LIMITS,
+  bodyMs = 10_000,
 }: {
   readonly seed: number;
   readonly requests: number;
-  /** The first connection. @default 0 */
-  readonly from?: number | undefined;
+  readonly path?: string;
   /** When to end, by `performance.now()`. @default when the requests are sent */
-  readonly until?: number | undefined;
-  /** The name of a fault of the servers. @default none */
-  readonly fault?: string | undefined;
-  /** @default a body in 10 s, a connection in 60 s */
-  readonly limits?: Limits | undefined;
+  readonly until?: number;
+  /** A fault of the servers, which is not made smaller. @default none */
+  readonly fault?: SocketFinding;
+  /** How long a body may take. All other limits are multiples of it. @default 10_000 */
+  readonly bodyMs?: number;
 }): Promise<SocketReport> {
-  const servers = new Servers();
-  const secret = `whsec_${new Draw(seed, 0, 2).marker()}`;
-  const findings: SocketFinding[] = [];
-  const find = (
-    kind: SocketFindingKind,
-    about: Partial<Pick<SocketFinding, 'detail' | 'index' | 'shape'>> = {},
-  ) => void findings.push({ kind, seed, detail: undefined, index: undefined, shape: undefined, ...about });
-  const shapes: Record<string, number> = {};
-  const statuses: Record<string, number> = {};
-  const heap: { requests: number; bytes: number }[] = [];
-  const totals = { requests: 0, connections: 0, handled: 0 };
-  const start: Question = { ask: 'start', secret, marker: 'mark', limits, fault };
-  const ports = (await servers.ask<readonly number[]>(start, START_LIMIT_MS)) ?? [];
-
-  const connectionAt = (index: number, shape?: string) =>
-    makeConnection({ seed, index, secret, path: pathOf(index), ...(shape !== undefined && { shape }) });
-  const count = (counts: Record<string, number>, name: string) => {
-    counts[name] = (counts[name] ?? 0) + 1;
+  const counts: Counts = {};
+  const heap: { sent: number; bytes: number }[] = [];
+  const totals = { sent: 0, connections: 0, handled: 0 };
+  const limits = { serverMs: 3 * bodyMs, connectionMs: 6 * bodyMs, answerMs: 12 * bodyMs };
+  const open = async () => {
+    const child = new Child('./socket-server.ts', ['--expose-gc']);
+    const start: Question = { ask: 'start', bodyMs, ...limits, fault };
+    return { child, ports: (await child.ask<readonly number[]>(start, START_LIMIT_MS)) ?? [] };
   };
+  let servers = await open();
 
-  const send = async (index: number, wanted?: string): Promise<Connection> => {
-    const connection = connectionAt(index, wanted);
-    const { shape, marker, must, responses, ending, requests } = connection;
+  async function send({ server, shape }: requests.Connection, written: requests.Written) {
     totals.connections += 1;
-    totals.requests += requests;
-    count(shapes, `${serverOf(index)}: ${shape}`);
-    const received = await exchange(ports[index % SERVERS.length] ?? 0, connection, limits.connectionMs);
-    if (received === 'no end') {
-      find('a connection is neither answered nor closed', { index, shape });
-      return connection;
-    }
-    const answer = readResponses(received);
-    for (const status of answer.statuses) count(statuses, String(status));
-    if (answer.statuses.length === 0) count(statuses, 'none');
-    const text = received.toString('latin1');
-    if (text.includes(marker) || text.includes(secret) || /[0-9a-f]{64}/.test(text)) {
-      find('a response contains something confidential', { index, shape });
-    }
-    if (ending === 'wait' && must.length > 0 && answer.statuses.length < responses) {
-      find('a valid request is not answered', { index, shape });
-    }
-    const wrong = answer.statuses.find((status) => !STATUSES.includes(status));
-    if (wrong !== undefined) {
-      find('a response has a status that no shape can have', { detail: String(wrong), index, shape });
-    }
-    return connection;
-  };
+    totals.sent += written.responses;
+    count(counts, `${server}: ${shape.name}`);
+    const port = servers.ports[requests.SERVERS.indexOf(server)] ?? 0;
+    const received = await exchange(port, written, limits.connectionMs);
+    const statuses = statusesIn(received ?? Buffer.alloc(0));
+    for (const status of statuses.length === 0 ? ['none'] : statuses) count(counts, `status: ${status}`);
+    const isOwed = written.ending === 'wait' && written.must.length > 0;
+    return failed<SocketFinding>({
+      'a connection is neither answered nor closed': received !== undefined,
+      'a valid request is not answered': !isOwed || statuses.length >= written.responses,
+      'a response has a status that no shape can have': statuses.every((status) => STATUSES.includes(status)),
+      'a response contains something confidential': !requests.CONFIDENTIAL.test(
+        `${received?.toString('latin1')}`,
+      ),
+    });
+  }
 
-  let next = first;
-  const mayGoOn = () =>
-    servers.ended === undefined && findings.length < MAX_FINDINGS && performance.now() < end;
-  while (totals.requests < wanted && findings.length === 0 && mayGoOn()) {
-    const from = next;
-    const until = Math.min(wanted, totals.requests + Math.max(wanted / REPORTS, MIN_REQUESTS_PER_REPORT));
-    const sent: Connection[] = [];
-    const sendNext = async (shape?: string) => {
-      const index = next;
-      next += 1;
-      sent[index - from] = await send(index, shape);
-    };
-    const work = async () => {
-      while (totals.requests < until && mayGoOn()) await sendNext();
-    };
-    // Once per run, because they last until a limit of the servers.
-    const slow = from === first ? Array.from({ length: SLOW_CONNECTIONS }, () => sendNext(SLOW_SHAPE)) : [];
-    await Promise.all([...slow, ...Array.from({ length: AT_ONCE }, work)]);
-    // A valid delivery after all the others, to each server.
-    const deliverLast = async () => {
-      const index = next;
-      next += 1;
-      const valid = connectionAt(index, 'valid');
-      sent[index - from] = valid;
-      const received = await exchange(ports[index % SERVERS.length] ?? 0, valid, limits.connectionMs);
-      if (received === 'no end' || !received.toString('latin1').includes('{"outcome":"handled"}')) {
-        find('a server does not handle a valid delivery any more', { detail: serverOf(index) });
+  async function sendBatch(batch: readonly requests.Connection[]): Promise<void> {
+    if (servers.child.ended !== undefined) servers = await open();
+    const wrong = new Set<SocketFinding>();
+    const sent: requests.Written[] = [];
+    const sendEach = async (connections: Iterable<requests.Connection>) => {
+      for (const connection of connections) {
+        if (wrong.size > 0 || servers.child.ended !== undefined) return;
+        const written = requests.write(connection);
+        sent.push(written);
+        for (const finding of await send(connection, written)) wrong.add(finding);
       }
     };
-    if (findings.length < MAX_FINDINGS) await Promise.all(SERVERS.map(deliverLast));
-    const report = await servers.ask<ServerReport>({ ask: 'report' }, limits.answerMs);
-    if (report === undefined) break;
-    totals.handled += report.handled.length;
-    heap.push({ requests: totals.requests, bytes: report.heapBytes });
-    if (report.leaks > 0) find('lines contain something confidential', { detail: String(report.leaks) });
-    if (report.connections > 0) find('connections stay open', { detail: String(report.connections) });
-    for (const { kind, place } of wrongEvents(sent, report.handled)) {
-      find(kind, place === undefined ? {} : { index: from + place, shape: sent[place]?.shape });
-    }
+    const waiting = batch.values();
+    await Promise.all(Array.from({ length: AT_ONCE }, () => sendEach(waiting)));
+    // Each server handles a valid delivery after all others.
+    await sendEach(requests.VALID);
+    const question: Question = { ask: 'report', waitMs: limits.connectionMs };
+    const report = await servers.child.ask<ServerReport>(question, limits.answerMs);
+    const handled = report?.handled ?? [];
+    const [must, may] = [sent.flatMap((written) => written.must), sent.flatMap((written) => written.may)];
+    const allowed = new Set([...must, ...may]);
+    const reported = failed<SocketFinding>({
+      [`the process of the servers ended ${servers.child.ended}`]: report !== undefined,
+      'a valid delivery is not handled': must.every((event) => handled.includes(event)),
+      // Each once, and in the bytes that were signed.
+      'an event is handled that must not be': handled.every((event) => allowed.delete(event)),
+      'lines contain something confidential': report?.leaks !== true,
+      'connections stay open': (report?.connections ?? 0) === 0,
+    });
+    for (const finding of reported) wrong.add(finding);
+    totals.handled += handled.length;
+    heap.push({ sent: totals.sent, bytes: report?.heapBytes ?? 0 });
+    if (wrong.size > 0) throw new Error([...wrong].join('\n'));
+  }
+
+  const check = async (
+    seed: number,
+    arbitrary: fc.Arbitrary<readonly requests.Connection[]>,
+    numRuns: number,
+  ) => {
+    const result = await fc.check(fc.asyncProperty(arbitrary, sendBatch), {
+      ...{ seed, numRuns, endOnFailure: fault !== undefined, includeErrorInReport: true },
+      interruptAfterTimeLimit: Math.min(SHRINK_MS, until - performance.now()),
+      ...(path !== undefined && { path }),
+    });
+    return result.failed ? fc.defaultReportMessage(result) : undefined;
+  };
+  // Apart from the others, because they wait for a limit.
+  let failure =
+    path === undefined ? await check(seed, fc.constant([...requests.SLOW, ...requests.SLOW]), 1) : undefined;
+  for (let at = seed; totals.sent < wanted && failure === undefined && performance.now() < until; at += 1) {
+    failure = await check(at, batches, Math.min(20, Math.ceil((wanted - totals.sent) / 100)));
   }
   const growth = growthOf(heap);
-  const allowed = MAX_BYTES_PER_REQUEST + MAX_VARIATION_BYTES / totals.requests;
-  if (heap.length > REPORTS / 2 && growth > allowed) {
-    const detail = `${Math.round(growth)}; at most ${Math.round(allowed)} are allowed`;
-    find('each request leaves bytes behind', { detail });
-  }
-  if (servers.ended === 'by itself') find('the process of the servers ended');
-  else if (servers.ended === 'without an answer') find('the process of the servers does not answer');
-  else if (findings.length > 0) await servers.kill();
-  else if (!(await servers.close(limits.answerMs))) find('the process of the servers does not end by itself');
-  return { ...totals, findings, shapes, statuses, heap, growth };
-}
-
-const serverOf = (index: number) => SERVERS[index % SERVERS.length] ?? 'node:http';
-const pathOf = (index: number) => (serverOf(index) === 'node:http' ? '/' : '/hooks');
-
-interface WrongEvent {
-  readonly kind: SocketFindingKind;
-  readonly place: number | undefined;
-}
-
-function wrongEvents(sent: readonly Connection[], handled: ServerReport['handled']): readonly WrongEvent[] {
-  const allowed = new Map(
-    sent.flatMap(({ must, may }, place) =>
-      [...must, ...may].map((event) => [event.id, { place, event }] as const),
-    ),
-  );
-  const seen = new Set<string>();
-  const wrong: WrongEvent[] = [];
-  for (const { id, digest } of handled) {
-    const found = allowed.get(id);
-    const place = found?.place ?? placeOf(sent, id);
-    if (found === undefined) wrong.push({ kind: 'an event is handled that must be refused', place });
-    else if (found.event.digest !== digest)
-      wrong.push({ kind: 'an event is handled with other bytes', place });
-    if (seen.has(id)) wrong.push({ kind: 'an event is handled twice', place });
-    seen.add(id);
-  }
-  for (const [place, { must }] of sent.entries()) {
-    if (must.some(({ id }) => !seen.has(id))) wrong.push({ kind: 'a valid delivery is not handled', place });
-  }
-  return wrong;
-}
-
-/** The connection that an id was sent in; ids name it. */
-function placeOf(sent: readonly Connection[], id: string): number | undefined {
-  const place = sent.findIndex(({ parts }) => Buffer.concat(parts).includes(id));
-  return place === -1 ? undefined : place;
-}
-
-export function shapesNotShown({
-  shapes,
-  statuses,
-}: Pick<SocketReport, 'shapes' | 'statuses'>): readonly string[] {
-  const wanted = SERVERS.flatMap((server) => SHAPE_NAMES.map((name) => `${server}: ${name}`));
-  const codes = ['200', '400', '401', '404', '405', '413', '415', '500', 'none'];
-  return [...wanted.filter((name) => !(name in shapes)), ...codes.filter((code) => !(code in statuses))];
+  const allowed = MAX_BYTES_PER_REQUEST + MAX_VARIATION_BYTES / totals.sent;
+  const hasEnded = await servers.child.close(limits.answerMs);
+  const [wrong] = failed<SocketFinding>({
+    'each request leaves bytes behind': heap.length < MIN_SAMPLES || growth <= allowed,
+    'the process of the servers does not end by itself': hasEnded,
+  });
+  return { ...totals, counts, heap, growth, failure: failure ?? wrong };
 }
