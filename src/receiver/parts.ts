@@ -42,7 +42,7 @@ const PARTS = Symbol.for('stablehooks.parts');
 
 /** Gives a receiver its parts. A copy made by spreading does not have them. */
 export function withParts<Receiver extends object>(receiver: Receiver, parts: ReceiverParts): Receiver {
-  return Object.defineProperty(receiver, PARTS, { value: parts });
+  return Object.defineProperty(receiver, PARTS, { value: parts, configurable: true });
 }
 
 /** The parts of a receiver made by `createReceiver`; `undefined` for another value. */

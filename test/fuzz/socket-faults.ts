@@ -1,8 +1,12 @@
 /** Servers with a fault for each finding of the fuzzer of sockets, by the finding. They are used by its tests only. */
 import type { Server } from 'node:http';
-import { createReceiver, type Receiver, type UnknownEvent, type WebhookRequest } from 'stablehooks';
-
-type Receive = Receiver['receive'];
+import {
+  createReceiver,
+  type Layer,
+  type Outcome,
+  type UnknownEvent,
+  type WebhookRequest,
+} from 'stablehooks';
 
 /** What a faulty receiver can use of its server. */
 interface Parts {
@@ -11,7 +15,7 @@ interface Parts {
 }
 
 export interface SocketFault {
-  readonly receive?: (receive: Receive, parts: Parts) => Receive;
+  readonly layer?: (parts: Parts) => Layer;
   readonly serve?: (server: Server) => void;
 }
 
@@ -23,38 +27,31 @@ const isOneIn = (many: number) => {
   return count % many === 0;
 };
 
-/** A receiver that answers every delivery with 503. */
+const idle = createReceiver({ secret: 'unused', handlers: {} });
 const closed = createReceiver({ secret: 'unused', handlers: {} });
 void closed.close();
 
-/** The request of an adapter can be a class. */
-const passedOn = (request: WebhookRequest, change: Partial<WebhookRequest>): WebhookRequest => ({
-  method: request.method,
-  header: (name) => request.header(name),
-  body: (maxBytes) => request.body(maxBytes),
-  ...change,
+const request = (method: string): WebhookRequest => ({
+  method,
+  header: () => null,
+  body: () => new Uint8Array(),
 });
 
-/** A fault in front of the receiver. It answers the request if it returns something. */
-const before = (fault: (request: WebhookRequest) => ReturnType<Receive> | undefined): SocketFault => ({
-  receive: (receive) => (request) => fault(request) ?? receive(request),
+/** A fault in front of the receiver. It answers the delivery if it returns something. */
+const before = (fault: () => Promise<Outcome> | undefined): SocketFault => ({
+  layer: () => ({
+    conclude: (next) => (facts, run, traceparent) => fault() ?? next(facts, run, traceparent),
+  }),
 });
 
-/** A fault that gets what was sent, and what came of it. */
-const after = (
-  fault: (parts: Parts & Awaited<ReturnType<Receive>> & { readonly body: string }) => unknown,
-): SocketFault => ({
-  receive: (receive, parts) => async (request) => {
-    let body = '';
-    const read = async (maxBytes: number) => {
-      const bytes = await request.body(maxBytes);
-      body = Buffer.from(bytes).toString();
-      return bytes;
-    };
-    const outcome = await receive(passedOn(request, { body: read }));
-    fault({ ...parts, ...outcome, body });
-    return outcome;
-  },
+/** A fault that gets the outcome of a delivery, and may replace it. */
+const after = (fault: (outcome: Outcome, parts: Parts) => unknown): SocketFault => ({
+  layer: (parts) => ({
+    conclude: (next) => async (facts, run, traceparent) => {
+      const outcome = await next(facts, run, traceparent);
+      return ((await fault(outcome, parts)) as Outcome | undefined) ?? outcome;
+    },
+  }),
 });
 
 export const SOCKET_FAULTS = {
@@ -81,7 +78,7 @@ export const SOCKET_FAULTS = {
     kept.push(Buffer.alloc(1_024));
     return undefined;
   }),
-  'lines contain something confidential': after(({ log, body }) => log(body)),
+  'lines contain something confidential': after(({ event }, { log }) => log(JSON.stringify(event ?? ''))),
   'a response contains something confidential': {
     serve(server) {
       server.prependListener('request', (request, response) => {
@@ -96,16 +93,9 @@ export const SOCKET_FAULTS = {
       });
     },
   },
-  'a response has a status that no shape can have': {
-    receive: (receive) => async (request) => {
-      await receive(request);
-      return closed.receive(request);
-    },
-  },
-  'a valid delivery is not handled': {
-    receive: (receive) => (request) => receive(isOneIn(20) ? passedOn(request, { method: 'GET' }) : request),
-  },
-  'an event is handled that must not be': after(({ event, kind, handler }) => {
+  'a response has a status that no shape can have': after(() => closed.receive(request('POST'))),
+  'a valid delivery is not handled': before(() => (isOneIn(20) ? idle.receive(request('GET')) : undefined)),
+  'an event is handled that must not be': after(({ event, kind }, { handler }) => {
     if (kind === 'duplicate' && event) handler(event);
   }),
 } satisfies Readonly<Record<string, SocketFault>>;

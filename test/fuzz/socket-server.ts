@@ -66,23 +66,21 @@ async function start({
   fault: name,
 }: Extract<Question, { ask: 'start' }>): Promise<readonly number[]> {
   const fault: SocketFault | undefined = name && SOCKET_FAULTS[name];
-  const open = () => {
-    const receiver = createReceiver({
+  const open = () =>
+    createReceiver({
       secret: SECRET,
       handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, handler])),
       logger: { warn: log, error: log },
       maxBodyBytes: MAX_BODY_BYTES,
       bodyTimeoutMs: bodyMs,
+      use: fault?.layer === undefined ? [] : [fault.layer({ log, handler })],
     });
-    const receive = fault?.receive?.(receiver.receive, { log, handler });
-    return receive === undefined ? receiver : { ...receiver, receive };
-  };
   const renewed = (): Receiver => {
     let current = open();
     renewals.push(() => {
       current = open();
     });
-    return { ...current, receive: (request) => current.receive(request) };
+    return new Proxy(current, { get: (_, name) => Reflect.get(current, name) });
   };
   const timeouts = {
     requestTimeout: serverMs,
