@@ -156,7 +156,8 @@ function limitProof(gathered: Gathered, { answer, verdict, proof }: Judged): Pro
   if (isLosing) return nothing('removed');
   let { from, reason } = proof;
   if (lost !== undefined && lost.until > from) [from, reason] = [lost.until, 'removed'];
-  const lackedAt = lackedBy(gathered, answer).reduce((newest, [{ at }]) => Math.max(newest, at), from);
+  let lackedAt = from;
+  for (const [{ at }] of lackedBy(gathered, answer)) lackedAt = Math.max(lackedAt, at);
   if (lackedAt > from) {
     // An event from before the start can have been removed in the meantime.
     [from, reason] = [lackedAt > start ? Number.POSITIVE_INFINITY : lackedAt, 'contradiction'];
@@ -213,28 +214,31 @@ function nextLimit({ options, start }: Evidence, [whole, ...types]: readonly Jud
 }
 
 function toSeen(gathered: Gathered): SeenAnswers {
-  const { answers, judged, shown, lacking, lost, filterFails, options, times, declared } = gathered;
-  const { listMax = 0, state } = options;
-  const { listMaxRefuted = false, shownFrom = times.settledAt, known = [] } = state.seen ?? {};
-  // A list that is complete only by `listMax` is cut if it lacks events from before those that it shows.
-  const isRefuted = (each: Judged) => {
-    const { answer, verdict } = each;
-    if (answer === null || declared === 0 || verdict !== 'complete' || answer.size < MIN_CAP) return false;
-    return lostFrom(gathered, lacking, each).some(({ at }) => at < reachOf(answer));
-  };
-  const isShort = ({ size, limit }: ListAnswer) => size < Math.min(limit, listMax);
+  const { judged, shown, lost, filterFails, options, times, declared } = gathered;
+  const { seen } = options.state;
+  const { listMaxRefuted = false, shownFrom = times.settledAt, known = [] } = seen ?? {};
+  const answer = judged[0]?.answer ?? null;
   return {
-    ...state.seen,
+    ...seen,
     ...largestSeen(gathered),
-    listMaxRefuted:
-      listMaxRefuted ||
-      judged.some(isRefuted) ||
-      answers.some((each) => isShort(each) && isContradicted(gathered, each)),
-    shownFrom: Math.min(shownFrom, oldestTime(judged.slice(0, 1).flatMap(({ answer }) => answer ?? []))),
+    listMaxRefuted: listMaxRefuted || (declared > 0 && refutesDeclared(gathered)),
+    shownFrom: answer === null ? shownFrom : Math.min(shownFrom, oldestTime([answer])),
     known: toKnown(shown.values(), known, times),
     lost,
     filterFails,
   };
+}
+
+/** Whether an answer has fewer events than the app declares and lacks some that the list has, or that it has lost. */
+function refutesDeclared(gathered: Gathered): boolean {
+  const { answers, judged, lacking, declared } = gathered;
+  for (const each of judged) {
+    const { answer, verdict } = each;
+    if (answer === null || verdict !== 'complete' || answer.size < MIN_CAP) continue;
+    // A list that is complete only by `listMax` is cut if it lacks events from before those that it shows.
+    if (lostFrom(gathered, lacking, each).some(({ at }) => at < reachOf(answer))) return true;
+  }
+  return answers.some((each) => each.size < Math.min(each.limit, declared) && isContradicted(gathered, each));
 }
 
 function toVerdict({ times, start }: Evidence, judged: Judged, isUnclear: boolean): ListVerdict {

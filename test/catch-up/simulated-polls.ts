@@ -69,7 +69,8 @@ export function pollServer(server: SimulatedServer, rules: Partial<Rules> = {}):
       step = steps.next(answer);
     }
     const { until } = step.value;
-    const since = state.since ?? Math.min(server.since, until);
+    // Until a poll has an answer, the start date is that of the clocks.
+    const since = (state.watermark === null ? null : state.since) ?? Math.min(server.since, until);
     const advanced = toNext({ ...state, since }, step.value, {
       wasAhead: false,
       lateFrom: Number.POSITIVE_INFINITY,
