@@ -24,7 +24,7 @@ export async function receive(made: () => ReceiverParts, request: WebhookRequest
     receiver = made();
   } catch (error) {
     const outcome: Outcome = { origin: 'push', ...toFailure(error) };
-    logOutcome(outcome, request.logger);
+    logOutcome(outcome, request?.logger);
     return outcome;
   }
   const { settings, report, inFlight, flows, logger } = receiver;
