@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { inspect } from 'node:util';
-import fc from 'fast-check';
 import type { RuntimeOptions } from 'stablehooks';
 import { type ClientOptions, createClient, type Retry } from 'stablehooks/client';
 import { expect, test } from 'vitest';
@@ -9,7 +8,6 @@ import {
   type Answer,
   json,
   misbehavingService,
-  readList,
   selfSignedService,
   TOKEN,
   text,
@@ -478,14 +476,4 @@ test.each([
   expect(() => createClient(options)).toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
   expect(() => createClient(options)).toThrow(name);
   expect(() => createClient(options)).not.toThrow(TOKEN);
-});
-
-test('listWithProblems resolves to a list or rejects with ERR_API_RESPONSE for any JSON', async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.json(), async (body) => {
-      const list = await readList(new Response(body)).catch((error: unknown) => error);
-      if (list instanceof Error) expect(list).toMatchObject({ code: 'ERR_API_RESPONSE' });
-      else expect(list).toMatchObject({ size: JSON.parse(body).length });
-    }),
-  );
 });

@@ -20,7 +20,9 @@ import {
   openVariant,
   type Seen,
   VARIANT_CHOICES,
-  VARIANTS,
+  VARIANT_NAMES,
+  type Variant,
+  variantOf,
 } from './variants.js';
 
 /** The name of a promise that is broken. Each has a fault that shows it. */
@@ -48,7 +50,7 @@ const DOCUMENTED: Readonly<Record<string, readonly string[]>> = {
 
 /** What must have run: every receiver, mutation, outcome and code. */
 export const INPUT_KINDS: readonly string[] = [
-  ...Object.keys(VARIANTS).map((name) => `receiver: ${name}`),
+  ...VARIANT_NAMES.map((name) => `receiver: ${name}`),
   ...MUTATION_NAMES,
   ...Object.values(DOCUMENTED).flatMap((names) => names.map((name) => `outcome: ${name}`)),
 ];
@@ -89,11 +91,7 @@ function promised({ variant, method, headers, body, bodyEnds }: Input, known: Kn
 }
 
 /** What the docs promise for an event. It is known afterwards. */
-function dispatched(
-  { handlers, answered }: Input['variant'],
-  { id, type }: UnknownEvent,
-  known: Known,
-): Promised {
+function dispatched({ handlers, answered }: Variant, { id, type }: UnknownEvent, known: Known): Promised {
   const { accepted, parked } = known;
   const isKnown = (EVENT_TYPES as readonly string[]).includes(type);
   // Nothing works off the queue, and these handlers never succeed.
@@ -180,11 +178,15 @@ export interface Parts {
 }
 
 /** Sends inputs to one receiver, and compares. */
-async function sendAll(inputs: readonly Input[], counts: Counts, parts: Parts): Promise<void> {
+async function sendAll(
+  variant: Variant,
+  inputs: readonly Input[],
+  { counts, parts }: { readonly counts: Counts; readonly parts: Parts },
+): Promise<void> {
   const { make = createReceiver, respond = toWebhookResponse } = parts;
   const seen: Seen = { handled: [], recorded: [], enqueued: [], lines: [] };
   const known: Known = { accepted: new Set(), parked: new Set() };
-  const receiver = await openVariant((inputs[0] as Input).variant, make, seen);
+  const receiver = await openVariant(variant, make, seen);
   for (const input of inputs) {
     for (const list of Object.values(seen)) list.length = 0;
     const background: Promise<unknown>[] = [];
@@ -237,8 +239,9 @@ export async function fuzzReceive(options: Options, parts: Parts = {}): Promise<
   const counts: Counts = {};
   let sent = 0;
   const property = fc.asyncProperty(deliveries, async ({ receiver, plans }) => {
-    const variant = VARIANTS[receiver];
-    await sendAll(variant ? plans.map((chosen, at) => new Input(chosen, at, variant)) : [], counts, parts);
+    const variant = variantOf(receiver);
+    const inputs = plans.map((chosen, at) => new Input(chosen, at, variant));
+    await sendAll(variant, inputs, { counts, parts });
     sent += plans.length;
     count(counts, `receiver: ${receiver}`, plans.length);
     for (const { steps } of plans) for (const { name } of steps) count(counts, name);

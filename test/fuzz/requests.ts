@@ -130,7 +130,9 @@ const SHAPES: Steps<Connection, Shaped> = {
   'valid in chunks': must(fc.record({ chunks, cuts })),
   trailers: must(chunks, (chunks) => ({ chunks, trailers: ['X-Checksum: 1', signed(FORGED)] })),
   'signature in a trailer': refused(chunks, (chunks, { signature = '' }) => ({
-    ...{ chunks, trailers: [signed(signature)], signature: undefined },
+    chunks,
+    trailers: [signed(signature)],
+    signature: undefined,
   })),
   'chunk extensions': may(chunks, (chunks) => ({ chunks, extension: ';a=b' })),
   pipelined: stepOf(fc.tuple(one(2, 3, 4, 5), cuts), (connection, [responses, places]) => {
@@ -156,9 +158,7 @@ const SHAPES: Steps<Connection, Shaped> = {
   'length that is too large': refused(fc.record({ longer: fc.integer({ min: 1, max: 500 }), ending })),
   'larger than the limit': refused(
     fc.record({ size: fc.nat(5_000), chunks: maybeChunks }),
-    ({ size, chunks }) => ({
-      ...{ body: Buffer.alloc(MAX_BODY_BYTES + 1 + size, MARKER), chunks },
-    }),
+    ({ size, chunks }) => ({ body: Buffer.alloc(MAX_BODY_BYTES + 1 + size, MARKER), chunks }),
   ),
   'garbage after the body': lenient(
     fc.oneof(one('\r\n', '}', `GET / HTTP/9\r\n${MARKER}`), fc.string()),
@@ -166,7 +166,9 @@ const SHAPES: Steps<Connection, Shaped> = {
   ),
   // The request inside belongs to a delivery that is not signed, so nothing of it is a delivery.
   'smuggled in a body': refused(maybeChunks, (chunks, request) => ({
-    ...{ body: bytesOf(request), signature: FORGED, chunks },
+    body: bytesOf(request),
+    signature: FORGED,
+    chunks,
   })),
   'broken chunks': broken(one('g', '-1', 'f'.repeat(16), '', '@x', '0x10', ' 5'), (size, request) => {
     const chunk = [size.replace('@', request.body.length.toString(16)), request.body, '0', '', ''].join(CRLF);
@@ -175,7 +177,8 @@ const SHAPES: Steps<Connection, Shaped> = {
   'chunks that do not end': refused(
     fc.record({ chunks, missing: one(3, 4, 5), ending }),
     ({ chunks, missing, ending }, request) => ({
-      ...{ parts: [bytesOf({ ...request, chunks }).subarray(0, -missing)], ending },
+      parts: [bytesOf({ ...request, chunks }).subarray(0, -missing)],
+      ending,
     }),
   ),
   'forged signature': refused(
@@ -286,6 +289,9 @@ export const KINDS = SERVERS.flatMap((server) =>
 );
 
 export const write = (connection: Connection): Written => ({
-  ...{ responses: 1, ending: 'wait', must: [], may: [] },
+  responses: 1,
+  ending: 'wait',
+  must: [],
+  may: [],
   ...connection.shape.run(connection),
 });

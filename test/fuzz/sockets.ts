@@ -205,7 +205,10 @@ export async function fuzzSockets({
     numRuns: number,
   ) => {
     const result = await fc.check(fc.asyncProperty(arbitrary, sendBatch), {
-      ...{ seed, numRuns, endOnFailure: fault !== undefined, includeErrorInReport: true },
+      seed,
+      numRuns,
+      endOnFailure: fault !== undefined,
+      includeErrorInReport: true,
       interruptAfterTimeLimit: Math.min(SHRINK_MS, until - performance.now()),
       ...(path !== undefined && { path }),
     });

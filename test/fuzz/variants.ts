@@ -31,22 +31,27 @@ const SECRETS = [
 
 const PLAIN: Variant = {
   header: SIGNATURE_HEADER,
-  ...{ encoding: undefined, prefix: '' },
-  ...{ secrets: SECRETS.slice(0, 1), source: 'fixed', handlers: 'return' },
-  ...{ answered: 'handled', isClosed: false },
+  encoding: undefined,
+  prefix: '',
+  secrets: SECRETS.slice(0, 1),
+  source: 'fixed',
+  handlers: 'return',
+  answered: 'handled',
+  isClosed: false,
 };
 
 /** Receivers that accept what is valid. */
-const ACCEPTING: Readonly<Record<string, Partial<Variant>>> = {
+const ACCEPTING = {
   'any encoding': {},
   'hex with a prefix': { encoding: 'hex', prefix: 'sha256=', header: 'X-Hub-Signature-256' },
   'base64 with a prefix': { encoding: 'base64', prefix: 'v1,', handlers: 'resolve' },
   base64url: { encoding: 'base64url', secrets: SECRETS.slice(0, 2), source: 'function' },
   'three secrets': { secrets: SECRETS, handlers: 'resolve' },
   'answers first': { answered: 'recorded' },
-};
+} satisfies Readonly<Record<string, Partial<Variant>>>;
 
-const OTHERS: Readonly<Record<string, Partial<Variant>>> = {
+const ALL = {
+  ...ACCEPTING,
   'unknown sender': { source: 'unknown sender' },
   'secret function fails': { source: 'fails' },
   'handlers throw': { handlers: 'throw' },
@@ -55,14 +60,16 @@ const OTHERS: Readonly<Record<string, Partial<Variant>>> = {
   'no handlers': { handlers: 'none' },
   queue: { answered: 'enqueued' },
   closed: { isClosed: true },
-};
+} satisfies Readonly<Record<string, Partial<Variant>>>;
 
-export const VARIANTS: Readonly<Record<string, Variant>> = Object.fromEntries(
-  Object.entries({ ...ACCEPTING, ...OTHERS }).map(([name, behaviour]) => [name, { ...PLAIN, ...behaviour }]),
-);
+export type VariantName = keyof typeof ALL;
+
+export const VARIANT_NAMES = Object.keys(ALL) as VariantName[];
 
 /** The names to choose from: those that accept what is valid twice. */
-export const VARIANT_CHOICES = [...Object.keys(VARIANTS), ...Object.keys(ACCEPTING)];
+export const VARIANT_CHOICES = [...VARIANT_NAMES, ...(Object.keys(ACCEPTING) as VariantName[])];
+
+export const variantOf = (name: VariantName): Variant => ({ ...PLAIN, ...ALL[name] });
 
 /** The largest body that the receivers take. */
 export const MAX_BODY_BYTES = 32_768;
