@@ -27,8 +27,9 @@ const isOneIn = (many: number) => {
   return count % many === 0;
 };
 
-const idle = createReceiver({ secret: 'unused', handlers: {} });
-const closed = createReceiver({ secret: 'unused', handlers: {} });
+const quiet = { warn: () => undefined, error: () => undefined };
+const idle = createReceiver({ secret: 'unused', handlers: {}, logger: quiet });
+const closed = createReceiver({ secret: 'unused', handlers: {}, logger: quiet });
 void closed.close();
 
 const request = (method: string): WebhookRequest => ({
