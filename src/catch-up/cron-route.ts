@@ -48,6 +48,11 @@ export function toCronRoute(
     ),
     logger: withMethods<Logger>('a logger, such as console or pino()', ['warn', 'error'], console),
   });
+  if (!isFunction(poller) && !isFunction(Object(poller).pollOnce)) {
+    throw new ConfigError(
+      `${where}: \`poller\` must be a poller made by createPoller, or a function that returns one.`,
+    );
+  }
   let made: Pick<Poller, 'pollOnce' | 'inbox'> | undefined;
   let lastLine: string | undefined;
 

@@ -178,10 +178,10 @@ export function encodeEvent(event: UnknownEvent): string {
   }
 }
 
-/** The event of a stored text; `null` unless the text is the JSON of the event with this id. */
+/** The event of a stored text; `null` unless the text is the JSON of an event with this id. */
 export function decodeEvent(id: string, json: string | null): UnknownEvent | null {
   const event = parseJson(json ?? 'null') as UnknownEvent | null | undefined;
-  return event?.id === id ? event : null;
+  return event?.id === id && typeof event.type === 'string' && isDateTime(event.created_at) ? event : null;
 }
 
 /** The value of a text in JSON; `undefined` if it is not JSON. */

@@ -14,7 +14,7 @@ import type { SqliteLike } from './sqlite-tables.js';
 export interface SynchronousInboxOptions {
   /**
    * Begins the names of the tables of the inbox: letters, digits and underscores, at most 40 characters, no digit first.
-   * Inboxes with different prefixes share nothing.
+   * Inboxes with different prefixes share nothing. SQLite ignores the case of a prefix.
    *
    * @default 'stablehooks'
    */

@@ -105,7 +105,7 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
     /** The due events of some types. Each type is read from the index on its own, so the events of other types are not read. */
     due: rows<Pick<ContenderRow, 'rowid'>>(
       `SELECT e.rowid FROM json_each(:types) AS types JOIN ${prefix}_events AS e ON e.rowid IN (
-        SELECT rowid FROM ${prefix}_events INDEXED BY ${prefix}_due
+        SELECT rowid FROM ${prefix}_events INDEXED BY ${prefix}_events_due
         WHERE type = types.value AND ${OPEN} AND ${DUE} <= :at ORDER BY ${DUE}, rowid LIMIT :limit)
       ORDER BY coalesce(e.due_at, 0), e.rowid LIMIT :limit`,
     ),
@@ -139,9 +139,9 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
       SELECT state, count, oldest FROM open UNION ALL
       SELECT 'done', (SELECT count(*) FROM ${prefix}_events) - (SELECT coalesce(sum(count), 0) FROM open),
         (SELECT min(oldest) FROM (
-          SELECT min(updated_at) AS oldest FROM ${prefix}_events INDEXED BY ${prefix}_prunable
+          SELECT min(updated_at) AS oldest FROM ${prefix}_events INDEXED BY ${prefix}_events_prunable
           WHERE state = 'done' AND event IS NOT NULL UNION ALL
-          SELECT min(updated_at) FROM ${prefix}_events INDEXED BY ${prefix}_pruned
+          SELECT min(updated_at) FROM ${prefix}_events INDEXED BY ${prefix}_events_pruned
           WHERE state = 'done' AND event IS NULL))`,
     ),
     list: ({ after, ...query }: PageQuery) =>
@@ -189,7 +189,7 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
     // Without the index's name SQLite reads all done rows.
     prune: rows<Pick<EventRow, 'id'>>(
       `UPDATE ${prefix}_events SET event = NULL, history = NULL WHERE rowid IN (
-        SELECT rowid FROM ${prefix}_events INDEXED BY ${prefix}_prunable
+        SELECT rowid FROM ${prefix}_events INDEXED BY ${prefix}_events_prunable
         WHERE state = 'done' AND event IS NOT NULL AND updated_at <= :before LIMIT :limit)
       RETURNING id`,
     ),

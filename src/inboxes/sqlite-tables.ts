@@ -40,12 +40,12 @@ const writeMigrations = (prefix: string): readonly string[] => [
     created_at INTEGER,
     waiting INTEGER NOT NULL DEFAULT 0
   ) STRICT;
-  CREATE INDEX ${prefix}_due ON ${prefix}_events (type, ${DUE}) WHERE ${OPEN};
-  CREATE INDEX ${prefix}_prunable ON ${prefix}_events (updated_at) WHERE state = 'done' AND event IS NOT NULL;
-  CREATE INDEX ${prefix}_pruned ON ${prefix}_events (updated_at) WHERE state = 'done' AND event IS NULL;
-  CREATE INDEX ${prefix}_states ON ${prefix}_events (state, received_at, id, updated_at);
-  CREATE UNIQUE INDEX ${prefix}_key_leased ON ${prefix}_events (key) WHERE key IS NOT NULL AND state = 'leased';
-  CREATE INDEX ${prefix}_key_waiting ON ${prefix}_events (key, created_at) WHERE state = 'received' AND waiting = 1;
+  CREATE INDEX ${prefix}_events_due ON ${prefix}_events (type, ${DUE}) WHERE ${OPEN};
+  CREATE INDEX ${prefix}_events_prunable ON ${prefix}_events (updated_at) WHERE state = 'done' AND event IS NOT NULL;
+  CREATE INDEX ${prefix}_events_pruned ON ${prefix}_events (updated_at) WHERE state = 'done' AND event IS NULL;
+  CREATE INDEX ${prefix}_events_states ON ${prefix}_events (state, received_at, id, updated_at);
+  CREATE UNIQUE INDEX ${prefix}_events_key_leased ON ${prefix}_events (key) WHERE key IS NOT NULL AND state = 'leased';
+  CREATE INDEX ${prefix}_events_key_waiting ON ${prefix}_events (key, created_at) WHERE state = 'received' AND waiting = 1;
   CREATE TABLE ${prefix}_steps (
     event_id TEXT NOT NULL,
     name TEXT NOT NULL,
@@ -54,7 +54,7 @@ const writeMigrations = (prefix: string): readonly string[] => [
     result TEXT,
     PRIMARY KEY (event_id, name)
   ) STRICT;
-  CREATE INDEX ${prefix}_unknown_steps ON ${prefix}_steps (event_id) WHERE result IS NULL;
+  CREATE INDEX ${prefix}_steps_unknown ON ${prefix}_steps (event_id) WHERE result IS NULL;
   CREATE TABLE ${prefix}_notes (
     name TEXT NOT NULL PRIMARY KEY,
     text TEXT,

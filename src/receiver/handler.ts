@@ -33,8 +33,8 @@ export interface StepContext {
    * The result is the value as JSON, at most 65,536 characters; `undefined` stays `undefined`. It is stored apart from
    * `tx`: a rollback does not forget it. `requeue` keeps it, and `prune` removes it.
    *
-   * The handler ends when its steps have ended, even if it does not await them; a step that then rejects fails the
-   * handler.
+   * The handler ends when its steps have ended, even if it does not await them; one that it does not await fails it by
+   * rejecting.
    *
    * Rejects with a `ConfigError` if the name was used before in this run, and with a `PermanentError` if the effect of the
    * step is unknown or its result cannot be stored.

@@ -40,14 +40,19 @@ export interface Flows {
 /** The key of the parts of a receiver, a symbol that both module formats of this package share. */
 const PARTS = Symbol.for('stablehooks.parts');
 
-/** Gives a receiver its parts. A copy made by spreading does not have them. */
-export function withParts<Receiver extends object>(receiver: Receiver, parts: ReceiverParts): Receiver {
-  return Object.defineProperty(receiver, PARTS, { value: parts, configurable: true });
+interface Holder {
+  readonly [PARTS]?: { readonly owner: unknown; readonly parts: ReceiverParts };
 }
 
-/** The parts of a receiver made by `createReceiver`; `undefined` for another value. */
+/** Gives a receiver its parts. It is frozen: adapters call its parts, and not a method that replaces its own. */
+export function withParts<Receiver extends object>(receiver: Receiver, parts: ReceiverParts): Receiver {
+  return Object.freeze(Object.assign(receiver, { [PARTS]: { owner: receiver, parts } }));
+}
+
+/** The parts of a receiver made by `createReceiver`; `undefined` for another value, such as a copy or a proxy of one. */
 export function findParts(value: unknown): ReceiverParts | undefined {
-  return (value as { readonly [PARTS]?: ReceiverParts } | null | undefined)?.[PARTS];
+  const held = (value as Holder | null | undefined)?.[PARTS];
+  return held?.owner === value ? held?.parts : undefined;
 }
 
 /** @throws {ConfigError} `ERR_CONFIG_INVALID` when the value is not a receiver made by `createReceiver`. */

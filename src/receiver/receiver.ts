@@ -78,8 +78,8 @@ export interface Receiver extends AsyncDisposal {
 export interface RedriveOptions {
   /** Ends it early. Running events are awaited, unless they have outlived `handlerTimeoutMs`. */
   readonly signal?: AbortSignal | undefined;
-  /** Called with each outcome, in addition to the receiver's own `onOutcome`. It must not throw. */
-  readonly onOutcome?: ((outcome: Outcome) => void) | undefined;
+  /** Called with each outcome, in addition to the receiver's own `onOutcome`. Its failure is logged and ignored. */
+  readonly onOutcome?: ((outcome: Outcome) => unknown) | undefined;
   /** Called with the handlers that outlive `handlerTimeoutMs`, which `redrive` then does not await. @default none */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
@@ -157,7 +157,7 @@ async function redrive(
   const rests: Promise<unknown>[] = [];
   const count = (outcome: Outcome) => {
     counts[outcome.kind] += 1;
-    onOutcome?.(outcome);
+    if (onOutcome !== undefined) notify('onOutcome', onOutcome, { value: outcome, logger });
   };
   await redriver.once({ signal, onOutcome: count, onRest: (rest) => rests.push(rest) });
   if (rests.length === 0) return counts;

@@ -35,8 +35,18 @@ export class Report {
    *
    * `run` is called synchronously: the body of a request is read in the adapter's first synchronous step.
    */
-  conclude(facts: OpenFacts, run: () => Promise<OutcomeResult>, traceparent?: string): Promise<Outcome> {
-    return this.#around(facts, async () => this.#publish(facts, await run().catch(toFailure)), traceparent);
+  async conclude(
+    facts: OpenFacts,
+    run: () => Promise<OutcomeResult>,
+    traceparent?: string,
+  ): Promise<Outcome> {
+    const toOutcome = async () => this.#publish(facts, await run().catch(toFailure));
+    try {
+      return await this.#around(facts, toOutcome, traceparent);
+    } catch (error) {
+      // A layer failed.
+      return this.#publish(facts, toFailure(error));
+    }
   }
 
   #publish(facts: OpenFacts, { kind, attempt, handlerMs, error }: OutcomeResult): Outcome {

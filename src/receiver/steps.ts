@@ -28,17 +28,18 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
   const open = new Set<Promise<unknown>>();
   let state: 'running' | 'ending' | 'ended' = 'running';
   let failure: StepFailure | undefined;
+  /** Steps that failed while the handler ran, which may have caught that. */
+  const rejected: (StepFailure & { readonly step: StepPromise })[] = [];
 
   function run(name: string, work: () => unknown, options: StepOptions = {}): Promise<unknown> {
-    const running = runOnce(name, work, options).catch((error) => {
+    const step = new StepPromise((resolve) => resolve(runOnce(name, work, options)));
+    const ended = step.settled.catch((error: unknown) => {
       if (state !== 'running' || error instanceof UnknownEffect) failure ??= { error };
-      throw error;
+      else rejected.push({ step, error });
     });
-    open.add(running);
-    const close = () => open.delete(running);
-    // A step that is not awaited must not end the process.
-    running.then(close, close);
-    return running;
+    open.add(ended);
+    void ended.then(() => open.delete(ended));
+    return step;
   }
 
   /** Resolves when all steps have ended, with the reason if one of them fails the handler. */
@@ -46,7 +47,7 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
     state = 'ending';
     while (open.size > 0) await Promise.allSettled(open);
     state = 'ended';
-    return failure;
+    return failure ?? rejected.find(({ step }) => !step.isAwaited);
   }
 
   async function runOnce(name: string, work: () => unknown, options: StepOptions): Promise<unknown> {
@@ -94,6 +95,23 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
   }
 
   return { run, end };
+}
+
+/** Knows whether the handler awaits it: nobody sees the failure of a step that is not awaited. */
+class StepPromise extends Promise<unknown> {
+  isAwaited = false;
+  /** The same promise, for waits that are not the handler's. */
+  readonly settled = super.then();
+
+  static override get [Symbol.species]() {
+    return Promise;
+  }
+
+  // `await`, `Promise.all` and `catch` call it.
+  override then: Promise<unknown>['then'] = (onFulfilled, onRejected) => {
+    this.isAwaited = true;
+    return super.then(onFulfilled, onRejected);
+  };
 }
 
 const ON_INTERRUPTED = oneOf(['repeat', 'fail']);

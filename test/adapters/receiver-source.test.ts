@@ -44,7 +44,10 @@ test.each(Object.entries(ADAPTERS))(
   '%s refuses a copy of a receiver, which would not be the receiver that runs',
   (_, toHandler) => {
     const { receiver } = createObserved();
-    expect(() => toHandler({ ...receiver })).toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
+    const copies = [{ ...receiver }, new Proxy(receiver, {}), Object.create(receiver) as typeof receiver];
+    for (const copy of copies) {
+      expect(() => toHandler(copy)).toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
+    }
   },
 );
 

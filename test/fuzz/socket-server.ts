@@ -8,7 +8,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import express from 'express';
 import fastify from 'fastify';
-import { createReceiver, EVENT_TYPES, type Receiver, type UnknownEvent } from 'stablehooks';
+import { createReceiver, EVENT_TYPES, memoryInbox, type Receiver, type UnknownEvent } from 'stablehooks';
 import { toExpressHandler } from 'stablehooks/express';
 import { toFastifyPlugin } from 'stablehooks/fastify';
 import { toNodeHandler } from 'stablehooks/node';
@@ -57,7 +57,7 @@ const handler = (event: UnknownEvent) => void handled.push(eventOf(event.id, JSO
 const servers: Server[] = [];
 const sockets = new Set<Socket>();
 
-/** Receivers of the adapters: an inbox remembers every event, so each report is followed by new ones. */
+/** An inbox remembers every event, so each report is followed by new ones. */
 const renewals: (() => void)[] = [];
 
 async function start({
@@ -66,8 +66,13 @@ async function start({
   fault: name,
 }: Extract<Question, { ask: 'start' }>): Promise<readonly number[]> {
   const fault: SocketFault | undefined = name && SOCKET_FAULTS[name];
-  const open = () =>
-    createReceiver({
+  const renewed = (): Receiver => {
+    let current = memoryInbox();
+    renewals.push(() => {
+      current = memoryInbox();
+    });
+    return createReceiver({
+      inbox: new Proxy(current, { get: (_, name) => Reflect.get(current, name) }),
       secret: SECRET,
       handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, handler])),
       logger: { warn: log, error: log },
@@ -75,12 +80,6 @@ async function start({
       bodyTimeoutMs: bodyMs,
       use: fault?.layer === undefined ? [] : [fault.layer({ log, handler })],
     });
-  const renewed = (): Receiver => {
-    let current = open();
-    renewals.push(() => {
-      current = open();
-    });
-    return new Proxy(current, { get: (_, name) => Reflect.get(current, name) });
   };
   const timeouts = {
     requestTimeout: serverMs,

@@ -145,6 +145,8 @@ test('two prefixes in one file share nothing, and a prefix that SQL would not re
   expect(await usual.leaseNote('a note', { holder: 'b', leaseMs: 0 })).toBe(true);
   const again = sqliteInbox(connect(path), { prefix: 'tenant_b' });
   expect(await again.find('b')).toMatchObject({ state: 'received' });
+  for (const prefix of ['a', 'a_events', 'a_steps', 'a_unknown', 'a_key'])
+    sqliteInbox(connect(path), { prefix });
   expect(() => sqliteInbox(connect(path), { prefix: 'a-b' })).toThrow(REFUSED);
 });
 

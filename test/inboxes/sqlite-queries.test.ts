@@ -26,9 +26,11 @@ test.each(statements)('the SQLite statement finds its rows by an index: %s', (sq
   const sorts = steps.filter((step) => step.includes('TEMP B-TREE'));
   expect(sorts).toHaveLength(/json_each.*ORDER BY|stablehooks_steps.*ORDER BY/.test(sql) ? 1 : 0);
   // Many events can be due or open: only those of the type, and of the key, are read.
-  const byType = steps.filter((step) => step.includes('stablehooks_due (type=? AND <expr><?)'));
+  const byType = steps.filter((step) => step.includes('stablehooks_events_due (type=? AND <expr><?)'));
   expect(byType).toHaveLength(sql.includes('types.value') ? 1 : 0);
   const searches = /WHERE key = /.test(sql) ? 1 : 0;
-  const byKey = steps.filter((step) => /USING (COVERING )?INDEX stablehooks_key_\w+ \(key=\?/.test(step));
+  const byKey = steps.filter((step) =>
+    /USING (COVERING )?INDEX stablehooks_events_key_\w+ \(key=\?/.test(step),
+  );
   expect(byKey).toHaveLength(searches);
 });

@@ -122,6 +122,15 @@ test('a layer with one seam, and one that is a class, work; an error of a handle
   expect([await codeOf(), counting.count]).toEqual(['ERR_HANDLER_FAILED', 1]);
 });
 
+test('a layer that fails around a delivery fails it, so that the service sends it again', async () => {
+  const fail = () => {
+    throw new Error('no span');
+  };
+  const { deliver } = setUp(undefined, { use: [{ conclude: () => async () => fail() }] });
+  const { kind, error } = await deliver();
+  expect([kind, String(error?.cause ?? error)]).toEqual(['failed', expect.stringContaining('no span')]);
+});
+
 /** An inbox as an app writes one: a class with private fields, over the memory inbox. */
 class OwnInbox implements Inbox {
   readonly durable = true;

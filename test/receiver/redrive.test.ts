@@ -48,6 +48,32 @@ describe('redrive', () => {
     expect(await receiver.redrive()).toMatchObject({ handled: 0, duplicate: 0 });
   });
 
+  test('names an event whose stored text lacks a field, and runs the others', async () => {
+    const { receiver, inbox, handled, lines } = setUp(undefined, { inbox: durable() });
+    const [broken, ...others] = someEvents(3) as [UnknownEvent, ...UnknownEvent[]];
+    await inbox.record([broken], { ...due, dueInMs: -HOUR_MS, json: [JSON.stringify({ id: broken.id })] });
+    await inbox.record(others, due);
+    await receiver.redrive();
+    expect(handled()).toBe(2);
+    expect(lines).toEqual([expect.stringContaining(`${broken.id} cannot run`)]);
+  });
+
+  test.each([
+    [
+      'throws',
+      () => {
+        throw new Error('no');
+      },
+    ],
+    ['rejects', () => down()],
+  ])('goes on when its onOutcome %s', async (_, onOutcome) => {
+    const { receiver, inbox, handled, lines } = setUp(undefined, { inbox: durable() });
+    await inbox.record(someEvents(2), due);
+    expect(await receiver.redrive({ onOutcome })).toMatchObject({ handled: 2 });
+    expect(handled()).toBe(2);
+    expect(lines).toEqual(Array(2).fill(expect.stringContaining('onOutcome')));
+  });
+
   test('runs every other due event when more events than it takes at a time cannot be read, and names each once', async () => {
     const { receiver, inbox, handled, lines } = setUp(undefined, { inbox: durable() });
     const unreadable = someEvents(40);

@@ -63,6 +63,21 @@ test.each([
   },
 );
 
+test('a step that fails while the handler runs fails it, unless the handler awaits the step', async () => {
+  const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+  const { kinds, reasons } = await attempts([
+    async ({ step }) => {
+      void step('payout', fail);
+      await turn();
+    },
+    async ({ step }) => {
+      await Promise.all([step('payout', fail), turn()]).catch(() => undefined);
+    },
+  ]);
+  expect(kinds).toEqual(['failed', 'handled']);
+  expect(reasons[0]).toContain('no');
+});
+
 test('a step that the handler does not await is part of the handler', async () => {
   const paid: string[] = [];
   const pay = async (name: string) => {
