@@ -97,7 +97,7 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
   return { run, end };
 }
 
-/** Knows whether the handler awaits it: nobody sees the failure of a step that is not awaited. */
+/** Knows whether the handler awaits it. The failure of a step that is not awaited would stay unseen. */
 class StepPromise extends Promise<unknown> {
   isAwaited = false;
   /** The same promise, for waits that are not the handler's. */
