@@ -64,7 +64,7 @@ export async function acknowledgeGap(
   if (found === undefined || !(end > found.from)) {
     await lease(0);
     throw new ConfigError(
-      'acknowledgeGap: there is no such open gap: it is closed or acknowledged. listGaps shows what there is.',
+      'acknowledgeGap: no open gap matches: it is closed, or was acknowledged already. listGaps shows the gaps.',
     );
   }
   const ends = Object.entries(found.until);

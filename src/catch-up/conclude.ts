@@ -1,4 +1,4 @@
-/** What the answers of a survey prove together. */
+/** The conclusion that all answers of a survey allow together. */
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import type { EventKey, ListAnswer } from './answer.js';
 import {
@@ -97,7 +97,7 @@ const MAX_LOST = 100;
 
 type Gathered = ReturnType<typeof gather>;
 
-/** What all answers show. */
+/** Gathers the events that the answers show, lack and have lost. */
 function gather(evidence: Evidence, judged: readonly Judged[]) {
   const { answers, times, options } = evidence;
   const { known = [], lost: { events: before = [], until = 0 } = {} } = options.state.seen ?? {};

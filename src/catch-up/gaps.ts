@@ -19,7 +19,7 @@ export interface Advance {
   readonly closed: readonly StoredGap[];
 }
 
-/** What the survey does not show. */
+/** Facts that the survey does not show. */
 interface Circumstances {
   /** Whether the start date of the last poll was set by a wrong clock. */
   readonly wasAhead: boolean;
@@ -46,7 +46,7 @@ export function advance(last: Started, survey: SurveyResult, circumstances: Circ
 
 type Span = ReturnType<typeof spanToProve>;
 
-/** What a survey has to prove. */
+/** The span that a survey has to prove. */
 function spanToProve(
   last: Started,
   { watermark, isAhead, settledAt, seen }: SurveyResult,
@@ -81,7 +81,7 @@ type Ends = Record<string, number>;
 
 type Unproven = ReturnType<typeof findUnproven>;
 
-/** What the survey leaves unproven of it. */
+/** The part of the span that the survey leaves unproven. */
 function findUnproven(
   last: Started,
   { until, proofs, unconfirmed }: SurveyResult,

@@ -58,7 +58,7 @@ export async function acquireLease(
       drop();
       await renewal;
       try {
-        // A renewal may have acquired a lease again that had lapsed, and another process may have polled in between.
+        // If the lease expired before its renewal, another process may have polled in between.
         const isOurs = (await read()) === note;
         const saved = isOurs && (await store.ask(() => writePollState(inbox, next, { holder })));
         if (!saved) problems.push(problemOf('ERR_LEASE_LOST'));

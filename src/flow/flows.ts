@@ -1,4 +1,4 @@
-/** The ways of an authentic event, composed once per receiver. Each flow wraps the next; without its option it is the next. */
+/** The flows of an authentic event, composed once per receiver. Each wraps the next, and is the next if its option is not set. */
 import { createDispatch } from '../receiver/dispatch.js';
 import type { CoreParts, Flows } from '../receiver/parts.js';
 import { answerFirst, awaitIdle, storeForLater } from './answer-first.js';

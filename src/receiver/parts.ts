@@ -44,7 +44,7 @@ interface Holder {
   readonly [PARTS]?: { readonly owner: unknown; readonly parts: ReceiverParts };
 }
 
-/** Gives a receiver its parts. It is frozen: adapters call its parts, and not a method that replaces its own. */
+/** Gives a receiver its parts. It is frozen, because adapters call its parts: a method that replaced one of its own would never run. */
 export function withParts<Receiver extends object>(receiver: Receiver, parts: ReceiverParts): Receiver {
   return Object.freeze(Object.assign(receiver, { [PARTS]: { owner: receiver, parts } }));
 }

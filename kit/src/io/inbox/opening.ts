@@ -1,4 +1,4 @@
-/** What the drivers of the inboxes share. */
+/** Shared by all drivers of inboxes. */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
