@@ -154,9 +154,13 @@ async function recordFound({ parts, runtime }: OpenSettings, survey: Survey) {
 async function saveNext(settings: OpenSettings, options: LeasedOptions, found: Found) {
   const { state, list, start } = found;
   const { answered, isAhead, until } = found.result;
+  // Nothing is stored of an event that runs for the first time: if its process ends, a later poll must find it.
+  const running = found.events.filter((each) => each.result === 'running').map(({ at }) => at);
+  const provableUntil = Math.min(found.result.settledAt, ...running.map((at) => at - 1));
+  const isHeld = running.some((at) => at <= (state.watermark ?? start.since));
   // A poll that was stopped before it read and recorded the whole list has found no gap.
-  const isWhole = answered && found.events.length === found.taken && !options.halt.aborted;
-  const result = { ...found.result, answered: isWhole };
+  const isWhole = answered && found.events.length === found.taken && !options.halt.aborted && !isHeld;
+  const result = { ...found.result, answered: isWhole, settledAt: provableUntil };
   // Otherwise a start date that is stored stays.
   const last = { ...state, since: isWhole ? start.since : (state.since ?? start.since) };
   const wasAhead = isAhead || (answered && start.wasAhead);

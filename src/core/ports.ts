@@ -36,6 +36,17 @@ export interface Lease {
   readonly attempt: number;
   /** The ordering key that the event was claimed with. */
   readonly key?: string | undefined;
+  /** What a first attempt stores with its effect. @default the event is stored and leased */
+  readonly first?: FirstAttempt | undefined;
+}
+
+/** An event that is not stored until the transaction of its first attempt commits. */
+export interface FirstAttempt {
+  readonly type: string;
+  readonly json: string;
+  readonly origin: Origin;
+  /** The longest time that the transaction may take, in ms. */
+  readonly leaseMs: number;
 }
 
 /**
@@ -52,8 +63,11 @@ export type Claim =
       readonly retryAfterMs: number;
     };
 
-/** The result of recording an event: `new`, or the state in which the inbox already had it. */
-export type RecordResult = 'new' | InboxState;
+/**
+ * The result of recording an event: `new`, or the state in which the inbox already had it. `running` means that the
+ * transaction of its first attempt is open or another call stores it at this moment: whether it will be stored is not known.
+ */
+export type RecordResult = 'new' | 'running' | InboxState;
 
 /** How an event is claimed. */
 export interface ClaimOptions {
@@ -128,6 +142,9 @@ export interface Inbox<Tx = undefined> {
    *
    * The key is stored with the event. A claim with a new key, as after a change of the app's function, replaces the old
    * key.
+   *
+   * No claim waits for a handler: an event whose transaction is open, or which another call changes at this moment, is
+   * `leased`.
    */
   claim(event: UnknownEvent, options: ClaimOptions): Awaitable<Claim>;
 
@@ -138,6 +155,17 @@ export interface Inbox<Tx = undefined> {
    * at the same time, the first received.
    */
   complete(lease: Lease): Awaitable<boolean>;
+
+  /**
+   * Returns the lease of a first attempt, without asking the store: its transaction is the lease. Only in inboxes that can
+   * answer others while the transaction runs: a claim returns `leased`, and `record` and `ignore` return `running`, and none
+   * of them waits.
+   *
+   * With this lease, {@link transaction} stores the event as done together with the effect, or resolves to `false` before the
+   * effect if the event is stored or runs already. {@link fail} stores a failed first attempt after the rollback; `false`
+   * means that the event was stored or runs meanwhile. If the process ends, nothing is stored.
+   */
+  firstLease?(event: UnknownEvent, options: Omit<ClaimOptions, 'early' | 'key'>): Lease;
 
   /**
    * Runs the effect in a transaction that also marks the event done, fenced by the token.
@@ -179,7 +207,7 @@ export interface Inbox<Tx = undefined> {
   saveStep?(lease: Lease, name: string, result: string | null | undefined): Awaitable<boolean>;
 
   /**
-   * Records events without running them: a whole page in one round trip. Returns a result for each, in order.
+   * Records events without running them: a page of up to 200 in one round trip. Returns a result for each, in order.
    *
    * New events become `received`, due after `dueInMs` (0 or less: now), or `parked` when that is `null`. Existing
    * events do not change: the first record of an id stays. An id that occurs twice in a page is new once.
@@ -194,8 +222,7 @@ export interface Inbox<Tx = undefined> {
   ): Awaitable<readonly RecordResult[]>;
 
   /**
-   * Records events without a handler in this process: a whole page in one atomic operation. Returns a result for each, in
-   * order.
+   * Records events without a handler in this process, as {@link record} does. Returns a result for each, in order.
    *
    * New events become `done` without an attempt. Existing events do not change, whatever their state: a process that has
    * the handler may run them.
@@ -241,6 +268,7 @@ export interface InboxAttempt {
   /** Which attempt it was, from 1; 0 for an event that was discarded before its first. */
   readonly attempt: number;
   readonly startedAt: number;
+  /** Equal to `startedAt` for a first attempt that succeeded in a transaction, because that is stored when it begins. */
   readonly endedAt: number;
   /**
    * `later`: the handler threw `RetryLater`, and the attempt does not count. `lapsed`: its lease ended before it was

@@ -1,6 +1,7 @@
 /** `queue`: events are recorded and put into a queue, and workers run them. */
 import { orUnavailable } from '../core/errors.js';
 import { isKnownEvent } from '../core/events.js';
+import { resultOf } from '../receiver/dispatch.js';
 import { type Enqueue, wrap } from '../receiver/layers.js';
 import type { CoreParts } from '../receiver/parts.js';
 import type { Dispatch } from '../receiver/work.js';
@@ -17,8 +18,8 @@ export function enqueueEvents(next: Dispatch, { settings, store }: CoreParts): D
     const { event, json } = work;
     if (!isKnownEvent(event)) return next(work);
     const recorded = await store.recordOne(work, leaseMs);
-    if (recorded === 'done') return { result: { kind: 'duplicate' } };
-    if (recorded === 'dead') return { result: { kind: 'dead' } };
+    if (recorded === 'done' || recorded === 'dead' || recorded === 'running')
+      return { result: resultOf(recorded) };
     await enqueue(event, { json });
     return { result: { kind: 'queued' } };
   };

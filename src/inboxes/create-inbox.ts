@@ -67,6 +67,10 @@ export interface StoreOps<Tx>
   finish(lease: Lease, end: AttemptEnd): Promise<boolean | 'dead'>;
   store(page: Page): Promise<readonly { readonly id: string; readonly result: RecordResult }[]>;
   takeDue(options: Parameters<Inbox['takeDue']>[0]): Promise<readonly StoredEvent[]>;
+  /** Whether its transactions store the event of a first attempt. */
+  readonly takesFirst?: boolean;
+  /** Makes a first attempt the owner of the steps of its event, over an earlier one. */
+  ownSteps?(lease: Lease): Promise<void>;
   /** None in transactions of synchronous handlers, which have no steps. */
   saveStep?(lease: Lease, name: string, result: string | null | undefined): Promise<boolean>;
 }
@@ -89,7 +93,8 @@ export function createInbox<Tx>(
     const rows = await ops.store({ events: [...page.values()], state, dueInMs, origin });
     const results = new Map(rows.map(({ id, result }) => [id, result]));
     return events.map(({ id }) => {
-      const result = results.get(id) ?? state;
+      const result = results.get(id);
+      if (result === undefined) throw new Error('The store does not keep the id of an event as it is.');
       if (result === 'new') results.set(id, state);
       return result;
     });
@@ -123,9 +128,18 @@ export function createInbox<Tx>(
 
     ...(ops.transaction && { transaction: ops.transaction }),
 
+    ...(ops.takesFirst && {
+      firstLease(event, { json = encodeEvent(event), ...first }) {
+        const { id, type } = event;
+        return { id, token: uuid(), attempt: 1, first: { type, json, ...first } };
+      },
+    }),
+
     ...(saveStep && {
       saveStep,
-      async readSteps({ id, token }) {
+      async readSteps(lease) {
+        const { id, token } = lease;
+        if (lease.first !== undefined) await ops.ownSteps?.(lease);
         const rows = await ops.steps(id, token);
         return rows.length === 0 ? null : toSteps(rows);
       },

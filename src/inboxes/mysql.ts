@@ -117,7 +117,7 @@ export function mysqlInbox(
   const mysql = toMysql(pool);
   const { calls, ...selections } = writeStatements(prefix);
   const runtime = toRuntime(given.runtime);
-  const inTurn = keepOneFree(connections);
+  const inTurn = keepOneFree(pool, connections);
 
   /** Sends one statement, with lists as JSON; again if it conflicts with another. */
   async function send<Row>(template: Template, given: Values): Promise<readonly Row[]> {

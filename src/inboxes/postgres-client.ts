@@ -2,7 +2,8 @@
 import { required, rule, withMethods } from '../core/options.js';
 import { isClient, type Queries, TransactionEnded } from './data-layers.js';
 import { lend } from './lend.js';
-import { endedBeforeDone } from './postgres-errors.js';
+import { endedBeforeDone, isEnded, rolledBackAtCommit } from './postgres-errors.js';
+import { CHECK } from './postgres-expressions.js';
 import type { Statement } from './statements.js';
 
 /** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
@@ -76,18 +77,19 @@ export const poolRule = (transactional: boolean) =>
 
 /** The parts of the transaction of an event. */
 export interface TransactionParts<Tx> {
-  /** The first statement. Fails if the transaction must not go on. */
+  /** The first statement. No row if the transaction must not go on. */
   readonly begin: Statement;
-  /** The last statement before COMMIT. Fails in any other transaction. */
-  readonly complete: Statement;
-  /** Has a row in any other transaction. */
-  readonly hasEnded: Statement;
+  /** Completes an event with a key, after its handler. Its row has `null` if the lease is lost. */
+  readonly complete: Statement | undefined;
   effect(tx: Tx): Promise<void>;
 }
 
+/** Thrown inside a transaction to roll it back: it must not go on, or its lease is lost. */
+export const REFUSED = new Error('The event is stored or runs, or its lease is lost.');
+
 /**
- * Runs the parts in a transaction at READ COMMITTED. Rolls back and rejects with the error of a part that fails, or with a
- * `PermanentError` if the handler had ended the transaction.
+ * Runs the parts in a transaction at READ COMMITTED. Rolls back and rejects with the error of a part that fails, with
+ * {@link REFUSED}, or with a `PermanentError` if the handler had ended the transaction.
  *
  * @returns whether the server is known to have committed: it answers COMMIT with ROLLBACK, and no error, when a
  * statement before it failed.
@@ -101,34 +103,41 @@ export async function runInTransaction<Tx>(
     const pglite = tx as Tx & PgLike & { readonly closed?: boolean };
     if (!adapted) await pglite.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE');
     const queries = adapted ?? pglite;
-    await queries.query(parts.begin.text, parts.begin.values);
-    await runEffect(queries, tx, parts);
+    await runParts(queries, tx, parts);
     // The handler called `rollback()` of PGlite, which sends nothing more.
     if (!adapted && pglite.closed) throw new TransactionEnded();
-    await queries.query(parts.complete.text, parts.complete.values);
+    await queries.query(CHECK);
   });
   return false;
 }
 
-/** Over a client of `pg` the statements before and after the handler take one round trip each. */
 async function runOnClient<Tx>(pool: PgPoolLike<Tx>, parts: TransactionParts<Tx>): Promise<boolean> {
   const client = await pool.connect();
   const { tx, close } = lend(client, ['query']);
   let broken: Error | undefined;
+  let onLost: (error: Error) => void = () => undefined;
   // A checked-out client has no other listener, and an 'error' event without a listener ends the process.
   const onError = (error: Error) => {
     broken = error;
+    onLost(error);
   };
   client.on('error', onError);
   try {
-    const begin = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ${inline(parts.begin)}`;
     // The pool closes a connection on which no transaction can begin.
-    await client.query(begin).catch((error: Error) => {
+    await client.query('BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE').catch((error: Error) => {
       onError(error);
       throw error;
     });
-    await runEffect(client, tx, parts).finally(close);
-    await client.query(`${inline(parts.complete)}; COMMIT`);
+    // A handler that hangs must not keep a connection that the server has closed.
+    await new Promise<void>((resolve, reject) => {
+      onLost = reject;
+      runParts(client, tx, parts).then(resolve, reject);
+    }).finally(close);
+    // In one message. It has a result for each statement.
+    const results: unknown = await client.query(`${CHECK}; COMMIT`);
+    if ((results as readonly { readonly command: string }[])[1]?.command !== 'COMMIT') {
+      throw rolledBackAtCommit();
+    }
     return true;
   } catch (error) {
     if (broken === undefined) await client.query('ROLLBACK').catch(onError);
@@ -140,26 +149,29 @@ async function runOnClient<Tx>(pool: PgPoolLike<Tx>, parts: TransactionParts<Tx>
   }
 }
 
-/** Runs the handler. If it throws after it has ended the transaction, the event must not run again. */
-async function runEffect<Tx>(
+async function runParts<Tx>(
   queries: PgLike,
   tx: Tx,
-  { effect, hasEnded }: TransactionParts<Tx>,
+  { begin, complete, effect }: TransactionParts<Tx>,
 ): Promise<void> {
+  const begun = await send(queries, begin);
+  if (begun.length === 0) throw REFUSED;
   try {
     await effect(tx);
   } catch (cause) {
-    // Fails after a statement has failed, or the connection is lost: everything is rolled back.
-    const answer = await queries.query(hasEnded.text, hasEnded.values).catch(() => undefined);
-    throw answer !== undefined && answer.rows.length > 0 ? endedBeforeDone({ cause }) : cause;
+    // Another error says that everything is rolled back: a statement has failed, or the connection is lost.
+    const hasEnded = await queries.query(CHECK).then(() => false, isEnded);
+    throw hasEnded ? endedBeforeDone({ cause }) : cause;
   }
+  const [row] = complete === undefined ? [] : await send(queries, complete);
+  if (complete !== undefined && (row as { readonly ended: string | null }).ended === null) throw REFUSED;
 }
 
-/** The statement with its values as literals: several statements in one text can have no parameters. */
-function inline({ text, values }: Statement): string {
-  return text.replaceAll(/\$(\d+)/g, (_, index) => {
-    const value = values[index - 1];
-    // No value can end such a literal, whatever `standard_conforming_strings` is.
-    return value === null ? 'NULL' : `E'${String(value).replaceAll(/['\\]/g, '$&$&')}'`;
-  });
+export async function send(queries: PgLike, { text, values, name }: Statement): Promise<readonly unknown[]> {
+  // `pg` alone is sent named statements.
+  const pg = queries as unknown as { query(named: Statement): ReturnType<PgLike['query']> };
+  const { rows } = await (name === undefined
+    ? queries.query(text, values)
+    : pg.query({ text, values, name }));
+  return rows;
 }

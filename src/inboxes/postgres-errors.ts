@@ -1,6 +1,5 @@
 /** Errors of Postgres, and of handlers that end their transaction or leave it broken. */
 import { type HandlerError, PermanentError, StablehooksError } from '../core/errors.js';
-import { LEASE_LOST, TRANSACTION_ENDED } from './postgres-procedures.js';
 
 /** The SQLSTATE of an error. Node has other codes (EPIPE), as has Prisma (P2010). */
 function sqlState(error: unknown): string | undefined {
@@ -19,8 +18,11 @@ export const isNotMigrated = (error: unknown) => hasState(error, '42P01', '3F000
 /** Whether a server may have refused to write: it has become a standby, or was set to read-only. */
 export const isReadOnly = (error: unknown) => hasState(error, READ_ONLY, '0A000');
 
-/** Whether the transaction of an event was not committed because its lease is lost. */
-export const isLeaseLost = (error: unknown) => hasState(error, LEASE_LOST);
+/** Whether the check of a transaction failed because it is not the one that began: the setting is not a token, or unknown. */
+export const isEnded = (error: unknown) => hasState(error, '22P02', '42704');
+
+/** Whether a pooler in transaction mode has given the connection to others, which prepared statements do not survive. */
+export const isPoolerError = (error: unknown) => hasState(error, '26000', '42P05');
 
 /** Whether the connection of a statement had an open transaction. */
 export const isLeftOpen = (error: unknown) => hasState(error, '2D000', '25001', '25P02');
@@ -29,6 +31,13 @@ export const isLeftOpen = (error: unknown) => hasState(error, '2D000', '25001', 
 const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
 
 const READ_ONLY = '25006';
+
+export function preparedLost(cause: unknown): Error {
+  return new Error(
+    'A prepared statement is lost, as behind a pooler in transaction mode. Turn prepared statements off (postgres.js: `prepare: false`).',
+    { cause },
+  );
+}
 
 export function endedBeforeDone(options?: ErrorOptions): PermanentError {
   return new PermanentError(
@@ -48,7 +57,7 @@ export function rolledBackAtCommit(): HandlerError {
 /** Throws the error of a statement or COMMIT that ends a transaction, as the handler's if it is the reason. */
 export function rethrowCommitError(error: unknown): never {
   const state = sqlState(error);
-  if (state === TRANSACTION_ENDED) throw endedBeforeDone({ cause: error });
+  if (isEnded(error)) throw endedBeforeDone({ cause: error });
   if (state === '25P02') {
     throw new StablehooksError(
       'ERR_HANDLER_FAILED',

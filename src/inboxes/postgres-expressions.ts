@@ -9,7 +9,6 @@ export function quoteTables(schema: string) {
     schema: `"${schema}"`,
     events: quote('events'),
     notes: quote('notes'),
-    fences: quote('fences'),
     steps: quote('steps'),
   };
 }
@@ -22,8 +21,25 @@ export const fromMs = (parameter: string) => `(to_timestamp(0) + ${span(paramete
 export const later = (parameter: string) => `(${CLOCK} + ${span(parameter)})`;
 export const ms = (time: string) => `floor((extract(epoch FROM ${time}) * 1000))::double precision`;
 
+/** The number of the lock of an id or a key. It is held until the end of the transaction. */
+export const lockNumber = ({ schema }: Tables, name: string) =>
+  `hashtextextended('stablehooks ${schema} ' || ${name}, 0)`;
+
+/** Takes the lock of an id or a key if it is free. */
+export const tryLock = (tables: Tables, name: string) =>
+  `pg_try_advisory_xact_lock(${lockNumber(tables, name)})`;
+
+/** The setting that has the token of the run in its transaction, and nothing in any other one. */
+export const RUN = 'stablehooks.run';
+
+/** Fails in any other transaction than the one that began for the run. */
+export const CHECK = `SELECT current_setting('${RUN}')::uuid AS run`;
+
 /** Kept plans must use the indexes: they can be made while a table is small, and outlive that. */
 export const FUNCTION = 'LANGUAGE plpgsql SET enable_seqscan = off';
+
+/** Not a plain condition on the state: for one, the planner can choose to read all rows that were leased recently. */
+export const isLeased = (row: string) => `${row}.state || '' = 'leased'`;
 
 /** The condition of events that still have to run, which the indexes of due events have. */
 export const isOpen = (row: string) => `(${row}.due_at IS NOT NULL OR ${row}.state = 'parked')`;
@@ -39,8 +55,12 @@ export const LAPSED = history("'lapsed'", 'greatest(e.due_at, e.updated_at)', 'N
 
 const TYPES: Readonly<Record<string, string>> = { token: 'uuid', early: 'boolean' };
 
-/** The declaration of values as parameters of a function or procedure. */
+const typeOf = (name: string) => TYPES[name] ?? (name.endsWith('Ms') ? 'double precision' : 'text');
+
+/** The declaration of values as parameters of a function. */
 export const parameters = (names: readonly string[]) =>
-  names
-    .map((name) => `:${name} ${TYPES[name] ?? (name.endsWith('Ms') ? 'double precision' : 'text')}`)
-    .join(', ');
+  names.map((name) => `:${name} ${typeOf(name)}`).join(', ');
+
+/** The values of a call of the function. */
+export const passedTo = (names: readonly string[]) =>
+  names.map((name) => `:${name}::${typeOf(name)}`).join(', ');

@@ -5,18 +5,24 @@ import {
   CLOCK,
   dueOf,
   fromMs,
+  history,
+  isLeased,
   isOpen,
   LAPSED,
   later,
+  lockNumber,
   ms,
+  passedTo,
   quoteTables,
+  RUN,
   span,
   type Tables,
+  tryLock,
 } from './postgres-expressions.js';
-import { FENCE, writeFunctions } from './postgres-procedures.js';
+import { writeFunctions } from './postgres-functions.js';
 import { type Limited, type PageQuery, type Selection, selectionWriter } from './selection.js';
 import { VALUES } from './server-inbox.js';
-import { named, placeNumbered, type Template } from './statements.js';
+import { placeNumbered, type Template } from './statements.js';
 
 /** Options of everything that needs to know where the tables are. */
 export interface PostgresSchemaOptions {
@@ -51,7 +57,7 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
  * table; the others hold only events that are not done or not pruned yet.
  */
 function writeMigrations(tables: Tables): readonly string[] {
-  const { schema, events, notes, fences, steps } = tables;
+  const { schema, events, notes, steps } = tables;
   return [
     // CREATE SCHEMA IF NOT EXISTS needs the right to create one even where the schema exists.
     `DO $schema$ BEGIN
@@ -62,7 +68,7 @@ END IF;
 IF to_regnamespace('${schema}') IS NULL THEN CREATE SCHEMA ${schema}; END IF;
 END $schema$`,
     `DO $version1$ BEGIN
-IF to_regclass('${fences}') IS NULL THEN
+IF to_regprocedure('${schema}.run(text, text[], text)') IS NULL THEN
   CREATE TABLE ${events} (
     id text COLLATE "C" PRIMARY KEY,
     received_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
@@ -96,6 +102,7 @@ IF to_regclass('${fences}') IS NULL THEN
     PRIMARY KEY (event_id, name)
   );
   CREATE INDEX steps_unknown ON ${steps} (event_id) WHERE result IS NULL;
+  CREATE INDEX steps_owned ON ${steps} (stored_at) WHERE name = '';
   CREATE TABLE ${notes} (
     name text COLLATE "C" PRIMARY KEY,
     text text,
@@ -146,14 +153,47 @@ const committed = (sql: string): PgTemplate => ({
   isRun: true,
 });
 
+/**
+ * What the first statement of a transaction sets for it: its token, that its answer waits for the disk, and one time limit for a
+ * process that froze. A limit that the app has set stays. PGlite would freeze with the handler that it waits for.
+ */
+function settings(limitMs: string): string {
+  const limit = (name: string, condition: string) =>
+    `CASE WHEN ${condition} AND current_setting('${name}', true) = '0' AND version() NOT LIKE '%emcc%'
+    THEN set_config('${name}', ${limitMs}::text, true) END`;
+  const isOld = "current_setting('transaction_timeout', true) IS NULL";
+  return `set_config('${RUN}', :token::text, true) AS run,
+  CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END AS flush,
+  ${limit('transaction_timeout', 'true')} AS whole,
+  ${limit('statement_timeout', isOld)} AS statement,
+  ${limit('idle_in_transaction_session_timeout', isOld)} AS idle`;
+}
+
+/** How long the lease of a row still lasts, in ms; at least a second. */
+const leftMs = (row: string) =>
+  `greatest(1000, ceil(extract(epoch FROM ${row}.due_at - ${CLOCK}) * 1000))::bigint`;
+
+/** The history of a first attempt that ends at the time `at`. */
+const attempt = (result: string, error: string) =>
+  `jsonb_build_array(jsonb_build_object('attempt', 1, 'startedAt', ${ms('at')}, 'endedAt', ${ms('at')},
+    'result', ${result}::text, 'error', ${error}))`;
+
 /** Returns every statement of the inbox for a checked schema; each is atomic at READ COMMITTED and uses the server's clock. */
-export function writeStatements(name: string, { isAsync }: { readonly isAsync: boolean }) {
+export function writeStatements(name: string) {
   const tables = quoteTables(name);
   const { schema, events, notes, steps } = tables;
+  /** The row of the steps of a first attempt, until its event is stored. */
+  const owned = `${steps} WHERE event_id = :id::text AND name = '' AND result = :token::text
+    AND NOT EXISTS (SELECT 1 FROM ${events} WHERE id = :id::text)`;
   // Returned columns have names of one word: data layers can be told to rename others, as to camel case.
   const record = `id, type, state, attempts, source, key, last_error AS error, event AS json,
   history::text AS history,
   ${ms('received_at')} AS received, ${ms('updated_at')} AS updated, ${ms('due_at')} AS due`;
+  /** A statement whose plan the server can keep: it reads no table. A name has at most 63 characters. */
+  const kept = (own: string, sql: string): PgTemplate => ({
+    ...sent(sql),
+    name: `${name}.${own}`.slice(-63),
+  });
   const selections = selectionWriter({
     events,
     record,
@@ -182,16 +222,13 @@ export function writeStatements(name: string, { isAsync }: { readonly isAsync: b
 
     count: (selection: Selection) => sent(selections.count(selection)),
 
-    /** It need not wait for the disk before a transaction that does. A claim that does not win writes nothing. */
-    claim: sent(`CALL ${schema}.claim(${named(VALUES.claim)}, ${isAsync}, NULL, NULL, NULL)`),
+    claim: committed(`SELECT * FROM ${schema}.claim_event(${passedTo(VALUES.claim)})`),
 
-    finish: sent(`CALL ${schema}.finish(${named(VALUES.finish)}, NULL)`),
+    finish: committed(`SELECT ${schema}.end_attempt(${passedTo(VALUES.finish)}) AS ended`),
 
     /**
-     * Inserted in the order of the ids, so two pages cannot deadlock; events of a key are received in the order of the page
-     * nevertheless. An event that another call stores at the same time is updated, which changes nothing, to read its state.
-     * A claim that commits asynchronously can have stored an event, and the answer promises that it is stored: the message is
-     * something to wait for.
+     * Inserted in the order of the ids; events of a key are received in the order of the page nevertheless. An event without
+     * a state, whose id is locked or that another call stores at the same time, runs or is about to.
      */
     record: committed(`WITH page AS (
   SELECT * FROM ROWS FROM (unnest(:ids::text[]), unnest(:types::text[]), unnest(:texts::text[]), unnest(:keys::text[]),
@@ -199,29 +236,63 @@ export function writeStatements(name: string, { isAsync }: { readonly isAsync: b
     WITH ORDINALITY AS one (id, type, event, key, created, position)
 ), known AS (
   SELECT id, state FROM ${events} WHERE id = ANY (:ids::text[])
+), free AS MATERIALIZED (
+  SELECT * FROM page WHERE id NOT IN (SELECT id FROM known) AND ${tryLock(tables, 'id')}
 ), recorded AS (
   INSERT INTO ${events} (id, type, state, source, due_at, event, key, created_at, received_at)
   SELECT id, type, :state::text, :origin::text, ${later(':dueInMs')}, event, key,
     CASE WHEN key IS NOT NULL THEN ${fromMs('created')} END,
     CASE WHEN key IS NULL THEN ${CLOCK} ELSE now() + ${span('position * 0.001')} END
-  FROM page WHERE id NOT IN (SELECT id FROM known) ORDER BY id COLLATE "C", position
-  ON CONFLICT (id) DO UPDATE SET id = excluded.id RETURNING id, CASE xmax WHEN 0 THEN 'new' ELSE state END AS result
+  FROM free ORDER BY id COLLATE "C", position
+  ON CONFLICT (id) DO NOTHING RETURNING id
 )
-SELECT id, result, NULL AS flushed FROM recorded UNION ALL
-SELECT id, state, CASE WHEN state IN ('received', 'leased') THEN pg_logical_emit_message(true, 'stablehooks', '')::text END
-FROM known`),
+SELECT id, CASE WHEN recorded.id IS NOT NULL THEN 'new' ELSE coalesce(known.state, 'running') END AS result
+FROM page LEFT JOIN known USING (id) LEFT JOIN recorded USING (id)`),
 
     /** Commits a statement, and answers with its rows as JSON. */
-    run: sent(`CALL ${schema}.run(:statement, :parameters, NULL)`),
+    run: kept('run', `CALL ${schema}.run(:statement, :parameters, NULL)`),
 
-    /** The first statement of a transaction. */
-    begin: sent(`CALL ${schema}.begin_transaction(:id, :token)`),
+    /** The first statement of a first attempt. No row if the event is stored or runs, or the app left a transaction open. */
+    take: kept(
+      'take',
+      `INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, token, event, history)
+SELECT :id::text, :type::text, 'done', 1, :origin::text, at, at, :token::uuid, :json::text, ${attempt("'done'", 'NULL')}
+FROM (SELECT ${CLOCK} AS at) AS now WHERE ${tryLock(tables, ':id::text')} AND pg_current_xact_id_if_assigned() IS NULL
+ON CONFLICT (id) DO NOTHING RETURNING ${settings(':leaseMs::bigint')}`,
+    ),
 
-    /** The last statement of a transaction. */
-    complete: sent(`CALL ${schema}.complete_transaction(:id, :token, :key)`),
+    /** Stores a first attempt that failed; one whose handler ended its own transaction is stored as done. */
+    failFirst:
+      committed(`INSERT INTO ${events} AS e (id, type, state, attempts, source, received_at, updated_at, due_at, last_error,
+  event, history)
+SELECT :id::text, :type::text, CASE :result WHEN 'later' THEN 'received' ELSE :result END,
+  CASE :result WHEN 'later' THEN 0 ELSE 1 END, :origin::text, at, at, at + ${span(':retryAfterMs')}, :error::text, :json::text,
+  ${attempt(':result', ':error::text')}
+FROM (SELECT ${CLOCK} AS at) AS now WHERE ${tryLock(tables, ':id::text')}
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, due_at = NULL, token = NULL, last_error = excluded.last_error,
+  updated_at = excluded.updated_at, history = excluded.history
+  WHERE e.token = :token::uuid AND excluded.state = 'dead'
+RETURNING :result AS ended`),
 
-    /** Has a row in any other transaction than that of the event. */
-    hasEnded: sent(`SELECT 1 AS ended WHERE current_setting('${FENCE}', true) IS DISTINCT FROM :token::text`),
+    /**
+     * The first statement of the transaction of a claimed event: marks it as done. It takes the lock of its id, so nobody waits
+     * for the row. No row if the lease is lost.
+     */
+    mark: sent(`UPDATE ${events} AS e SET state = 'done', due_at = NULL, last_error = NULL, updated_at = ${CLOCK},
+  history = ${history("'done'", CLOCK, 'NULL::text')}
+FROM (SELECT due_at FROM ${events} WHERE id = :id::text) AS leased
+WHERE e.id = :id::text AND e.token = :token::uuid AND ${isLeased('e')}
+  AND pg_advisory_xact_lock(${lockNumber(tables, ':id::text')}) IS NOT NULL
+RETURNING ${settings(leftMs('leased'))}`),
+
+    /** The first statement of the transaction of an event with a key, which {@link complete} marks as done. */
+    hold: sent(`SELECT ${settings(leftMs('e'))} FROM ${events} AS e
+WHERE id = :id::text AND token = :token::uuid`),
+
+    /** Marks an event with a key as done. Fails in any other transaction. */
+    complete: sent(
+      `SELECT ${schema}.end_attempt(:id, current_setting('${RUN}')::uuid, :key, 'done', NULL, NULL, NULL) AS ended`,
+    ),
 
     isDone: sent(`SELECT id FROM ${events} WHERE id = :id::text AND state = 'done'`),
 
@@ -288,13 +359,22 @@ RETURNING name`),
     ORDER BY updated_at LIMIT :limit::int FOR UPDATE SKIP LOCKED))
   RETURNING id
 ), forgotten AS (
-  DELETE FROM ${steps} WHERE event_id = ANY (ARRAY (SELECT id FROM pruned))
+  DELETE FROM ${steps} WHERE event_id = ANY (ARRAY (SELECT id FROM pruned)) OR event_id = ANY (ARRAY (
+    SELECT event_id FROM ${steps} AS s WHERE name = '' AND stored_at <= (now() - ${span(':olderThanMs')})
+      AND NOT EXISTS (SELECT 1 FROM ${events} AS e WHERE e.id = s.event_id) LIMIT :limit::int))
 ) SELECT count(*) AS count FROM pruned`),
+
+    /** The event is not stored, so a row of the steps has the token of a first attempt, over that of an earlier one. */
+    ownSteps: committed(`INSERT INTO ${steps} AS s (event_id, name, attempt, stored_at, result)
+VALUES (:id::text, '', 1, ${CLOCK}, :token::text)
+ON CONFLICT (event_id, name) DO UPDATE SET stored_at = excluded.stored_at, result = excluded.result
+RETURNING name`),
 
     /** One row without a name for an event without steps. */
     steps: sent(`SELECT s.name, s.attempt, ${ms('s.stored_at')} AS at, s.result
-FROM ${events} AS e LEFT JOIN ${steps} AS s ON s.event_id = e.id
-WHERE e.id = :id::text AND (:token::uuid IS NULL OR e.token = :token::uuid) ORDER BY s.number`),
+FROM (SELECT id FROM ${events} WHERE id = :id::text AND (:token::uuid IS NULL OR token = :token::uuid)
+  UNION ALL SELECT event_id FROM ${owned}) AS e LEFT JOIN ${steps} AS s ON s.event_id = e.id
+ORDER BY s.number`),
 
     /**
      * Reads the row of the event without a lock, which the transaction of the handler can have: of two processes that each
@@ -302,6 +382,7 @@ WHERE e.id = :id::text AND (:token::uuid IS NULL OR e.token = :token::uuid) ORDE
      */
     saveStep: committed(`WITH leased AS (
   SELECT id, attempts FROM ${events} WHERE id = :id::text AND token = :token::uuid
+  UNION ALL SELECT * FROM (SELECT event_id, 1 FROM ${owned} FOR SHARE) AS owned
 ), forgotten AS (
   DELETE FROM ${steps} USING leased WHERE event_id = id AND name = :name::text AND result IS NULL AND :what::text = 'forgets'
   RETURNING name

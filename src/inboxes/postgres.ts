@@ -10,28 +10,34 @@ import {
   type PgTransactional,
   type PgTransactionsLike,
   poolRule,
+  REFUSED,
   runInTransaction,
+  send as sendStatement,
 } from './postgres-client.js';
 import {
   isConflict,
-  isLeaseLost,
   isLeftOpen,
   isNotMigrated,
+  isPoolerError,
   isReadOnly,
+  preparedLost,
   rethrowCommitError,
   rolledBackAtCommit,
 } from './postgres-errors.js';
 import { type PgTemplate, type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
 import { type EventRow, toRecord } from './rows.js';
 import {
+  assertFreeConnection,
   callOps,
+  type EndedRow,
   keepOneFree,
   leftOpen,
   readCount,
   type ServerInboxOptions,
   sendAgain,
+  toEnded,
 } from './server-inbox.js';
-import { bind, type Values } from './statements.js';
+import { bind, type Statement, type Values } from './statements.js';
 
 export {
   type DrizzleLike,
@@ -90,18 +96,40 @@ export function postgresInbox(
     runtime: RUNTIME,
   });
   readOptions('postgresInbox', { pool }, { pool: poolRule(transactional) });
-  const statements = writeStatements(schema, { isAsync: transactional });
+  const statements = writeStatements(schema);
   const runtime = toRuntime(given.runtime);
-  const inTurn = keepOneFree(connections);
+  const inTurn = keepOneFree(pool, connections);
+
+  /** Whether statements have names, which only `pg` takes. Poolers in transaction mode can lose them. */
+  let areNamed = 'connect' in pool;
+
+  function toStatement(template: PgTemplate, given: Values): Statement {
+    const { name, ...statement } = bind(template, given);
+    return areNamed ? { ...statement, name } : statement;
+  }
+
+  /** Sends something, and once more without names if a pooler has lost them, unless a handler has begun. */
+  async function withoutNames<Value>(sending: () => Promise<Value>, hasBegun = () => false): Promise<Value> {
+    const wereNamed = areNamed;
+    try {
+      return await sending();
+    } catch (error) {
+      if (!isPoolerError(error) || hasBegun()) throw error;
+      if (!wereNamed) throw preparedLost(error);
+      areNamed = false;
+      return sending();
+    }
+  }
 
   /** Sends one statement of its own, again if it conflicts with another. */
   async function query<Row>(template: PgTemplate, given: Values): Promise<readonly Row[]> {
-    const { text, values } = bind(template, given);
-    const sent = values.map((value) => (Array.isArray(value) ? toArrayText(value) : value));
+    const values = Object.fromEntries(
+      Object.entries(given).map(([name, value]) => [name, Array.isArray(value) ? toArrayText(value) : value]),
+    );
     try {
       const conflicts = { isConflict, tries: 50 };
-      const { rows } = await sendAgain(() => pool.query(text, sent), conflicts, runtime);
-      return rows as readonly Row[];
+      const sending = () => sendStatement(pool, toStatement(template, values));
+      return (await sendAgain(() => withoutNames(sending), conflicts, runtime)) as readonly Row[];
     } catch (error) {
       if (isNotMigrated(error)) {
         throw new ConfigError(
@@ -132,6 +160,12 @@ export function postgresInbox(
   const ops: StoreOps<unknown> = {
     ...callOps((name, values) => send(statements[name], values), { transactional, connections }),
 
+    async finish({ id, token, key = null, first }, end) {
+      const values = { id, token, key, ...first, ...end };
+      const [row] = await send<EndedRow>(first ? statements.failFirst : statements.finish, values);
+      return toEnded(row, end);
+    },
+
     list: async ({ after, ...query }) => {
       const rows = await send<EventRow>(statements.list({ after, ...query }), { ...query.selection, after });
       return rows.map(toRecord);
@@ -152,28 +186,36 @@ export function postgresInbox(
       }),
 
     ...(transactional && {
-      async transaction({ id, token, key }, effect) {
+      takesFirst: true,
+
+      async ownSteps({ id, token }) {
+        assertFreeConnection(connections);
+        await send(statements.ownSteps, { id, token });
+      },
+
+      async transaction(lease, effect) {
+        const { id, token, key, first } = lease;
+        const how = first ? 'take' : key === undefined ? 'mark' : 'hold';
         let hasBegun = false;
         let hasReturned = false;
         try {
           // Its rule has checked the pool.
-          const hasCommitted = await inTurn(() =>
+          const run = () =>
             runInTransaction(pool as PgTransactional<unknown>, {
-              begin: bind(statements.begin, { id, token }),
-              complete: bind(statements.complete, { id, token, key: key ?? null }),
-              hasEnded: bind(statements.hasEnded, { token }),
+              begin: toStatement(statements[how], { id, token, ...first }),
+              complete: how === 'hold' ? bind(statements.complete, { id, key }) : undefined,
               async effect(tx) {
                 hasBegun = true;
                 await effect(tx);
                 hasReturned = true;
               },
-            }),
-          );
+            });
+          const hasCommitted = await inTurn(() => withoutNames(run, () => hasBegun));
           if (!hasCommitted && (await send(statements.isDone, { id })).length === 0)
             throw rolledBackAtCommit();
           return true;
         } catch (error) {
-          if (isLeaseLost(error)) return false;
+          if (error === REFUSED) return false;
           if (isReadOnly(error)) await closeReadOnly();
           if (isLeftOpen(error) && !hasBegun) throw leftOpen(error);
           if (hasReturned) rethrowCommitError(error);

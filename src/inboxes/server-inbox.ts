@@ -2,7 +2,7 @@
 import { ConfigError } from '../core/errors.js';
 import type { StoredEvent } from '../core/ports.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';
-import type { ClaimRow, StoreOps } from './create-inbox.js';
+import type { AttemptEnd, ClaimRow, StoreOps } from './create-inbox.js';
 import { type EventRow, type NoteRow, type StepRow, toNote, toRecord } from './rows.js';
 
 /** Options of the inboxes of Postgres and MySQL. */
@@ -52,7 +52,7 @@ export type OpName = keyof typeof VALUES;
 interface OpRows {
   readonly claim: ClaimRow;
   /** The result; `null` if the lease is lost. */
-  readonly finish: { readonly ended: string | null };
+  readonly finish: EndedRow;
   readonly find: EventRow;
   readonly steps: StepRow;
   readonly saveStep: object;
@@ -64,6 +64,14 @@ interface OpRows {
   readonly writeNote: object;
   readonly leaseNote: object;
 }
+
+export interface EndedRow {
+  /** `null` if the lease is lost. */
+  readonly ended: string | null;
+}
+
+export const toEnded = (row: EndedRow | undefined, { result }: AttemptEnd) =>
+  row?.ended === 'dead' && result === 'later' ? 'dead' : Boolean(row?.ended);
 
 /** Drivers can read numbers as text. */
 interface CountRow {
@@ -100,10 +108,8 @@ export function callOps(
 
     claim: async (values) => (await call('claim', values))[0] as ClaimRow,
 
-    async finish({ id, token, key = null }, end) {
-      const [{ ended } = { ended: null }] = await call('finish', { id, token, key, ...end });
-      return ended === 'dead' && end.result === 'later' ? 'dead' : Boolean(ended);
-    },
+    finish: async ({ id, token, key = null }, end) =>
+      toEnded((await call('finish', { id, token, key, ...end }))[0], end),
 
     takeDue: (options) => call('takeDue', options),
 
@@ -120,7 +126,18 @@ export function callOps(
  * Runs at most one transaction less than the pool has connections: a handler that waits for its step never holds the
  * connection that the step needs.
  */
-export function keepOneFree(connections = 1) {
+export function keepOneFree(pool: object, connections = 1): InTurn {
+  const turns = TURNS.get(pool) ?? takeTurns(connections);
+  // All inboxes of a pool together.
+  TURNS.set(pool, turns);
+  return turns;
+}
+
+type InTurn = <Value>(transaction: () => Promise<Value>) => Promise<Value>;
+
+const TURNS = new WeakMap<object, InTurn>();
+
+function takeTurns(connections: number): InTurn {
   let free = Math.max(0, connections - 1);
   const waiting: (() => void)[] = [];
   const isUnlimited = free === 0;
@@ -139,7 +156,7 @@ export function keepOneFree(connections = 1) {
 }
 
 /** @throws {ConfigError} if a step could wait for the connection that its own handler holds. */
-function assertFreeConnection(connections: number | undefined): void {
+export function assertFreeConnection(connections: number | undefined): void {
   if (connections !== undefined && connections > 1) return;
   throw new ConfigError(
     connections === undefined

@@ -7,12 +7,15 @@ export type Values = Readonly<Record<string, unknown>>;
 export interface Template {
   readonly text: string;
   readonly names: readonly string[];
+  /** The name that a server keeps its plan by. @default it plans the statement each time */
+  readonly name?: string | undefined;
 }
 
 /** A statement, and the values of its placeholders. */
 export interface Statement {
   readonly text: string;
   readonly values: unknown[];
+  readonly name?: string | undefined;
 }
 
 /** A name, and not a cast such as `::text`. */
@@ -32,8 +35,8 @@ export function placeNumbered(sql: string, write: (position: number) => string):
   return { text: sql.replaceAll(NAME, (_, name) => write(names.indexOf(name) + 1)), names };
 }
 
-export function bind({ text, names }: Template, values: Values): Statement {
-  return { text, values: names.map((name) => values[name]) };
+export function bind({ text, names, name }: Template, values: Values): Statement {
+  return { text, values: names.map((each) => values[each]), name };
 }
 
 /** The list of values that a call passes. */

@@ -21,6 +21,9 @@ import type { Run, Work } from './work.js';
 /** The wait after a failed attempt: 1 s, 2 s, 4 s, … up to an hour, minus a random part of up to a half. */
 const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 
+/** However old an event is, an attempt that could not begin must not end it. */
+const MAX_AGE_MS = Number.MAX_SAFE_INTEGER;
+
 /**
  * One attempt.
  *
@@ -46,12 +49,17 @@ export class Attempt {
     this.#parts = parts;
     this.#work = work;
     this.#lease = lease;
-    this.#limitMs = Math.min(handlerTimeoutMs, leaseMs - msSince(askedAt, runtime));
+    // The time of a first attempt begins with its transaction.
+    const leftMs = lease.first === undefined ? leaseMs - msSince(askedAt, runtime) : leaseMs;
+    this.#limitMs = Math.min(handlerTimeoutMs, leftMs);
     this.#call = new HandlerCall(parts, work, lease, { askedAt, limitMs: this.#limitMs });
   }
 
-  /** Resolves when the attempt has ended, or at the time limit. If it rejects, the lease expires, and the event runs again. */
-  async run(): Promise<Run> {
+  /**
+   * Resolves when the attempt has ended, or at the time limit; `undefined` for a first attempt whose event is stored or runs
+   * already, and must be claimed. If it rejects, the lease expires, and the event runs again.
+   */
+  async run(): Promise<Run | undefined> {
     const { store, inFlight, settings } = this.#parts;
     const { leaseMs, maxAttempts } = settings;
     const { attempt } = this.#lease;
@@ -62,16 +70,20 @@ export class Attempt {
     }
     // The last allowed attempt recorded no result, or the event would be dead. Its handler may end the process each time.
     if (store.durable && attempt > maxAttempts) {
-      return { result: await this.#fail(missingResult(this.#work.event, this.#lease)) };
+      const result = await this.#fail(missingResult(this.#work.event, this.#lease));
+      return result && { result };
     }
     const ended = this.#runAndRecord();
     const error = await Promise.race([ended.then(() => undefined), this.#call.timeUp]);
-    if (error === undefined) return { result: await ended };
+    if (error === undefined) {
+      const result = await ended;
+      return result && { result };
+    }
     const result = { kind: 'failed', attempt, handlerMs: this.#call.handlerMs, error } as const;
-    return { result, rest: inFlight.track(this.#reportOverdue(ended)) };
+    return { result, rest: inFlight.track(this.#reportOverdue(ended, error)) };
   }
 
-  async #runAndRecord(): Promise<OutcomeResult> {
+  async #runAndRecord(): Promise<OutcomeResult | undefined> {
     const { store } = this.#parts;
     let isCompleted: boolean;
     try {
@@ -83,14 +95,22 @@ export class Attempt {
       }
     } catch (error) {
       if (isHandlerFault(error)) return this.#fail(error);
+      if (!this.#call.hasBegun) await this.#giveBack(error);
+      // The server has ended the transaction of a handler that hangs.
+      if (store.hasTransactions && this.#call.timeout !== undefined) return this.#fail(this.#call.timeout);
       throw error;
     }
-    if (!isCompleted) throw leaseLost(this.#lease);
+    if (!isCompleted) return this.#lost();
     return { kind: 'handled', attempt: this.#lease.attempt, handlerMs: this.#call.handlerMs };
   }
 
+  /** Another attempt has the event. */
+  #lost(): undefined {
+    if (this.#lease.first === undefined) throw leaseLost(this.#lease);
+  }
+
   /** Records the failure before the answer: a 200 for `dead` must not be the only record of the event. */
-  async #fail(error: HandlerFault): Promise<OutcomeResult> {
+  async #fail(error: HandlerFault): Promise<OutcomeResult | undefined> {
     const { store, redriver, settings } = this.#parts;
     const { attempt } = this.#lease;
     if (error.code === 'ERR_HANDLER_LATER') return this.#postpone(error);
@@ -98,30 +118,44 @@ export class Attempt {
       error.code === 'ERR_HANDLER_PERMANENT' || (store.durable && attempt >= settings.maxAttempts);
     const retryAfterMs = isDead ? null : backoffMs(attempt, { ...RETRY, random: settings.runtime.random() });
     const isRecorded = await store.fail(this.#lease, { retryAfterMs, error: toLastError(error) });
-    if (!isRecorded) throw leaseLost(this.#lease);
+    if (!isRecorded) return this.#lost();
     if (!isDead) redriver.warnIfIdle(this.#work);
     return { kind: isDead ? 'dead' : 'failed', attempt, handlerMs: this.#call.handlerMs, error };
   }
 
-  async #postpone(error: RetryLater): Promise<OutcomeResult> {
+  async #postpone(error: RetryLater): Promise<OutcomeResult | undefined> {
     const { store, redriver, settings } = this.#parts;
     const { maxLaterMs } = settings;
     const retryAfterMs = Math.min(error.retryAfterMs, maxLaterMs);
     const later = { maxAgeMs: maxLaterMs };
     const isRecorded = await store.fail(this.#lease, { retryAfterMs, error: toLastError(error), later });
-    if (!isRecorded) throw leaseLost(this.#lease);
+    if (!isRecorded) return this.#lost();
     const run = { attempt: this.#lease.attempt, handlerMs: this.#call.handlerMs };
     if (isRecorded === 'dead') return { ...run, kind: 'dead', error };
     redriver.warnIfIdle(this.#work);
     return store.durable ? { ...run, kind: 'queued' } : { ...run, kind: 'busy', error };
   }
 
+  /** Ends a claim whose transaction could not begin: its handler did not run, so it does not count. */
+  async #giveBack(error: unknown): Promise<void> {
+    if (this.#lease.first !== undefined) return;
+    const { store, settings } = this.#parts;
+    const retryAfterMs = backoffMs(1, { ...RETRY, random: settings.runtime.random() });
+    const failure = { retryAfterMs, error: messageOf(error) ?? '', later: { maxAgeMs: MAX_AGE_MS } };
+    // Otherwise its lease lapses.
+    await store.fail(this.#lease, failure).catch(() => undefined);
+  }
+
   /** Reports the end of an overdue handler. Resolves when it has ended, or its lease has expired. */
-  async #reportOverdue(ended: Promise<OutcomeResult>): Promise<void> {
+  async #reportOverdue(ended: Promise<OutcomeResult | undefined>, timeout: HandlerError): Promise<void> {
     const { report, logger, settings } = this.#parts;
     const { leaseMs, runtime } = settings;
     const { event, origin, secretIndex } = this.#work;
-    const concluded = report.conclude({ origin, event, secretIndex, logger }, () => ended);
+    const concluded = report.conclude({ origin, event, secretIndex, logger }, async () => {
+      const result = await ended;
+      if (result === undefined) throw leaseLost(this.#lease);
+      return result;
+    });
     const onExpiry = () => {
       const why = `The handler still runs after its lease of ${leaseMs} ms, so another process can start it as well. Pass \`signal\` to the calls that it waits for, or raise leaseMs.`;
       throw leaseLost(this.#lease, why);
@@ -132,6 +166,8 @@ export class Attempt {
       if (error !== undefined) return;
       log(logger, 'warn', `${kind} ${event.id}: its handler ended after handlerTimeoutMs.`);
     } catch (expired) {
+      // The server has ended its transaction, and nothing else is stored of it.
+      if (this.#lease.first !== undefined) await this.#fail(timeout).catch(() => undefined);
       logOutcome({ kind: 'busy', origin, event, error: expired as BusyError }, logger);
     }
   }

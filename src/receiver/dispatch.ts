@@ -2,13 +2,19 @@
 import { type BusyError, StablehooksError } from '../core/errors.js';
 import { isKnownEvent, type WebhookEvent } from '../core/events.js';
 import type { Claim, Lease, RecordResult } from '../core/ports.js';
+import type { Moment } from '../core/runtime.js';
 import { Attempt } from './attempt.js';
 import type { OutcomeResult } from './outcome.js';
 import type { CoreParts } from './parts.js';
 import type { Dispatch, Run, Work } from './work.js';
 
+/** The wait before the next try of an event that runs and is not stored yet, in ms. */
+const RUNNING_RETRY_MS = 1_000;
+
 /** The wait before the next try of an event that only another process can run, in ms. */
 const OTHER_PROCESS_RETRY_MS = 5_000;
+
+type KnownWork = Work & { readonly event: WebhookEvent };
 
 export function createDispatch(parts: CoreParts): Dispatch {
   const { store, redriver, settings } = parts;
@@ -19,18 +25,26 @@ export function createDispatch(parts: CoreParts): Dispatch {
     if (!isKnownEvent(event)) return { result: await park(work) };
     const hasHandler = handlers[event.type] !== undefined;
     if (!hasHandler && work.origin !== 'queue') return { result: await ignore(work) };
-    const askedAt = { elapsed: runtime.elapsed(), now: runtime.now() };
+    const first = hasHandler ? store.firstLease(work) : undefined;
+    const run = first && (await new Attempt(parts, work as KnownWork, first, now()).run());
+    if (run !== undefined) return run;
+    const askedAt = now();
     const claim = await store.claim(work);
     if (claim.state !== 'claimed') return { result: toResult(work, claim) };
     // Beyond `maxAttempts` the attempt dead-letters the event without a handler.
     if (!hasHandler && claim.lease.attempt <= maxAttempts) return { result: await finish(claim.lease) };
-    return new Attempt(parts, work as Work & { readonly event: WebhookEvent }, claim.lease, askedAt).run();
+    const claimed = await new Attempt(parts, work as KnownWork, claim.lease, askedAt).run();
+    return claimed as Run;
   };
+
+  function now(): Moment {
+    return { elapsed: runtime.elapsed(), now: runtime.now() };
+  }
 
   async function park(work: Work): Promise<OutcomeResult> {
     const recorded = await store.recordOne(work, leaseMs);
-    // A release that knows the type has handled it.
-    if (recorded === 'done') return { kind: 'duplicate' };
+    // A release that knows the type can have handled it, or be handling it now.
+    if (recorded === 'done' || recorded === 'running') return resultOf(recorded);
     return { kind: recorded === 'dead' ? 'dead' : 'parked' };
   }
 
@@ -60,7 +74,7 @@ export function createDispatch(parts: CoreParts): Dispatch {
       case 'dead':
         return resultOf(claim.state);
       case 'leased':
-        return busy('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim.retryAfterMs);
+        return running(claim.retryAfterMs);
       case 'failed':
         return busy(
           'ERR_EVENT_NOT_DUE',
@@ -82,7 +96,12 @@ export function createDispatch(parts: CoreParts): Dispatch {
 /** The result for a stored event that needs no further work here. */
 export function resultOf(recorded: RecordResult | undefined): OutcomeResult {
   if (recorded === 'done') return { kind: 'duplicate' };
+  if (recorded === 'running') return running(RUNNING_RETRY_MS);
   return { kind: recorded === 'dead' || recorded === 'parked' ? recorded : 'queued' };
+}
+
+function running(retryAfterMs: number): OutcomeResult {
+  return busy('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', retryAfterMs);
 }
 
 function busy(code: BusyError['code'], message: string, retryAfterMs: number) {

@@ -58,6 +58,9 @@ export class HandlerCall {
   readonly timeUp: Promise<HandlerError>;
   /** How long the handler ran, in ms: until it ended, or until its time was up. */
   handlerMs: number | undefined;
+  hasBegun = false;
+  /** The error of a handler that has outlived its limit. */
+  timeout: HandlerError | undefined;
   readonly #parts: CoreParts;
   readonly #work: Work & { readonly event: WebhookEvent };
   readonly #lease: Lease;
@@ -90,6 +93,7 @@ export class HandlerCall {
     const { event } = this.#work;
     const context = new Context(this.#work, this.#lease, { tx, parts: this.#parts, ...this.#limits });
     const startedAt = runtime.elapsed();
+    this.hasBegun = true;
     const stop = () => {
       runtime.clearTimeout(timer);
       // Keeps the first reading: an overdue handler was reported with its time up to the answer.
@@ -98,6 +102,7 @@ export class HandlerCall {
     const timer = runtime.setTimeout(() => {
       const error = handlerTimeout(event, this.#limits.limitMs, this.#parts.store.hasTransactions);
       stop();
+      this.timeout = error;
       this.#onTimeUp(error);
       context.abort(error);
     }, this.#limits.limitMs);

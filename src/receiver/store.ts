@@ -1,7 +1,7 @@
 /** The receiver's only caller of the inbox: errors and timeouts become `ERR_INBOX_FAILED`. */
 import { type Awaitable, deferred, isPromise } from '../core/awaitable.js';
 import { type BusyError, ConfigError, orUnavailable, StablehooksError } from '../core/errors.js';
-import { decodeEvent, isKnownEvent, type UnknownEvent } from '../core/events.js';
+import { decodeEvent, encodeEvent, isKnownEvent, type UnknownEvent } from '../core/events.js';
 import { log, notify } from '../core/log.js';
 import type {
   Claim,
@@ -27,6 +27,8 @@ interface StoreSettings {
   /** Returns the ordering key of an event. @default events have no keys */
   readonly keyOf: ((event: UnknownEvent) => string | undefined) | undefined;
   readonly leaseMs: number;
+  readonly maxAttempts: number;
+  readonly answer: 'handled' | 'recorded';
   readonly inboxTimeoutMs: number;
   readonly runtime: Runtime;
   readonly onUnknown: ((event: UnknownEvent) => unknown) | undefined;
@@ -57,6 +59,17 @@ export class Store {
     const { leaseMs, keyOf } = this.#settings;
     const options = { leaseMs, origin, json, early: !this.durable, key: keyOf?.(event) };
     return this.ask(() => this.#inbox.claim(event, options));
+  }
+
+  /**
+   * The lease of a first attempt, whose transaction stores the event; `undefined` if the event must be claimed first: one
+   * that may be stored already, one with an ordering key, and one whose only attempt must be counted before it begins.
+   */
+  firstLease({ event, origin, json = encodeEvent(event) }: Work): Lease | undefined {
+    const { answer, leaseMs, maxAttempts, keyOf } = this.#settings;
+    if (origin !== 'push' || answer !== 'handled' || maxAttempts === 1 || keyOf?.(event) !== undefined)
+      return;
+    return this.#inbox.firstLease?.(event, { origin, json, leaseMs });
   }
 
   complete(lease: Lease): Promise<boolean> {

@@ -426,11 +426,11 @@ const connectionCases = (sql: Dialect): Cases => [
     await withReceiver(subject, idle, async (_, inbox) => {
       const event = someEvent();
       const claim = () => inbox.claim(event, { leaseMs: PATIENCE_MS, origin: 'push' });
-      const loseLease = async (lease: Lease) => {
-        await inbox.fail(lease, { retryAfterMs: 0, error: 'The attempt has failed elsewhere.' });
-        assert.equal((await claim()).state, 'claimed');
-      };
-      assert.equal(await transact(subject, inbox, await claim(), loseLease), false);
+      const lost = await claim();
+      assert.ok(lost.state === 'claimed');
+      await inbox.fail(lost.lease, { retryAfterMs: 0, error: 'The attempt has failed elsewhere.' });
+      assert.equal((await claim()).state, 'claimed');
+      assert.equal(await transact(subject, inbox, lost), false);
       await expectEffects(subject, inbox, event, false);
     });
   }),

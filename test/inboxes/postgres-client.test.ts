@@ -83,7 +83,8 @@ test('ctx.tx of a pool refuses to be released, and every statement once the hand
 });
 
 test.each([
-  ['COMMIT', []],
+  // The end of the event is committed with it.
+  ['COMMIT', ['before']],
   ['ROLLBACK', ['after']],
 ])(
   'a handler that sends %s and writes is not run again, because that write can be committed',
@@ -130,27 +131,6 @@ test('a connection that is lost during a transaction is no failure of the handle
   expect(error).toBeInstanceOf(Error);
   expect(error).not.toMatchObject({ code: 'ERR_HANDLER_FAILED' });
   expect(error).not.toMatchObject({ name: 'PermanentError' });
-});
-
-test('a statement ends with the lease at the latest, and a shorter statement_timeout stays', async () => {
-  const short = postgres.open({ max: 1, statement_timeout: 700 });
-  const timeout = (over: pg.Pool, leaseMs: number) => {
-    let ms = Number.NaN;
-    return run(
-      async (tx) => {
-        const { rows } = await tx.query(
-          "SELECT setting::float8 AS ms FROM pg_settings WHERE name = 'statement_timeout'",
-        );
-        ms = rows[0].ms;
-      },
-      { over, leaseMs },
-    ).then(() => ms);
-  };
-  expect(await timeout(pool, 3_600_000)).toBeGreaterThan(3_000_000);
-  expect(await timeout(pool, 3_600_000)).toBeLessThanOrEqual(3_600_000);
-  expect(await timeout(pool, 0)).toBe(1_000);
-  expect(await timeout(short, 3_600_000)).toBe(700);
-  expect((await pool.query('SHOW statement_timeout')).rows).toEqual([{ statement_timeout: '0' }]);
 });
 
 test('the server ends the transaction of a handler that sends one short statement after another when its lease has lapsed', async () => {
@@ -200,5 +180,5 @@ test('a transaction_timeout that is set stays', async () => {
     return setting;
   };
   expect(await read(set)).toBe('40min');
-  expect(await read(pool)).toMatch(/^6[01]\d{3}ms$|^61s$/);
+  expect(await read(pool)).toMatch(/^59\d{3}ms$|^1min$/);
 });

@@ -91,8 +91,6 @@ test.each([
       for (const [name, step] of Object.entries(steps)) {
         expect({ [name]: await settingsOf(step) }).toEqual({ [name]: [expected] });
       }
-      // The transaction that follows it waits for the disk.
-      expect(await settingsOf(() => claim(key()))).toEqual(['off']);
     }
     expect((await own.query('SHOW synchronous_commit')).rows).toEqual([{ synchronous_commit: setting }]);
   },
@@ -103,7 +101,7 @@ test('migratePostgres waits for no lock when the tables are migrated', async () 
   await migratePostgres(pool, { schema });
   const impatient = postgres.open({ options: '-c lock_timeout=1000' });
   // Everything but a read waits for this lock.
-  await postgres.begin(`LOCK TABLE ${schema}.notes, ${schema}.events, ${schema}.fences IN EXCLUSIVE MODE`);
+  await postgres.begin(`LOCK TABLE ${schema}.notes, ${schema}.events IN EXCLUSIVE MODE`);
   await migratePostgres(impatient, { schema });
 });
 
@@ -112,7 +110,9 @@ test('recording rejects when two ids are the same to Postgres', async () => {
   const inbox = await openInbox(schema);
   const due = { dueInMs: 0, origin: 'pull' } as const;
   const half = (id: string) => ({ ...someEvent(), id });
-  await expect(inbox.record([half('evt_\ud800'), half('evt_\ud801')], due)).rejects.toThrow('a second time');
+  await expect(inbox.record([half('evt_\ud800'), half('evt_\ud801')], due)).rejects.toThrow(
+    'does not keep the id',
+  );
 });
 
 test.each(['', 'a-b', 'a"b', "a'b", '1st', 'x'.repeat(64), 'a;b'])(
@@ -212,7 +212,9 @@ test('each statement of the Postgres inbox finds its rows by an index among 80,0
   const schema = 'plans';
   await migratePostgres(pool, { schema });
   await fill(schema, { done: 50_000, received: 5_000, failed: 5_000, parked: 20_000, dead: 500 });
-  await pool.query(`VACUUM ANALYZE ${schema}.events`);
+  await pool.query(`INSERT INTO ${schema}.steps (event_id, name, attempt, stored_at, result)
+SELECT 'evt_done_' || n, name, 1, now(), '1' FROM generate_series(1, 50000) AS n, (VALUES (''), ('payout')) AS names (name)`);
+  await pool.query(`VACUUM ANALYZE ${schema}.events, ${schema}.steps`);
 
   const indexes = new Set<string>();
   const tables = new Set<string>();
@@ -279,7 +281,7 @@ test('each statement of the Postgres inbox finds its rows by an index among 80,0
     saveStep: ['events_pkey', 'steps_pkey'],
     forgetStep: ['events_pkey', 'steps_pkey', 'steps_unknown'],
     steps: ['events_pkey', 'steps_pkey'],
-    prune: ['events_pkey', 'events_whole', 'steps_pkey'],
+    prune: ['events_pkey', 'events_whole', 'steps_owned', 'steps_pkey'],
   });
 });
 

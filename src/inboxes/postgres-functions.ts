@@ -1,0 +1,187 @@
+/**
+ * The functions of the inbox: what has to take a lock before it reads, in one round trip.
+ *
+ * Of the events of an ordering key one is leased at a time; the others wait: they are `received`, due when that lease lapses,
+ * and the first of them is due as soon as its event ends. A lock per key serializes these operations in all processes. Each
+ * takes it before it locks a row, so no two can deadlock.
+ */
+import {
+  FUNCTION,
+  fromMs,
+  history,
+  isLeased,
+  LAPSED,
+  lockNumber,
+  parameters,
+  type Tables,
+  tryLock,
+} from './postgres-expressions.js';
+import { VALUES } from './server-inbox.js';
+import { passed } from './statements.js';
+
+export const writeFunctions = (tables: Tables) =>
+  [writeClaim(tables), writeEndAttempt(tables), writeRun(tables)].map(passed).join('\n');
+
+/**
+ * Claims an event. Four parts, each for what the one before it leaves:
+ *
+ * 1. A new event is inserted as leased, if its id is not running, and of a free key. ON CONFLICT names no column: the index of
+ *    the ids and that of the leased keys both count.
+ * 2. An event with a key that waits already is answered without the lock and without a write: repeated deliveries delay
+ *    no other call. One statement reads both rows as they were at one time. The call that ends the lease must see that the event
+ *    waits: either it waits for this lease, or it began to wait before the lease did, which was under the lock and
+ *    therefore committed before the lease could be claimed. In that case it must be due by the end of the lease.
+ * 3. An event whose row is locked, or is not committed yet, runs: nobody waits for a handler.
+ * 4. Anything else is decided under the lock of the key, if there is one.
+ */
+const writeClaim = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_event(
+    ${parameters(VALUES.claim)},
+    OUT result text, OUT attempts integer, OUT wait double precision
+  ) ${FUNCTION} AS $claim$
+DECLARE
+  created timestamptz := ${fromMs(':createdMs')};
+  claimed_at timestamptz;
+  due timestamptz;
+  present ${tables.events};
+  holder ${tables.events};
+  won boolean;
+  is_locked boolean := :key IS NULL OR ${tryLock(tables, ':key')};
+BEGIN
+  IF is_locked THEN
+    claimed_at := clock_timestamp();
+    INSERT INTO ${tables.events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event,
+      key, created_at, waiting)
+    SELECT :id, :type, 'leased', 1, :origin, claimed_at, claimed_at,
+      claimed_at + :leaseMs * interval '1 millisecond', :token, :json, :key, created, CASE WHEN :key IS NOT NULL THEN false END
+    WHERE ${tryLock(tables, ':id')}
+    ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+      result := 'claimed';
+      attempts := 1;
+      RETURN;
+    END IF;
+  END IF;
+  IF :key IS NOT NULL THEN
+    result := 'waiting';
+    SELECT found.attempts, ceil(extract(epoch FROM held.due_at - clock_timestamp()) * 1000) INTO attempts, wait
+      FROM ${tables.events} AS found JOIN ${tables.events} AS held
+        ON held.key = :key AND held.state = 'leased' AND held.due_at > clock_timestamp()
+      WHERE found.id = :id AND found.waiting AND found.key = :key AND (found.due_at = held.due_at
+        OR found.due_at < held.due_at AND found.updated_at < held.updated_at);
+    IF FOUND THEN RETURN; END IF;
+    IF NOT is_locked THEN PERFORM pg_advisory_xact_lock(${lockNumber(tables, ':key')}); END IF;
+  END IF;
+  SELECT * INTO present FROM ${tables.events} AS found WHERE found.id = :id FOR UPDATE SKIP LOCKED;
+  IF NOT FOUND THEN
+    SELECT ceil(extract(epoch FROM found.due_at - clock_timestamp()) * 1000) INTO wait
+      FROM ${tables.events} AS found WHERE found.id = :id AND found.state = 'leased';
+    result := 'leased';
+    wait := greatest(wait, 1000);
+    IF :key IS NULL OR NOT ${tryLock(tables, ':id')} OR EXISTS (
+      SELECT 1 FROM ${tables.events} AS found WHERE found.id = :id)
+    THEN
+      RETURN;
+    END IF;
+  END IF;
+  claimed_at := clock_timestamp();
+  result := coalesce(present.state, 'received');
+  attempts := coalesce(present.attempts, 0);
+  won := coalesce(result IN ('received', 'parked') OR present.due_at <= claimed_at OR result = 'failed' AND :early, false);
+  IF NOT won THEN
+    wait := ceil(extract(epoch FROM present.due_at - claimed_at) * 1000);
+    RETURN;
+  END IF;
+  SELECT * INTO holder FROM ${tables.events} AS found
+    WHERE found.key = :key AND found.state = 'leased' AND found.id <> :id;
+  due := claimed_at + :leaseMs * interval '1 millisecond';
+  IF holder.due_at <= claimed_at THEN
+    UPDATE ${tables.events} AS e SET state = 'received', waiting = true, due_at = due, token = NULL,
+      updated_at = claimed_at, history = ${LAPSED}
+    WHERE e.id = holder.id AND e.token = holder.token;
+  ELSIF holder.id IS NOT NULL THEN
+    won := false;
+    due := holder.due_at;
+    wait := ceil(extract(epoch FROM due - claimed_at) * 1000);
+  END IF;
+  attempts := attempts + won::integer;
+  result := CASE WHEN won THEN 'claimed' ELSE 'waiting' END;
+  IF present.id IS NULL THEN
+    INSERT INTO ${tables.events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event,
+      key, created_at, waiting)
+    VALUES (:id, :type, CASE WHEN won THEN 'leased' ELSE 'received' END, attempts, :origin, claimed_at,
+      claimed_at, due, CASE WHEN won THEN :token END, :json, :key, created, NOT won)
+    ON CONFLICT (id) DO NOTHING;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION USING ERRCODE = 'serialization_failure',
+        MESSAGE = 'The event was stored by another call at the same time, or a trigger prevents that it is stored.';
+    END IF;
+  ELSE
+    UPDATE ${tables.events} AS e SET state = CASE WHEN won THEN 'leased' ELSE 'received' END,
+      attempts = claim_event.attempts, due_at = due, token = CASE WHEN won THEN :token END,
+      updated_at = claimed_at, key = :key, created_at = created, waiting = NOT won,
+      history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
+    WHERE e.id = :id;
+  END IF;
+END $claim$;`;
+
+/**
+ * Ends an attempt, and makes the first event that waits for its key due. Returns the result; NULL if the lease is lost. A done
+ * event has its token if its handler ended its own transaction; it can only become dead.
+ */
+const writeEndAttempt = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.end_attempt(
+    ${parameters(VALUES.finish)}
+  ) RETURNS text ${FUNCTION} AS $end$
+DECLARE
+  ended_at timestamptz;
+  next_id text;
+BEGIN
+  IF :key IS NOT NULL AND NOT ${tryLock(tables, ':key')} THEN
+    PERFORM pg_advisory_xact_lock(${lockNumber(tables, ':key')});
+  END IF;
+  ended_at := clock_timestamp();
+  IF :result = 'later' AND EXISTS (SELECT 1 FROM ${tables.events} AS e
+    WHERE e.id = :id AND e.received_at <= ended_at - :maxAgeMs * interval '1 millisecond')
+  THEN
+    :result := 'dead';
+    :retryAfterMs := NULL;
+  END IF;
+  UPDATE ${tables.events} AS e SET state = CASE :result WHEN 'later' THEN 'received' ELSE :result END,
+    attempts = e.attempts - (:result = 'later')::integer, due_at = ended_at + :retryAfterMs * interval '1 millisecond', token = NULL,
+    last_error = :error, updated_at = ended_at, history = ${history(':result', 'ended_at', ':error')}
+  WHERE e.id = :id AND e.token = :token AND (${isLeased('e')} OR :result = 'dead');
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  IF :key IS NULL THEN RETURN :result; END IF;
+  -- Locked: one that is claimed without its key meanwhile no longer waits, and the one behind it is the first.
+  SELECT found.id INTO next_id FROM ${tables.events} AS found WHERE found.key = :key AND found.waiting
+    ORDER BY found.created_at, found.received_at LIMIT 1 FOR UPDATE;
+  IF FOUND THEN
+    UPDATE ${tables.events} AS e SET due_at = ended_at, updated_at = ended_at, waiting = false
+    WHERE e.id = next_id;
+  END IF;
+  RETURN :result;
+END $end$;`;
+
+/**
+ * Runs a statement that is not part of a handler's transaction, and commits it. The parameters are `$1[1]`, `$1[2]` … in
+ * the statement; its rows are returned as JSON.
+ *
+ * It begins with COMMIT: in a transaction that the app left open on a pooled connection this fails (2D000) before anything is
+ * read or written. Without it, the inbox would answer what that transaction can still roll back. Answers wait for the disk,
+ * even where `synchronous_commit` is off.
+ */
+const writeRun = ({
+  schema,
+}: Tables) => `  CREATE OR REPLACE PROCEDURE ${schema}.run(statement text, parameters text[], INOUT answer text)
+  LANGUAGE plpgsql AS $run$
+DECLARE
+  one record;
+  rows json[] := '{}';
+BEGIN
+  COMMIT;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  answer := CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END;
+  FOR one IN EXECUTE statement USING parameters LOOP
+    rows := rows || row_to_json(one);
+  END LOOP;
+  answer := array_to_json(rows);
+END $run$;`;
