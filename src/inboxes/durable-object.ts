@@ -83,10 +83,10 @@ export function durableObjectInbox(
       // Without await: what a Durable Object writes in one turn of its event loop is on disk together.
       share: async (work) => storage.transactionSync(work),
       // The storage refuses a COMMIT or ROLLBACK of the effect.
-      own: (effect, complete) =>
+      own: (begin, effect) =>
         storage.transactionSync(() => {
+          begin();
           effect();
-          complete();
         }),
     },
   });

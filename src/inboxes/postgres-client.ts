@@ -3,7 +3,6 @@ import { required, rule, withMethods } from '../core/options.js';
 import { isClient, type Queries, TransactionEnded } from './data-layers.js';
 import { lend } from './lend.js';
 import { endedBeforeDone, isEnded, rolledBackAtCommit } from './postgres-errors.js';
-import { CHECK } from './postgres-expressions.js';
 import type { Statement } from './statements.js';
 
 /** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
@@ -79,13 +78,19 @@ export const poolRule = (transactional: boolean) =>
 export interface TransactionParts<Tx> {
   /** The first statement. No row if the transaction must not go on. */
   readonly begin: Statement;
-  /** Completes an event with a key, after its handler. Its row has `null` if the lease is lost. */
+  /** Completes an event with a key, as the last statement. Its row has `null` if the lease is lost. */
   readonly complete: Statement | undefined;
   effect(tx: Tx): Promise<void>;
 }
 
 /** Thrown inside a transaction to roll it back: it must not go on, or its lease is lost. */
 export const REFUSED = new Error('The event is stored or runs, or its lease is lost.');
+
+/** Exists as long as the transaction that began for an event. */
+const SAVEPOINT = 'SAVEPOINT stablehooks';
+
+/** Fails in any other transaction, and after a statement that failed. */
+const CHECK = `RELEASE ${SAVEPOINT}`;
 
 /**
  * Runs the parts in a transaction at READ COMMITTED. Rolls back and rejects with the error of a part that fails, with
@@ -103,10 +108,12 @@ export async function runInTransaction<Tx>(
     const pglite = tx as Tx & PgLike & { readonly closed?: boolean };
     if (!adapted) await pglite.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE');
     const queries = adapted ?? pglite;
-    await runParts(queries, tx, parts);
+    await queries.query(SAVEPOINT);
+    await runEffect(queries, tx, parts);
     // The handler called `rollback()` of PGlite, which sends nothing more.
     if (!adapted && pglite.closed) throw new TransactionEnded();
     await queries.query(CHECK);
+    await complete(queries, parts.complete);
   });
   return false;
 }
@@ -124,21 +131,19 @@ async function runOnClient<Tx>(pool: PgPoolLike<Tx>, parts: TransactionParts<Tx>
   client.on('error', onError);
   try {
     // The pool closes a connection on which no transaction can begin.
-    await client.query('BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE').catch((error: Error) => {
+    await client.query(`${BEGIN}; ${SAVEPOINT}`).catch((error: Error) => {
       onError(error);
       throw error;
     });
     // A handler that hangs must not keep a connection that the server has closed.
     await new Promise<void>((resolve, reject) => {
       onLost = reject;
-      runParts(client, tx, parts).then(resolve, reject);
+      runEffect(client, tx, parts).then(resolve, reject);
     }).finally(close);
-    // In one message. It has a result for each statement.
-    const results: unknown = await client.query(`${CHECK}; COMMIT`);
-    if ((results as readonly { readonly command: string }[])[1]?.command !== 'COMMIT') {
-      throw rolledBackAtCommit();
-    }
-    return true;
+    if (parts.complete === undefined) return await commit(client, `${CHECK}; COMMIT`);
+    await client.query(CHECK);
+    await complete(client, parts.complete);
+    return await commit(client, 'COMMIT');
   } catch (error) {
     if (broken === undefined) await client.query('ROLLBACK').catch(onError);
     throw error;
@@ -149,13 +154,22 @@ async function runOnClient<Tx>(pool: PgPoolLike<Tx>, parts: TransactionParts<Tx>
   }
 }
 
-async function runParts<Tx>(
+const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE';
+
+/** Sends statements that end with COMMIT in one message, which has a result for each. */
+async function commit(client: PgLike, text: string): Promise<true> {
+  const results: unknown = await client.query(text);
+  const last = (Array.isArray(results) ? results.at(-1) : results) as { readonly command?: string };
+  if (last.command !== 'COMMIT') throw rolledBackAtCommit();
+  return true;
+}
+
+async function runEffect<Tx>(
   queries: PgLike,
   tx: Tx,
-  { begin, complete, effect }: TransactionParts<Tx>,
+  { begin, effect }: TransactionParts<Tx>,
 ): Promise<void> {
-  const begun = await send(queries, begin);
-  if (begun.length === 0) throw REFUSED;
+  if ((await send(queries, begin)).length === 0) throw REFUSED;
   try {
     await effect(tx);
   } catch (cause) {
@@ -163,8 +177,12 @@ async function runParts<Tx>(
     const hasEnded = await queries.query(CHECK).then(() => false, isEnded);
     throw hasEnded ? endedBeforeDone({ cause }) : cause;
   }
-  const [row] = complete === undefined ? [] : await send(queries, complete);
-  if (complete !== undefined && (row as { readonly ended: string | null }).ended === null) throw REFUSED;
+}
+
+async function complete(queries: PgLike, statement: Statement | undefined): Promise<void> {
+  if (statement === undefined) return;
+  const [row] = (await send(queries, statement)) as readonly { readonly ended: string | null }[];
+  if (row?.ended == null) throw REFUSED;
 }
 
 export async function send(queries: PgLike, { text, values, name }: Statement): Promise<readonly unknown[]> {

@@ -18,8 +18,8 @@ export const isNotMigrated = (error: unknown) => hasState(error, '42P01', '3F000
 /** Whether a server may have refused to write: it has become a standby, or was set to read-only. */
 export const isReadOnly = (error: unknown) => hasState(error, READ_ONLY, '0A000');
 
-/** Whether the check of a transaction failed because it is not the one that began: the setting is not a token, or unknown. */
-export const isEnded = (error: unknown) => hasState(error, '22P02', '42704');
+/** Whether a transaction is not the one that began: it does not have the savepoint, or there is none. */
+export const isEnded = (error: unknown) => hasState(error, '3B001', '25P01');
 
 /** Whether a pooler in transaction mode has given the connection to others, which prepared statements do not survive. */
 export const isPoolerError = (error: unknown) => hasState(error, '26000', '42P05');

@@ -29,12 +29,6 @@ export const lockNumber = ({ schema }: Tables, name: string) =>
 export const tryLock = (tables: Tables, name: string) =>
   `pg_try_advisory_xact_lock(${lockNumber(tables, name)})`;
 
-/** The setting that has the token of the run in its transaction, and nothing in any other one. */
-export const RUN = 'stablehooks.run';
-
-/** Fails in any other transaction than the one that began for the run. */
-export const CHECK = `SELECT current_setting('${RUN}')::uuid AS run`;
-
 /** Kept plans must use the indexes: they can be made while a table is small, and outlive that. */
 export const FUNCTION = 'LANGUAGE plpgsql SET enable_seqscan = off';
 

@@ -14,7 +14,6 @@ import {
   ms,
   passedTo,
   quoteTables,
-  RUN,
   span,
   type Tables,
   tryLock,
@@ -154,7 +153,7 @@ const committed = (sql: string): PgTemplate => ({
 });
 
 /**
- * What the first statement of a transaction sets for it: its token, that its answer waits for the disk, and one time limit for a
+ * What the first statement of a transaction sets for it: that its answer waits for the disk, and one time limit for a
  * process that froze. A limit that the app has set stays. PGlite would freeze with the handler that it waits for.
  */
 function settings(limitMs: string): string {
@@ -162,21 +161,15 @@ function settings(limitMs: string): string {
     `CASE WHEN ${condition} AND current_setting('${name}', true) = '0' AND version() NOT LIKE '%emcc%'
     THEN set_config('${name}', ${limitMs}::text, true) END`;
   const isOld = "current_setting('transaction_timeout', true) IS NULL";
-  return `set_config('${RUN}', :token::text, true) AS run,
-  CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END AS flush,
-  ${limit('transaction_timeout', 'true')} AS whole,
-  ${limit('statement_timeout', isOld)} AS statement,
-  ${limit('idle_in_transaction_session_timeout', isOld)} AS idle`;
+  return `concat(CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END,
+  ${limit('transaction_timeout', 'true')},
+  ${limit('statement_timeout', isOld)},
+  ${limit('idle_in_transaction_session_timeout', isOld)}) AS set`;
 }
 
 /** How long the lease of a row still lasts, in ms; at least a second. */
 const leftMs = (row: string) =>
   `greatest(1000, ceil(extract(epoch FROM ${row}.due_at - ${CLOCK}) * 1000))::bigint`;
-
-/** The history of a first attempt that ends at the time `at`. */
-const attempt = (result: string, error: string) =>
-  `jsonb_build_array(jsonb_build_object('attempt', 1, 'startedAt', ${ms('at')}, 'endedAt', ${ms('at')},
-    'result', ${result}::text, 'error', ${error}))`;
 
 /** Returns every statement of the inbox for a checked schema; each is atomic at READ COMMITTED and uses the server's clock. */
 export function writeStatements(name: string) {
@@ -255,8 +248,8 @@ FROM page LEFT JOIN known USING (id) LEFT JOIN recorded USING (id)`),
     /** The first statement of a first attempt. No row if the event is stored or runs, or the app left a transaction open. */
     take: kept(
       'take',
-      `INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, token, event, history)
-SELECT :id::text, :type::text, 'done', 1, :origin::text, at, at, :token::uuid, :json::text, ${attempt("'done'", 'NULL')}
+      `INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, token, event)
+SELECT :id::text, :type::text, 'done', 1, :origin::text, at, at, :token::uuid, :json::text
 FROM (SELECT ${CLOCK} AS at) AS now WHERE ${tryLock(tables, ':id::text')} AND pg_current_xact_id_if_assigned() IS NULL
 ON CONFLICT (id) DO NOTHING RETURNING ${settings(':leaseMs::bigint')}`,
     ),
@@ -267,7 +260,8 @@ ON CONFLICT (id) DO NOTHING RETURNING ${settings(':leaseMs::bigint')}`,
   event, history)
 SELECT :id::text, :type::text, CASE :result WHEN 'later' THEN 'received' ELSE :result END,
   CASE :result WHEN 'later' THEN 0 ELSE 1 END, :origin::text, at, at, at + ${span(':retryAfterMs')}, :error::text, :json::text,
-  ${attempt(':result', ':error::text')}
+  jsonb_build_array(jsonb_build_object('attempt', 1, 'startedAt', ${ms('at')}, 'endedAt', ${ms('at')},
+    'result', :result::text, 'error', :error::text))
 FROM (SELECT ${CLOCK} AS at) AS now WHERE ${tryLock(tables, ':id::text')}
 ON CONFLICT (id) DO UPDATE SET state = excluded.state, due_at = NULL, token = NULL, last_error = excluded.last_error,
   updated_at = excluded.updated_at, history = excluded.history
@@ -289,10 +283,7 @@ RETURNING ${settings(leftMs('leased'))}`),
     hold: sent(`SELECT ${settings(leftMs('e'))} FROM ${events} AS e
 WHERE id = :id::text AND token = :token::uuid`),
 
-    /** Marks an event with a key as done. Fails in any other transaction. */
-    complete: sent(
-      `SELECT ${schema}.end_attempt(:id, current_setting('${RUN}')::uuid, :key, 'done', NULL, NULL, NULL) AS ended`,
-    ),
+    complete: sent(`SELECT ${schema}.end_attempt(:id, :token, :key, 'done', NULL, NULL, NULL) AS ended`),
 
     isDone: sent(`SELECT id FROM ${events} WHERE id = :id::text AND state = 'done'`),
 

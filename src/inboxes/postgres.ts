@@ -203,7 +203,7 @@ export function postgresInbox(
           const run = () =>
             runInTransaction(pool as PgTransactional<unknown>, {
               begin: toStatement(statements[how], { id, token, ...first }),
-              complete: how === 'hold' ? bind(statements.complete, { id, key }) : undefined,
+              complete: how === 'hold' ? bind(statements.complete, { id, token, key }) : undefined,
               async effect(tx) {
                 hasBegun = true;
                 await effect(tx);

@@ -19,7 +19,8 @@ export interface EventRow extends Pick<InboxRecord, 'id' | 'type' | 'state' | 'a
 
 /** Drivers can be told to read NULL as `undefined` and numbers as text. */
 export function toRecord(row: EventRow): InboxRecord {
-  const history = parseJson(row.history ?? '');
+  const isFirst = row.state === 'done' && Number(row.attempts) === 1 && (row.json ?? null) !== null;
+  const history = parseJson(row.history ?? (isFirst ? firstAttempt(row) : ''));
   return {
     id: row.id,
     type: row.type,
@@ -34,6 +35,12 @@ export function toRecord(row: EventRow): InboxRecord {
     history: Array.isArray(history) ? (history as readonly InboxAttempt[]) : [],
     event: decodeEvent(row.id, row.json),
   };
+}
+
+/** The history of a first attempt that succeeded in a transaction, which is stored when it begins. */
+function firstAttempt({ received, updated }: EventRow): string {
+  const attempt = { attempt: 1, startedAt: Number(received), endedAt: Number(updated) };
+  return JSON.stringify([{ ...attempt, result: 'done', error: null }]);
 }
 
 /** A step as a store has it. Drivers can be told to read NULL as `undefined` and numbers as text. */

@@ -56,6 +56,8 @@ export function configure(db: SqliteLike, { busyTimeoutMs }: { readonly busyTime
   return journal !== 'memory' && Boolean(files.find(({ name }) => name === 'main')?.file);
 }
 
+const LOCKED = { SQLITE_BUSY: 5, SQLITE_LOCKED: 6 };
+
 /** Retries while the file is locked: SQLite does not apply the busy timeout to this change. */
 function enableWriteAheadLog(db: SqliteLike, { until }: { readonly until: number }): string {
   for (;;) {
@@ -63,15 +65,10 @@ function enableWriteAheadLog(db: SqliteLike, { until }: { readonly until: number
       const [answer] = db.prepare('PRAGMA journal_mode = WAL').all() as [{ readonly journal_mode: string }];
       return answer.journal_mode;
     } catch (error) {
-      if (!isLocked(error) || Date.now() >= until) throw error;
+      if (!hasCode(error, LOCKED) || Date.now() >= until) throw error;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
     }
   }
-}
-
-/** Error codes differ between the drivers; the message is SQLite's own. */
-function isLocked(error: unknown): boolean {
-  return error instanceof Error && /database (table )?is locked/.test(error.message);
 }
 
 /**
@@ -110,24 +107,24 @@ function execOutside(db: SqliteLike, sql: string): void {
 /** Exists as long as the transaction that an effect began in. */
 const SAVEPOINT = 'stablehooks';
 
-function runOwn(db: SqliteLike, effect: () => void, complete: () => void): void {
-  let isCompleted = false;
+function runOwn(db: SqliteLike, begin: () => void, effect: () => void): void {
+  let hasReturned = false;
   try {
     atomically(db, () => {
+      begin();
       db.exec(`SAVEPOINT ${SAVEPOINT}`);
       try {
         effect();
       } catch (error) {
-        if (!isRolledBackBySqlite(error)) assertSameTransaction(db, { cause: error });
+        if (!hasCode(error, ROLLS_BACK)) assertSameTransaction(db, { cause: error });
         throw error;
       }
       assertSameTransaction(db);
-      complete();
-      isCompleted = true;
+      hasReturned = true;
     });
   } catch (error) {
     // A deferred constraint, which SQLite checks at COMMIT.
-    if (isCompleted && /constraint failed/.test(messageOf(error) ?? '')) {
+    if (hasReturned && hasCode(error, { SQLITE_CONSTRAINT: 19 })) {
       const message = 'A constraint refused the COMMIT of the handler; see the cause. The event runs again.';
       throw new StablehooksError('ERR_HANDLER_FAILED', message, { cause: error });
     }
@@ -135,10 +132,26 @@ function runOwn(db: SqliteLike, effect: () => void, complete: () => void): void 
   }
 }
 
-/** Whether a handler threw the error of a statement at which SQLite itself rolls the transaction back. */
-function isRolledBackBySqlite(error: unknown): boolean {
-  const { cause = error } = Object(error) as { readonly cause?: unknown };
-  return /disk is full|disk I\/O error|out of memory|interrupted|is locked/.test(messageOf(cause) ?? '');
+/** The errors of a statement at which SQLite itself can roll the transaction back. */
+const ROLLS_BACK = {
+  SQLITE_BUSY: 5,
+  SQLITE_NOMEM: 7,
+  SQLITE_INTERRUPT: 9,
+  SQLITE_IOERR: 10,
+  SQLITE_FULL: 13,
+};
+
+/**
+ * Whether an error or its cause, which a handler can have wrapped, is one of these of SQLite. Drivers have the name in `code`,
+ * or the number in `errcode` or `errno`; names and numbers can be those of a more detailed error.
+ */
+function hasCode(error: unknown, codes: Readonly<Record<string, number>>): boolean {
+  const { code, errcode, errno, cause } = Object(error) as Readonly<Record<string, unknown>>;
+  const number = Number(errcode ?? errno) % 256;
+  const isOne = Object.entries(codes).some(
+    ([name, primary]) => primary === number || `${code}_`.startsWith(`${name}_`),
+  );
+  return isOne || (cause !== undefined && hasCode(cause, codes));
 }
 
 /** @param options - the error that the handler threw, if any. */
@@ -217,6 +230,6 @@ export function createTransactions(db: SqliteLike): Transactions {
           reject,
         });
       }),
-    own: (effect, complete) => atLevel(flushing, () => runOwn(db, effect, complete)),
+    own: (begin, effect) => atLevel(flushing, () => runOwn(db, begin, effect)),
   };
 }

@@ -46,11 +46,11 @@ export interface Transactions {
    */
   share<Value>(work: () => Value, options?: { readonly flush: boolean }): Promise<Value>;
   /**
-   * Runs an effect and then `complete` in a transaction of their own, immediately. Rolls back and throws what they throw.
+   * Runs `begin` and then an effect in a transaction of their own, immediately. Rolls back and throws what they throw.
    *
    * @throws {PermanentError} when the effect ended the transaction.
    */
-  own(effect: () => void, complete: () => void): void;
+  own(begin: () => void, effect: () => void): void;
 }
 
 interface SqliteInboxSettings<Tx> {
@@ -83,15 +83,23 @@ export function createSqliteInbox<Tx>({
   const sum = (at: number, ms: number) => Math.round(at + ms);
 
   function finish(
-    { id, token }: Lease,
+    { id, token, first }: Lease,
     { result, retryAfterMs, error, maxAgeMs }: AttemptEnd,
     at: number,
+    isOpen = 0,
   ): boolean | 'dead' {
+    if (first !== undefined) {
+      const state = result === 'later' ? 'received' : result;
+      const dueAt = retryAfterMs === null ? null : sum(at, retryAfterMs);
+      const attempts = result === 'later' ? 0 : 1;
+      const values = { ...first, id, token, at, ended: result, state, error, dueAt, attempts };
+      return sql.first(values).length > 0;
+    }
     const isTooOld = maxAgeMs !== null && (sql.own({ id })[0]?.received_at ?? at) <= at - maxAgeMs;
     const ended = isTooOld ? 'dead' : result;
     const state = ended === 'later' ? 'received' : ended;
     const dueAt = retryAfterMs === null || isTooOld ? null : sum(at, retryAfterMs);
-    const [finished] = sql.finish({ id, token, at, ended, state, error, dueAt });
+    const [finished] = sql.finish({ id, token, at, ended, state, error, dueAt, isOpen });
     if (finished === undefined) return false;
     if (finished.key !== null) sql.releaseKey({ at, key: finished.key });
     return isTooOld ? 'dead' : true;
@@ -159,13 +167,16 @@ export function createSqliteInbox<Tx>({
             }),
         }
       : {
+          takesFirst: true,
+
           // Such handlers are synchronous, and so is their transaction.
           transaction(lease, effect) {
-            const complete = () => {
-              if (!finish(lease, DONE, Math.round(runtime.now()))) throw LEASE_LOST;
+            // First: what a handler commits by itself must not run again. Nobody sees it before the commit.
+            const begin = () => {
+              if (!finish(lease, DONE, Math.round(runtime.now()), 1)) throw LEASE_LOST;
             };
             try {
-              transactions.own(() => assertSynchronous(effect(tx)), complete);
+              transactions.own(begin, () => assertSynchronous(effect(tx)));
               return true;
             } catch (error) {
               if (error === LEASE_LOST) return false;

@@ -80,12 +80,24 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
         created_at = excluded.created_at, waiting = excluded.waiting, history = ${HISTORY_WITH_LAPSED}
       RETURNING attempts`,
     ),
-    /** Ends an attempt, if the token is that of the lease. */
+    /** Stores a first attempt: as done before its handler runs, or as it failed. One that is stored can only become dead. */
+    first: rows(
+      `INSERT INTO ${prefix}_events AS e (id, type, source, event, received_at, updated_at, due_at, token, state, attempts,
+        last_error, history)
+      VALUES (:id, :type, :origin, :json, :at, :at, :dueAt, CASE :state WHEN 'done' THEN :token END, :state, :attempts, :error,
+        CASE WHEN :state <> 'done' THEN json_array(json_object('attempt', 1, 'startedAt', CAST(:at AS INTEGER),
+          'endedAt', CAST(:at AS INTEGER), 'result', :ended, 'error', :error)) END)
+      ON CONFLICT (id) DO UPDATE SET state = excluded.state, due_at = NULL, token = NULL, updated_at = excluded.updated_at,
+        last_error = excluded.last_error, history = excluded.history
+        WHERE e.token = :token AND excluded.state = 'dead'
+      RETURNING id`,
+    ),
+    /** Ends an attempt, if the token is that of the lease. The event keeps it if its transaction is open. */
     finish: rows<Pick<EventRow, 'key'>>(
       `UPDATE ${prefix}_events SET history = ${historyWith(':at', ':ended', ':error')},
-        updated_at = :at, state = :state, last_error = :error, due_at = :dueAt, token = NULL,
-        attempts = attempts - (:ended = 'later')
-      WHERE id = :id AND state = 'leased' AND token = :token
+        updated_at = :at, state = :state, last_error = :error, due_at = :dueAt,
+        token = CASE WHEN :isOpen THEN token END, attempts = attempts - (:ended = 'later')
+      WHERE id = :id AND token = :token AND (state = 'leased' OR :state = 'dead')
       RETURNING key`,
     ),
     /** Makes the event due that waits for a key and was created first. */
