@@ -25,13 +25,13 @@ export const writeFunctions = (tables: Tables) =>
 /**
  * Claims an event. Four parts, each for what the one before it leaves:
  *
- * 1. A new event is inserted as leased, if its id is not running, and of a free key. ON CONFLICT names no column: the index of
+ * 1. A new event of a free key is inserted as leased, unless it runs. ON CONFLICT names no column: the index of
  *    the ids and that of the leased keys both count.
  * 2. An event with a key that waits already is answered without the lock and without a write: repeated deliveries delay
  *    no other call. One statement reads both rows as they were at one time. The call that ends the lease must see that the event
  *    waits: either it waits for this lease, or it began to wait before the lease did, which was under the lock and
  *    therefore committed before the lease could be claimed. In that case it must be due by the end of the lease.
- * 3. An event whose row is locked, or is not committed yet, runs: nobody waits for a handler.
+ * 3. An event whose lock is taken runs, or another call is about to decide about it: nobody waits for a handler.
  * 4. Anything else is decided under the lock of the key, if there is one.
  */
 const writeClaim = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_event(
@@ -45,15 +45,15 @@ DECLARE
   present ${tables.events};
   holder ${tables.events};
   won boolean;
+  is_idle boolean := ${tryLock(tables, ':id')};
   is_locked boolean := :key IS NULL OR ${tryLock(tables, ':key')};
 BEGIN
-  IF is_locked THEN
+  IF is_idle AND is_locked THEN
     claimed_at := clock_timestamp();
     INSERT INTO ${tables.events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event,
       key, created_at, waiting)
-    SELECT :id, :type, 'leased', 1, :origin, claimed_at, claimed_at,
-      claimed_at + :leaseMs * interval '1 millisecond', :token, :json, :key, created, CASE WHEN :key IS NOT NULL THEN false END
-    WHERE ${tryLock(tables, ':id')}
+    VALUES (:id, :type, 'leased', 1, :origin, claimed_at, claimed_at,
+      claimed_at + :leaseMs * interval '1 millisecond', :token, :json, :key, created, CASE WHEN :key IS NOT NULL THEN false END)
     ON CONFLICT DO NOTHING;
     IF FOUND THEN
       result := 'claimed';
@@ -71,18 +71,14 @@ BEGIN
     IF FOUND THEN RETURN; END IF;
     IF NOT is_locked THEN PERFORM pg_advisory_xact_lock(${lockNumber(tables, ':key')}); END IF;
   END IF;
-  SELECT * INTO present FROM ${tables.events} AS found WHERE found.id = :id FOR UPDATE SKIP LOCKED;
-  IF NOT FOUND THEN
-    SELECT ceil(extract(epoch FROM found.due_at - clock_timestamp()) * 1000) INTO wait
-      FROM ${tables.events} AS found WHERE found.id = :id AND found.state = 'leased';
-    result := 'leased';
+  IF NOT is_idle THEN
+    SELECT found.state, ceil(extract(epoch FROM found.due_at - clock_timestamp()) * 1000) INTO result, wait
+      FROM ${tables.events} AS found WHERE found.id = :id AND found.state IN ('leased', 'done', 'dead');
+    result := coalesce(result, 'leased');
     wait := greatest(wait, 1000);
-    IF :key IS NULL OR NOT ${tryLock(tables, ':id')} OR EXISTS (
-      SELECT 1 FROM ${tables.events} AS found WHERE found.id = :id)
-    THEN
-      RETURN;
-    END IF;
+    RETURN;
   END IF;
+  SELECT * INTO present FROM ${tables.events} AS found WHERE found.id = :id FOR UPDATE;
   claimed_at := clock_timestamp();
   result := coalesce(present.state, 'received');
   attempts := coalesce(present.attempts, 0);

@@ -188,13 +188,17 @@ test('a handler over postgres.js sends values of its own types', async () => {
   await sql.end();
 });
 
-test('a claim does not wait for a row that another transaction has locked', async () => {
+test('a claim that waited for another has its whole lease', async () => {
   const inbox = postgresInbox(admin);
   const event = someEvent();
   await inbox.record([event], { dueInMs: 0, origin: 'push' });
   const blocker = await own.begin('SELECT FROM stablehooks.events WHERE id = $1 FOR UPDATE', [event.id]);
-  const claim = () => inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
-  expect(await claim()).toEqual({ state: 'leased', retryAfterMs: 1_000 });
+  const claiming = inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+  await own.untilBlocked();
+  const { rows } = await admin.query(
+    'SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS unlocked',
+  );
   await blocker.query('COMMIT');
-  expect((await claim()).state).toBe('claimed');
+  expect((await claiming).state).toBe('claimed');
+  expect((await inbox.find(event.id))?.dueAt).toBeGreaterThanOrEqual(Math.floor(rows[0].unlocked) + 60_000);
 });
