@@ -3,6 +3,7 @@ import { boolean, integer, readOptions } from '../core/options.js';
 import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
 import { createInbox, type StoreOps } from './create-inbox.js';
+import { TransactionEnded } from './data-layers.js';
 import {
   type PgClientLike,
   type PgLike,
@@ -15,6 +16,7 @@ import {
   send as sendStatement,
 } from './postgres-client.js';
 import {
+  endedBeforeDone,
   isConflict,
   isLeftOpen,
   isNotMigrated,
@@ -216,6 +218,9 @@ export function postgresInbox(
           return true;
         } catch (error) {
           if (error === REFUSED) return false;
+          // By the method of a data layer, which then sends nothing more: a COMMIT has stored the event as done.
+          if (error instanceof TransactionEnded && (await send(statements.isDone, { id })).length > 0)
+            throw endedBeforeDone({ cause: error });
           if (isReadOnly(error)) await closeReadOnly();
           if (isLeftOpen(error) && !hasBegun) throw leftOpen(error);
           if (hasReturned) rethrowCommitError(error);

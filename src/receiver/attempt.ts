@@ -21,8 +21,8 @@ import type { Run, Work } from './work.js';
 /** The wait after a failed attempt: 1 s, 2 s, 4 s, … up to an hour, minus a random part of up to a half. */
 const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 
-/** However old an event is, an attempt that could not begin must not end it. */
-const MAX_AGE_MS = Number.MAX_SAFE_INTEGER;
+/** However old an event is, an attempt that could not begin must not end it: a century. */
+const MAX_AGE_MS = 3_155_760_000_000;
 
 /**
  * One attempt.

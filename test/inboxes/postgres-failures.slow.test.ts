@@ -89,9 +89,17 @@ describe.each(layers)('%s', (layer, open) => {
       const { kind, error } = await receiver.handle(event, 'push');
       expect([kind, error?.code]).toEqual(['unavailable', 'ERR_INBOX_FAILED']);
     }
+    // Nothing is stored of a first attempt that cannot begin. A stored event is received again, without an attempt.
+    const stored = [someEvent(), someEvent()];
+    await inbox.record(stored, { dueInMs: 0, origin: 'pull' });
+    for (let attempt = 0; attempt < 3; attempt++) {
+      await admin.query("UPDATE stablehooks.events SET due_at = now() WHERE state = 'received'");
+      expect(await receiver.redrive()).toMatchObject({ unavailable: stored.length });
+    }
     proxy.breaks = () => false;
-    const records = await Promise.all(events.map(({ id }) => inbox.find(id)));
-    expect(new Set(records.map((record) => record?.state))).toEqual(new Set(['leased']));
+    for (const { id } of events) expect(await inbox.find(id)).toBeUndefined();
+    for (const { id } of stored)
+      expect(await inbox.find(id)).toMatchObject({ state: 'received', attempts: 0 });
     await vi.waitFor(
       async () => {
         const after = await Promise.all(
