@@ -95,7 +95,7 @@ export class Attempt {
       }
     } catch (error) {
       if (isHandlerFault(error)) return this.#fail(error);
-      if (!this.#call.hasBegun) await this.#giveBack(error);
+      if (!this.#call.hasBegun) await this.#giveBack();
       // The server has ended the transaction of a handler that hangs.
       if (store.hasTransactions && this.#call.timeout !== undefined) return this.#fail(this.#call.timeout);
       throw error;
@@ -137,12 +137,13 @@ export class Attempt {
   }
 
   /** Ends a claim whose transaction could not begin: its handler did not run, so it does not count. */
-  async #giveBack(error: unknown): Promise<void> {
+  async #giveBack(): Promise<void> {
     if (this.#lease.first !== undefined) return;
     const { store, settings } = this.#parts;
     const retryAfterMs = backoffMs(1, { ...RETRY, random: settings.runtime.random() });
-    const failure = { retryAfterMs, error: messageOf(error) ?? '', later: { maxAgeMs: MAX_AGE_MS } };
-    // Otherwise its lease lapses.
+    const error = 'ERR_INBOX_FAILED: The transaction could not begin.';
+    const failure = { retryAfterMs, error, later: { maxAgeMs: MAX_AGE_MS } };
+    // If it fails, the lease lapses.
     await store.fail(this.#lease, failure).catch(() => undefined);
   }
 

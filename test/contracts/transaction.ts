@@ -7,8 +7,10 @@ import {
   type InboxOperations,
   type Lease,
   type Outcome,
+  PermanentError,
   type Receiver,
   type ReceiverOptions,
+  RetryLater,
   type StepContext,
   type UnknownEvent,
 } from 'stablehooks';
@@ -523,6 +525,148 @@ const controlCases = (sql: Dialect): Cases =>
     }),
   );
 
+/** Inboxes that store the event of a first attempt with its effect. */
+const firstCases: Cases = [
+  test('while a first attempt runs, no step waits for it, and none answers that its event is stored', async (subject) => {
+    const begun = signal();
+    const ends = signal();
+    const handler: Handle = async ({ effect }, { tx, id }) => {
+      await effect(tx, id);
+      begun.resolve();
+      await ends.promise;
+    };
+    await withReceiver(subject, handler, async (receiver, inbox) => {
+      const event = someEvent();
+      const running = receiver.handle(event, 'push');
+      await begun.promise;
+      const { kind, error } = await receiver.handle(event, 'push');
+      assert.deepEqual([kind, error?.code], ['busy', 'ERR_EVENT_BUSY']);
+      const claim = await inbox.claim(event, { leaseMs: PATIENCE_MS, origin: 'pull' });
+      assert.equal(claim.state, 'leased');
+      const other = someEvent();
+      const page = [other, event];
+      assert.deepEqual(await inbox.record(page, { origin: 'pull', dueInMs: 0 }), ['new', 'running']);
+      assert.deepEqual(await inbox.record([event], { origin: 'pull', dueInMs: null }), ['running']);
+      assert.deepEqual(await inbox.ignore([event], { origin: 'push' }), ['running']);
+      assert.equal(await inbox.find(event.id), undefined);
+      ends.resolve();
+      expectKind(await running, 'handled');
+      assert.deepEqual(await inbox.record([event], { origin: 'pull', dueInMs: 0 }), ['done']);
+      const record = await inbox.find(event.id);
+      assert.deepEqual(
+        [record?.state, record?.attempts, record?.history.map(({ attempt, result }) => [attempt, result])],
+        ['done', 1, [[1, 'done']]],
+      );
+      await expectEffects(subject, inbox, event, true);
+    });
+  }),
+  test('of deliveries of one event at the same time one runs, and the others are answered before it ends', async (subject) => {
+    let runs = 0;
+    const ends = signal();
+    const handler: Handle = async ({ effect }, { tx, id }) => {
+      runs += 1;
+      await effect(tx, id);
+      await ends.promise;
+    };
+    await withReceiver(subject, handler, async (receiver, inbox) => {
+      const event = someEvent();
+      let answered = 0;
+      const deliver = async () => {
+        const { kind } = await receiver.handle(event, 'push');
+        if (kind === 'busy') answered += 1;
+        if (answered === 2) ends.resolve();
+      };
+      await Promise.all([deliver(), deliver(), deliver()]);
+      assert.deepEqual([runs, answered], [1, 2]);
+      await expectEffects(subject, inbox, event, true);
+    });
+  }),
+  test('a failed first attempt is stored with its attempt, its error and its retry time, and only if it is answered', async (subject) => {
+    const errors = {
+      failed: () => new Error('The bank is closed.'),
+      dead: () => new PermanentError('The account does not exist.'),
+      received: () => new RetryLater({ afterMs: PATIENCE_MS, reason: 'Not yet.' }),
+    };
+    for (const [state, error] of Object.entries(errors)) {
+      const handler: Handle = async ({ effect }, { tx, id }) => {
+        await effect(tx, id);
+        throw error();
+      };
+      await withReceiver(subject, handler, async (receiver, inbox) => {
+        const event = someEvent();
+        const outcome = await receiver.handle(event, 'push', { json: `{ "id":"${event.id}"}` });
+        expectKind(outcome, state === 'received' ? 'queued' : (state as 'failed' | 'dead'));
+        const record = await inbox.find(event.id);
+        assert.equal(record?.state, state);
+        assert.equal(record?.attempts, state === 'received' ? 0 : 1);
+        assert.match(record?.lastError ?? '', /bank|account|Not yet/);
+        assert.equal(record?.history.length, 1);
+        assert.equal(record?.dueAt === null, state === 'dead');
+        await expectEffects(subject, inbox, event, false);
+      });
+    }
+  }),
+  test('a failure does not replace what another delivery has stored meanwhile', async (subject) => {
+    const { inbox, close } = await subject.open({ connections: 4 });
+    try {
+      for (const error of ['no', null]) {
+        const event = someEvent();
+        const options = { origin: 'push', json: JSON.stringify(event), leaseMs: PATIENCE_MS } as const;
+        const [first, second] = [inbox.firstLease?.(event, options), inbox.firstLease?.(event, options)];
+        assert.ok(first && second, 'The inbox has no first attempts.');
+        const effect = (tx: unknown) => Promise.resolve(subject.effect(tx, event.id)).then(() => undefined);
+        assert.equal(await inbox.transaction?.(second, effect), true);
+        const failure = { retryAfterMs: error === null ? null : 1_000, error: 'It failed first.' };
+        assert.equal(await inbox.fail(first, failure), false);
+        assert.equal((await inbox.find(event.id))?.state, 'done');
+        assert.equal(await inbox.transaction?.(first, effect), false);
+        await expectEffects(subject, inbox, event, true);
+      }
+    } finally {
+      await close();
+    }
+  }),
+  test('stored events, and events with a key, are claimed and counted before their handler runs', async (subject) => {
+    let seen: unknown;
+    let inboxOf: OpenTransactions<unknown>['inbox'] | undefined;
+    const handler: Handle = async ({ effect }, { tx, id }) => {
+      await effect(tx, id);
+      const record = await inboxOf?.find(id);
+      seen = [record?.state, record?.attempts];
+    };
+    await withReceiver(subject, handler, async (receiver, inbox) => {
+      inboxOf = inbox;
+      const [stored, first] = [someEvent(), someEvent()];
+      await inbox.record([stored], { origin: 'pull', dueInMs: 0 });
+      await receiver.redrive();
+      assert.deepEqual(seen, ['leased', 1]);
+      await expectEffects(subject, inbox, stored, true);
+      expectKind(await receiver.handle(first, 'push'), 'handled');
+      assert.deepEqual(seen, [undefined, undefined]);
+    });
+  }),
+  test('the steps of a first attempt are kept when its connection ends, and belong to the next one', async (subject) => {
+    let paid = 0;
+    const handler: Handle = async ({ effect, disconnect }, { tx, id, run, step }) => {
+      await effect(tx, id);
+      assert.equal(await step('payout', () => ++paid), 1);
+      if (run === 1) await disconnect();
+    };
+    await withReceiver(subject, handler, async (receiver, inbox) => {
+      const event = someEvent();
+      expectKind(await receiver.handle(event, 'push'), 'unavailable');
+      assert.equal(await inbox.find(event.id), undefined);
+      expectKind(await retry(receiver, inbox, event), 'handled');
+      assert.equal(paid, 1);
+      assert.deepEqual(
+        (await inbox.steps(event.id)).map(({ name }) => name),
+        ['payout'],
+      );
+      await expectEffects(subject, inbox, event, true);
+    });
+  }),
+];
+
 const stepCases: Cases = [
   test('a step is stored apart from the transaction: a rollback keeps it, and the next attempt does not run it', async (subject) => {
     let paid = 0;
@@ -620,7 +764,7 @@ const stepCases: Cases = [
  * }
  * ```
  */
-export const transactionContract: Cases = casesIn(POSTGRES);
+export const transactionContract: Cases = [...casesIn(POSTGRES), ...firstCases];
 
 /** The same rules for MySQL and MariaDB, where a failed statement does not end its transaction. */
 export const mysqlTransactionContract: Cases = casesIn(MYSQL);

@@ -83,13 +83,14 @@ describe.each(layers)('%s', (layer, open) => {
       ...{ secret: 'x', inbox, maxAttempts: 2, logger: silent },
       handlers: { 'transfer.settled': () => undefined },
     });
-    proxy.breaks = (sent) => /begin|start transaction/i.test(sent);
+    proxy.breaks = (sent) => /begin isolation|start transaction/i.test(sent);
     const events = Array.from({ length: 2 * CONNECTIONS }, () => someEvent());
     for (const event of events) {
       const { kind, error } = await receiver.handle(event, 'push');
       expect([kind, error?.code]).toEqual(['unavailable', 'ERR_INBOX_FAILED']);
     }
     // Nothing is stored of a first attempt that cannot begin. A stored event is received again, without an attempt.
+    await admin.query('TRUNCATE stablehooks.events');
     const stored = [someEvent(), someEvent()];
     await inbox.record(stored, { dueInMs: 0, origin: 'pull' });
     for (let attempt = 0; attempt < 3; attempt++) {
