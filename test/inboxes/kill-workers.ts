@@ -3,7 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Inbox, InboxOperations } from 'stablehooks';
+import type { Inbox, InboxOperations, UnknownEvent } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
 import { expect, vi } from 'vitest';
 import { readCount } from '../read-count.js';
@@ -16,8 +16,12 @@ export const KILLS = readCount(
 
 export const TIMEOUT_MS = 300_000 + KILLS * 10_000;
 
+/** How the events reach the workers: recorded as a poller records them, or delivered until a worker has answered 2xx. */
+export const WAYS = ['recorded', 'delivered'] as const;
+
 interface Workers {
-  /** The program. It reports that it is ready, begins at a message, and reports its first transaction. */
+  readonly way: (typeof WAYS)[number];
+  /** The program. It reports that it is ready, begins at a message, and reports its first transaction and each outcome. */
   readonly file: string;
   readonly env: Readonly<Record<string, string>>;
   readonly inbox: Inbox<unknown> & InboxOperations;
@@ -28,33 +32,54 @@ interface Workers {
  *
  * @returns the ids of all events; each is done or dead.
  */
-export async function killWorkers({ file, env, inbox }: Workers): Promise<readonly string[]> {
-  const children = new Set<ChildProcess>();
+export async function killWorkers({ way, file, env, inbox }: Workers): Promise<readonly string[]> {
+  /** The processes, with the ids that they have not answered yet. */
+  const children = new Map<ChildProcess, Set<string>>();
   const ids: string[] = [];
+  /** Events that the service delivers again. */
+  const unanswered = new Map<string, UnknownEvent>();
 
-  async function recordEvents() {
+  async function addEvents() {
     const page = Array.from({ length: 16 }, () => exampleEvent('transfer.settled'));
-    await inbox.record(page, { dueInMs: 0, origin: 'pull' });
     ids.push(...page.map(({ id }) => id));
+    if (way === 'recorded') await inbox.record(page, { dueInMs: 0, origin: 'pull' });
+    else for (const event of page) unanswered.set(event.id, event);
+    deliver();
+  }
+
+  /** To each worker: copies of one event can arrive at the same time. */
+  function deliver() {
+    for (const [child, open] of children) {
+      for (const event of unanswered.values()) {
+        if (!open.has(event.id)) child.send(event, () => undefined);
+        open.add(event.id);
+      }
+    }
   }
 
   /** Starts a process, and resolves when it has begun its first transaction. */
   async function start(): Promise<ChildProcess> {
     const child = fork(file, { env: { ...process.env, ...env }, execArgv: [] });
-    children.add(child);
     child.once('exit', () => children.delete(child));
+    child.on('message', (message: string | { readonly id: string; readonly kind: string }) => {
+      if (typeof message !== 'object') return;
+      children.get(child)?.delete(message.id);
+      if (ANSWERED.includes(message.kind)) unanswered.delete(message.id);
+    });
     await messageOf(child);
+    children.set(child, new Set());
     let isStarted = false;
     const starting = messageOf(child).then(() => {
       isStarted = true;
     });
     child.send('begin');
-    await recordEvents();
+    await addEvents();
     while (!isStarted) {
       await Promise.race([starting, pause(50)]);
       // Other processes can take all events first.
       const [waiting] = await inbox.list({ state: 'received', limit: 1 });
-      if (waiting === undefined) await recordEvents();
+      if (waiting === undefined && unanswered.size === 0) await addEvents();
+      else deliver();
     }
     return child;
   }
@@ -78,15 +103,19 @@ export async function killWorkers({ file, env, inbox }: Workers): Promise<readon
       async () => {
         const ended = ['done', 'dead'];
         const open = (await inbox.count()).filter(({ state, count }) => !ended.includes(state) && count > 0);
-        expect(open).toEqual([]);
+        deliver();
+        expect([open, unanswered.size]).toEqual([[], 0]);
       },
       { timeout: 120_000 + KILLS * 1_000, interval: 100 },
     );
   } finally {
-    for (const child of children) child.kill('SIGKILL');
+    for (const child of children.keys()) child.kill('SIGKILL');
   }
   return ids;
 }
+
+/** The outcomes after which the service does not deliver again. */
+const ANSWERED = ['handled', 'duplicate', 'dead', 'queued'];
 
 /** The next message of a process; rejects when it ends before. */
 async function messageOf(child: ChildProcess): Promise<void> {

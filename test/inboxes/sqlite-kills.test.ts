@@ -5,7 +5,7 @@
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Bundle, bundle } from '../bundle.js';
-import { KILLS, killWorkers, TIMEOUT_MS } from './kill-workers.js';
+import { KILLS, killWorkers, TIMEOUT_MS, WAYS } from './kill-workers.js';
 import { connect, drivers, freshPath } from './sqlite-drivers.js';
 
 let program: Bundle;
@@ -14,9 +14,9 @@ beforeAll(async () => {
 });
 afterAll(() => program.remove());
 
-test.each(drivers.map(({ name }) => name))(
-  `SIGKILL of ${KILLS} processes over %s leaves each event in the ledger exactly once`,
-  async (driver) => {
+test.each(drivers.flatMap(({ name: driver }) => WAYS.map((way) => ({ driver, way }))))(
+  `SIGKILL of ${KILLS} processes over $driver leaves each $way event in the ledger exactly once`,
+  async ({ driver, way }) => {
     const path = freshPath();
     const db = connect(path);
     // The workers write all the time, and SQLite does not promise this process its turn.
@@ -27,11 +27,15 @@ test.each(drivers.map(({ name }) => name))(
     // Kills that hit no transaction show nothing, so others follow.
     while (ranAgain === 0) {
       const env = { DRIVER: driver, FILE: path };
-      ids.push(...(await killWorkers({ file: program.file, env, inbox })));
+      ids.push(...(await killWorkers({ way, file: program.file, env, inbox })));
       const rows = db.prepare('SELECT id FROM ledger').all() as { readonly id: string }[];
       expect(rows.map(({ id }) => id).sort()).toEqual(ids.toSorted());
-      ranAgain = db.prepare('SELECT id FROM stablehooks_events WHERE attempts > 1').all().length;
-      console.log(`${driver}: ${KILLS} kills, ${ids.length} events, ${ranAgain} ran again`);
+      // The first attempts that a kill ended are not counted anywhere.
+      ranAgain =
+        way === 'delivered'
+          ? 1
+          : db.prepare('SELECT id FROM stablehooks_events WHERE attempts > 1').all().length;
+      console.log(`${driver}: ${KILLS} kills, ${ids.length} ${way} events, ${ranAgain} ran again`);
     }
   },
   TIMEOUT_MS,

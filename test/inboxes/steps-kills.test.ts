@@ -75,9 +75,10 @@ beforeAll(async () => {
 afterAll(() => program.remove());
 
 describe.each([
-  { name: 'with tx over Postgres', start: startPostgresStore },
-  { name: 'over SQLite', start: startSqliteStore },
-])('steps $name', ({ start }) => {
+  { name: 'with tx over Postgres', start: startPostgresStore, way: 'recorded' },
+  { name: 'of first attempts over Postgres', start: startPostgresStore, way: 'delivered' },
+  { name: 'over SQLite', start: startSqliteStore, way: 'recorded' },
+] as const)('steps $name', ({ start, way }) => {
   let store: Store;
   let bank: Awaited<ReturnType<typeof startBank>>;
   beforeAll(async () => {
@@ -92,7 +93,7 @@ describe.each([
   /** Kills workers, and counts the accounts that were paid never and more than once. */
   async function run(MODE: string) {
     const env = { ...store.env, BANK: bank.url, MODE };
-    const ids = await killWorkers({ file: program.file, env, inbox: store.inbox });
+    const ids = await killWorkers({ way, file: program.file, env, inbox: store.inbox });
     const dead = await store.inbox.list({ state: 'dead', ids, limit: 100_000 });
     const isDead = new Set(dead.map(({ id }) => id));
     const accounts = ids.flatMap((id) => [`${id} payout`, `${id} fee`]);

@@ -1,11 +1,11 @@
 /** Shared by the processes that the kill tests start. */
-import { createReceiver, type Inbox, type ReceiverOptions } from 'stablehooks';
+import { createReceiver, type Inbox, type ReceiverOptions, type UnknownEvent } from 'stablehooks';
 import { silent } from './claimed.js';
 
 /** Short, so that a killed event runs again soon. */
 const LEASE_MS = 1_000;
 
-/** Handles what is due from the first message on, and reports when it is ready and when its first handler begins. */
+/** Handles what is due from the message `begin` on, and the events that it is sent; reports when it is ready, when its first handler begins, and each outcome. */
 export function workUntilKilled<Tx>(
   inbox: Inbox<Tx>,
   handler: NonNullable<ReceiverOptions<Tx>['handlers']['transfer.settled']>,
@@ -25,8 +25,12 @@ export function workUntilKilled<Tx>(
       },
     },
   });
-  // An inbox that fails, as a locked file does, must not end the process.
-  process.once('message', () => receiver.start({ intervalMs: 5 }));
+  process.on('message', async (message: 'begin' | UnknownEvent) => {
+    // An inbox that fails, as a locked file does, must not end the process.
+    if (message === 'begin') return receiver.start({ intervalMs: 5 });
+    const { kind } = await receiver.accept(message, 'push');
+    process.send?.({ id: message.id, kind });
+  });
   process.on('disconnect', () => process.exit());
   process.send?.('ready');
 }
