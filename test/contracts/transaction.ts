@@ -299,25 +299,28 @@ const deedCases = (sql: Dialect): Cases =>
           await subject.effect(attempt.tx, attempt.id);
           if (attempt.run === 2) await deed(subject, attempt);
         };
-        const use: Use = async (receiver, inbox) => {
-          const [before, event, after] = [someEvent(), someEvent(), someEvent()];
-          // This event prepares statements on its connection.
-          expectKind(await receiver.handle(before, 'push'), 'handled');
-          const outcome = await receiver.handle(event, 'push');
-          expectKind(outcome, ...kinds);
-          // These handlers await all that they send.
-          if (kinds.includes('unavailable'))
-            assert.doesNotMatch(`${outcome.error} ${outcome.error?.cause}`, /Await every statement/);
-          await expectEffects(subject, inbox, event, outcome.kind === 'handled', effects);
-          expectKind(
-            await retry(receiver, inbox, event),
-            outcome.kind === 'handled' ? 'duplicate' : 'handled',
-          );
-          await expectEffects(subject, inbox, event, true, effects);
-          expectKind(await receiver.handle(after, 'push'), 'handled');
-          await expectEffects(subject, inbox, after, true);
-        };
-        await withReceiver(subject, handler, use, options);
+        const use =
+          (isStored: boolean): Use =>
+          async (receiver, inbox) => {
+            const [before, event, after] = [someEvent(), someEvent(), someEvent()];
+            if (isStored) await inbox.record([event], { origin: 'pull', dueInMs: 0 });
+            // This event prepares statements on its connection.
+            expectKind(await receiver.handle(before, 'push'), 'handled');
+            const outcome = await receiver.handle(event, 'push');
+            expectKind(outcome, ...kinds);
+            // These handlers await all that they send.
+            if (kinds.includes('unavailable'))
+              assert.doesNotMatch(`${outcome.error} ${outcome.error?.cause}`, /Await every statement/);
+            await expectEffects(subject, inbox, event, outcome.kind === 'handled', effects);
+            expectKind(
+              await retry(receiver, inbox, event),
+              outcome.kind === 'handled' ? 'duplicate' : 'handled',
+            );
+            await expectEffects(subject, inbox, event, true, effects);
+            expectKind(await receiver.handle(after, 'push'), 'handled');
+            await expectEffects(subject, inbox, after, true);
+          };
+        for (const isStored of [false, true]) await withReceiver(subject, handler, use(isStored), options);
       }),
     ),
   );
@@ -496,11 +499,12 @@ const MANNERS = [
 ];
 
 /** Handles an event and retries it: it must have one effect, or none and be dead. */
-async function expectOnce(subject: Subject, first: Handle): Promise<void> {
+async function expectOnce(subject: Subject, first: Handle, isStored: boolean): Promise<void> {
   const handler: Handle = async (_, attempt) =>
     attempt.run === 1 ? first(subject, attempt) : subject.effect(attempt.tx, attempt.id);
   await withReceiver(subject, handler, async (receiver, inbox) => {
     const event = someEvent();
+    if (isStored) await inbox.record([event], { origin: 'pull', dueInMs: 0 });
     const answer = await receiver.handle(event, 'push');
     const last = answer.kind === 'failed' ? await retry(receiver, inbox, event) : answer;
     expectKind(last, 'handled', 'dead');
@@ -514,13 +518,14 @@ const controlCases = (sql: Dialect): Cases =>
   sql.control.map((text) =>
     test<Subject>(`a handler that sends ${text} leaves at most one effect, and is not handled without one`, async (subject) => {
       for (const { writes, throws } of MANNERS) {
-        await expectOnce(subject, async (_, { tx, id }) => {
+        const handler: Handle = async (_, { tx, id }) => {
           if (!writes) await subject.effect(tx, id);
           const failure = await errorOf(subject.raw(tx, text));
           if (writes) await errorOf(subject.effect(tx, id));
           const error = throws(failure);
           if (error !== undefined) throw error;
-        });
+        };
+        for (const isStored of [false, true]) await expectOnce(subject, handler, isStored);
       }
     }),
   );
@@ -626,23 +631,22 @@ const firstCases: Cases = [
       await close();
     }
   }),
-  test('stored events, and events with a key, are claimed and counted before their handler runs', async (subject) => {
-    let seen: unknown;
+  test('a stored event is claimed and counted before its handler runs, and a delivered one is not', async (subject) => {
+    const seen = new Map<string, unknown>();
     let inboxOf: OpenTransactions<unknown>['inbox'] | undefined;
     const handler: Handle = async ({ effect }, { tx, id }) => {
       await effect(tx, id);
       const record = await inboxOf?.find(id);
-      seen = [record?.state, record?.attempts];
+      seen.set(id, [record?.state, record?.attempts]);
     };
     await withReceiver(subject, handler, async (receiver, inbox) => {
       inboxOf = inbox;
       const [stored, first] = [someEvent(), someEvent()];
       await inbox.record([stored], { origin: 'pull', dueInMs: 0 });
-      await receiver.redrive();
-      assert.deepEqual(seen, ['leased', 1]);
+      for (const event of [stored, first]) expectKind(await receiver.handle(event, 'push'), 'handled');
+      assert.deepEqual(seen.get(stored.id), ['leased', 1]);
+      assert.deepEqual(seen.get(first.id), [undefined, undefined]);
       await expectEffects(subject, inbox, stored, true);
-      expectKind(await receiver.handle(first, 'push'), 'handled');
-      assert.deepEqual(seen, [undefined, undefined]);
     });
   }),
   test('the steps of a first attempt are kept when its connection ends, and belong to the next one', async (subject) => {
