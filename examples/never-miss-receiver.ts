@@ -51,6 +51,9 @@ const poller = createPoller({
   logger,
 });
 
+// First: an event that ends the process is then recorded, and its attempts count.
+await poller.pollOnce({ signal: AbortSignal.timeout(5_000) });
+
 const app = express();
 app.post('/hooks', toExpressHandler(receiver));
 const server = app.listen(Number(PORT), '127.0.0.1', () => {
