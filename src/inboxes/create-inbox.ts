@@ -58,6 +58,12 @@ export interface Page {
   readonly origin: Origin;
 }
 
+/** What storing an event did. */
+export interface Stored {
+  readonly id: string;
+  readonly result: RecordResult;
+}
+
 /** The operations of a store. Each is atomic. */
 export interface StoreOps<Tx>
   extends OperatorOps,
@@ -65,7 +71,7 @@ export interface StoreOps<Tx>
   claim(values: ClaimValues): Promise<ClaimRow>;
   /** Returns `false` if the lease is lost, and `'dead'` for an event that is too old to run later. */
   finish(lease: Lease, end: AttemptEnd): Promise<boolean | 'dead'>;
-  store(page: Page): Promise<readonly { readonly id: string; readonly result: RecordResult }[]>;
+  store(page: Page): Promise<readonly Stored[]>;
   takeDue(options: Parameters<Inbox['takeDue']>[0]): Promise<readonly StoredEvent[]>;
   /** Whether its transactions store the event of a first attempt. */
   readonly takesFirst?: boolean;

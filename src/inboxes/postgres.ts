@@ -2,7 +2,7 @@ import { ConfigError } from '../core/errors.js';
 import { boolean, integer, readOptions } from '../core/options.js';
 import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
-import { createInbox, type StoreOps } from './create-inbox.js';
+import { createInbox, type Stored, type StoreOps } from './create-inbox.js';
 import { TransactionEnded } from './data-layers.js';
 import {
   type PgClientLike,
@@ -177,15 +177,22 @@ export function postgresInbox(
     discard: async (which, who) =>
       readCount(await send(statements.discard(which), { ...which.selection, ...who })),
 
-    store: ({ events, ...page }) =>
-      send(statements.record, {
-        ...page,
-        ids: events.map(({ id }) => id),
-        types: events.map(({ type }) => type),
-        texts: events.map(({ json }) => json),
-        keys: events.map(({ key }) => key),
-        created: events.map(({ createdMs }) => createdMs),
-      }),
+    async store({ events, ...page }) {
+      const rows: Stored[] = [];
+      for (let from = 0; from < events.length; from += MAX_LOCKS) {
+        const part = events.slice(from, from + MAX_LOCKS);
+        const stored = await send<Stored>(statements.record, {
+          ...page,
+          ids: part.map(({ id }) => id),
+          types: part.map(({ type }) => type),
+          texts: part.map(({ json }) => json),
+          keys: part.map(({ key }) => key),
+          created: part.map(({ createdMs }) => createdMs),
+        });
+        rows.push(...stored);
+      }
+      return rows;
+    },
 
     ...(transactional && {
       takesFirst: true,
@@ -231,6 +238,9 @@ export function postgresInbox(
   };
   return createInbox(ops, runtime);
 }
+
+/** How many ids a statement locks at most: a server has a table of all locks, which has 6,400 places by default. */
+const MAX_LOCKS = 200;
 
 /** How many connections a pool has: a `Pool` of `pg`, or a PGlite, which has one. */
 function sizeOf(pool: unknown): number | undefined {

@@ -95,9 +95,10 @@ export class Attempt {
       }
     } catch (error) {
       if (isHandlerFault(error)) return this.#fail(error);
-      if (!this.#call.hasBegun) await this.#giveBack();
-      // The server has ended the transaction of a handler that hangs.
-      if (store.hasTransactions && this.#call.timeout !== undefined) return this.#fail(this.#call.timeout);
+      const { state, timeout } = this.#call;
+      if (state === 'waiting') await this.#giveBack();
+      // The transaction of a handler that hangs has ended without it.
+      if (state === 'running' && timeout !== undefined) return this.#fail(timeout);
       throw error;
     }
     if (!isCompleted) return this.#lost();

@@ -58,7 +58,7 @@ export class HandlerCall {
   readonly timeUp: Promise<HandlerError>;
   /** How long the handler ran, in ms: until it ended, or until its time was up. */
   handlerMs: number | undefined;
-  hasBegun = false;
+  state: 'waiting' | 'running' | 'returned' = 'waiting';
   /** The error of a handler that has outlived its limit. */
   timeout: HandlerError | undefined;
   readonly #parts: CoreParts;
@@ -93,23 +93,25 @@ export class HandlerCall {
     const { event } = this.#work;
     const context = new Context(this.#work, this.#lease, { tx, parts: this.#parts, ...this.#limits });
     const startedAt = runtime.elapsed();
-    this.hasBegun = true;
+    this.state = 'running';
     const stop = () => {
       runtime.clearTimeout(timer);
       // Keeps the first reading: an overdue handler was reported with its time up to the answer.
       this.handlerMs ??= Math.round(runtime.elapsed() - startedAt);
     };
     const timer = runtime.setTimeout(() => {
-      const error = handlerTimeout(event, this.#limits.limitMs, this.#parts.store.hasTransactions);
-      stop();
-      this.timeout = error;
-      this.#onTimeUp(error);
-      context.abort(error);
+      this.timeout = handlerTimeout(event, this.#limits.limitMs, this.#parts.store.hasTransactions);
+      this.handlerMs = Math.round(runtime.elapsed() - startedAt);
+      this.#onTimeUp(this.timeout);
+      context.abort(this.timeout);
     }, this.#limits.limitMs);
     let running: unknown;
     try {
       running = callHandler(event, this.#lease, context);
-      if (!isPromise(running) && context.steps === undefined) return stop();
+      if (!isPromise(running) && context.steps === undefined) {
+        this.state = 'returned';
+        return stop();
+      }
     } catch (thrown) {
       if (context.steps === undefined) {
         stop();
@@ -131,6 +133,7 @@ export class HandlerCall {
     }
     failure = (await context.steps?.end()) ?? failure;
     if (failure !== undefined) throw toHandlerFault(this.#work.event, failure.error);
+    this.state = 'returned';
   }
 }
 
