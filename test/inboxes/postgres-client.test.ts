@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
+import { createReceiver } from 'stablehooks';
 import { postgresInbox } from 'stablehooks/inboxes/postgres';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { ownPostgres } from '../services/own-postgres.js';
-import { claimed, someEvent } from './claimed.js';
+import { claimed, silent, someEvent } from './claimed.js';
 
 const postgres = ownPostgres(
   'CREATE TABLE ledger (id text)',
@@ -181,4 +182,18 @@ test('a transaction_timeout that is set stays', async () => {
   };
   expect(await read(set)).toBe('40min');
   expect(await read(pool)).toMatch(/^59\d{3}ms$|^1min$/);
+});
+
+test('statements that a pooler in transaction mode has lost are sent without their names', async () => {
+  const own = postgres.open({ max: 1 });
+  const receiver = createReceiver({
+    ...{ secret: 'x', inbox: postgresInbox(own, { transactional: true }), logger: silent },
+    handlers: { 'transfer.settled': ({ id }, { tx }) => tx.query('INSERT INTO ledger VALUES ($1)', [id]) },
+  });
+  const events = [someEvent(), someEvent(), someEvent()];
+  for (const event of events) {
+    expect(await receiver.handle(event, 'push')).toMatchObject({ kind: 'handled' });
+    await own.query('DEALLOCATE ALL');
+  }
+  expect((await entries()).sort()).toEqual(events.map(({ id }) => id).sort());
 });
