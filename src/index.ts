@@ -21,7 +21,6 @@ export {
   type UnknownPayload,
   type WebhookEvent,
 } from './core/events.js';
-export { forwardOnly } from './core/forward-only.js';
 export {
   type Claim,
   type ClaimOptions,

@@ -250,7 +250,6 @@ const others = [
   'createdAtMs',
   'createFetchHandler',
   'describeGap',
-  'forwardOnly',
   'getReceiverToken',
   'InjectReceiver',
   'isDateTime',
