@@ -1,9 +1,8 @@
 /** `orderingKey`: at most one event per key runs at a time, in all processes that share the inbox. */
 import {
   isKnownEvent,
-  isShort,
+  isName,
   MAX_NAME_BYTES,
-  NAME,
   type UnknownEvent,
   type WebhookEvent,
 } from '../core/events.js';
@@ -50,7 +49,7 @@ export function wakeAfter(next: Dispatch, { settings, redriver }: CoreParts): Di
 function readKey(event: WebhookEvent, orderingKey: OrderingKey): string | undefined {
   const key: unknown = orderingKey(event);
   if (key === undefined || key === null) return undefined;
-  if (typeof key === 'string' && isShort(key) && NAME.test(key)) return key;
+  if (isName(key)) return key;
   throw new TypeError(
     `orderingKey must return undefined, null or a string of 1 to ${MAX_NAME_BYTES} bytes of UTF-8 without control characters. It returned ${describeKey(key)}.`,
   );

@@ -17,7 +17,6 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   health: ['core', 'catch-up'],
   telemetry: ['core', 'receiver', 'catch-up/state.ts'],
   testing: ['core', 'receiver'],
-  'zod.ts': ['core', 'client'],
   'index.ts': ['core', 'inboxes/memory.ts', 'receiver'],
 };
 
