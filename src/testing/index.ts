@@ -1,4 +1,3 @@
 /** `stablehooks/testing`: example events and signed deliveries, for an app's own tests. */
 export { exampleEvent } from './example-event.js';
-export { type ExamplePayload, examplePayloads } from './example-payloads.js';
 export { type SignedRequest, type SignedRequestOptions, signedRequest } from './signed-request.js';

@@ -68,7 +68,7 @@ const NODES: readonly { readonly program?: string; readonly args: readonly strin
 const PRINTS = '200 handled, 401 rejected, 200 dead';
 
 /** The declarations of zod need TypeScript 5.4. */
-const OF_ZOD = ['./client', './testing'];
+const OF_ZOD = ['./client'];
 /** Its types need `@types/node`: see the projects of Nest. */
 const OF_NODE = './nest';
 

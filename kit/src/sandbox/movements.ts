@@ -1,6 +1,5 @@
-import { EVENT_TYPES, type EventType } from 'stablehooks';
+import { EVENT_TYPES, type EventType, type UnknownPayload } from 'stablehooks';
 import { CHAINS, type Chain } from 'stablehooks/client';
-import type { ExamplePayload } from 'stablehooks/testing';
 import * as z from 'zod/mini';
 import type { Clock } from './clock.js';
 import type { Feed } from './feed.js';
@@ -17,15 +16,11 @@ import {
 } from './validation.js';
 import type { WalletStore } from './wallets.js';
 
-export type TransferFailure = ExamplePayload<'transfer.failed'>['reason'];
-export type RedeemFailure = ExamplePayload<'redeem.failed'>['reason'];
+const TRANSFER_FAILURES = ['compliance', 'routing', 'submission'] as const;
+export type TransferFailure = (typeof TRANSFER_FAILURES)[number];
 
-const TRANSFER_FAILURES = [
-  'compliance',
-  'routing',
-  'submission',
-] as const satisfies readonly TransferFailure[];
-const REDEEM_FAILURES = ['bank', 'compliance'] as const satisfies readonly RedeemFailure[];
+const REDEEM_FAILURES = ['bank', 'compliance'] as const;
+export type RedeemFailure = (typeof REDEEM_FAILURES)[number];
 
 export type MovementKind = 'accept' | 'transfer' | 'redeem';
 
@@ -297,12 +292,11 @@ export function createMovements(
 
 const SUCCESS = { accept: 'confirmed', transfer: 'settled', redeem: 'completed' } as const;
 
-type MovementEvent = {
-  readonly [Type in EventType]: { readonly type: Type; readonly payload: ExamplePayload<Type> };
-}[EventType];
-
-/** The event of an ended movement. The forms of the payloads are those of `examplePayloads`. */
-function toEvent(random: Random, movement: Omit<Movement, 'state' | 'createdAt'>): MovementEvent {
+/** The event of an ended movement. The forms of the payloads are those of `exampleEvent`. */
+function toEvent(
+  random: Random,
+  movement: Omit<Movement, 'state' | 'createdAt'>,
+): { readonly type: EventType; readonly payload: UnknownPayload } {
   const { id, kind, amount, chain, walletId, from, to, reason, updatedAt } = movement;
   const shared = { amount, currency: 'USDC', chain, ...(walletId !== null && { wallet_id: walletId }) };
   if (kind === 'redeem') {
