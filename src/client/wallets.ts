@@ -1,5 +1,3 @@
-import * as z from 'zod/mini';
-import { ConfigError } from '../core/errors.js';
 import { ResponseError, type ResponseFacts } from './errors.js';
 import type { Send } from './http.js';
 
@@ -32,7 +30,7 @@ export interface Wallet {
   readonly allowlist: readonly string[];
 }
 
-/** The input of `create`. Other fields are refused. */
+/** The input of `create`. */
 export interface CreateWallet {
   readonly agentId: string;
   readonly label?: string | undefined;
@@ -42,8 +40,8 @@ export interface CreateWallet {
 }
 
 /**
- * A change of `limits`, `allowlist` or both. Other fields are refused. The service does not specify whether an omitted
- * field stays, nor whether the allowlist replaces or extends: send both, and rely on the wallet in the answer.
+ * A change of `limits`, `allowlist` or both. The service does not specify whether an omitted field stays, nor whether the
+ * allowlist replaces or extends: send both, and rely on the wallet in the answer.
  */
 export interface UpdateLimits {
   readonly limits?: Limits | undefined;
@@ -62,55 +60,13 @@ export interface Wallets {
   updateLimits(id: string, input: UpdateLimits, options?: CallOptions): Promise<Wallet>;
 }
 
-const nonEmpty = z.string().check(z.minLength(1));
-
-/** A wallet's spending limits in an answer of the API. Keys beyond these are kept. */
-export const limitsSchema = z.looseObject({
-  perTx: z.string(),
-  daily: z.string(),
-}) satisfies z.ZodMiniType<Limits>;
-
-/** A wallet in an answer of the API. Keys beyond these are kept. */
-export const walletSchema = z.looseObject({
-  id: nonEmpty,
-  agentId: z.string(),
-  address: z.string(),
-  chain: z.string(),
-  balance: z.string(),
-  limits: limitsSchema,
-  allowlist: z.array(z.string()),
-}) satisfies z.ZodMiniType<Wallet>;
-
-// The service may ignore a misspelt field silently, so input is strict. Answers can contain empty and newer fields.
-const limitsInput = z.strictObject({ perTx: nonEmpty, daily: nonEmpty });
-const createInput = z.strictObject({
-  agentId: nonEmpty,
-  label: z.optional(z.string()),
-  chain: z.enum(WALLET_CHAINS),
-  limits: limitsInput,
-  allowlist: z.array(nonEmpty),
-}) satisfies z.ZodMiniType<CreateWallet>;
-const updateInput = z.strictObject({
-  limits: z.optional(limitsInput),
-  allowlist: z.optional(z.array(nonEmpty)),
-}) satisfies z.ZodMiniType<UpdateLimits>;
-
 export function createWallets(send: Send): Wallets {
   return {
     async create(input, { signal } = {}) {
-      checkInput('wallets.create', createInput, input);
       const { value, ...facts } = await send({ method: 'POST', path: '/v1/wallets', input, signal });
       return toWallet(value, facts);
     },
     async updateLimits(id, input, { signal } = {}) {
-      // URL parsers resolve a segment of dots, even encoded, to the parent path.
-      if (['', '.', '..'].includes(id)) {
-        throw new ConfigError('wallets.updateLimits: the first argument must be the id of a wallet.');
-      }
-      checkInput('wallets.updateLimits', updateInput, input);
-      if (input.limits === undefined && input.allowlist === undefined) {
-        throw new ConfigError('wallets.updateLimits: pass `limits`, `allowlist` or both.');
-      }
       const path = `/v1/wallets/${encodeURIComponent(id)}/limits`;
       const { value, ...facts } = await send({ method: 'PATCH', path, input, signal });
       return toWallet(value, facts);
@@ -118,29 +74,16 @@ export function createWallets(send: Send): Wallets {
   };
 }
 
-/** @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the fields. */
-function checkInput(where: string, schema: z.ZodMiniType, input: unknown): void {
-  const fields = wrongFields(schema, input);
-  if (fields.length === 0) return;
-  throw new ConfigError(
-    `${where}: these fields are unknown, missing or wrong: ${fields.map((field) => `\`${field}\``).join(', ')}.`,
-  );
-}
-
-/** Returns the value itself, because the output of the schema would reorder the fields beyond it. */
+/** Checks the fields that the service specifies. The wallet is the value itself, with its further fields. */
 function toWallet(value: unknown, facts: ResponseFacts): Wallet {
-  const fields = wrongFields(walletSchema, value);
+  const { id, agentId, address, chain, balance, limits, allowlist } = Object(value);
+  const { perTx, daily } = Object(limits);
+  const texts = { id, agentId, address, chain, balance, 'limits.perTx': perTx, 'limits.daily': daily };
+  const fields = Object.entries(texts).flatMap(([name, text]) => (typeof text === 'string' ? [] : [name]));
+  if (!Array.isArray(allowlist)) fields.push('allowlist');
   if (fields.length === 0) return value as Wallet;
   throw new ResponseError(
     `The service carried out ${facts.method} ${facts.url}, but its answer is not a wallet. These fields are missing or wrong: ${fields.join(', ')}. \`answer\` of this error contains the answer.`,
     { ...facts, fields },
   );
-}
-
-/** The paths of unknown, missing and wrong fields. */
-function wrongFields(schema: z.ZodMiniType, value: unknown): readonly string[] {
-  const paths = (z.safeParse(schema, value).error?.issues ?? []).flatMap((issue) =>
-    issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [...issue.path, key]) : [issue.path],
-  );
-  return [...new Set(paths.map((path) => path.join('.') || 'the whole object'))];
 }

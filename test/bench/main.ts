@@ -56,7 +56,7 @@ const TABLES = {
     ['', 'µs', 'ratio'],
     results.telemetry.map(toRow),
   ),
-  'Bundle for the edge: minified and compressed, zod left out': toTable(
+  'Bundle for the edge: minified and compressed': toTable(
     ['', 'kB'],
     results.bundles.map(({ name, gzipBytes }) => [name, (gzipBytes / 1_000).toFixed(2)]),
   ),

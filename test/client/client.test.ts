@@ -432,38 +432,6 @@ test('the error of a fetch that throws its request does not hold the token', asy
   expect(await failure(client.events.list())).toMatchObject({ code: 'ERR_API_CONNECTION', unsent: false });
 });
 
-test.each<[object, string]>([
-  [{ limits: { perTx: 1, daily: '1' } }, 'limits.perTx'],
-  [{ limits: { ...INPUT.limits, dialy: '1' } }, 'limits.dialy'],
-  [{ chain: 'arc' }, 'chain'],
-  [{ agentId: '' }, 'agentId'],
-  [{ allowlist: new Array(2) }, 'allowlist.0'],
-  [{ lable: 'main' }, 'lable'],
-])('creating a wallet with %j is refused before anything is sent, naming %s', async (part, field) => {
-  const { client, arrived } = await setUp([json(WALLET)]);
-  const input = { ...INPUT, ...part };
-  expect(await failure(client.wallets.create(input))).toMatchObject({
-    code: 'ERR_CONFIG_INVALID',
-    message: expect.stringMatching(`wallets.create: .*${field}`),
-  });
-  expect(arrived).toHaveLength(0);
-});
-
-test.each<[string, object, string]>([
-  ['w', { limit: INPUT.limits, allowlist: [] }, 'limit'],
-  ['w', {}, 'limits'],
-  ['', { allowlist: [] }, 'the id of a wallet'],
-  ['.', { allowlist: [] }, 'the id of a wallet'],
-  ['..', { allowlist: [] }, 'the id of a wallet'],
-])('changing the wallet "%s" by %j is refused before anything is sent', async (id, change, words) => {
-  const { client, arrived } = await setUp([json(WALLET)]);
-  expect(await failure(client.wallets.updateLimits(id, change))).toMatchObject({
-    code: 'ERR_CONFIG_INVALID',
-    message: expect.stringContaining(words),
-  });
-  expect(arrived).toHaveLength(0);
-});
-
 test.each([
   [{ baseUrl: 'ftp://x' }, 'baseUrl'],
   [{ baseUrl: 'http://u:p@x' }, 'baseUrl'],

@@ -9,7 +9,7 @@ import { atNight } from '../nightly.js';
 
 type Compiler = 'typescript50' | 'typescript54' | 'typescript6';
 
-/** The oldest TypeScript, the oldest for the declarations of zod, and the newest, by their folders. */
+/** The oldest TypeScript, the oldest for Workers and `await using`, and the newest, by their folders. */
 const COMPILERS: readonly Compiler[] = atNight(
   ['typescript50', 'typescript54', 'typescript6'],
   ['typescript50', 'typescript6'],
@@ -32,8 +32,7 @@ const SYSTEMS: readonly System[] = [
   {
     name: 'commonjs',
     type: 'commonjs',
-    // The declarations of zod need `esModuleInterop`.
-    options: { module: 'commonjs', moduleResolution: 'node', esModuleInterop: true },
+    options: { module: 'commonjs', moduleResolution: 'node' },
     compilers: ['typescript50', 'typescript54'],
   },
   {
@@ -67,8 +66,6 @@ const NODES: readonly { readonly program?: string; readonly args: readonly strin
 
 const PRINTS = '200 handled, 401 rejected, 200 dead';
 
-/** The declarations of zod need TypeScript 5.4. */
-const OF_ZOD = ['./client'];
 /** Its types need `@types/node`: see the projects of Nest. */
 const OF_NODE = './nest';
 
@@ -80,9 +77,8 @@ export async function proveModules(folder: string): Promise<readonly string[]> {
   const failures: string[] = [];
   for (const { compilers = COMPILERS, ...system } of SYSTEMS) {
     for (const compiler of COMPILERS.filter((name) => compilers.includes(name))) {
-      const all = compiler === 'typescript50' ? subpaths.filter((path) => !OF_ZOD.includes(path)) : subpaths;
       const cwd = join(folder, `${compiler}, ${system.name}`);
-      const failed = await compileAndRun({ cwd, system, compiler, subpaths: all }).catch(String);
+      const failed = await compileAndRun({ cwd, system, compiler, subpaths }).catch(String);
       if (failed !== undefined) failures.push(`${compiler}, ${system.name}: ${failed}`);
     }
   }

@@ -11,7 +11,7 @@ import { npm, packTarballs, type Tarballs } from '../tarball.js';
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
 /** What `stablehooks` brings to production. */
-const DEPENDENCIES = ['raw-body', 'zod'];
+const DEPENDENCIES = ['raw-body'];
 /** Versions of drivers and frameworks that an app can have for something else, some older than this package supports. */
 const OTHER_VERSIONS =
   'bullmq@5 express@4 fastify@5 fastify-plugin@4 ioredis@5 libsql@0.4 next@15 pg@8 pg-boss@9 postgres@3 react@19 react-dom@19';
