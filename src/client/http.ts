@@ -23,9 +23,8 @@ export type Send = <Value = unknown>(call: HttpCall<Value>) => Promise<HttpResul
 export function createSend(settings: Settings): Send {
   return async (call) => {
     const line: RequestLine = { method: call.method, url: settings.baseUrl + call.path };
-    const { runtime, onRetry } = settings;
     let isRenewed = false;
-    for (let attempt = 1, retries = 0, renew = false; ; attempt++) {
+    for (let retries = 0, renew = false; ; ) {
       try {
         return await sendInTime(call, { settings, line, renew });
       } catch (error) {
@@ -35,10 +34,7 @@ export function createSend(settings: Settings): Send {
         isRenewed ||= renew;
         if (!renew && (!isRetryable(error) || retries++ === settings.retries)) throw error;
         const waitMs = renew ? 0 : retryWaitMs(error, retries, settings);
-        Promise.resolve({ ...line, attempt, waitMs, error })
-          .then(onRetry)
-          .catch(() => undefined);
-        await wait(waitMs, { signal: call.signal, runtime });
+        await wait(waitMs, { signal: call.signal, runtime: settings.runtime });
       }
     }
   };

@@ -3,7 +3,7 @@ export { type Client, createClient } from './client.js';
 export type { EventProblem } from './elements.js';
 export { ApiError, type ClientError, ConnectionError, ResponseError } from './errors.js';
 export type { EventList, EventQuery, Events } from './events.js';
-export type { ClientOptions, Retry } from './options.js';
+export type { ClientOptions } from './options.js';
 export type { TokenSource } from './token.js';
 export {
   CHAINS,

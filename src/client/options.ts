@@ -1,16 +1,6 @@
 import { func, integer, readOptions, required, rule } from '../core/options.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import type { ApiError, ConnectionError, RequestLine } from './errors.js';
 import { isToken, TOKEN, type TokenSource } from './token.js';
-
-/** A request that is about to be sent again. */
-export interface Retry extends RequestLine {
-  /** Which attempt failed, from 1. */
-  readonly attempt: number;
-  /** How long until the next attempt, in ms. */
-  readonly waitMs: number;
-  readonly error: ApiError | ConnectionError;
-}
 
 /** Options of `createClient`. */
 export interface ClientOptions {
@@ -30,8 +20,6 @@ export interface ClientOptions {
   readonly maxBodyBytes?: number | undefined;
   /** Sends the requests. @default the platform's fetch */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;
-  /** Called before each retry, for a log. Its failure is ignored. @default none */
-  readonly onRetry?: ((retry: Retry) => void | Promise<void>) | undefined;
   /** Time, timers and randomness, for tests. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
 }
@@ -54,7 +42,6 @@ export function toSettings(options: ClientOptions) {
     maxBodyBytes: integer({ default: 67_108_864, max: Number.MAX_SAFE_INTEGER }),
     // Looked up at each call, so an app can replace the global later.
     fetch: func((url: string, init: RequestInit) => fetch(url, init)),
-    onRetry: func((): void => undefined),
     runtime: RUNTIME,
   });
   return {
