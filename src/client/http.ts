@@ -23,18 +23,12 @@ export type Send = <Value = unknown>(call: HttpCall<Value>) => Promise<HttpResul
 export function createSend(settings: Settings): Send {
   return async (call) => {
     const line: RequestLine = { method: call.method, url: settings.baseUrl + call.path };
-    let isRenewed = false;
-    for (let retries = 0, renew = false; ; ) {
+    for (let attempt = 1; ; attempt++) {
       try {
-        return await sendInTime(call, { settings, line, renew });
+        return await sendInTime(call, { settings, line });
       } catch (error) {
-        if (!(error instanceof ApiError || error instanceof ConnectionError)) throw error;
-        const isRefused = error instanceof ApiError && error.status === 401;
-        renew = !isRenewed && isRefused && typeof settings.token === 'function';
-        isRenewed ||= renew;
-        if (!renew && (!isRetryable(error) || retries++ === settings.retries)) throw error;
-        const waitMs = renew ? 0 : retryWaitMs(error, retries, settings);
-        await wait(waitMs, { signal: call.signal, runtime: settings.runtime });
+        if (attempt > settings.retries || !isRetryable(error)) throw error;
+        await wait(retryWaitMs(error, attempt, settings), { signal: call.signal, runtime: settings.runtime });
       }
     }
   };
@@ -43,11 +37,7 @@ export function createSend(settings: Settings): Send {
 /** One attempt: `timeoutMs` for the token, then for the answer. */
 async function sendInTime<Value>(
   call: HttpCall<Value>,
-  {
-    settings,
-    line,
-    renew,
-  }: { readonly settings: Settings; readonly line: RequestLine; readonly renew: boolean },
+  { settings, line }: { readonly settings: Settings; readonly line: RequestLine },
 ): Promise<HttpResult<Value>> {
   const { timeoutMs, runtime } = settings;
   const limits = { signal: call.signal, runtime, timeoutMs };
@@ -55,7 +45,7 @@ async function sendInTime<Value>(
   const token =
     typeof source === 'string'
       ? source
-      : await withDeadline(() => readToken(source, { renew }), {
+      : await withDeadline(() => readToken(source), {
           ...limits,
           toError: () => tokenTooSlow(timeoutMs),
         });
@@ -126,9 +116,9 @@ function toConnectionError(
  * out. So a POST is sent again only if it certainly did not arrive. The same holds for 408, which gateways also return
  * when the service behind them is slow.
  */
-function isRetryable(error: ApiError | ConnectionError): boolean {
+function isRetryable(error: unknown): error is ApiError | ConnectionError {
   if (error instanceof ConnectionError) return error.unsent || error.method !== 'POST';
-  if (error.method === 'POST') return false;
+  if (!(error instanceof ApiError) || error.method === 'POST') return false;
   return error.status === 408 || error.status === 429 || error.status >= 500;
 }
 

@@ -1,10 +1,7 @@
 import { ConfigError, StablehooksError, type UnavailableError } from '../core/errors.js';
 
-/**
- * The token, or a function that is called for every attempt and can cache its result. After a 401 it is called once more
- * with `renew: true`, because its last token is no longer valid.
- */
-export type TokenSource = string | ((options: { readonly renew: boolean }) => string | Promise<string>);
+/** The token, or a function that is called for every attempt and can cache its result. */
+export type TokenSource = string | (() => string | Promise<string>);
 
 /** Completes the sentence "the token must be …". */
 export const TOKEN = 'visible ASCII without spaces and without `Bearer` in front';
@@ -15,13 +12,10 @@ export function isToken(token: unknown): boolean {
 }
 
 /** @throws {StablehooksError} `ERR_SECRET_UNAVAILABLE` when the function fails. */
-export async function readToken(
-  source: Exclude<TokenSource, string>,
-  options: { readonly renew: boolean },
-): Promise<string> {
+export async function readToken(source: Exclude<TokenSource, string>): Promise<string> {
   let token: string;
   try {
-    token = await source(options);
+    token = await source();
   } catch (cause) {
     throw unavailable('failed', { cause });
   }
