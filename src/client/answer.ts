@@ -1,4 +1,3 @@
-import { joinBytes } from '../core/bytes.js';
 import { ApiError, type RequestLine, ResponseError, type ResponseFacts } from './errors.js';
 import { redact } from './token.js';
 
@@ -14,66 +13,36 @@ export interface Answered {
   readonly line: RequestLine;
   readonly token: string;
   readonly response: Response;
-  /** More than the limit of {@link readBody} if the body is too large. */
-  readonly bytes: Uint8Array;
+  readonly bytes: ArrayBuffer;
 }
-
-/** The most that is read of the body of an error. */
-export const MAX_ERROR_BODY_BYTES = 65_536;
 
 /** The most that an error contains of a body, in characters. */
 const MAX_QUOTED = 2_000;
 
-/** Reads a body until it is larger than `maxBytes`, and cancels the rest. */
-export async function readBody({ body }: Response, maxBytes: number): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  const reader = body?.getReader();
-  for (let read = await reader?.read(); read !== undefined && !read.done; read = await reader?.read()) {
-    chunks.push(read.value);
-    size += read.value.length;
-    if (size <= maxBytes) continue;
-    // Not awaited: the cancellation of some sources never settles.
-    reader?.cancel().catch(() => undefined);
-    break;
-  }
-  const [only] = chunks;
-  // Most answers are one chunk, which needs no copy.
-  return only?.length === size ? only : joinBytes(chunks, size);
-}
-
-/** @throws {ResponseError} `ERR_API_RESPONSE` when the body is too large or not JSON. */
+/** @throws {ResponseError} `ERR_API_RESPONSE` when the body is not JSON. */
 export async function toResult<Value>(
   answered: Answered,
-  {
-    maxBodyBytes,
-    parse,
-  }: { readonly maxBodyBytes: number; readonly parse: (text: string) => Value | Promise<Value> },
+  parse: (text: string) => Value | Promise<Value>,
 ): Promise<HttpResult<Value>> {
   const { line, token, response, bytes } = answered;
-  const { headers } = response;
   /** Only the answer shows the effect of a change. A list can be requested again. */
   const isKept = line.method !== 'GET';
-  const redactValue = (_: string, value: unknown) =>
-    typeof value === 'string' ? redact(value, token) : value;
-  const unreadable = (what: string) => {
-    const after =
-      line.method === 'POST' ? ' The service may have carried out the request: see `answer`.' : '';
-    const message = `The body of the answer to ${line.method} ${line.url} is ${what}${after}`;
-    return new ResponseError(message, { ...line, answer: isKept ? quote(answered) : undefined, fields: [] });
-  };
-  if (bytes.length > maxBodyBytes) throw unreadable(`larger than ${maxBodyBytes} bytes (maxBodyBytes).`);
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     return {
       ...line,
       value: await parse(text),
-      answer: isKept ? JSON.parse(text, redactValue) : undefined,
-      servedAt: readDate(headers.get('date')),
+      answer: isKept ? JSON.parse(redact(text, token)) : undefined,
+      servedAt: readDate(response.headers.get('date')),
     };
   } catch {
+    const after =
+      line.method === 'POST' ? ' The service may have carried out the request: see `answer`.' : '';
     // No cause: the message of a SyntaxError quotes the body.
-    throw unreadable('not JSON. Check that the base URL is the API itself, not a web page or a proxy.');
+    throw new ResponseError(
+      `The body of the answer to ${line.method} ${line.url} is not JSON. Check that the base URL is the API itself, not a web page or a proxy.${after}`,
+      { ...line, answer: isKept ? quote(answered) : undefined, fields: [] },
+    );
   }
 }
 
@@ -92,8 +61,7 @@ export function toApiError(answered: Answered, now: number): ApiError {
 }
 
 function quote({ bytes, token }: Answered): string {
-  const text = new TextDecoder().decode(bytes.subarray(0, MAX_ERROR_BODY_BYTES));
-  return redact(text, token).slice(0, MAX_QUOTED);
+  return redact(new TextDecoder().decode(bytes), token).slice(0, MAX_QUOTED);
 }
 
 function fixOf(status: number, method: string): string {

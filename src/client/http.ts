@@ -1,5 +1,5 @@
 import { backoffMs } from '../core/backoff.js';
-import { type HttpResult, MAX_ERROR_BODY_BYTES, readBody, toApiError, toResult } from './answer.js';
+import { type HttpResult, toApiError, toResult } from './answer.js';
 import { wait, withDeadline } from './deadline.js';
 import { ApiError, ConnectionError, type RequestLine } from './errors.js';
 import type { Settings } from './options.js';
@@ -66,9 +66,9 @@ async function sendOnce<Value>(
   { method, query, input, parse = JSON.parse }: HttpCall<Value>,
   { settings, line, token, signal }: Attempt,
 ): Promise<HttpResult<Value>> {
-  const { fetch, maxBodyBytes, runtime } = settings;
+  const { fetch, runtime } = settings;
   let response: Response;
-  let bytes: Uint8Array;
+  let bytes: ArrayBuffer;
   try {
     response = await fetch(line.url + (query?.size ? `?${query}` : ''), {
       method,
@@ -84,14 +84,14 @@ async function sendOnce<Value>(
       redirect: 'manual',
       signal,
     });
-    bytes = await readBody(response, response.ok ? maxBodyBytes : MAX_ERROR_BODY_BYTES);
+    bytes = await response.arrayBuffer();
   } catch (cause) {
     const facts = { unsentFix: fixOfUnsent(cause), cause: copyCause(cause, token) };
     throw toConnectionError(line, 'received no complete answer', facts);
   }
   const answered = { line, token, response, bytes };
   if (!response.ok) throw toApiError(answered, runtime.now());
-  return toResult(answered, { maxBodyBytes, parse });
+  return toResult(answered, parse);
 }
 
 /** @param facts - `unsentFix`: the fix for a request that was not sent; `undefined` when it may have arrived. */

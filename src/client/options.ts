@@ -16,8 +16,6 @@ export interface ClientOptions {
   readonly baseWaitMs?: number | undefined;
   /** The longest wait between attempts, in ms, `Retry-After` included. @default 30_000 */
   readonly maxWaitMs?: number | undefined;
-  /** The largest body of an answer, in bytes. @default 67_108_864 */
-  readonly maxBodyBytes?: number | undefined;
   /** Sends the requests. @default the platform's fetch */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;
   /** Time, timers and randomness, for tests. @default those of the platform */
@@ -39,7 +37,6 @@ export function toSettings(options: ClientOptions) {
     retries: integer({ default: 3, min: 0, max: 100 }),
     baseWaitMs: integer({ default: 500, min: 0 }),
     maxWaitMs: integer({ default: 30_000, min: 0 }),
-    maxBodyBytes: integer({ default: 67_108_864, max: Number.MAX_SAFE_INTEGER }),
     // Looked up at each call, so an app can replace the global later.
     fetch: func((url: string, init: RequestInit) => fetch(url, init)),
     runtime: RUNTIME,

@@ -78,7 +78,7 @@ export const WAYS = {
 } satisfies Record<string, (job: Job) => Promise<number>>;
 
 function clientOf(baseUrl: string) {
-  return createClient({ baseUrl, token: 'token', timeoutMs: 600_000, maxBodyBytes: 2 ** 30 });
+  return createClient({ baseUrl, token: 'token', timeoutMs: 600_000 });
 }
 
 const [, , way, job] = process.argv;
