@@ -4,7 +4,7 @@ import { wait, withDeadline } from './deadline.js';
 import { ApiError, ConnectionError, type RequestLine } from './errors.js';
 import type { Settings } from './options.js';
 import { readToken, redact, tokenTooSlow } from './token.js';
-import { fixOfUnsent, MAX_CAUSES } from './unsent.js';
+import { isUnsent, MAX_CAUSES } from './unsent.js';
 
 interface HttpCall<Value> {
   readonly method: 'GET' | 'PATCH' | 'POST';
@@ -86,28 +86,25 @@ async function sendOnce<Value>(
     });
     bytes = await response.arrayBuffer();
   } catch (cause) {
-    const facts = { unsentFix: fixOfUnsent(cause), cause: copyCause(cause, token) };
-    throw toConnectionError(line, 'received no complete answer', facts);
+    const facts = { unsent: isUnsent(cause), cause: copyCause(cause, token) };
+    throw toConnectionError(line, 'received no complete answer, see the cause', facts);
   }
   const answered = { line, token, response, bytes };
   if (!response.ok) throw toApiError(answered, runtime.now());
   return toResult(answered, parse);
 }
 
-/** @param facts - `unsentFix`: the fix for a request that was not sent; `undefined` when it may have arrived. */
 function toConnectionError(
   line: RequestLine,
   what: string,
-  { unsentFix, cause }: ErrorOptions & { readonly unsentFix?: string | undefined } = {},
+  { unsent = false, cause }: ErrorOptions & { readonly unsent?: boolean } = {},
 ): ConnectionError {
   const { method, url } = line;
-  const fix =
-    unsentFix !== undefined
-      ? `The request was not sent. ${unsentFix}`
-      : method === 'POST'
-        ? 'The service may have carried it out. Check before you send it again.'
-        : 'Check that the service is up, or try again later.';
-  const unsent = unsentFix !== undefined;
+  const fix = unsent
+    ? 'It was not sent. Check the base URL and the network.'
+    : method === 'POST'
+      ? 'The service may have carried it out. Check before you send it again.'
+      : 'Check that the service is up, or try again later.';
   return new ConnectionError(`${method} ${url} ${what}. ${fix}`, { ...line, unsent, cause });
 }
 

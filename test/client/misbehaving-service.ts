@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders, type RequestListener, type ServerResponse } from 'node:http';
-import { createServer as createTlsServer, type ServerOptions } from 'node:https';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { createClient } from 'stablehooks/client';
 import { onTestFinished } from 'vitest';
@@ -33,10 +33,10 @@ export async function misbehavingService(...answers: readonly Answer[]): Promise
 }
 
 /** As {@link misbehavingService}, by https with a certificate that is not trusted. */
-export async function selfSignedService(options: ServerOptions, answer: Answer): Promise<MisbehavingService> {
+export async function selfSignedService(answer: Answer): Promise<MisbehavingService> {
   const pem = readFileSync(new URL('self-signed.pem', import.meta.url));
   const { arrived, listener } = answering([answer]);
-  const server = createTlsServer({ key: pem, cert: pem, ...options }, listener);
+  const server = createTlsServer({ key: pem, cert: pem }, listener);
   return { baseUrl: `https://${await listen(server)}`, arrived };
 }
 

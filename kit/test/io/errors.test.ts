@@ -8,12 +8,12 @@ test('a wrong option is wrong use', () => {
   expect(toFailure(new ConfigError(message))).toEqual({ exitCode: 2, message });
 });
 
-test('a request that was not sent is exit 3, with the fix of the client', async () => {
+test('a request that the platform refuses is exit 3, with the reason', async () => {
   const client = createClient({ baseUrl: 'http://127.0.0.1:9', token: 'token', retries: 0 });
   const error = await client.events.list().catch((thrown: unknown) => thrown);
   expect(toFailure(error)).toEqual({
     exitCode: 3,
-    message: expect.stringMatching(/ Set another port .*\(bad port\)$/),
+    message: expect.stringMatching(/received no complete answer.*\(bad port\)$/),
   });
 });
 
