@@ -1,9 +1,9 @@
 import { backoffMs } from '../core/backoff.js';
+import { timeLimit } from '../core/runtime.js';
 import { type HttpResult, toApiError, toResult } from './answer.js';
-import { wait, withDeadline } from './deadline.js';
 import { ApiError, ConnectionError, type RequestLine } from './errors.js';
 import type { Settings } from './options.js';
-import { readToken, redact, tokenTooSlow } from './token.js';
+import { readToken, redact } from './token.js';
 import { isUnsent, MAX_CAUSES } from './unsent.js';
 
 interface HttpCall<Value> {
@@ -23,50 +23,58 @@ export type Send = <Value = unknown>(call: HttpCall<Value>) => Promise<HttpResul
 export function createSend(settings: Settings): Send {
   return async (call) => {
     const line: RequestLine = { method: call.method, url: settings.baseUrl + call.path };
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await sendInTime(call, { settings, line });
-      } catch (error) {
-        if (attempt > settings.retries || !isRetryable(error)) throw error;
-        await wait(retryWaitMs(error, attempt, settings), { signal: call.signal, runtime: settings.runtime });
+    const { signal } = call;
+    let onAbort = () => {};
+    const aborted = new Promise<never>((_, reject) => {
+      onAbort = () => reject(signal?.reason);
+    });
+    signal?.throwIfAborted();
+    signal?.addEventListener('abort', onAbort);
+    try {
+      for (let attempt = 1; ; attempt++) {
+        try {
+          return await sendInTime(call, { settings, line, aborted });
+        } catch (error) {
+          if (attempt > settings.retries || !isRetryable(error)) throw error;
+          const waitMs = retryWaitMs(error, attempt, settings);
+          await timeLimit(aborted, waitMs, () => undefined, settings.runtime);
+        }
       }
+    } finally {
+      signal?.removeEventListener('abort', onAbort);
     }
   };
-}
-
-/** One attempt: `timeoutMs` for the token, then for the answer. */
-async function sendInTime<Value>(
-  call: HttpCall<Value>,
-  { settings, line }: { readonly settings: Settings; readonly line: RequestLine },
-): Promise<HttpResult<Value>> {
-  const { timeoutMs, runtime } = settings;
-  const limits = { signal: call.signal, runtime, timeoutMs };
-  const source = settings.token;
-  const token =
-    typeof source === 'string'
-      ? source
-      : await withDeadline(() => readToken(source), {
-          ...limits,
-          toError: () => tokenTooSlow(timeoutMs),
-        });
-  return withDeadline((signal) => sendOnce(call, { settings, line, token, signal }), {
-    ...limits,
-    toError: () => toConnectionError(line, `was not answered within ${timeoutMs} ms (timeoutMs)`),
-  });
 }
 
 interface Attempt {
   readonly settings: Settings;
   readonly line: RequestLine;
-  readonly token: string;
-  readonly signal: AbortSignal;
+}
+
+async function sendInTime<Value>(
+  call: HttpCall<Value>,
+  { aborted, ...attempt }: Attempt & { readonly aborted: Promise<never> },
+): Promise<HttpResult<Value>> {
+  const { timeoutMs, runtime } = attempt.settings;
+  const controller = new AbortController();
+  const onTimeUp = () => {
+    throw toConnectionError(attempt.line, `was not answered within ${timeoutMs} ms (timeoutMs)`);
+  };
+  try {
+    const sent = sendOnce(call, { ...attempt, signal: controller.signal });
+    return await timeLimit(Promise.race([sent, aborted]), timeoutMs, onTimeUp, runtime);
+  } finally {
+    // Ends a request that has no answer yet.
+    controller.abort();
+  }
 }
 
 async function sendOnce<Value>(
   { method, query, input, parse = JSON.parse }: HttpCall<Value>,
-  { settings, line, token, signal }: Attempt,
+  { settings, line, signal }: Attempt & { readonly signal: AbortSignal },
 ): Promise<HttpResult<Value>> {
   const { fetch, runtime } = settings;
+  const token = await readToken(settings.token);
   let response: Response;
   let bytes: ArrayBuffer;
   try {

@@ -8,7 +8,7 @@ export interface ClientOptions {
   readonly baseUrl: string;
   /** The bearer token, or a function that returns it. */
   readonly token: TokenSource;
-  /** How long one attempt can take, including its body, in ms. It limits the token's function as well. @default 10_000 */
+  /** How long one attempt can take, including the token's function and the body, in ms. @default 10_000 */
   readonly timeoutMs?: number | undefined;
   /** How often a request is sent again where that is safe. @default 3 */
   readonly retries?: number | undefined;

@@ -1,4 +1,4 @@
-import { ConfigError, StablehooksError, type UnavailableError } from '../core/errors.js';
+import { ConfigError, StablehooksError } from '../core/errors.js';
 
 /** The token, or a function that is called for every attempt and can cache its result. */
 export type TokenSource = string | (() => string | Promise<string>);
@@ -12,27 +12,20 @@ export function isToken(token: unknown): boolean {
 }
 
 /** @throws {StablehooksError} `ERR_SECRET_UNAVAILABLE` when the function fails. */
-export async function readToken(source: Exclude<TokenSource, string>): Promise<string> {
+export async function readToken(source: TokenSource): Promise<string> {
+  if (typeof source === 'string') return source;
   let token: string;
   try {
     token = await source();
   } catch (cause) {
-    throw unavailable('failed', { cause });
+    throw new StablehooksError(
+      'ERR_SECRET_UNAVAILABLE',
+      'The function given as `token` failed, so nothing was sent in this attempt. Check where it reads the token.',
+      { cause },
+    );
   }
   if (isToken(token)) return token;
   throw new ConfigError(`createClient: \`token\` must return ${TOKEN}. Check that its source is trimmed.`);
-}
-
-export function tokenTooSlow(timeoutMs: number): UnavailableError {
-  return unavailable(`did not settle within ${timeoutMs} ms (timeoutMs)`);
-}
-
-function unavailable(what: string, options?: ErrorOptions): UnavailableError {
-  return new StablehooksError(
-    'ERR_SECRET_UNAVAILABLE',
-    `The function given as \`token\` ${what}, so nothing was sent in this attempt. Check where it reads the token.`,
-    options,
-  );
 }
 
 /** Some services repeat request headers in their errors. */
