@@ -2,7 +2,6 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
-import { ConfigError } from '../core/errors.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import { receive } from '../receiver/receive.js';
 import { type ReceiverSource, toParts } from '../receiver/source.js';
@@ -10,9 +9,6 @@ import { drainUnread, NodeWebhookRequest } from './node-body.js';
 
 const FIX =
   'Do not read the stream before the receiver: remove the plugin that reads it, or set `encoding: false, runFirst: true` in fastify-raw-body, which then keeps the bytes.';
-
-/** The mark of `fastify-plugin` for plugins that run in the scope of their parent. */
-const SKIP_OVERRIDE = Symbol.for('skip-override');
 
 /** A content-type that every release of Fastify accepts. */
 const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+(?:; ?charset=[\w-]+)?$/;
@@ -28,11 +24,11 @@ export type FastifyPlugin = (scope: FastifyScope) => Promise<void>;
 /**
  * Creates a plugin that receives deliveries at its prefix. It reads the stream that the `preParsing` hooks return, and
  * changes no parser outside its scope. `maxBodyBytes` applies in place of Fastify's `bodyLimit`. Responses pass through
- * Fastify's hooks. The receiver logs to `request.log`, unless it has a `logger` or Fastify has none.
+ * Fastify's hooks. The receiver logs to `request.log`, unless it has a `logger` or Fastify has none. Register it unwrapped:
+ * `fastify-plugin` would remove its scope.
  *
  * @param receiver - a receiver, or a function that creates it at the first delivery.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither, or when the plugin is registered wrapped in
- * `fastify-plugin`, which removes its scope.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
  *
  * @example
  * ```ts
@@ -41,12 +37,7 @@ export type FastifyPlugin = (scope: FastifyScope) => Promise<void>;
  */
 export function toFastifyPlugin(receiver: ReceiverSource): FastifyPlugin {
   const parts = toParts('toFastifyPlugin', receiver);
-  const plugin: FastifyPlugin = async (scope) => {
-    if (Reflect.get(plugin, SKIP_OVERRIDE) === true) {
-      throw new ConfigError(
-        "toFastifyPlugin: fastify-plugin removes the scope of the plugin, so its prefix is lost and other routes lose their parsers. Register it unwrapped: `app.register(toFastifyPlugin(receiver), { prefix: '/hooks' })`.",
-      );
-    }
+  return async (scope) => {
     const fastify = scope as FastifyInstance;
     fastify.removeAllContentTypeParsers();
     fastify.addContentTypeParser('*', ({ raw }, stream, done) => {
@@ -75,7 +66,6 @@ export function toFastifyPlugin(receiver: ReceiverSource): FastifyPlugin {
       return reply.code(status).headers(headers).send(answer);
     });
   };
-  return plugin;
 }
 
 /** Ends a stream that a hook made of the request when the request is cut off. `pipe` does not do that. */

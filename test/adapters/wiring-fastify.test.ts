@@ -71,39 +71,6 @@ describe('Fastify', () => {
     expect((await deliverTo(await serveFastify(receiver, app))).status).toBe(200);
   });
 
-  /** What `fastify-plugin` does to a plugin. */
-  function fastifyPlugin<Plugin extends object>(plugin: Plugin, options: { encapsulate?: boolean } = {}) {
-    return Object.assign(plugin, { [Symbol.for('skip-override')]: options.encapsulate !== true });
-  }
-
-  test('the plugin wrapped in fastify-plugin is refused when it is registered, and changes no parser', async () => {
-    const { receiver } = createObserved();
-    const app = fastify();
-    const registered = app.register(fastifyPlugin(toFastifyPlugin(receiver)), { prefix: '/hooks' });
-
-    await expect(Promise.resolve(registered)).rejects.toMatchObject({
-      code: 'ERR_CONFIG_INVALID',
-      message: expect.stringContaining('Register it unwrapped'),
-    });
-    expect(app.hasContentTypeParser('application/json')).toBe(true);
-  });
-
-  test('the plugin inside a plugin that is wrapped in fastify-plugin is accepted, and so is encapsulate: true', async () => {
-    const { receiver } = createObserved();
-    const app = fastify();
-    const outer = fastifyPlugin(async (parent: FastifyInstance) => {
-      await parent.register(toFastifyPlugin(receiver), { prefix: '/inner' });
-    });
-    await app.register(outer);
-    const scoped = fastifyPlugin(toFastifyPlugin(receiver), { encapsulate: true });
-    await app.register(scoped, { prefix: '/scoped' });
-
-    for (const url of ['/inner', '/scoped']) {
-      const signed = await signedRequest(exampleEvent('transfer.settled'), { secret, url });
-      expect((await app.inject(signed)).statusCode).toBe(200);
-    }
-  });
-
   /** Sends a forged delivery to an app; `lines` are those of its receiver on the console. */
   async function forgedDelivery(app: FastifyInstance, options: Partial<ReceiverOptions> = {}) {
     const lines: string[] = [];
