@@ -11,16 +11,8 @@ export function tooLarge(maxBytes: number): RequestError {
 export function incomplete(cause?: unknown): RequestError {
   return new StablehooksError(
     'ERR_BODY_INCOMPLETE',
-    'The connection closed before the whole body arrived. No handler ran.',
+    'The body is not as long as its content-length, or the connection closed first. No handler ran.',
     { cause },
-  );
-}
-
-/** The stream continues after the declared length, which HTTP does not allow. */
-export function longerThanDeclared(): RequestError {
-  return new StablehooksError(
-    'ERR_BODY_INCOMPLETE',
-    'The body is longer than its content-length. Check the proxy or middleware in front of the receiver.',
   );
 }
 
@@ -45,25 +37,10 @@ export function failed(cause: unknown): RequestError {
   );
 }
 
-/** The stream contains strings, objects or other views of memory, so the signed bytes are not known. */
-export function notBytes(fix: string): RequestError {
-  return new StablehooksError(
-    'ERR_BODY_UNAVAILABLE',
-    `The stream of the body contains something other than Uint8Array, such as strings, so the signed bytes are lost. ${fix}`,
-  );
-}
-
+/** The bytes that were signed are not known, because other code read the body or made something else of it. */
 export function unavailable(fix: string): RequestError {
   return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',
-    `A parser or middleware read the body first, so the signed bytes are lost. ${fix}`,
-  );
-}
-
-/** No byte of the body arrived, although the request has one. */
-export function nothingArrived(fix: string): RequestError {
-  return new StablehooksError(
-    'ERR_BODY_UNAVAILABLE',
-    `No byte of the body arrived: most likely a body parser in front of the receiver read it. ${fix}`,
+    `A parser or middleware read or decoded the body first, so the signed bytes are lost. ${fix}`,
   );
 }

@@ -8,15 +8,7 @@ import type { ReceiverParts } from '../receiver/parts.js';
 import { receive } from '../receiver/receive.js';
 import type { WebhookRequest } from '../receiver/request.js';
 import { type ReceiverSource, toParts } from '../receiver/source.js';
-import {
-  failed,
-  incomplete,
-  longerThanDeclared,
-  notBytes,
-  nothingArrived,
-  tooLarge,
-  unavailable,
-} from './body-error.js';
+import { failed, incomplete, tooLarge, unavailable } from './body-error.js';
 import { DRAIN_BYTES, DRAIN_MS } from './drain.js';
 
 const FIX =
@@ -122,9 +114,9 @@ class FetchWebhookRequest implements WebhookRequest {
     const limit = isDeclared ? Number(length) : maxBytes;
     if (limit > maxBytes) throw tooLarge(maxBytes);
     const body = await (isDeclared && isConnection(request) ? this.#readWhole() : this.#readStream(limit));
-    if (body === undefined) throw isDeclared ? longerThanDeclared() : tooLarge(maxBytes);
+    if (body === undefined) throw isDeclared ? incomplete() : tooLarge(maxBytes);
     this.#isRead = true;
-    if (isDeclared && body.length !== limit) throw body.length === 0 ? nothingArrived(FIX) : incomplete();
+    if (isDeclared && body.length !== limit) throw body.length === 0 ? unavailable(FIX) : incomplete();
     return body;
   }
 
@@ -134,7 +126,7 @@ class FetchWebhookRequest implements WebhookRequest {
     this.#chunks = [];
     // Stops the read loop at the next chunk.
     this.#size = Number.POSITIVE_INFINITY;
-    if (isEmpty) throw nothingArrived(FIX);
+    if (isEmpty) throw unavailable(FIX);
   }
 
   async #readWhole(): Promise<Uint8Array> {
@@ -161,7 +153,7 @@ class FetchWebhookRequest implements WebhookRequest {
       // A stream of the network contains only bytes; a stream of other code can contain anything.
       if (!isBytes(value)) {
         reader.cancel().catch(() => undefined);
-        throw notBytes(`${FIX} A stream of your own must contain Uint8Array.`);
+        throw unavailable(`${FIX} A stream of your own must contain Uint8Array.`);
       }
       this.#size += value.length;
       if (this.#size > limit) return undefined;

@@ -10,7 +10,7 @@ import { toWebhookResponse } from '../receiver/outcome.js';
 import type { ReceiverParts } from '../receiver/parts.js';
 import { receive } from '../receiver/receive.js';
 import type { WebhookRequest } from '../receiver/request.js';
-import { failed, incomplete, notBytes, nothingArrived, tooLarge, unavailable } from './body-error.js';
+import { failed, incomplete, tooLarge, unavailable } from './body-error.js';
 import { DRAIN_BYTES, DRAIN_MS } from './drain.js';
 import type { NodeHandler, NodeRequest } from './node-types.js';
 
@@ -124,14 +124,14 @@ export class NodeWebhookRequest implements WebhookRequest {
     error: RawBodyError,
     { stream, limit }: { readonly stream: Readable; readonly limit: number },
   ): Error {
-    if (error === OTHER) return notBytes(this.#fix);
+    if (error === OTHER) return unavailable(this.#fix);
     switch (error.type) {
       case 'entity.too.large':
         return tooLarge(limit);
       case 'request.aborted':
         return failed(stream.errored);
       case 'request.size.invalid':
-        return error.received === 0 ? nothingArrived(this.#fix) : incomplete();
+        return error.received === 0 ? unavailable(this.#fix) : incomplete();
       default:
         return error instanceof StablehooksError ? error : failed(error);
     }

@@ -165,7 +165,7 @@ describe('the body of a Node request', () => {
     for await (const _chunk of request);
     const { error } = await handle();
     expect(error?.code).toBe('ERR_BODY_UNAVAILABLE');
-    expect(error?.message).toMatch('A parser or middleware read the body first');
+    expect(error?.message).toMatch('read or decoded the body first');
     expect(error?.message).toContain('in Koa, mount it before the body parser');
   });
 
@@ -202,7 +202,7 @@ describe('the body of a Node request', () => {
       request.emit('data', chunk);
       const { kind, error } = await handled;
       expect([kind, error?.code]).toEqual(['failed', 'ERR_BODY_UNAVAILABLE']);
-      expect(error?.message).toMatch(/other than Uint8Array.*Do not read the request before the receiver/);
+      expect(error?.message).toMatch(/Do not read the request before the receiver/);
       expect(listenersOf(request)).toEqual(before);
     },
   );
