@@ -4,7 +4,7 @@ import { ConfigError } from '../core/errors.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import { receive } from '../receiver/receive.js';
 import { type ReceiverSource, toParts } from '../receiver/source.js';
-import { toBytes } from './text-body.js';
+import { tooLarge, unavailable } from './body-error.js';
 
 const FIX = 'Pass the event as Lambda passed it: in middy, remove httpJsonBodyParser from this function.';
 
@@ -51,13 +51,12 @@ export function toLambdaHandler(receiver: ReceiverSource) {
     // A test or a warmer can invoke the function with any JSON, such as null or a string.
     const event: LambdaEvent = Object(input);
     const method = readMethod(event);
-    const encoding = event.isBase64Encoded ? 'base64' : 'utf8';
     const works: Promise<unknown>[] = [];
     const outcome = await receive(parts, {
       method,
       url: toUrl(event),
       header: (name) => readHeader(event, name.toLowerCase()),
-      body: (maxBytes) => toBytes(event.body ?? '', { encoding, maxBytes, fix: FIX }),
+      body: (maxBytes) => readBody(event, maxBytes),
       waitUntil: (work) => works.push(work),
     });
     await Promise.all(works);
@@ -76,6 +75,15 @@ function readMethod(event: LambdaEvent): string {
   throw new ConfigError(
     'toLambdaHandler: the invocation is not an HTTP request. Connect the function to API Gateway, a function URL or a load balancer. Answer warm-ups before calling this handler.',
   );
+}
+
+function readBody({ body, isBase64Encoded }: LambdaEvent, maxBytes: number): Uint8Array {
+  const text: unknown = body ?? '';
+  // A middleware in front of the handler may have parsed it.
+  if (typeof text !== 'string') throw unavailable(FIX);
+  const bytes = Buffer.from(text, isBase64Encoded ? 'base64' : 'utf8');
+  if (bytes.length > maxBytes) throw tooLarge(maxBytes);
+  return bytes;
 }
 
 /** The path and query as the sender requested them, including the stage of the API. */
