@@ -51,16 +51,11 @@ export interface StablehooksModuleOptions extends Omit<ReceiverOptions<unknown>,
   readonly start?: boolean | { readonly intervalMs?: number | undefined } | undefined;
 }
 
-/** Options of the module that Nest needs before it creates the receiver. */
-export interface StablehooksModuleExtras {
-  /** Whether all modules can inject the receiver without importing this one. @default false */
-  readonly isGlobal?: boolean | undefined;
-}
-
 /** Options of {@link StablehooksModule.forRootAsync}: `useFactory`, `useClass` or `useExisting`, `imports` and `inject`. */
-export interface StablehooksModuleAsyncOptions
-  extends ConfigurableModuleAsyncOptions<StablehooksModuleOptions, 'createStablehooksOptions'>,
-    StablehooksModuleExtras {}
+export type StablehooksModuleAsyncOptions = ConfigurableModuleAsyncOptions<
+  StablehooksModuleOptions,
+  'createStablehooksOptions'
+>;
 
 /** A provider for `useClass` and `useExisting` of {@link StablehooksModule.forRootAsync}. */
 export type StablehooksOptionsFactory = ConfigurableModuleOptionsFactory<
@@ -176,18 +171,10 @@ function toHandlers(methods: readonly ProviderMethod[]): Handlers<unknown> {
   return Object.fromEntries(handlers);
 }
 
-/** Makes the receiver of its imported module global. Nest destroys global modules last. */
-class GlobalStablehooksModule {}
-
 const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN: OPTIONS } =
   new ConfigurableModuleBuilder<StablehooksModuleOptions>({ moduleName: 'Stablehooks' })
     .setClassMethodName('forRoot')
     .setFactoryMethodName('createStablehooksOptions')
-    .setExtras<StablehooksModuleExtras>({ isGlobal: false }, (module, { isGlobal }) =>
-      isGlobal
-        ? { module: GlobalStablehooksModule, global: true, imports: [module], exports: [module] }
-        : module,
-    )
     .build();
 
 @Injectable()

@@ -39,7 +39,7 @@ export async function listening(app: INestApplication): Promise<string> {
   return await app.getUrl();
 }
 
-export function observed(options: Partial<StablehooksModuleOptions & { isGlobal: boolean }> = {}) {
+export function observed(options: Partial<StablehooksModuleOptions> = {}) {
   const outcomes: Outcome[] = [];
   const module = StablehooksModule.forRoot({
     secret,

@@ -138,37 +138,33 @@ describe.each(PLATFORMS)('Nest on $platform', ({ platform, adapter }) => {
     expect(await deliver(`${origin}/other`)).toBe('404 undefined');
   });
 
-  test.each([{ isGlobal: false }, { isGlobal: true }])(
-    'close() waits for a handler that runs, answers new deliveries 503, and then destroys what `imports` provides, with `isGlobal: $isGlobal`',
-    async ({ isGlobal }) => {
-      const steps: string[] = [];
-      const { Slow, entered, released } = slowHandler(steps);
-      class Database {
-        onModuleDestroy() {
-          steps.push('database closed');
-        }
+  test('close() waits for a handler that runs, answers new deliveries 503, and then destroys what `imports` provides', async () => {
+    const steps: string[] = [];
+    const { Slow, entered, released } = slowHandler(steps);
+    class Database {
+      onModuleDestroy() {
+        steps.push('database closed');
       }
-      const database = moduleOf('DatabaseModule', { providers: [Database], exports: [Database] });
-      const module = StablehooksModule.forRootAsync({
-        isGlobal,
-        imports: [database],
-        useFactory: () => ({ secret }),
-      });
-      const app = await createApp(adapter(), { imports: [module], providers: [Slow] });
-      const url = `${await listening(app)}/hooks`;
+    }
+    const database = moduleOf('DatabaseModule', { providers: [Database], exports: [Database] });
+    const module = StablehooksModule.forRootAsync({
+      imports: [database],
+      useFactory: () => ({ secret }),
+    });
+    const app = await createApp(adapter(), { imports: [module], providers: [Slow] });
+    const url = `${await listening(app)}/hooks`;
 
-      const first = deliver(url);
-      await entered.promise;
-      const closing = app.close().then(() => steps.push('app closed'));
-      expect(await deliver(url)).toBe('503 busy');
-      expect(steps).toEqual([]);
-      released.resolve();
+    const first = deliver(url);
+    await entered.promise;
+    const closing = app.close().then(() => steps.push('app closed'));
+    expect(await deliver(url)).toBe('503 busy');
+    expect(steps).toEqual([]);
+    released.resolve();
 
-      expect(await first).toBe('200 handled');
-      await closing;
-      expect(steps).toEqual(['handler ended', 'database closed', 'app closed']);
-    },
-  );
+    expect(await first).toBe('200 handled');
+    await closing;
+    expect(steps).toEqual(['handler ended', 'database closed', 'app closed']);
+  });
 
   test('a testing module takes deliveries, and calls a mock in place of a handler', async () => {
     const ids: string[] = [];
@@ -275,6 +271,26 @@ describe('handlers are found', () => {
 });
 
 describe('the receiver is injected', () => {
+  test('into every module, if a global module exports StablehooksModule', async () => {
+    class Other {
+      readonly receiver: Receiver;
+
+      constructor(@InjectReceiver() receiver: Receiver) {
+        this.receiver = receiver;
+      }
+    }
+    const other = moduleOf('OtherModule', { providers: [Other], exports: [] });
+    const shared = {
+      ...moduleOf('HooksModule', { providers: [], exports: [StablehooksModule] }),
+      global: true,
+      imports: [observed().module],
+    };
+    const app = await createApp(new ExpressAdapter(), { imports: [shared, other], providers: [Settlements] });
+
+    expect(app.get(Other, { strict: false }).receiver).toBe(app.get(getReceiverToken()));
+    await app.close();
+  });
+
   test('into providers of an app without a server, whose end closes it', async () => {
     class Runner {
       readonly receiver: Receiver;

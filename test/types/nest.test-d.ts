@@ -78,7 +78,7 @@ class Config implements StablehooksOptionsFactory {
   }
 }
 
-StablehooksModule.forRoot({ secret: 's', isGlobal: true, start: { intervalMs: 500 } });
+StablehooksModule.forRoot({ secret: 's', start: { intervalMs: 500 } });
 StablehooksModule.forRootAsync({ useClass: Config });
 StablehooksModule.forRootAsync({
   inject: [Config],
