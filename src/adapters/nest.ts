@@ -17,12 +17,10 @@ import { ConfigError } from '../core/errors.js';
 import {
   EVENT_TYPES,
   type EventType,
-  isEventType,
   type StandardSchema,
   type UnknownPayload,
   type WebhookEvent,
 } from '../core/events.js';
-import { readOptions, rule } from '../core/options.js';
 import type { HandlerContext, Handlers } from '../receiver/handler.js';
 import type { ReceiverOptions } from '../receiver/options.js';
 import { createReceiver, type Receiver } from '../receiver/receiver.js';
@@ -82,8 +80,6 @@ interface Mark {
  * The provider must have the default scope. Throw for a retry; throw `PermanentError` when a retry cannot help.
  *
  * @param schema - a Standard Schema that checks and narrows the payload; by default an object of unknown content.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the type is unknown.
- *
  * @example
  * ```ts
  * @Injectable()
@@ -97,11 +93,6 @@ export function OnEvent<const Type extends EventType, Payload = UnknownPayload>(
   type: Type,
   schema?: StandardSchema<Payload>,
 ): EventDecorator<Type, Payload> {
-  if (!isEventType(type)) {
-    throw new ConfigError(
-      `OnEvent: \`${String(type)}\` isn't an event type. The types are ${EVENT_TYPES.join(', ')}.`,
-    );
-  }
   return (_prototype, _key, { value: method }) => {
     if (method === undefined) return;
     Reflect.defineMetadata(MARKS, [...marksOf(method), { type, schema }], method);
@@ -131,13 +122,7 @@ interface ProviderMethod extends Mark {
 
 /** Finds the handlers before Nest creates instances, so the receiver is complete when it is injected. */
 function findHandlers(discovery: DiscoveryService, scanner: MetadataScanner): readonly ProviderMethod[] {
-  const providers = discovery.getProviders();
-  if (providers.filter(({ token }) => token === RECEIVER).length > 1) {
-    throw new ConfigError(
-      'StablehooksModule: forRoot or forRootAsync was called more than once. Call it in one module, with `isGlobal: true` if others inject the receiver. Create further receivers with createReceiver.',
-    );
-  }
-  const methods = [...providers, ...discovery.getControllers()]
+  const methods = [...discovery.getProviders(), ...discovery.getControllers()]
     .filter(({ isAlias }) => !isAlias)
     .flatMap((wrapper): ProviderMethod[] => {
       const { isNotMetatype, metatype, token, host } = wrapper;
@@ -205,11 +190,7 @@ class Lifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy
 
   onApplicationBootstrap(): void {
     const { queue, start } = this.#options;
-    const handled = this.#methods.map(({ type, title }) => `${type} by ${title}`);
-    const rest = EVENT_TYPES.filter((type) => this.#methods.every((method) => method.type !== type));
-    if (handled.length > 0) {
-      logger.log(`Handlers: ${handled.join(', ')}. Types without a handler: ${rest.join(', ') || 'none'}.`);
-    } else if (queue === undefined) {
+    if (this.#methods.length === 0 && queue === undefined) {
       logger.warn(
         'No provider has a method with @OnEvent: new events are answered 200, and nothing runs. Add the class with the handlers to `providers`.',
       );
@@ -249,17 +230,6 @@ async function registerRoute(host: HttpAdapterHost, path: string, receiver: Rece
   else host.init$?.subscribe(() => void register());
 }
 
-/** Only characters that the routers of Express and Fastify match literally. */
-function isPath(value: unknown): boolean {
-  return typeof value === 'string' && /^(?:\/|(?:\/[\w.~-]+)+)$/.test(value);
-}
-
-const PATH = rule(
-  'a path such as /hooks, without parameters and without a slash at its end',
-  isPath,
-  '/hooks',
-);
-
 /**
  * A receiver with a route of its own. The route is in front of Nest's parsers, middleware, guards and interceptors, so it
  * reads the signed bytes under every setting of `bodyParser` and `rawBody`. Its handlers are the methods with
@@ -269,8 +239,8 @@ const PATH = rule(
  * are answered 503, and verified deliveries end first, after `leaseMs` at the latest. The receiver logs to Nest's logger,
  * unless `logger` is given.
  *
- * The app fails to start with `ERR_CONFIG_INVALID` when an option is wrong, a type has two handlers, the provider of a
- * handler is request-scoped or transient, the module is imported twice, or the platform is neither Express nor Fastify.
+ * The app fails to start with `ERR_CONFIG_INVALID` when an option is wrong, a type is unknown or has two handlers, the
+ * provider of a handler is request-scoped or transient, or the platform is neither Express nor Fastify.
  *
  * @example
  * ```ts
@@ -297,10 +267,11 @@ const PATH = rule(
     {
       provide: ROUTE,
       inject: [OPTIONS, RECEIVER, HttpAdapterHost],
-      useFactory: (options: StablehooksModuleOptions, receiver: Receiver, host: HttpAdapterHost) => {
-        const { path } = readOptions('StablehooksModule', { path: options.path }, { path: PATH });
-        return registerRoute(host, path, receiver);
-      },
+      useFactory: (
+        { path = '/hooks' }: StablehooksModuleOptions,
+        receiver: Receiver,
+        host: HttpAdapterHost,
+      ) => registerRoute(host, path, receiver),
     },
     Lifecycle,
   ],

@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import {
   Body,
   Controller,
-  type DynamicModule,
   ForbiddenException,
   Inject,
   Injectable,
@@ -17,7 +16,7 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import express from 'express';
-import { EVENT_TYPES, memoryInbox, type Receiver, type WebhookEvent } from 'stablehooks';
+import { memoryInbox, type Receiver, type WebhookEvent } from 'stablehooks';
 import {
   getReceiverToken,
   InjectReceiver,
@@ -129,6 +128,13 @@ describe.each(PLATFORMS)('Nest on $platform', ({ platform, adapter }) => {
     expect(await deliver(`${origin}/api/v1/in/hooks`)).toBe('404 undefined');
   });
 
+  test('the path can have parameters', async () => {
+    const { module } = observed({ path: '/hooks/:tenant' });
+    const app = await createApp(adapter(), { imports: [module], providers: [Settlements] });
+
+    expect(await deliver(`${await listening(app)}/hooks/acme`)).toBe('200 handled');
+  });
+
   test('a receiver at / takes deliveries at the root', async () => {
     const { module } = observed({ path: '/' });
     const app = await createApp(adapter(), { imports: [module], providers: [Settlements] });
@@ -202,16 +208,13 @@ test('after enableShutdownHooks() a signal closes the receiver: the handler that
   expect(steps).toEqual(['handler ended', 'app closed']);
 });
 
-test('lines of the receiver go to the logger of Nest, and one at start names the handlers', async () => {
+test('lines of the receiver go to the logger of Nest', async () => {
   const { logger, own } = logged();
   const imports = [StablehooksModule.forRoot({ secret })];
   const app = await createApp(new ExpressAdapter(), { imports, providers: [Settlements] }, { logger });
 
   expect(await deliver(`${await listening(app)}/hooks`, { by: 'guessed' })).toBe('401 rejected');
-  expect(own()).toEqual([
-    'StablehooksModule: Handlers: transfer.settled by Settlements.settled (AppModule). Types without a handler: accept.confirmed, transfer.failed, redeem.completed, redeem.failed.',
-    expect.stringContaining('ERR_SIGNATURE_MISMATCH'),
-  ]);
+  expect(own()).toEqual([expect.stringContaining('ERR_SIGNATURE_MISMATCH')]);
 });
 
 test('an app without handlers starts, and warns that nothing runs', async () => {
@@ -388,6 +391,12 @@ describe('the app does not start', () => {
     @OnEvent('transfer.settled')
     book() {}
   }
+  @Injectable()
+  class Misspelt {
+    // @ts-expect-error: the type is misspelt.
+    @OnEvent('transfer.setled')
+    book() {}
+  }
   class OtherAdapter extends ExpressAdapter {
     override getType(): string {
       return 'other';
@@ -399,7 +408,6 @@ describe('the app does not start', () => {
     when: string;
     providers?: Provider[];
     options?: object;
-    again?: DynamicModule[];
     adapter?: ExpressAdapter;
     message: string;
   }>([
@@ -416,14 +424,9 @@ describe('the app does not start', () => {
       message: scoped,
     },
     {
-      when: 'the module was made twice',
-      again: [observed({ path: '/other' }).module],
-      message: 'forRoot or forRootAsync was called more than once',
-    },
-    {
-      when: 'the path has parameters',
-      options: { path: '/hooks/:tenant' },
-      message: '`path` must be a path such as /hooks',
+      when: 'a handler is of an unknown type',
+      providers: [Misspelt],
+      message: 'transfer.setled',
     },
     { when: 'the secret is missing', options: { secret: undefined }, message: '`secret` must be given' },
     { when: 'an option is unknown', options: { leaseMS: 1 }, message: 'unknown option `leaseMS`' },
@@ -432,29 +435,15 @@ describe('the app does not start', () => {
       adapter: new OtherAdapter(),
       message: 'the platform other is neither Express nor Fastify',
     },
-  ])(
-    'when $when',
-    async ({ providers = [], options, again = [], adapter = new ExpressAdapter(), message }) => {
-      const start = async () => {
-        const imports = [observed(options).module, ...again];
-        await listening(await createApp(adapter, { imports, providers }));
-      };
+  ])('when $when', async ({ providers = [], options, adapter = new ExpressAdapter(), message }) => {
+    const start = async () => {
+      const imports = [observed(options).module];
+      await listening(await createApp(adapter, { imports, providers }));
+    };
 
-      await expect(start()).rejects.toMatchObject({
-        code: 'ERR_CONFIG_INVALID',
-        message: expect.stringContaining(message),
-      });
-    },
-  );
-
-  test('when a handler is of an unknown type: the message lists the types', () => {
-    const untyped = OnEvent as (type: string) => unknown;
-
-    expect(() => untyped('transfer.setled')).toThrow(
-      expect.objectContaining({
-        code: 'ERR_CONFIG_INVALID',
-        message: `OnEvent: \`transfer.setled\` isn't an event type. The types are ${EVENT_TYPES.join(', ')}.`,
-      }),
-    );
+    await expect(start()).rejects.toMatchObject({
+      code: 'ERR_CONFIG_INVALID',
+      message: expect.stringContaining(message),
+    });
   });
 });
