@@ -162,18 +162,10 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
 
   ['pgBossQueue', [boss, { timeoutMs: 0 }], '`timeoutMs` must be an integer'],
   ['pgBossQueue', [boss, { queue: '' }], '`queue` must be a string that is not empty'],
-  ['pgBossQueue', [], '`boss` must be a PgBoss of pg-boss 10'],
-  ['pgBossQueue', [{ complete: method }], '`boss` must be a PgBoss of pg-boss 10'],
-  ['pgBossProcessor', [undefined, receiver], '`boss` must be a PgBoss of pg-boss 10'],
-  ['pgBossProcessor', [boss], '`receiver` must be a receiver'],
-  ['pgBossProcessor', [boss, { receiver }], '`receiver` must be a receiver'],
   ['pgBossProcessor', [boss, receiver], 'a `queue` needs a durable `inbox`'],
 
   ['bullmqQueue', [queue, { timeoutMs: 0 }], '`timeoutMs` must be an integer'],
   ['bullmqQueue', [queue, { timeoutMs: 2 ** 31 }], '`timeoutMs` must be an integer'],
-  ['bullmqQueue', [], '`queue` must be a Queue of bullmq'],
-  ['bullmqQueue', ['webhooks'], '`queue` must be a Queue of bullmq'],
-  ['bullmqProcessor', [], '`receiver` must be a receiver'],
   ['bullmqProcessor', [receiver], 'a `queue` needs a durable `inbox`'],
 ];
 

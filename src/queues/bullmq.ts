@@ -1,18 +1,12 @@
 import { StablehooksError } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
-import { integer, readOptions, required, withMethods } from '../core/options.js';
+import { integer, readOptions } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
+import { queueInboxError } from '../receiver/options.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
-import {
-  assertWorker,
-  type JobData,
-  type QueueOptions,
-  runJob,
-  toQueue,
-  type WorkerReceiver,
-} from './job.js';
+import { type JobData, type QueueOptions, runJob, toQueue, type WorkerReceiver } from './job.js';
 
 export type { JobData, QueueOptions } from './job.js';
 
@@ -40,7 +34,7 @@ export interface BullJobLike {
  * they are still in the inbox.
  *
  * @param queue - a Queue of bullmq.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `queue` is wrong.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong.
  *
  * @example
  * ```ts
@@ -56,7 +50,6 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
     timeoutMs: integer({ default: 5_000 }),
     runtime: RUNTIME,
   });
-  readOptions('bullmqQueue', { queue }, { queue: required(QUEUE) });
 
   async function addJob(event: UnknownEvent, data: JobData): Promise<void> {
     // BullMQ refuses ids with a colon, and ids that are integers.
@@ -68,12 +61,6 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
   return toQueue((event, data) => redactCommand(addJob(event, data)), limit);
 }
 
-const QUEUE = withMethods('a Queue of bullmq: new Queue(name, { connection })', [
-  'add',
-  'getJobState',
-  'remove',
-]);
-
 /**
  * Returns the processor of a BullMQ `Worker`. It handles the event of the job and returns the kind of the outcome, or
  * throws if the event must be retried; BullMQ then retries the job.
@@ -82,7 +69,7 @@ const QUEUE = withMethods('a Queue of bullmq: new Queue(name, { connection })', 
  * count that as an attempt.
  *
  * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is wrong, or its inbox is not durable.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the receiver's inbox is not durable.
  *
  * @example
  * ```ts
@@ -93,7 +80,7 @@ export function bullmqProcessor(
   receiver: WorkerReceiver,
   options: Pick<QueueOptions, 'runtime'> = {},
 ): (job: BullJobLike, token?: string) => Promise<OutcomeKind> {
-  assertWorker('bullmqProcessor', receiver);
+  if (!receiver.inbox.durable) throw queueInboxError('bullmqProcessor');
   const { runtime } = readOptions('bullmqProcessor', options, { runtime: RUNTIME });
   const { now } = toRuntime(runtime);
   return async (job, token) => {

@@ -1,8 +1,6 @@
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
-import { readOptions, required, withMethods } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { type RuntimeOptions, timeLimit, toRuntime } from '../core/runtime.js';
-import { queueInboxError } from '../receiver/options.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 
@@ -49,17 +47,6 @@ export interface JobData {
 
 /** The part of a receiver that a worker uses. */
 export type WorkerReceiver = Pick<Receiver, 'handle' | 'inbox'>;
-
-/**
- * Checks the receiver of a worker.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`
- */
-export function assertWorker(where: string, receiver: WorkerReceiver): void {
-  const isReceiver = withMethods('a receiver made by createReceiver', ['handle']);
-  readOptions(where, { receiver }, { receiver: required(isReceiver) });
-  if (!receiver.inbox.durable) throw queueInboxError(where);
-}
 
 /** Handles the event of a job. Rejects with the error of the outcome if the engine must retry the job. */
 export async function runJob(

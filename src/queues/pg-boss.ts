@@ -1,17 +1,11 @@
 import { toHex } from '../core/bytes.js';
 import { StablehooksError } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
-import { integer, readOptions, required, string, withMethods } from '../core/options.js';
+import { integer, readOptions, string } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { RUNTIME } from '../core/runtime.js';
-import {
-  assertWorker,
-  type JobData,
-  type QueueOptions,
-  runJob,
-  toQueue,
-  type WorkerReceiver,
-} from './job.js';
+import { queueInboxError } from '../receiver/options.js';
+import { type JobData, type QueueOptions, runJob, toQueue, type WorkerReceiver } from './job.js';
 
 export type { JobData, QueueOptions } from './job.js';
 
@@ -53,7 +47,7 @@ export interface PgBossQueueOptions extends QueueOptions {
  * again.
  *
  * @param boss - a PgBoss.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `boss` is wrong.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong.
  *
  * @example
  * ```ts
@@ -68,7 +62,6 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
     timeoutMs: integer({ default: 5_000 }),
     runtime: RUNTIME,
   });
-  readOptions('pgBossQueue', { boss }, { boss: required(BOSS) });
 
   async function addJob(event: UnknownEvent, data: JobData): Promise<void> {
     const id = await toJobId(event.id);
@@ -85,8 +78,6 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
   }
   return toQueue(addJob, limit);
 }
-
-const BOSS = withMethods('a PgBoss of pg-boss 10 to 12', ['send', 'getJobById', 'deleteJob']);
 
 /**
  * Returns the handler for `boss.work`. It handles the events of a batch at the same time, completes the jobs that
@@ -105,7 +96,7 @@ const BOSS = withMethods('a PgBoss of pg-boss 10 to 12', ['send', 'getJobById', 
  *
  * @param boss - the `PgBoss` whose `work` method receives the handler.
  * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `boss` or `receiver` is wrong, or the receiver's inbox is not durable.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the receiver's inbox is not durable.
  *
  * @example
  * ```ts
@@ -117,9 +108,7 @@ export function pgBossProcessor(
   boss: PgBossCompleteLike,
   receiver: WorkerReceiver,
 ): (jobs: readonly PgBossJob[]) => Promise<void> {
-  const bossRule = withMethods('a PgBoss of pg-boss 10 to 12', ['complete']);
-  readOptions('pgBossProcessor', { boss }, { boss: required(bossRule) });
-  assertWorker('pgBossProcessor', receiver);
+  if (!receiver.inbox.durable) throw queueInboxError('pgBossProcessor');
 
   return async (jobs) => {
     const finished: PgBossJob[] = [];
