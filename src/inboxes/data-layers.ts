@@ -56,12 +56,6 @@ export function adapt<Tx, Db>({ db, send, begin, unwrap }: Parts<Tx, Db>): DataL
   };
 }
 
-/** @param call - how the adapter is called, such as `fromKnex(knex)`. */
-export function checkDataLayer(layer: unknown, methods: readonly string[], call: string): void {
-  if (withMethods(call, methods).accepts(layer)) return;
-  throw new ConfigError(`${call.split('(')[0]}: the argument must be as in ${call}.`);
-}
-
 /** Whether a value is one connection: a `Client` of `pg` or `@neondatabase/serverless`. */
 export const isClient = withMethods('a Client', ['query', 'escapeLiteral']).accepts;
 
@@ -87,13 +81,12 @@ export interface DrizzleLike<Tx> {
  * Add a listener to the connections of a pool of `pg`; otherwise one that breaks ends the process:
  * `pool.on('connect', (client) => client.on('error', console.error))`.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is not a Drizzle database, or is one over a single `Client`.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is a Drizzle database over a single `Client`.
  */
 export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
   const { session } = Object(db) as { readonly session?: { readonly client?: DrizzleClient } };
   if (isClient(session?.client))
     throw new ConfigError('fromDrizzle: transactions cannot share the connection of a Client. Pass a Pool.');
-  checkDataLayer(db, ['execute', 'transaction'], 'fromDrizzle(drizzle(pool))');
   const config = { isolationLevel: 'read committed', accessMode: 'read write' } as const;
   return adapt<Tx, DrizzleLike<Tx>>({
     db,
@@ -154,11 +147,8 @@ export interface KyselyLike<Tx> {
  *
  * Add a listener to the connections of a pool of `pg`; otherwise one that breaks ends the process:
  * `pool.on('connect', (client) => client.on('error', console.error))`.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is not a Kysely database.
  */
 export function fromKysely<Tx>(db: KyselyLike<Tx>): DataLayer<Tx> {
-  checkDataLayer(db, ['withoutPlugins', 'transaction'], 'fromKysely(new Kysely({ dialect }))');
   return adapt<Tx, KyselyLike<Tx>>({
     db,
     async send(over, text, values) {
@@ -200,11 +190,8 @@ export class TransactionEnded extends StablehooksError {
 /**
  * Adapts a Knex instance: `postgresInbox(fromKnex(knex({ client: 'pg', connection })), { transactional: true })`, or
  * `mysqlInbox` with the client `mysql2`. `ctx.tx` is Knex's own `Knex.Transaction`; its `transaction` is a savepoint.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `knex` is not a Knex instance.
  */
 export function fromKnex<Tx>(knex: KnexLike<Tx>): DataLayer<Tx> {
-  checkDataLayer(knex, ['raw', 'transaction'], "fromKnex(knex({ client: 'pg' or 'mysql2', connection }))");
   return adapt<Tx, KnexLike<Tx>>({
     db: knex,
     async send(over, text, values) {
@@ -258,11 +245,8 @@ export interface TypeOrmLike<Tx> {
  * Adapts a TypeORM `DataSource` of the type `postgres`, `mysql` or `mariadb`:
  * `postgresInbox(fromTypeOrm(await dataSource.initialize()), { transactional: true })`. `ctx.tx` is TypeORM's own
  * `EntityManager`; its `transaction` is a savepoint.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `dataSource` is not a `DataSource`.
  */
 export function fromTypeOrm<Tx>(dataSource: TypeOrmLike<Tx>): DataLayer<Tx> {
-  checkDataLayer(dataSource, ['query', 'createQueryRunner'], 'fromTypeOrm(dataSource)');
   return adapt<Tx, TypeOrmLike<Tx>>({
     db: dataSource,
     async send(over, text, values) {

@@ -1,5 +1,5 @@
 /** Adapters of the data layers that have Postgres alone. */
-import { adapt, checkDataLayer } from './data-layers.js';
+import { adapt } from './data-layers.js';
 import { leftNested, sentLate } from './lend.js';
 import type { PgTransactionsLike } from './postgres-client.js';
 
@@ -20,8 +20,6 @@ export interface PrismaLike<Tx> {
  * Adapts a client of Prisma 7 with `@prisma/adapter-pg`. `ctx.tx` is Prisma's own `TransactionClient`; its
  * `$transaction` is a savepoint. The transaction waits up to 10 s for a connection.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `prisma` is not a Prisma client.
- *
  * @example
  * ```ts
  * const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString }) });
@@ -29,7 +27,6 @@ export interface PrismaLike<Tx> {
  * ```
  */
 export function fromPrisma<Tx>(prisma: PrismaLike<Tx>): PgTransactionsLike<Tx> {
-  checkDataLayer(prisma, ['$queryRawUnsafe', '$transaction'], 'fromPrisma(new PrismaClient({ adapter }))');
   return adapt<Tx, PrismaLike<Tx>>({
     db: prisma,
     async send(queries, text, values) {
@@ -59,11 +56,8 @@ export interface PostgresJsLike<Tx> {
  *
  * Statements are prepared, because postgres.js needs two round trips for each unprepared one. A pooler in transaction
  * mode loses them: pass `prepare: false` in the options of `sql`, which has precedence.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `sql` is not a postgres.js `sql`.
  */
 export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<Tx> {
-  checkDataLayer(sql, ['unsafe', 'begin'], 'fromPostgresJs(postgres(url))');
   return adapt<Tx, PostgresJsLike<Tx>>({
     db: sql,
     async send(queries, text, values) {

@@ -44,16 +44,12 @@ export interface NodeRedisLike {
  * Create the client with `enableOfflineQueue: false` or a small `maxRetriesPerRequest`. By default ioredis
  * waits for a server that is down, and the delivery is not answered 503.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `client` is not an ioredis client.
- *
  * @example
  * ```ts
  * const inbox = redisInbox(fromIoredis(new Redis(url, { maxRetriesPerRequest: 1 })));
  * ```
  */
 export function fromIoredis(client: IoredisLike): RedisLike {
-  const ioredis = withMethods('a client or cluster of ioredis', ['eval', 'evalsha']);
-  readOptions('fromIoredis', { client }, { client: required(ioredis) });
   return {
     eval: (script, keys, values) => client.eval(script, keys.length, ...keys, ...values),
     evalsha: (sha1, keys, values) => client.evalsha(sha1, keys.length, ...keys, ...values),
@@ -67,8 +63,6 @@ export function fromIoredis(client: IoredisLike): RedisLike {
  * Create the client with `disableOfflineQueue: true`; otherwise it waits for a server that is down, and the
  * delivery is not answered 503. Add an `error` listener. A `typeMapping` of strings to Buffers does not matter.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `client` is not a node-redis client.
- *
  * @example
  * ```ts
  * const client = await createClient({ url, disableOfflineQueue: true }).on('error', console.error).connect();
@@ -76,11 +70,6 @@ export function fromIoredis(client: IoredisLike): RedisLike {
  * ```
  */
 export function fromNodeRedis(client: NodeRedisLike): RedisLike {
-  const nodeRedis = withMethods('a client, pool or cluster of node-redis (the package redis)', [
-    'eval',
-    'evalSha',
-  ]);
-  readOptions('fromNodeRedis', { client }, { client: required(nodeRedis) });
   return {
     eval: (script, keys, values) => client.eval(script, { keys, arguments: values }),
     evalsha: (sha1, keys, values) => client.evalSha(sha1, { keys, arguments: values }),
