@@ -7,7 +7,6 @@ import type {
   InboxState,
   InboxStep,
   Lease,
-  Logger,
   RecordResult,
   StoreOptions,
 } from '../core/ports.js';
@@ -210,7 +209,6 @@ const DONE = Object.freeze({ state: 'done' }) as Entry;
 interface MemorySettings {
   readonly capacity: number;
   readonly now: () => number;
-  readonly logger: Logger;
   /** Whether operations read done events. */
   readonly keepsDone: boolean;
 }
@@ -225,7 +223,6 @@ export class EventStore {
   readonly #waiting = new Map<string, Entry[]>();
   readonly now: () => number;
   readonly #settings: MemorySettings;
-  #isWarned = false;
   #added = 0;
   /** Continues after the last eviction: a new iterator would step over every deleted slot again. */
   #oldestFirst = this.done.keys();
@@ -391,10 +388,5 @@ export class EventStore {
       );
     }
     this.open.delete(needless.id);
-    if (this.#isWarned) return;
-    this.#isWarned = true;
-    this.#settings.logger.warn(
-      `stablehooks: the memory inbox is full and forgets ${needless.state} events, which run again if they are delivered again. Use a durable inbox, or raise \`capacity\`.`,
-    );
   }
 }

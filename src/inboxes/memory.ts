@@ -1,6 +1,6 @@
 import { decodeEvent } from '../core/events.js';
-import { integer, readOptions, withMethods } from '../core/options.js';
-import type { Inbox, InboxAttempt, InboxOperations, InboxRecord, Logger } from '../core/ports.js';
+import { integer, readOptions } from '../core/options.js';
+import type { Inbox, InboxAttempt, InboxOperations, InboxRecord } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import {
   CAPACITY,
@@ -24,8 +24,6 @@ export interface MemoryInboxOptions {
    * @default 100_000
    */
   readonly capacity?: number | undefined;
-  /** Receives the warning that `dead` or `parked` events are forgotten, once. @default console */
-  readonly logger?: Logger | undefined;
   /** Time, timers and randomness, for tests. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
 }
@@ -46,7 +44,6 @@ export interface MemoryInboxOptions {
 export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'transaction'> & InboxOperations {
   const settings = readOptions('memoryInbox', options, {
     capacity: integer({ default: CAPACITY }),
-    logger: withMethods<Logger>('a logger, such as console or pino()', ['warn', 'error'], console),
     runtime: RUNTIME,
   });
   const store = new EventStore({ ...settings, now: toRuntime(settings.runtime).now, keepsDone: true });

@@ -181,7 +181,7 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   const runtime = toRuntime(read.runtime);
   const { now } = runtime;
   const inbox: Inbox<unknown> =
-    read.inbox ?? memoryOps(new EventStore({ capacity: CAPACITY, logger: console, now, keepsDone: false }));
+    read.inbox ?? memoryOps(new EventStore({ capacity: CAPACITY, now, keepsDone: false }));
   if (read.queue !== undefined && !inbox.durable) throw queueInboxError('createReceiver');
   if (read.answer === 'recorded' && !inbox.durable) {
     // An event that was answered 202 could be lost.

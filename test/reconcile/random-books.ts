@@ -43,10 +43,7 @@ export async function makeBooks(seed: number) {
   const pick = <Item>(items: readonly [Item, ...Item[]]): Item =>
     items[Math.floor(random() * items.length)] ?? items[0];
   const isCut = random() < 0.3;
-  const inbox = memoryInbox({
-    runtime: { now: () => NOW },
-    logger: { warn: () => undefined, error: () => undefined },
-  });
+  const inbox = memoryInbox({ runtime: { now: () => NOW } });
   const listed: UnknownEvent[] = [];
   const ledger: Entry[] = [];
   const planted = new Set<string>();

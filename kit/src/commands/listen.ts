@@ -93,7 +93,7 @@ async function listen(context: CommandContext<ListenFlags>) {
 
 function openMemory(): OpenInbox {
   return {
-    ...memoryInbox({ logger: { warn: () => undefined, error: () => undefined } }),
+    ...memoryInbox(),
     isOwn: true,
     close: () => undefined,
   };
