@@ -2,7 +2,7 @@
 import { required, rule, withMethods } from '../core/options.js';
 import { isClient, type Queries, TransactionEnded } from './data-layers.js';
 import { lend } from './lend.js';
-import { endedBeforeDone, isEnded, rolledBackAtCommit } from './postgres-errors.js';
+import { endedBeforeDone, isAborted, isEnded, rolledBackAtCommit } from './postgres-errors.js';
 import type { Statement } from './statements.js';
 
 /** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
@@ -112,7 +112,7 @@ export async function runInTransaction<Tx>(
     await runEffect(queries, tx, parts);
     // The handler called `rollback()` of PGlite, which sends nothing more.
     if (!adapted && pglite.closed) throw new TransactionEnded();
-    await queries.query(CHECK);
+    await check(queries);
     await complete(queries, parts.complete);
   });
   return false;
@@ -141,7 +141,7 @@ async function runOnClient<Tx>(pool: PgPoolLike<Tx>, parts: TransactionParts<Tx>
       runEffect(client, tx, parts).then(resolve, reject);
     }).finally(close);
     if (parts.complete === undefined) return await commit(client, `${CHECK}; COMMIT`);
-    await client.query(CHECK);
+    await check(client);
     await complete(client, parts.complete);
     return await commit(client, 'COMMIT');
   } catch (error) {
@@ -158,7 +158,7 @@ const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE';
 
 /** Sends statements that end with COMMIT in one message, which has a result for each. */
 async function commit(client: PgLike, text: string): Promise<true> {
-  const results: unknown = await client.query(text);
+  const results: unknown = await check(client, text);
   const last = (Array.isArray(results) ? results.at(-1) : results) as { readonly command?: string };
   if (last.command !== 'COMMIT') throw rolledBackAtCommit();
   return true;
@@ -173,10 +173,21 @@ async function runEffect<Tx>(
   try {
     await effect(tx);
   } catch (cause) {
-    // Another error says that everything is rolled back: a statement has failed, or the connection is lost.
-    const hasEnded = await queries.query(CHECK).then(() => false, isEnded);
-    throw hasEnded ? endedBeforeDone({ cause }) : cause;
+    throw (await hasEnded(queries)) ? endedBeforeDone({ cause }) : cause;
   }
+}
+
+async function check(queries: PgLike, text = CHECK): Promise<unknown> {
+  try {
+    return await queries.query(text);
+  } catch (error) {
+    throw isAborted(error) && (await hasEnded(queries)) ? endedBeforeDone({ cause: error }) : error;
+  }
+}
+
+/** Whether the transaction is another than the one that began; after a failed statement as well. One that is lost has not. */
+function hasEnded(queries: PgLike): Promise<boolean> {
+  return queries.query(`ROLLBACK TO ${SAVEPOINT}`).then(() => false, isEnded);
 }
 
 async function complete(queries: PgLike, statement: Statement | undefined): Promise<void> {

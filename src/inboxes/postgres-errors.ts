@@ -18,6 +18,9 @@ export const isNotMigrated = (error: unknown) => hasState(error, '42P01', '3F000
 /** Whether a server may have refused to write: it has become a standby, or was set to read-only. */
 export const isReadOnly = (error: unknown) => hasState(error, READ_ONLY, '0A000');
 
+/** Whether a statement was refused because one before it in its transaction has failed. */
+export const isAborted = (error: unknown) => hasState(error, '25P02');
+
 /** Whether a transaction is not the one that began: it does not have the savepoint, or there is none. */
 export const isEnded = (error: unknown) => hasState(error, '3B001', '25P01');
 
@@ -58,7 +61,7 @@ export function rolledBackAtCommit(): HandlerError {
 export function rethrowCommitError(error: unknown): never {
   const state = sqlState(error);
   if (isEnded(error)) throw endedBeforeDone({ cause: error });
-  if (state === '25P02') {
+  if (isAborted(error)) {
     throw new StablehooksError(
       'ERR_HANDLER_FAILED',
       'A statement failed and the handler caught its error, but Postgres has aborted the transaction. Do not catch the error, or use ON CONFLICT or a SAVEPOINT.',

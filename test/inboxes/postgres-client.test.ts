@@ -103,6 +103,19 @@ test.each([
   },
 );
 
+test.each(['COMMIT', 'ROLLBACK'])(
+  'a handler that sends %s, begins another transaction and swallows an error in it is not run again',
+  async (end) => {
+    const running = run(async (tx) => {
+      await tx.query(end);
+      await tx.query("INSERT INTO ledger VALUES ('after')");
+      await tx.query('BEGIN');
+      await tx.query('SELECT 1 / 0').catch(() => undefined);
+    });
+    await expect(running).rejects.toMatchObject({ code: 'ERR_HANDLER_PERMANENT' });
+  },
+);
+
 test('a deferred constraint that fails at COMMIT is the failure of the handler', async () => {
   const running = run((tx) => tx.query("INSERT INTO entries VALUES ('nobody')"));
   await expect(running).rejects.toMatchObject({
