@@ -6,7 +6,7 @@ const keys = new Map<string, Promise<CryptoKey>>();
 const MAX_KEYS = 64;
 
 export async function hmac(secret: string | Uint8Array, body: Uint8Array): Promise<Uint8Array> {
-  return new Uint8Array(await crypto.subtle.sign('HMAC', await toKey(secret), unshared(body)));
+  return new Uint8Array(await crypto.subtle.sign('HMAC', await toKey(secret), body as BufferSource));
 }
 
 export async function findSecret(
@@ -15,7 +15,7 @@ export async function findSecret(
   mac: Uint8Array,
 ): Promise<number> {
   const verify = async (secret: string | Uint8Array) =>
-    crypto.subtle.verify('HMAC', await toKey(secret), unshared(mac), unshared(body));
+    crypto.subtle.verify('HMAC', await toKey(secret), mac as BufferSource, body as BufferSource);
   return (await Promise.all(secrets.map(verify))).indexOf(true);
 }
 
@@ -25,17 +25,12 @@ function toKey(secret: string | Uint8Array): Promise<CryptoKey> {
   const id = typeof secret === 'string' ? `string ${secret}` : `bytes ${secret.join()}`;
   let key = keys.get(id);
   if (key === undefined) {
-    const bytes = typeof secret === 'string' ? new TextEncoder().encode(secret) : unshared(secret);
+    const bytes = typeof secret === 'string' ? new TextEncoder().encode(secret) : (secret as BufferSource);
     key = crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify']);
     if (keys.size >= MAX_KEYS) keys.clear();
     keys.set(id, key);
   }
   return key;
-}
-
-/** Copies views of shared memory. WebCrypto refuses them, because another thread could change them. */
-function unshared(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
-  return bytes.buffer instanceof ArrayBuffer ? (bytes as Uint8Array<ArrayBuffer>) : new Uint8Array(bytes);
 }
 
 export function encode(bytes: Uint8Array, encoding: 'hex' | 'base64' | 'base64url'): string {
