@@ -9,22 +9,12 @@ const READ_TIMEOUT_MS = 5_000;
 export class Inboxes {
   readonly #common: Attributes;
   readonly #runtime: Runtime;
-  /** One for each receiver: several can share an inbox. */
-  readonly #open: Inbox<unknown>[] = [];
-  readonly #reads = new Map<Inbox<unknown>, Promise<readonly InboxCount[]>>();
+  /** Those of the receivers that are not closed. */
+  readonly open = new Set<Inbox<unknown>>();
 
   constructor(common: Attributes, runtime: Runtime) {
     this.#common = common;
     this.#runtime = runtime;
-  }
-
-  add(inbox: Inbox<unknown>): void {
-    this.#open.push(inbox);
-  }
-
-  remove(inbox: Inbox<unknown>): void {
-    const index = this.#open.indexOf(inbox);
-    if (index !== -1) this.#open.splice(index, 1);
   }
 
   /** Reads the inboxes, and exports the worst of the values of those that answer. */
@@ -32,7 +22,7 @@ export class Inboxes {
     result: BatchObservableResult,
     { events, oldest }: { readonly events: Observable; readonly oldest: Observable },
   ): Promise<void> {
-    const reads = await Promise.allSettled([...new Set(this.#open)].map((inbox) => this.#read(inbox)));
+    const reads = await Promise.allSettled([...this.open].map((inbox) => this.#read(inbox)));
     const counts = reads.flatMap((read) => (read.status === 'fulfilled' ? read.value : []));
     if (counts.length === 0) return;
     const now = this.#runtime.now();
@@ -46,19 +36,12 @@ export class Inboxes {
     }
   }
 
-  /** Joins a running read, because the reads of a hanging inbox must not use up its connections. */
-  #read(inbox: Inbox<unknown> & Partial<InboxOperations>): Promise<readonly InboxCount[]> {
-    let running = this.#reads.get(inbox);
-    if (running === undefined) {
-      // An inbox of the app's own may have no operations.
-      const read = async () => (await inbox.count?.()) ?? [];
-      running = read().finally(() => this.#reads.delete(inbox));
-      running.catch(() => undefined);
-      this.#reads.set(inbox, running);
-    }
+  async #read(inbox: Inbox<unknown> & Partial<InboxOperations>): Promise<readonly InboxCount[]> {
+    // An inbox of the app's own may have no operations.
+    if (inbox.count === undefined) return [];
     const onTimeUp = () => {
       throw new Error('The inbox did not answer.');
     };
-    return timeLimit(running, READ_TIMEOUT_MS, onTimeUp, this.#runtime);
+    return timeLimit(inbox.count(), READ_TIMEOUT_MS, onTimeUp, this.#runtime);
   }
 }

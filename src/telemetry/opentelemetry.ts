@@ -170,11 +170,11 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
 
     opened(inbox) {
       if (!inboxMetrics) return;
-      inboxes.add(inbox);
+      inboxes.open.add(inbox);
       // Creates the gauges, which are collected even before the first delivery.
       measure(() => undefined);
     },
 
-    closed: (inbox) => inboxes.remove(inbox),
+    closed: (inbox) => inboxes.open.delete(inbox),
   };
 }
