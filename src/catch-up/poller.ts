@@ -1,4 +1,3 @@
-import type { AsyncDisposal } from '../core/disposal.js';
 import { log, notify } from '../core/log.js';
 import type { Inbox } from '../core/ports.js';
 import { setBackgroundTimeout } from '../core/runtime.js';
@@ -9,7 +8,7 @@ import type { PollProblem } from './problems.js';
 import type { PollReport } from './report.js';
 
 /** Polls the list for events that push missed. */
-export interface Poller extends AsyncDisposal {
+export interface Poller {
   /**
    * Polls once, or joins the running poll. Never rejects: failures are in the report. Unless the poller was started, it waits
    * for a handler that outlives `handlerTimeoutMs` until the handler or its lease ends. The signal ends the poll early: it
@@ -122,7 +121,6 @@ export function createPoller(options: PollerOptions): Poller {
     pollOnce,
     start,
     stop,
-    [Symbol.asyncDispose]: stop,
     get inbox() {
       return settings.receiver().inbox;
     },

@@ -1,5 +1,4 @@
 /** The receiver: its public methods, and the one place that puts its parts together. */
-import type { AsyncDisposal } from '../core/disposal.js';
 import { EVENT_TYPES, type UnknownEvent } from '../core/events.js';
 import { notify } from '../core/log.js';
 import type { Inbox, Origin } from '../core/ports.js';
@@ -34,7 +33,7 @@ export interface AcceptOptions {
 }
 
 /** Receives events. `receive`, `accept` and `handle` never throw or reject: each resolves to an {@link Outcome}. */
-export interface Receiver extends AsyncDisposal {
+export interface Receiver {
   /**
    * Accepts one HTTP request, untrusted: verifies it, parses it, and continues as {@link Receiver.accept}.
    * Adapters call it. It is not a handler of a framework, and refuses the further arguments of one.
@@ -116,7 +115,6 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     redrive: (redriveOptions) => redrive(parts, redriveOptions),
     start: (startOptions) => parts.redriver.start(startOptions),
     close,
-    [Symbol.asyncDispose]: close,
     inbox: settings.inbox,
   };
   return withParts(receiver, parts);

@@ -9,7 +9,7 @@ import { atNight } from '../nightly.js';
 
 type Compiler = 'typescript50' | 'typescript54' | 'typescript6';
 
-/** The oldest TypeScript, the oldest for Workers and `await using`, and the newest, by their folders. */
+/** The oldest TypeScript, the oldest for the types of Workers, and the newest, by their folders. */
 const COMPILERS: readonly Compiler[] = atNight(
   ['typescript50', 'typescript54', 'typescript6'],
   ['typescript50', 'typescript6'],
@@ -21,8 +21,6 @@ interface System {
   readonly options: Readonly<Record<string, unknown>>;
   /** The compilers that have these options. @default all */
   readonly compilers?: readonly Compiler[];
-  /** The program, which runs if it is `main.ts`. @default 'main.ts' */
-  readonly file?: string;
 }
 
 const NODENEXT = { module: 'nodenext' };
@@ -48,12 +46,6 @@ const SYSTEMS: readonly System[] = [
     name: 'Workers',
     options: { ...NODENEXT, lib: ['es2022'], types: ['@cloudflare/workers-types'] },
     compilers: NEW,
-  },
-  {
-    name: 'await using',
-    options: { ...NODENEXT, lib: ['es2022', 'dom', 'esnext.disposable'] },
-    compilers: NEW,
-    file: 'using.ts',
   },
 ];
 
@@ -87,7 +79,7 @@ export async function proveModules(folder: string): Promise<readonly string[]> {
 
 async function compileAndRun({
   cwd,
-  system: { type = 'module', options, file = 'main.ts' },
+  system: { type = 'module', options },
   compiler,
   subpaths,
 }: {
@@ -97,7 +89,7 @@ async function compileAndRun({
   readonly subpaths: readonly string[];
 }): Promise<string | undefined> {
   await mkdir(cwd);
-  await writeFile(join(cwd, file), await readFile(join(cwd, '..', file)));
+  await writeFile(join(cwd, 'main.ts'), await readFile(join(cwd, '../main.ts')));
   const lines = subpaths.map((path, index) => `export * as part${index} from 'stablehooks${path.slice(1)}';`);
   await writeFile(join(cwd, 'subpaths.ts'), lines.join('\n'));
   await writeFile(join(cwd, 'package.json'), JSON.stringify({ type }));
@@ -108,9 +100,8 @@ async function compileAndRun({
     types: [],
     ...options,
   };
-  await writeFile(join(cwd, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: [file] }));
+  await writeFile(join(cwd, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['main.ts'] }));
   await run({ args: [join(cwd, '../node_modules', compiler, 'bin/tsc')], cwd });
-  if (file !== 'main.ts') return undefined;
   // The compilers write the same program.
   for (const { program, args } of compiler === 'typescript6' ? NODES : NODES.slice(0, 1)) {
     const printed = (await run({ program, args: [...args, 'main.js'], cwd })).trim();

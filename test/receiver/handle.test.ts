@@ -263,7 +263,6 @@ describe('close', () => {
     await end(begun[1]);
     await closed;
     expect((await Promise.all(running)).map(({ kind }) => kind)).toEqual(['handled', 'handled']);
-    await receiver[Symbol.asyncDispose]();
   });
 });
 
