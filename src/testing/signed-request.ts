@@ -1,12 +1,5 @@
 import type { UnknownEvent } from '../core/events.js';
-import { oneOf, readOptions, required, rule, string } from '../core/options.js';
-import {
-  type Secret,
-  SIGNATURE_ENCODINGS,
-  SIGNATURE_HEADER,
-  type SignatureFormat,
-  sign,
-} from '../core/signature.js';
+import { type Secret, SIGNATURE_HEADER, type SignatureFormat, sign } from '../core/signature.js';
 
 /** Options of {@link signedRequest}. */
 export interface SignedRequestOptions extends SignatureFormat {
@@ -34,7 +27,7 @@ export interface SignedRequest {
 /**
  * Signs an event as the service does. Bytes are sent unchanged.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or wrong.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is missing or empty.
  *
  * @example
  * ```ts
@@ -45,15 +38,8 @@ export interface SignedRequest {
  */
 export async function signedRequest(
   event: UnknownEvent | Uint8Array,
-  options: SignedRequestOptions,
+  { url = 'http://localhost/hooks', header = SIGNATURE_HEADER, ...signing }: SignedRequestOptions,
 ): Promise<SignedRequest> {
-  const { url, header, ...signing } = readOptions('signedRequest', options, {
-    secret: required(rule('given', () => true)),
-    url: string('http://localhost/hooks'),
-    header: string(SIGNATURE_HEADER),
-    encoding: oneOf(SIGNATURE_ENCODINGS),
-    prefix: rule('a string', (value) => typeof value === 'string', ''),
-  });
   // Not `instanceof`, because bytes can be of another realm in Jest and Vitest with jsdom.
   const body = ArrayBuffer.isView(event) ? Buffer.from(event) : Buffer.from(JSON.stringify(event));
   const headers = {
