@@ -82,6 +82,8 @@ export const keyCases = [
       run C:k; is B = done 1`,
     'an event that waits for a key and is claimed without it is not made due by the key':
       'claim A:k; claim B:k = waiting; claim C:k = waiting; claim C; complete C; complete A; run B:k; is C = done 1',
+    'an event that is discarded while it waits does not keep back the next event of its key':
+      'claim A:k; claim B:k = waiting; claim C:k = waiting; discard B = 1; complete A; run C:k; is B = done 0',
     'takeDue takes all due events of a key, and after the claim of one of them the others run in the order of their creation':
       'record D:k C:k B:k A:k E; due = A B C D E; due = none; claim D:k; claim C:k = waiting; claim A:k = waiting; claim B:k = waiting; complete D; run A:k B:k C:k',
   }),

@@ -108,6 +108,7 @@ export async function play(inbox: TestedInbox, scenario: Scenario): Promise<void
     later: (step) => fail(step, HOUR_MS, { maxAgeMs: HOUR_MS }),
     toolate: async (step) => (await fail(step, HOUR_MS, { maxAgeMs: 0 })) === 'dead',
     requeue: async ({ event }) => (await inbox.port.requeue(event.id)) > 0,
+    discard: ({ event: { id } }) => inbox.port.discard({ ids: [id], by: 'ana', reason: 'booked' }),
     prune: ({ options: { olderThanMs = 0 } }) => inbox.port.prune({ olderThanMs }),
     transact: ({ lease }) => transact(lease(), async () => undefined),
     rollback: ({ lease }) =>
