@@ -1,38 +1,57 @@
-/** Connections that handlers borrow from the inbox. */
+/** Connections and transactions that handlers borrow from the inbox. */
 import { type HandlerError, StablehooksError } from '../core/errors.js';
 
-type Method = (...args: readonly unknown[]) => unknown;
-
 /**
- * The connection as a handler receives it. After the end of the handler a statement would reach whatever transaction the
- * connection has then, so it is refused.
+ * A connection or a transaction as a handler receives it. After the end of the handler a statement would reach whatever
+ * transaction the connection has then, so it is refused.
  *
- * @param methods - the methods that send statements.
+ * @param statements - the methods that send statements.
+ * @param control - the methods that begin or end transactions, which are always refused.
+ * @returns with `close`, which returns the refusal of such a method: the handler may have swallowed it.
  */
-export function lend<Connection extends object>(
-  connection: Connection,
-  methods: readonly (keyof Connection)[],
-): { readonly tx: Connection; close(): void } {
+export function lend<Lent extends object>(
+  lent: Lent,
+  statements: readonly PropertyKey[],
+  control: readonly PropertyKey[] = [],
+): { readonly tx: Lent; close(): HandlerError | undefined } {
   let isClosed = false;
-  const guard = (method: Method) => ({
-    value(...args: readonly unknown[]) {
-      if (!isClosed) return Reflect.apply(method, connection, args);
-      const callback = args.at(-1);
-      return typeof callback === 'function' ? callback(sentLate()) : Promise.reject(sentLate());
-    },
-  });
+  let refused: HandlerError | undefined;
+  function refusalOf(name: PropertyKey): HandlerError | undefined {
+    if (!control.includes(name)) return isClosed && statements.includes(name) ? sentLate() : undefined;
+    refused = controlled(name);
+    return refused;
+  }
   const release = () => {
     throw new StablehooksError('ERR_HANDLER_FAILED', 'The inbox releases the connection of ctx.tx.');
   };
-  const guards = methods.map((name) => [name, guard(connection[name] as Method)]);
-  const tx: Connection = Object.create(connection, {
-    ...Object.fromEntries(guards),
-    release: { value: release },
-  });
+  const guard = <Part extends object>(part: Part): Part =>
+    new Proxy(part, {
+      get(_, name) {
+        const value: unknown = Reflect.get(part, name);
+        // The client with callbacks in a client with promises.
+        if (name === 'connection' && value instanceof Object) return guard(value);
+        if (typeof value !== 'function') return value;
+        if (name === 'release') return release;
+        return (...args: readonly unknown[]) => {
+          const error = refusalOf(name);
+          if (error === undefined) return Reflect.apply(value, part, args);
+          const callback = args.at(-1);
+          return typeof callback === 'function' ? callback(error) : Promise.reject(error);
+        };
+      },
+    });
   const close = () => {
     isClosed = true;
+    return refused;
   };
-  return { tx, close };
+  return { tx: guard(lent), close };
+}
+
+function controlled(name: PropertyKey): HandlerError {
+  return new StablehooksError(
+    'ERR_HANDLER_FAILED',
+    `ctx.tx refuses ${String(name)}(), because the inbox ends the transaction. Return from the handler to commit, throw to roll back, and use a SAVEPOINT for a part.`,
+  );
 }
 
 export function sentLate(): HandlerError {

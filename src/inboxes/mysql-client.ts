@@ -1,9 +1,8 @@
 /** The pools that the MySQL inbox accepts, and the transactions of its handlers. */
-import { PermanentError, StablehooksError } from '../core/errors.js';
+import { type HandlerError, PermanentError } from '../core/errors.js';
 import { required, rule, withMethods } from '../core/options.js';
-import { type DataLayer, type Queries, TransactionEnded } from './data-layers.js';
-import { leftNested, lend } from './lend.js';
-import { FENCE } from './mysql-sql.js';
+import type { DataLayer, Queries } from './data-layers.js';
+import { lend } from './lend.js';
 import type { Statement } from './statements.js';
 
 /** A statement, and how its rows are returned, whatever the pool is set to. */
@@ -56,11 +55,21 @@ export const POOL_RULE = required(
 );
 
 export interface Mysql<Tx> extends Queries {
-  /** Whether the inbox itself begins and commits transactions, in the round trips of its own statements. */
+  /** Whether its transactions are not begun yet, and its connections can be closed by a method. */
   readonly isPool: boolean;
-  /** @param work - calls `close` when the handler has ended: its later statements are refused. */
-  transaction<Value>(work: (tx: Tx, queries: Queries, close?: () => void) => Promise<Value>): Promise<Value>;
+  /** Lends a connection to `work`, which leaves no transaction open on it. */
+  transaction<Value>(work: (tx: Tx, session: Session) => Promise<Value>): Promise<Value>;
 }
+
+/** The connection of a transaction. */
+interface Session extends Queries {
+  /** Refuses later statements of the handler, and returns what was refused while it ran. */
+  close(): HandlerError | undefined;
+  destroy(): unknown;
+}
+
+/** The methods that begin or end the transaction of a connection of `mysql2`, or of Knex. */
+const CONTROL = ['beginTransaction', 'commit', 'rollback'];
 
 export function toMysql<Tx>(pool: MysqlTransactional<Tx>): Mysql<Tx> {
   if ('promise' in pool) return overPool(pool.promise());
@@ -68,7 +77,15 @@ export function toMysql<Tx>(pool: MysqlTransactional<Tx>): Mysql<Tx> {
   return {
     isPool: false,
     ...toQueries(pool),
-    transaction: (work) => pool.transaction((tx, queries) => work(tx, toQueries(queries))),
+    transaction: (work) =>
+      pool.transaction((given, layer) => {
+        const { query } = toQueries(layer);
+        // Its methods would give a connection of Knex back to its pool as it is.
+        const isKnex = 'commit' in Object(given);
+        const lent = isKnex ? lend(given as Tx & object, [], CONTROL) : { tx: given, close: () => undefined };
+        const destroy = () => query('KILL CONNECTION_ID()').catch(() => undefined);
+        return work(lent.tx, { query, close: lent.close, destroy });
+      }),
   };
 }
 
@@ -97,16 +114,13 @@ function overPool<Tx>(pool: MysqlPoolLike<Tx>): Mysql<Tx> {
     },
     async transaction(work) {
       const connection = await pool.getConnection();
-      const { tx, close } = lend(connection, ['query', 'execute']);
+      const lent = lend(connection, ['query', 'execute'], CONTROL);
+      const query: Queries['query'] = (text, values) => send(connection, text, values);
       try {
-        const value = await work(tx, { query: (text, values) => send(connection, text, values) }, close);
+        return await work(lent.tx, { query, close: lent.close, destroy: () => connection.destroy() });
+      } finally {
+        // Does nothing to a connection that was destroyed.
         connection.release();
-        return value;
-      } catch (error) {
-        const rolledBack = await send(connection, 'ROLLBACK').catch(() => undefined);
-        if (rolledBack === undefined || isLeftOpen(error) || isReadOnly(error)) connection.destroy();
-        else connection.release();
-        throw error;
       }
     },
   };
@@ -161,7 +175,10 @@ function decode(row: object): object {
 export interface TransactionParts<Tx> {
   /** Answers, like the last one, whether the lease of the event is not lost. */
   readonly begin: Statement;
+  /** Commits, and restores the connection. */
   readonly complete: Statement;
+  /** Rolls back, restores the connection, and answers whether the transaction had ended. */
+  readonly undo: Statement;
   effect(tx: Tx): Promise<void>;
 }
 
@@ -170,27 +187,37 @@ export const LEASE_LOST = new Error('The lease is lost.');
 
 /**
  * Runs the parts in a transaction at READ COMMITTED. Rolls back and rejects with the error of a part that fails, with
- * {@link LEASE_LOST}, or with a `PermanentError` if the transaction had ended before its completion.
+ * {@link LEASE_LOST}, or with a `PermanentError` if the transaction had ended before its completion. A connection that
+ * cannot be restored is closed.
  */
 export async function runInTransaction<Tx>(
   mysql: Mysql<Tx>,
-  { begin, complete, effect }: TransactionParts<Tx>,
+  { begin, complete, undo, effect }: TransactionParts<Tx>,
 ) {
-  const running = mysql.transaction(async (tx, queries, close) => {
-    await assertLeased(queries, begin);
-    await effect(tx)
-      .finally(close)
-      .catch(async (cause) => {
-        // A deadlock rolls the whole transaction back.
-        throw !hasErrno(cause, 1213) && (await hasEnded(queries)) ? endedByHandler(cause) : cause;
-      });
-    await assertLeased(queries, complete).catch((cause) => {
-      throw isNoSavepoint(cause) ? endedByHandler(cause) : cause;
-    });
+  let isComplete = false;
+  const running = mysql.transaction(async (tx, session) => {
+    let isRunning = false;
+    try {
+      await assertLeased(session, begin);
+      isRunning = true;
+      await effect(tx).finally(session.close);
+      const refused = session.close();
+      if (refused) throw refused;
+      isRunning = false;
+      await assertLeased(session, complete);
+      isComplete = true;
+    } catch (cause) {
+      const { rows } = await session.query(undo.text, undo.values).catch(() => ({ rows: [] }));
+      const [row] = rows as readonly { readonly ended: number }[];
+      if (row === undefined || isLeftOpen(cause) || isReadOnly(cause)) await session.destroy();
+      // A deadlock rolls the whole transaction back.
+      const hasEnded = isRunning ? Number(row?.ended) === 1 && !hasErrno(cause, 1213) : isNoSavepoint(cause);
+      throw hasEnded ? endedByHandler(cause) : cause;
+    }
   });
-  // The COMMIT of a data layer also releases the savepoints of nested transactions, which the completion has released.
-  await running.catch((cause) => {
-    throw cause instanceof StablehooksError || !isNoSavepoint(cause) ? cause : leftNested(cause);
+  // After the completion, the COMMIT of a data layer has no meaning.
+  await running.catch((error) => {
+    if (!isComplete) throw error;
   });
 }
 
@@ -198,16 +225,6 @@ async function assertLeased(queries: Queries, { text, values }: Statement): Prom
   const { rows } = await queries.query(text, values);
   const [row] = rows as readonly { readonly leased: number }[];
   if (Number(row?.leased) !== 1) throw LEASE_LOST;
-}
-
-/** Whether the transaction of the event has ended. A lost connection has rolled it back. */
-async function hasEnded(queries: Queries): Promise<boolean> {
-  try {
-    await queries.query(`ROLLBACK TO SAVEPOINT ${FENCE}`);
-    return false;
-  } catch (error) {
-    return isNoSavepoint(error);
-  }
 }
 
 function endedByHandler(cause: unknown): PermanentError {
@@ -239,5 +256,4 @@ export const isNotMigrated = (error: unknown) =>
   hasErrno(error, 1146, 1046) || (hasErrno(error, 1305) && !isNoSavepoint(error));
 
 /** The number is also that of a missing procedure. */
-const isNoSavepoint = (error: unknown) =>
-  error instanceof TransactionEnded || (hasErrno(error, 1305) && /SAVEPOINT/i.test(String(error)));
+const isNoSavepoint = (error: unknown) => hasErrno(error, 1305) && /SAVEPOINT/i.test(String(error));

@@ -18,7 +18,10 @@ export interface MysqlPrefixOptions {
 export const PREFIX_RULE = nameRule(40);
 
 /** Exists as long as the transaction that began for an event. */
-export const FENCE = 'stablehooks_fence';
+const FENCE = 'stablehooks_fence';
+
+/** What the connection had before the transaction of an event. */
+const AUTOCOMMIT = '@stablehooks_autocommit';
 
 /** Epoch ms. Not `UNIX_TIMESTAMP(NOW(3))`, which is ambiguous when daylight saving time ends. */
 const NOW = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000";
@@ -226,7 +229,7 @@ const TYPES: readonly (readonly [type: string, names: string])[] = [
   [TOKEN, 'token'],
   ['VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin', 'holder'],
   ['INT', 'limit'],
-  ['BOOLEAN', 'early begins commits'],
+  ['BOOLEAN', 'early begins'],
 ];
 
 function declare(name: string): string {
@@ -257,16 +260,26 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
   ${end()};
   COMMIT;
   SELECT ended;`,
-    // The first call of a transaction. It locks nothing: a second delivery would wait for the handler.
-    fence: `IF :begins THEN ${BEGIN}; END IF;
+    // The first call of a transaction. It locks nothing: a second delivery would wait for the handler. After a deadlock, which
+    // ends the transaction, nothing that the handler writes commits by itself.
+    fence: `SET ${AUTOCOMMIT} = @@autocommit;
+  IF :begins THEN ${BEGIN}; END IF;
+  SET autocommit = 0;
   SAVEPOINT ${FENCE};
   SELECT COUNT(*) AS leased FROM ${events} WHERE id = :id AND token = :token AND state = 'leased';`,
     // The last call of a transaction. The first statement fails in any other transaction.
     complete: `DECLARE ended ${STATE};
   RELEASE SAVEPOINT ${FENCE};
   ${end({ result: "'done'", retryAfterMs: 'NULL', error: 'NULL', maxAgeMs: 'NULL' })};
-  IF :commits AND ended IS NOT NULL THEN COMMIT; END IF;
+  IF ended IS NOT NULL THEN COMMIT; SET autocommit = ${AUTOCOMMIT}; END IF;
   SELECT ended IS NOT NULL AS leased;`,
+    // Takes the place of the last call, and returns whether the transaction had ended.
+    undo: `DECLARE has_ended BOOLEAN DEFAULT FALSE;
+  DECLARE CONTINUE HANDLER FOR 1305 SET has_ended = TRUE;
+  ROLLBACK TO SAVEPOINT ${FENCE};
+  ROLLBACK;
+  SET autocommit = ${AUTOCOMMIT};
+  SELECT has_ended AS ended;`,
     record: record(events),
     takeDue: takeDue(events),
     writeNote: `DECLARE at_ms BIGINT;

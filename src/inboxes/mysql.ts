@@ -178,7 +178,8 @@ export function mysqlInbox(
           await inTurn(() =>
             runInTransaction(mysql, {
               begin: bind(calls.fence, { id, token, begins: mysql.isPool }),
-              complete: bind(calls.complete, { id, token, key: key ?? null, commits: mysql.isPool }),
+              complete: bind(calls.complete, { id, token, key: key ?? null }),
+              undo: bind(calls.undo, {}),
               async effect(tx) {
                 hasBegun = true;
                 await effect(tx);
