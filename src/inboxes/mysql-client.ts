@@ -3,6 +3,7 @@ import { type HandlerError, PermanentError } from '../core/errors.js';
 import { required, rule, withMethods } from '../core/options.js';
 import type { DataLayer, Queries } from './data-layers.js';
 import { lend } from './lend.js';
+import { EMPTY } from './mysql-sql.js';
 import type { Statement } from './statements.js';
 
 /** A statement, and how its rows are returned, whatever the pool is set to. */
@@ -143,12 +144,15 @@ async function send(connection: MysqlConnectionLike, text: string, given?: unkno
  * escape with backslashes, which a session with NO_BACKSLASH_ESCAPES does not read: a quote in a payload would end its text.
  */
 function withoutEscapes(text: string, values: readonly unknown[] = []): [text: string, values: unknown[]] {
-  const isPlain = (value: unknown) => typeof value !== 'string' || /^[\w .:-]*$/.test(value);
+  const isPlain = (value: unknown) => typeof value !== 'string' || /^[\w .:-]+$/.test(value);
   let at = 0;
-  const sql = text.replaceAll('?', () =>
-    isPlain(values[at++]) ? '?' : 'CONVERT(FROM_BASE64(?) USING utf8mb4)',
-  );
-  return [sql, values.map((value) => (isPlain(value) ? value : Buffer.from(`${value}`).toString('base64')))];
+  const sql = text.replaceAll('?', () => {
+    const value = values[at++];
+    if (value === '') return EMPTY;
+    return isPlain(value) ? '?' : 'CONVERT(FROM_BASE64(?) USING utf8mb4)';
+  });
+  const sent = values.filter((value) => value !== '');
+  return [sql, sent.map((value) => (isPlain(value) ? value : Buffer.from(`${value}`).toString('base64')))];
 }
 
 /**

@@ -26,6 +26,8 @@ const AUTOCOMMIT = '@stablehooks_autocommit';
 /** Epoch ms. Not `UNIX_TIMESTAMP(NOW(3))`, which is ambiguous when daylight saving time ends. */
 const NOW = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000";
 
+/** An empty text, whose literal a session with EMPTY_STRING_IS_NULL reads as NULL. */
+export const EMPTY = 'SPACE(0)';
 const TEXT = 'LONGTEXT CHARACTER SET utf8mb4';
 /** Names and keys compare by bytes: collations ignore case, accents or spaces at the end. */
 const NAME = 'VARBINARY(512)';
@@ -308,7 +310,7 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
   ${CALL_TOKEN}
   ${STEP}
   INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, token)
-  SELECT given.id, '', 'done', 0, 'import', at_ms, at_ms, call_token FROM ${IDS}
+  SELECT given.id, ${EMPTY}, 'done', 0, 'import', at_ms, at_ms, call_token FROM ${IDS}
   ON DUPLICATE KEY UPDATE seq = ${events}.seq;
   SELECT COUNT(*) AS count FROM ${events} JOIN ${IDS} ON ${events}.id = given.id WHERE token = call_token;
   COMMIT;`,
@@ -338,7 +340,7 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
     stateSteps: `DECLARE at_ms BIGINT;
   ${STEP}
   IF EXISTS (SELECT 1 FROM ${events} WHERE id = :id AND state IN ('failed', 'dead')) THEN
-    UPDATE ${steps} JOIN ${IDS.replace(':ids', ':done')} ON name = given.id SET result = ''
+    UPDATE ${steps} JOIN ${IDS.replace(':ids', ':done')} ON name = given.id SET result = ${EMPTY}
       WHERE event_id = :id AND result IS NULL;
     DELETE ${steps} FROM ${steps} JOIN ${IDS.replace(':ids', ':again')} ON name = given.id
       WHERE event_id = :id AND result IS NULL;

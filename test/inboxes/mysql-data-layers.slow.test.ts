@@ -1,14 +1,14 @@
 /** The suites of transactions and inboxes over each data layer of MySQL and a real MariaDB. */
 import { randomUUID } from 'node:crypto';
 import type { RowDataPacket } from 'mysql2/promise';
-import { mysqlInbox } from 'stablehooks/inboxes/mysql';
+import { migrateMysql, mysqlInbox } from 'stablehooks/inboxes/mysql';
 import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { mysqlTransactionContract } from '../contracts/index.js';
 import { driverContract } from '../driver-contract.js';
 import { describeWithMariadb } from '../services/with-mariadb.js';
 import { claimed } from './claimed.js';
-import { MYSQL_LAYERS, WHOLE_MYSQL_LAYERS } from './orm/mysql-layers.js';
+import { type AnyMysqlLayer, MYSQL_LAYERS, WHOLE_MYSQL_LAYERS } from './orm/mysql-layers.js';
 import { type MysqlDatabase, mysqlUnderTest, startMysqlDatabase } from './orm/with-mysql-layers.js';
 
 /** Late statements over this layer can reach a transaction of another event: docs/exactly-once.md says so. */
@@ -53,14 +53,28 @@ describeWithMariadb('data layers of MySQL', () => {
     }
   });
 
+  /** Opens a layer whose sessions have this `sql_mode` as well. */
+  async function withMode(
+    name: string,
+    open: (typeof MYSQL_LAYERS)[string],
+    use: (layer: AnyMysqlLayer) => Promise<void>,
+  ): Promise<void> {
+    const { server, admin } = database;
+    const [[mode] = []] = await admin.query<RowDataPacket[]>('SELECT @@GLOBAL.sql_mode AS before_it');
+    await admin.query("SET GLOBAL sql_mode = CONCAT_WS(',', @@GLOBAL.sql_mode, ?)", [name]);
+    const layer = await open({ url: server.url, connections: 2 });
+    try {
+      await use(layer);
+    } finally {
+      await layer.close();
+      await admin.query('SET GLOBAL sql_mode = ?', [mode?.['before_it']]);
+    }
+  }
+
   test.each(Object.entries(MYSQL_LAYERS))(
     'over %s a session with NO_BACKSLASH_ESCAPES stores each text, and runs none of it',
-    async (_, open) => {
-      const { server, admin } = database;
-      const [[mode] = []] = await admin.query<RowDataPacket[]>('SELECT @@GLOBAL.sql_mode AS before_it');
-      await admin.query("SET GLOBAL sql_mode = CONCAT_WS(',', @@GLOBAL.sql_mode, 'NO_BACKSLASH_ESCAPES')");
-      const { pool, close } = await open({ url: server.url, connections: 2 });
-      try {
+    (_, open) =>
+      withMode('NO_BACKSLASH_ESCAPES', open, async ({ pool }) => {
         const inbox = mysqlInbox(pool);
         for (const text of ["it's", "',(SELECT SLEEP(60)),NULL,NULL,NULL)-- ", '\\', '"\\"?', '✓ é 🪙']) {
           const event = exampleEvent('transfer.settled', {
@@ -75,10 +89,26 @@ describeWithMariadb('data layers of MySQL', () => {
           await inbox.record([other], { dueInMs: 0, origin: 'pull' });
           expect(await inbox.find(other.id)).toMatchObject({ event: other });
         }
-      } finally {
-        await close();
-        await admin.query('SET GLOBAL sql_mode = ?', [mode?.['before_it']]);
-      }
-    },
+      }),
+  );
+
+  test.each(Object.entries(MYSQL_LAYERS))(
+    'over %s a session with EMPTY_STRING_IS_NULL creates an inbox, and stores empty texts as they are',
+    (name, open) =>
+      withMode('EMPTY_STRING_IS_NULL', open, async ({ pool }) => {
+        const prefix = name.replaceAll(/\W/g, '_');
+        await migrateMysql(pool, { prefix });
+        const inbox = mysqlInbox(pool, { prefix });
+        const lease = await claimed(inbox);
+        for (const result of [null, '']) await inbox.saveStep?.(lease, 'mail', result);
+        await inbox.saveStep?.(lease, 'payout', null);
+        expect(await inbox.readSteps?.(lease)).toMatchObject([{ result: '' }, { result: null }]);
+        await inbox.fail(lease, { retryAfterMs: null, error: 'no' });
+        expect(await inbox.requeue({ ids: [lease.id], steps: { payout: 'done' } })).toBe(1);
+        expect(await inbox.steps(lease.id)).toMatchObject([{ result: '' }, { result: '' }]);
+        await inbox.writeNote('note', '');
+        expect(await inbox.readNote('note')).toBe('');
+        expect(await inbox.importDone([randomUUID()])).toBe(1);
+      }),
   );
 });
