@@ -30,8 +30,10 @@ function budgetsOf(results: Results): readonly Budget[] {
   const small = sizes.find(({ sizeBytes }) => sizeBytes === 300)?.measured ?? [];
   const ratios = (rows: readonly Measured[], name: RegExp) =>
     rows.filter((row) => name.test(row.name)).map(({ ratio }) => ratio);
+  const own = exactlyOnce.filter(({ name }) => name === 'stablehooks');
   const once = (store: ExactlyOnceResult['store']) =>
-    exactlyOnce.filter((row) => row.store === store).map(({ ratio }) => ratio);
+    own.filter((row) => row.store === store).map(({ ratio }) => ratio);
+  const peers = exactlyOnce.filter(({ name }) => name !== 'stablehooks' && name !== 'by hand');
   /** Figures of our own way and another way with the same backlog, the largest backlog last. */
   const besides = (way: Way, compare: (own: CatchUpResult, other: CatchUpResult) => number) =>
     backlogs
@@ -77,6 +79,16 @@ function budgetsOf(results: Results): readonly Budget[] {
       bound: { atLeast: 0.7 },
       unit: '×',
       found: once('Postgres'),
+    },
+    {
+      what: 'exactly once in Postgres, of the fastest peer',
+      bound: { atLeast: 1 },
+      unit: '×',
+      found: peers.flatMap((peer) =>
+        own
+          .filter(({ store, lanes }) => store === peer.store && lanes === peer.lanes)
+          .map(({ perSecond }) => perSecond / peer.perSecond),
+      ),
     },
     {
       what: 'exactly once in SQLite, of the transaction by hand',

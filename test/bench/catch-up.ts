@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { run } from '../child.js';
 import { serveBacklog } from './backlog-server.js';
+import { progress } from './progress.js';
 import type { Job, Taken, WAYS } from './take-backlog.js';
 
 export type Way = keyof typeof WAYS;
@@ -39,6 +40,7 @@ export async function measureCatchUp(counts: readonly number[]): Promise<readonl
     try {
       for (const way of ORDER) {
         if (way === 'by hand' && count > MOST_BY_HAND) continue;
+        progress(`Catch-up of ${count.toLocaleString('en-US')} events: ${way}`);
         const since = backlog.createdAt(OLDER);
         results.push({ count, way, ...(await take(way, { url: backlog.url, count, since, lagMs: LAG_MS })) });
       }

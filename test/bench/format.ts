@@ -12,3 +12,8 @@ export function digits(value: number): string {
   const whole = Math.abs(value) >= 100;
   return whole ? Math.round(value).toLocaleString('en-US') : value.toPrecision(3);
 }
+
+export function sizeName(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} B`;
+  return bytes < 1_000_000 ? `${bytes / 1_000} kB` : `${bytes / 1_000_000} MB`;
+}

@@ -1,6 +1,7 @@
 /** Measuring: many rounds, each candidate in every round, and the median of each. */
 import type { UnknownEvent } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
+import { progressOf } from './progress.js';
 
 export interface Candidate {
   readonly name: string;
@@ -24,10 +25,11 @@ export interface Measured {
  */
 export async function measure(
   candidates: readonly Candidate[],
-  { rounds, calls }: { readonly rounds: number; readonly calls: number },
+  { part, rounds, calls }: { readonly part: string; readonly rounds: number; readonly calls: number },
 ): Promise<readonly Measured[]> {
   const medians = new Map<string, number[]>(candidates.map(({ name }) => [name, []]));
   for (let round = 0; round <= rounds; round++) {
+    progressOf(part, round, rounds);
     // Each round begins with another: none always follows the same one, whose garbage is collected in its time.
     const first = round % candidates.length;
     for (const { name, prepare } of [...candidates.slice(first), ...candidates.slice(0, first)]) {

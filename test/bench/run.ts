@@ -3,9 +3,11 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { npm, packTarballs } from '../tarball.js';
+import { progress } from './progress.js';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
+progress('Packing, and installing the peers');
 const tarballs = await packTarballs();
 try {
   await npm(['ci'], here);

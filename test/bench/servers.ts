@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import autocannon from 'autocannon';
 import { makeBody } from './delivery.js';
 import { median } from './measurement.js';
+import { progressOf } from './progress.js';
 import { SECRET } from './secret.js';
 import type { ServerName } from './server.js';
 
@@ -45,6 +46,7 @@ export async function measureServers({
     const loads: Load[][] = names.map(() => []);
     try {
       for (let round = 0; round <= rounds; round++) {
+        progressOf(`Servers, ${framework}`, round, rounds);
         for (let turn = 0; turn < names.length; turn++) {
           // Each round begins with another one.
           const index = (round + turn) % names.length;

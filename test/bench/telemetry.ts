@@ -28,7 +28,7 @@ export async function measureTelemetry({
   readonly rounds: number;
 }): Promise<readonly Measured[]> {
   const deliveries = await makeDeliveries(CALLS, { sizeBytes: 300 });
-  return measure(candidatesFor(deliveries), { rounds, calls: CALLS });
+  return measure(candidatesFor(deliveries), { part: 'Telemetry', rounds, calls: CALLS });
 }
 
 function candidatesFor(deliveries: readonly SignedDelivery[]): readonly Candidate[] {

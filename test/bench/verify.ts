@@ -8,6 +8,7 @@ import Stripe from 'stripe';
 import { Webhook as SvixWebhook } from 'svix';
 import { createDeliver } from './by-hand.js';
 import { makeBody, makeDeliveries, type SignedDelivery } from './delivery.js';
+import { sizeName } from './format.js';
 import { type Candidate, type Measured, measure } from './measurement.js';
 import { SECRET } from './secret.js';
 
@@ -28,7 +29,8 @@ export async function measureVerify({ rounds }: { readonly rounds: number }): Pr
   const results: SizeResult[] = [];
   for (const { sizeBytes, calls } of SIZES) {
     const deliveries = await makeDeliveries(calls, { sizeBytes });
-    results.push({ sizeBytes, measured: await measure(candidatesFor(deliveries), { rounds, calls }) });
+    const part = `Verify and parse, ${sizeName(sizeBytes)}`;
+    results.push({ sizeBytes, measured: await measure(candidatesFor(deliveries), { part, rounds, calls }) });
   }
   return results;
 }
@@ -57,7 +59,7 @@ export async function measureFilling({ rounds }: { readonly rounds: number }): P
         prepare: () => receiveWith(async () => undefined, at, { capacity: CAPACITY }),
       },
     ],
-    { rounds, calls: FILLING },
+    { part: 'A memory inbox that fills', rounds, calls: FILLING },
   );
 }
 

@@ -2,6 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
+import { progress } from './progress.js';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
@@ -21,6 +22,7 @@ const BUNDLES: Readonly<Record<string, string>> = {
 
 /** What Node has itself is left out. */
 export async function measureBundles(): Promise<readonly BundleResult[]> {
+  progress('Bundles');
   return Promise.all(
     Object.entries(BUNDLES).map(async ([name, contents]) => {
       const { outputFiles } = await build({
