@@ -68,7 +68,7 @@ export interface DrizzleLike<Tx> {
   execute(query: never): PromiseLike<unknown>;
   transaction<Value>(
     work: (tx: Tx) => Promise<Value>,
-    config?: { readonly isolationLevel: 'read committed'; readonly accessMode?: 'read write' },
+    config?: { readonly isolationLevel: 'read committed' },
   ): Promise<Value>;
 }
 
@@ -87,7 +87,7 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
   const { session } = Object(db) as { readonly session?: { readonly client?: DrizzleClient } };
   if (isClient(session?.client))
     throw new ConfigError('fromDrizzle: transactions cannot share the connection of a Client. Pass a Pool.');
-  const config = { isolationLevel: 'read committed', accessMode: 'read write' } as const;
+  const config = { isolationLevel: 'read committed' } as const;
   return adapt<Tx, DrizzleLike<Tx>>({
     db,
     async send(over, text, values) {
@@ -133,9 +133,7 @@ export interface KyselyLike<Tx> {
   withoutPlugins(): { executeQuery(query: never): PromiseLike<unknown> };
   transaction(): {
     setIsolationLevel(level: 'read committed'): {
-      setAccessMode(mode: 'read write'): {
-        execute<Value>(work: (tx: Tx) => Promise<Value>): Promise<Value>;
-      };
+      execute<Value>(work: (tx: Tx) => Promise<Value>): Promise<Value>;
     };
   };
 }
@@ -161,8 +159,7 @@ export function fromKysely<Tx>(db: KyselyLike<Tx>): DataLayer<Tx> {
       // Plugins such as CamelCasePlugin rename columns.
       return toRows(await over.withoutPlugins().executeQuery(query as never));
     },
-    begin: (work) =>
-      db.transaction().setIsolationLevel('read committed').setAccessMode('read write').execute(work),
+    begin: (work) => db.transaction().setIsolationLevel('read committed').execute(work),
   });
 }
 

@@ -69,7 +69,7 @@ export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<
     },
     async begin<Value>(work: (tx: Tx) => Promise<Value>) {
       const gate: Gate = { refusal: undefined };
-      const begun = sql.begin('isolation level read committed read write', async (tx) => {
+      const begun = sql.begin('isolation level read committed', async (tx) => {
         try {
           return await work(guard(tx as Tx & Method, gate));
         } finally {

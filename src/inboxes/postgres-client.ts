@@ -106,7 +106,7 @@ export async function runInTransaction<Tx>(
   if (!('transaction' in pool)) return runOnClient(pool, parts);
   await pool.transaction(async (tx, adapted) => {
     const pglite = tx as Tx & PgLike & { readonly closed?: boolean };
-    if (!adapted) await pglite.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE');
+    if (!adapted) await pglite.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED');
     const queries = adapted ?? pglite;
     await queries.query(SAVEPOINT);
     await runEffect(queries, tx, parts);
@@ -154,7 +154,7 @@ async function runOnClient<Tx>(pool: PgPoolLike<Tx>, parts: TransactionParts<Tx>
   }
 }
 
-const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE';
+const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED';
 
 /** Sends statements that end with COMMIT in one message, which has a result for each. */
 async function commit(client: PgLike, text: string): Promise<true> {

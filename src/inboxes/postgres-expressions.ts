@@ -21,13 +21,13 @@ export const fromMs = (parameter: string) => `(to_timestamp(0) + ${span(paramete
 export const later = (parameter: string) => `(${CLOCK} + ${span(parameter)})`;
 export const ms = (time: string) => `floor((extract(epoch FROM ${time}) * 1000))::double precision`;
 
-/** The number of the lock of an id or a key. It is held until the end of the transaction. */
-export const lockNumber = ({ schema }: Tables, name: string) =>
-  `hashtextextended('stablehooks ${schema} ' || ${name}, 0)`;
+/** The number of the lock of an id or a key, which can be equal texts. It is held until the end of the transaction. */
+export const lockNumber = ({ schema }: Tables, name: string, kind: 'id' | 'key' = 'id') =>
+  `hashtextextended('stablehooks ${schema} ${kind} ' || ${name}, 0)`;
 
 /** Takes the lock of an id or a key if it is free. */
-export const tryLock = (tables: Tables, name: string) =>
-  `pg_try_advisory_xact_lock(${lockNumber(tables, name)})`;
+export const tryLock = (tables: Tables, name: string, kind: 'id' | 'key' = 'id') =>
+  `pg_try_advisory_xact_lock(${lockNumber(tables, name, kind)})`;
 
 /** Kept plans must use the indexes: they can be made while a table is small, and outlive that. */
 export const FUNCTION = 'LANGUAGE plpgsql SET enable_seqscan = off';

@@ -46,7 +46,7 @@ DECLARE
   holder ${tables.events};
   won boolean;
   is_idle boolean := ${tryLock(tables, ':id')};
-  is_locked boolean := :key IS NULL OR ${tryLock(tables, ':key')};
+  is_locked boolean := :key IS NULL OR ${tryLock(tables, ':key', 'key')};
 BEGIN
   IF is_idle AND is_locked THEN
     claimed_at := clock_timestamp();
@@ -69,7 +69,7 @@ BEGIN
       WHERE found.id = :id AND found.waiting AND found.key = :key AND (found.due_at = held.due_at
         OR found.due_at < held.due_at AND found.updated_at < held.updated_at);
     IF FOUND THEN RETURN; END IF;
-    IF NOT is_locked THEN PERFORM pg_advisory_xact_lock(${lockNumber(tables, ':key')}); END IF;
+    IF NOT is_locked THEN PERFORM pg_advisory_xact_lock(${lockNumber(tables, ':key', 'key')}); END IF;
   END IF;
   IF NOT is_idle THEN
     SELECT found.state, ceil(extract(epoch FROM found.due_at - clock_timestamp()) * 1000) INTO result, wait
@@ -131,8 +131,8 @@ DECLARE
   ended_at timestamptz;
   next_id text;
 BEGIN
-  IF :key IS NOT NULL AND NOT ${tryLock(tables, ':key')} THEN
-    PERFORM pg_advisory_xact_lock(${lockNumber(tables, ':key')});
+  IF :key IS NOT NULL AND NOT ${tryLock(tables, ':key', 'key')} THEN
+    PERFORM pg_advisory_xact_lock(${lockNumber(tables, ':key', 'key')});
   END IF;
   ended_at := clock_timestamp();
   IF :result = 'later' AND EXISTS (SELECT 1 FROM ${tables.events} AS e

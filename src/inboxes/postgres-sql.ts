@@ -182,11 +182,9 @@ export function writeStatements(name: string) {
   const record = `id, type, state, attempts, source, key, last_error AS error, event AS json,
   history::text AS history,
   ${ms('received_at')} AS received, ${ms('updated_at')} AS updated, ${ms('due_at')} AS due`;
-  /** A statement whose plan the server can keep: it reads no table. A name has at most 63 characters. */
-  const kept = (own: string, sql: string): PgTemplate => ({
-    ...sent(sql),
-    name: `${name}.${own}`.slice(-63),
-  });
+  /** A statement whose plan the server can keep: it reads no table. A name has at most 63 characters, and must be unique. */
+  const kept = (own: string, sql: string): PgTemplate =>
+    name.length > 50 ? sent(sql) : { ...sent(sql), name: `${name}.${own}` };
   const selections = selectionWriter({
     events,
     record,
@@ -343,6 +341,7 @@ RETURNING name`),
   ON CONFLICT (id) DO NOTHING RETURNING id
 ) SELECT count(*) AS count FROM added`),
 
+    /** A first attempt whose process died can come again for a month, and needs its steps. */
     prune: committed(`WITH pruned AS (
   UPDATE ${events} SET event = NULL, history = NULL WHERE id = ANY (ARRAY (
     SELECT id FROM ${events} WHERE state = 'done' AND event IS NOT NULL
@@ -351,7 +350,8 @@ RETURNING name`),
   RETURNING id
 ), forgotten AS (
   DELETE FROM ${steps} WHERE event_id = ANY (ARRAY (SELECT id FROM pruned)) OR event_id = ANY (ARRAY (
-    SELECT event_id FROM ${steps} AS s WHERE name = '' AND stored_at <= (now() - ${span(':olderThanMs')})
+    SELECT event_id FROM ${steps} AS s WHERE name = ''
+      AND stored_at <= (now() - greatest(${span(':olderThanMs')}, interval '30 days'))
       AND NOT EXISTS (SELECT 1 FROM ${events} AS e WHERE e.id = s.event_id) LIMIT :limit::int))
 ) SELECT count(*) AS count FROM pruned`),
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { createReceiver } from 'stablehooks';
-import { postgresInbox } from 'stablehooks/inboxes/postgres';
+import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { ownPostgres } from '../services/own-postgres.js';
 import { claimed, silent, someEvent } from './claimed.js';
@@ -195,6 +195,18 @@ test('a transaction_timeout that is set stays', async () => {
   };
   expect(await read(set)).toBe('40min');
   expect(await read(pool)).toMatch(/^59\d{3}ms$|^1min$/);
+});
+
+test('inboxes of long schemas that differ in one character share a pool', async () => {
+  for (const letter of ['a', 'b']) {
+    const schema = letter + 'x'.repeat(62);
+    await migratePostgres(pool, { schema });
+    const receiver = createReceiver({
+      ...{ secret: 'x', inbox: postgresInbox(pool, { schema, transactional: true }), logger: silent },
+      handlers: { 'transfer.settled': () => undefined },
+    });
+    expect(await receiver.handle(someEvent(), 'push')).toMatchObject({ kind: 'handled' });
+  }
 });
 
 test('statements that a pooler in transaction mode has lost are sent without their names', async () => {
