@@ -97,7 +97,7 @@ export class Attempt {
       if (isHandlerFault(error)) return this.#fail(error);
       const { state, timeout } = this.#call;
       if (state === 'waiting') await this.#giveBack();
-      // The transaction of a handler that hangs has ended without it.
+      // It threw after its connection had failed.
       if (state === 'running' && timeout !== undefined) return this.#fail(timeout);
       throw error;
     }

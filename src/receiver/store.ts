@@ -100,28 +100,26 @@ export class Store {
   /** The begin and the commit have at most `inboxTimeoutMs` each. Between them the effect runs, under its own time limit. */
   async transaction(lease: Lease, effect: (tx: unknown) => Awaitable<void>): Promise<boolean> {
     let isAbandoned = false;
+    let running: Awaitable<void> | undefined;
     const begun = deferred();
-    const ended = deferred();
     const run = (tx: unknown) => {
       // The delivery is answered: a late begin must roll back.
       if (isAbandoned) throw this.#silent();
       begun.resolve();
-      const running = effect(tx);
-      if (isPromise(running)) return running.finally(ended.resolve);
-      ended.resolve();
+      running = effect(tx);
       return running;
     };
     const committed = Promise.resolve(
       orUnavailable(INBOX, () => this.#inbox.transaction?.(lease, run) ?? false),
     );
-    // Each wait ends with the transaction as well, which may fail at any time.
     try {
       await this.#inTime(Promise.race([begun.promise, committed]));
     } catch (error) {
       isAbandoned = true;
       throw error;
     }
-    await Promise.race([ended.promise, committed]);
+    // If the connection fails, the handler goes on.
+    await Promise.allSettled([running]);
     return this.#inTime(committed);
   }
 

@@ -1,7 +1,7 @@
 /** Defects that a seed of the simulation has shown, each as its shortest story. */
 import { type Inbox, type InboxOperations, memoryInbox } from 'stablehooks';
 import { expect, test } from 'vitest';
-import { anEvent } from './delivery.js';
+import { anEvent, deferred } from './delivery.js';
 import { isSettled, never, settled, setUp } from './set-up.js';
 
 const EVENT = anEvent();
@@ -91,4 +91,57 @@ test('a job whose event no worker has a handler for ends, even if the inbox fail
     state: 'dead',
     lastError: expect.stringContaining('recorded no result'),
   });
+});
+
+test('an attempt whose connection failed lasts as long as its handler: its event stays leased, and close() waits', async () => {
+  const { runtime, move } = manualClock();
+  const [ends, fails] = [deferred(), deferred()];
+  const lost = fails.promise.then(() => Promise.reject(new Error('lost')));
+  const transaction: Inbox['transaction'] = (_lease, effect) =>
+    Promise.race([Promise.resolve(effect(undefined)).then(() => true), lost]);
+  const inbox = durable(() => ({ transaction }), runtime);
+  const limits = { leaseMs: 10_000, handlerTimeoutMs: 1_000 };
+  const { receiver } = setUp(() => ends.promise, { inbox, runtime, ...limits });
+  const outcome = receiver.handle(EVENT, 'push');
+  await move(0);
+  await move(1_000);
+  expect((await outcome).error?.code).toBe('ERR_HANDLER_TIMEOUT');
+  fails.resolve();
+  const closed = receiver.close();
+  await move(5_000);
+  expect(await inbox.find(EVENT.id)).toMatchObject({ state: 'leased' });
+  expect(await isSettled(closed)).toBe(false);
+  ends.resolve();
+  expect(await isSettled(closed)).toBe(true);
+});
+
+test('an overdue last attempt whose commit had no answer records no failure: its event may be done', async () => {
+  const { runtime, move } = manualClock();
+  // In Postgres such a failure would make the done event dead, as that of a handler that ended its own transaction.
+  const failures: string[] = [];
+  const inbox = durable(
+    ({ complete, fail }) => ({
+      async transaction(lease, effect) {
+        await effect(undefined);
+        await complete(lease);
+        throw new Error('lost');
+      },
+      fail(lease, options) {
+        failures.push(options.error);
+        return fail(lease, options);
+      },
+    }),
+    runtime,
+  );
+  const ends = deferred();
+  const limits = { leaseMs: 10_000, handlerTimeoutMs: 1_000, maxAttempts: 1 };
+  const { receiver } = setUp(() => ends.promise, { inbox, runtime, ...limits });
+  const outcome = receiver.handle(EVENT, 'push');
+  await move(0);
+  await move(1_000);
+  expect((await outcome).error?.code).toBe('ERR_HANDLER_TIMEOUT');
+  ends.resolve();
+  await receiver.close();
+  expect(failures).toEqual([]);
+  expect(await inbox.find(EVENT.id)).toMatchObject({ state: 'done' });
 });
