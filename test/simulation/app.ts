@@ -14,12 +14,14 @@ import { createPoller, type Poller } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { toFetchHandler } from 'stablehooks/fetch';
 import type { Sandbox } from 'stablehooks-kit/sandbox';
-import { type Store, type Transaction, toInboxPort, toTransactionalPort } from './inbox-port.js';
+import { toInboxPort, toTransactionalPort } from './inbox-port.js';
 import { toServiceFetch } from './network.js';
 import type { PromiseName } from './promise-list.js';
 import type { Attempt, Promises } from './promises.js';
 import type { SimulatedQueue } from './queue.js';
 import { type Behaviour, HANDLED_TYPES, keyOf, plannedOf, type Scenario } from './scenario.js';
+import type { Transaction } from './transaction.js';
+import type { Store, TransactionalStore } from './transactional-store.js';
 import { type Process, START_MS, toText, type World } from './world.js';
 
 /** The state that the processes of a world share. */
@@ -29,7 +31,7 @@ export interface Surroundings {
   readonly scenario: Scenario;
   readonly sandbox: Sandbox;
   /** The store; each process has its own port to it. */
-  readonly inbox: Store;
+  readonly inbox: Store | TransactionalStore;
   readonly queue: SimulatedQueue;
   readonly secret: string;
   readonly token: string;
@@ -44,11 +46,14 @@ export interface App {
 
 const JOBS_AT_A_TIME = 3;
 
+const isTransactional = (inbox: Store | TransactionalStore): inbox is TransactionalStore => 'begin' in inbox;
+
 export function startApp(process: Process, around: Surroundings): App {
   const { world, promises, scenario, sandbox, queue, secret, token } = around;
   const { redrive, hasQueue } = scenario;
   const runtime = world.runtime(process);
-  const port = { world, promises, process, inbox: around.inbox, scenario };
+  const { inbox } = around;
+  const port = { world, promises, process, scenario };
   const run = (event: WebhookEvent, context: HandlerContext<Transaction | undefined>) =>
     handle(event, context, { ...around, process });
   const options = {
@@ -67,9 +72,9 @@ export function startApp(process: Process, around: Surroundings): App {
   const handlers: Readonly<Record<string, typeof run>> = Object.fromEntries(types.map((type) => [type, run]));
   const create = (given: typeof handlers, receiverQueue?: Queue) => {
     const all = { ...options, handlers: given, queue: receiverQueue };
-    return scenario.inbox === 'transactional'
-      ? createReceiver({ ...all, inbox: toTransactionalPort(port) })
-      : createReceiver({ ...all, inbox: toInboxPort(port) });
+    return isTransactional(inbox)
+      ? createReceiver({ ...all, inbox: toTransactionalPort({ ...port, inbox }) })
+      : createReceiver({ ...all, inbox: toInboxPort({ ...port, inbox }) });
   };
   const receiver = create(scenario.isApart ? {} : handlers, hasQueue ? queue.portOf(process) : undefined);
   const worker = hasQueue ? create(handlers) : undefined;
@@ -205,7 +210,7 @@ async function handle(
   { attempt: number, origin, tx, step }: HandlerContext<Transaction | undefined>,
   { world, promises, process, scenario }: Surroundings & { readonly process: Process },
 ): Promise<void> {
-  const attempt = promises.starts(process, event, { number, origin });
+  const attempt = promises.starts(process, event, { number, origin, token: tx?.lease.token });
   if (attempt === undefined) return;
   world.note(process, `its handler starts attempt ${number}`, event.id);
   try {
@@ -224,8 +229,7 @@ async function handle(
     { stepsMs, failures, fails, permanent, hangs, laters, pays }: Behaviour,
     own: Attempt,
   ) {
-    const runs =
-      promises.stored.get(event.id)?.attempts.filter((each) => each.startedAt !== undefined).length ?? 1;
+    const runs = promises.attemptsOf(event.id).filter((each) => each.startedAt !== undefined).length;
     for (const ms of stepsMs) {
       await world.sleep(process, runs === 1 ? ms : Math.min(ms, 100), 'a step of a handler ends');
     }

@@ -74,7 +74,8 @@ export function toBalancer({ world, promises, faults, secret, processes }: Surro
       });
     };
     if (world.strikes('deliveryRepeated', faults.deliveryRepeated)) {
-      send(delivery.body, world.random.integer(0, 20_000));
+      // Often while the handler runs.
+      send(delivery.body, world.random.integer(0, world.random.pick([300, 20_000])));
     }
     if (world.strikes('forged', faults.forged)) {
       send(forge(delivery.body, world.random.integer(0, 2)), world.random.integer(0, 1_000));

@@ -14,6 +14,7 @@ const RECEIVE = 'src/receiver/receive.ts';
 const CALL = 'src/receiver/handler-call.ts';
 const DISPATCH = 'src/receiver/dispatch.ts';
 const ATTEMPT = 'src/receiver/attempt.ts';
+const STORE = 'src/receiver/store.ts';
 const REDRIVER = 'src/receiver/redriver.ts';
 const POLL = 'src/catch-up/poll.ts';
 
@@ -335,7 +336,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'an event that is due now is parked',
     breaks: ['only unknown types are parked'],
-    file: 'src/receiver/store.ts',
+    file: STORE,
     find: "dueInMs: how === 'park' ? null : dueInMs",
     replace: "dueInMs: how === 'park' || dueInMs === 0 ? null : dueInMs",
   },
@@ -433,5 +434,53 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: MEMORY,
     find: "if (ended === 'later') entry.attempts -= 1;",
     replace: '',
+  },
+  {
+    name: 'the watermark passes an event whose first attempt runs',
+    breaks: ['what is proven is in the inbox'],
+    file: POLL,
+    find: ', ...running.map((at) => at - 1)',
+    replace: '',
+  },
+  {
+    name: 'a failed first attempt is answered before it is stored',
+    breaks: ['an outcome says what the inbox has'],
+    file: ATTEMPT,
+    find: 'const isRecorded = await store.fail(this.#lease, { retryAfterMs, error: toLastError(error) });',
+    replace: `const recorded = store.fail(this.#lease, { retryAfterMs, error: toLastError(error) });
+    if (this.#lease.first) recorded.catch(() => undefined);
+    const isRecorded = this.#lease.first ? true : await recorded;`,
+  },
+  {
+    name: 'the handler of a first attempt runs although its event is stored or runs',
+    breaks: ['a handler runs once under a claim'],
+    file: ATTEMPT,
+    find: 'if (!isCompleted) return this.#lost();',
+    replace: `if (!isCompleted && this.#lease.first) await this.#call.run(undefined);
+    if (!isCompleted) return this.#lost();`,
+  },
+  {
+    name: 'an event whose first attempt runs is answered as handled',
+    breaks: ['an outcome says what the inbox has'],
+    file: ATTEMPT,
+    find: 'if (!isCompleted) return this.#lost();',
+    replace: 'if (!isCompleted && !this.#lease.first) return this.#lost();',
+  },
+  {
+    name: 'an event whose first attempt runs is queued',
+    breaks: ['an outcome says what the inbox has'],
+    file: DISPATCH,
+    find: "if (recorded === 'running') return running(RUNNING_RETRY_MS);",
+    replace: '',
+  },
+  {
+    name: 'an attempt ends with its connection, and its handler runs on',
+    breaks: [
+      'when close() has resolved in time, no handler runs',
+      'an event stays claimed while its handler runs',
+    ],
+    file: STORE,
+    find: 'await Promise.allSettled([running]);',
+    replace: 'await Promise.race([committed, Promise.allSettled([running])]);',
   },
 ];

@@ -40,6 +40,16 @@ export const PRECONDITIONS: readonly string[] = [
   'an overdue transaction is committed',
   'a process has no handler for an event that is new',
   'a process has no handler for an event that another one has to run',
+  'a first attempt begins',
+  'a first attempt is refused: its event is stored',
+  'a first attempt is refused: its event runs',
+  'a first attempt is done',
+  'a failed first attempt is stored',
+  'a failed first attempt finds its event',
+  'a first attempt left nothing, and its event is found',
+  'a process has no handler for an event that runs',
+  'a poll finds an event that runs',
+  'a server ends a transaction at its time limit',
   'events are redriven',
   'a redrive is ended by its signal',
   'an event waits for its key',
@@ -56,16 +66,20 @@ export const PRECONDITIONS: readonly string[] = [
   'a process is closed while its handlers run',
 ];
 
-/** One claim of an event, and what became of it. */
+/** One claim of an event, or the transaction of its first attempt, and what became of it. */
 export interface Attempt {
   readonly process: Process;
   readonly id: string;
   readonly token: string;
   readonly number: number;
   readonly key: string | undefined;
+  /** Whether it is a first attempt, whose event is stored when it commits or has failed. */
+  readonly isFirst: boolean;
   readonly leaseUntil: number;
-  /** Whether the lease was completed, failed or given to another. */
+  /** Whether the lease was completed, failed or given to another; for a first attempt, whether its transaction has ended. */
   isOver: boolean;
+  /** Whether the server has ended its transaction. */
+  isCut: boolean;
   isRunning: boolean;
   /** Whether its handler has ended without an error. */
   endedWell: boolean;
@@ -113,8 +127,11 @@ export class Promises {
   readonly #world: World;
   readonly #scenario: Scenario;
   readonly #attempts: Attempt[] = [];
+  readonly #attemptsById = new Map<string, Attempt[]>();
   /** The events whose step is stored. */
   readonly #paid = new Set<string>();
+  /** The token of the last attempt that has read the steps of an event. */
+  readonly #stepsReadBy = new Map<string, string>();
 
   constructor(world: World, scenario: Scenario) {
     this.#world = world;
@@ -182,14 +199,20 @@ export class Promises {
     const counted = `${known.count} before, and this one is attempt ${lease.attempt}.`;
     this.#check(isNext, 'every claim counts as an attempt', counted, id);
     for (const each of known.attempts) this.#lapse(each);
+    this.#addAttempt(process, lease, { key, leaseMs: options.leaseMs });
+    Object.assign(known, { state: 'leased', count: lease.attempt, waits: 'no', takenUntil: 0 });
+  }
+
+  #addAttempt(
+    process: Process,
+    { id, token, attempt: number, first }: Lease,
+    { key, leaseMs }: { readonly key?: string | undefined; readonly leaseMs: number },
+  ): void {
     const attempt: Attempt = {
-      process,
-      id,
-      token: lease.token,
-      number: lease.attempt,
-      key,
-      leaseUntil: now + options.leaseMs,
+      ...{ process, id, token, number, key, isFirst: first !== undefined },
+      leaseUntil: this.#world.now + leaseMs,
       isOver: false,
+      isCut: false,
       isRunning: false,
       endedWell: false,
       asksLater: false,
@@ -199,13 +222,57 @@ export class Promises {
       isDone: false,
       excuse: undefined,
     };
-    known.attempts.push(attempt);
+    this.attemptsOf(id).push(attempt);
     this.#attempts.push(attempt);
-    Object.assign(known, { state: 'leased', count: lease.attempt, waits: 'no', takenUntil: 0 });
   }
 
-  /** The inbox answered whether it completed an event; in a transaction, whether that was committed. */
-  completed(lease: Lease, isCompleted: boolean): void {
+  /** The attempts at an event, stored or not. */
+  attemptsOf(id: string): Attempt[] {
+    const attempts = this.#attemptsById.get(id) ?? [];
+    this.#attemptsById.set(id, attempts);
+    return attempts;
+  }
+
+  /** The transaction of an attempt begins, or is refused. */
+  begins(process: Process, lease: Lease, isBegun: boolean): void {
+    const { id, first } = lease;
+    if (first === undefined) return;
+    const state = this.stored.get(id)?.state;
+    const rival = this.#running(id);
+    if (!isBegun) {
+      this.#world.count(
+        `a first attempt is refused: its event ${rival === undefined ? 'is stored' : 'runs'}`,
+      );
+      return;
+    }
+    const promise = 'an event is leased once at a time';
+    this.#check(state === undefined, promise, `It is stored as ${state}.`, id);
+    this.#check(rival === undefined, promise, this.#describe(rival), id);
+    this.#addAttempt(process, lease, first);
+    this.#world.count('a first attempt begins');
+  }
+
+  /** The first attempt whose transaction is open. */
+  #running(id: string): Attempt | undefined {
+    return this.attemptsOf(id).find(({ isFirst, isOver }) => isFirst && !isOver);
+  }
+
+  /** The server ends the transaction of an attempt. */
+  cutOff(lease: Lease): void {
+    const attempt = this.#attemptOf(lease);
+    if (attempt !== undefined) attempt.isCut = true;
+  }
+
+  /** A transaction has ended without a commit. That of a first attempt was its lease. */
+  rolledBack(lease: Lease): void {
+    const attempt = this.#attemptOf(lease);
+    if (attempt?.isFirst) attempt.isOver = true;
+  }
+
+  /** The inbox answered whether it completed an event; with a transaction, whether that was committed with its effects. */
+  completed(lease: Lease, isCompleted: boolean, written: readonly Attempt[] = []): void {
+    if (isCompleted) for (const attempt of written) this.takesEffect(attempt);
+    if (isCompleted) this.#storeFirst(lease);
     const attempt = this.#endLease(lease, isCompleted, 'completes');
     const known = this.stored.get(lease.id);
     if (attempt === undefined || known === undefined) return;
@@ -224,17 +291,33 @@ export class Promises {
       if (this.#isExactlyOnce) this.#world.count('an overdue transaction is committed');
     }
     attempt.isDone = true;
+    if (attempt.isFirst) this.#world.count('a first attempt is done');
     known.state = 'done';
     this.#release(attempt);
   }
 
+  /** The event of a first attempt is stored. */
+  #storeFirst({ id, first }: Lease): void {
+    if (first === undefined) return;
+    const before = this.stored.get(id)?.state;
+    this.#check(before === undefined, 'an event is new once', `It was ${before}.`, id);
+    const known = this.#track(JSON.parse(first.json), true);
+    if (known !== undefined) known.count = 1;
+  }
+
   /** The inbox answered whether it recorded a failure. */
   failed(lease: Lease, { retryAfterMs, later }: FailOptions, isRecorded: boolean | 'dead'): void {
-    const attempt = this.#endLease(lease, isRecorded !== false, 'fails');
+    const attempt =
+      lease.first === undefined
+        ? this.#endLease(lease, isRecorded !== false, 'fails')
+        : this.#failFirst(lease, isRecorded !== false);
     const known = this.stored.get(lease.id);
     if (attempt === undefined || known === undefined) return;
+    const { startedAt, leaseUntil } = attempt;
+    // A transaction that could not begin is tried again later, and what was cut off has failed whatever its handler throws.
+    const isFree = startedAt === undefined || attempt.isCut || this.#world.now >= leaseUntil;
     this.#check(
-      attempt.asksLater === (later !== undefined),
+      isFree || attempt.asksLater === (later !== undefined),
       'a handler that asks for later has not failed',
       `Its handler ${attempt.asksLater ? 'asked' : 'did not ask'} for later.`,
       lease.id,
@@ -246,17 +329,42 @@ export class Promises {
     this.#release(attempt);
   }
 
+  /** After its transaction, a first attempt is stored unless its event was stored or runs meanwhile. */
+  #failFirst(lease: Lease, isRecorded: boolean): Attempt | undefined {
+    const { id } = lease;
+    const isFree = !this.stored.has(id) && this.#running(id) === undefined;
+    const state = this.stored.get(id)?.state ?? 'running';
+    this.#check(isFree || !isRecorded, 'a lost lease changes nothing', `It was ${state}.`, id);
+    this.#check(isRecorded || !isFree, 'a valid lease completes or fails its event', 'It is not stored.', id);
+    this.#world.count(
+      isRecorded ? 'a failed first attempt is stored' : 'a failed first attempt finds its event',
+    );
+    const attempt = this.#attemptOf(lease);
+    if (!isRecorded || attempt === undefined) return undefined;
+    this.#checkEnded(attempt);
+    this.#storeFirst(lease);
+    return attempt;
+  }
+
   /** The step of a handler begins. */
   pays({ id }: Attempt): void {
     const isPaid = this.#paid.has(id);
     this.#check(!isPaid, 'a step that is stored does not run again', 'Its result is in the inbox.', id);
   }
 
+  /** The inbox answered with the steps of an attempt. */
+  stepsRead({ id, token }: Lease): void {
+    this.#stepsReadBy.set(id, token);
+  }
+
   /** The inbox answered whether it stored the step of an attempt. */
   stepSaved(lease: Lease, isSaved: boolean): void {
     const attempt = this.#attemptOf(lease);
     if (!isSaved || attempt === undefined) return;
-    this.#check(!attempt.isOver, 'a lost lease stores no step', this.#describe(attempt), lease.id);
+    const { id, token, isFirst, isOver } = attempt;
+    // After a first attempt its steps are its own until the event is stored, or the next one reads them.
+    const isLost = isFirst ? this.stored.has(id) || this.#stepsReadBy.get(id) !== token : isOver;
+    this.#check(!isLost, 'a lost lease stores no step', this.#describe(attempt), id);
     this.#paid.add(lease.id);
     this.#world.count('a step is stored');
   }
@@ -277,10 +385,12 @@ export class Promises {
 
   recorded(
     events: readonly UnknownEvent[],
-    { dueInMs }: { readonly dueInMs: number | null },
+    { dueInMs, origin }: Pick<Parameters<Inbox['record']>[1], 'dueInMs' | 'origin'>,
     results: readonly RecordResult[],
   ): void {
     for (const [index, event] of events.entries()) {
+      if (results[index] === 'running' && origin === 'pull')
+        this.#world.count('a poll finds an event that runs');
       const known = this.#trackNew(event, results[index]);
       if (known === undefined || dueInMs !== null) continue;
       known.state = 'parked';
@@ -295,6 +405,7 @@ export class Promises {
       const before = this.stored.get(event.id);
       const isToRun = before !== undefined && !isEnded(before.state);
       if (isToRun) this.#world.count('a process has no handler for an event that another one has to run');
+      if (results[index] === 'running') this.#world.count('a process has no handler for an event that runs');
       this.#check(
         !isToRun || results[index] !== 'done',
         'what another process has to run is not done without its handler',
@@ -311,6 +422,7 @@ export class Promises {
 
   /** Tracks an event that the inbox says is new; `undefined` for another. */
   #trackNew(event: UnknownEvent, result: RecordResult | undefined): Tracked | undefined {
+    if (result === 'running') return undefined;
     const before = this.stored.get(event.id);
     this.#check(
       (result === 'new') === (before === undefined),
@@ -435,19 +547,24 @@ export class Promises {
   starts(
     process: Process,
     event: UnknownEvent,
-    { number, origin }: { readonly number: number; readonly origin: Origin },
+    {
+      number,
+      origin,
+      token,
+    }: { readonly number: number; readonly origin: Origin; readonly token: string | undefined },
   ): Attempt | undefined {
     this.#checkGenuine(event);
     const { now } = this.#world;
-    const attempt = this.stored
-      .get(event.id)
-      ?.attempts.findLast((each) => each.process === process && each.number === number);
+    const attempt = this.attemptsOf(event.id).findLast(
+      (each) => each.process === process && each.number === number && each.token === (token ?? each.token),
+    );
     const promise = 'a handler runs once under a claim';
     this.#check(attempt !== undefined, promise, `${process.name} runs it without one.`, event.id);
     if (attempt === undefined) return undefined;
     for (const other of this.#attempts) {
       const isRival = other.id === event.id || (attempt.key !== undefined && other.key === attempt.key);
-      if (!isRival || !other.isRunning || other.process.ended) continue;
+      // A first attempt has its event as long as its connection.
+      if (!isRival || !other.isRunning || other.process.ended || (other.isFirst && other.isCut)) continue;
       this.#world.count('a handler runs beside a handler that has outlived its lease');
       this.#check(
         now >= other.leaseUntil || now >= attempt.leaseUntil,
@@ -466,7 +583,7 @@ export class Promises {
   takesEffect(attempt: Attempt): void {
     const { now } = this.#world;
     const { id } = attempt;
-    const earlier = this.stored.get(id)?.attempts.filter((each) => each.effectAt !== undefined) ?? [];
+    const earlier = this.attemptsOf(id).filter((each) => each.effectAt !== undefined);
     attempt.effectAt = now;
     if (earlier.length === 0) return;
     if (this.#isExactlyOnce) {
@@ -568,10 +685,12 @@ export class Promises {
     this.#checkGenuine(event);
     const known = this.stored.get(event.id);
     if (known !== undefined || !isStored) return known;
+    if (this.attemptsOf(event.id).some((each) => each.process.ended))
+      this.#world.count('a first attempt left nothing, and its event is found');
     const tracked: Tracked = {
       event,
       state: 'received',
-      attempts: [],
+      attempts: this.attemptsOf(event.id),
       count: 0,
       dueAt: 0,
       takenUntil: 0,
@@ -605,7 +724,7 @@ export class Promises {
   }
 
   #attemptOf({ id, token }: Lease): Attempt | undefined {
-    return this.stored.get(id)?.attempts.find((each) => each.token === token);
+    return this.attemptsOf(id).find((each) => each.token === token);
   }
 
   #endLease(lease: Lease, isEnded: boolean, what: string): Attempt | undefined {
@@ -631,10 +750,16 @@ export class Promises {
     }
     const by = `${process.name} ${what} it.`;
     this.#check(!attempt.isOver, 'a lost lease changes nothing', `Its token was replaced or used. ${by}`, id);
-    const isBeside = attempt.isRunning && !process.ended && now < attempt.leaseUntil;
-    this.#check(!isBeside, 'an event stays claimed while its handler runs', by, id);
+    this.#checkEnded(attempt);
     attempt.isOver = true;
     return attempt;
+  }
+
+  #checkEnded(attempt: Attempt): void {
+    const { id, process, isRunning, leaseUntil } = attempt;
+    const isBeside = isRunning && !process.ended && this.#world.now < leaseUntil;
+    const details = `${process.name} ends its attempt.`;
+    this.#check(!isBeside, 'an event stays claimed while its handler runs', details, id);
   }
 
   /** The end of an attempt makes the event due that waits for its key and was created first. */

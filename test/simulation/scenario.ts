@@ -116,6 +116,8 @@ const FAULTS = {
   inboxFails: 0.15,
   /** The inbox does its work, and its answer is lost. */
   inboxAnswerLost: 0.15,
+  /** The connection of a transaction fails while its handler runs. */
+  transactionLost: 1,
   /** A request between service and app is lost. */
   requestLost: 0.3,
   /** A request arrives, and its answer is lost. */
@@ -173,7 +175,7 @@ const KNOWN_TYPES = [
 export function toScenario(seed: number): Scenario {
   const random = createRandom(seed);
   const { integer, chance, pick } = random;
-  const inbox: Scenario['inbox'] = pick(['memory', 'memory', 'plain', 'sqlite', 'transactional']);
+  const inbox: Scenario['inbox'] = pick(['memory', 'plain', 'sqlite', 'transactional', 'transactional']);
   const hasQueue = inbox !== 'plain' && chance(0.25);
   const isMixed = chance(0.25);
   const hasKeys = chance(0.4);
@@ -221,7 +223,7 @@ export function toScenario(seed: number): Scenario {
       maxConcurrency: pick([undefined, 1, 1, 2, 4]),
       leaseMs,
       handlerTimeoutMs,
-      maxAttempts: pick([3, 6, 25]),
+      maxAttempts: pick([1, 3, 6, 25]),
     },
     hasKeys,
     hasQueue,

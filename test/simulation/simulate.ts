@@ -3,11 +3,11 @@ import { memoryInbox } from 'stablehooks';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { createSandbox } from 'stablehooks-kit/sandbox';
 import { type App, startApp } from './app.js';
-import type { Store } from './inbox-port.js';
 import { toBalancer } from './network.js';
 import { Promises } from './promises.js';
 import { SimulatedQueue } from './queue.js';
 import type { Scenario } from './scenario.js';
+import { type Store, type TransactionalStore, withTransactions } from './transactional-store.js';
 import { Process, START_MS, type TraceLine, type Violation, World } from './world.js';
 
 export interface Result {
@@ -64,7 +64,7 @@ export async function simulate(
   });
   const queue = new SimulatedQueue(world, promises, faults);
   const database = scenario.inbox === 'sqlite' ? openDatabase() : undefined;
-  const inbox = openInbox(world, database);
+  const inbox = openInbox(world, scenario, database);
   const { token } = sandbox;
   const around = { world, promises, scenario, sandbox, inbox, queue, secret: SECRET, token };
   const closing = new Set<Process>();
@@ -212,7 +212,13 @@ export async function simulate(
 }
 
 /** All processes share the store and its clock. */
-function openInbox(world: World, database: SqliteLike | undefined): Store {
+function openInbox(
+  world: World,
+  { inbox }: Scenario,
+  database: SqliteLike | undefined,
+): Store | TransactionalStore {
   const runtime = { now: () => world.now, uuid: () => world.outside.uuid() };
-  return database === undefined ? memoryInbox({ runtime }) : sqliteInbox(database, { runtime });
+  if (database !== undefined) return sqliteInbox(database, { runtime });
+  const memory = memoryInbox({ runtime });
+  return inbox === 'transactional' ? withTransactions(memory, runtime) : memory;
 }
