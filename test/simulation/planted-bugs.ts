@@ -227,14 +227,14 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'close() does not wait for overdue handlers',
     breaks: ['when close() has resolved in time, no handler runs'],
     file: ATTEMPT,
-    find: 'inFlight.track(this.#reportOverdue(ended))',
+    find: 'inFlight.track(this.#reportOverdue(ended, error))',
     replace: 'this.#reportOverdue(ended)',
   },
   {
     name: 'an error of the receiver itself becomes an outcome',
     breaks: ['no outcome is an unexpected error'],
     file: DISPATCH,
-    find: "return busy('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim.retryAfterMs);",
+    find: 'return running(claim.retryAfterMs);',
     replace: "throw new TypeError('Planted.');",
   },
   {
