@@ -120,10 +120,11 @@ function gather(evidence: Evidence, judged: readonly Judged[]) {
 /** The lacking events that an answer would show if the list had them. */
 function lostFrom(evidence: Evidence, lacking: readonly KnownEvent[], judged: Judged) {
   const { answer, verdict, proof } = judged;
-  if (answer === null) return [];
+  if (answer === null || lacking.length === 0) return [];
   const oldest = evidence.options.state.oldest?.at ?? Number.POSITIVE_INFINITY;
-  // An event can have left a complete list for its age if it is older than the oldest one was then.
-  const from = verdict === 'complete' ? Math.min(keptFrom(evidence, answer), oldest) : proof.from;
+  // An event can have left a complete list for its age if it is older than the oldest one was then, or than all are now.
+  const left = Math.max(oldest, oldestTime([answer]));
+  const from = verdict === 'complete' ? Math.min(keptFrom(evidence, answer), left) : proof.from;
   return lacking.filter(({ type, at }) => (answer.type ?? type) === type && at > from);
 }
 
@@ -132,14 +133,14 @@ function proveUnconfirmed(gathered: Gathered, answer: ListAnswer, size: number |
   if (isContradicted(gathered, answer)) return null;
   const { options, times, start } = gathered;
   const { unconfirmed } = options.state;
-  // No event has been removed while the span waited: later polls would have noticed, unless our limit had cut the list. While
-  // it still does, no larger answer confirms the span.
-  const isWaiting =
+  // No event has been removed since the last poll that was unconfirmed: this one would have noticed, unless our limit had cut
+  // the list. While it still does, no larger answer confirms the span.
+  const isContinued =
     unconfirmed != null &&
-    unconfirmed.until > times.watermark &&
+    unconfirmed.until >= times.watermark &&
     (unconfirmed.size !== null || size === null);
   const judged = complete(gathered, answer);
-  const from = isWaiting ? unconfirmed.from : judged.proof.from;
+  const from = isContinued ? unconfirmed.from : judged.proof.from;
   return limitProof(gathered, {
     ...judged,
     proof: { from, reason: from <= start ? 'unconfirmed' : 'removed' },

@@ -1,13 +1,14 @@
 /** The sentences about the proof of a poll, or why it has none. docs/catch-up.md has a table of them. */
+import { countOf } from '../core/count.js';
 import type { SurveyResult } from './conclude.js';
-import { describeReason, exceptIn, toIso } from './gap-text.js';
+import { describeReason, describeUnconfirmed, exceptIn, toIso } from './gap-text.js';
 import type { Advance } from './gaps.js';
 import type { PollerSettings } from './options.js';
 
 interface Diagnosis {
   readonly survey: SurveyResult;
   readonly advance: Advance;
-  readonly settings: Pick<PollerSettings, 'lagMs' | 'disorderMs' | 'intervalMs' | 'maxLimit'>;
+  readonly settings: Pick<PollerSettings, 'lagMs' | 'disorderMs' | 'intervalMs' | 'maxLimit' | 'listMax'>;
 }
 
 /** Two or three sentences. Advice is the same while the situation is the same. */
@@ -30,17 +31,18 @@ export function diagnose(diagnosis: Diagnosis): string {
   return `Every event created from ${toIso(since)} up to ${toIso(watermark)}${that} is in the inbox${but}.${then}`;
 }
 
-function explainUnconfirmed({ survey, advance, settings: { maxLimit } }: Diagnosis): string {
-  const then = advance.unconfirmed ? 'The watermark waits for one.' : 'The next one closes the gap.';
-  const [whole] = survey.verdicts;
-  const listMax = whole !== undefined && whole.size >= whole.limit ? maxLimit * 10 : maxLimit;
-  return `The list can be complete or cut, because no larger answer was seen. ${then} If the service returns up to ${listMax} events, set listMax to ${listMax}.`;
+function explainUnconfirmed({ survey, settings: { maxLimit, listMax = 0 } }: Diagnosis): string {
+  const { size, limit } = survey.verdicts[0] ?? { size: 0, limit: maxLimit };
+  if (size >= limit) return `The list has as many events as maxLimit asks for (${maxLimit}). Raise maxLimit.`;
+  if (size < listMax)
+    return `The list answered exactly ${size} events, fewer than listMax (${listMax}). If that is the most that the service returns, listMax hides events: remove it. A larger answer settles it.`;
+  return describeUnconfirmed(size);
 }
 
 /** The share of the present window that is planned with: the rate of events varies. */
 const PLANNED_SHARE = 0.7;
 
-/** A poll that comes so many intervals after the last one follows an outage. */
+/** A poll that comes so many intervals after the last one is late, or the only one of a job. */
 const OUTAGE_INTERVALS = 3;
 
 function explainGap({ survey, advance, settings }: Diagnosis): string {
@@ -63,13 +65,11 @@ function explainGap({ survey, advance, settings }: Diagnosis): string {
 
   const elapsedMs = survey.settledAt - survey.watermark;
   const plannedMs = windowMs * PLANNED_SHARE;
+  const pace = `the list holds ${size} events, about ${toSpan(windowMs)} at this rate: poll at least every ${toSpan(windowMs / 2)}.`;
   const neededMs = 2 * lagMs + disorderMs + intervalMs;
   if (elapsedMs > OUTAGE_INTERVALS * intervalMs && plannedMs > neededMs) {
-    const what =
-      survey.watermark === state.since
-        ? 'the start date'
-        : 'the last poll that proved something, as after an outage';
-    return `The newest events of the list do not reach back to ${what}. Compare the books of the gap with reconcile, and acknowledge it when nothing is missing.`;
+    const what = survey.watermark === state.since ? 'the start date' : 'the last poll that proved something';
+    return `The newest events of the list do not reach back to ${what}: ${pace} Compare the books of the gap with reconcile, and acknowledge it when nothing is missing.`;
   }
   const what = `The newest ${size} events of the list do not reach back far enough for lagMs and the time between two polls.`;
   if (isCutByUs) {
@@ -77,7 +77,14 @@ function explainGap({ survey, advance, settings }: Diagnosis): string {
   }
   const lowerMs = floorStep((plannedMs - intervalMs - disorderMs) / 2);
   if (lowerMs >= 1_000 && lowerMs < lagMs) return `${what} Set lagMs to ${lowerMs}.`;
-  return `${what} Poll more often, or ask the service for more events per answer.`;
+  return `${what} At least, ${pace} Or ask the service for more events per answer.`;
+}
+
+/** A duration in its largest unit, rounded down to the steps of advice. */
+function toSpan(ms: number): string {
+  const [unit, noun] =
+    ms >= 3_600_000 ? [3_600_000, 'hour'] : ms >= 60_000 ? [60_000, 'minute'] : [1_000, 'second'];
+  return countOf(floorStep(ms / unit), noun);
 }
 
 /** The largest of 1, 2, 5, 10, 20, 50, … that is not more: advice does not change with each poll. */

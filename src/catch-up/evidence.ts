@@ -105,8 +105,12 @@ export function largestSeen({ options, answers }: Evidence): Pick<SeenAnswers, '
  * @param largest - the most events that an answer to such a query had.
  */
 export function isComplete({ declared }: Evidence, { size, limit }: ListAnswer, largest: number): boolean {
+  if (declared > size && ROUND_CAPS.has(size)) return false;
   return size < limit && size < Math.max(MIN_CAP, declared || largest);
 }
+
+/** Sizes at which services cut: an answer of exactly such a size, below a declared one, can be cut. */
+const ROUND_CAPS: ReadonlySet<number> = new Set([50, 100, 200, 250, 500, 1_000, 2_000, 2_500, 5_000, 10_000]);
 
 /** A complete answer proves everything unless events can have been removed from the list. */
 export function complete(evidence: Evidence, answer: ListAnswer): Judged {

@@ -5,8 +5,11 @@ import type { GapReason, StoredGap } from './state.js';
 
 /** A span of `created_at` for which it is not proven that every event is in the inbox. Times are ISO. */
 export interface Gap {
-  /** `closed`: a later poll proved it. `acknowledged`: a person accepted it without a proof. */
-  readonly state: 'open' | 'closed' | 'acknowledged';
+  /**
+   * `closed`: a later poll proved it. `acknowledged`: a person accepted it without a proof. `unconfirmed`: nothing shows that
+   * events are missing, and no larger answer that the list was complete.
+   */
+  readonly state: 'open' | 'closed' | 'acknowledged' | 'unconfirmed';
   /** The types of which events can be missing. */
   readonly types: readonly EventType[];
   /** Events created after this time can be missing. */
@@ -21,10 +24,9 @@ export interface Gap {
 }
 
 /** A stored gap for people. */
-export function toGap(
-  { from, until, reason, openedAt, acknowledged }: StoredGap,
-  state: Gap['state'] = acknowledged === null ? 'open' : 'acknowledged',
-): Gap {
+export function toGap({ from, until, reason, openedAt, acknowledged }: StoredGap, isClosed = false): Gap {
+  const open = reason === 'unconfirmed' ? 'unconfirmed' : 'open';
+  const state = isClosed ? 'closed' : acknowledged === null ? open : 'acknowledged';
   return {
     state,
     types: EVENT_TYPES.filter((type) => until[type] !== undefined),
@@ -47,9 +49,9 @@ export function toIso(time: number): string {
 /** Why events of a gap can be missing, and what to do. */
 const REASONS: Readonly<Record<GapReason, string>> = {
   unconfirmed:
-    'the list can be complete or cut, because no larger answer was seen. The next one closes the gap. Set listMax if you know how many events the service returns',
+    "the list cannot be told apart from one that is cut at its size. A larger answer settles that, or the service's word on how many events it returns",
   'not-reached':
-    'the list shows its newest events, and they do not reach back far enough. Compare the books of the span with reconcile. If this happens without an outage, lower lagMs or raise maxLimit',
+    'the list shows its newest events, and they do not reach back far enough. Compare the books of the span with reconcile. If this happens without an outage, poll more often, lower lagMs or raise maxLimit',
   'oldest-first':
     'the list shows its oldest events and lacks others. Ask the service how to read the newest ones; until then rely on push',
   'no-order':
@@ -71,13 +73,20 @@ export function describeReason(reason: GapReason): string {
   return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
 }
 
+/** Neither right nor wrong: what the answers show, and what would settle it. */
+export function describeUnconfirmed(size: number | null): string {
+  const shown =
+    size === null ? 'as many events as maxLimit asks for' : `${size} events for every limit asked`;
+  return `The list cannot be told apart from a cap: ${shown}. A larger answer settles it, or the service's word on how many events it returns.`;
+}
+
 /** The end of a sentence about what is proven: `, except in 1 open gap`, or nothing. */
 export function exceptIn(gaps: readonly StoredGap[]): string {
-  const open = gaps.filter(({ acknowledged }) => acknowledged === null).length;
-  const counts = [
-    open > 0 && countOf(open, 'open gap'),
-    gaps.length > open && countOf(gaps.length - open, 'acknowledged gap'),
-  ].filter(Boolean);
+  const states = gaps.map((gap) => toGap(gap).state);
+  const counts = (['open', 'acknowledged', 'unconfirmed'] as const).flatMap((state) => {
+    const count = states.filter((each) => each === state).length;
+    return count > 0 ? [countOf(count, state === 'unconfirmed' ? 'unconfirmed span' : `${state} gap`)] : [];
+  });
   return counts.length > 0 ? `, except in ${counts.join(' and ')}` : '';
 }
 

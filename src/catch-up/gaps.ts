@@ -11,7 +11,7 @@ export interface Advance {
   readonly state: PollState;
   /** Whether everything from the old watermark to the new one is proven, and no span is unconfirmed. */
   readonly proven: boolean;
-  /** Whether the watermark waits for a larger answer. */
+  /** Whether the rest of it is only unconfirmed. */
   readonly unconfirmed: boolean;
   /** Why it is not proven; of no meaning if it is. */
   readonly reason: GapReason;
@@ -23,15 +23,13 @@ export interface Advance {
 interface Circumstances {
   /** Whether the start date of the last poll was set by a wrong clock. */
   readonly wasAhead: boolean;
-  /** How long the watermark waits for a larger answer. */
-  readonly unconfirmedMs: number;
   /** From when on events were listed late; `Infinity` without any. */
   readonly lateFrom: number;
 }
 
 /**
  * Moves the watermark and keeps unproven spans as gaps. A gap that a proof covers is closed. A gap that ends where this poll
- * begins becomes longer if the poll proves nothing. For a span that is only unconfirmed, the watermark waits first.
+ * begins becomes longer if the poll proves nothing.
  */
 export function advance(last: Started, survey: SurveyResult, circumstances: Circumstances): Advance {
   if (!survey.answered) {
@@ -57,8 +55,7 @@ function spanToProve(
   const asked = isClockWrong ? null : (last.unconfirmed ?? null);
   // After a larger answer, the unconfirmed one was complete.
   const confirmed = asked !== null && asked.size !== null && seen.all > asked.size ? asked : null;
-  const passed = Math.max(watermark, last.watermark ?? watermark);
-  const known = Math.max(passed, confirmed?.until ?? passed);
+  const known = Math.max(watermark, last.watermark ?? watermark);
   // A wrong clock can have skipped any event.
   const ever = Math.min(0, settledAt);
   const start = wasAhead ? ever : isAhead ? since : known;
@@ -67,7 +64,7 @@ function spanToProve(
     start,
     /** The span begins after this time: an event that was created at the start date itself counts. */
     begin: start === since ? start - 1 : start,
-    /** The watermark after, unless it waits. */
+    /** The watermark after. */
     end: Math.max(start, since, settledAt),
     isClockWrong,
     confirmed,
@@ -84,8 +81,8 @@ type Unproven = ReturnType<typeof findUnproven>;
 /** The part of the span that the survey leaves unproven. */
 function findUnproven(
   last: Started,
-  { until, proofs, unconfirmed }: SurveyResult,
-  { start, begin, end, isClockWrong, waiting, lateFrom }: Span & Circumstances,
+  { proofs, unconfirmed }: SurveyResult,
+  { start, begin, end, isClockWrong, lateFrom }: Span & Circumstances,
 ) {
   // An answer proves nothing before the start date, because older events are skipped.
   const firstAt = last.since - 1;
@@ -116,7 +113,6 @@ function findUnproven(
     reason,
     unconfirmed: isConfirmable
       ? {
-          since: waiting !== null && isWaiting(last) ? waiting.since : until,
           from: Math.max(unconfirmed.from, firstAt),
           until: end,
           size: unconfirmed.size,
@@ -131,31 +127,28 @@ function settle(
   { until, settledAt, limit, oldest, seen }: SurveyResult,
   change: Span & Unproven & Circumstances,
 ): Advance {
-  const { start, begin, end, waiting, ends, late, reason, unconfirmed, unconfirmedMs, lateFrom } = change;
+  const { start, begin, end, waiting, ends, late, reason, unconfirmed, lateFrom } = change;
   const { kept, closed, rest } = carryOver(last.gaps, settledAt, change);
-  const isExtended = Object.keys(rest).length < Object.keys(ends).length;
-  const waits = unconfirmed !== null && !isExtended && until - unconfirmed.since < unconfirmedMs;
   const opened: StoredGap[] = [];
   const facts = { openedAt: until, acknowledged: null };
-  if (!waits && !isEmpty(rest)) opened.push({ from: begin, until: rest, reason, ...facts });
+  if (!isEmpty(rest)) opened.push({ from: begin, until: rest, reason, ...facts });
   if (!isEmpty(late)) opened.push({ from: lateFrom - 1, until: late, reason: 'late', ...facts });
   const gaps = limitGaps([...kept, ...opened]);
-  const watermark = waits ? start : end;
   const open = gaps.filter(isOpen);
   const isProven = isEmpty(ends);
   return {
     state: {
       ...last,
-      watermark,
+      watermark: end,
       gaps,
       limit,
-      // A poll that proves a waiting span or a gap must notice events that were removed in the meantime.
-      oldest: watermark > start && open.length === 0 ? oldest : (last.oldest ?? oldest),
+      // A poll that proves a gap must notice events that were removed in the meantime.
+      oldest: end > start && open.length === 0 ? oldest : (last.oldest ?? oldest),
       seen,
       unconfirmed: unconfirmed ?? (open.some((gap) => gap.reason === 'unconfirmed') ? waiting : null),
     },
     proven: isProven && isEmpty(late),
-    unconfirmed: waits,
+    unconfirmed: unconfirmed !== null && isEmpty(late),
     reason: isProven ? 'late' : reason,
     opened,
     closed,
@@ -194,11 +187,6 @@ function carryOver(
     else kept.push({ ...gap, until: left });
   }
   return { kept, closed, rest };
-}
-
-/** Whether the watermark waits for a larger answer, and has not passed the span. */
-export function isWaiting({ unconfirmed, watermark }: PollState): boolean {
-  return unconfirmed != null && unconfirmed.until > (watermark ?? Number.NEGATIVE_INFINITY);
 }
 
 function isOpen({ acknowledged }: StoredGap): boolean {

@@ -21,15 +21,14 @@ export interface PollerOptions {
   readonly receiver: ReceiverSource;
   /** The limit of the first query. Below 50, a proof takes more requests. @default 50 */
   readonly limit?: number | undefined;
-  /** The highest limit of a query; `listMax` if that is more. @default 1_000 */
+  /** The highest limit of a query; `listMax` if that is more. @default 20_000 */
   readonly maxLimit?: number | undefined;
   /**
    * How many events the service lists at least, if it has them and `limit` asks for them: a smaller answer is complete, and
-   * only a smaller one. @default not known: an answer of 50 events or more is complete once a larger one was seen
+   * only a smaller one. Declare it only if the service says so: a value that is too high hides events. @default not known:
+   * an answer of 50 events or more is complete once a larger one was seen
    */
   readonly listMax?: number | undefined;
-  /** How long the watermark waits for a larger answer before an unconfirmed span becomes a gap, in ms. @default 3_600_000 */
-  readonly unconfirmedMs?: number | undefined;
   /** How late an event can be listed after its `created_at`, in ms. The watermark stays this far behind now. @default 300_000 */
   readonly lagMs?: number | undefined;
   /**
@@ -79,7 +78,7 @@ export const LIST_RULES = {
     }),
   ),
   limit: integer({ default: 50 }),
-  maxLimit: integer({ default: 1_000 }),
+  maxLimit: integer({ default: 20_000 }),
   listMax: integer(),
   // 0 suits a service that lists events immediately and whose clock equals ours.
   lagMs: integer({ default: 300_000, min: 0 }),
@@ -92,7 +91,6 @@ export function toPollerSettings(options: PollerOptions) {
   const settings = readOptions('createPoller', options, {
     ...LIST_RULES,
     receiver: required(rule('given', () => true)),
-    unconfirmedMs: integer({ default: 3_600_000, min: 0 }),
     intervalMs: integer({ default: 60_000 }),
     leaseMs: integer({ default: 30_000 }),
     since: date(),

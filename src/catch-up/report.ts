@@ -7,12 +7,13 @@ import { type Gap, toGap, toIso } from './gap-text.js';
 import type { Advance } from './gaps.js';
 import type { ListedEvent } from './list.js';
 import type { PollProblem } from './problems.js';
+import type { StoredGap } from './state.js';
 
 /** The work and the proof of one poll. Plain data: it survives `JSON.stringify`. */
 export interface PollReport {
   /** Whether this poll left nothing open: no gap opened or became longer, and nothing is unconfirmed. */
   readonly proven: boolean;
-  /** Whether the watermark waits for a larger answer. Nothing is wrong. After `unconfirmedMs` the span becomes a gap. */
+  /** Whether this poll left only a span open that a larger answer would confirm. Nothing shows that events are missing. */
   readonly unconfirmed: boolean;
   /**
    * Every event of the five types created from the start date (`since`) up to this time is in the inbox, except in the
@@ -48,7 +49,7 @@ export interface PollReport {
   readonly requests: number;
   /** The verdict on the whole list, and on each type if it was asked for by itself. */
   readonly verdicts: readonly ListVerdict[];
-  /** Where events can be missing: the gaps that are open after this poll. */
+  /** Where events can be missing: the gaps that are open after this poll. Unconfirmed spans do not count as gaps. */
   readonly gaps: readonly Gap[];
   /** The gaps that this poll opened. */
   readonly gapsOpened: readonly Gap[];
@@ -170,7 +171,6 @@ export function toReport({
     counts[name as Listed] = all.length;
     all.splice(MAX_LISTED);
   }
-  const open = gaps.filter(({ acknowledged }) => acknowledged === null);
   return {
     ...EMPTY_REPORT,
     ...rest,
@@ -183,13 +183,20 @@ export function toReport({
     handled: redriven?.handled ?? 0,
     ids,
     verdicts: survey.verdicts,
-    gaps: open.map((gap) => toGap(gap)),
+    gaps: openOf(gaps),
     // If the state can be saved, a gap is told: better twice than never.
-    gapsOpened: saved !== false ? advance.opened.map((gap) => toGap(gap)) : [],
-    gapsClosed: saved ? advance.closed.map((gap) => toGap(gap, 'closed')) : [],
+    gapsOpened: saved !== false ? openOf(advance.opened) : [],
+    gapsClosed: saved ? openOf(advance.closed, true) : [],
     problems: problems.slice(0, MAX_LISTED),
     redriven,
   };
+}
+
+function openOf(gaps: readonly StoredGap[], isClosed = false): readonly Gap[] {
+  return gaps
+    .filter(({ reason }) => reason !== 'unconfirmed')
+    .flatMap((gap) => toGap(gap, isClosed))
+    .filter(({ state }) => state !== 'acknowledged');
 }
 
 /** The outcomes after which this process need not run the event again. */

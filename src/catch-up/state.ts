@@ -84,11 +84,9 @@ export interface SeenAnswers {
 
 /** A span that is proven as soon as a larger answer shows that the list was not cut. Times are epoch ms. */
 export interface Unconfirmed {
-  /** The first poll that could not confirm it started then. */
-  readonly since: number;
   /** The span begins after this time. */
   readonly from: number;
-  /** The end of the span, inclusive. The watermark waits before it, until a gap contains the span. */
+  /** The end of the span, inclusive. A gap contains what is left of it. */
   readonly until: number;
   /** An answer with more events confirms the span; `null` if the poller's own limit can have cut the list. */
   readonly size: number | null;
@@ -111,7 +109,7 @@ export interface PollState {
   readonly oldest: OldestListed | null;
   /** @default no answer was seen */
   readonly seen?: SeenAnswers | undefined;
-  /** The span that waits for a larger answer. @default none */
+  /** The span that a larger answer would confirm. @default none */
   readonly unconfirmed?: Unconfirmed | null | undefined;
   /** The codes of what made the last poll doubtful. @default none */
   readonly doubts?: readonly string[] | undefined;

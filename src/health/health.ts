@@ -1,6 +1,5 @@
 /** One answer to "am I healthy?", from the inbox alone. */
-import { exceptIn, toIso } from '../catch-up/gap-text.js';
-import { isWaiting } from '../catch-up/gaps.js';
+import { describeUnconfirmed, exceptIn, toGap, toIso } from '../catch-up/gap-text.js';
 import { type PollState, readPollState } from '../catch-up/state.js';
 import { countOf } from '../core/count.js';
 import { orUnavailable } from '../core/errors.js';
@@ -162,18 +161,12 @@ function checkCoverage(
   const check = (healthy: boolean, message: string, shown = true): HealthCheck => {
     return { name: 'coverage', healthy, shown, message, count: null };
   };
-  const waits = isWaiting(state);
-  const waitsUntil = waits && unconfirmed ? unconfirmed.until : Number.NEGATIVE_INFINITY;
   if (watermark === null || watermark === since) {
-    if (now - waitsUntil <= provenMs) {
-      return check(true, `Not shown yet: the polls wait for a larger answer of the list. ${LIST_MAX}`, false);
-    }
     const fix =
       'Start a poller (createPoller) with this inbox, and wait until it has been running for lagMs.';
     return check(!requirePoll, `Not shown: no poll has proven yet that push loses nothing. ${fix}`, false);
   }
-  const shownUntil = Math.max(watermark, waitsUntil);
-  if (now - shownUntil > provenMs) {
+  if (now - watermark > provenMs) {
     const silent = last === undefined ? 'No event was received yet' : `Silent since ${toIso(last)}`;
     const fix =
       'Check that the poller runs, that the list answers, and the clocks; the report of a poll says which.';
@@ -186,14 +179,11 @@ function checkCoverage(
     const codes = doubts.join(', ');
     return check(false, `${proven} But the last poll was doubtful: ${codes}. The poller's log says why.`);
   }
-  if (!waits) return check(true, proven);
-  return check(true, `${proven} The polls since then wait for a larger answer of the list. ${LIST_MAX}`);
+  return check(true, unconfirmed ? `${proven} ${describeUnconfirmed(unconfirmed.size)}` : proven);
 }
 
-const LIST_MAX = 'Set listMax if you know how many events the service returns.';
-
 function checkGaps({ gaps }: PollState): HealthCheck {
-  const open = gaps.filter(({ acknowledged }) => acknowledged === null);
+  const open = gaps.filter((gap) => toGap(gap).state === 'open');
   const first = Math.min(...open.map(({ from }) => from));
   return toCheck('gaps', open.length, {
     none: 'No gap is open.',

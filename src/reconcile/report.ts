@@ -199,7 +199,7 @@ export function describeResult({
 function describeUnproven(reason: UnprovenReason): string {
   switch (reason) {
     case 'unconfirmed':
-      return 'The list can be complete or cut, because no larger answer was seen. Set listMax if you know how many events the service returns.';
+      return describeReason(reason);
     case 'not-reached':
       return 'The list does not show that it reaches back so far, and no poll has proven it. Ask the service for its records of that time, and let a poller run from now on.';
     case 'removed':

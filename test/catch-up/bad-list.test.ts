@@ -90,7 +90,7 @@ test('a list that has one type after the other is no window of the next one, alt
   );
   const newest = list.find(({ type }) => type === 'redeem.failed');
   const broken = list.map((each) => (each === newest ? { ...each, id: 7 } : each));
-  const { poller, inbox } = setUp(await startList((asked) => cut(broken, asked)));
+  const { poller, inbox } = setUp(await startList((asked) => cut(broken, asked)), { maxLimit: 1_000 });
   const { verdicts } = await poller.pollOnce();
   expect(verdicts[0]).toMatchObject({ type: null, verdict: 'unproven', reason: 'contradiction' });
   expect(await inbox.find('redeem.failed-599')).toMatchObject({ state: 'done' });
@@ -119,7 +119,7 @@ test('when the queries of two types fail, the events of the others are handled a
   expect(report.verdicts.filter(({ verdict }) => verdict === 'failed').map(({ type }) => type)).toEqual(
     Object.keys(failing),
   );
-  // The whole list can be complete, so that is no gap yet.
+  // The whole list can be complete.
   expect(report).toMatchObject({ unconfirmed: true, gaps: [] });
   expect(report.problems).toHaveLength(2);
   expect(handled).toHaveLength(80);

@@ -45,7 +45,7 @@ function stateOf(gaps: readonly StoredGap[], since = 0): PollState & { readonly 
   return { ...EMPTY_POLL_STATE, watermark: 1_000, since, gaps };
 }
 
-const onTime = { wasAhead: false, unconfirmedMs: 1_000, lateFrom: Number.POSITIVE_INFINITY };
+const onTime = { wasAhead: false, lateFrom: Number.POSITIVE_INFINITY };
 const accepted = { by: 'ops', reason: 'the books agree', at: 900 };
 
 describe('a survey', () => {
@@ -164,51 +164,35 @@ describe('a gap', () => {
 describe('a span that is only unconfirmed', () => {
   const unconfirmed = { from: EVERYTHING, size: 60 };
   const unproven = (rest: Partial<SurveyResult> = {}) => surveyed(NOTHING, { unconfirmed, ...rest });
-  const pending = { since: 2_300, from: 999, until: 2_000, size: 60 };
+  const pending = { from: 999, until: 2_000, size: 60 };
   const larger = { ...SEEN, all: 61 };
 
-  test('keeps the watermark, opens no gap, and is kept with what would confirm it', () => {
+  test('becomes a gap immediately, and is kept with what would confirm it', () => {
     const next = advance(stateOf([], 1_000), unproven(), onTime);
-    expect(next).toMatchObject({ proven: false, unconfirmed: true, reason: 'unconfirmed', opened: [] });
-    expect(next.state).toMatchObject({ watermark: 1_000, gaps: [], unconfirmed: pending });
-    // A proof that would not reach back to the watermark, or a wrong clock, is a gap.
+    expect(next).toMatchObject({ proven: false, unconfirmed: true, reason: 'unconfirmed' });
+    expect(next.opened).toMatchObject([{ from: 999, until: forAll(2_000), reason: 'unconfirmed' }]);
+    expect(next.state).toMatchObject({ watermark: 2_000, gaps: next.opened, unconfirmed: pending });
+    // A proof that would not reach back to the watermark, or a wrong clock, is a gap of another reason.
     const short = advance(stateOf([]), unproven({ unconfirmed: { from: 1_001, size: 60 } }), onTime);
-    expect(short).toMatchObject({ unconfirmed: false, opened: [{ from: 1_000 }] });
+    expect(short).toMatchObject({ unconfirmed: false, opened: [{ from: 1_000, reason: 'not-reached' }] });
     expect(advance(stateOf([]), unproven(), { ...onTime, wasAhead: true })).toMatchObject({
       unconfirmed: false,
       opened: [{ reason: 'clock' }],
     });
   });
 
-  test('is confirmed by a larger answer, which moves the watermark, and not by one as large', () => {
-    const waiting = { ...stateOf([], 1_000), unconfirmed: pending };
-    const later = { until: 3_300, settledAt: 3_000 };
-    const confirmed = advance(waiting, unproven({ ...later, seen: larger }), onTime);
-    expect(confirmed.state).toMatchObject({ watermark: 2_000, unconfirmed: { since: 3_300, until: 3_000 } });
-    const equal = advance(waiting, unproven({ until: 3_299, settledAt: 2_999 }), onTime);
-    expect(equal.state).toMatchObject({ watermark: 1_000, unconfirmed: { since: 2_300, until: 2_999 } });
-    const byLimit = { ...waiting, unconfirmed: { ...pending, size: null } };
-    expect(advance(byLimit, unproven({ seen: larger }), onTime).state.watermark).toBe(1_000);
-  });
-
-  test('becomes a gap after unconfirmedMs, once, and a larger answer closes it', () => {
-    const waiting = { ...stateOf([], 1_000), unconfirmed: pending };
-    const late = advance(waiting, unproven({ until: 3_300, settledAt: 3_000 }), onTime);
-    expect(late).toMatchObject({
-      unconfirmed: false,
-      opened: [{ from: 999, until: forAll(3_000), reason: 'unconfirmed' }],
-      state: { watermark: 3_000 },
-    });
-    const again = advance(
-      { ...late.state, since: 1_000 },
-      unproven({ watermark: 3_000, until: 4_300, settledAt: 4_000 }),
-      onTime,
-    );
-    expect(again).toMatchObject({ opened: [], state: { gaps: [{ from: 999, until: forAll(4_000) }] } });
-    const more = { watermark: 4_000, until: 5_300, settledAt: 5_000, seen: larger };
-    const closed = advance({ ...again.state, since: 1_000 }, unproven(more), onTime);
-    expect(closed.closed).toHaveLength(1);
-    expect(closed.state.gaps).toEqual([]);
+  test('becomes longer without a larger answer, which closes it', () => {
+    const first = advance(stateOf([], 1_000), unproven(), onTime).state;
+    const later = { watermark: 2_000, until: 3_300, settledAt: 3_000 };
+    const again = advance({ ...first, since: 1_000 }, unproven(later), onTime);
+    expect(again).toMatchObject({ opened: [], state: { gaps: [{ from: 999, until: forAll(3_000) }] } });
+    const more = { watermark: 3_000, until: 4_300, settledAt: 4_000 };
+    const state = { ...again.state, since: 1_000 };
+    const closed = advance(state, unproven({ ...more, seen: larger }), onTime);
+    expect(closed.closed).toMatchObject([{ from: 999, until: forAll(3_000) }]);
+    expect(closed.state.gaps).toMatchObject([{ from: 3_000, until: forAll(4_000) }]);
+    const byLimit = { ...state, unconfirmed: { ...pending, until: 3_000, size: null } };
+    expect(advance(byLimit, unproven({ ...more, seen: larger }), onTime).closed).toEqual([]);
   });
 
   test('that became a gap is closed by a larger answer even after polls that prove what followed, and closes no other gap', () => {
@@ -227,7 +211,7 @@ describe('a span that is only unconfirmed', () => {
 
   test('that a gap with another reason precedes does not make that one longer', () => {
     const other = gapOf({ from: 500, until: forAll(1_000), reason: 'no-order' });
-    const next = advance(stateOf([other]), unproven(), { ...onTime, unconfirmedMs: 0 });
+    const next = advance(stateOf([other]), unproven(), onTime);
     expect(next.state.gaps).toEqual([other, ...next.opened]);
     expect(next.opened).toMatchObject([{ from: 1_000, reason: 'unconfirmed' }]);
   });

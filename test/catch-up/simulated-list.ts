@@ -75,7 +75,6 @@ export interface SimulatedServer {
   readonly maxLimit: number;
   /** What the app declares; 0 for nothing. */
   readonly listMax: number;
-  readonly unconfirmedMs: number;
 }
 
 const HOUR = 3_600_000;
@@ -114,7 +113,6 @@ export const simulatedServer: fc.Arbitrary<SimulatedServer> = fc
     since: fc.constantFrom(0, -HOUR, -100_000_000),
     maxLimit: fc.constantFrom(50, 200, 1_000),
     listMax: fc.constantFrom(0, 0, 100, 1_000),
-    unconfirmedMs: fc.constantFrom(0, 600_000, HOUR),
   })
   .map((server) => {
     // The poller assumes that the earlier of the two clocks is not ahead by more than what the lag allows for.

@@ -74,7 +74,6 @@ export function pollServer(server: SimulatedServer, rules: Partial<Rules> = {}):
     const advanced = toNext({ ...state, since }, step.value, {
       wasAhead: false,
       lateFrom: Number.POSITIVE_INFINITY,
-      unconfirmedMs: server.unconfirmedMs,
     });
     polls.push(advanced);
     state = advanced.state;

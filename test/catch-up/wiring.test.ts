@@ -100,16 +100,17 @@ test.each<[string, () => Receiver, RegExp]>([
 test('a gap is logged once with the fix, even if onGap takes it, and so is an observer that throws', async () => {
   const { lines, logger } = createLogger();
   const gaps: Gap[] = [];
-  const events = Array.from({ length: 61 }, (_, index) => ({
-    id: `e${index}`,
-    type: 'transfer.settled',
-    created_at: index < 10 ? '2026-03-01T12:00:00Z' : '2026-03-02T12:58:00Z',
-    payload: {},
-  }));
-  let size = 10;
+  const value = { type: 'transfer.settled', created_at: '2026-03-02T12:58:00Z', payload: {} };
+  let shown: 'nothing' | 'a malformed event' | 'the event' = 'nothing';
   let now = Date.parse('2026-03-02T12:00:00Z');
   const client: PollerClient = {
-    events: { listWithProblems: async () => ({ events: events.slice(0, size), problems: [], size }) },
+    events: {
+      listWithProblems: async () => ({
+        events: shown === 'the event' ? [{ ...value, id: 'e' }] : [],
+        problems: shown === 'a malformed event' ? [{ index: 0, fields: ['id'], value }] : [],
+        size: shown === 'nothing' ? 0 : 1,
+      }),
+    },
   };
   const poller = createPoller({
     client,
@@ -122,17 +123,17 @@ test('a gap is logged once with the fix, even if onGap takes it, and so is an ob
       throw new Error('the dashboard is down');
     },
   });
-  for (size of [10, 60, 60, 61]) {
+  for (shown of ['nothing', 'a malformed event', 'a malformed event', 'the event'] as const) {
     now += 3_600_000;
     await poller.pollOnce();
   }
   const from = '2026-03-02T12:55:00.000Z';
   expect(gaps).toMatchObject([
-    { state: 'open', from, until: '2026-03-02T14:55:00.000Z' },
-    { state: 'closed', from, until: '2026-03-02T14:55:00.000Z' },
+    { state: 'open', from, until: '2026-03-02T12:58:00.000Z' },
+    { state: 'closed', from, until: '2026-03-02T12:58:00.000Z' },
   ]);
   expect(lines.filter((line) => !line.includes('onReport threw an error'))).toEqual([
-    expect.stringMatching(/2026-03-02T12:55.* can be missing\. .* set listMax to 1000\.$/),
+    expect.stringMatching(/2026-03-02T12:55.* can be missing\. .* Report it to the service\.$/),
     expect.stringMatching(/2026-03-02T12:55.* not missing any more/),
   ]);
 });

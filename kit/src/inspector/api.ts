@@ -304,8 +304,6 @@ export interface CoverageReport {
   readonly since: number | null;
   /** Every event created up to here is in the inbox, except in the gaps; `null` before the first poll. */
   readonly watermark: number | null;
-  /** Until when the list shows nothing that is missing, although its answer could be cut; `null` if it was proven. */
-  readonly unconfirmed: number | null;
   readonly gaps: readonly GapRow[];
   readonly types: readonly string[];
   /** The result of the last poll, in sentences; `null` if this source does not poll, or before the first poll. */

@@ -14,7 +14,6 @@ export async function readCoverage({
   return {
     since: state.since,
     watermark: state.watermark,
-    unconfirmed: state.unconfirmed?.until ?? null,
     gaps: gaps.map((gap) => ({
       ...gap,
       id: toId(gap),

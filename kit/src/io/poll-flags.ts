@@ -21,10 +21,10 @@ export function addPollFlags(command: Command): Command {
       1_000,
     )
     .option('--limit <number>', 'how many events to request at first', parseCount, 50)
-    .option('--max-limit <number>', 'how many events to request at most (maxLimit)', parseCount, 1_000)
+    .option('--max-limit <number>', 'how many events to request at most (maxLimit)', parseCount, 20_000)
     .option(
       '--list-max <number>',
-      'how many events the service lists at least, if it has them (listMax)',
+      'how many events the service lists at least, if it has them (listMax); too high a value hides events',
       parseCount,
     );
 }

@@ -53,7 +53,6 @@ test('reading the coverage reads no events', async () => {
   expect(await report()).toMatchObject({
     since: null,
     watermark: null,
-    unconfirmed: null,
     gaps: [],
     lastPoll: null,
   });

@@ -89,7 +89,7 @@ const MIN_GAP_PX = 12;
 
 /** A lane for each type: proven spans as bars, gaps as links to their cards. */
 function Lanes({ report }: { readonly report: CoverageReport }) {
-  const { since, watermark, unconfirmed, gaps, types } = report;
+  const { since, watermark, gaps, types } = report;
   if (since === null || watermark === null) return null;
   const start = Math.min(since, ...gaps.map(({ from }) => Date.parse(from)));
   const end = Math.max(now.value, watermark);
@@ -105,15 +105,12 @@ function Lanes({ report }: { readonly report: CoverageReport }) {
           <span class="lane-type">{type}</span>
           <div class="lane-line">
             <div class="lane-proven" style={place(since, watermark)} />
-            {unconfirmed !== null && unconfirmed > watermark && (
-              <div class="lane-unconfirmed" style={place(watermark, unconfirmed)} />
-            )}
             {gaps.map((gap, index) =>
               gap.types.some((each) => each === type) ? (
                 <a
                   key={gap.id}
                   href={`#gap-${index}`}
-                  class={isOpen(gap) ? 'lane-gap' : 'lane-gap lane-gap-acknowledged'}
+                  class={isOpen(gap) ? 'lane-gap' : `lane-gap lane-gap-${gap.state}`}
                   title={`${gap.state} gap: ${gap.from} to ${gap.until}`}
                   aria-label={`${type}: ${gap.state} gap ${index + 1}`}
                   style={place(Date.parse(gap.from), Date.parse(gap.until), MIN_GAP_PX)}
@@ -176,7 +173,7 @@ function Gaps({ report: { gaps, watermark } }: { readonly report: CoverageReport
 function Gap({ gap, index }: { readonly gap: GapRow; readonly index: number }) {
   /** The gap as it was when the dialog was opened: a poll can make it longer meanwhile. */
   const [asked, setAsked] = useState<GapRow | null>(null);
-  const { types, from, until, openedAt, acknowledged, text, command, state } = gap;
+  const { types, from, until, openedAt, text, command, state } = gap;
   return (
     <li id={`gap-${index}`} tabIndex={-1} class={isOpen(gap) ? 'gap gap-open' : 'gap'}>
       <h4>
@@ -189,7 +186,7 @@ function Gap({ gap, index }: { readonly gap: GapRow; readonly index: number }) {
       <p>
         <Sentence text={text} />
       </p>
-      {acknowledged === null && (
+      {isOpen(gap) && (
         <>
           <p>Compare the books of this span with the inbox, then acknowledge the gap:</p>
           <div class="command">
