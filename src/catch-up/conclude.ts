@@ -99,8 +99,8 @@ type Gathered = ReturnType<typeof gather>;
 
 /** Gathers the events that the answers show, lack and have lost. */
 function gather(evidence: Evidence, judged: readonly Judged[]) {
-  const { answers, times, options } = evidence;
-  const { known = [], lost: { events: before = [], until = 0 } = {} } = options.state.seen ?? {};
+  const { answers, times, options, start } = evidence;
+  const { known = [], lost: last } = options.state.seen ?? {};
   /** The events of all answers by id, and the index of the last answer that shows each. */
   const shown = new Map<string, readonly [event: EventKey, last: number]>();
   for (const [last, { events }] of answers.entries()) {
@@ -108,12 +108,24 @@ function gather(evidence: Evidence, judged: readonly Judged[]) {
   }
   /** Known events that can no longer be listed late, and that no answer shows. */
   const lacking = known.filter(({ id, at }) => at <= times.settledAt && !shown.has(id));
-  const still = before.filter(({ id }) => !shown.has(id));
-  const all = new Set([...still, ...judged.flatMap((each) => lostFrom(evidence, lacking, each))]);
+  const still = (last?.events ?? []).filter(({ id }) => !shown.has(id));
+  const pushed = (options.pushed ?? []).filter(
+    ({ id, at }) => !shown.has(id) && at > start && at <= times.settledAt,
+  );
+  const unlisted = pushed.filter(({ type, at }) =>
+    judged.some(({ query, proof }) => (query.type ?? type) === type && at > proof.from),
+  );
+  const all = new Set([
+    ...still,
+    ...judged.flatMap((each) => lostFrom(evidence, lacking, each)),
+    ...unlisted,
+  ]);
   // An empty list goes on losing events until it shows something again.
   const isLosing = all.size > (shown.size === 0 ? 0 : still.length);
   const events = [...all].slice(0, MAX_LOST);
-  const lost = events.length > 0 ? { events, until: isLosing ? times.until : until } : undefined;
+  const until = isLosing ? times.until : (last?.until ?? 0);
+  const reason = unlisted.length > 0 ? 'unlisted' : last?.reason;
+  const lost = events.length > 0 ? { events, until, reason } : undefined;
   return { ...evidence, judged, shown, lacking, lost, isLosing };
 }
 
@@ -154,9 +166,10 @@ function limitProof(gathered: Gathered, { answer, verdict, proof }: Judged): Pro
   // The probe of a service that ignores the limit does not show that it filters before it cuts.
   if (verdict === 'complete' && answer.type !== null && answers.some(ignoresLimit))
     return nothing('no-order');
-  if (isLosing) return nothing('removed');
+  const lostReason = lost?.reason ?? 'removed';
+  if (isLosing) return nothing(lostReason);
   let { from, reason } = proof;
-  if (lost !== undefined && lost.until > from) [from, reason] = [lost.until, 'removed'];
+  if (lost !== undefined && lost.until > from) [from, reason] = [lost.until, lostReason];
   let lackedAt = from;
   for (const [{ at }] of lackedBy(gathered, answer)) lackedAt = Math.max(lackedAt, at);
   if (lackedAt > from) {

@@ -2,7 +2,7 @@
 import type { EventType } from '../core/events.js';
 import type { ListAnswer, ListQuery } from './answer.js';
 import { type Order, REACH_EVENTS } from './order.js';
-import type { GapReason, PollState, SeenAnswers } from './state.js';
+import type { GapReason, KnownEvent, PollState, SeenAnswers } from './state.js';
 
 /** The input of a survey. Times are epoch ms. */
 export interface SurveyOptions {
@@ -21,6 +21,8 @@ export interface SurveyOptions {
   readonly maxLimit: number;
   /** @default 0: not known */
   readonly listMax?: number | undefined;
+  /** Events that push brought: an answer that has everything of their time must show them. @default none */
+  readonly pushed?: readonly KnownEvent[] | undefined;
   /** The state that earlier polls saved. */
   readonly state: Pick<PollState, 'limit' | 'oldest' | 'seen' | 'unconfirmed'>;
 }

@@ -60,6 +60,8 @@ const REASONS: Readonly<Record<GapReason, string>> = {
   contradiction: 'two answers of the list contradict each other. Ask the service if this continues',
   removed:
     'events of the span can have left the list before a poll saw them. Compare the books of the span with reconcile',
+  unlisted:
+    'the list of this URL and token does not show events that were pushed: is it another environment? Check baseUrl and token of the client',
   late: 'events of the span were listed later than lagMs, and the list was not read further back. Later polls read it. If it happens again, raise lagMs',
   malformed: 'an element of the list is not an event. Report it to the service',
   'no-answer': 'the list was not read, or what it showed was not recorded',

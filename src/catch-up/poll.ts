@@ -22,7 +22,7 @@ import {
   type Redriven,
   toReport,
 } from './report.js';
-import { gapToTry, oldestReceived, toStart } from './start.js';
+import { gapToTry, oldestReceived, pushedSince, toStart } from './start.js';
 
 interface PollOptions {
   readonly holder: string;
@@ -117,8 +117,9 @@ async function readSurvey(settings: OpenSettings, options: LeasedOptions) {
   // An event that was created at the start date itself counts.
   const begin = watermark === (state.since ?? watermark) ? watermark - 1 : watermark;
   const target = Math.min(begin, gapToTry(state, settings, options));
+  const pushed = await pushedSince(settings, begin);
   const list = new ListReader(settings.client, halt);
-  const result = await runSurvey(list, { ...settings, watermark, target, first, startedAt, state });
+  const result = await runSurvey(list, { ...settings, watermark, target, first, startedAt, state, pushed });
   return { state, list, result, start: toStart(settings, state, result.clocks) };
 }
 

@@ -1,9 +1,29 @@
 /** Where a poll begins: the start date, and what it tries to prove. */
 import { createdAtMs, isEventType } from '../core/events.js';
-import type { Inbox, InboxOperations } from '../core/ports.js';
+import type { Inbox, InboxOperations, InboxRecord } from '../core/ports.js';
 import type { Evidence } from './evidence.js';
 import type { OpenSettings, PollerSettings } from './options.js';
-import type { OldestListed, PollState } from './state.js';
+import type { KnownEvent, OldestListed, PollState } from './state.js';
+
+/** How many pushed events a poll compares with the list. */
+const PUSHED_RECORDS = 100;
+
+/** Pushed events that were received since `from`, the first of them; none if the inbox has no `list`. */
+export async function pushedSince(open: OpenSettings, from: number): Promise<readonly KnownEvent[]> {
+  const receivedSince = Math.max(0, from - open.disorderMs);
+  const records = await listRecords(open, { receivedSince, limit: PUSHED_RECORDS });
+  return records.flatMap(({ id, type, origin, event }) =>
+    origin === 'push' && event !== null && isEventType(type) ? [{ id, type, at: createdAtMs(event) }] : [],
+  );
+}
+
+async function listRecords(
+  { receiver, parts }: OpenSettings,
+  options: Parameters<InboxOperations['list']>[0],
+): Promise<readonly InboxRecord[]> {
+  const inbox: Inbox<unknown> & Partial<Pick<InboxOperations, 'list'>> = receiver.inbox;
+  return parts.store.ask(() => inbox.list?.(options) ?? []);
+}
 
 /** How many records a first poll reads to find the oldest event that push brought. */
 const FIRST_RECORDS = 500;
@@ -12,12 +32,8 @@ const FIRST_RECORDS = 500;
  * The oldest of the first events that the inbox received, if it was created before `settledAt`: a list without an event as old
  * has lost events. A pruned event counts by its receipt. `null` if the inbox has no `list`.
  */
-export async function oldestReceived(
-  { receiver, parts }: OpenSettings,
-  settledAt: number,
-): Promise<OldestListed | null> {
-  const inbox: Inbox<unknown> & Partial<Pick<InboxOperations, 'list'>> = receiver.inbox;
-  const records = await parts.store.ask(() => inbox.list?.({ state: 'done', limit: FIRST_RECORDS }) ?? []);
+export async function oldestReceived(open: OpenSettings, settledAt: number): Promise<OldestListed | null> {
+  const records = await listRecords(open, { state: 'done', limit: FIRST_RECORDS });
   let at = Number.POSITIVE_INFINITY;
   for (const { type, event, receivedAt } of records) {
     const time = event === null ? receivedAt : createdAtMs(event);

@@ -12,6 +12,7 @@ import { type Inbox, POLL_NOTE } from '../core/ports.js';
  * - `filtered-late`: the service filters by type only after it has cut the list.
  * - `contradiction`: an answer lacks an event that another answer of the same poll has.
  * - `removed`: events of the span can have left the list before a poll saw them.
+ * - `unlisted`: the list lacks events of the span that were pushed.
  * - `late`: events of the span were listed later than the poller's `lagMs`, and the list was not read further back.
  * - `malformed`: an element of the list is not an event.
  * - `no-answer`: a request failed.
@@ -25,6 +26,7 @@ export type GapReason =
   | 'filtered-late'
   | 'contradiction'
   | 'removed'
+  | 'unlisted'
   | 'late'
   | 'malformed'
   | 'no-answer'
@@ -77,7 +79,14 @@ export interface SeenAnswers {
    * Known events that the list lacks although it keeps older ones. Until it shows them again, it proves nothing up to
    * `until`, epoch ms. @default none
    */
-  readonly lost?: { readonly events: readonly KnownEvent[]; readonly until: number } | undefined;
+  readonly lost?:
+    | {
+        readonly events: readonly KnownEvent[];
+        readonly until: number;
+        /** `unlisted`: push brought some of them, and no list has shown them. @default 'removed' */
+        readonly reason?: 'unlisted' | undefined;
+      }
+    | undefined;
   /** `late`: the service filters by type only after it has cut the list; `ignored`: not at all. @default neither was seen */
   readonly filterFails?: 'late' | 'ignored' | undefined;
 }

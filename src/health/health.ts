@@ -1,5 +1,5 @@
 /** One answer to "am I healthy?", from the inbox alone. */
-import { describeUnconfirmed, exceptIn, toGap, toIso } from '../catch-up/gap-text.js';
+import { describeReason, describeUnconfirmed, exceptIn, toGap, toIso } from '../catch-up/gap-text.js';
 import { type PollState, readPollState } from '../catch-up/state.js';
 import { countOf } from '../core/count.js';
 import { orUnavailable } from '../core/errors.js';
@@ -185,9 +185,10 @@ function checkCoverage(
 function checkGaps({ gaps }: PollState): HealthCheck {
   const open = gaps.filter((gap) => toGap(gap).state === 'open');
   const first = Math.min(...open.map(({ from }) => from));
+  const newest = open.at(-1);
   return toCheck('gaps', open.length, {
     none: 'No gap is open.',
-    some: `${open.length} open gap${open.length === 1 ? '' : 's'}, the first from ${toIso(first)}: events can be missing. \`stablehooks gaps list\` shows what to do.`,
+    some: `${open.length} open gap${open.length === 1 ? '' : 's'}, the first from ${toIso(first)}: events can be missing. ${newest ? describeReason(newest.reason) : ''} \`stablehooks gaps list\` shows what to do.`,
   });
 }
 

@@ -81,7 +81,7 @@ const DEAD = 'It is dead-lettered. See its last error; requeue it when the cause
 const DEAD_WITH_ENTRY =
   'It is dead-lettered, but the ledger has an entry of it: to requeue it can double its effect.';
 const UNLISTED =
-  'The inbox has it, and the service does not list it, although the list was complete for its time. Ask the service whether it sent it; if not, change the webhook secret.';
+  'The inbox has it, and the service does not list it, although the list was complete for its time. Check that the URL and the token belong to this environment. Ask the service whether it sent it; if not, change the webhook secret.';
 const CONFLICTING =
   'The inbox has another event with this id than the service lists: the type, the time or the payload differs, and a handler may have run for the wrong one. Compare the two and correct its effect. If the service sent only the listed one, change the webhook secret.';
 const LISTED_TWICE =

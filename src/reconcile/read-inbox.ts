@@ -84,12 +84,14 @@ function placeInList(
 ): 'listed' | 'lacking' | 'removed' | 'unknown' {
   if (list.events.has(id)) return 'listed';
   if (!isEventType(type)) return 'unknown';
-  const { from, until } = list.proof[type];
+  const isUnlisted = list.isEmpty || list.unlisted.has(id);
+  const { until, ...proof } = list.proof[type];
+  const from = isUnlisted ? Number.NEGATIVE_INFINITY : proof.from;
   // A pruned event was created before it was received, so a list that has everything would show it.
   if (event === null) return from === Number.NEGATIVE_INFINITY && receivedAt <= until ? 'removed' : 'unknown';
   const at = createdAtOf(event, { receivedAt, list });
   if (at <= from || at > until) return 'unknown';
-  return at > list.shownFrom ? 'lacking' : 'removed';
+  return isUnlisted || at > list.shownFrom ? 'lacking' : 'removed';
 }
 
 /** Epoch ms. An event that is dated in the future of its receipt counts as created then, or no run would compare it. */

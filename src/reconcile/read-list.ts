@@ -23,6 +23,7 @@ export async function readList({
   readonly signal: AbortSignal;
 }) {
   const { lagMs, disorderMs } = options;
+  const { lost } = state.seen ?? {};
   const list = new ListReader(client, signal);
   const survey = await runSurvey(list, { ...options, watermark: since - 1, state: { ...state, limit: 0 } });
   signal.throwIfAborted();
@@ -39,9 +40,12 @@ export async function readList({
     proof: Object.fromEntries(spans) as ListProof,
     /**
      * The list has every event that was created later, if it was complete: a service that removes events by age has
-     * everything that is newer than the oldest that it shows. `-Infinity` if that is from before `since`.
+     * everything that is newer than the oldest that it shows.  `-Infinity` if that is from before `since`.
      */
     shownFrom: list.size > found.length ? Number.NEGATIVE_INFINITY : oldestAt + lagMs + disorderMs,
+    isEmpty: list.size === 0,
+    /** Pushed events that no poll has found in the list. */
+    unlisted: new Set(lost?.reason === 'unlisted' ? lost.events.map(({ id }) => id) : []),
     /** Events created later can still be listed, epoch ms. */
     settledAt,
     /** How late an event can be listed after its `created_at`, and how wrong a clock can be. */

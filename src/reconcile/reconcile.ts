@@ -81,14 +81,18 @@ export async function reconcile<Entry extends LedgerEntry>(
   };
   const oldestListed = list.shownFrom - settings.lagMs - settings.disorderMs;
   const shownFrom = Math.min(oldestListed, firstAt, state.seen?.shownFrom ?? Number.POSITIVE_INFINITY);
+  // Even if each event of the inbox is pruned, or older than what the service keeps.
+  const isElsewhere = list.isEmpty && totals.inbox + totals.entries > 0;
   const notes = noteComparison({
+    isElsewhere,
     since,
     shownFrom: unproven.length === 0 ? shownFrom : since,
     list,
     settings,
   });
   return {
-    agree: log.isEmpty() && unproven.length === 0 && totals.unjudged === 0 && !isDoubtful(list),
+    agree:
+      log.isEmpty() && unproven.length === 0 && totals.unjudged === 0 && !isDoubtful(list) && !isElsewhere,
     complete: unproven.length === 0,
     diagnosis: describeResult({ ...summary, notes }),
     ...summary,
@@ -115,17 +119,23 @@ function isDoubtful({ problems }: ReadList): boolean {
 
 /** Notes about the comparison: a list that contradicts itself, where the span begins and ends, and what no book shows. */
 function noteComparison<Entry extends LedgerEntry>({
+  isElsewhere,
   since,
   shownFrom,
   list,
   settings,
 }: {
+  readonly isElsewhere: boolean;
   readonly since: number;
   readonly shownFrom: number;
   readonly list: ReadList;
   readonly settings: ReconcileSettings<Entry>;
 }): readonly string[] {
   const notes: string[] = [];
+  if (isElsewhere)
+    notes.push(
+      'The list is empty, and the inbox or the ledger is not: is it the list of another environment?',
+    );
   if (isDoubtful(list)) notes.push('The list contradicts itself: `problems` says how.');
   if (since > settings.since.getTime())
     notes.push("The span begins at the poller's start date, not at `since`.");

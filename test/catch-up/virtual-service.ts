@@ -78,5 +78,5 @@ export function setUp({
       logger: quiet,
       ...options,
     }).pollOnce();
-  return { clock, events, service, handled, inbox, poll };
+  return { clock, events, service, handled, inbox, client, poll };
 }
