@@ -9,5 +9,5 @@ export { createPoller, type Poller } from './poller.js';
 export type { PollProblem, PollProblemCode } from './problems.js';
 export type { PollReport } from './report.js';
 export { isSameElement } from './same-event.js';
-export type { PollState, StoredGap } from './state.js';
+export type { LastAttempt, PollState, StoredGap } from './state.js';
 export { EMPTY_POLL_STATE, readPollState, writePollState } from './state.js';

@@ -23,6 +23,7 @@ import {
   toReport,
 } from './report.js';
 import { gapToTry, oldestReceived, pushedSince, toStart } from './start.js';
+import type { LastAttempt } from './state.js';
 
 interface PollOptions {
   readonly holder: string;
@@ -187,8 +188,21 @@ async function saveNext(settings: OpenSettings, options: LeasedOptions, found: F
   problems.push(...list.problems(start.takeFrom));
   const doubts = new Set(problems.map(({ code }) => code).filter((code) => DOUBTFUL.has(code)));
   const read = { ...advanced.state, seen, doubts: [...doubts] };
-  const saved = await options.lease.save(answered ? read : advanced.state, problems);
+  const isRead = answered && found.problems.length === 0;
+  // A poll that was stopped says nothing about the list.
+  const lastAttempt =
+    !isRead && options.halt.aborted
+      ? state.lastAttempt
+      : toAttempt(state.lastAttempt, options.startedAt, isRead ? undefined : problems[0]);
+  const after = { ...(answered ? read : advanced.state), lastAttempt };
+  const saved = await options.lease.save(after, problems);
   return { result, advance: advanced, saved, late, problems };
+}
+
+function toAttempt(last: LastAttempt | undefined, at: number, failure: PollProblem | undefined): LastAttempt {
+  if (failure === undefined) return { at };
+  const { code: error, message } = failure;
+  return { at, error, message, failingSince: last?.failingSince ?? at };
 }
 
 /** Runs the due events of the inbox: the events that this poll found, and those that waited. */

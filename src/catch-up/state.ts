@@ -101,6 +101,18 @@ export interface Unconfirmed {
   readonly size: number | null;
 }
 
+/** A poll that had the lease, and what kept it from reading the list and recording its events. Times are epoch ms. */
+export interface LastAttempt {
+  /** When it started. */
+  readonly at: number;
+  /** The code of the error. @default it succeeded */
+  readonly error?: string | undefined;
+  /** The error in words, without secrets. */
+  readonly message?: string | undefined;
+  /** The start of the first of the failed attempts without a success between them. */
+  readonly failingSince?: number | undefined;
+}
+
 /** The state of the catch-up poller between polls. Times are epoch ms. */
 export interface PollState {
   /** The start date: events created before it are neither recorded nor handled; `null` before the first poll. */
@@ -122,6 +134,8 @@ export interface PollState {
   readonly unconfirmed?: Unconfirmed | null | undefined;
   /** The codes of what made the last poll doubtful. @default none */
   readonly doubts?: readonly string[] | undefined;
+  /** The last poll, whether it succeeded or failed. @default none was tried */
+  readonly lastAttempt?: LastAttempt | undefined;
 }
 
 /** The poller's state before the first poll. */
