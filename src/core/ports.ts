@@ -368,7 +368,8 @@ export interface InboxOperations {
   /** The steps that the handler of an event has stored, in that order; none once it is pruned. */
   steps(id: string): Promise<readonly InboxStep[]>;
   /**
-   * Makes `dead` and `failed` events `received` and due now, with their attempts counted from 0. Events in other states
+   * Makes `dead` and `failed` events `received` and due now, with their attempts counted from 0. So does it with `leased`
+   * events whose lease has lapsed, was written by a clock that was ahead, or with `force`. Events in other states
    * do not change. Resolves to how many it requeued: with an id 1 or 0; with a filter at most `limit`, those that were
    * received first.
    *
@@ -385,12 +386,14 @@ export interface InboxOperations {
           readonly limit?: number | undefined;
           /** For one id: what happened to steps without a result. @default none */
           readonly steps?: Readonly<Record<string, 'done' | 'again'>> | undefined;
+          /** Whether to end leases that have not lapsed: their handlers can be running, and take effect twice. @default false */
+          readonly force?: boolean | undefined;
         }),
   ): Promise<number>;
   /**
    * Ends events that must not run: `received`, `failed`, `dead` and `parked` ones become `done`, and their history says
-   * who discarded them and why, until it is pruned. Later deliveries are duplicates. A leased event does not change,
-   * because its handler may be running. Resolves to how many it discarded: at most `limit`, those that were received
+   * who discarded them and why, until it is pruned. Later deliveries are duplicates. A leased event changes only when its
+   * lease has lapsed or was written by a clock that was ahead, or with `force`: its handler may be running. Resolves to how many it discarded: at most `limit`, those that were received
    * first. At least one condition of the filter must be given.
    */
   discard(
@@ -400,6 +403,8 @@ export interface InboxOperations {
       readonly reason: string;
       /** At most 10,000. @default 1_000 */
       readonly limit?: number | undefined;
+      /** Whether to end leases that have not lapsed. The effects of their handlers can happen nevertheless. @default false */
+      readonly force?: boolean | undefined;
     },
   ): Promise<number>;
   /**

@@ -1,4 +1,5 @@
 /** Logic that all durable stores share: an inbox over the operations of a store. */
+import { isPromise } from '../core/awaitable.js';
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import type {
   Claim,
@@ -106,33 +107,67 @@ export function createInbox<Tx>(
     });
   }
 
-  const { saveStep } = ops;
+  /** The tokens of the leases that this process holds. */
+  const held = new Set<string>();
+
+  /** Ends leases that a clock wrote which was ahead; they would hold for as long as it was. */
+  async function endAhead(): Promise<boolean> {
+    const selection = { states: ['leased'], ahead: true, held: [...held] } as const;
+    return (await ops.endLeases({ selection, limit: 1_000 })).length > 0;
+  }
+
+  async function finish(lease: Lease, end: AttemptEnd): Promise<boolean | 'dead'> {
+    try {
+      return await ops.finish(lease, end);
+    } finally {
+      held.delete(lease.token);
+    }
+  }
+
+  function forget<Result>({ token }: Lease, result: Result): Result {
+    held.delete(token);
+    return result;
+  }
+
+  const { saveStep, transaction } = ops;
   return {
-    ...createOperations(ops),
+    ...createOperations(ops, held),
 
     durable: ops.durable,
 
     async claim(event, { leaseMs, origin, json, early = false, key }) {
       const token = uuid();
       const values = { ...toNew(event, json, key), token, leaseMs, origin, early };
-      const { result: state, attempts, wait } = await ops.claim(values);
+      let claim = await ops.claim(values);
+      if (Number(claim.wait ?? 0) > leaseMs && claim.result !== 'failed' && (await endAhead())) {
+        claim = await ops.claim(values);
+      }
+      const { result: state, attempts, wait } = claim;
       if (state === 'claimed') {
+        held.add(token);
         return { state, lease: { id: event.id, token, attempt: Number(attempts), key } };
       }
       if (state === 'done' || state === 'dead') return { state };
       return { state, retryAfterMs: Math.max(1, Number(wait ?? 0)) };
     },
 
-    complete: async (lease) => (await ops.finish(lease, DONE)) !== false,
+    complete: async (lease) => (await finish(lease, DONE)) !== false,
 
     fail(lease, { retryAfterMs, later, ...failure }) {
       const ended = retryAfterMs === null ? 'dead' : 'failed';
       const result = later === undefined ? ended : 'later';
       const error = toStorable(failure.error);
-      return ops.finish(lease, { result, retryAfterMs, error, maxAgeMs: later?.maxAgeMs ?? null });
+      return finish(lease, { result, retryAfterMs, error, maxAgeMs: later?.maxAgeMs ?? null });
     },
 
-    ...(ops.transaction && { transaction: ops.transaction }),
+    ...(transaction && {
+      // Not async: those of synchronous handlers are synchronous.
+      transaction(lease, effect) {
+        const ending = transaction(lease, effect);
+        if (!isPromise(ending)) return forget(lease, ending);
+        return ending.then((isDone) => forget(lease, isDone));
+      },
+    }),
 
     ...(ops.takesFirst && {
       firstLease(event, { json = encodeEvent(event), ...first }) {
@@ -155,7 +190,10 @@ export function createInbox<Tx>(
 
     ignore: (events, options) => store(events, { ...options, dueInMs: null }, 'done'),
 
-    takeDue: ops.takeDue,
+    async takeDue(options) {
+      const taken = await ops.takeDue(options);
+      return taken.length === 0 && (await endAhead()) ? ops.takeDue(options) : taken;
+    },
 
     readNote: ops.readNote,
     writeNote: ops.writeNote,

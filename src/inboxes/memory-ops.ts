@@ -11,6 +11,7 @@ import type {
   StoreOptions,
 } from '../core/ports.js';
 import { toStorable } from './rows.js';
+import { AHEAD_MS } from './selection.js';
 
 /** The default of the option `capacity`. */
 export const CAPACITY = 100_000;
@@ -18,7 +19,7 @@ export const CAPACITY = 100_000;
 /** The operations of the receiver and the poller, on the events of a store. */
 export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
   const { now } = store;
-  const notes = new Map<string, { text?: string; holder?: string; leaseUntil?: number }>();
+  const notes = new Map<string, { text?: string; holder?: string; leaseUntil?: number; leasedAt?: number }>();
   let tokens = 0;
 
   function findLeased({ id, token }: Lease): Entry | undefined {
@@ -152,9 +153,11 @@ export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
     },
 
     leaseNote(name, { holder, leaseMs }) {
-      const { leaseUntil = 0, ...note } = notes.get(name) ?? {};
-      if (note.holder !== holder && leaseUntil > now()) return false;
-      notes.set(name, { ...note, holder, leaseUntil: now() + leaseMs });
+      const at = now();
+      const { leaseUntil = 0, leasedAt = 0, ...note } = notes.get(name) ?? {};
+      const isHeld = leaseUntil > at && leasedAt <= at + AHEAD_MS;
+      if (note.holder !== holder && isHeld) return false;
+      notes.set(name, { ...note, holder, leaseUntil: at + leaseMs, leasedAt: at });
       return true;
     },
   };

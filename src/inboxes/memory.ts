@@ -92,6 +92,20 @@ function toOperations(store: EventStore): OperatorOps {
       return requeued.length;
     },
 
+    // One process: it holds every lease, whatever its clock.
+    endLeases({ selection, limit }) {
+      const at = now();
+      const isEnded = ({ dueAt }: Entry) => selection.expired !== true || (dueAt ?? 0) <= at;
+      const ended = toPage(select(selection).filter(isEnded), { order: 'oldest', limit });
+      for (const entry of ended) {
+        entry.dueAt = Math.min(at, entry.dueAt ?? at);
+        store.endAttempt(entry, 'lapsed', null);
+        entry.token = undefined;
+        store.change(entry, 'failed', at);
+      }
+      return ended;
+    },
+
     discard(which, { by, reason }) {
       const discarded = selectFirst(which);
       for (const entry of discarded) {

@@ -1,7 +1,7 @@
 /** The tables, procedures and statements of the MySQL inbox: SQL that MariaDB and MySQL share. */
 import { readOptions } from '../core/options.js';
 import { nameRule } from './name-rule.js';
-import { type PageQuery, selectionWriter } from './selection.js';
+import { AHEAD_MS, type PageQuery, selectionWriter } from './selection.js';
 import { named, namesIn, passed, place, type Template, toSnake } from './statements.js';
 
 /** Options of everything that needs to know the names of the tables. */
@@ -55,6 +55,8 @@ const IF_LAPSED = LAPSED.replace(/^history = (.*)$/s, "history = IF(state = 'lea
 
 /** The ids of a JSON array, as a table. */
 const IDS = `JSON_TABLE(:ids, '$[*]' COLUMNS (id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$')) AS given`;
+/** Leases from the future, but those that this process holds. */
+const AHEAD = `(updated_at > ${NOW} + ${AHEAD_MS} AND token NOT IN (SELECT given.id FROM ${IDS.replace(':ids', ':held')}))`;
 /** Pairs of `seq` and `due_at`, as a table. */
 const PAIRS = `JSON_TABLE(found, '$[*]' COLUMNS (seq BIGINT UNSIGNED PATH '$[0]', due BIGINT PATH '$[1]')) AS pair`;
 
@@ -105,7 +107,8 @@ function writeTables(events: string, notes: string, steps: string): readonly str
   name ${NAME} NOT NULL PRIMARY KEY,
   text LONGTEXT,
   holder ${NAME},
-  lease_until BIGINT NOT NULL DEFAULT 0
+  lease_until BIGINT NOT NULL DEFAULT 0,
+  leased_at BIGINT NOT NULL DEFAULT 0
 ) ENGINE = InnoDB, CHARACTER SET utf8mb4, COLLATE utf8mb4_bin`,
   ];
 }
@@ -231,7 +234,7 @@ const TYPES: readonly (readonly [type: string, names: string])[] = [
   [TOKEN, 'token'],
   ['VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin', 'holder'],
   ['INT', 'limit'],
-  ['BOOLEAN', 'early begins'],
+  ['BOOLEAN', 'early begins force'],
 ];
 
 function declare(name: string): string {
@@ -295,9 +298,9 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
   COMMIT;`,
     leaseNote: `DECLARE at_ms BIGINT;
   ${STEP}
-  INSERT INTO ${notes} (name, holder, lease_until) VALUES (:name, :holder, at_ms + :leaseMs)
-  ON DUPLICATE KEY UPDATE holder = IF(lease_until <= at_ms, :holder, holder),
-    lease_until = IF(holder = :holder, at_ms + :leaseMs, lease_until);
+  INSERT INTO ${notes} (name, holder, lease_until, leased_at) VALUES (:name, :holder, at_ms + :leaseMs, at_ms)
+  ON DUPLICATE KEY UPDATE holder = IF(lease_until <= at_ms OR leased_at > at_ms + ${AHEAD_MS}, :holder, holder),
+    lease_until = IF(holder = :holder, at_ms + :leaseMs, lease_until), leased_at = IF(holder = :holder, at_ms, leased_at);
   SELECT name FROM ${notes} WHERE name = :name AND holder = :holder;
   COMMIT;`,
     requeue: update("state = 'received', attempts = 0, due_at = at_ms", "'failed', 'dead'"),
@@ -306,6 +309,17 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
     state = 'done', due_at = NULL, last_error = NULL, waiting = FALSE`,
       "'received', 'failed', 'dead', 'parked'",
     ),
+    // Again the conditions of the selection: another call can have leased an event since.
+    endLeases: `DECLARE at_ms BIGINT;
+  DECLARE found ${TEXT};
+  ${STEP}
+  SELECT JSON_ARRAYAGG(id) INTO found FROM (SELECT CONVERT(id USING utf8mb4) AS id FROM ${events}
+    WHERE id IN (SELECT given.id FROM ${IDS}) AND state = 'leased'
+      AND (:force OR due_at <= at_ms OR updated_at > at_ms + ${AHEAD_MS}) FOR UPDATE SKIP LOCKED) AS leased;
+  UPDATE ${events} JOIN ${IDS.replace(':ids', 'found')} ON ${events}.id = given.id
+    SET ${ended("'lapsed'", 'GREATEST(LEAST(at_ms, due_at), updated_at)', 'NULL')}, state = 'failed', due_at = at_ms, updated_at = at_ms, token = NULL;
+  SELECT given.id FROM ${IDS.replace(':ids', 'found')};
+  COMMIT;`,
     importDone: `DECLARE at_ms BIGINT;
   ${CALL_TOKEN}
   ${STEP}
@@ -397,6 +411,8 @@ export function writeStatements(prefix: string) {
       ids: `id IN (SELECT given.id FROM ${IDS})`,
       key: 'ordering_key = :key',
       error: 'LOCATE(:error, last_error) > 0',
+      ahead: AHEAD,
+      expired: `(due_at <= ${NOW} OR ${AHEAD})`,
     },
   });
   const bodies = writeBodies(prefix, events, notes, steps);

@@ -145,11 +145,14 @@ export function mysqlInbox(
     );
   }
 
-  /** Changes the selected events that were received first, and returns how many. */
+  type Id = Pick<EventRow, 'id'>;
+
+  /** The selected events that were received first. */
+  const findIds = async (which: Limited) =>
+    (await send<Id>(place(selections.first('id', which)), { ...which.selection })).map(({ id }) => id);
+
   async function change(name: 'requeue' | 'discard', which: Limited, who: Values = {}): Promise<number> {
-    const found = place(selections.first('id', which));
-    const ids = (await send<Pick<EventRow, 'id'>>(found, { ...which.selection })).map(({ id }) => id);
-    return readCount(await send(calls[name], { ...who, ids }));
+    return readCount(await send(calls[name], { ...who, ids: await findIds(which) }));
   }
 
   const ops: StoreOps<unknown> = {
@@ -161,6 +164,14 @@ export function mysqlInbox(
     },
     count: (selection = { states: INBOX_STATES }) =>
       send(place(selections.count(selection)), { ...selection }),
+    async endLeases(which) {
+      const { ahead, expired } = which.selection;
+      const ids = await findIds(which);
+      const force = ahead === undefined && expired === undefined;
+      return ids.length === 0
+        ? []
+        : (await send<Id>(calls.endLeases, { ids, force })).map(({ id }) => ({ id: String(id) }));
+    },
     requeue: (which) => change('requeue', which),
     discard: (which, who) => change('discard', which, { ...who }),
 

@@ -2,7 +2,7 @@
 import type { Awaitable } from '../core/awaitable.js';
 import { ConfigError } from '../core/errors.js';
 import { isName } from '../core/events.js';
-import { integer, oneOf, readOptions, required, rule, string } from '../core/options.js';
+import { boolean, integer, oneOf, readOptions, required, rule, string } from '../core/options.js';
 import {
   INBOX_STATES,
   type InboxCount,
@@ -25,6 +25,8 @@ export interface OperatorOps {
   requeue(which: Limited): Awaitable<number>;
   /** Returns how many of the selected events it discarded: those that were received first. */
   discard(which: Limited, who: { readonly by: string; readonly reason: string }): Awaitable<number>;
+  /** Ends selected leases, whose events become failed and due. Returns the events: none that an open transaction has locked. */
+  endLeases(which: Limited): Awaitable<readonly Pick<InboxRecord, 'id'>[]>;
   /** Returns how many of the ids were new. */
   importDone(ids: readonly string[]): Awaitable<number>;
   /** Prunes events that have been done for `olderThanMs`: at most `limit`, or all of them. Returns how many. */
@@ -55,6 +57,7 @@ const STATEMENTS = rule<Readonly<Record<string, 'done' | 'again'>> | undefined>(
 );
 const LIMIT = integer({ default: 1_000, max: 10_000 });
 const TEXT = required(string());
+const NONE: ReadonlySet<string> = new Set();
 
 const REQUEUEABLE: readonly InboxState[] = ['failed', 'dead'];
 const DISCARDABLE: readonly InboxState[] = ['received', 'failed', 'dead', 'parked'];
@@ -67,7 +70,27 @@ function toSelection({ state, ...filter }: InboxFilter, from: readonly InboxStat
   return { ...filter, states: from.filter((each) => state === undefined || each === state) };
 }
 
-export function createOperations(ops: OperatorOps): InboxOperations {
+/** @param held - the tokens of the leases that this process holds. */
+export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = NONE): InboxOperations {
+  /** Changes selected events, after the lapsed leases among them are ended, or all if forced. */
+  async function change(
+    states: readonly InboxState[],
+    { force, limit, ...filter }: InboxFilter & { readonly force: boolean; readonly limit: number },
+    work: (which: Limited) => Awaitable<number>,
+  ): Promise<number> {
+    const selection = {
+      ...toSelection(filter, ['leased']),
+      expired: force ? undefined : true,
+      held: [...held],
+    } as const;
+    const ended = await ops.endLeases({ selection, limit });
+    const ids = ended.map(({ id }) => id);
+    const count = ids.length > 0 ? await work({ selection: { ids, states }, limit }) : 0;
+    return count < limit
+      ? count + (await work({ selection: toSelection(filter, states), limit: limit - count }))
+      : count;
+  }
+
   return {
     find: async (id) => ops.find(id),
 
@@ -97,8 +120,8 @@ export function createOperations(ops: OperatorOps): InboxOperations {
 
     async requeue(which) {
       const options = typeof which === 'string' ? { ids: [which] } : which;
-      const rules = { ...FILTER, limit: LIMIT, steps: STATEMENTS };
-      const { limit, steps: statements, ...filter } = readOptions('inbox.requeue', options, rules);
+      const rules = { ...FILTER, limit: LIMIT, steps: STATEMENTS, force: boolean(false) };
+      const { steps: statements, ...filter } = readOptions('inbox.requeue', options, rules);
       if (statements !== undefined) {
         const [id, ...others] = filter.ids ?? [];
         if (id === undefined || others.length > 0) {
@@ -107,12 +130,14 @@ export function createOperations(ops: OperatorOps): InboxOperations {
         const names = (what: string) => Object.keys(statements).filter((name) => statements[name] === what);
         await ops.stateSteps(id, names('done'), names('again'));
       }
-      return ops.requeue({ selection: { ...toSelection(filter, REQUEUEABLE), known: true }, limit });
+      return change(REQUEUEABLE, filter, ({ selection, limit }) =>
+        ops.requeue({ selection: { ...selection, known: true }, limit }),
+      );
     },
 
     async discard(options) {
-      const rules = { ...FILTER, by: TEXT, reason: TEXT, limit: LIMIT };
-      const { by, reason, limit, ...filter } = readOptions('inbox.discard', options, rules);
+      const rules = { ...FILTER, by: TEXT, reason: TEXT, limit: LIMIT, force: boolean(false) };
+      const { by, reason, limit, force, ...filter } = readOptions('inbox.discard', options, rules);
       // A variable that is `undefined` by mistake must not discard every event.
       if (Object.values(filter).every((value) => value === undefined)) {
         throw new ConfigError(
@@ -120,7 +145,7 @@ export function createOperations(ops: OperatorOps): InboxOperations {
         );
       }
       const who = { by: toStorable(by), reason: toStorable(reason) };
-      return ops.discard({ selection: toSelection(filter, DISCARDABLE), limit }, who);
+      return change(DISCARDABLE, { ...filter, limit, force }, (which) => ops.discard(which, who));
     },
 
     async importDone(ids) {

@@ -19,7 +19,7 @@ import {
   tryLock,
 } from './postgres-expressions.js';
 import { writeFunctions } from './postgres-functions.js';
-import { type Limited, type PageQuery, type Selection, selectionWriter } from './selection.js';
+import { AHEAD_MS, type Limited, type PageQuery, type Selection, selectionWriter } from './selection.js';
 import { VALUES } from './server-inbox.js';
 import { placeNumbered, type Template } from './statements.js';
 
@@ -106,7 +106,8 @@ IF to_regprocedure('${schema}.run(text, text[], text)') IS NULL THEN
     name text COLLATE "C" PRIMARY KEY,
     text text,
     holder text,
-    lease_until timestamp with time zone NOT NULL DEFAULT '-infinity'
+    lease_until timestamp with time zone NOT NULL DEFAULT '-infinity',
+    leased_at timestamp with time zone NOT NULL DEFAULT '-infinity'
   );
 ${writeFunctions(tables)}
 END IF;
@@ -139,6 +140,9 @@ PERFORM pg_advisory_xact_lock(hashtextextended('stablehooks ${tables.schema}', 0
 ${writeMigrations(tables).join(';\n')};
 END $migration$`);
 }
+
+/** Leases from the future, but those that this process holds. */
+const AHEAD = `(updated_at > ${later(`${AHEAD_MS}`)} AND token::text <> ALL (:held::text[]))`;
 
 export interface PgTemplate extends Template {
   /** Whether it is sent to the procedure `run`, which commits it with its answer. */
@@ -195,6 +199,8 @@ export function writeStatements(name: string) {
       ids: 'id = ANY (:ids::text[])',
       key: 'key = :key',
       error: 'position(:error::text IN last_error) > 0',
+      ahead: AHEAD,
+      expired: `(due_at <= ${CLOCK} OR ${AHEAD})`,
     },
   });
   /** Changes the selected events that were received first, and returns how many. */
@@ -316,10 +322,10 @@ SELECT :name::text, :note::text WHERE :holder::text IS NULL OR EXISTS (SELECT FR
 ON CONFLICT (name) DO UPDATE SET text = excluded.text WHERE :holder::text IS NULL OR n.holder = :holder::text
 RETURNING name`),
 
-    leaseNote: committed(`INSERT INTO ${notes} AS n (name, holder, lease_until)
-VALUES (:name::text, :holder::text, ${later(':leaseMs')})
-ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, lease_until = ${later(':leaseMs')}
-WHERE n.holder = excluded.holder OR n.lease_until <= ${CLOCK}
+    leaseNote: committed(`INSERT INTO ${notes} AS n (name, holder, lease_until, leased_at)
+VALUES (:name::text, :holder::text, ${later(':leaseMs')}, ${CLOCK})
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, lease_until = ${later(':leaseMs')}, leased_at = ${CLOCK}
+WHERE n.holder = excluded.holder OR n.lease_until <= ${CLOCK} OR n.leased_at > ${later(`${AHEAD_MS}`)}
 RETURNING name`),
 
     find: sent(`SELECT ${record} FROM ${events} WHERE id = :id::text`),
@@ -334,6 +340,11 @@ RETURNING name`),
       'endedAt', ${ms(CLOCK)}, 'result', 'discarded', 'error', NULL, 'by', :by::text, 'reason', :reason::text)`,
         which,
       ),
+
+    endLeases: (which: Limited) =>
+      committed(`UPDATE ${events} AS e SET state = 'failed', due_at = ${CLOCK}, updated_at = ${CLOCK}, token = NULL,
+  history = ${history("'lapsed'", `greatest(least(${CLOCK}, e.due_at), e.updated_at)`, 'NULL::text')}
+WHERE id = ANY (ARRAY (${selections.first('id', which)} FOR UPDATE SKIP LOCKED)) RETURNING id`),
 
     importDone: committed(`WITH added AS (
   INSERT INTO ${events} (id, type, source, state)

@@ -173,6 +173,7 @@ export function postgresInbox(
       return rows.map(toRecord);
     },
     count: (selection = { states: INBOX_STATES }) => send(statements.count(selection), { ...selection }),
+    endLeases: (which) => send(statements.endLeases(which), { ...which.selection }),
     requeue: async (which) => readCount(await send(statements.requeue(which), { ...which.selection })),
     discard: async (which, who) =>
       readCount(await send(statements.discard(which), { ...which.selection, ...who })),

@@ -1,4 +1,5 @@
 /** The scripts of the Redis inbox. */
+import { AHEAD_MS } from './selection.js';
 import { VALUES } from './server-inbox.js';
 
 /**
@@ -167,11 +168,22 @@ export const SCRIPT_VALUES = {
   count: ['states'],
   /** To discard events, or without `by` to requeue them. `versions`: id and when it was last changed of each. */
   change: ['by', 'reason', 'versions'],
+  /** `kind`: which leases, of `ids` unless it is `ahead`. */
+  endLeases: ['kind', 'held', 'ids', 'limit'],
   /** Returns what the server removes when its memory is full; '' if it does not say so. */
   evictionPolicy: [],
 } as const;
 
-const LISTS: ReadonlySet<string> = new Set(['ids', 'types', 'done', 'again', 'events', 'states', 'versions']);
+const LISTS: ReadonlySet<string> = new Set([
+  'ids',
+  'held',
+  'types',
+  'done',
+  'again',
+  'events',
+  'states',
+  'versions',
+]);
 
 /**
  * Each script is atomic. Its values are texts in locals of their names, empty for none. It returns its rows as JSON, because
@@ -284,9 +296,10 @@ return answer({ { text = redis.call('HGET', base .. ':note:' .. name, 'text') or
 
   leaseNote: `
 local key = base .. ':note:' .. name
-local found = redis.call('HMGET', key, 'holder', 'leaseUntil')
-if found[1] and found[1] ~= holder and tonumber(found[2]) > now then return '[]' end
-redis.call('HSET', key, 'holder', holder, 'leaseUntil', text(now + tonumber(leaseMs)))
+local found = redis.call('HMGET', key, 'holder', 'leaseUntil', 'leasedAt')
+local isHeld = found[1] and tonumber(found[2]) > now and tonumber(found[3]) <= now + ${AHEAD_MS}
+if isHeld and found[1] ~= holder then return '[]' end
+redis.call('HSET', key, 'holder', holder, 'leaseUntil', text(now + tonumber(leaseMs)), 'leasedAt', NOW)
 return '["1"]'`,
 
   find: `
@@ -400,6 +413,23 @@ for index = 1, #versions, 2 do
   end
 end
 return answer({ { count = count } })`,
+
+  endLeases: `
+local found, mine, rows = ids, {}, {}
+if kind == 'ahead' then found = redis.call('ZRANGEBYSCORE', base .. ':since:leased', text(now + ${AHEAD_MS}), '+inf', 'LIMIT', 0, limit) end
+for _, token in ipairs(held) do mine[token] = true end
+for _, id in ipairs(found) do
+  local event = load(id)
+  if event and event.state == 'leased' then
+    local isAhead = tonumber(event.updatedAt) > now + ${AHEAD_MS} and not mine[event.token]
+    if kind == 'any' or isAhead or (kind == 'expired' and event.due <= now) then
+      ended(event, text(math.max(math.min(now, event.due), tonumber(event.updatedAt))), 'lapsed')
+      move(event, 'failed', now)
+      rows[#rows + 1] = { id = id }
+    end
+  end
+end
+return answer(rows)`,
 
   importDone: `
 local count = 0

@@ -207,6 +207,12 @@ export function redisInbox(
       }
       return countRecords(found);
     },
+    async endLeases({ selection, limit }) {
+      const { ahead, expired, held = [] } = selection;
+      const kind = ahead ? 'ahead' : expired ? 'expired' : 'any';
+      const ids = ahead ? [] : (await select({ selection, limit })).map(({ id }) => id);
+      return ahead || ids.length > 0 ? call('endLeases', { kind, held, ids, limit }) : [];
+    },
     requeue: (which) => change(which),
     discard: (which, who) => change(which, { ...who }),
 

@@ -6,7 +6,16 @@ export interface Selection extends Omit<InboxFilter, 'state'> {
   readonly states: readonly InboxState[];
   /** Only events without a step that began and recorded no result. */
   readonly known?: true | undefined;
+  /** Only leases that a clock wrote which was ahead, and whose tokens are not in `held`. */
+  readonly ahead?: true | undefined;
+  /** Only leases that have lapsed, or were written so. */
+  readonly expired?: true | undefined;
+  /** The tokens that this process holds. */
+  readonly held?: readonly string[] | undefined;
 }
+
+/** A lease that was written so far in the future, by the present clock, holds for nobody but its holder. */
+export const AHEAD_MS = 60_000;
 
 /** The events that an operation changes: of the selected ones, those that were received first. */
 export interface Limited {
@@ -20,7 +29,7 @@ export interface PageQuery extends Limited {
   readonly order: 'oldest' | 'newest';
 }
 
-type Condition = Exclude<keyof Selection, 'states'>;
+type Condition = Exclude<keyof Selection, 'states' | 'held'>;
 
 /** The SQL of each condition, with `:name` for its value. */
 type ConditionSql = Readonly<Record<Condition, string>>;
@@ -33,7 +42,7 @@ interface Dialect {
   readonly oldest?: string;
   /** The time of epoch ms. */
   readonly time?: (ms: string) => string;
-  readonly conditions: Pick<ConditionSql, 'known' | 'ids' | 'key' | 'error'>;
+  readonly conditions: Pick<ConditionSql, 'known' | 'ids' | 'key' | 'error' | 'ahead' | 'expired'>;
 }
 
 export function selectionWriter({

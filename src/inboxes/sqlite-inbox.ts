@@ -110,8 +110,9 @@ export function createSqliteInbox<Tx>({
     find: (id) => sql.find({ id }).map(toRecord)[0],
     list: (query) => sql.list(query).map(toRecord),
     count: (selection) => (selection === undefined ? sql.countAll() : sql.count(selection)),
-    requeue: (which) => op((at) => sql.requeue(which, { at })),
-    discard: (which, who) => op((at) => sql.discard(which, { at, ...who })),
+    requeue: (which) => op((at) => sql.requeue(which, { at }).length),
+    discard: (which, who) => op((at) => sql.discard(which, { at, ...who }).length),
+    endLeases: (which) => op((at) => sql.endLeases(which, { at }), { flush: false }),
     importDone: (ids) => op((at) => sql.importDone({ at, ids }).length),
     prune: (olderThanMs, limit) =>
       op((at) => {

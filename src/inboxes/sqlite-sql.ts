@@ -1,6 +1,6 @@
 import { INBOX_STATES, type InboxCount, type InboxState, type StoredEvent } from '../core/ports.js';
 import type { EventRow, NoteRow, StepRow } from './rows.js';
-import { type Limited, type PageQuery, type Selection, selectionWriter } from './selection.js';
+import { AHEAD_MS, type Limited, type PageQuery, type Selection, selectionWriter } from './selection.js';
 import { DUE, OPEN, type SqliteLike } from './sqlite-tables.js';
 import { place, type Values } from './statements.js';
 
@@ -31,6 +31,9 @@ const historyWith = (endedAt: string, result: string, error: string) =>
 /** The end of a lease that has lapsed. */
 const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at', "'lapsed'", 'NULL')} ELSE history END`;
 
+/** Leases from the future, but those that this process holds. */
+const AHEAD = `(updated_at > :at + ${AHEAD_MS} AND token NOT IN (SELECT value FROM json_each(:held)))`;
+
 /**
  * Prepares every statement of the inbox.
  *
@@ -46,6 +49,8 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
       ids: 'id IN (SELECT value FROM json_each(:ids))',
       key: 'key = :key',
       error: 'instr(last_error, :error) > 0',
+      ahead: AHEAD,
+      expired: `(due_at <= :at OR ${AHEAD})`,
     },
   });
   const own = `SELECT 'own' AS role, rowid, state, received_at, due_at FROM ${prefix}_events WHERE id = :id`;
@@ -56,10 +61,10 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
     return (values: Values = {}) =>
       statement.all(...names.map((name) => toBound(values[name]))) as readonly Row[];
   }
-  /** Changes the selected events that were received first, and returns how many. */
-  function update(set: string, which: Limited, values: Values): number {
+  /** Changes the selected events that were received first. */
+  function update(set: string, which: Limited, values: Values) {
     const changing = `UPDATE ${prefix}_events SET ${set} WHERE rowid IN (${selections.first('rowid', which)}) RETURNING id`;
-    return rows(changing)({ ...which.selection, ...values }).length;
+    return rows<Pick<EventRow, 'id'>>(changing)({ ...which.selection, ...values });
   }
   const unknownStep = `event_id IN (SELECT id FROM ${prefix}_events WHERE id = :id AND state IN ('failed', 'dead'))
     AND result IS NULL AND name IN (SELECT value FROM json_each(:names))`;
@@ -136,9 +141,9 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
       `UPDATE ${prefix}_notes SET text = :note WHERE name = :name AND holder = :holder RETURNING name`,
     ),
     leaseNote: rows(
-      `INSERT INTO ${prefix}_notes (name, holder, lease_until) VALUES (:name, :holder, :until)
-      ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, lease_until = excluded.lease_until
-      WHERE holder = excluded.holder OR lease_until <= :at
+      `INSERT INTO ${prefix}_notes (name, holder, lease_until, leased_at) VALUES (:name, :holder, :until, :at)
+      ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, lease_until = excluded.lease_until, leased_at = excluded.leased_at
+      WHERE holder = excluded.holder OR lease_until <= :at OR leased_at > :at + ${AHEAD_MS}
       RETURNING name`,
     ),
     find: rows<EventRow>(`SELECT ${RECORD} FROM ${prefix}_events WHERE id = :id`),
@@ -190,6 +195,12 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
         `history = json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', CAST(:at AS INTEGER),
           'endedAt', CAST(:at AS INTEGER), 'result', 'discarded', 'error', NULL, 'by', :by, 'reason', :reason)),
         updated_at = :at, state = 'done', due_at = NULL, last_error = NULL, waiting = 0`,
+        which,
+        values,
+      ),
+    endLeases: (which: Limited, values: Values) =>
+      update(
+        `state = 'failed', due_at = :at, updated_at = :at, token = NULL, history = ${historyWith('min(:at, due_at)', "'lapsed'", 'NULL')}`,
         which,
         values,
       ),

@@ -59,7 +59,8 @@ const writeMigrations = (prefix: string): readonly string[] => [
     name TEXT NOT NULL PRIMARY KEY,
     text TEXT,
     holder TEXT,
-    lease_until INTEGER NOT NULL DEFAULT 0
+    lease_until INTEGER NOT NULL DEFAULT 0,
+    leased_at INTEGER NOT NULL DEFAULT 0
   ) STRICT;
   CREATE TABLE ${prefix}_flushes (count INTEGER NOT NULL) STRICT;
   INSERT INTO ${prefix}_flushes VALUES (0);

@@ -1,5 +1,6 @@
 import type { ContractCase } from './contract.js';
 import { raceCases, textCases, timeCases } from './inbox/bulk.js';
+import { type ClockedInbox, clockLeaseCases, clockNoteCases, forceCases } from './inbox/clock.js';
 import { filterCases } from './inbox/filters.js';
 import type { InboxUnderTest } from './inbox/given.js';
 import { keyCases } from './inbox/keys.js';
@@ -34,7 +35,17 @@ export const inboxContract: readonly ContractCase<InboxUnderTest>[] = [
   ...operationCases,
   ...filterCases,
   ...stepCases,
+  ...forceCases,
 ];
+
+/** The rules of leases that a clock wrote which was ahead, for inboxes that processes share. */
+export const inboxClockContract: readonly ContractCase<ClockedInbox>[] = [
+  ...clockNoteCases,
+  ...clockLeaseCases,
+];
+
+/** Of these, the rules for an inbox in one process. */
+export const inboxClockNoteContract: readonly ContractCase<ClockedInbox>[] = clockNoteCases;
 
 /**
  * The rules of `Inbox.transaction`, for inboxes that have it. Run it in addition to {@link inboxContract}, in the same way.

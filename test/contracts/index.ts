@@ -3,7 +3,12 @@ export type { AdapterUnderTest } from './adapter-client.js';
 export { contractReceiverOptions, createContractReceiver } from './adapter-receiver.js';
 export type { ContractCase } from './contract.js';
 export type { InboxUnderTest } from './inbox/given.js';
-export { inboxContract, inboxTransactionContract } from './inbox.js';
+export {
+  inboxClockContract,
+  inboxClockNoteContract,
+  inboxContract,
+  inboxTransactionContract,
+} from './inbox.js';
 export { type QueueUnderTest, queueContract } from './queue.js';
 export {
   mysqlTransactionContract,

@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { memoryInbox, type UnknownEvent } from 'stablehooks';
 import { describe, expect, test } from 'vitest';
-import { inboxContract } from '../contracts/index.js';
+import { inboxClockNoteContract, inboxContract } from '../contracts/index.js';
 import { claimed, someEvent } from './claimed.js';
 
 const lease = { leaseMs: 60_000, origin: 'push' } as const;
@@ -25,6 +25,14 @@ describe('memory inbox', () => {
     test(name, () => {
       const inbox = memoryInbox();
       return run({ inbox, second: inbox });
+    });
+  }
+
+  for (const { name, run } of inboxClockNoteContract) {
+    test(name, () => {
+      let now = Date.now();
+      const inbox = memoryInbox({ runtime: { now: () => now } });
+      return run({ inbox, second: inbox, setBack: (ms) => (now -= ms) });
     });
   }
 

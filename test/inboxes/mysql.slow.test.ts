@@ -1,7 +1,7 @@
 import { createPool, type Pool } from 'mysql2/promise';
 import { migrateMysql, mysqlInbox } from 'stablehooks/inboxes/mysql';
 import { afterAll, beforeAll, beforeEach, test } from 'vitest';
-import { inboxContract, inboxTransactionContract } from '../contracts/index.js';
+import { inboxClockContract, inboxContract, inboxTransactionContract } from '../contracts/index.js';
 import { startMariadb } from '../services/mariadb.js';
 import type { Service } from '../services/service.js';
 import { describeWithMariadb } from '../services/with-mariadb.js';
@@ -24,6 +24,18 @@ describeWithMariadb('MySQL inbox over mysql2', () => {
 
   for (const { name, run } of inboxContract)
     test(name, () => run({ inbox: mysqlInbox(pools[0]), second: mysqlInbox(pools[1]) }));
+
+  /** The clock is that of the server, so the times that it has stored move instead. */
+  async function setBack(ms: number): Promise<void> {
+    const move = (table: string, columns: readonly string[]) =>
+      pools[0].query(
+        `UPDATE stablehooks_${table} SET ${columns.map((name) => `${name} = ${name} + ${ms}`).join()}`,
+      );
+    await move('events', ['received_at', 'updated_at', 'due_at']);
+    await move('notes', ['lease_until', 'leased_at']);
+  }
+  for (const { name, run } of inboxClockContract)
+    test(name, () => run({ inbox: mysqlInbox(pools[0]), second: mysqlInbox(pools[1]), setBack }));
 
   for (const { name, run } of inboxTransactionContract)
     test(name, async () => {

@@ -274,7 +274,7 @@ SELECT 'evt_done_' || n, name, 1, now(), '1' FROM generate_series(1, 50000) AS n
     listAll: ['events_pkey', 'events_state'],
     count: ['events_state'],
     countDead: ['events_state'],
-    requeue: ['events_pkey', 'steps_unknown'],
+    requeue: ['events_pkey', 'events_state', 'steps_unknown'],
     discard: ['events_pkey', 'events_state'],
     importDone: ['events_pkey'],
     readSteps: ['events_pkey', 'steps_pkey'],

@@ -10,7 +10,7 @@ const SITUATIONS = [
   ['record A parked', 'parked 0', '1', 'A', 'false'],
   ['ignore A', 'done 0', 'done', 'none', 'false'],
   ['claim A', 'leased 1', 'leased', 'none', 'false'],
-  ['claim A lapsed', 'leased 1', '2', 'A', 'false'],
+  ['claim A lapsed', 'leased 1', '2', 'A', 'true'],
   ['claim A; fail A', 'failed 1', '2', 'A', 'true'],
   ['claim A; delay A', 'failed 1', 'failed', 'none', 'true'],
   ['claim A; complete A', 'done 1', 'done', 'none', 'false'],
@@ -49,7 +49,7 @@ export const stateCases = [
         : `due = A; is A = received ${Number(claim) - 1}; claim A = ${claim}`,
   ),
   inEachSituation(
-    'a requeue makes a dead or failed event due immediately, starts again at attempt 1, and changes no other event',
+    'a requeue makes a dead, failed or lapsed event due immediately, starts again at attempt 1, and changes no other event',
     ([, , , due, requeue]) =>
       requeue === 'true'
         ? 'requeue A; due = A; requeue A = false; claim A = 1'
