@@ -8,6 +8,7 @@ import {
   addSelection,
   changeSelected,
   describeStates,
+  FORCE_RISK,
   inBatches,
   type Selected,
   type SelectionFlags,
@@ -24,12 +25,12 @@ interface RequeueFlags extends SelectionFlags {
 /** For each step without a result, whether its effect happened. */
 type StepStatements = Readonly<Record<string, 'done' | 'again'>>;
 
-const REQUEUEABLE = ['failed', 'dead'] as const satisfies readonly InboxState[];
+const REQUEUEABLE = ['failed', 'dead', 'leased'] as const satisfies readonly InboxState[];
 
 export function requeueCommand(): Command {
   const command = addSelection(
     new Command('requeue').description(
-      'make dead or failed events due now, and look whether the app runs them',
+      'make dead, failed or lapsed events due now, and look whether the app runs them',
     ),
     REQUEUEABLE,
   ).option(
@@ -83,7 +84,7 @@ async function unknownSteps(inbox: InboxOperations, id: string): Promise<readonl
 /**
  * Says why events were not requeued, naming the first one whose step is unknown.
  *
- * @param held - those that are still dead or failed.
+ * @param held - those that are still dead, failed or leased.
  */
 export async function noteSkipped(
   inbox: InboxOperations,
@@ -92,6 +93,11 @@ export async function noteSkipped(
 ): Promise<void> {
   for (const id of held) {
     const [step] = await unknownSteps(inbox, id);
+    if (step === undefined && (await inbox.find(id))?.state === 'leased') {
+      printer.note(`${toPlain(id)} is not requeued. ${FORCE_RISK}`);
+      if (skipped > 1) printer.note(`Skipped in all: ${countOf(skipped, 'event')}.`);
+      return;
+    }
     if (step === undefined) continue;
     printer.note(
       `${toPlain(id)} is not requeued: its step ${toPlain(step)} began and recorded no result. Check whether its effect happened, then pass --step ${toPlain(step)}=done or --step ${toPlain(step)}=again.`,
@@ -102,30 +108,39 @@ export async function noteSkipped(
   printer.note(`Skipped: ${countOf(skipped, 'event')} that another process has changed.`);
 }
 
-/** Requeues events, and finds those that are still dead or failed: one question for each batch that has some. */
+/** Requeues events, and finds those that are still dead, failed or leased: one question for each batch that has some. */
 export async function requeueAll(
   inbox: InboxOperations,
-  { ids, filter, steps }: Selected & { readonly steps?: StepStatements | undefined },
+  {
+    ids,
+    filter,
+    steps,
+    force,
+  }: Selected & { readonly steps?: StepStatements | undefined; readonly force?: boolean | undefined },
 ): Promise<{ readonly requeued: number; readonly held: readonly string[] }> {
   const held: string[] = [];
   const requeued = await inBatches(ids, async (some) => {
     const limit = some.length;
-    const count = await inbox.requeue({ ...filter, ids: some, limit, ...(steps && { steps }) });
+    const count = await inbox.requeue({ ...filter, ids: some, limit, force, ...(steps && { steps }) });
     if (count === limit) return count;
     const records = await inbox.list({ ids: some, limit });
-    held.push(...records.flatMap(({ id, state }) => (state === 'dead' || state === 'failed' ? [id] : [])));
+    held.push(...records.flatMap(({ id, state }) => (isRequeueable(state) ? [id] : [])));
     return count;
   });
   return { requeued, held };
+}
+
+function isRequeueable(state: InboxState): boolean {
+  return REQUEUEABLE.some((each) => each === state);
 }
 
 async function requeue({ args, flags, printer, signal }: CommandContext<RequeueFlags>) {
   return changeSelected(
     { args, flags, printer, states: REQUEUEABLE, done: 'requeued' },
     async (inbox, { ids, filter }) => {
-      const { step: steps } = flags;
+      const { step: steps, force } = flags;
       if (steps !== undefined) await checkStatements(inbox, ids, steps);
-      const { requeued, held } = await requeueAll(inbox, { ids, filter, steps });
+      const { requeued, held } = await requeueAll(inbox, { ids, filter, steps, force });
       const skipped = ids.length - requeued;
       const { counts, isTaken } = await watchRuns(inbox, ids, { waitMs: flags.wait, signal });
       const now = describeStates(counts);
@@ -205,7 +220,13 @@ interface DiscardFlags extends SelectionFlags {
   readonly reason: string;
 }
 
-const DISCARDABLE = ['received', 'failed', 'dead', 'parked'] as const satisfies readonly InboxState[];
+const DISCARDABLE = [
+  'received',
+  'failed',
+  'dead',
+  'parked',
+  'leased',
+] as const satisfies readonly InboxState[];
 
 export function discardCommand(): Command {
   const command = addSelection(
@@ -225,7 +246,7 @@ async function discard({ args, flags, printer }: CommandContext<DiscardFlags>) {
     { args, flags, printer, states: DISCARDABLE, done: 'discarded' },
     async (inbox, { ids, filter }) => {
       const discarded = await inBatches(ids, (some) =>
-        inbox.discard({ ...filter, ids: some, by, reason, limit: some.length }),
+        inbox.discard({ ...filter, ids: some, by, reason, limit: some.length, force: flags.force }),
       );
       const skipped = ids.length - discarded;
       printer.print({
@@ -233,10 +254,13 @@ async function discard({ args, flags, printer }: CommandContext<DiscardFlags>) {
         data: { discarded, skipped },
       });
       if (skipped > 0)
-        printer.note(`Skipped: ${countOf(skipped, 'event')} that another process has changed or runs.`);
+        printer.note(
+          `Skipped: ${countOf(skipped, 'event')} that another process has changed or runs. ${FORCE_RISK}`,
+        );
       const counts = flags.state === undefined && args.length === 0 ? await inbox.count(filter) : [];
       const running = counts.find(({ state }) => state === 'leased')?.count ?? 0;
-      if (running > 0) printer.note(`Not discarded: ${countOf(running, 'event')} that a handler runs.`);
+      if (running > 0)
+        printer.note(`Not discarded: ${countOf(running, 'event')} that a handler runs. ${FORCE_RISK}`);
       return skipped + running === 0 ? EXIT.good : EXIT.failed;
     },
   );

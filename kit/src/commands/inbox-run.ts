@@ -5,7 +5,7 @@ import { type EndpointAnswer, isBusy, isQueued } from '../io/answer.js';
 import { type DeliveryRow, noteUnaccepted, printRow, summarise } from '../io/delivery-rows.js';
 import { toFailure } from '../io/errors.js';
 import type { OpenInbox } from '../io/inbox.js';
-import { addSelection, changeSelected, type SelectionFlags } from '../io/inbox-filter.js';
+import { addSelection, changeSelected, FORCE_RISK, type SelectionFlags } from '../io/inbox-filter.js';
 import { countOf, EXIT, type ExitCode, interruptedExit, nameSome, toPlain } from '../io/output.js';
 import { type Runnable, toClaimOptions, toFailOptions } from '../io/run-by-hand.js';
 import { createSender, type Sender } from '../io/sender.js';
@@ -17,7 +17,7 @@ interface RunFlags extends SelectionFlags {
   readonly timeout: number;
 }
 
-const RUNNABLE = ['received', 'failed', 'dead'] as const satisfies readonly InboxState[];
+const RUNNABLE = ['received', 'failed', 'dead', 'leased'] as const satisfies readonly InboxState[];
 
 export function runCommand(): Command {
   const command = addSelection(
@@ -75,7 +75,7 @@ interface RunRow extends DeliveryRow {
 }
 
 async function sendAll(
-  { printer, signal }: CommandContext<RunFlags>,
+  { printer, signal, flags }: CommandContext<RunFlags>,
   {
     ids,
     inbox,
@@ -91,7 +91,7 @@ async function sendAll(
     if (signal.aborted || isInboxLost || rows.at(-1)?.answer.kind === 'unreachable') break;
     let reached: keyof typeof LEFT = 'selected';
     try {
-      const record = await takeOrNote(id, inbox, printer);
+      const record = await takeOrNote(id, inbox, { printer, force: flags.force });
       if (record === undefined) {
         skipped += 1;
         continue;
@@ -141,10 +141,10 @@ const LEFT = {
 async function takeOrNote(
   id: string,
   inbox: InboxOperations,
-  printer: CommandContext<RunFlags>['printer'],
+  { printer, force }: Pick<CommandContext<RunFlags>, 'printer'> & { readonly force: boolean | undefined },
 ): Promise<Runnable | undefined> {
   const record = await inbox.find(id);
-  if (record?.state === 'received' || (await inbox.requeue(id)) > 0) {
+  if (record?.state === 'received' || (await inbox.requeue({ ids: [id], force })) > 0) {
     if (record?.event) return { ...record, event: record.event };
     printer.note(
       `${toPlain(id)} is skipped: its stored text cannot be read. Have the service deliver it again.`,
@@ -152,7 +152,9 @@ async function takeOrNote(
     return undefined;
   }
   printer.note(
-    `${toPlain(id)} is skipped: it is ${record?.state ?? 'not in the inbox'}, because another process has changed it.`,
+    record?.state === 'leased'
+      ? `${toPlain(id)} is skipped. ${FORCE_RISK}`
+      : `${toPlain(id)} is skipped: it is ${record?.state ?? 'not in the inbox'}, because another process has changed it.`,
   );
   return undefined;
 }

@@ -38,12 +38,18 @@ export function addFilterFlags(command: Command, states: readonly InboxState[]):
 
 export interface SelectionFlags extends FilterFlags {
   readonly dryRun?: boolean;
+  readonly force?: boolean;
 }
+
+/** What `--force` risks. */
+export const FORCE_RISK =
+  'Its handler may still be running, and its effect can happen twice. Pass --force only if its process is gone.';
 
 export function addSelection(command: Command, states: readonly InboxState[]): Command {
   return addFilterFlags(command.argument('[ids...]', 'ids of the events; or select them by flags'), states)
     .option('--limit <number>', 'how many events at most (default: all)', parseCount)
-    .option('--dry-run', 'change nothing, and print how many events match');
+    .option('--dry-run', 'change nothing, and print how many events match')
+    .option('--force', 'take events whose lease has not lapsed as well: their effects can happen twice');
 }
 
 /**
@@ -104,7 +110,11 @@ export async function changeSelected(
   return withInbox(flags, async (inbox) => {
     if (!isFiltered) return changeFound(inbox, await findNamed(inbox, [...new Set(args)], action.states), {});
     const matching = async () =>
-      (await inbox.count(filter)).filter(({ state, count }) => action.states.includes(state) && count > 0);
+      (await inbox.count(filter)).filter(
+        // Most leased events run at this moment.
+        ({ state, count }) =>
+          count > 0 && action.states.includes(state) && (state !== 'leased' || flags.force || flags.state),
+      );
     const before = await matching();
     printer.note(describeMatching(before));
     const states = before.map(({ state }) => state);
