@@ -13,6 +13,7 @@ import {
 } from '@nestjs/common';
 import { DiscoveryModule, DiscoveryService, HttpAdapterHost, MetadataScanner } from '@nestjs/core';
 import type { FastifyInstance } from 'fastify';
+import { wrapping } from '../core/awaitable.js';
 import { ConfigError } from '../core/errors.js';
 import {
   EVENT_TYPES,
@@ -116,6 +117,7 @@ export function InjectReceiver(): PropertyDecorator & ParameterDecorator {
 interface ProviderMethod extends Mark {
   readonly wrapper: ReturnType<DiscoveryService['getProviders']>[number];
   readonly key: string;
+  readonly method: object;
   /** Class, method and module, for messages. */
   readonly title: string;
 }
@@ -133,7 +135,7 @@ function findHandlers(discovery: DiscoveryService, scanner: MetadataScanner): re
       return scanner.getAllMethodNames(prototype).flatMap((key) =>
         marksOf(Reflect.get(prototype, key)).map((mark) => {
           const title = `${prototype.constructor.name}.${key} (${host?.name})`;
-          return { ...mark, wrapper, key, title };
+          return { ...mark, wrapper, key, method: Reflect.get(prototype, key), title };
         }),
       );
     });
@@ -148,9 +150,10 @@ function findHandlers(discovery: DiscoveryService, scanner: MetadataScanner): re
 }
 
 function toHandlers(methods: readonly ProviderMethod[]): Handlers<unknown> {
-  const handlers = methods.map(({ type, schema, wrapper, key }) => {
-    const handler = (event: WebhookEvent<EventType, unknown>, context: HandlerContext<unknown>): unknown =>
+  const handlers = methods.map(({ type, schema, wrapper, key, method }) => {
+    const call = (event: WebhookEvent<EventType, unknown>, context: HandlerContext<unknown>): unknown =>
       wrapper.instance[key](event, context);
+    const handler = wrapping(method, call);
     return [type, schema === undefined ? handler : withPayload(schema, handler)];
   });
   return Object.fromEntries(handlers);

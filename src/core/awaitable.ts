@@ -14,3 +14,17 @@ export function deferred(): { readonly promise: Promise<void>; readonly resolve:
   });
   return { promise, resolve };
 }
+
+/** Functions that return what an async function returns. */
+const wrappers = new WeakSet<object>();
+
+/** Whether a function is async: as it was compiled, so a function that returns a promise can be none. */
+export function isAsync(value: object): boolean {
+  return Object.prototype.toString.call(value) === '[object AsyncFunction]' || wrappers.has(value);
+}
+
+/** Returns `wrapper`, which is async if what it calls is. */
+export function wrapping<Wrapper extends object>(called: object, wrapper: Wrapper): Wrapper {
+  if (isAsync(called)) wrappers.add(wrapper);
+  return wrapper;
+}

@@ -190,3 +190,7 @@ export function messageOf(thrown: unknown): string | undefined {
 function innerError(thrown: unknown): unknown {
   return thrown instanceof Error && 'params' in thrown && thrown.cause !== undefined ? thrown.cause : thrown;
 }
+
+/** What to do about an async handler in a transaction of a synchronous driver. */
+export const SYNCHRONOUS_FIX =
+  'With `transactional: true`, handlers over SQLite must be synchronous: remove `async` and `await`, or the option.';

@@ -126,6 +126,9 @@ export interface Inbox<Tx = undefined> {
   /** Whether stored events survive the end of this process. */
   readonly durable: boolean;
 
+  /** Whether {@link transaction} ends before a promise of its effect does, so handlers cannot be async. @default false */
+  readonly synchronous?: boolean | undefined;
+
   /**
    * Claims an event, so that only one process runs it: records and leases it in one atomic round trip.
    *

@@ -68,7 +68,7 @@ export interface Stored {
 /** The operations of a store. Each is atomic. */
 export interface StoreOps<Tx>
   extends OperatorOps,
-    Pick<Inbox<Tx>, 'transaction' | 'durable' | 'readNote' | 'writeNote' | 'leaseNote'> {
+    Pick<Inbox<Tx>, 'transaction' | 'durable' | 'synchronous' | 'readNote' | 'writeNote' | 'leaseNote'> {
   claim(values: ClaimValues): Promise<ClaimRow>;
   /** Returns `false` if the lease is lost, and `'dead'` for an event that is too old to run later. */
   finish(lease: Lease, end: AttemptEnd): Promise<boolean | 'dead'>;
@@ -134,6 +134,7 @@ export function createInbox<Tx>(
     ...createOperations(ops, held),
 
     durable: ops.durable,
+    synchronous: ops.synchronous,
 
     async claim(event, { leaseMs, origin, json, early = false, key }) {
       const token = uuid();

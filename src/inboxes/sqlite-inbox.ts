@@ -1,7 +1,7 @@
 /** The inbox over an SQLite database, however it is opened. */
 
 import { type Awaitable, isPromise } from '../core/awaitable.js';
-import { PermanentError } from '../core/errors.js';
+import { PermanentError, SYNCHRONOUS_FIX } from '../core/errors.js';
 import type { Inbox, InboxOperations, Lease } from '../core/ports.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';
 import { type AttemptEnd, type ClaimRow, createInbox, DONE, type StoreOps } from './create-inbox.js';
@@ -169,6 +169,7 @@ export function createSqliteInbox<Tx>({
         }
       : {
           takesFirst: true,
+          synchronous: true,
 
           // Such handlers are synchronous, and so is their transaction.
           transaction(lease, effect) {
@@ -230,7 +231,7 @@ function assertSynchronous(running: Awaitable<void>): void {
   if (!isPromise(running)) return;
   running.catch(() => undefined);
   throw new PermanentError(
-    'The handler returned a promise, and its transaction was rolled back. Its writes after an `await` were not: check them before you requeue the event. With `transactional: true`, handlers over SQLite must be synchronous: remove `async` and `await`, or the option.',
+    `The handler returned a promise, and its transaction was rolled back. Its writes after an \`await\` were not: check them before you requeue the event. ${SYNCHRONOUS_FIX}`,
   );
 }
 

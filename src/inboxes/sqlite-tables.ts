@@ -5,7 +5,7 @@ import { ConfigError } from '../core/errors.js';
  * property per column, and integers are numbers; a connection with "safe integers" is refused.
  */
 export interface SqliteLike {
-  exec(sql: string): unknown;
+  exec(sql: string): void;
   /** The values are strings, numbers and `null`; the types of better-sqlite3 need `unknown` here. */
   prepare(sql: string): { all(...values: unknown[]): unknown[] };
 }

@@ -86,7 +86,17 @@ export interface EventContext<Tx = undefined> {
 export type Handler<Type extends EventType = EventType, Tx = undefined> = (
   event: WebhookEvent<Type>,
   context: HandlerContext<Tx>,
-) => unknown;
+) => HandlerResult<Tx>;
+
+/** What a handler may return: anything, but no promise in a {@link Synchronous} transaction. */
+export type HandlerResult<Tx> = [Tx] extends [never]
+  ? unknown
+  : unknown extends Tx
+    ? unknown
+    : typeof SYNCHRONOUS extends keyof Tx
+      ? // biome-ignore lint/suspicious/noConfusingVoidType: handlers without a return are the usual ones.
+        void | null | undefined | boolean | number | string | bigint | symbol | (object & { then?: never })
+      : unknown;
 
 /**
  * One handler per type. A new event of a type without a handler is answered 200 and recorded as done, so all receivers

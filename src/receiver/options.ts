@@ -1,5 +1,6 @@
 /** The options of a receiver: their meaning, defaults and checks, and the types of handlers. */
-import { ConfigError } from '../core/errors.js';
+import { isAsync } from '../core/awaitable.js';
+import { ConfigError, SYNCHRONOUS_FIX } from '../core/errors.js';
 import {
   EVENT_TYPES,
   type EventType,
@@ -204,7 +205,7 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
       prefix: rule('a string', (value) => typeof value === 'string', ''),
     }),
     secret: readSecret(secret, { runtime, timeoutMs: secretTimeoutMs }),
-    handlers: readHandlers(handlers),
+    handlers: readHandlers(handlers, inbox),
   };
 }
 
@@ -216,14 +217,19 @@ export function queueInboxError(where: string): ConfigError {
 }
 
 /** A listed type must have a handler: `undefined` comes from a misspelt import, and its events would be ignored. */
-function readHandlers<Tx>(handlers: Handlers<Tx>): HandlerTable {
+function readHandlers<Tx>(handlers: Handlers<Tx>, { synchronous }: Inbox<unknown>): HandlerTable {
   const rules = EVENT_TYPES.map((type) => {
     const isMissing = type in handlers && handlers[type] === undefined;
     const found = isMissing ? ', and is undefined: check its import, or leave the type out' : '';
     const isHandler = rule(`a function${found}`, (value) => typeof value === 'function');
     return [type, { ...isHandler, required: type in handlers }];
   });
-  return readOptions('createReceiver `handlers`', handlers, Object.fromEntries(rules)) as HandlerTable;
+  const read = readOptions('createReceiver `handlers`', handlers, Object.fromEntries(rules)) as HandlerTable;
+  const type = EVENT_TYPES.find((each) => isAsync(read[each] ?? readHandlers));
+  if (!synchronous || type === undefined) return read;
+  throw new ConfigError(
+    `createReceiver: the handler of ${type} is async, and its transaction would end before it. ${SYNCHRONOUS_FIX}`,
+  );
 }
 
 /** Whether this process has a handler for the event. */

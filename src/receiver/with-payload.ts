@@ -1,7 +1,7 @@
-import { isPromise } from '../core/awaitable.js';
+import { isPromise, wrapping } from '../core/awaitable.js';
 import { ConfigError, StablehooksError } from '../core/errors.js';
 import type { EventType, SchemaIssue, SchemaResult, StandardSchema, WebhookEvent } from '../core/events.js';
-import type { Handler, HandlerContext } from './handler.js';
+import type { Handler, HandlerContext, HandlerResult } from './handler.js';
 
 /**
  * Checks the payload before the handler runs, and passes the output of the schema to the handler.
@@ -20,7 +20,7 @@ import type { Handler, HandlerContext } from './handler.js';
  */
 export function withPayload<Output, Type extends EventType = EventType, Tx = undefined>(
   schema: StandardSchema<Output>,
-  handler: (event: WebhookEvent<Type, Output>, context: HandlerContext<Tx>) => unknown,
+  handler: (event: WebhookEvent<Type, Output>, context: HandlerContext<Tx>) => HandlerResult<[Tx][Tx extends unknown ? 0 : never]>,
 ): Handler<Type, Tx> {
   if (typeof schema?.['~standard']?.validate !== 'function') {
     throw new ConfigError(
@@ -31,7 +31,7 @@ export function withPayload<Output, Type extends EventType = EventType, Tx = und
     throw new ConfigError('withPayload: the second argument must be a function.');
   }
   let declared: Declared | undefined;
-  return (event, context) => {
+  const checked = (event: WebhookEvent<Type>, context: HandlerContext<Tx>): unknown => {
     const run = (result: SchemaResult<Output>) => {
       if (result.issues === undefined) {
         return handler({ ...event, payload: result.value } as WebhookEvent<Type, Output>, context);
@@ -42,6 +42,7 @@ export function withPayload<Output, Type extends EventType = EventType, Tx = und
     const result = schema['~standard'].validate(event.payload);
     return isPromise(result) ? result.then(run) : run(result);
   };
+  return wrapping(handler, checked as Handler<Type, Tx>);
 }
 
 /** Whether a name is the schema's own, not content of the payload. */

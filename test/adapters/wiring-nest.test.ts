@@ -16,7 +16,9 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import express from 'express';
+import Database from 'libsql';
 import { memoryInbox, type Receiver, type WebhookEvent } from 'stablehooks';
+import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import {
   getReceiverToken,
   InjectReceiver,
@@ -427,6 +429,12 @@ describe('the app does not start', () => {
       when: 'a handler is of an unknown type',
       providers: [Misspelt],
       message: 'transfer.setled',
+    },
+    {
+      when: 'a handler is async, and its inbox has transactions of SQLite',
+      providers: [Settlements],
+      options: { inbox: sqliteInbox(new Database(':memory:'), { transactional: true }) },
+      message: 'remove `async` and `await`',
     },
     { when: 'the secret is missing', options: { secret: undefined }, message: '`secret` must be given' },
     { when: 'an option is unknown', options: { leaseMS: 1 }, message: 'unknown option `leaseMS`' },

@@ -156,7 +156,8 @@ test('a handler that returns a promise leaves no wait for its commit, which woul
   const receiver = createReceiver({
     ...{ secret: 'test', logger: silent, inboxTimeoutMs: 1 },
     inbox: sqliteInbox(db, { transactional: true }),
-    handlers: { 'transfer.settled': () => handler.promise },
+    // As JavaScript passes it.
+    handlers: { 'transfer.settled': () => handler.promise as never },
   });
   const rejections: unknown[] = [];
   const onRejection = (reason: unknown) => void rejections.push(reason);
@@ -180,4 +181,21 @@ test('a step that JavaScript calls in a transaction of SQLite fails the handler'
   });
   const { kind, error } = await receiver.handle(exampleEvent('transfer.settled'), 'push');
   expect([kind, String(error?.cause)]).toEqual(['failed', expect.stringContaining('remove `transactional`')]);
+});
+
+describe('createReceiver refuses an async handler in a transaction of SQLite at start', () => {
+  const schema = z.object({ amount: z.string() });
+  const async = async () => {};
+  test.each<[string, unknown]>([
+    ['itself', async],
+    ['behind withPayload', withPayload(schema, async)],
+  ])('%s', (_, handler) => {
+    const inbox = sqliteInbox(new Database(freshPath()), { transactional: true });
+    const handlers = { 'transfer.failed': () => undefined, 'transfer.settled': handler as () => void };
+    const options = { secret: 'test', logger: silent, handlers };
+    expect(() => createReceiver({ ...options, inbox })).toThrow(
+      /handler of transfer\.settled is async.*handlers over SQLite must be synchronous: remove `async` and `await`, or the option/,
+    );
+    createReceiver({ ...options, inbox: sqliteInbox(new Database(freshPath())) });
+  });
 });

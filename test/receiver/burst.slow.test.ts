@@ -53,10 +53,10 @@ async function serve<Tx>(
   const seen: Seen = { atOnce: 0, ofOneKey: 0, codes: new Map() };
   const running = new Map<string, number>();
   let atOnce = 0;
-  const receiver = createReceiver({
+  const receiver = createReceiver<unknown>({
     secret,
-    inbox,
-    ...limits,
+    inbox: inbox as Inbox<unknown>,
+    ...(limits as Limits<unknown>),
     logger: { warn: () => undefined, error: () => undefined },
     onOutcome: ({ error }) => {
       if (error !== undefined) seen.codes.set(error.code, (seen.codes.get(error.code) ?? 0) + 1);
@@ -69,7 +69,7 @@ async function serve<Tx>(
         atOnce += 1;
         seen.atOnce = Math.max(seen.atOnce, atOnce);
         seen.ofOneKey = Math.max(seen.ofOneKey, ofOneKey);
-        await book(event, tx);
+        await book(event, tx as Tx);
         atOnce -= 1;
         running.set(key, (running.get(key) ?? 0) - 1);
       },

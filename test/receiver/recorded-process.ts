@@ -27,9 +27,9 @@ const RECEIVERS: Readonly<Record<string, () => ReturnType<typeof createReceiver>
 };
 
 function receiverWith<Tx>(inbox: Inbox<Tx>, book: Book<Tx>) {
-  return createReceiver({
+  return createReceiver<unknown>({
     secret: SECRET,
-    inbox,
+    inbox: inbox as Inbox<unknown>,
     answer: 'recorded',
     // Fewer than the deliveries that arrive at once: some are stored with a lease, and some without.
     maxConcurrency: 4,
@@ -43,7 +43,7 @@ function receiverWith<Tx>(inbox: Inbox<Tx>, book: Book<Tx>) {
     handlers: {
       'transfer.settled': async ({ id }, { tx }) => {
         await pause(Math.random() * 20);
-        await book(id, tx);
+        await book(id, tx as Tx);
         await pause(Math.random() * 20);
       },
     },

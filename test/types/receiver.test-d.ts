@@ -148,3 +148,29 @@ createReceiver({
   },
 });
 createReceiver({ secret: '', handlers: { 'transfer.settled': (_, { step }) => step('mail', () => 1) } });
+
+// A handler in a synchronous transaction returns no promise; every other value is fine.
+declare const statement: { run(): { readonly changes: number }; all(): unknown[] };
+declare const untyped: any;
+createReceiver({
+  secret: '',
+  inbox: synchronous,
+  handlers: {
+    // @ts-expect-error its transaction would end before it
+    'transfer.settled': async () => {},
+    // @ts-expect-error a promise
+    'transfer.failed': () => Promise.resolve({ id: 'pay_1' }),
+    'accept.confirmed': () => statement.run(),
+    'redeem.completed': (event) => (event.id === '' ? undefined : statement.all()),
+    'redeem.failed': () => untyped,
+  },
+});
+createReceiver({
+  secret: '',
+  inbox: synchronous,
+  handlers: {
+    // @ts-expect-error its transaction would end before it
+    'transfer.settled': withPayload(standard, async () => {}),
+    'transfer.failed': withPayload(standard, ({ payload }, { tx }) => void tx.query(payload.iban)),
+  },
+});
