@@ -15,6 +15,9 @@ export const isConflict = (error: unknown) => hasState(error, '40001', '40P01');
 /** Whether a table, a schema or a function of the inbox does not exist. */
 export const isNotMigrated = (error: unknown) => hasState(error, '42P01', '3F000', '42883');
 
+/** Whether the role lacks a right. */
+export const isForbidden = (error: unknown) => hasState(error, '42501');
+
 /** Whether a server may have refused to write: it has become a standby, or was set to read-only. */
 export const isReadOnly = (error: unknown) => hasState(error, READ_ONLY, '0A000');
 

@@ -289,6 +289,16 @@ WHERE id = :id::text AND token = :token::uuid`),
 
     complete: sent(`SELECT ${schema}.end_attempt(:id, :token, :key, 'done', NULL, NULL, NULL) AS ended`),
 
+    /** What the role lacks, such as `INSERT on stablehooks.events`. By oid: names are not found without a right on their schema. */
+    lacking: sent(`SELECT string_agg(lacking, ', ') AS answer FROM (
+  SELECT 'USAGE on schema ' || nspname FROM pg_namespace
+  WHERE nspname = '${name}' AND NOT has_schema_privilege(oid, 'USAGE')
+  UNION ALL SELECT string_agg(privilege, ', ') || ' on ' || relnamespace::regnamespace || '.' || relname
+  FROM pg_class CROSS JOIN unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege
+  WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = '${name}') AND relkind = 'r'
+    AND NOT has_table_privilege(pg_class.oid, privilege) GROUP BY relnamespace, relname
+) AS missing (lacking)`),
+
     isDone: sent(`SELECT id FROM ${events} WHERE id = :id::text AND state = 'done'`),
 
     /**

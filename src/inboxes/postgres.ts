@@ -1,4 +1,4 @@
-import { ConfigError } from '../core/errors.js';
+import { ConfigError, StablehooksError } from '../core/errors.js';
 import { boolean, integer, readOptions } from '../core/options.js';
 import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
@@ -18,6 +18,7 @@ import {
 import {
   endedBeforeDone,
   isConflict,
+  isForbidden,
   isLeftOpen,
   isNotMigrated,
   isPoolerError,
@@ -140,6 +141,7 @@ export function postgresInbox(
         );
       }
       if (isReadOnly(error)) await closeReadOnly();
+      if (isForbidden(error)) throw await forbidden(error);
       if (!isLeftOpen(error)) throw error;
       await pool.query('ROLLBACK').catch(() => undefined);
       throw leftOpen(error);
@@ -158,6 +160,15 @@ export function postgresInbox(
    * data layers have no method for that.
    */
   const closeReadOnly = () => pool.query(CLOSE_READ_ONLY).catch(() => undefined);
+
+  /** Names what the role lacks, if the server says so. */
+  async function forbidden(cause: unknown): Promise<unknown> {
+    const rows = await sendStatement(pool, toStatement(statements.lacking, {})).catch(() => []);
+    const [{ answer } = { answer: null }] = rows as readonly { readonly answer: string | null }[];
+    if (answer === null) return cause;
+    const message = `The inbox failed: the role of the pool lacks ${answer}. GRANT it, as the owner of the tables.`;
+    return new StablehooksError('ERR_INBOX_FAILED', message, { cause });
+  }
 
   const ops: StoreOps<unknown> = {
     ...callOps((name, values) => send(statements[name], values), { transactional, connections }),
@@ -230,6 +241,7 @@ export function postgresInbox(
           if (error instanceof TransactionEnded && (await send(statements.isDone, { id })).length > 0)
             throw endedBeforeDone({ cause: error });
           if (isReadOnly(error)) await closeReadOnly();
+          if (isForbidden(error) && !hasBegun) throw await forbidden(error);
           if (isLeftOpen(error) && !hasBegun) throw leftOpen(error);
           if (hasReturned) rethrowCommitError(error);
           throw error;

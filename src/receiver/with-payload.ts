@@ -20,7 +20,10 @@ import type { Handler, HandlerContext, HandlerResult } from './handler.js';
  */
 export function withPayload<Output, Type extends EventType = EventType, Tx = undefined>(
   schema: StandardSchema<Output>,
-  handler: (event: WebhookEvent<Type, Output>, context: HandlerContext<Tx>) => HandlerResult<[Tx][Tx extends unknown ? 0 : never]>,
+  handler: (
+    event: WebhookEvent<Type, Output>,
+    context: HandlerContext<Tx>,
+  ) => HandlerResult<[Tx][Tx extends unknown ? 0 : never]>,
 ): Handler<Type, Tx> {
   if (typeof schema?.['~standard']?.validate !== 'function') {
     throw new ConfigError(

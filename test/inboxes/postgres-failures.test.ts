@@ -88,6 +88,33 @@ test('migratePostgres needs no right to create a schema where one exists, and no
   expect(claim.state).toBe('claimed');
 });
 
+test.each([false, true])(
+  'a role without a right gets ERR_INBOX_FAILED with the right and the table (transactional: %s)',
+  async (transactional) => {
+    const [schema, role] = [`narrow_${transactional}`, `narrow_role_${transactional}`];
+    await migratePostgres(admin, { schema });
+    const pool = await openAs(role);
+    const inbox = transactional
+      ? postgresInbox(pool, { schema, transactional: true })
+      : postgresInbox(pool, { schema });
+    const receiver = createReceiver({
+      ...{ secret: 'x', inbox: inbox as ReturnType<typeof postgresInbox> },
+      handlers: { 'transfer.settled': () => undefined },
+      logger: { warn: () => undefined, error: () => undefined },
+    });
+    const refused = async (message: string) =>
+      expect(await receiver.handle(someEvent(), 'push')).toMatchObject({
+        error: { code: 'ERR_INBOX_FAILED', message: expect.stringContaining(message) },
+      });
+    await refused(`lacks USAGE on schema ${schema}`);
+    await admin.query(`GRANT USAGE ON SCHEMA ${schema} TO ${role}`);
+    await admin.query(`GRANT SELECT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${schema} TO ${role}`);
+    await refused(`INSERT on ${schema}.events`);
+    await admin.query(`GRANT INSERT ON ALL TABLES IN SCHEMA ${schema} TO ${role}`);
+    expect(await receiver.handle(someEvent(), 'push')).toMatchObject({ kind: 'handled' });
+  },
+);
+
 test('an inbox whose migration was forgotten says which function to call, in an outcome that is retried', async () => {
   const pool = openPool({ connectionString: own.server.url });
   await admin.query('CREATE SCHEMA empty_schema');
