@@ -88,14 +88,15 @@ export type Handler<Type extends EventType = EventType, Tx = undefined> = (
   context: HandlerContext<Tx>,
 ) => HandlerResult<Tx>;
 
+type Nothing = ReturnType<() => void>;
+
 /** What a handler may return: anything, but no promise in a {@link Synchronous} transaction. */
 export type HandlerResult<Tx> = [Tx] extends [never]
   ? unknown
   : unknown extends Tx
     ? unknown
     : typeof SYNCHRONOUS extends keyof Tx
-      ? // biome-ignore lint/suspicious/noConfusingVoidType: handlers without a return are the usual ones.
-        void | null | undefined | boolean | number | string | bigint | symbol | (object & { then?: never })
+      ? Nothing | null | undefined | boolean | number | string | bigint | symbol | (object & { then?: never })
       : unknown;
 
 /**
