@@ -55,6 +55,8 @@ export interface SurveyResult extends Readonly<Evidence['times']> {
   readonly seen: SeenAnswers;
   /** What a larger answer would confirm; `null` if an answer contradicts it, or if it would not suffice. */
   readonly unconfirmed: Pick<Unconfirmed, 'from' | 'size'> | null;
+  /** Whether the list lacks events that it had, and is as long as when the span was unconfirmed: it is cut at that size. */
+  readonly isCut: boolean;
 }
 
 /** @param judged - the last answer for all types, and those for one type. */
@@ -89,6 +91,7 @@ export function conclude(evidence: Evidence, judged: readonly Judged[]): SurveyR
     oldest: oldestToKeep(evidence, judged),
     seen: toSeen(gathered),
     unconfirmed,
+    isCut: size !== null && size === evidence.options.state.unconfirmed?.size && gathered.lacking.length > 0,
   };
 }
 

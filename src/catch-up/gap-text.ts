@@ -103,7 +103,8 @@ export function describeGap(gap: Gap): string {
   const { state, reason, acknowledged } = gap;
   const span = describeSpan(gap);
   if (state === 'closed') return `${span} are not missing any more: the list has proven this span.`;
-  const what = `${span} can be missing: ${REASONS[reason]}.`;
+  const what =
+    state === 'unconfirmed' ? `${span}: ${REASONS[reason]}.` : `${span} can be missing: ${REASONS[reason]}.`;
   if (acknowledged === null) return what;
   return `${what} Acknowledged by ${acknowledged.by} at ${acknowledged.at}: ${acknowledged.reason}`;
 }

@@ -124,11 +124,14 @@ function findUnproven(
 /** The gaps and the state after the survey. */
 function settle(
   last: Started,
-  { until, settledAt, limit, oldest, seen }: SurveyResult,
+  { until, settledAt, limit, oldest, seen, isCut }: SurveyResult,
   change: Span & Unproven & Circumstances,
 ): Advance {
   const { start, begin, end, waiting, ends, late, reason, unconfirmed, lateFrom } = change;
-  const { kept, closed, rest } = carryOver(last.gaps, settledAt, change);
+  const { kept: carried, closed, rest } = carryOver(last.gaps, settledAt, change);
+  const kept = carried.map((gap) =>
+    isCut && isOpen(gap) && gap.reason === 'unconfirmed' ? { ...gap, reason: 'not-reached' as const } : gap,
+  );
   const opened: StoredGap[] = [];
   const facts = { openedAt: until, acknowledged: null };
   if (!isEmpty(rest)) opened.push({ from: begin, until: rest, reason, ...facts });
@@ -150,7 +153,7 @@ function settle(
     proven: isProven && isEmpty(late),
     unconfirmed: unconfirmed !== null && isEmpty(late),
     reason: isProven ? 'late' : reason,
-    opened,
+    opened: [...kept.filter((gap) => !carried.includes(gap)), ...opened],
     closed,
   };
 }

@@ -49,7 +49,7 @@ export interface PollReport {
   readonly requests: number;
   /** The verdict on the whole list, and on each type if it was asked for by itself. */
   readonly verdicts: readonly ListVerdict[];
-  /** Where events can be missing: the gaps that are open after this poll. Unconfirmed spans do not count as gaps. */
+  /** Where events can be missing: the gaps that are open after this poll, and the spans that are unconfirmed. */
   readonly gaps: readonly Gap[];
   /** The gaps that this poll opened. */
   readonly gapsOpened: readonly Gap[];
@@ -183,20 +183,18 @@ export function toReport({
     handled: redriven?.handled ?? 0,
     ids,
     verdicts: survey.verdicts,
-    gaps: openOf(gaps),
+    gaps: gaps.map((gap) => toGap(gap)).filter(({ state }) => state !== 'acknowledged'),
     // If the state can be saved, a gap is told: better twice than never.
-    gapsOpened: saved !== false ? openOf(advance.opened) : [],
-    gapsClosed: saved ? openOf(advance.closed, true) : [],
+    gapsOpened: saved !== false ? toldOf(advance.opened) : [],
+    gapsClosed: saved ? toldOf(advance.closed, true) : [],
     problems: problems.slice(0, MAX_LISTED),
     redriven,
   };
 }
 
-function openOf(gaps: readonly StoredGap[], isClosed = false): readonly Gap[] {
-  return gaps
-    .filter(({ reason }) => reason !== 'unconfirmed')
-    .flatMap((gap) => toGap(gap, isClosed))
-    .filter(({ state }) => state !== 'acknowledged');
+/** Unconfirmed spans alarm nobody. */
+function toldOf(gaps: readonly StoredGap[], isClosed = false): readonly Gap[] {
+  return gaps.filter(({ reason }) => reason !== 'unconfirmed').map((gap) => toGap(gap, isClosed));
 }
 
 /** The outcomes after which this process need not run the event again. */

@@ -120,7 +120,7 @@ test('when the queries of two types fail, the events of the others are handled a
     Object.keys(failing),
   );
   // The whole list can be complete.
-  expect(report).toMatchObject({ unconfirmed: true, gaps: [] });
+  expect(report).toMatchObject({ unconfirmed: true, gaps: [{ state: 'unconfirmed' }] });
   expect(report.problems).toHaveLength(2);
   expect(handled).toHaveLength(80);
 });

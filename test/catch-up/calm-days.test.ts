@@ -41,6 +41,23 @@ test('a burst of 80 events of one type and then none is healthy for 48 hours, an
   expect(message).not.toMatch(/listMax|all is well/i);
 }, 60_000);
 
+test('a list that is cut at 80 events is unconfirmed until it loses its oldest event, and then its span is a gap', async () => {
+  const it = setUp({ cap: 80 });
+  for (let count = 0; count < 300; count++) it.events.push(listed(`e${count}`, START + 1_000 + count));
+  it.clock.now += 10 * MINUTE_MS;
+  const first = await it.poll({ since });
+  expect(first).toMatchObject({ unconfirmed: true, gapsOpened: [], gaps: [{ state: 'unconfirmed' }] });
+  it.events.push(listed('later', it.clock.now - 8 * MINUTE_MS));
+  let told = first.gapsOpened;
+  for (let poll = 0; told.length === 0 && poll < 60; poll++) {
+    it.clock.now += MINUTE_MS;
+    told = (await it.poll({ since })).gapsOpened;
+  }
+  expect(told[0]).toMatchObject({ state: 'open', reason: 'not-reached', from: first.gaps[0]?.from });
+  const runtime = { now: () => it.clock.now };
+  expect((await health(it.inbox, { runtime })).healthy).toBe(false);
+});
+
 test.each([50, 100, 1_000])(
   'with a listMax that is too high, an answer of exactly %i events proves nothing, and is named',
   async (cap) => {

@@ -28,7 +28,7 @@ function surveyed(
     ...{ answered: true, watermark: 1_000, isAhead: false, until: 2_300, settledAt: 2_000 },
     ...{ verdicts: [], limit: 100, oldest: { at: 5, seenAt: 2_300 } },
     clocks: { earlier: 2_300, later: 2_300 },
-    ...{ seen: SEEN, unconfirmed: null },
+    ...{ seen: SEEN, unconfirmed: null, isCut: false },
     proofs: Object.fromEntries(EVENT_TYPES.map((type) => [type, { from: fromOf(type), reason }])) as never,
     ...rest,
   };

@@ -189,6 +189,7 @@ function toSurvey(
     clocks: { earlier: startedAt, later: startedAt },
     seen: { all: 0, type: 0, listMaxRefuted: false },
     unconfirmed: null,
+    isCut: false,
   };
 }
 

@@ -112,9 +112,12 @@ function toExitCode(result: CatchUpResult): ExitCode {
   if (isJustOpened(result)) return EXIT.failed;
   if (undelivered.length > 0 && rows.some(({ answer }) => answer.kind === 'unreachable'))
     return EXIT.unreachable;
-  const isWhole = (report.proven || report.unconfirmed) && report.gaps.length === 0 && !report.doubtful;
+  const isWhole =
+    (report.proven || report.unconfirmed) && report.gaps.every(isUnconfirmed) && !report.doubtful;
   return isWhole && undelivered.length === 0 ? EXIT.good : EXIT.failed;
 }
+
+const isUnconfirmed = ({ state }: Gap) => state === 'unconfirmed';
 
 /** Whether the watermark is still at the start date, so no time is proven yet. */
 function isJustOpened({ report, since }: CatchUpResult): boolean {
@@ -164,7 +167,11 @@ function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
       ...report.gapsOpened.map((gap) => `${bad('gap opened')}  ${describeOpenGap(gap, report)}`),
       ...report.gaps
         .filter(({ openedAt }) => !report.gapsOpened.some((gap) => gap.openedAt === openedAt))
-        .map((gap) => `${bad('gap open')}    ${describeOpenGap(gap, report)}`),
+        .map((gap) =>
+          isUnconfirmed(gap)
+            ? `unconfirmed  ${describeGap(gap)}`
+            : `${bad('gap open')}    ${describeOpenGap(gap, report)}`,
+        ),
     ]),
     ...toShortList('problems', toProblems(result)),
     toUndelivered(result, bad),
