@@ -23,6 +23,7 @@ import {
   toReport,
 } from './report.js';
 import { gapToTry, oldestReceived, toStart } from './start.js';
+import type { PollState } from './state.js';
 
 interface PollOptions {
   readonly holder: string;
@@ -186,8 +187,19 @@ async function saveNext(settings: OpenSettings, options: LeasedOptions, found: F
   problems.push(...list.problems(start.takeFrom));
   const doubts = new Set(problems.map(({ code }) => code).filter((code) => DOUBTFUL.has(code)));
   const read = { ...advanced.state, seen, doubts: [...doubts] };
-  const saved = await options.lease.save(answered ? read : advanced.state, problems);
+  const next = answered ? read : advanced.state;
+  const tried = options.halt.aborted
+    ? {}
+    : toAttempt(options.startedAt, answered ? undefined : problems[0], state);
+  const saved = await options.lease.save({ ...next, ...tried }, problems);
   return { result, advance: advanced, saved, late, problems };
+}
+
+/** The end of a poll, for `health`. */
+function toAttempt(at: number, problem: PollProblem | undefined, { failingSince }: PollState) {
+  if (problem === undefined) return { lastAttempt: { at }, failingSince: undefined };
+  const { code: error, message } = problem;
+  return { lastAttempt: { at, error, message }, failingSince: failingSince ?? at };
 }
 
 /** Runs the due events of the inbox: the events that this poll found, and those that waited. */

@@ -1,2 +1,11 @@
-export { type Health, type HealthCheck, type HealthInbox, type HealthLimits, health } from './health.js';
+export {
+  HEALTH_CHECKS,
+  type Health,
+  type HealthCheck,
+  type HealthCheckName,
+  type HealthInbox,
+  type HealthLimits,
+  type HealthTone,
+  health,
+} from './health.js';
 export { type HealthRoutes, toHealthRoutes } from './routes.js';

@@ -44,7 +44,10 @@ export function toHealthRoutes(inbox: HealthInbox, limits: HealthLimits = {}): H
     health: () =>
       answer(async () => {
         const { healthy, checks } = await health(inbox, settings);
-        return { healthy, checks: checks.map((check) => ({ name: check.name, healthy: check.healthy })) };
+        return {
+          healthy,
+          checks: checks.map(({ name, tone, healthy: isHealthy }) => ({ name, tone, healthy: isHealthy })),
+        };
       }),
     ready: () =>
       answer(async () => {

@@ -1,0 +1,214 @@
+/** The checks: each turns facts into its finding, and the most likely fix. */
+import { exceptIn, toIso } from '../catch-up/gap-text.js';
+import { isWaiting } from '../catch-up/gaps.js';
+import { countOf } from '../core/count.js';
+import type { InboxRecord } from '../core/ports.js';
+import { HOUR_MS, MANY, type TallyNote } from '../receiver/tally.js';
+import { countIn, type Facts } from './facts.js';
+import type { HealthCheckName, HealthTone, Settings } from './health.js';
+
+interface Finding {
+  readonly tone: HealthTone;
+  readonly message: string;
+  readonly count?: number;
+}
+
+type Check = (facts: Facts, settings: Settings) => Finding;
+
+export const CHECKS: Readonly<Record<HealthCheckName, Check>> = {
+  due(facts) {
+    const { overdue, unrun } = facts;
+    const count = overdue.received.count + overdue.failed.count + unrun.length;
+    if (count === 0) return none(facts, 'No event is overdue.');
+    const since = [
+      overdue.received.oldest,
+      overdue.failed.oldest,
+      ...unrun.map(({ updatedAt }) => updatedAt),
+    ];
+    const oldest = toIso(Math.min(...since.map((at) => at ?? Infinity)));
+    const message = `${countOf(count, 'event')} due and not run, the oldest stored at ${oldest}. Call receiver.start() in a process that has the handlers, start the workers of the queue, or start more processes.`;
+    return { tone: 'failing', message, count };
+  },
+
+  leases(facts) {
+    const { count, oldest } = facts.overdue.leased;
+    if (count === 0) return none(facts, 'No lease has expired for long.');
+    const message = `${countOf(count, 'event')} whose lease has expired, the oldest claimed at ${toIso(oldest ?? 0)}: a process ended while the handler ran, and none took over. Call receiver.start() in a running process.`;
+    return { tone: 'failing', message, count };
+  },
+
+  dead(facts, { maxDead }) {
+    const { count, oldest } = countIn(facts.counts, 'dead');
+    if (count === 0) return none(facts, 'No event is dead.');
+    const message = `${countOf(count, 'event')} dead, the first since ${toIso(oldest ?? 0)}. The newest: ${errorOf(facts.lastDead)}. Fix the cause, check in the ledger whether its effect has happened, then run \`stablehooks inbox requeue\` with its id.`;
+    return { tone: count > maxDead ? 'failing' : 'warning', message, count };
+  },
+
+  failing(facts) {
+    const { count, sample, since, share } = facts.failing;
+    const codes = nameCounts(
+      sample.map(({ lastError }) => [/^ERR_\w+/.exec(lastError ?? '')?.[0] ?? 'unknown', 1]),
+    );
+    const newest = `${codes}. The newest: ${errorOf(sample[0] ?? facts.lastDead)}.`;
+    const fix =
+      'Fix the handler, or what it calls: `stablehooks inbox list --state failed` shows each event.';
+    if (share !== undefined) {
+      const message = `${share.failed} of ${countOf(share.total, 'event')} of the last hour failed and did not succeed since: ${newest} ${fix}`;
+      return { tone: 'failing', message, count: share.failed };
+    }
+    if (since.length > 0) {
+      const message = `${countOf(since.length, 'event')} failing for more than an hour, the first since ${toIso(Math.min(...since))}: ${newest} ${fix}`;
+      return { tone: 'failing', message, count: since.length };
+    }
+    if (count === 0) return none(facts, 'No event has failed without succeeding since.');
+    return { tone: 'warning', message: `${countOf(count, 'event')} failed, to run again: ${newest}`, count };
+  },
+
+  refused({ now, readOnly, newest, tally }, { requirePush }) {
+    if (readOnly !== undefined) {
+      const fix = 'Make it writable, or connect to the primary: until then every delivery is answered 503.';
+      return { tone: 'failing', message: `The database of the inbox cannot be written: ${readOnly} ${fix}` };
+    }
+    const pushed = newest.find(({ origin }) => origin === 'push')?.receivedAt;
+    const genuineAt = Math.max(tally.genuineAt, pushed ?? 0);
+    const since = tally.refusedAt.filter((at) => at > genuineAt);
+    const recent = countedSince(tally.refused, now - 2 * HOUR_MS);
+    const count = sumOf(recent);
+    const codes = count === 0 ? '' : ` (${nameCounts(recent)})`;
+    const fix =
+      'ERR_SIGNATURE_MISMATCH: the secret is wrong or was rotated, or a proxy changes bodies. The log names other causes, and `stablehooks doctor` tests the endpoint.';
+    if (since.length >= MANY) {
+      const last =
+        genuineAt === 0 ? 'None was ever accepted' : `The last one was accepted at ${toIso(genuineAt)}`;
+      const message = `Every delivery is refused, ${count > MANY ? count : `at least ${MANY}`}${codes}. ${last}. ${fix}`;
+      return { tone: 'failing', message, count: Math.max(count, since.length) };
+    }
+    if (count > 0) {
+      const message = `${count} ${count === 1 ? 'delivery' : 'deliveries'} with a signature refused in this hour and the last${codes}. ${fix}`;
+      return { tone: 'warning', message, count };
+    }
+    if (pushed !== undefined)
+      return { tone: 'ok', message: `The last new event came by push at ${toIso(pushed)}.`, count: 0 };
+    const seen =
+      newest.length === 0
+        ? 'no delivery has come'
+        : `none of the last ${countOf(newest.length, 'event')} was pushed`;
+    const message = `Not shown: ${seen}. Check the URL at the service with \`stablehooks doctor\`.`;
+    return { tone: requirePush ? 'failing' : 'neutral', message };
+  },
+
+  ignored(facts) {
+    const { count: parked, oldest } = countIn(facts.counts, 'parked');
+    const types = countedSince(facts.tally.ignored, facts.now - 48 * HOUR_MS);
+    const ignored = sumOf(types);
+    const messages: string[] = [];
+    if (ignored > 0) {
+      messages.push(
+        `${countOf(ignored, 'event')} ended without a handler since yesterday: ${nameCounts(types)}. Add a handler, even one that does nothing. If another process should have run them: \`stablehooks inbox requeue --ignored\`.`,
+      );
+    }
+    if (parked > 0) {
+      messages.push(
+        `${countOf(parked, 'event')} of unknown types, the first since ${toIso(oldest ?? 0)}. Upgrade stablehooks, and add their handlers.`,
+      );
+    }
+    if (messages.length === 0) return none(facts, 'Every event had a handler.');
+    return { tone: 'warning', message: messages.join(' '), count: ignored + parked };
+  },
+
+  poll({ now, state }, { dueMs, provenMs, requirePoll }) {
+    const { lastAttempt, failingSince, watermark } = state;
+    if (lastAttempt === undefined) {
+      if (watermark !== null) return { tone: 'ok', message: 'Polls have run.' };
+      const message = 'Not shown: no poll has run. Start a poller (createPoller) with this inbox.';
+      return { tone: requirePoll ? 'failing' : 'neutral', message };
+    }
+    const at = new Date(lastAttempt.at).getTime();
+    if (lastAttempt.error !== undefined) {
+      const since = failingSince ?? at;
+      const message = `Polls cannot read the list since ${toIso(since)}. ${lastAttempt.error}: ${lastAttempt.message ?? 'the log of the poller says why.'}`;
+      return { tone: now - since >= dueMs ? 'failing' : 'warning', message };
+    }
+    if (now - at <= provenMs) return { tone: 'ok', message: `The last poll read the list at ${toIso(at)}.` };
+    const message = `The last poll ran at ${toIso(at)}. Check that the poller's process runs.`;
+    return { tone: 'failing', message };
+  },
+
+  coverage: checkCoverage,
+
+  gaps({ state }) {
+    const open = state.gaps.filter(({ acknowledged }) => acknowledged === null);
+    if (open.length > 0) {
+      const first = toIso(Math.min(...open.map(({ from }) => from)));
+      const message = `${countOf(open.length, 'open gap')}, the first from ${first}: events may be missing. \`stablehooks gaps list\` shows what to do.`;
+      return { tone: 'failing', message, count: open.length };
+    }
+    if (state.watermark === null)
+      return { tone: 'neutral', message: 'Not shown: no poll has read the list.' };
+    return { tone: 'ok', message: 'No gap is open.', count: 0 };
+  },
+};
+
+function checkCoverage({ state, newest, now }: Facts, { provenMs, requirePoll }: Settings): Finding {
+  const { since, watermark, unconfirmed, doubts = [] } = state;
+  const last = newest[0]?.receivedAt;
+  const waits = isWaiting(state);
+  const waitsUntil = waits && unconfirmed ? unconfirmed.until : Number.NEGATIVE_INFINITY;
+  if (watermark === null || watermark === since) {
+    if (now - waitsUntil <= provenMs) {
+      const message = `Not shown yet: the polls wait for a larger answer of the list. ${LIST_MAX}`;
+      return { tone: 'neutral', message };
+    }
+    const fix = state.lastAttempt
+      ? 'The poller proves something once it has read the list for lagMs; the check `poll` says whether it can.'
+      : 'Start a poller (createPoller) with this inbox, and wait until it has been running for lagMs.';
+    const message = `Not shown: no poll has proven yet that push loses nothing. ${fix}`;
+    return { tone: requirePoll ? 'failing' : 'neutral', message };
+  }
+  if (now - Math.max(watermark, waitsUntil) > provenMs) {
+    const silent = last === undefined ? 'No event was received yet' : `Silent since ${toIso(last)}`;
+    const fix =
+      'Check that the poller runs, that the list answers, and the clocks; the report of a poll says which.';
+    return { tone: 'failing', message: `${silent}; not proven since ${toIso(watermark)}. ${fix}` };
+  }
+  const heard = last !== undefined && last > watermark ? 'The last event came at' : 'Quiet since';
+  const quiet = last === undefined ? 'No event was received yet' : `${heard} ${toIso(last)}`;
+  const proven = `${quiet}, proven until ${toIso(watermark)}${exceptIn(state.gaps)}.`;
+  if (doubts.length > 0) {
+    const message = `${proven} But the last poll was doubtful: ${doubts.join(', ')}. The poller's log says why.`;
+    return { tone: 'failing', message };
+  }
+  if (!waits) return { tone: 'ok', message: proven };
+  const message = `${proven} The polls since then wait for a larger answer of the list. ${LIST_MAX}`;
+  return { tone: 'neutral', message };
+}
+
+const LIST_MAX = 'Set listMax if you know how many events the service returns.';
+
+/** Nothing is wrong; in an empty inbox that shows nothing. */
+function none({ isEmpty }: Facts, message: string): Finding {
+  return isEmpty
+    ? { tone: 'neutral', message: 'Not shown: no event came yet.' }
+    : { tone: 'ok', message, count: 0 };
+}
+
+/** The last error of an event, as the end of a sentence. */
+function errorOf(record: InboxRecord | undefined): string {
+  return (record?.lastError ?? 'no error is known').replace(/\.$/, '');
+}
+
+/** `ERR_A 2, ERR_B 1`. */
+function nameCounts(counts: readonly (readonly [name: string, count: number])[]): string {
+  const sums = new Map<string, number>();
+  for (const [name, count] of counts) sums.set(name, (sums.get(name) ?? 0) + count);
+  return [...sums].map(([name, count]) => `${name} ${count}`).join(', ');
+}
+
+/** The counts of the tally since then, by code or type. */
+const countedSince = (counts: TallyNote['refused'], since: number) =>
+  Object.entries(counts)
+    .filter(([key]) => Number.parseInt(key, 10) > since)
+    .map(([key, count]) => [key.slice(key.indexOf(' ') + 1), count] as const);
+
+const sumOf = (counts: readonly (readonly [name: string, count: number])[]) =>
+  counts.reduce((sum, [, count]) => sum + count, 0);

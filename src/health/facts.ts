@@ -1,0 +1,122 @@
+/** What the judge reads of an inbox: bounded lists, and counts that an index answers. */
+import { readPollState } from '../catch-up/state.js';
+import { messageOf } from '../core/errors.js';
+import type { InboxCount, InboxRecord, InboxState } from '../core/ports.js';
+import { HOUR_MS, readTally } from '../receiver/tally.js';
+import type { HealthInbox, Settings } from './health.js';
+
+/** How many events of a state are read to name errors, and to find the last pushed event. */
+const SAMPLE = 100;
+
+/** How many events have to fail before their share counts. */
+const MANY_FAILED = 3;
+
+const DAY_MS = 24 * HOUR_MS;
+
+export type Facts = Awaited<ReturnType<typeof readFacts>>;
+
+export async function readFacts(inbox: HealthInbox, { dueMs }: Pick<Settings, 'dueMs'>, now: number) {
+  // At the limit itself an event is overdue, and the end of a filter is not included.
+  const dueUntil = Math.max(0, Math.floor(now - dueMs) + 1);
+  // One after the other: a health check must not take several connections of a pool.
+  const overdue = async (state: InboxState) => countIn(await inbox.count({ state, dueUntil }), state);
+  const counts = await inbox.count();
+  const received = await overdue('received');
+  const isBusy = countIn(counts, 'leased').count > 0;
+  return {
+    now,
+    counts,
+    isUnused: countIn(counts, 'done').count === 0,
+    isEmpty: counts.every(({ count }) => count === 0),
+    state: await readPollState(inbox),
+    tally: await readTally(inbox),
+    readOnly: await findReadOnly(inbox),
+    /** Received events without an attempt for as long as those that are overdue. */
+    unrun: received.count > 0 ? [] : await findUnrun(inbox, dueUntil, isBusy),
+    /** Events that no process runs in time, by state. */
+    overdue: { received, failed: await overdue('failed'), leased: await overdue('leased') },
+    failing: await readFailing(inbox, counts, now),
+    lastDead: (await inbox.list({ state: 'dead', limit: 1, order: 'newest' }))[0],
+    newest: await inbox.list({ limit: SAMPLE, order: 'newest' }),
+  };
+}
+
+export function countIn(
+  counts: readonly InboxCount[],
+  state: InboxState,
+): Pick<InboxCount, 'count' | 'oldest'> {
+  return counts.find((each) => each.state === state) ?? { count: 0, oldest: null };
+}
+
+/** The message of a database that takes no writes: nobody has leased the note, so nothing is written. */
+async function findReadOnly({ writeNote }: HealthInbox): Promise<string | undefined> {
+  try {
+    await writeNote('health', '', { holder: 'health' });
+    return undefined;
+  } catch (error) {
+    // A role without the right to write, as of a dashboard, shows nothing.
+    const message = messageOf(error) ?? '';
+    return /read.?only/i.test(message) ? message : undefined;
+  }
+}
+
+/**
+ * Received events without an attempt since before `until`, in the first page that has any: behind a queue without workers
+ * they are enqueued again before they are due for long. Others wait for the time that their handler named or, while a
+ * handler runs, for an event of their key.
+ */
+async function findUnrun(
+  inbox: HealthInbox,
+  until: number,
+  isBusy: boolean,
+): Promise<readonly InboxRecord[]> {
+  const isUnrun = ({ lastError, key }: InboxRecord) => !isPostponed(lastError) && (key === null || !isBusy);
+  for (let after: string | undefined; ; ) {
+    const page = await inbox.list({ state: 'received', updatedUntil: until, limit: SAMPLE, after });
+    const unrun = page.filter(isUnrun);
+    if (unrun.length > 0 || page.length < SAMPLE) return unrun;
+    after = page.at(-1)?.id;
+  }
+}
+
+const isPostponed = (error: string | null) => error?.startsWith('ERR_HANDLER_LATER') === true;
+
+/** Events that failed and have not succeeded since, also while they run again. */
+async function readFailing(inbox: HealthInbox, counts: readonly InboxCount[], now: number) {
+  const hourAgo = Math.max(0, Math.floor(now - HOUR_MS));
+  const leased = await inbox.list({ state: 'leased', error: 'ERR_', limit: SAMPLE });
+  const again = leased.filter(({ attempts, lastError }) => attempts > 1 && !isPostponed(lastError));
+  const newest = await inbox.list({ state: 'failed', limit: SAMPLE, order: 'newest' });
+  const oldest = await inbox.list({ state: 'failed', receivedUntil: hourAgo, limit: SAMPLE });
+  const sample = [...newest, ...again].toSorted((a, b) => b.updatedAt - a.updatedAt);
+  const since = [...oldest, ...again].map(failingSince).filter((at) => at <= hourAgo);
+  const dead = countIn(await inbox.count({ state: 'dead', updatedSince: hourAgo }), 'dead').count;
+  const count = countIn(counts, 'failed').count + again.length;
+  return {
+    count,
+    sample,
+    /** Since when the events have failed that have done so for an hour. */
+    since,
+    share: count + dead < MANY_FAILED ? undefined : await readShare(inbox, count + dead, hourAgo),
+  };
+}
+
+/** When the first of the last attempts of an event failed. */
+function failingSince({ history, attempts, state, updatedAt }: InboxRecord): number {
+  const ended = history.slice(-Math.max(1, state === 'leased' ? attempts - 1 : attempts));
+  return ended.find(({ result }) => result === 'failed')?.startedAt ?? updatedAt;
+}
+
+/** How many events came or ran since then, of which `failed` have failed: more than a tenth, or `undefined`. */
+async function readShare(inbox: HealthInbox, failed: number, since: number) {
+  const came = await inbox.count({ receivedSince: since });
+  const others = (counts: readonly InboxCount[]) =>
+    counts.reduce((sum, { state, count }) => (state === 'failed' || state === 'dead' ? sum : sum + count), 0);
+  const isMore = (total: number) => failed * 10 > total;
+  const total = failed + others(came);
+  if (!isMore(total)) return undefined;
+  // Older events that ran again, as after an outage.
+  const ran = { state: 'done', receivedSince: Math.max(0, since - DAY_MS), receivedUntil: since } as const;
+  const all = total + others(await inbox.count({ ...ran, updatedSince: since }));
+  return isMore(all) ? { failed, total: all } : undefined;
+}
