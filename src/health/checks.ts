@@ -5,7 +5,7 @@ import { countOf } from '../core/count.js';
 import type { InboxRecord } from '../core/ports.js';
 import { HOUR_MS, MANY, type TallyNote } from '../receiver/tally.js';
 import { countIn, type Facts } from './facts.js';
-import type { HealthCheckName, HealthTone, Settings } from './health.js';
+import type { HealthCheckName, HealthTone, Settings } from './options.js';
 
 interface Finding {
   readonly tone: HealthTone;

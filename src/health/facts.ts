@@ -3,7 +3,7 @@ import { readPollState } from '../catch-up/state.js';
 import { messageOf } from '../core/errors.js';
 import type { InboxCount, InboxRecord, InboxState } from '../core/ports.js';
 import { HOUR_MS, readTally } from '../receiver/tally.js';
-import type { HealthInbox, Settings } from './health.js';
+import type { HealthInbox, Settings } from './options.js';
 
 /** How many events of a state are read to name errors, and to find the last pushed event. */
 const SAMPLE = 100;
@@ -49,9 +49,9 @@ export function countIn(
 }
 
 /** The message of a database that takes no writes: nobody has leased the note, so nothing is written. */
-async function findReadOnly({ writeNote }: HealthInbox): Promise<string | undefined> {
+async function findReadOnly(inbox: HealthInbox): Promise<string | undefined> {
   try {
-    await writeNote('health', '', { holder: 'health' });
+    await inbox.writeNote('health', '', { holder: 'health' });
     return undefined;
   } catch (error) {
     // A role without the right to write, as of a dashboard, shows nothing.

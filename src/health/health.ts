@@ -1,50 +1,17 @@
 /** The one judge of an inbox. `/healthz`, `status`, the inspector, the metrics and the alerts repeat what it says. */
 import { exceptIn, toIso } from '../catch-up/gap-text.js';
 import { orUnavailable } from '../core/errors.js';
-import { boolean, integer, readOptions } from '../core/options.js';
-import type { Inbox, InboxOperations } from '../core/ports.js';
-import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
+import { toRuntime } from '../core/runtime.js';
 import { CHECKS } from './checks.js';
 import { type Facts, readFacts } from './facts.js';
-
-/** The part of an inbox that {@link health} reads. Every inbox of this package fits. */
-export type HealthInbox = Pick<InboxOperations, 'count' | 'list'> & Pick<Inbox, 'readNote' | 'writeNote'>;
-
-/** When something counts as unhealthy. Times are in ms. */
-export interface HealthLimits {
-  /** How long an event may be due, a lease expired, or polls failing. @default 300_000 */
-  readonly dueMs?: number | undefined;
-  /** How old the last poll and the last proof of the list may be. @default 3_600_000 */
-  readonly provenMs?: number | undefined;
-  /** How many events may be dead. @default 0 */
-  readonly maxDead?: number | undefined;
-  /** Whether it is unhealthy that no poll has proven anything: no poller, or one before its first proof. @default false */
-  readonly requirePoll?: boolean | undefined;
-  /** Whether it is unhealthy that no event came by push. @default false */
-  readonly requirePush?: boolean | undefined;
-  /** The clock, for tests. @default the platform's */
-  readonly runtime?: RuntimeOptions | undefined;
-}
-
-/**
- * - `due`, `leases`: events that no process runs.
- * - `dead`: events that never run again by themselves.
- * - `failing`: handlers that keep failing.
- * - `refused`: deliveries that were refused although they were signed, and a database that cannot be written.
- * - `ignored`: events of types without a handler, and of unknown types.
- * - `poll`: whether polls run and can read the list.
- * - `coverage`: whether the list proves that nothing is missing.
- * - `gaps`: open gaps.
- */
-export type HealthCheckName = (typeof HEALTH_CHECKS)[number];
-
-/** The name of every check, in their order. */
-export const HEALTH_CHECKS = [
-  ...(['due', 'leases', 'dead', 'failing', 'refused', 'ignored', 'poll', 'coverage', 'gaps'] as const),
-] as const;
-
-/** `neutral`: not shown, because nothing has happened yet that could be judged. Only `failing` is unhealthy. */
-export type HealthTone = 'failing' | 'warning' | 'neutral' | 'ok';
+import {
+  HEALTH_CHECKS,
+  type HealthCheckName,
+  type HealthInbox,
+  type HealthLimits,
+  type HealthTone,
+  readLimits,
+} from './options.js';
 
 /** One part of {@link Health}. Plain data. */
 export interface HealthCheck {
@@ -91,20 +58,6 @@ export async function health(inbox: HealthInbox, limits: HealthLimits = {}): Pro
   });
   return { healthy: checks.every(({ healthy }) => healthy), ...toVerdict(checks, facts), checks };
 }
-
-/** @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the limit. */
-export function readLimits(where: string, limits: HealthLimits) {
-  return readOptions(where, limits, {
-    dueMs: integer({ default: 300_000, min: 0 }),
-    provenMs: integer({ default: 3_600_000, min: 0 }),
-    maxDead: integer({ default: 0, min: 0 }),
-    requirePoll: boolean(false),
-    requirePush: boolean(false),
-    runtime: RUNTIME,
-  });
-}
-
-export type Settings = Omit<ReturnType<typeof readLimits>, 'runtime'>;
 
 function toVerdict(
   checks: readonly HealthCheck[],

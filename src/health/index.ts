@@ -1,11 +1,9 @@
+export { type Health, type HealthCheck, health } from './health.js';
 export {
   HEALTH_CHECKS,
-  type Health,
-  type HealthCheck,
   type HealthCheckName,
   type HealthInbox,
   type HealthLimits,
   type HealthTone,
-  health,
-} from './health.js';
+} from './options.js';
 export { type HealthRoutes, toHealthRoutes } from './routes.js';

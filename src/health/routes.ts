@@ -1,7 +1,8 @@
 import { StablehooksError } from '../core/errors.js';
 import { POLL_NOTE } from '../core/ports.js';
 import { timeLimit, toRuntime } from '../core/runtime.js';
-import { type HealthInbox, type HealthLimits, health, readLimits } from './health.js';
+import { health } from './health.js';
+import { type HealthInbox, type HealthLimits, readLimits } from './options.js';
 
 /** Two route handlers for `Request` and `Response`. Their answers contain no message, id or time. */
 export interface HealthRoutes {

@@ -48,6 +48,7 @@ const FILTER = {
   updatedUntil: TIME,
   dueUntil: TIME,
   error: string(),
+  ignored: rule<true | undefined>('true', (value) => value === true),
 } as const;
 const STATEMENTS = rule<Readonly<Record<string, 'done' | 'again'>> | undefined>(
   "an object with 'done' or 'again' for each step",
@@ -57,6 +58,8 @@ const LIMIT = integer({ default: 1_000, max: 10_000 });
 const TEXT = required(string());
 
 const REQUEUEABLE: readonly InboxState[] = ['failed', 'dead'];
+/** The state of ignored events. */
+const IGNORED: readonly InboxState[] = ['done'];
 const DISCARDABLE: readonly InboxState[] = ['received', 'failed', 'dead', 'parked'];
 
 /** How many events one operation imports or prunes: others wait for it. */
@@ -64,7 +67,9 @@ const BATCH = 1_000;
 
 /** @param from - the states that the operation reads or changes. */
 function toSelection({ state, ...filter }: InboxFilter, from: readonly InboxState[]): Selection {
-  return { ...filter, states: from.filter((each) => state === undefined || each === state) };
+  const isOne = (each: InboxState) =>
+    (state === undefined || each === state) && (filter.ignored === undefined || each === 'done');
+  return { ...filter, states: from.filter(isOne) };
 }
 
 export function createOperations(ops: OperatorOps): InboxOperations {
@@ -107,7 +112,8 @@ export function createOperations(ops: OperatorOps): InboxOperations {
         const names = (what: string) => Object.keys(statements).filter((name) => statements[name] === what);
         await ops.stateSteps(id, names('done'), names('again'));
       }
-      return ops.requeue({ selection: { ...toSelection(filter, REQUEUEABLE), known: true }, limit });
+      const states = filter.ignored ? IGNORED : REQUEUEABLE;
+      return ops.requeue({ selection: { ...toSelection(filter, states), known: true }, limit });
     },
 
     async discard(options) {

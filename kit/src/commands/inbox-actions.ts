@@ -8,6 +8,7 @@ import {
   addSelection,
   changeSelected,
   describeStates,
+  IGNORED_FLAG,
   inBatches,
   type Selected,
   type SelectionFlags,
@@ -29,7 +30,7 @@ const REQUEUEABLE = ['failed', 'dead'] as const satisfies readonly InboxState[];
 export function requeueCommand(): Command {
   const command = addSelection(
     new Command('requeue').description(
-      'make dead or failed events due now, and look whether the app runs them',
+      'make dead, failed or (with --ignored) ignored events due now, and look whether the app runs them',
     ),
     REQUEUEABLE,
   ).option(
@@ -38,6 +39,7 @@ export function requeueCommand(): Command {
     parseDuration,
     10_000,
   );
+  command.option(...IGNORED_FLAG);
   command.option(
     '--step <name=what>',
     'of one event: whether the effect of a step without a result happened: done or again',
@@ -121,7 +123,7 @@ export async function requeueAll(
 
 async function requeue({ args, flags, printer, signal }: CommandContext<RequeueFlags>) {
   return changeSelected(
-    { args, flags, printer, states: REQUEUEABLE, done: 'requeued' },
+    { args, flags, printer, states: flags.ignored ? ['done'] : REQUEUEABLE, done: 'requeued' },
     async (inbox, { ids, filter }) => {
       const { step: steps } = flags;
       if (steps !== undefined) await checkStatements(inbox, ids, steps);
