@@ -38,6 +38,9 @@ export const MANY = 5;
 /** These events are stored, or the process ends: other checks judge them. */
 const STORED = /^ERR_(HANDLER|PAYLOAD|EVENT_BUSY|EVENT_NOT|KEY|LEASE|RECEIVER_CLOSED|METHOD)/;
 
+/** The types that a log has named: a process can make many receivers. */
+const NAMED = new WeakMap<Logger, Set<string>>();
+
 type TallySettings = Pick<ReceiverSettings, 'inbox' | 'runtime' | 'signature'>;
 
 export class Tally {
@@ -50,7 +53,6 @@ export class Tally {
   #counted: TallyNote = EMPTY_TALLY;
   /** Whether a delivery was refused since the last accepted one. */
   #hasRefused = false;
-  readonly #ignoredTypes = new Set<string>();
   #timer: unknown;
   #writtenAt = Number.NEGATIVE_INFINITY;
 
@@ -79,8 +81,9 @@ export class Tally {
   ignored(type: string): void {
     const now = this.#runtime.now();
     this.#add({ ignored: { [`${now - (now % DAY_MS)} ${type}`]: 1 } });
-    if (this.#ignoredTypes.has(type)) return;
-    this.#ignoredTypes.add(type);
+    const named = NAMED.get(this.#logger) ?? new Set();
+    if (named.has(type)) return;
+    NAMED.set(this.#logger, named.add(type));
     const fix = 'Add one, even one that does nothing, or make such events due for another process';
     const line = `this process has no handler for ${type}, so its events end as ignored. ${fix}: \`stablehooks inbox requeue --ignored\`.`;
     log(this.#logger, 'warn', line);
