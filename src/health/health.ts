@@ -1,6 +1,7 @@
 /** The one judge of an inbox. `/healthz`, `status`, the inspector, the metrics and the alerts repeat what it says. */
 import { exceptIn, toIso } from '../catch-up/gap-text.js';
 import { orUnavailable } from '../core/errors.js';
+import type { InboxCount } from '../core/ports.js';
 import { toRuntime } from '../core/runtime.js';
 import { CHECKS } from './checks.js';
 import { type Facts, readFacts } from './facts.js';
@@ -33,6 +34,8 @@ export interface Health {
   /** One sentence, which names the checks that need a person. */
   readonly verdict: string;
   readonly checks: readonly HealthCheck[];
+  /** How many events are in each state. */
+  readonly counts: readonly InboxCount[];
 }
 
 /**
@@ -56,7 +59,12 @@ export async function health(inbox: HealthInbox, limits: HealthLimits = {}): Pro
     const { tone, message, count = null } = CHECKS[name](facts, settings);
     return { name, tone, healthy: tone !== 'failing', message, count };
   });
-  return { healthy: checks.every(({ healthy }) => healthy), ...toVerdict(checks, facts), checks };
+  return {
+    healthy: checks.every(({ healthy }) => healthy),
+    ...toVerdict(checks, facts),
+    checks,
+    counts: facts.counts,
+  };
 }
 
 function toVerdict(

@@ -48,11 +48,7 @@ const NOTHING: Part = { tone: 'neutral', verdict: 'Nothing to judge.', checks: [
 const TONES = { failing: 'bad', warning: 'doubtful', neutral: 'neutral', ok: 'good' } as const;
 
 async function ofInbox({ operations }: InboxPart): Promise<Part> {
-  // Read once: the verdict and the checks must speak of the same state.
-  const counts = await operations.count();
-  const count: typeof operations.count = async (filter) =>
-    filter === undefined ? counts : operations.count(filter);
-  const { tone, verdict, checks } = await health({ ...operations, count });
+  const { tone, verdict, checks, counts } = await health(operations);
   return {
     tone: TONES[tone],
     verdict,
