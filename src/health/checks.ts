@@ -45,7 +45,7 @@ export const CHECKS: Readonly<Record<HealthCheckName, Check>> = {
   },
 
   failing(facts) {
-    const { count, sample, since, share } = facts.failing;
+    const { count, sample, long, share } = facts.failing;
     const codes = nameCounts(
       sample.map(({ lastError }) => [/^ERR_\w+/.exec(lastError ?? '')?.[0] ?? 'unknown', 1]),
     );
@@ -56,9 +56,10 @@ export const CHECKS: Readonly<Record<HealthCheckName, Check>> = {
       const message = `${share.failed} of ${countOf(share.total, 'event')} of the last hour failed and did not succeed since: ${newest} ${fix}`;
       return { tone: 'failing', message, count: share.failed };
     }
-    if (since.length > 0) {
-      const message = `${countOf(since.length, 'event')} failing for more than an hour, the first since ${toIso(Math.min(...since))}: ${newest} ${fix}`;
-      return { tone: 'failing', message, count: since.length };
+    if (long.length > 0) {
+      const received = toIso(Math.min(...long.map(({ receivedAt }) => receivedAt)));
+      const message = `${countOf(long.length, 'event')} failing for more than an hour, the first received at ${received}: ${newest} ${fix}`;
+      return { tone: 'failing', message, count: long.length };
     }
     if (count === 0) return none(facts, 'No event has failed without succeeding since.');
     return { tone: 'warning', message: `${countOf(count, 'event')} failed, to run again: ${newest}`, count };

@@ -89,14 +89,14 @@ async function readFailing(inbox: HealthInbox, counts: readonly InboxCount[], no
   const newest = await inbox.list({ state: 'failed', limit: SAMPLE, order: 'newest' });
   const oldest = await inbox.list({ state: 'failed', receivedUntil: hourAgo, limit: SAMPLE });
   const sample = [...newest, ...again].toSorted((a, b) => b.updatedAt - a.updatedAt);
-  const since = [...oldest, ...again].map(failingSince).filter((at) => at <= hourAgo);
+  const long = [...oldest, ...again].filter((record) => failingSince(record) <= hourAgo);
   const dead = countIn(await inbox.count({ state: 'dead', updatedSince: hourAgo }), 'dead').count;
   const count = countIn(counts, 'failed').count + again.length;
   return {
     count,
     sample,
-    /** Since when the events have failed that have done so for an hour. */
-    since,
+    /** Those that have failed for an hour. */
+    long,
     share: count + dead < MANY_FAILED ? undefined : await readShare(inbox, count + dead, hourAgo),
   };
 }

@@ -293,7 +293,7 @@ describe('failing', () => {
     expect((await check()).checks.failing).toMatchObject({
       ...{ tone: 'failing', count: 1 },
       message: expect.stringMatching(
-        /^1 event failing for more than an hour, the first since 2026-03-01T09:00/,
+        /^1 event failing for more than an hour, the first received at 2026-03-01T09:00/,
       ),
     });
     await inbox.complete(lease);

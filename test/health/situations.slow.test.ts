@@ -128,7 +128,7 @@ const BROKEN: readonly Broken[] = [
     ...{
       check: 'failing',
       from: 70,
-      message: /^1 event failing for more than an hour, the first since 2026-03-01T09:11/,
+      message: /^1 event failing for more than an hour, the first received at 2026-03-01T09:09/,
     },
   },
   {

@@ -22,7 +22,9 @@ function createTimers() {
     runtime: {
       setTimeout: (callback: () => void, ms: number) => {
         const timer = {};
-        timers.set(timer, { at: Date.now() + ms, callback });
+        // The next turn of the event loop.
+        if (ms === 0) setImmediate(callback);
+        else timers.set(timer, { at: Date.now() + ms, callback });
         return timer;
       },
       clearTimeout: (timer: unknown) => void timers.delete(timer as object),
