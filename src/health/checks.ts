@@ -88,6 +88,11 @@ export const CHECKS: Readonly<Record<HealthCheckName, Check>> = {
       const message = `${count} ${count === 1 ? 'delivery' : 'deliveries'} with a signature refused in this hour and the last${codes}. ${fix}`;
       return { tone: 'warning', message, count };
     }
+    const pulled = newest.findIndex(({ origin }) => origin === 'push');
+    if (pushed !== undefined && pulled >= MANY) {
+      const message = `The last ${pulled} events came by polls only, the last by push at ${toIso(pushed)}. Check the URL at the service with \`stablehooks doctor\`.`;
+      return { tone: 'warning', message, count: pulled };
+    }
     if (pushed !== undefined)
       return { tone: 'ok', message: `The last new event came by push at ${toIso(pushed)}.`, count: 0 };
     const seen =

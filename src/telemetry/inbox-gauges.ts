@@ -3,10 +3,13 @@ import type { Attributes, BatchObservableResult, Observable } from '@opentelemet
 import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { type Runtime, timeLimit } from '../core/runtime.js';
 import { type Health, health } from '../health/health.js';
-import type { HealthCheckName, HealthInbox, HealthLimits } from '../health/options.js';
+import { HEALTH_CHECKS, type HealthInbox, type HealthLimits } from '../health/options.js';
 
 /** How long to wait for an inbox, in ms. Exporters wait for metrics without a limit. */
 const READ_TIMEOUT_MS = 5_000;
+
+/** The value of a check. */
+const LEVELS = { ok: 0, neutral: 0, warning: 1, failing: 2 } as const;
 
 export class Inboxes {
   readonly #common: Attributes;
@@ -24,7 +27,7 @@ export class Inboxes {
   /** Reads the inboxes, and exports the worst of the values of those that answer. */
   async observe(
     result: BatchObservableResult,
-    { events, oldest, healthy }: Readonly<Record<'events' | 'oldest' | 'healthy', Observable>>,
+    { events, oldest, level }: Readonly<Record<'events' | 'oldest' | 'level', Observable>>,
   ): Promise<void> {
     const reads = await Promise.allSettled([...this.open].map((inbox) => this.#read(inbox)));
     const found = reads.flatMap((read) => (read.status === 'fulfilled' && read.value ? [read.value] : []));
@@ -38,12 +41,10 @@ export class Inboxes {
       const ages = counts.map((each) => (now - (each.oldest ?? now)) / 1_000);
       result.observe(oldest, Math.max(0, ...ages), attributes);
     }
-    const unhealthy = new Map<HealthCheckName, boolean>();
-    for (const { checks } of found) {
-      for (const check of checks) unhealthy.set(check.name, unhealthy.get(check.name) || !check.healthy);
-    }
-    for (const [name, isUnhealthy] of unhealthy) {
-      result.observe(healthy, isUnhealthy ? 0 : 1, { 'stablehooks.health.check': name, ...this.#common });
+    for (const name of HEALTH_CHECKS) {
+      const tones = found.flatMap(({ checks }) => checks.filter((check) => check.name === name));
+      const worst = Math.max(...tones.map(({ tone }) => LEVELS[tone]));
+      result.observe(level, worst, { 'stablehooks.health.check': name, ...this.#common });
     }
   }
 

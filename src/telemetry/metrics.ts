@@ -20,8 +20,8 @@ function createInstruments(meter: Meter, inboxes: Inboxes) {
     meter.createObservableGauge(name, { unit, description });
   const events = gauge('stablehooks.inbox.events', '{event}', 'Events in the inbox that are not done.');
   const oldest = gauge('stablehooks.inbox.oldest', 's', 'How long the oldest event has been in its state.');
-  const healthy = gauge('stablehooks.health', '1', 'Whether a check of the inbox is healthy: 1, or 0.');
-  const gauges = { events, oldest, healthy };
+  const level = gauge('stablehooks.health', '1', 'Each check of the inbox: 2 failing, 1 a warning, else 0.');
+  const gauges = { events, oldest, level };
   meter.addBatchObservableCallback((result) => inboxes.observe(result, gauges), Object.values(gauges));
   return {
     outcomes: counter('stablehooks.outcomes', '{delivery}', 'How deliveries and stored events ended.'),

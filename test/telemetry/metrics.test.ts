@@ -138,7 +138,7 @@ describe('the gauges of the inbox', () => {
     const { receiver, metric } = observed({ inbox: sqlite(), handlers: dying }, { ...recorded, layer });
     const unhealthy = async () =>
       (await metric('stablehooks.health')).flatMap(({ attributes, value }) =>
-        value === 0 ? [attributes['stablehooks.health.check']] : [],
+        value === 2 ? [attributes['stablehooks.health.check']] : [],
       );
     expect(await unhealthy()).toEqual(['refused']);
     await receiver.receive(await delivery(anEvent()));
