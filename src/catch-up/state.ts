@@ -94,13 +94,6 @@ export interface Unconfirmed {
   readonly size: number | null;
 }
 
-/** The last poll that ended. */
-export interface PollAttempt {
-  readonly at: string | number;
-  readonly error?: string | undefined;
-  readonly message?: string | undefined;
-}
-
 /** The state of the catch-up poller between polls. Times are epoch ms. */
 export interface PollState {
   /** The start date: events created before it are neither recorded nor handled; `null` before the first poll. */
@@ -123,7 +116,9 @@ export interface PollState {
   /** The codes of what made the last poll doubtful. @default none */
   readonly doubts?: readonly string[] | undefined;
   /** When the last poll began, and the code and message of what kept it from reading the list. @default no poll ended */
-  readonly lastAttempt?: PollAttempt | undefined;
+  readonly lastAttempt?:
+    | { readonly at: string | number; readonly error?: string; readonly message?: string }
+    | undefined;
   /** Since when every poll has failed. @default the last one succeeded */
   readonly failingSince?: number | undefined;
 }

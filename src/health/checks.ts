@@ -5,7 +5,10 @@ import { countOf } from '../core/count.js';
 import type { InboxRecord } from '../core/ports.js';
 import { HOUR_MS, MANY, type TallyNote } from '../receiver/tally.js';
 import { countIn, type Facts } from './facts.js';
-import type { HealthCheckName, HealthTone, Settings } from './options.js';
+import type { Settings } from './options.js';
+
+/** `neutral`: not shown, because nothing has happened yet that could be judged. Only `failing` is unhealthy. */
+export type HealthTone = 'failing' | 'warning' | 'neutral' | 'ok';
 
 interface Finding {
   readonly tone: HealthTone;
@@ -13,9 +16,9 @@ interface Finding {
   readonly count?: number;
 }
 
-type Check = (facts: Facts, settings: Settings) => Finding;
+export type Check = (facts: Facts, settings: Settings) => Finding;
 
-export const CHECKS: Readonly<Record<HealthCheckName, Check>> = {
+export const CHECKS = {
   due(facts) {
     const { overdue, unrun } = facts;
     const count = overdue.received.count + overdue.failed.count + unrun.length;
@@ -70,56 +73,45 @@ export const CHECKS: Readonly<Record<HealthCheckName, Check>> = {
       const fix = 'Make it writable, or connect to the primary: until then every delivery is answered 503.';
       return { tone: 'failing', message: `The database of the inbox cannot be written: ${readOnly} ${fix}` };
     }
-    const pushed = newest.find(({ origin }) => origin === 'push')?.receivedAt;
+    const pushedAt = newest.findIndex(({ origin }) => origin === 'push');
+    const pushed = newest[pushedAt]?.receivedAt;
     const genuineAt = Math.max(tally.genuineAt, pushed ?? 0);
-    const since = tally.refusedAt.filter((at) => at > genuineAt);
+    const isBroken = tally.refusedAt.filter((at) => at > genuineAt).length >= MANY;
     const recent = countedSince(tally.refused, now - 2 * HOUR_MS);
     const count = sumOf(recent);
-    const codes = count === 0 ? '' : ` (${nameCounts(recent)})`;
-    const fix =
-      'ERR_SIGNATURE_MISMATCH: the secret is wrong or was rotated, or a proxy changes bodies. The log names other causes, and `stablehooks doctor` tests the endpoint.';
-    if (since.length >= MANY) {
-      const last =
-        genuineAt === 0 ? 'None was ever accepted' : `The last one was accepted at ${toIso(genuineAt)}`;
-      const message = `Every delivery is refused, ${count > MANY ? count : `at least ${MANY}`}${codes}. ${last}. ${fix}`;
-      return { tone: 'failing', message, count: Math.max(count, since.length) };
+    if (isBroken || count > 0) {
+      const since = genuineAt === 0 ? '' : ` since ${toIso(genuineAt)}`;
+      const what = isBroken
+        ? `The last ${MANY} signed deliveries were refused, and none was accepted${since}`
+        : `${countOf(count, 'signed delivery', 'signed deliveries')} refused in this hour and the last`;
+      const fix =
+        'ERR_SIGNATURE_MISMATCH: the secret is wrong or was rotated, or a proxy changes bodies. The log names other causes, and `stablehooks doctor` tests the endpoint.';
+      const message = `${what}${count > 0 ? ` (${nameCounts(recent)})` : ''}. ${fix}`;
+      return { tone: isBroken ? 'failing' : 'warning', message, count };
     }
-    if (count > 0) {
-      const message = `${count} ${count === 1 ? 'delivery' : 'deliveries'} with a signature refused in this hour and the last${codes}. ${fix}`;
-      return { tone: 'warning', message, count };
+    const fix = 'Check the URL at the service with `stablehooks doctor`.';
+    if (pushed === undefined) {
+      const message = `Not shown: no push among the last ${countOf(newest.length, 'event')}. ${fix}`;
+      return { tone: requirePush ? 'failing' : 'neutral', message };
     }
-    const pulled = newest.findIndex(({ origin }) => origin === 'push');
-    if (pushed !== undefined && pulled >= MANY) {
-      const message = `The last ${pulled} events came by polls only, the last by push at ${toIso(pushed)}. Check the URL at the service with \`stablehooks doctor\`.`;
-      return { tone: 'warning', message, count: pulled };
-    }
-    if (pushed !== undefined)
-      return { tone: 'ok', message: `The last new event came by push at ${toIso(pushed)}.`, count: 0 };
-    const seen =
-      newest.length === 0
-        ? 'no delivery has come'
-        : `none of the last ${countOf(newest.length, 'event')} was pushed`;
-    const message = `Not shown: ${seen}. Check the URL at the service with \`stablehooks doctor\`.`;
-    return { tone: requirePush ? 'failing' : 'neutral', message };
+    const last = `the last by push at ${toIso(pushed)}.`;
+    if (pushedAt < MANY) return { tone: 'ok', message: `Deliveries are accepted, ${last}`, count: 0 };
+    return {
+      tone: 'warning',
+      message: `${pushedAt} events came by polls only, ${last} ${fix}`,
+      count: pushedAt,
+    };
   },
 
   ignored(facts) {
     const { count: parked, oldest } = countIn(facts.counts, 'parked');
     const types = countedSince(facts.tally.ignored, facts.now - 48 * HOUR_MS);
     const ignored = sumOf(types);
-    const messages: string[] = [];
-    if (ignored > 0) {
-      messages.push(
-        `${countOf(ignored, 'event')} ended without a handler since yesterday: ${nameCounts(types)}. Add a handler, even one that does nothing. If another process should have run them: \`stablehooks inbox requeue --ignored\`.`,
-      );
-    }
-    if (parked > 0) {
-      messages.push(
-        `${countOf(parked, 'event')} of unknown types, the first since ${toIso(oldest ?? 0)}. Upgrade stablehooks, and add their handlers.`,
-      );
-    }
-    if (messages.length === 0) return none(facts, 'Every event had a handler.');
-    return { tone: 'warning', message: messages.join(' '), count: ignored + parked };
+    if (ignored + parked === 0) return none(facts, 'Every event had a handler.');
+    const without = `${countOf(ignored, 'event')} ended without a handler since yesterday: ${nameCounts(types)}. Add a handler, even one that does nothing. If another process should have run them: \`stablehooks inbox requeue --ignored\`.`;
+    const unknown = `${countOf(parked, 'event')} of unknown types, the first since ${toIso(oldest ?? 0)}. Upgrade stablehooks, and add their handlers.`;
+    const message = [...(ignored > 0 ? [without] : []), ...(parked > 0 ? [unknown] : [])].join(' ');
+    return { tone: 'warning', message, count: ignored + parked };
   },
 
   poll({ now, state }, { dueMs, provenMs, requirePoll }) {
@@ -153,7 +145,12 @@ export const CHECKS: Readonly<Record<HealthCheckName, Check>> = {
       return { tone: 'neutral', message: 'Not shown: no poll has read the list.' };
     return { tone: 'ok', message: 'No gap is open.', count: 0 };
   },
-};
+} satisfies Readonly<Record<string, Check>>;
+
+export type HealthCheckName = keyof typeof CHECKS;
+
+/** The name of every check, in their order. */
+export const HEALTH_CHECKS = Object.keys(CHECKS) as readonly HealthCheckName[];
 
 function checkCoverage({ state, newest, now }: Facts, { provenMs, requirePoll }: Settings): Finding {
   const { since, watermark, unconfirmed, doubts = [] } = state;
@@ -173,9 +170,8 @@ function checkCoverage({ state, newest, now }: Facts, { provenMs, requirePoll }:
   }
   if (now - Math.max(watermark, waitsUntil) > provenMs) {
     const silent = last === undefined ? 'No event was received yet' : `Silent since ${toIso(last)}`;
-    const fix =
-      'Check that the poller runs, that the list answers, and the clocks; the report of a poll says which.';
-    return { tone: 'failing', message: `${silent}; not proven since ${toIso(watermark)}. ${fix}` };
+    const message = `${silent}; not proven since ${toIso(watermark)}. Check that the poller runs, that the list answers, and the clocks; the report of a poll says which.`;
+    return { tone: 'failing', message };
   }
   const heard = last !== undefined && last > watermark ? 'The last event came at' : 'Quiet since';
   const quiet = last === undefined ? 'No event was received yet' : `${heard} ${toIso(last)}`;

@@ -1,7 +1,7 @@
 /** What the judge reads of an inbox: bounded lists, and counts that an index answers. */
 import { readPollState } from '../catch-up/state.js';
 import { messageOf } from '../core/errors.js';
-import type { InboxCount, InboxRecord, InboxState } from '../core/ports.js';
+import type { InboxCount, InboxFilter, InboxRecord, InboxState } from '../core/ports.js';
 import { HOUR_MS, readTally } from '../receiver/tally.js';
 import type { HealthInbox, Settings } from './options.js';
 
@@ -10,8 +10,6 @@ const SAMPLE = 100;
 
 /** How many events have to fail before their share counts. */
 const MANY_FAILED = 3;
-
-const DAY_MS = 24 * HOUR_MS;
 
 export type Facts = Awaited<ReturnType<typeof readFacts>>;
 
@@ -81,22 +79,20 @@ async function findUnrun(
 
 const isPostponed = (error: string | null) => error?.startsWith('ERR_HANDLER_LATER') === true;
 
-/** Events that failed and have not succeeded since, also while they run again. */
+/** Events that failed and have not succeeded since, even while they run again. */
 async function readFailing(inbox: HealthInbox, counts: readonly InboxCount[], now: number) {
   const hourAgo = Math.max(0, Math.floor(now - HOUR_MS));
   const leased = await inbox.list({ state: 'leased', error: 'ERR_', limit: SAMPLE });
   const again = leased.filter(({ attempts, lastError }) => attempts > 1 && !isPostponed(lastError));
   const newest = await inbox.list({ state: 'failed', limit: SAMPLE, order: 'newest' });
   const oldest = await inbox.list({ state: 'failed', receivedUntil: hourAgo, limit: SAMPLE });
-  const sample = [...newest, ...again].toSorted((a, b) => b.updatedAt - a.updatedAt);
-  const long = [...oldest, ...again].filter((record) => failingSince(record) <= hourAgo);
   const dead = countIn(await inbox.count({ state: 'dead', updatedSince: hourAgo }), 'dead').count;
   const count = countIn(counts, 'failed').count + again.length;
   return {
     count,
-    sample,
+    sample: [...newest, ...again].toSorted((a, b) => b.updatedAt - a.updatedAt),
     /** Those that have failed for an hour. */
-    long,
+    long: [...oldest, ...again].filter((record) => failingSince(record) <= hourAgo),
     share: count + dead < MANY_FAILED ? undefined : await readShare(inbox, count + dead, hourAgo),
   };
 }
@@ -107,16 +103,19 @@ function failingSince({ history, attempts, state, updatedAt }: InboxRecord): num
   return ended.find(({ result }) => result === 'failed')?.startedAt ?? updatedAt;
 }
 
-/** How many events came or ran since then, of which `failed` have failed: more than a tenth, or `undefined`. */
+/** How many events came or ran since then, if the failed ones are more than a tenth of them. */
 async function readShare(inbox: HealthInbox, failed: number, since: number) {
-  const came = await inbox.count({ receivedSince: since });
-  const others = (counts: readonly InboxCount[]) =>
-    counts.reduce((sum, { state, count }) => (state === 'failed' || state === 'dead' ? sum : sum + count), 0);
-  const isMore = (total: number) => failed * 10 > total;
-  const total = failed + others(came);
-  if (!isMore(total)) return undefined;
+  const others = async (filter: InboxFilter) =>
+    (await inbox.count(filter))
+      .filter(({ state }) => state !== 'failed' && state !== 'dead')
+      .reduce((sum, { count }) => sum + count, 0);
+  let total = failed + (await others({ receivedSince: since }));
   // Older events that ran again, as after an outage.
-  const ran = { state: 'done', receivedSince: Math.max(0, since - DAY_MS), receivedUntil: since } as const;
-  const all = total + others(await inbox.count({ ...ran, updatedSince: since }));
-  return isMore(all) ? { failed, total: all } : undefined;
+  const older = {
+    state: 'done',
+    receivedSince: Math.max(0, since - 24 * HOUR_MS),
+    receivedUntil: since,
+  } as const;
+  if (failed * 10 > total) total += await others({ ...older, updatedSince: since });
+  return failed * 10 > total ? { failed, total } : undefined;
 }

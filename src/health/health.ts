@@ -3,19 +3,22 @@ import { exceptIn, toIso } from '../catch-up/gap-text.js';
 import { orUnavailable } from '../core/errors.js';
 import type { InboxCount } from '../core/ports.js';
 import { toRuntime } from '../core/runtime.js';
-import { CHECKS } from './checks.js';
+import { CHECKS, type Check, HEALTH_CHECKS, type HealthCheckName, type HealthTone } from './checks.js';
 import { type Facts, readFacts } from './facts.js';
-import {
-  HEALTH_CHECKS,
-  type HealthCheckName,
-  type HealthInbox,
-  type HealthLimits,
-  type HealthTone,
-  readLimits,
-} from './options.js';
+import { type HealthInbox, type HealthLimits, readLimits } from './options.js';
 
 /** One part of {@link Health}. Plain data. */
 export interface HealthCheck {
+  /**
+   * - `due`, `leases`: events that no process runs.
+   * - `dead`: events that never run again by themselves.
+   * - `failing`: handlers that keep failing.
+   * - `refused`: signed deliveries that were refused, and a database that cannot be written.
+   * - `ignored`: events without a handler, and of unknown types.
+   * - `poll`: whether polls can read the list.
+   * - `coverage`: whether the list proves that nothing is missing.
+   * - `gaps`: open gaps.
+   */
   readonly name: HealthCheckName;
   readonly tone: HealthTone;
   readonly healthy: boolean;
@@ -56,7 +59,8 @@ export async function health(inbox: HealthInbox, limits: HealthLimits = {}): Pro
   const now = toRuntime(runtime).now();
   const facts = await orUnavailable('ERR_INBOX_FAILED', () => readFacts(inbox, settings, now));
   const checks = HEALTH_CHECKS.map((name): HealthCheck => {
-    const { tone, message, count = null } = CHECKS[name](facts, settings);
+    const check: Check = CHECKS[name];
+    const { tone, message, count = null } = check(facts, settings);
     return { name, tone, healthy: tone !== 'failing', message, count };
   });
   return {

@@ -1,9 +1,4 @@
+export { HEALTH_CHECKS, type HealthCheckName, type HealthTone } from './checks.js';
 export { type Health, type HealthCheck, health } from './health.js';
-export {
-  HEALTH_CHECKS,
-  type HealthCheckName,
-  type HealthInbox,
-  type HealthLimits,
-  type HealthTone,
-} from './options.js';
+export type { HealthInbox, HealthLimits } from './options.js';
 export { type HealthRoutes, toHealthRoutes } from './routes.js';

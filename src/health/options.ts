@@ -22,26 +22,6 @@ export interface HealthLimits {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/**
- * - `due`, `leases`: events that no process runs.
- * - `dead`: events that never run again by themselves.
- * - `failing`: handlers that keep failing.
- * - `refused`: deliveries that were refused although they were signed, and a database that cannot be written.
- * - `ignored`: events of types without a handler, and of unknown types.
- * - `poll`: whether polls run and can read the list.
- * - `coverage`: whether the list proves that nothing is missing.
- * - `gaps`: open gaps.
- */
-export type HealthCheckName = (typeof HEALTH_CHECKS)[number];
-
-/** The name of every check, in their order. */
-export const HEALTH_CHECKS = [
-  ...(['due', 'leases', 'dead', 'failing', 'refused', 'ignored', 'poll', 'coverage', 'gaps'] as const),
-] as const;
-
-/** `neutral`: not shown, because nothing has happened yet that could be judged. Only `failing` is unhealthy. */
-export type HealthTone = 'failing' | 'warning' | 'neutral' | 'ok';
-
 /** @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the limit. */
 export function readLimits(where: string, limits: HealthLimits) {
   return readOptions(where, limits, {

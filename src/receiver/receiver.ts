@@ -129,7 +129,7 @@ function createParts(settings: ReceiverSettings): ReceiverParts {
   const call: CallHandler = (event, _lease, context) => handlers[event.type]?.(event, context);
   const checked = orderingKey === undefined ? call : checkKey(call, orderingKey);
   const direct: RunStep = (_lease, _name, run) => run();
-  const tally = new Tally(settings, logger);
+  const tally = new Tally({ ...settings, logger });
   const keyOf = orderingKey && toKeyOf(orderingKey);
   const shared = {
     settings,

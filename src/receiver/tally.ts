@@ -1,7 +1,7 @@
 /** Counts refused deliveries and ignored events in memory, and adds them to a note of the inbox, which `health` reads. */
 import { log } from '../core/log.js';
 import type { Inbox, Logger } from '../core/ports.js';
-import { type Runtime, setBackgroundTimeout } from '../core/runtime.js';
+import { setBackgroundTimeout } from '../core/runtime.js';
 import { decodeSignature } from '../core/signature.js';
 import type { ReceiverSettings } from './options.js';
 import type { Outcome } from './outcome.js';
@@ -41,13 +41,12 @@ const STORED = /^ERR_(HANDLER|PAYLOAD|EVENT_BUSY|EVENT_NOT|KEY|LEASE|RECEIVER_CL
 /** The types that a log has named: a process can make many receivers. */
 const NAMED = new WeakMap<Logger, Set<string>>();
 
-type TallySettings = Pick<ReceiverSettings, 'inbox' | 'runtime' | 'signature'>;
+interface TallySettings extends Pick<ReceiverSettings, 'inbox' | 'runtime' | 'signature'> {
+  readonly logger: Logger;
+}
 
 export class Tally {
-  readonly #inbox: Inbox<unknown>;
-  readonly #runtime: Runtime;
-  readonly #signature: ReceiverSettings['signature'];
-  readonly #logger: Logger;
+  readonly #settings: TallySettings;
   readonly #holder: string;
   /** What the note lacks. */
   #counted: TallyNote = EMPTY_TALLY;
@@ -56,78 +55,69 @@ export class Tally {
   #timer: unknown;
   #writtenAt = Number.NEGATIVE_INFINITY;
 
-  constructor({ inbox, runtime, signature }: TallySettings, logger: Logger) {
-    this.#inbox = inbox;
-    this.#runtime = runtime;
-    this.#signature = signature;
-    this.#logger = logger;
-    this.#holder = runtime.uuid();
+  constructor(settings: TallySettings) {
+    this.#settings = settings;
+    this.#holder = settings.runtime.uuid();
   }
 
   /** Counts a delivery with a well-formed signature that was refused, and when one was accepted after it. */
   delivery({ error }: Outcome, request: WebhookRequest): void {
-    if (error === undefined) {
-      if (this.#hasRefused) this.#add({ genuineAt: this.#runtime.now() });
-      this.#hasRefused = false;
-      return;
-    }
-    if (STORED.test(error.code) || !this.#isSigned(request)) return;
-    const now = this.#runtime.now();
-    this.#hasRefused = true;
-    this.#add({ refused: { [`${now - (now % HOUR_MS)} ${error.code}`]: 1 }, refusedAt: [now] });
+    if (error === undefined && !this.#hasRefused) return;
+    if (error !== undefined && (STORED.test(error.code) || !this.#isSigned(request))) return;
+    const now = this.#settings.runtime.now();
+    this.#hasRefused = error !== undefined;
+    if (error === undefined) this.#add({ genuineAt: now });
+    else this.#add({ refused: { [`${now - (now % HOUR_MS)} ${error.code}`]: 1 }, refusedAt: [now] });
   }
 
   /** Counts a new event that ended without a handler, and logs the first one of its type. */
   ignored(type: string): void {
-    const now = this.#runtime.now();
+    const { runtime, logger } = this.#settings;
+    const now = runtime.now();
     this.#add({ ignored: { [`${now - (now % DAY_MS)} ${type}`]: 1 } });
-    const named = NAMED.get(this.#logger) ?? new Set();
+    const named = NAMED.get(logger) ?? new Set();
     if (named.has(type)) return;
-    NAMED.set(this.#logger, named.add(type));
-    const fix = 'Add one, even one that does nothing, or make such events due for another process';
-    const line = `this process has no handler for ${type}, so its events end as ignored. ${fix}: \`stablehooks inbox requeue --ignored\`.`;
-    log(this.#logger, 'warn', line);
+    NAMED.set(logger, named.add(type));
+    const line = `this process has no handler for ${type}, so its events end as ignored. Add one, even one that does nothing. If another process should run them: \`stablehooks inbox requeue --ignored\`.`;
+    log(logger, 'warn', line);
   }
 
   /** Bots send no signature, or one of another form. */
   #isSigned(request: WebhookRequest): boolean {
+    const { signature } = this.#settings;
     try {
-      decodeSignature(request.header(this.#signature.header), this.#signature);
-      return true;
+      return decodeSignature(request.header(signature.header), signature).length > 0;
     } catch {
       return false;
     }
   }
 
   #add(counted: Partial<TallyNote>): void {
-    const now = this.#runtime.now();
+    const { runtime } = this.#settings;
+    const now = runtime.now();
     this.#counted = sum(this.#counted, { ...EMPTY_TALLY, ...counted }, now);
     const waitMs = Math.min(WRITE_MS, Math.max(0, this.#writtenAt + WRITE_MS - now));
-    this.#timer ??= setBackgroundTimeout(this.#runtime, () => void this.write(), waitMs);
+    this.#timer ??= setBackgroundTimeout(runtime, () => void this.write(), waitMs);
   }
 
   /** Adds what was counted to the note. If the inbox fails, it waits for the next count. */
   async write(): Promise<void> {
-    this.#runtime.clearTimeout(this.#timer);
+    const { inbox, runtime } = this.#settings;
+    runtime.clearTimeout(this.#timer);
     this.#timer = undefined;
     const counted = this.#counted;
     if (counted === EMPTY_TALLY) return;
     this.#counted = EMPTY_TALLY;
-    const now = this.#runtime.now();
+    const now = runtime.now();
     this.#writtenAt = now;
     const holder = this.#holder;
-    const lease = (leaseMs: number) => this.#inbox.leaseNote(TALLY_NOTE, { holder, leaseMs });
     try {
-      const isWritten =
-        (await lease(WRITE_MS)) &&
-        (await this.#inbox.writeNote(
-          TALLY_NOTE,
-          JSON.stringify(sum(await readTally(this.#inbox), counted, now)),
-          { holder },
-        ));
+      const isLeased = await inbox.leaseNote(TALLY_NOTE, { holder, leaseMs: WRITE_MS });
+      const note = JSON.stringify(sum(await readTally(inbox), counted, now));
+      const isWritten = isLeased && (await inbox.writeNote(TALLY_NOTE, note, { holder }));
       // Another process writes it now.
       if (!isWritten) this.#add(counted);
-      await lease(0);
+      await inbox.leaseNote(TALLY_NOTE, { holder, leaseMs: 0 });
     } catch {
       this.#counted = sum(counted, this.#counted, now);
     }

@@ -2,8 +2,9 @@
 import type { Attributes, BatchObservableResult, Observable } from '@opentelemetry/api';
 import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { type Runtime, timeLimit } from '../core/runtime.js';
+import { HEALTH_CHECKS } from '../health/checks.js';
 import { type Health, health } from '../health/health.js';
-import { HEALTH_CHECKS, type HealthInbox, type HealthLimits } from '../health/options.js';
+import type { HealthInbox, HealthLimits } from '../health/options.js';
 
 /** How long to wait for an inbox, in ms. Exporters wait for metrics without a limit. */
 const READ_TIMEOUT_MS = 5_000;

@@ -179,7 +179,8 @@ const BROKEN: readonly Broken[] = [
     ...{
       check: 'refused',
       from: 133,
-      message: /^Every delivery is refused, .*ERR_SIGNATURE_MISMATCH 5.*The last one was accepted at 2026/,
+      message:
+        /^The last 5 signed deliveries were refused, and none was accepted since 2026.*ERR_SIGNATURE_MISMATCH 5/,
     },
   },
   {
