@@ -4,8 +4,8 @@ import { isWaiting } from '../catch-up/gaps.js';
 import { countOf } from '../core/count.js';
 import type { InboxRecord } from '../core/ports.js';
 import { HOUR_MS, MANY, type TallyNote } from '../receiver/tally.js';
-import { countIn, type Facts } from './facts.js';
-import type { Settings } from './options.js';
+import { countIn, type HealthFacts } from './facts.js';
+import type { HealthSettings } from './options.js';
 
 /** `neutral`: not shown, because nothing has happened yet that could be judged. Only `failing` is unhealthy. */
 export type HealthTone = 'failing' | 'warning' | 'neutral' | 'ok';
@@ -16,7 +16,7 @@ interface Finding {
   readonly count?: number;
 }
 
-export type Check = (facts: Facts, settings: Settings) => Finding;
+export type Check = (facts: HealthFacts, settings: HealthSettings) => Finding;
 
 export const CHECKS = {
   due(facts) {
@@ -152,7 +152,10 @@ export type HealthCheckName = keyof typeof CHECKS;
 /** The name of every check, in their order. */
 export const HEALTH_CHECKS = Object.keys(CHECKS) as readonly HealthCheckName[];
 
-function checkCoverage({ state, newest, now }: Facts, { provenMs, requirePoll }: Settings): Finding {
+function checkCoverage(
+  { state, newest, now }: HealthFacts,
+  { provenMs, requirePoll }: HealthSettings,
+): Finding {
   const { since, watermark, unconfirmed, doubts = [] } = state;
   const last = newest[0]?.receivedAt;
   const waits = isWaiting(state);
@@ -188,7 +191,7 @@ function checkCoverage({ state, newest, now }: Facts, { provenMs, requirePoll }:
 const LIST_MAX = 'Set listMax if you know how many events the service returns.';
 
 /** Nothing is wrong; in an empty inbox that shows nothing. */
-function none({ isEmpty }: Facts, message: string): Finding {
+function none({ isEmpty }: HealthFacts, message: string): Finding {
   return isEmpty
     ? { tone: 'neutral', message: 'Not shown: no event came yet.' }
     : { tone: 'ok', message, count: 0 };
@@ -199,7 +202,7 @@ function errorOf(record: InboxRecord | undefined): string {
   return (record?.lastError ?? 'no error is known').replace(/\.$/, '');
 }
 
-/** `ERR_A 2, ERR_B 1`. */
+/** A text such as `transfer.failed 2, transfer.settled 1`. */
 function nameCounts(counts: readonly (readonly [name: string, count: number])[]): string {
   const sums = new Map<string, number>();
   for (const [name, count] of counts) sums.set(name, (sums.get(name) ?? 0) + count);

@@ -3,7 +3,7 @@ import { readPollState } from '../catch-up/state.js';
 import { messageOf } from '../core/errors.js';
 import type { InboxCount, InboxFilter, InboxRecord, InboxState } from '../core/ports.js';
 import { HOUR_MS, readTally } from '../receiver/tally.js';
-import type { HealthInbox, Settings } from './options.js';
+import type { HealthInbox, HealthSettings } from './options.js';
 
 /** How many events of a state are read to name errors, and to find the last pushed event. */
 const SAMPLE = 100;
@@ -11,9 +11,9 @@ const SAMPLE = 100;
 /** How many events have to fail before their share counts. */
 const MANY_FAILED = 3;
 
-export type Facts = Awaited<ReturnType<typeof readFacts>>;
+export type HealthFacts = Awaited<ReturnType<typeof readFacts>>;
 
-export async function readFacts(inbox: HealthInbox, { dueMs }: Pick<Settings, 'dueMs'>, now: number) {
+export async function readFacts(inbox: HealthInbox, { dueMs }: Pick<HealthSettings, 'dueMs'>, now: number) {
   // At the limit itself an event is overdue, and the end of a filter is not included.
   const dueUntil = Math.max(0, Math.floor(now - dueMs) + 1);
   // One after the other: a health check must not take several connections of a pool.

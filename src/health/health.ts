@@ -4,7 +4,7 @@ import { orUnavailable } from '../core/errors.js';
 import type { InboxCount } from '../core/ports.js';
 import { toRuntime } from '../core/runtime.js';
 import { CHECKS, type Check, HEALTH_CHECKS, type HealthCheckName, type HealthTone } from './checks.js';
-import { type Facts, readFacts } from './facts.js';
+import { type HealthFacts, readFacts } from './facts.js';
 import { type HealthInbox, type HealthLimits, readLimits } from './options.js';
 
 /** One part of {@link Health}. Plain data. */
@@ -73,7 +73,7 @@ export async function health(inbox: HealthInbox, limits: HealthLimits = {}): Pro
 
 function toVerdict(
   checks: readonly HealthCheck[],
-  { state, isUnused }: Facts,
+  { state, isUnused }: HealthFacts,
 ): Pick<Health, 'tone' | 'verdict'> {
   const named = (tone: HealthTone) =>
     checks

@@ -34,4 +34,4 @@ export function readLimits(where: string, limits: HealthLimits) {
   });
 }
 
-export type Settings = Omit<ReturnType<typeof readLimits>, 'runtime'>;
+export type HealthSettings = Omit<ReturnType<typeof readLimits>, 'runtime'>;
