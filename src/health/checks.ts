@@ -71,7 +71,10 @@ export const CHECKS = {
   refused({ now, readOnly, newest, tally }, { requirePush }) {
     if (readOnly !== undefined) {
       const fix = 'Make it writable, or connect to the primary: until then every delivery is answered 503.';
-      return { tone: 'failing', message: `The database of the inbox cannot be written: ${readOnly} ${fix}` };
+      return {
+        tone: 'failing',
+        message: `The database of the inbox cannot be written: ${readOnly.replace(/\.$/, '')}. ${fix}`,
+      };
     }
     const pushedAt = newest.findIndex(({ origin }) => origin === 'push');
     const pushed = newest[pushedAt]?.receivedAt;

@@ -1,7 +1,13 @@
 /** What the judge reads of an inbox: bounded lists, and counts that an index answers. */
 import { readPollState } from '../catch-up/state.js';
 import { messageOf } from '../core/errors.js';
-import type { InboxCount, InboxFilter, InboxRecord, InboxState } from '../core/ports.js';
+import {
+  INBOX_STATES,
+  type InboxCount,
+  type InboxFilter,
+  type InboxRecord,
+  type InboxState,
+} from '../core/ports.js';
 import { HOUR_MS, readTally } from '../receiver/tally.js';
 import type { HealthInbox, HealthSettings } from './options.js';
 
@@ -18,14 +24,19 @@ export async function readFacts(inbox: HealthInbox, { dueMs }: Pick<HealthSettin
   const dueUntil = Math.max(0, Math.floor(now - dueMs) + 1);
   // One after the other: a health check must not take several connections of a pool.
   const overdue = async (state: InboxState) => countIn(await inbox.count({ state, dueUntil }), state);
-  const counts = await inbox.count();
+  // Done events are not counted: that reads all of an index.
+  const counts: InboxCount[] = [];
+  for (const state of INBOX_STATES) {
+    if (state !== 'done') counts.push({ state, ...countIn(await inbox.count({ state }), state) });
+  }
+  const isUnused = (await inbox.list({ state: 'done', limit: 1 })).length === 0;
   const received = await overdue('received');
   const isBusy = countIn(counts, 'leased').count > 0;
   return {
     now,
     counts,
-    isUnused: countIn(counts, 'done').count === 0,
-    isEmpty: counts.every(({ count }) => count === 0),
+    isUnused,
+    isEmpty: isUnused && counts.every(({ count }) => count === 0),
     state: await readPollState(inbox),
     tally: await readTally(inbox),
     readOnly: await findReadOnly(inbox),
@@ -39,11 +50,9 @@ export async function readFacts(inbox: HealthInbox, { dueMs }: Pick<HealthSettin
   };
 }
 
-export function countIn(
-  counts: readonly InboxCount[],
-  state: InboxState,
-): Pick<InboxCount, 'count' | 'oldest'> {
-  return counts.find((each) => each.state === state) ?? { count: 0, oldest: null };
+export function countIn(counts: readonly InboxCount[], state: InboxState) {
+  const { count = 0, oldest = null } = counts.find((each) => each.state === state) ?? {};
+  return { count, oldest };
 }
 
 /** The message of a database that takes no writes: nobody has leased the note, so nothing is written. */

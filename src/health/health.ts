@@ -37,7 +37,7 @@ export interface Health {
   /** One sentence, which names the checks that need a person. */
   readonly verdict: string;
   readonly checks: readonly HealthCheck[];
-  /** How many events are in each state. */
+  /** How many events are in each state but `done`. */
   readonly counts: readonly InboxCount[];
 }
 

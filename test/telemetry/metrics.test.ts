@@ -109,11 +109,11 @@ test.each<[string, boolean, string | undefined, PollerClient, Partial<PollerOpti
 );
 
 describe('the gauges of the inbox', () => {
-  /** An inbox, and how often all its events were counted. */
+  /** An inbox, and how often it was read. */
   function counting(countAll?: () => Promise<never>) {
     const inbox = memoryInbox();
     const spy = vi.fn(countAll ?? (() => inbox.count()));
-    const count: typeof inbox.count = (filter) => (filter === undefined ? spy() : inbox.count(filter));
+    const count: typeof inbox.count = (filter) => (filter?.state === 'parked' ? spy() : inbox.count(filter));
     return { inbox: { ...inbox, count }, spy };
   }
   const ofState = async ({ metric }: Recorded, state: string) =>

@@ -48,12 +48,12 @@ const NOTHING: Part = { tone: 'neutral', verdict: 'Nothing to judge.', checks: [
 const TONES = { failing: 'bad', warning: 'doubtful', neutral: 'neutral', ok: 'good' } as const;
 
 async function ofInbox({ operations }: InboxPart): Promise<Part> {
-  const { tone, verdict, checks, counts } = await health(operations);
+  const { tone, verdict, checks } = await health(operations);
   return {
     tone: TONES[tone],
     verdict,
     checks: checks.map((check) => ({ ...check, tone: TONES[check.tone] })),
-    states: byUrgency(counts),
+    states: byUrgency(await operations.count()),
   };
 }
 
