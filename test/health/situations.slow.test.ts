@@ -3,7 +3,7 @@
 import { PermanentError, SIGNATURE_HEADER, sign } from 'stablehooks';
 import { ApiError, ConnectionError } from 'stablehooks/client';
 import type { HealthCheckName, HealthTone } from 'stablehooks/health';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { createWorld, MINUTE_MS, type World } from './world.js';
 
 const HOUR = 60;
@@ -90,6 +90,21 @@ const CALM: readonly Calm[] = [
       await world.push('transfer.settled', { headers: { [SIGNATURE_HEADER]: minute % 2 ? 'bot' : '' } });
       world.listed.shift();
     },
+    ...{ tone: 'ok', verdict: /^All is well/ },
+  },
+  {
+    name: 'a clock that was ahead for a minute, and is back',
+    minute: async (world, minute) => {
+      if (minute === 100) {
+        const now = Date.now();
+        vi.setSystemTime(now + 24 * HOUR * MINUTE_MS);
+        await world.inbox.claim(world.event(), { leaseMs: MINUTE_MS, origin: 'push' });
+        await world.poller.pollOnce();
+        vi.setSystemTime(now);
+      }
+      if (minute % 47 === 0) await world.push();
+    },
+    until: 300,
     ...{ tone: 'ok', verdict: /^All is well/ },
   },
 ];

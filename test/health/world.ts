@@ -119,7 +119,7 @@ export function createWorld(handlers: Handlers = { 'transfer.settled': () => und
     },
   };
   const poller = createPoller({ client, receiver, logger, maxLimit: 10_000, runtime: timers.runtime });
-  return world;
+  return Object.assign(world, { poller });
 }
 
 export type World = ReturnType<typeof createWorld>;
