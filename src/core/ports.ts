@@ -304,6 +304,8 @@ export interface InboxRecord {
   readonly dueAt: number | null;
   /** Why the last attempt failed, or asked for a later one; `null` for neither. */
   readonly lastError: string | null;
+  /** Whether it is done without an attempt, because the process that received it had no handler. Pruned events are not. */
+  readonly ignored: boolean;
   /** The last 10 attempts that have ended, oldest first; empty once it is pruned. */
   readonly history: readonly InboxAttempt[];
   /**
@@ -332,6 +334,8 @@ export interface InboxFilter {
   readonly dueUntil?: number | undefined;
   /** A part of the last error; upper and lower case differ. */
   readonly error?: string | undefined;
+  /** Only events that were ignored. They are done. */
+  readonly ignored?: true | undefined;
 }
 
 /** How many events are in a state, and since when the oldest has been in it. */
@@ -371,9 +375,9 @@ export interface InboxOperations {
   /** The steps that the handler of an event has stored, in that order; none once it is pruned. */
   steps(id: string): Promise<readonly InboxStep[]>;
   /**
-   * Makes `dead` and `failed` events `received` and due now, with their attempts counted from 0. So does it with `leased`
-   * events whose lease has lapsed, was written by a clock that was ahead, or with `force`. Events in other states
-   * do not change. Resolves to how many it requeued: with an id 1 or 0; with a filter at most `limit`, those that were
+   * Makes `dead` and `failed` events, or with `ignored` only ignored ones, `received` and due now, with their attempts counted
+   * from 0. So does it with `leased` events whose lease has lapsed, was written by a clock that was ahead, or with `force`. Other
+   * events do not change. Resolves to how many it requeued: with an id 1 or 0; with a filter at most `limit`, those that were
    * received first.
    *
    * An event with a step that began and recorded no result does not change, unless `steps` states for each such step

@@ -1,2 +1,4 @@
-export { type Health, type HealthCheck, type HealthInbox, type HealthLimits, health } from './health.js';
+export { HEALTH_CHECKS, type HealthCheckName, type HealthTone } from './checks.js';
+export { type Health, type HealthCheck, health } from './health.js';
+export type { HealthInbox, HealthLimits } from './options.js';
 export { type HealthRoutes, toHealthRoutes } from './routes.js';

@@ -1,7 +1,8 @@
 import { StablehooksError } from '../core/errors.js';
 import { POLL_NOTE } from '../core/ports.js';
 import { timeLimit, toRuntime } from '../core/runtime.js';
-import { type HealthInbox, type HealthLimits, health, readLimits } from './health.js';
+import { health } from './health.js';
+import { type HealthInbox, type HealthLimits, readLimits } from './options.js';
 
 /** Two route handlers for `Request` and `Response`. Their answers contain no message, id or time. */
 export interface HealthRoutes {
@@ -44,7 +45,10 @@ export function toHealthRoutes(inbox: HealthInbox, limits: HealthLimits = {}): H
     health: () =>
       answer(async () => {
         const { healthy, checks } = await health(inbox, settings);
-        return { healthy, checks: checks.map((check) => ({ name: check.name, healthy: check.healthy })) };
+        return {
+          healthy,
+          checks: checks.map(({ name, tone, healthy: isHealthy }) => ({ name, tone, healthy: isHealthy })),
+        };
       }),
     ready: () =>
       answer(async () => {

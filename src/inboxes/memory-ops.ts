@@ -302,6 +302,7 @@ export class EventStore {
       updatedAt: at,
       dueAt: stored.dueAt,
       lastError: null,
+      ignored: stored.state === 'done' && json !== null,
       startedAt: at,
       history: NO_ATTEMPTS,
       steps: NO_STEPS,
@@ -341,6 +342,13 @@ export class EventStore {
     this.change(entry, 'done', null);
     entry.lastError = null;
     this.done.set(entry.id, this.#settings.keepsDone ? entry : DONE);
+  }
+
+  /** Makes an ignored event open again. */
+  reopen(entry: Entry): void {
+    entry.ignored = false;
+    this.done.delete(entry.id);
+    this.open.set(entry.id, entry);
   }
 
   /** The due events, the longest due first. They must then be due later: no call returns an event that another one did. */

@@ -87,6 +87,7 @@ function toOperations(store: EventStore): OperatorOps {
       const requeued = selectFirst(options);
       for (const entry of requeued) {
         entry.attempts = 0;
+        store.reopen(entry);
         store.change(entry, 'received', now());
       }
       return requeued.length;
@@ -130,6 +131,7 @@ function toOperations(store: EventStore): OperatorOps {
       const old = [...store.done.values()].filter(isOld);
       for (const entry of old) {
         entry.json = null;
+        entry.ignored = false;
         entry.steps = NO_STEPS;
       }
       return old.length;

@@ -1,7 +1,7 @@
 /** The tables, procedures and statements of the MySQL inbox: SQL that MariaDB and MySQL share. */
 import { readOptions } from '../core/options.js';
 import { nameRule } from './name-rule.js';
-import { AHEAD_MS, type PageQuery, selectionWriter } from './selection.js';
+import { AHEAD_MS, IGNORED, type PageQuery, selectionWriter } from './selection.js';
 import { named, namesIn, passed, place, type Template, toSnake } from './statements.js';
 
 /** Options of everything that needs to know the names of the tables. */
@@ -250,10 +250,10 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
     const values = namesIn(ends).map((name) => given[name] ?? `:${name}`);
     return `CALL ${quote(prefix, 'endAttempt')}(${values.join()}, ended)`;
   };
-  const update = (set: string, states: string) => `
+  const update = (set: string, condition: string) => `
   DECLARE at_ms BIGINT;
   ${STEP}
-  UPDATE ${events} JOIN ${IDS} ON ${events}.id = given.id SET ${set}, updated_at = at_ms WHERE state IN (${states});
+  UPDATE ${events} JOIN ${IDS} ON ${events}.id = given.id SET ${set}, updated_at = at_ms WHERE ${condition};
   SELECT ROW_COUNT() AS count;
   COMMIT;`;
   return {
@@ -303,11 +303,14 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
     lease_until = IF(holder = :holder, at_ms + :leaseMs, lease_until), leased_at = IF(holder = :holder, at_ms, leased_at);
   SELECT name FROM ${notes} WHERE name = :name AND holder = :holder;
   COMMIT;`,
-    requeue: update("state = 'received', attempts = 0, due_at = at_ms", "'failed', 'dead'"),
+    requeue: update(
+      "state = 'received', attempts = 0, due_at = at_ms",
+      `state IN ('failed', 'dead') OR (state = 'done' AND ${IGNORED})`,
+    ),
     discard: update(
       `${history("'startedAt', at_ms, 'endedAt', at_ms, 'result', 'discarded', 'error', NULL, 'by', :by, 'reason', :reason")},
     state = 'done', due_at = NULL, last_error = NULL, waiting = FALSE`,
-      "'received', 'failed', 'dead', 'parked'",
+      "state IN ('received', 'failed', 'dead', 'parked')",
     ),
     // Again the conditions of the selection: another call can have leased an event since.
     endLeases: `DECLARE at_ms BIGINT;

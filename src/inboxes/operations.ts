@@ -50,6 +50,7 @@ const FILTER = {
   updatedUntil: TIME,
   dueUntil: TIME,
   error: string(),
+  ignored: rule<true | undefined>('true', (value) => value === true),
 } as const;
 const STATEMENTS = rule<Readonly<Record<string, 'done' | 'again'>> | undefined>(
   "an object with 'done' or 'again' for each step",
@@ -60,6 +61,8 @@ const TEXT = required(string());
 const NONE: ReadonlySet<string> = new Set();
 
 const REQUEUEABLE: readonly InboxState[] = ['failed', 'dead'];
+/** The state of ignored events. */
+const IGNORED: readonly InboxState[] = ['done'];
 const DISCARDABLE: readonly InboxState[] = ['received', 'failed', 'dead', 'parked'];
 
 /** How many events one operation imports or prunes: others wait for it. */
@@ -67,7 +70,9 @@ const BATCH = 1_000;
 
 /** @param from - the states that the operation reads or changes. */
 function toSelection({ state, ...filter }: InboxFilter, from: readonly InboxState[]): Selection {
-  return { ...filter, states: from.filter((each) => state === undefined || each === state) };
+  const isOne = (each: InboxState) =>
+    (state === undefined || each === state) && (filter.ignored === undefined || each === 'done');
+  return { ...filter, states: from.filter(isOne) };
 }
 
 /** @param held - the tokens of the leases that this process holds. */
@@ -130,7 +135,8 @@ export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = N
         const names = (what: string) => Object.keys(statements).filter((name) => statements[name] === what);
         await ops.stateSteps(id, names('done'), names('again'));
       }
-      return change(REQUEUEABLE, filter, ({ selection, limit }) =>
+      const states = filter.ignored ? IGNORED : REQUEUEABLE;
+      return change(states, filter, ({ selection, limit }) =>
         ops.requeue({ selection: { ...selection, known: true }, limit }),
       );
     },

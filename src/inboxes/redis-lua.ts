@@ -399,10 +399,15 @@ local function isKnown(id)
   end
   return true
 end
+local function isIgnored(event)
+  return event.attempts == '0' and redis.call('EXISTS', jsonKey(event.id)) == 1 and redis.call('EXISTS', historyKey(event.id)) == 0
+end
 for index = 1, #versions, 2 do
   local event = load(versions[index])
   local state = event and event.updatedAt == versions[index + 1] and event.state
-  if by == '' and (state == 'dead' or state == 'failed') and isKnown(event.id) then
+  local isOpen = state == 'dead' or state == 'failed'
+  if by == '' and state and (isOpen and isKnown(event.id) or state == 'done' and isIgnored(event)) then
+    redis.call('ZREM', base .. ':whole', event.id)
     move(event, 'received', now, 'attempts', '0')
     count = count + 1
   elseif by ~= '' and state and state ~= 'leased' and state ~= 'done' then

@@ -32,10 +32,15 @@ export function toRecord(row: EventRow): InboxRecord {
     updatedAt: Number(row.updated),
     dueAt: (row.due ?? null) === null ? null : Number(row.due),
     lastError: row.error ?? null,
+    ignored: isIgnored(row),
     history: Array.isArray(history) ? (history as readonly InboxAttempt[]) : [],
     event: decodeEvent(row.id, row.json),
   };
 }
+
+/** As `IGNORED` in SQL; Redis has an empty history. */
+const isIgnored = ({ state, attempts, json, history }: EventRow) =>
+  state === 'done' && Number(attempts) === 0 && (json ?? null) !== null && (history ?? '[]') === '[]';
 
 /** The history of a first attempt that succeeded in a transaction, which is stored when it begins. */
 function firstAttempt({ received, updated }: EventRow): string {

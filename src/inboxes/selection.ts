@@ -45,6 +45,9 @@ interface Dialect {
   readonly conditions: Pick<ConditionSql, 'known' | 'ids' | 'key' | 'error' | 'ahead' | 'expired'>;
 }
 
+/** Of done events: a discarded one has a history, and an imported or pruned one no JSON. */
+export const IGNORED = 'attempts = 0 AND event IS NOT NULL AND history IS NULL';
+
 export function selectionWriter({
   events,
   record,
@@ -60,6 +63,7 @@ export function selectionWriter({
     updatedSince: `updated_at >= ${time(':updatedSince')}`,
     updatedUntil: `updated_at < ${time(':updatedUntil')}`,
     dueUntil: `due_at < ${time(':dueUntil')}`,
+    ignored: IGNORED,
   };
 
   function select(columns: string, { states, ...selection }: Selection, end: string): string {
@@ -106,7 +110,7 @@ export function isSelected(
   record: Omit<InboxRecord, 'history' | 'event' | 'origin'>,
   selection: Selection,
 ): boolean {
-  const { ids, states, type, key, error, receivedSince = 0, updatedSince = 0 } = selection;
+  const { ids, states, type, key, error, ignored, receivedSince = 0, updatedSince = 0 } = selection;
   const { receivedUntil = Infinity, updatedUntil = Infinity, dueUntil } = selection;
   const { receivedAt, updatedAt, dueAt } = record;
   return (
@@ -115,6 +119,7 @@ export function isSelected(
     (type === undefined || record.type === type) &&
     (key === undefined || record.key === key) &&
     (error === undefined || record.lastError?.includes(error) === true) &&
+    (ignored === undefined || record.ignored) &&
     receivedSince <= receivedAt &&
     receivedAt < receivedUntil &&
     updatedSince <= updatedAt &&

@@ -17,7 +17,7 @@ const OTHER_PROCESS_RETRY_MS = 5_000;
 type KnownWork = Work & { readonly event: WebhookEvent };
 
 export function createDispatch(parts: CoreParts): Dispatch {
-  const { store, redriver, settings } = parts;
+  const { store, tally, redriver, settings } = parts;
   const { runtime, leaseMs, handlerTimeoutMs, maxAttempts, handlers } = settings;
 
   return async (work): Promise<Run> => {
@@ -32,7 +32,8 @@ export function createDispatch(parts: CoreParts): Dispatch {
     const claim = await store.claim(work);
     if (claim.state !== 'claimed') return { result: toResult(work, claim) };
     // Beyond `maxAttempts` the attempt dead-letters the event without a handler.
-    if (!hasHandler && claim.lease.attempt <= maxAttempts) return { result: await finish(claim.lease) };
+    if (!hasHandler && claim.lease.attempt <= maxAttempts)
+      return { result: await finish(event.type, claim.lease) };
     const claimed = await new Attempt(parts, work as KnownWork, claim.lease, askedAt).run();
     return claimed as Run;
   };
@@ -58,9 +59,11 @@ export function createDispatch(parts: CoreParts): Dispatch {
   }
 
   /** Marks the event of a job done if these workers have no handler for it, unless an earlier attempt was made. */
-  async function finish(lease: Lease): Promise<OutcomeResult> {
+  async function finish(type: string, lease: Lease): Promise<OutcomeResult> {
     if (lease.attempt === 1) {
-      return (await store.complete(lease)) ? { kind: 'ignored' } : otherProcess();
+      if (!(await store.complete(lease))) return otherProcess();
+      tally.ignored(type);
+      return { kind: 'ignored' };
     }
     const result = otherProcess();
     const { code, message } = result.error;

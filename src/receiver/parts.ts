@@ -8,6 +8,7 @@ import type { ReceiverSettings } from './options.js';
 import type { Redriver } from './redriver.js';
 import type { Report } from './report.js';
 import type { Store } from './store.js';
+import type { Tally } from './tally.js';
 import type { Dispatch } from './work.js';
 
 /** The parts that a flow is composed from. */
@@ -15,6 +16,7 @@ export interface CoreParts {
   readonly settings: ReceiverSettings;
   readonly logger: Logger;
   readonly store: Store;
+  readonly tally: Tally;
   readonly report: Report;
   readonly inFlight: InFlight;
   readonly redriver: Redriver;

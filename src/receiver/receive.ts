@@ -27,12 +27,12 @@ export async function receive(made: () => ReceiverParts, request: WebhookRequest
     logOutcome(outcome, request?.logger);
     return outcome;
   }
-  const { settings, report, inFlight, flows, logger } = receiver;
+  const { settings, report, inFlight, flows, logger, tally } = receiver;
   const { secret } = settings;
   const facts: OpenFacts = { origin: 'push', logger };
   let isAdmitted = false;
   try {
-    return await report.conclude(facts, async () => {
+    const outcome = await report.conclude(facts, async () => {
       const mac = check(receiver, request, facts);
       const body = await readRequestBody(request, settings);
       const secrets = typeof secret === 'function' ? secret(request) : secret;
@@ -51,6 +51,8 @@ export async function receive(made: () => ReceiverParts, request: WebhookRequest
       }
       return result;
     });
+    tally.delivery(outcome, request);
+    return outcome;
   } finally {
     if (isAdmitted) inFlight.leave();
   }

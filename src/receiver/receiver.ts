@@ -21,6 +21,7 @@ import { Redriver } from './redriver.js';
 import { Report } from './report.js';
 import type { WebhookRequest } from './request.js';
 import { Store } from './store.js';
+import { Tally } from './tally.js';
 
 /** Optional facts about an authentic event. */
 export interface AcceptOptions {
@@ -128,10 +129,13 @@ function createParts(settings: ReceiverSettings): ReceiverParts {
   const call: CallHandler = (event, _lease, context) => handlers[event.type]?.(event, context);
   const checked = orderingKey === undefined ? call : checkKey(call, orderingKey);
   const direct: RunStep = (_lease, _name, run) => run();
+  const tally = new Tally({ ...settings, logger });
+  const keyOf = orderingKey && toKeyOf(orderingKey);
   const shared = {
     settings,
     logger,
-    store: new Store({ ...settings, logger, dispatched, keyOf: orderingKey && toKeyOf(orderingKey) }),
+    tally,
+    store: new Store({ ...settings, logger, dispatched, keyOf, tally }),
     report: new Report(settings.onOutcome, use),
     inFlight: new InFlight(),
     slots: maxConcurrency === undefined ? undefined : new Slots(maxConcurrency, runtime),
@@ -166,9 +170,9 @@ async function redrive(
   return counts;
 }
 
-async function end({ settings, inFlight, redriver }: ReceiverParts): Promise<void> {
+async function end({ settings, inFlight, redriver, tally }: ReceiverParts): Promise<void> {
   const { leaseMs, runtime, use, inbox } = settings;
-  const idle = Promise.all([inFlight.close(), redriver.close()]);
+  const idle = Promise.all([inFlight.close(), redriver.close()]).then(() => tally.write());
   // An inbox that stopped answering must not keep the process.
   await timeLimit(idle, leaseMs, () => undefined, runtime);
   for (const layer of use) layer.closed?.(inbox);

@@ -15,6 +15,7 @@ import type {
   StoreOptions,
 } from '../core/ports.js';
 import { type Runtime, timeLimit } from '../core/runtime.js';
+import type { Tally } from './tally.js';
 import type { Work } from './work.js';
 
 type RecordOptions = StoreOptions & {
@@ -33,6 +34,7 @@ interface StoreSettings {
   readonly runtime: Runtime;
   readonly onUnknown: ((event: UnknownEvent) => unknown) | undefined;
   readonly logger: Logger;
+  readonly tally: Tally;
   /** The types that this process runs or enqueues. */
   readonly dispatched: readonly string[];
 }
@@ -169,6 +171,7 @@ export class Store {
   /** Records an event without a handler in this process. */
   async ignoreOne(work: Work): Promise<RecordResult | undefined> {
     const [result] = await this.ask(() => this.#inbox.ignore([work.event], toStoreOptions(work)));
+    if (result === 'new') this.#settings.tally.ignored(work.event.type);
     return result;
   }
 
@@ -187,7 +190,7 @@ export class Store {
     events: readonly UnknownEvent[],
     { dueInMs, origin, json }: RecordOptions,
   ): Promise<readonly RecordResult[]> {
-    const { onUnknown, logger, keyOf } = this.#settings;
+    const { onUnknown, logger, keyOf, tally } = this.#settings;
     const indexes: Record<'record' | 'ignore' | 'park', number[]> = { record: [], ignore: [], park: [] };
     for (const [index, event] of events.entries()) {
       const how = !isKnownEvent(event) ? 'park' : this.dispatches(event) ? 'record' : 'ignore';
@@ -209,6 +212,7 @@ export class Store {
       );
       for (const [position, index] of indexes[how].entries()) {
         results[index] = at(answers, position);
+        if (how === 'ignore' && results[index] === 'new') tally.ignored(at(page, position).type);
         if (how !== 'park' || results[index] !== 'new' || onUnknown === undefined) continue;
         notify('onUnknown', onUnknown, { value: at(page, position), logger });
       }

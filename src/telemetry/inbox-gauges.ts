@@ -1,47 +1,60 @@
 /** The gauges of the inbox, read at each collection of metrics. */
 import type { Attributes, BatchObservableResult, Observable } from '@opentelemetry/api';
-import { INBOX_STATES, type Inbox, type InboxCount, type InboxOperations } from '../core/ports.js';
+import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { type Runtime, timeLimit } from '../core/runtime.js';
+import { HEALTH_CHECKS } from '../health/checks.js';
+import { type Health, health } from '../health/health.js';
+import type { HealthInbox, HealthLimits } from '../health/options.js';
 
 /** How long to wait for an inbox, in ms. Exporters wait for metrics without a limit. */
 const READ_TIMEOUT_MS = 5_000;
 
+/** The value of a check. */
+const LEVELS = { ok: 0, neutral: 0, warning: 1, failing: 2 } as const;
+
 export class Inboxes {
   readonly #common: Attributes;
   readonly #runtime: Runtime;
+  readonly #limits: HealthLimits;
   /** Those of the receivers that are not closed. */
   readonly open = new Set<Inbox<unknown>>();
 
-  constructor(common: Attributes, runtime: Runtime) {
+  constructor(common: Attributes, runtime: Runtime, limits: HealthLimits) {
     this.#common = common;
     this.#runtime = runtime;
+    this.#limits = limits;
   }
 
   /** Reads the inboxes, and exports the worst of the values of those that answer. */
   async observe(
     result: BatchObservableResult,
-    { events, oldest }: { readonly events: Observable; readonly oldest: Observable },
+    { events, oldest, level }: Readonly<Record<'events' | 'oldest' | 'level', Observable>>,
   ): Promise<void> {
     const reads = await Promise.allSettled([...this.open].map((inbox) => this.#read(inbox)));
-    const counts = reads.flatMap((read) => (read.status === 'fulfilled' ? read.value : []));
-    if (counts.length === 0) return;
+    const found = reads.flatMap((read) => (read.status === 'fulfilled' && read.value ? [read.value] : []));
+    if (found.length === 0) return;
     const now = this.#runtime.now();
     for (const state of INBOX_STATES.filter((each) => each !== 'done')) {
-      const found = counts.filter((each) => each.state === state);
+      const counts = found.flatMap((each) => each.counts.filter((count) => count.state === state));
       const attributes = { 'stablehooks.inbox.state': state, ...this.#common };
-      result.observe(events, Math.max(0, ...found.map(({ count }) => count)), attributes);
+      result.observe(events, Math.max(0, ...counts.map(({ count }) => count)), attributes);
       // Without an event the age is 0, so an alert on it ends.
-      const ages = found.map((each) => (now - (each.oldest ?? now)) / 1_000);
+      const ages = counts.map((each) => (now - (each.oldest ?? now)) / 1_000);
       result.observe(oldest, Math.max(0, ...ages), attributes);
+    }
+    for (const name of HEALTH_CHECKS) {
+      const tones = found.flatMap(({ checks }) => checks.filter((check) => check.name === name));
+      const worst = Math.max(...tones.map(({ tone }) => LEVELS[tone]));
+      result.observe(level, worst, { 'stablehooks.health.check': name, ...this.#common });
     }
   }
 
-  async #read(inbox: Inbox<unknown> & Partial<InboxOperations>): Promise<readonly InboxCount[]> {
+  async #read(inbox: Inbox<unknown> & Partial<InboxOperations>): Promise<Health | undefined> {
     // An inbox of the app's own may have no operations.
-    if (inbox.count === undefined) return [];
+    if (inbox.count === undefined || inbox.list === undefined) return undefined;
     const onTimeUp = () => {
       throw new Error('The inbox did not answer.');
     };
-    return timeLimit(inbox.count(), READ_TIMEOUT_MS, onTimeUp, this.#runtime);
+    return timeLimit(health(inbox as HealthInbox, this.#limits), READ_TIMEOUT_MS, onTimeUp, this.#runtime);
   }
 }

@@ -1,4 +1,4 @@
-/** The six instruments. */
+/** The seven instruments. */
 import { type Meter, type MeterProvider, metrics } from '@opentelemetry/api';
 import type { Inboxes } from './inbox-gauges.js';
 import { safely } from './spans.js';
@@ -20,7 +20,9 @@ function createInstruments(meter: Meter, inboxes: Inboxes) {
     meter.createObservableGauge(name, { unit, description });
   const events = gauge('stablehooks.inbox.events', '{event}', 'Events in the inbox that are not done.');
   const oldest = gauge('stablehooks.inbox.oldest', 's', 'How long the oldest event has been in its state.');
-  meter.addBatchObservableCallback((result) => inboxes.observe(result, { events, oldest }), [events, oldest]);
+  const level = gauge('stablehooks.health', '1', 'Each check of the inbox: 2 failing, 1 a warning, else 0.');
+  const gauges = { events, oldest, level };
+  meter.addBatchObservableCallback((result) => inboxes.observe(result, gauges), Object.values(gauges));
   return {
     outcomes: counter('stablehooks.outcomes', '{delivery}', 'How deliveries and stored events ended.'),
     processDuration: seconds('messaging.process.duration', 'How long handlers ran.', DURATIONS),

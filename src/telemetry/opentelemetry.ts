@@ -12,6 +12,7 @@ import {
 import { createdAtMs, type UnknownEvent } from '../core/events.js';
 import { boolean, readOptions, rule, withMethods } from '../core/options.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
+import { type HealthLimits, readLimits } from '../health/options.js';
 import { toHandlerFault } from '../receiver/handler-call.js';
 import type { Layer } from '../receiver/layers.js';
 import type { Outcome } from '../receiver/outcome.js';
@@ -30,12 +31,14 @@ export interface OpenTelemetryOptions {
   /** Attributes of every span and metric, such as a name that distinguishes two receivers of a process. @default none */
   readonly attributes?: Attributes | undefined;
   /**
-   * Whether each collection of metrics counts the events of the inbox, in one query. Every process with this option
-   * exports the same numbers.
+   * Whether each collection of metrics judges the inbox and counts its events. Every process with this option exports the
+   * same numbers.
    *
    * @default true
    */
   readonly inboxMetrics?: boolean | undefined;
+  /** When a check of the inbox is unhealthy, as in `/healthz`. @default those of `health` */
+  readonly healthLimits?: HealthLimits | undefined;
   /** Time and timers, for tests. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
 }
@@ -56,7 +59,7 @@ const LATER = 'ERR_HANDLER_LATER';
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or makes no sense.
  */
 export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
-  const { tracerProvider, meterProvider, attributes, inboxMetrics, ...given } = readOptions(
+  const { tracerProvider, meterProvider, attributes, inboxMetrics, healthLimits, ...given } = readOptions(
     'openTelemetry',
     options,
     {
@@ -64,13 +67,14 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
       meterProvider: withMethods<MeterProvider | undefined>('a meter provider', ['getMeter']),
       attributes: rule('an object of attributes', (value) => typeof value === 'object' && value !== null, {}),
       inboxMetrics: boolean(true),
+      healthLimits: rule('an object of limits', (value) => typeof value === 'object' && value !== null, {}),
       runtime: RUNTIME,
     },
   );
   const runtime = toRuntime(given.runtime);
   const common: Attributes = { ...attributes, 'messaging.system.name': 'stablehooks' };
   const tracer = (tracerProvider ?? trace).getTracer('stablehooks');
-  const inboxes = new Inboxes(common, runtime);
+  const inboxes = new Inboxes(common, runtime, readLimits('openTelemetry', healthLimits));
   const measure = createMeasure(meterProvider, inboxes);
 
   /** The start of a span, with the attributes of the semantic conventions for messaging. */

@@ -1,6 +1,12 @@
 import { type Inbox, memoryInbox, type UnknownEvent } from 'stablehooks';
 import { EMPTY_POLL_STATE, type PollState, writePollState } from 'stablehooks/catch-up';
-import { type HealthCheck, type HealthLimits, health, toHealthRoutes } from 'stablehooks/health';
+import {
+  HEALTH_CHECKS,
+  type HealthCheck,
+  type HealthLimits,
+  health,
+  toHealthRoutes,
+} from 'stablehooks/health';
 import { describe, expect, test } from 'vitest';
 import { claimed } from '../inboxes/claimed.js';
 
@@ -24,20 +30,20 @@ function setUp() {
   return { clock, inbox, event, check, savePoll };
 }
 
-test('an inbox without a poller is healthy, says first that coverage is not shown, and is unhealthy if that is required', async () => {
-  const { inbox, check } = setUp();
-  const { healthy, checks } = await check();
-  expect(healthy).toBe(true);
-  expect((await health(inbox)).checks[0]?.name).toBe('coverage');
-  expect(Object.values(checks).filter(({ shown }) => !shown)).toMatchObject([
-    { name: 'coverage' },
-    { name: 'push' },
-    { name: 'pull' },
-  ]);
+test('an inbox that nobody uses shows nothing, and is unhealthy if push or polls are required', async () => {
+  const { check } = setUp();
+  const { healthy, tone, verdict, checks } = await check();
+  expect([healthy, tone, verdict]).toEqual([true, 'neutral', expect.stringMatching(/^Nothing to judge/)]);
+  expect(Object.keys(checks)).toEqual([...HEALTH_CHECKS]);
+  expect(Object.values(checks).filter((each) => each.tone !== 'neutral')).toEqual([]);
   expect(checks.coverage.message).toMatch(/^Not shown: .*createPoller/);
   expect(await check({ requirePoll: true })).toMatchObject({
-    healthy: false,
-    checks: { coverage: { healthy: false } },
+    ...{ healthy: false, verdict: 'Needs you: poll, coverage.' },
+    checks: { coverage: { healthy: false }, poll: { message: expect.stringMatching(/Start a poller/) } },
+  });
+  expect(await check({ requirePush: true })).toMatchObject({
+    ...{ healthy: false, verdict: 'Needs you: refused.' },
+    checks: { refused: { message: expect.stringMatching(/URL at the service/) } },
   });
 });
 
@@ -202,7 +208,7 @@ test('dead events are unhealthy above maxDead, with the newest error, and failed
   await fail('a', MINUTE_MS);
   expect(await check()).toMatchObject({
     healthy: true,
-    checks: { failed: { count: 1, message: expect.stringContaining('a is broken') } },
+    checks: { failing: { tone: 'warning', count: 1, message: expect.stringContaining('a is broken') } },
   });
   await fail('b', null);
   expect((await check()).checks.dead).toMatchObject({
@@ -212,27 +218,107 @@ test('dead events are unhealthy above maxDead, with the newest error, and failed
   expect((await check({ maxDead: 1 })).healthy).toBe(true);
 });
 
-test('the last events of push and pull, and parked ones, are notes', async () => {
+test('the last pushed event is named, and parked ones are a warning', async () => {
   const { clock, inbox, event, check } = setUp();
   await inbox.record([event('a')], { dueInMs: 60 * MINUTE_MS, origin: 'push' });
   clock.now += MINUTE_MS;
   await inbox.record([event('b', 'wallet.frozen')], { dueInMs: null, origin: 'pull' });
   expect(await check()).toMatchObject({
-    healthy: true,
+    ...{ healthy: true, verdict: 'Nothing is failing. Look at: ignored (1).' },
     checks: {
-      push: { message: expect.stringContaining('pushed: 2026-03-01T09:00:00.000Z') },
-      pull: { message: expect.stringContaining('poll: 2026-03-01T09:01:00.000Z') },
-      parked: { count: 1, message: expect.stringContaining('Upgrade stablehooks') },
+      refused: { tone: 'ok', message: expect.stringContaining('push at 2026-03-01T09:00:00.000Z') },
+      ignored: { tone: 'warning', count: 1, message: expect.stringContaining('Upgrade stablehooks') },
     },
   });
 });
 
-test('where polls recover everything, it is not shown that push works, and the note says what to check', async () => {
+test('where polls recover everything, it is not shown that push works, and the check says what to look at', async () => {
   const { inbox, event, check } = setUp();
   await inbox.record([event('a'), event('b')], { dueInMs: 60 * MINUTE_MS, origin: 'pull' });
-  expect((await check()).checks.push).toMatchObject({
-    ...{ healthy: true, shown: false },
-    message: expect.stringMatching(/^None of the last 2 .*URL/),
+  expect((await check()).checks.refused).toMatchObject({
+    ...{ healthy: true, tone: 'neutral' },
+    message: expect.stringMatching(/no push among the last 2 .*URL/),
+  });
+});
+
+describe('failing', () => {
+  async function failed(
+    inbox: Inbox<undefined>,
+    events: readonly UnknownEvent[],
+    error = 'ERR_HANDLER_FAILED: down',
+  ) {
+    for (const each of events)
+      await inbox.fail(await claimed(inbox, each), { retryAfterMs: 3_600_000, error });
+  }
+  const many = (event: (id: string) => UnknownEvent, count: number, name: string) =>
+    Array.from({ length: count }, (_, index) => event(`${name} ${index}`));
+
+  test('three of 30 events are a warning, and three of 29 are failing, with the count of each code', async () => {
+    const { inbox, event, check } = setUp();
+    await failed(inbox, many(event, 2, 'failed'));
+    await failed(inbox, [event('late')], 'ERR_HANDLER_TIMEOUT: slow');
+    for (const each of many(event, 26, 'done')) await inbox.complete(await claimed(inbox, each));
+    expect((await check()).checks.failing).toMatchObject({
+      ...{ tone: 'failing', count: 3 },
+      message: expect.stringMatching(/^3 of 29 events .*ERR_HANDLER_FAILED 2/),
+    });
+    expect((await check()).checks.failing.message).toContain('ERR_HANDLER_TIMEOUT 1');
+    await inbox.complete(await claimed(inbox, event('one more')));
+    expect((await check()).checks.failing).toMatchObject({ tone: 'warning', count: 3 });
+  });
+
+  test('older events that ran again in the last hour count', async () => {
+    const { clock, inbox, event, check } = setUp();
+    await inbox.record(many(event, 30, 'old'), { dueInMs: 2 * 3_600_000, origin: 'push' });
+    clock.now += 2 * 3_600_000;
+    const [a, b, c, ...others] = many(event, 30, 'old') as [UnknownEvent, UnknownEvent, UnknownEvent];
+    await failed(inbox, [a, b, c]);
+    for (const each of others as readonly UnknownEvent[]) await inbox.complete(await claimed(inbox, each));
+    expect((await check()).checks.failing).toMatchObject({ tone: 'warning', count: 3 });
+  });
+
+  test('an event that runs again is still failing until it succeeds, and a postponed one is not', async () => {
+    const { clock, inbox, event, check } = setUp();
+    const [first] = many(event, 1, 'failed') as [UnknownEvent];
+    await failed(inbox, [first]);
+    clock.now += 3_600_000;
+    const lease = await claimed(inbox, first);
+    expect((await check()).checks.failing).toMatchObject({
+      ...{ tone: 'failing', count: 1 },
+      message: expect.stringMatching(
+        /^1 event failing for more than an hour, the first received at 2026-03-01T09:00/,
+      ),
+    });
+    await inbox.complete(lease);
+    await postpone(inbox, event('later'));
+    clock.now += 10 * MINUTE_MS;
+    await claimed(inbox, event('later'));
+    expect((await check()).checks.failing).toMatchObject({ tone: 'ok' });
+  });
+});
+
+test('poll: a first failure is a warning, and failures for five minutes are unhealthy, with the code of the last', async () => {
+  const { clock, check, savePoll } = setUp();
+  const lastAttempt = {
+    at: START,
+    error: 'ERR_API_STATUS',
+    message: 'GET … was answered 401. Check the token.',
+  };
+  await savePoll({ watermark: START, lastAttempt, failingSince: START });
+  expect((await check()).checks.poll).toMatchObject({ tone: 'warning' });
+  clock.now += 5 * MINUTE_MS;
+  expect((await check()).checks.poll).toMatchObject({
+    ...{ tone: 'failing' },
+    message: expect.stringMatching(
+      /^Polls cannot read the list since 2026-03-01T09:00.* ERR_API_STATUS: .*401/,
+    ),
+  });
+  await savePoll({ watermark: START, lastAttempt: { at: new Date(START).toISOString() } });
+  expect((await check()).checks.poll).toMatchObject({ tone: 'ok' });
+  clock.now = START + 61 * MINUTE_MS;
+  expect((await check()).checks.poll).toMatchObject({
+    tone: 'failing',
+    message: expect.stringContaining('process runs'),
   });
 });
 
@@ -258,7 +344,7 @@ describe('the routes', () => {
     expect(response.status).toBe(503);
     const text = await response.text();
     expect(text).not.toContain('secret');
-    expect(JSON.parse(text).checks).toContainEqual({ name: 'dead', healthy: false });
+    expect(JSON.parse(text).checks).toContainEqual({ name: 'dead', tone: 'failing', healthy: false });
     // A restart does not heal a dead event.
     expect((await routes.ready()).status).toBe(200);
   });

@@ -1,5 +1,7 @@
 /** For each alert, series with which it fires, and series with which it does not. */
 
+import { HEALTH_CHECKS } from 'stablehooks/health';
+
 /** Series of a test by their selectors: `name{label="value"}`, without `job`. */
 export type Series = Readonly<Record<string, string>>;
 
@@ -43,13 +45,14 @@ const oldest = (state: string, instance = 'a') =>
   `stablehooks_inbox_oldest{instance="${instance}", stablehooks_inbox_state="${state}"}`;
 const age = (le: string) =>
   `stablehooks_event_age_bucket{instance="a", stablehooks_origin="push", le="${le}"}`;
-const polls = (result: string, recovered = false, instance = 'a') =>
-  `stablehooks_polls_total{instance="${instance}", stablehooks_poll_result="${result}", stablehooks_poll_recovered="${recovered}"}`;
+const health = (check: string, instance = 'a') =>
+  `stablehooks_health{instance="${instance}", stablehooks_health_check="${check}"}`;
 
-/** Two processes with one inbox; one of them polls. */
+/** Two processes with one inbox. */
 export const HEALTHY: Series = Object.fromEntries([
   ...['a', 'b'].flatMap((instance) => [
     [handled(instance), growing(2)],
+    ...HEALTH_CHECKS.map((check) => [health(check, instance), always(0)]),
     ...['received', 'leased', 'failed', 'dead', 'parked'].flatMap((state) => [
       [events(state, instance), always(0)],
       [oldest(state, instance), always(0)],
@@ -59,47 +62,32 @@ export const HEALTHY: Series = Object.fromEntries([
   [age('300'), growing(4)],
   [age('900'), growing(4)],
   [age('+Inf'), growing(4)],
-  [polls('proven'), growing(1)],
 ]);
 
 export const CASES: readonly AlertCase[] = [
+  {
+    alert: 'StablehooksUnhealthy',
+    fires: { [health('dead')]: until(10, 0, 2), [health('dead', 'b')]: until(10, 0, 2) },
+    // For a minute.
+    silent: { [health('dead')]: `0x10 2 0x${LENGTH}` },
+    at: 15,
+    labels: { stablehooks_health_check: 'dead' },
+    summary: 'The check dead of app is failing. `stablehooks status` says why.',
+  },
+  {
+    alert: 'StablehooksWarning',
+    fires: { [health('ignored')]: until(10, 0, 1) },
+    silent: { [health('ignored')]: `0x10 1x50 0x${LENGTH}` },
+    at: 75,
+    labels: { stablehooks_health_check: 'ignored' },
+    summary: 'The check ignored of app warns. `stablehooks status` says why.',
+  },
   {
     alert: 'StablehooksMetricsMissing',
     fires: Object.fromEntries(Object.keys(HEALTHY).map((series) => [series, '0x40 stale'])),
     silent: { [events('dead', 'b')]: '0x40 stale' },
     at: 75,
     summary: 'No process of app exports metrics. Most other alerts cannot fire.',
-  },
-  {
-    alert: 'StablehooksDeadEvents',
-    fires: { [events('dead')]: always(2), [events('dead', 'b')]: always(2) },
-    // Requeued: the counter still shows it, the inbox does not.
-    silent: { [outcome('dead', 'ERR_HANDLER_PERMANENT')]: from(30, 1) },
-    at: 35,
-    summary: 'Dead events of app: 2. Nothing retries them.',
-  },
-  {
-    alert: 'StablehooksEventsNotRun',
-    fires: { [oldest('leased')]: `0+60x${LENGTH}`, [oldest('leased', 'b')]: `0+60x${LENGTH}` },
-    silent: { [oldest('leased')]: always(890), [oldest('failed')]: always(3_600) },
-    at: 21,
-    labels: { stablehooks_inbox_state: 'leased' },
-    summary: 'An event of app is leased for 21m 0s. Nothing runs it.',
-  },
-  {
-    alert: 'StablehooksEventsFailing',
-    fires: { [events('failed')]: until(10, 0, 3), [events('failed', 'b')]: until(10, 0, 3) },
-    silent: { [events('failed')]: `0x10 3x50 0x${LENGTH}` },
-    at: 75,
-    summary: 'Events of app that failed and wait for a retry: 3.',
-  },
-  {
-    alert: 'StablehooksHandlersFailing',
-    // A new kind of failure: its series begins with the failures of its first minute.
-    fires: { [outcome('failed', 'ERR_HANDLER_TIMEOUT')]: from(30, 20) },
-    silent: { [outcome('failed', 'ERR_HANDLER_TIMEOUT')]: from(30, 5) },
-    at: 37,
-    summary: 'Failed attempts of app within 15 minutes: 20, more than one in ten.',
   },
   {
     alert: 'StablehooksLeaseLost',
@@ -114,13 +102,6 @@ export const CASES: readonly AlertCase[] = [
     silent: { [age('0.5')]: always(0) },
     at: 60,
     summary: 'One in twenty events of app is handled 15m 0s or more after its creation.',
-  },
-  {
-    alert: 'StablehooksUnknownTypes',
-    fires: { [events('parked')]: always(1) },
-    silent: { [outcome('parked')]: from(30, 1) },
-    at: 31,
-    summary: 'Events of app of types that this release does not know: 1.',
   },
   {
     alert: 'StablehooksUnavailable',
@@ -140,43 +121,6 @@ export const CASES: readonly AlertCase[] = [
     summary: 'Deliveries of app fail with ERR_BODY_UNAVAILABLE, and each retry will fail as well.',
   },
   {
-    alert: 'StablehooksNothingAuthentic',
-    // A function gives one tenant a wrong secret, and another one none.
-    fires: {
-      [outcome('rejected', 'ERR_SIGNATURE_MISMATCH')]: from(50, 1),
-      [outcome('rejected', 'ERR_SECRET_UNKNOWN')]: from(50, 2),
-      [handled('a')]: always(9),
-      [handled('b')]: always(9),
-    },
-    silent: { [outcome('rejected', 'ERR_SECRET_UNKNOWN')]: from(50, 3) },
-    at: 55,
-    summary: 'app rejected 3 deliveries for their signatures, and accepted none for 45 minutes.',
-  },
-  {
-    alert: 'StablehooksSignaturesKeepFailing',
-    // One delivery in an hour: of a tenant with a wrong secret, and in the fourth hour of one without a secret.
-    fires: {
-      [outcome('rejected', 'ERR_SIGNATURE_MISMATCH')]: `_x23 1x11 2x23 3x${LENGTH}`,
-      [outcome('rejected', 'ERR_SECRET_UNKNOWN')]: from(48, 1),
-    },
-    // None in the third of the four hours, and many in the others.
-    silent: {
-      [outcome('rejected', 'ERR_SIGNATURE_MISMATCH')]: `_x23 5x5 10x41 15x${LENGTH}`,
-      [outcome('rejected', 'ERR_SECRET_UNKNOWN')]: from(60, 5),
-    },
-    at: 310,
-    step: 5,
-    summary: 'app rejected deliveries for their signatures in each of the last 4 hours.',
-  },
-  {
-    alert: 'StablehooksDeliveriesRefused',
-    fires: { [outcome('rejected', 'ERR_EVENT_MALFORMED')]: from(30, 1) },
-    silent: { [outcome('rejected', 'ERR_METHOD_NOT_ALLOWED')]: from(30, 1) },
-    at: 31,
-    labels: { error_type: 'ERR_EVENT_MALFORMED' },
-    summary: 'Deliveries of app were refused with ERR_EVENT_MALFORMED. The service does not send them again.',
-  },
-  {
     alert: 'StablehooksBusy',
     fires: { [outcome('busy', 'ERR_RECEIVER_BUSY')]: growing(10) },
     silent: { [outcome('busy', 'ERR_RECEIVER_BUSY')]: growing(3) },
@@ -191,40 +135,5 @@ export const CASES: readonly AlertCase[] = [
     at: 73 * 60,
     step: 60,
     summary: 'The service still signs deliveries of app with an old secret, for more than 3 days.',
-  },
-  {
-    alert: 'StablehooksGapOpen',
-    fires: { [polls('gaps')]: growing(1) },
-    // Closed, or acknowledged.
-    silent: { [polls('gaps')]: `0+1x20 20x${LENGTH}` },
-    at: 60,
-    summary: 'Polls of app leave gaps open. Events may be missing.',
-  },
-  {
-    alert: 'StablehooksPollNotRunning',
-    fires: { [polls('proven')]: `0+1x20 20x${LENGTH}`, [polls('busy')]: growing(1) },
-    // The process that polled ended, and another one polls.
-    silent: { [polls('proven')]: '0+1x20 stale', [polls('unconfirmed', false, 'c')]: `_x20 1+1x${LENGTH}` },
-    at: 70,
-    summary: 'Nothing polls the list for app. An event whose push is lost stays lost.',
-  },
-  {
-    alert: 'StablehooksPollUnproven',
-    fires: { [polls('proven')]: `0+1x20 20x${LENGTH}`, [polls('unproven')]: `0x20 0+1x${LENGTH}` },
-    silent: { [polls('unproven')]: growing(1) },
-    at: 65,
-    summary: 'No poll of app has proven anything for 30 minutes.',
-  },
-  {
-    alert: 'StablehooksPushBroken',
-    fires: {
-      [polls('proven', true)]: growing(1),
-      [handled('a')]: always(9),
-      [handled('b')]: always(9),
-    },
-    // A first poll brought in what was there before.
-    silent: { [polls('proven', true)]: from(54, 1), [handled('a')]: always(9), [handled('b')]: always(9) },
-    at: 60,
-    summary: '30 polls of app found events within 30 minutes, and none came by push.',
   },
 ];

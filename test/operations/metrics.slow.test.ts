@@ -86,6 +86,6 @@ test('every metric of a receiver is on the dashboard', () => {
     ),
   );
   const wanted = [...exported.keys()].filter((name) => !/^target_info$|_(count|sum)$/.test(name));
-  expect(wanted).toHaveLength(6);
+  expect(wanted).toHaveLength(7);
   expect(wanted.filter((name) => !shown.has(name))).toEqual([]);
 });

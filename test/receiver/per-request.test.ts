@@ -9,7 +9,11 @@ async function linesOf(receivers: number, deliveries: number): Promise<readonly 
   const lines: string[] = [];
   const log = (line: string) => void lines.push(line);
   for (let made = 0; made < receivers; made += 1) {
-    const receiver = createReceiver({ secret, handlers: {}, logger: { warn: log, error: log } });
+    const receiver = createReceiver({
+      secret,
+      handlers: { 'transfer.settled': () => undefined },
+      logger: { warn: log, error: log },
+    });
     for (let count = 0; count < deliveries; count += 1) await receiver.receive(await delivery(anEvent()));
   }
   return lines;

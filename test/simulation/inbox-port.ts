@@ -79,13 +79,17 @@ export function toInboxPort(port: Port): Store {
       call({
         what: `writeNote ${name}`,
         effect: () => inbox.writeNote(name, text, fence),
-        onEffect: (isSaved) => promises.pollSaved(text, fence, isSaved),
+        onEffect: (isSaved) => {
+          if (name === 'poll') promises.pollSaved(text, fence, isSaved);
+        },
       }),
     leaseNote: (name, options) =>
       call({
         what: `leaseNote ${name}`,
         effect: () => inbox.leaseNote(name, options),
-        onEffect: (isLeased) => promises.pollLeased(options.holder, options.leaseMs, isLeased),
+        onEffect: (isLeased) => {
+          if (name === 'poll') promises.pollLeased(options.holder, options.leaseMs, isLeased);
+        },
       }),
   };
 }

@@ -2,6 +2,7 @@ import { diag, metrics, SpanStatusCode } from '@opentelemetry/api';
 import * as conventions from '@opentelemetry/semantic-conventions/incubating';
 import { memoryInbox, PermanentError, SIGNATURE_HEADER, sign } from 'stablehooks';
 import { createPoller, type PollerClient, type PollerOptions } from 'stablehooks/catch-up';
+import { HEALTH_CHECKS } from 'stablehooks/health';
 import { openTelemetry } from 'stablehooks/opentelemetry';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { anEvent, bytesOf, delivery, secret } from '../receiver/delivery.js';
@@ -108,9 +109,12 @@ test.each<[string, boolean, string | undefined, PollerClient, Partial<PollerOpti
 );
 
 describe('the gauges of the inbox', () => {
-  function counting(count: () => Promise<never> | ReturnType<ReturnType<typeof memoryInbox>['count']>) {
-    const spy = vi.fn(count);
-    return { inbox: { ...memoryInbox(), count: spy }, spy };
+  /** An inbox, and how often it was read. */
+  function counting(countAll?: () => Promise<never>) {
+    const inbox = memoryInbox();
+    const spy = vi.fn(countAll ?? (() => inbox.count()));
+    const count: typeof inbox.count = (filter) => (filter?.state === 'parked' ? spy() : inbox.count(filter));
+    return { inbox: { ...inbox, count }, spy };
   }
   const ofState = async ({ metric }: Recorded, state: string) =>
     (await metric('stablehooks.inbox.events')).find(
@@ -128,8 +132,22 @@ describe('the gauges of the inbox', () => {
     expect(await metric('stablehooks.inbox.oldest')).toHaveLength(5);
   });
 
+  test('they repeat what `health` says of each check, by the limits of the option', async () => {
+    const recorded = recordTelemetry();
+    const layer = openTelemetry({ ...recorded.providers, healthLimits: { requirePush: true } });
+    const { receiver, metric } = observed({ inbox: sqlite(), handlers: dying }, { ...recorded, layer });
+    const unhealthy = async () =>
+      (await metric('stablehooks.health')).flatMap(({ attributes, value }) =>
+        value === 2 ? [attributes['stablehooks.health.check']] : [],
+      );
+    expect(await unhealthy()).toEqual(['refused']);
+    await receiver.receive(await delivery(anEvent()));
+    expect(await unhealthy()).toEqual(['dead']);
+    expect(await metric('stablehooks.health')).toHaveLength(HEALTH_CHECKS.length);
+  });
+
   test('they begin with the receiver and end with it, and an inbox that two share is read once', async () => {
-    const { inbox, spy } = counting(() => memoryInbox().count());
+    const { inbox, spy } = counting();
     const recorded = recordTelemetry();
     const layer = openTelemetry(recorded.providers);
     const receivers = [1, 2].map(() => observed({ inbox }, { ...recorded, layer }).receiver);
@@ -153,7 +171,7 @@ describe('the gauges of the inbox', () => {
   });
 
   test('inboxMetrics: false asks the inbox nothing', async () => {
-    const { inbox, spy } = counting(() => memoryInbox().count());
+    const { inbox, spy } = counting();
     const recorded = recordTelemetry();
     const layer = openTelemetry({ ...recorded.providers, inboxMetrics: false });
     const { receiver, metric } = observed({ inbox }, { ...recorded, layer });
@@ -207,7 +225,7 @@ test('every span and metric has the attributes of the options, the names of the 
   }
   await createPoller({ client: clientOf([]), receiver, logger: silent }).pollOnce();
   const collected = await recorded.metrics();
-  expect(collected).toHaveLength(6);
+  expect(collected).toHaveLength(7);
   const all = [...recorded.spans(), ...collected.flatMap(({ points }) => points)];
   const said = recorded.spans().map(({ name, status, events, links }) => ({ name, status, events, links }));
   const words = JSON.stringify([said, all.map(({ attributes }) => attributes)]);

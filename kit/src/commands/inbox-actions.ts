@@ -9,6 +9,7 @@ import {
   changeSelected,
   describeStates,
   FORCE_RISK,
+  IGNORED_FLAG,
   inBatches,
   type Selected,
   type SelectionFlags,
@@ -30,7 +31,7 @@ const REQUEUEABLE = ['failed', 'dead', 'leased'] as const satisfies readonly Inb
 export function requeueCommand(): Command {
   const command = addSelection(
     new Command('requeue').description(
-      'make dead, failed or lapsed events due now, and look whether the app runs them',
+      'make dead, failed, lapsed or (with --ignored) ignored events due now, and look whether the app runs them',
     ),
     REQUEUEABLE,
   ).option(
@@ -39,6 +40,7 @@ export function requeueCommand(): Command {
     parseDuration,
     10_000,
   );
+  command.option(...IGNORED_FLAG);
   command.option(
     '--step <name=what>',
     'of one event: whether the effect of a step without a result happened: done or again',
@@ -136,7 +138,7 @@ function isRequeueable(state: InboxState): boolean {
 
 async function requeue({ args, flags, printer, signal }: CommandContext<RequeueFlags>) {
   return changeSelected(
-    { args, flags, printer, states: REQUEUEABLE, done: 'requeued' },
+    { args, flags, printer, states: flags.ignored ? ['done'] : REQUEUEABLE, done: 'requeued' },
     async (inbox, { ids, filter }) => {
       const { step: steps, force } = flags;
       if (steps !== undefined) await checkStatements(inbox, ids, steps);

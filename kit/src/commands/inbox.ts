@@ -3,7 +3,7 @@ import { INBOX_STATES, type InboxOperations, type InboxRecord } from 'stablehook
 import { canAsk, confirm } from '../io/confirm.js';
 import { usageError } from '../io/errors.js';
 import { addInboxAction, addInboxFlags, type InboxFlags, type OpenInbox, withInbox } from '../io/inbox.js';
-import { addFilterFlags, type FilterFlags, toFilter } from '../io/inbox-filter.js';
+import { addFilterFlags, type FilterFlags, IGNORED_FLAG, toFilter } from '../io/inbox-filter.js';
 import {
   countOf,
   EXIT,
@@ -55,10 +55,9 @@ interface ListFlags extends FilterFlags {
 }
 
 function listCommand(): Command {
-  const command = addFilterFlags(
-    new Command('list').description('list events, newest first'),
-    INBOX_STATES,
-  ).option('--limit <number>', 'how many events at most', parseCount, 50);
+  const command = addFilterFlags(new Command('list').description('list events, newest first'), INBOX_STATES)
+    .option(...IGNORED_FLAG)
+    .option('--limit <number>', 'how many events at most', parseCount, 50);
   return addAction(command, list, ['stablehooks inbox list --inbox events.db --state dead']);
 }
 
@@ -86,10 +85,10 @@ function printRecords(printer: Printer, records: readonly InboxRecord[]): void {
     printer.print({ text: 'No events.', data: null });
     return;
   }
-  const rows = records.map(({ type, id, state, receivedAt }) => [
+  const rows = records.map(({ type, id, state, ignored, receivedAt }) => [
     type,
     id,
-    state,
+    ignored ? 'done (ignored)' : state,
     formatAge(Date.now() - receivedAt),
   ]);
   const [head = '', ...lines] = toTable(['type', 'id', 'state', 'age'], rows).split('\n');

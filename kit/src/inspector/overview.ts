@@ -1,6 +1,5 @@
 import type { InboxCount, InboxState } from 'stablehooks';
-import { POLL_NOTE, type PollState, readPollState } from 'stablehooks/catch-up';
-import { type Health, type HealthCheck, health } from 'stablehooks/health';
+import { health } from 'stablehooks/health';
 import { countOf } from '../io/output.js';
 import { type Faults, NO_FAULTS } from '../sandbox/faults.js';
 import type { SandboxOperations } from '../sandbox/index.js';
@@ -46,42 +45,15 @@ type Part = Omit<OverviewReport, 'at'>;
 
 const NOTHING: Part = { tone: 'neutral', verdict: 'Nothing to judge.', checks: [], states: [] };
 
-/** The finding of an unhealthy check, for the sentence of the verdict. */
-const FINDINGS: Partial<Record<HealthCheck['name'], (count: number) => string>> = {
-  coverage: () => 'the list is not proven',
-  gaps: (count) => countOf(count, 'open gap'),
-  due: (count) => `${countOf(count, 'due event')} that no process runs`,
-  leases: (count) => countOf(count, 'lapsed lease'),
-  dead: (count) => countOf(count, 'dead event'),
-};
+const TONES = { failing: 'bad', warning: 'doubtful', neutral: 'neutral', ok: 'good' } as const;
 
 async function ofInbox({ operations }: InboxPart): Promise<Part> {
-  // Read once: the verdict and the checks must speak of the same state.
-  const counts = await operations.count();
-  const note = await operations.readNote(POLL_NOTE);
-  const readNote = () => note;
-  const poll = await readPollState({ readNote });
-  const { healthy, checks } = await health({
-    ...operations,
-    readNote,
-    count: async (filter) => (filter === undefined ? counts : operations.count(filter)),
-  });
-  const isEmpty = counts.every(({ count }) => count === 0);
-  const toTone = ({ name, healthy: isHealthy, shown, count }: HealthCheck) => {
-    if (!isHealthy) return 'bad';
-    if (!shown) return name === 'pull' || (name === 'push' && isEmpty) ? 'neutral' : 'doubtful';
-    return (name === 'failed' || name === 'parked') && count ? 'doubtful' : 'good';
-  };
-  const ofCheck = (check: HealthCheck): OverviewCheck => {
-    const { name, message, count } = check;
-    return { name, tone: toTone(check), message, count };
-  };
-  const isProven = checks.every(({ name, shown }) => name !== 'coverage' || shown);
+  const { tone, verdict, checks } = await health(operations);
   return {
-    tone: !healthy ? 'bad' : isProven ? 'good' : 'doubtful',
-    verdict: healthy ? toGoodVerdict(poll, isProven) : toBadVerdict(checks),
-    checks: checks.map(ofCheck),
-    states: byUrgency(counts),
+    tone: TONES[tone],
+    verdict,
+    checks: checks.map((check) => ({ ...check, tone: TONES[check.tone] })),
+    states: byUrgency(await operations.count()),
   };
 }
 
@@ -90,22 +62,6 @@ const URGENCY: readonly InboxState[] = ['dead', 'failed', 'leased', 'received', 
 
 function byUrgency(counts: readonly InboxCount[]): readonly InboxCount[] {
   return counts.toSorted((a, b) => URGENCY.indexOf(a.state) - URGENCY.indexOf(b.state));
-}
-
-/** The verdict where every check is healthy. It says what was not shown. */
-function toGoodVerdict({ watermark, gaps }: PollState, isProven: boolean): string {
-  const runs = 'Everything due runs.';
-  if (!isProven)
-    return `${runs} Whether events are missing is unknown, because no poll has proven anything yet.`;
-  const except = gaps.length > 0 ? `, except in ${countOf(gaps.length, 'acknowledged gap')}` : '';
-  return `All is well. ${runs} The list proves that nothing is missing until ${new Date(watermark ?? 0).toISOString()}${except}.`;
-}
-
-function toBadVerdict(checks: Health['checks']): string {
-  const findings = checks
-    .filter((check) => !check.healthy)
-    .map(({ name, count }) => FINDINGS[name]?.(count ?? 0) ?? name);
-  return `Needs you: ${findings.join(', ')}.`;
 }
 
 const KIND_CHECKS: Readonly<Record<Exclude<AttemptKind, 'accepted'>, readonly [some: string, none: string]>> =

@@ -20,6 +20,7 @@ export interface FilterFlags extends InboxFlags {
   readonly until?: Moment;
   readonly error?: string;
   readonly key?: string;
+  readonly ignored?: true;
   readonly limit?: number;
 }
 
@@ -35,6 +36,11 @@ export function addFilterFlags(command: Command, states: readonly InboxState[]):
     .option('--error <text>', 'only events whose last error contains this text, in the same case')
     .option('--key <key>', 'only events of this ordering key');
 }
+
+export const IGNORED_FLAG = [
+  '--ignored',
+  'only events that ended as done because a process had no handler',
+] as const;
 
 export interface SelectionFlags extends FilterFlags {
   readonly dryRun?: boolean;
@@ -58,7 +64,7 @@ export function addSelection(command: Command, states: readonly InboxState[]): C
  * @throws {CommandError} exit 2 when `--since` is not before `--until`, or a text is empty.
  */
 export function toFilter(flags: FilterFlags, printer: Printer): InboxFilter {
-  const { state, type, error, key } = flags;
+  const { state, type, error, key, ignored } = flags;
   const now = Date.now();
   const updatedSince = flags.since && toDate(flags.since, now).getTime();
   const updatedUntil = flags.until && toDate(flags.until, now).getTime();
@@ -68,7 +74,7 @@ export function toFilter(flags: FilterFlags, printer: Printer): InboxFilter {
     if (text === '') throw usageError(`--${name} is empty. If it comes from a variable, check its value.`);
   if (type !== undefined && !isEventType(type))
     printer.note(`This release does not know the event type ${toPlain(type)}. ${knownTypes()}`);
-  return { state, type, error, key, updatedSince, updatedUntil };
+  return { state, type, error, key, ignored, updatedSince, updatedUntil };
 }
 
 export interface Selected {
@@ -103,12 +109,15 @@ export async function changeSelected(
 ): Promise<ExitCode> {
   const { args, flags, printer } = action;
   const filter = toFilter(flags, printer);
-  const isFiltered = Object.values(filter).some((value) => value !== undefined);
+  // Ids that were ignored, or every ignored event.
+  const conditions = args.length > 0 ? { ...filter, ignored: undefined } : filter;
+  const isFiltered = Object.values(conditions).some((value) => value !== undefined);
   if (args.length > 0 && isFiltered) throw usageError('Select the events by ids or by flags, not both.');
   if (args.length === 0 && !isFiltered)
     throw usageError('Name the events by their ids, or select them by flags such as --state dead.');
   return withInbox(flags, async (inbox) => {
-    if (!isFiltered) return changeFound(inbox, await findNamed(inbox, [...new Set(args)], action.states), {});
+    if (!isFiltered)
+      return changeFound(inbox, await findNamed(inbox, [...new Set(args)], action.states), filter);
     const matching = async () =>
       (await inbox.count(filter)).filter(
         // Most leased events run at this moment.
@@ -128,11 +137,11 @@ export async function changeSelected(
   async function changeFound(
     inbox: OpenInbox,
     found: readonly string[],
-    conditions: InboxFilter,
+    selected: InboxFilter,
   ): Promise<ExitCode> {
     const { done } = action;
     const ids = found.slice(0, flags.limit);
-    if (ids.length > 0 && flags.dryRun !== true) return change(inbox, { ids, filter: conditions });
+    if (ids.length > 0 && flags.dryRun !== true) return change(inbox, { ids, filter: selected });
     const text =
       ids.length === 0
         ? `No event matches, so nothing was ${done}.`

@@ -7,7 +7,7 @@ import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET } from '../command.js';
 import { findClosedUrl, serve } from '../http-server.js';
-import { fail } from '../inbox-states.js';
+import { complete, fail } from '../inbox-states.js';
 import { SILENT, startEndpoint } from '../service.js';
 import { deliverToFile, openSqlite } from '../sqlite-file.js';
 import { runInTerminal } from '../terminal.js';
@@ -67,6 +67,31 @@ describe.concurrent('inbox', () => {
     const counts: readonly { readonly state: string; readonly oldest: unknown }[] = await print('stats');
     expect(counts.find(({ state }) => state === 'dead')?.oldest).toEqual(time);
     expect(counts.find(({ state }) => state === 'failed')?.oldest).toBeNull();
+  });
+
+  test('an ignored event is marked, and requeue --ignored makes it due, by its id or with all others', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    using inbox = await openSqlite(path);
+    const [first, second, handled] = ['evt_1', 'evt_2', 'evt_3'].map((id) =>
+      exampleEvent('transfer.settled', { id }),
+    );
+    if (!first || !second || !handled) throw new Error('There are three events.');
+    await inbox.ignore([first, second], { origin: 'push' });
+    await complete(inbox, handled);
+    const inboxRun = (name: string, ...flags: readonly string[]) =>
+      run(['inbox', name, '--inbox', path, ...flags]);
+    const listed = await inboxRun('list', '--ignored');
+    expect(listed.stdout.match(/evt_\d +done \(ignored\)/g)).toHaveLength(2);
+    expect((await inboxRun('show', 'evt_3')).stdout).toContain('"ignored": false');
+    expect((await inboxRun('requeue', 'evt_1')).exitCode).toBe(2);
+    expect((await inboxRun('requeue', 'evt_1', 'evt_3', '--ignored', '--wait', '0s')).stdout).toContain(
+      '1 event requeued',
+    );
+    expect((await inboxRun('requeue', '--ignored', '--wait', '0s')).stdout).toContain('1 event requeued');
+    expect((await inbox.count({ state: 'received' })).find(({ state }) => state === 'received')?.count).toBe(
+      2,
+    );
   });
 
   test('inbox show prints the steps of an event, and requeue --step states what happened to one without a result', async () => {

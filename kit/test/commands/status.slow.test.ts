@@ -5,15 +5,18 @@ import { fail } from '../inbox-states.js';
 import { openSqlite } from '../sqlite-file.js';
 
 describe.concurrent('status', () => {
-  test('an inbox without a poller is healthy, says that coverage is not shown, and --require-poll is exit 1', async () => {
+  test('an inbox that nobody uses shows nothing, and --require-poll and --require-push are exit 1', async () => {
     await using folder = await makeFolder();
     const place = ['status', '--inbox', folder.at('events.db')];
     (await openSqlite(folder.at('events.db')))[Symbol.dispose]();
     const { stdout, exitCode } = await run(place);
-    expect(stdout).toMatch(/^-- {2}coverage {2}Not shown: no poll has proven yet/);
-    expect(stdout).toMatch(/\nhealthy\n$/);
+    expect(stdout).toMatch(/\n-- {2}coverage {2}Not shown: no poll has proven yet/);
+    expect(stdout).toMatch(/\nNothing to judge: no event went through yet\.\n$/);
     expect(exitCode).toBe(0);
     expect((await run([...place, '--require-poll'])).exitCode).toBe(1);
+    expect(await run([...place, '--require-push'])).toMatchObject({
+      ...{ exitCode: 1, stdout: expect.stringMatching(/\nno {2}refused .*\nNeeds you: refused\.\n$/s) },
+    });
   });
 
   test('a dead event is exit 1, with what to do, and --json prints the checks', async () => {

@@ -59,7 +59,7 @@ describe('the jobs of an operator', () => {
     const app = await startApp();
     await deliverDead(app, [eventOf('evt_1')]);
     const { page, errors } = await open(app.url);
-    await page.getByText('Needs you: 1 dead event.').waitFor();
+    await page.getByText('Needs you: dead (1).').waitFor();
     const first = page.getByRole('list', { name: 'Checks' }).getByRole('listitem').first();
     await first.getByText('the account was closed').waitFor();
     await first.getByRole('link', { name: 'Review dead events' }).waitFor();

@@ -157,6 +157,31 @@ export const filterCases = [
     const due = await inbox.takeDue({ types: ['transfer.settled', 'mint.completed'] });
     assert.deepEqual(sortedIds(due), sortedIds(requeued.map((name) => events[name])));
   }),
+  test('an ignored event is marked, and a requeue of ignored events makes it due, and no other done event', async (inbox) => {
+    const events = await fill(inbox);
+    const [ignored, imported, discarded] = [someEvent(), someEvent(), someEvent()];
+    await inbox.ignore([ignored]);
+    await inbox.port.importDone([imported.id]);
+    await inbox.record([discarded]);
+    await inbox.port.discard({ ...WHO, ids: [discarded.id] });
+    const before = await statesOf(inbox, events);
+    const marked = await inbox.port.list({ ignored: true, limit: 10 });
+    assert.deepEqual([marked.map(({ id }) => id), marked[0]?.ignored], [[ignored.id], true]);
+    assert.equal((await inbox.find(discarded)).ignored, false);
+    assert.equal(await inbox.port.requeue({ ids: [ignored.id] }), 0);
+    assert.equal(await inbox.port.requeue({ ignored: true }), 1);
+    assert.deepEqual(await statesOf(inbox, events), before);
+    const { state, attempts, ignored: isIgnored } = await inbox.find(ignored);
+    assert.deepEqual([state, attempts, isIgnored], ['received', 0, false]);
+    await inbox.port.complete(await inbox.claimed(ignored));
+    assert.equal(await inbox.port.requeue({ ignored: true }), 0);
+    assert.equal((await inbox.claim(ignored)).state, 'done');
+    assert.equal(
+      await inbox.port.prune({ olderThanMs: 0 }),
+      3,
+      'The ignored, the discarded and the done event.',
+    );
+  }),
   test('a requeue and a discard change at most `limit` events, those that were received first', async (inbox) => {
     const events = someEvents(5);
     for (const event of events) {
@@ -219,7 +244,7 @@ export const filterCases = [
     const { receivedAt, updatedAt, ...rest } = await inbox.find(old);
     assert.deepEqual(rest, {
       ...{ id: old.id, type: '', state: 'done', attempts: 0, origin: 'import', key: null },
-      ...{ dueAt: null, lastError: null, history: [], event: null },
+      ...{ dueAt: null, lastError: null, ignored: false, history: [], event: null },
     });
     assert.ok(Math.abs(receivedAt - Date.now()) < HOUR_MS && updatedAt >= receivedAt);
     assert.equal((await inbox.claim(old)).state, 'done');

@@ -26,7 +26,7 @@ export const operationCases = [
     const { receivedAt, updatedAt, dueAt, ...rest } = await inbox.find(event);
     assert.deepEqual(rest, {
       ...{ id: event.id, type: event.type, state: 'received', attempts: 0, origin: 'pull', event },
-      ...{ key: null, lastError: null, history: [] },
+      ...{ key: null, lastError: null, ignored: false, history: [] },
     });
     assert.ok(Math.abs(receivedAt - Date.now()) < 3_600_000, '`receivedAt` is not a time in epoch ms.');
     assert.ok(updatedAt >= receivedAt && dueAt !== null && dueAt >= receivedAt);

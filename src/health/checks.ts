@@ -1,0 +1,213 @@
+/** The checks: each turns facts into its finding, and the most likely fix. */
+import { describeReason, describeUnconfirmed, exceptIn, toGap, toIso } from '../catch-up/gap-text.js';
+import { countOf } from '../core/count.js';
+import type { InboxRecord } from '../core/ports.js';
+import { HOUR_MS, MANY, type TallyNote } from '../receiver/tally.js';
+import { countIn, type HealthFacts } from './facts.js';
+import type { HealthSettings } from './options.js';
+
+/** `neutral`: not shown, because nothing has happened yet that could be judged. Only `failing` is unhealthy. */
+export type HealthTone = 'failing' | 'warning' | 'neutral' | 'ok';
+
+interface Finding {
+  readonly tone: HealthTone;
+  readonly message: string;
+  readonly count?: number;
+}
+
+export type Check = (facts: HealthFacts, settings: HealthSettings) => Finding;
+
+export const CHECKS = {
+  due(facts) {
+    const { overdue, unrun } = facts;
+    const count = overdue.received.count + overdue.failed.count + unrun.length;
+    if (count === 0) return none(facts, 'No event is overdue.');
+    const since = [
+      overdue.received.oldest,
+      overdue.failed.oldest,
+      ...unrun.map(({ updatedAt }) => updatedAt),
+    ];
+    const oldest = toIso(Math.min(...since.map((at) => at ?? Infinity)));
+    const message = `${countOf(count, 'event')} due and not run, the oldest stored at ${oldest}. Call receiver.start() in a process that has the handlers, start the workers of the queue, or start more processes.`;
+    return { tone: 'failing', message, count };
+  },
+
+  leases(facts) {
+    const { count, oldest } = facts.overdue.leased;
+    if (count === 0) return none(facts, 'No lease has expired for long.');
+    const message = `${countOf(count, 'event')} whose lease has expired, the oldest claimed at ${toIso(oldest ?? 0)}: a process ended while the handler ran, and none took over. Call receiver.start() in a running process.`;
+    return { tone: 'failing', message, count };
+  },
+
+  dead(facts, { maxDead }) {
+    const { count, oldest } = countIn(facts.counts, 'dead');
+    if (count === 0) return none(facts, 'No event is dead.');
+    const message = `${countOf(count, 'event')} dead, the first since ${toIso(oldest ?? 0)}. The newest: ${errorOf(facts.lastDead)}. Fix the cause, check in the ledger whether its effect has happened, then run \`stablehooks inbox requeue\` with its id.`;
+    return { tone: count > maxDead ? 'failing' : 'warning', message, count };
+  },
+
+  failing(facts) {
+    const { count, sample, long, share } = facts.failing;
+    const codes = nameCounts(
+      sample.map(({ lastError }) => [/^ERR_\w+/.exec(lastError ?? '')?.[0] ?? 'unknown', 1]),
+    );
+    const newest = `${codes}. The newest: ${errorOf(sample[0] ?? facts.lastDead)}.`;
+    const fix =
+      'Fix the handler, or what it calls: `stablehooks inbox list --state failed` shows each event.';
+    if (share !== undefined) {
+      const message = `${share.failed} of ${countOf(share.total, 'event')} of the last hour failed and did not succeed since: ${newest} ${fix}`;
+      return { tone: 'failing', message, count: share.failed };
+    }
+    if (long.length > 0) {
+      const received = toIso(Math.min(...long.map(({ receivedAt }) => receivedAt)));
+      const message = `${countOf(long.length, 'event')} failing for more than an hour, the first received at ${received}: ${newest} ${fix}`;
+      return { tone: 'failing', message, count: long.length };
+    }
+    if (count === 0) return none(facts, 'No event has failed without succeeding since.');
+    return { tone: 'warning', message: `${countOf(count, 'event')} failed, to run again: ${newest}`, count };
+  },
+
+  refused({ now, readOnly, newest, tally }, { requirePush }) {
+    if (readOnly !== undefined) {
+      const fix = 'Make it writable, or connect to the primary: until then every delivery is answered 503.';
+      return {
+        tone: 'failing',
+        message: `The database of the inbox cannot be written: ${readOnly.replace(/\.$/, '')}. ${fix}`,
+      };
+    }
+    const pushedAt = newest.findIndex(({ origin }) => origin === 'push');
+    const pushed = newest[pushedAt]?.receivedAt;
+    const genuineAt = Math.max(tally.genuineAt, pushed ?? 0);
+    const isBroken = tally.refusedAt.filter((at) => at > genuineAt).length >= MANY;
+    const recent = countedSince(tally.refused, now - 2 * HOUR_MS);
+    const count = sumOf(recent);
+    if (isBroken || count > 0) {
+      const since = genuineAt === 0 ? '' : ` since ${toIso(genuineAt)}`;
+      const what = isBroken
+        ? `The last ${MANY} signed deliveries were refused, and none was accepted${since}`
+        : `${countOf(count, 'signed delivery', 'signed deliveries')} refused in this hour and the last`;
+      const fix =
+        'ERR_SIGNATURE_MISMATCH: the secret is wrong or was rotated, or a proxy changes bodies. The log names other causes, and `stablehooks doctor` tests the endpoint.';
+      const message = `${what}${count > 0 ? ` (${nameCounts(recent)})` : ''}. ${fix}`;
+      return { tone: isBroken ? 'failing' : 'warning', message, count };
+    }
+    const fix = 'Check the URL at the service with `stablehooks doctor`.';
+    if (pushed === undefined) {
+      const message = `Not shown: no push among the last ${countOf(newest.length, 'event')}. ${fix}`;
+      return { tone: requirePush ? 'failing' : 'neutral', message };
+    }
+    const last = `the last by push at ${toIso(pushed)}.`;
+    if (pushedAt < MANY) return { tone: 'ok', message: `Deliveries are accepted, ${last}`, count: 0 };
+    return {
+      tone: 'warning',
+      message: `${pushedAt} events came by polls only, ${last} ${fix}`,
+      count: pushedAt,
+    };
+  },
+
+  ignored(facts) {
+    const { count: parked, oldest } = countIn(facts.counts, 'parked');
+    const types = countedSince(facts.tally.ignored, facts.now - 48 * HOUR_MS);
+    const ignored = sumOf(types);
+    if (ignored + parked === 0) return none(facts, 'Every event had a handler.');
+    const without = `${countOf(ignored, 'event')} ended without a handler since yesterday: ${nameCounts(types)}. Add a handler, even one that does nothing. If another process should have run them: \`stablehooks inbox requeue --ignored\`.`;
+    const unknown = `${countOf(parked, 'event')} of unknown types, the first since ${toIso(oldest ?? 0)}. Upgrade stablehooks, and add their handlers.`;
+    const message = [...(ignored > 0 ? [without] : []), ...(parked > 0 ? [unknown] : [])].join(' ');
+    return { tone: 'warning', message, count: ignored + parked };
+  },
+
+  poll({ now, state }, { dueMs, provenMs, requirePoll }) {
+    const { lastAttempt, watermark } = state;
+    if (lastAttempt === undefined) {
+      if (watermark !== null) return { tone: 'ok', message: 'Polls have run.' };
+      const message = 'Not shown: no poll has run. Start a poller (createPoller) with this inbox.';
+      return { tone: requirePoll ? 'failing' : 'neutral', message };
+    }
+    const { at, error } = lastAttempt;
+    if (error !== undefined) {
+      const since = lastAttempt.failingSince ?? at;
+      const message = `Polls cannot read the list since ${toIso(since)}. ${error}: ${lastAttempt.message ?? 'the log of the poller says why.'}`;
+      return { tone: now - since >= dueMs ? 'failing' : 'warning', message };
+    }
+    if (now - at <= provenMs) return { tone: 'ok', message: `The last poll read the list at ${toIso(at)}.` };
+    const message = `The last poll ran at ${toIso(at)}. Check that the poller's process runs.`;
+    return { tone: 'failing', message };
+  },
+
+  coverage: checkCoverage,
+
+  gaps({ state }) {
+    const open = state.gaps.filter((gap) => toGap(gap).state === 'open');
+    if (open.length > 0) {
+      const first = toIso(Math.min(...open.map(({ from }) => from)));
+      const message = `${countOf(open.length, 'open gap')}, the first from ${first}: events can be missing. ${describeReason(open.at(-1)?.reason ?? 'not-reached')} \`stablehooks gaps list\` shows what to do.`;
+      return { tone: 'failing', message, count: open.length };
+    }
+    if (state.watermark === null)
+      return { tone: 'neutral', message: 'Not shown: no poll has read the list.' };
+    return { tone: 'ok', message: 'No gap is open.', count: 0 };
+  },
+} satisfies Readonly<Record<string, Check>>;
+
+export type HealthCheckName = keyof typeof CHECKS;
+
+/** The name of every check, in their order. */
+export const HEALTH_CHECKS = Object.keys(CHECKS) as readonly HealthCheckName[];
+
+function checkCoverage(
+  { state, newest, now }: HealthFacts,
+  { provenMs, requirePoll }: HealthSettings,
+): Finding {
+  const { since, watermark, unconfirmed, doubts = [] } = state;
+  const last = newest[0]?.receivedAt;
+  if (watermark === null || watermark === since) {
+    const fix = state.lastAttempt
+      ? 'The poller proves something once it has read the list for lagMs; the check `poll` says whether it can.'
+      : 'Start a poller (createPoller) with this inbox, and wait until it has been running for lagMs.';
+    const message = `Not shown: no poll has proven yet that push loses nothing. ${fix}`;
+    return { tone: requirePoll && state.lastAttempt === undefined ? 'failing' : 'neutral', message };
+  }
+  if (now - watermark > provenMs) {
+    const silent = last === undefined ? 'No event was received yet' : `Silent since ${toIso(last)}`;
+    const message = `${silent}; not proven since ${toIso(watermark)}. Check that the poller runs, that the list answers, and the clocks; the report of a poll says which.`;
+    return { tone: 'failing', message };
+  }
+  const heard = last !== undefined && last > watermark ? 'The last event came at' : 'Quiet since';
+  const quiet = last === undefined ? 'No event was received yet' : `${heard} ${toIso(last)}`;
+  const proven = `${quiet}, proven until ${toIso(watermark)}${exceptIn(state.gaps)}.`;
+  if (doubts.length > 0) {
+    const message = `${proven} But the last poll was doubtful: ${doubts.join(', ')}. The poller's log says why.`;
+    return { tone: 'failing', message };
+  }
+  return unconfirmed
+    ? { tone: 'neutral', message: `${proven} ${describeUnconfirmed(unconfirmed.size)}` }
+    : { tone: 'ok', message: proven };
+}
+
+/** Nothing is wrong; in an empty inbox that shows nothing. */
+function none({ isEmpty }: HealthFacts, message: string): Finding {
+  return isEmpty
+    ? { tone: 'neutral', message: 'Not shown: no event came yet.' }
+    : { tone: 'ok', message, count: 0 };
+}
+
+/** The last error of an event, as the end of a sentence. */
+function errorOf(record: InboxRecord | undefined): string {
+  return (record?.lastError ?? 'no error is known').replace(/\.$/, '');
+}
+
+/** A text such as `transfer.failed 2, transfer.settled 1`. */
+function nameCounts(counts: readonly (readonly [name: string, count: number])[]): string {
+  const sums = new Map<string, number>();
+  for (const [name, count] of counts) sums.set(name, (sums.get(name) ?? 0) + count);
+  return [...sums].map(([name, count]) => `${name} ${count}`).join(', ');
+}
+
+/** The counts of the tally since then, by code or type. */
+const countedSince = (counts: TallyNote['refused'], since: number) =>
+  Object.entries(counts)
+    .filter(([key]) => Number.parseInt(key, 10) > since)
+    .map(([key, count]) => [key.slice(key.indexOf(' ') + 1), count] as const);
+
+const sumOf = (counts: readonly (readonly [name: string, count: number])[]) =>
+  counts.reduce((sum, [, count]) => sum + count, 0);

@@ -1,0 +1,130 @@
+/** What the judge reads of an inbox: bounded lists, and counts that an index answers. */
+import { readPollState } from '../catch-up/state.js';
+import { messageOf } from '../core/errors.js';
+import {
+  INBOX_STATES,
+  type InboxCount,
+  type InboxFilter,
+  type InboxRecord,
+  type InboxState,
+} from '../core/ports.js';
+import { HOUR_MS, readTally } from '../receiver/tally.js';
+import type { HealthInbox, HealthSettings } from './options.js';
+
+/** How many events of a state are read to name errors, and to find the last pushed event. */
+const SAMPLE = 100;
+
+/** How many events have to fail before their share counts. */
+const MANY_FAILED = 3;
+
+export type HealthFacts = Awaited<ReturnType<typeof readFacts>>;
+
+export async function readFacts(inbox: HealthInbox, { dueMs }: Pick<HealthSettings, 'dueMs'>, now: number) {
+  // At the limit itself an event is overdue, and the end of a filter is not included.
+  const dueUntil = Math.max(0, Math.floor(now - dueMs) + 1);
+  // One after the other: a health check must not take several connections of a pool.
+  const overdue = async (state: InboxState) => countIn(await inbox.count({ state, dueUntil }), state);
+  // Done events are not counted: that reads all of an index.
+  const counts: InboxCount[] = [];
+  for (const state of INBOX_STATES) {
+    if (state !== 'done') counts.push({ state, ...countIn(await inbox.count({ state }), state) });
+  }
+  const isUnused = (await inbox.list({ state: 'done', limit: 1 })).length === 0;
+  const received = await overdue('received');
+  const isBusy = countIn(counts, 'leased').count > 0;
+  return {
+    now,
+    counts,
+    isUnused,
+    isEmpty: isUnused && counts.every(({ count }) => count === 0),
+    state: await readPollState(inbox),
+    tally: await readTally(inbox),
+    readOnly: await findReadOnly(inbox),
+    /** Received events without an attempt for as long as those that are overdue. */
+    unrun: received.count > 0 ? [] : await findUnrun(inbox, dueUntil, isBusy),
+    /** Events that no process runs in time, by state. */
+    overdue: { received, failed: await overdue('failed'), leased: await overdue('leased') },
+    failing: await readFailing(inbox, counts, now),
+    lastDead: (await inbox.list({ state: 'dead', limit: 1, order: 'newest' }))[0],
+    newest: await inbox.list({ limit: SAMPLE, order: 'newest' }),
+  };
+}
+
+export function countIn(counts: readonly InboxCount[], state: InboxState) {
+  const { count = 0, oldest = null } = counts.find((each) => each.state === state) ?? {};
+  return { count, oldest };
+}
+
+/** The message of a database that takes no writes: nobody has leased the note, so nothing is written. */
+async function findReadOnly(inbox: HealthInbox): Promise<string | undefined> {
+  try {
+    await inbox.writeNote('health', '', { holder: 'health' });
+    return undefined;
+  } catch (error) {
+    // A role without the right to write, as of a dashboard, shows nothing.
+    const message = messageOf(error) ?? '';
+    return /read.?only/i.test(message) ? message : undefined;
+  }
+}
+
+/**
+ * Received events without an attempt since before `until`, in the first page that has any: behind a queue without workers
+ * they are enqueued again before they are due for long. Others wait for the time that their handler named or, while a
+ * handler runs, for an event of their key.
+ */
+async function findUnrun(
+  inbox: HealthInbox,
+  until: number,
+  isBusy: boolean,
+): Promise<readonly InboxRecord[]> {
+  const isUnrun = ({ lastError, key }: InboxRecord) => !isPostponed(lastError) && (key === null || !isBusy);
+  for (let after: string | undefined; ; ) {
+    const page = await inbox.list({ state: 'received', updatedUntil: until, limit: SAMPLE, after });
+    const unrun = page.filter(isUnrun);
+    if (unrun.length > 0 || page.length < SAMPLE) return unrun;
+    after = page.at(-1)?.id;
+  }
+}
+
+const isPostponed = (error: string | null) => error?.startsWith('ERR_HANDLER_LATER') === true;
+
+/** Events that failed and have not succeeded since, even while they run again. */
+async function readFailing(inbox: HealthInbox, counts: readonly InboxCount[], now: number) {
+  const hourAgo = Math.max(0, Math.floor(now - HOUR_MS));
+  const leased = await inbox.list({ state: 'leased', error: 'ERR_', limit: SAMPLE });
+  const again = leased.filter(({ attempts, lastError }) => attempts > 1 && !isPostponed(lastError));
+  const newest = await inbox.list({ state: 'failed', limit: SAMPLE, order: 'newest' });
+  const oldest = await inbox.list({ state: 'failed', receivedUntil: hourAgo, limit: SAMPLE });
+  const dead = countIn(await inbox.count({ state: 'dead', updatedSince: hourAgo }), 'dead').count;
+  const count = countIn(counts, 'failed').count + again.length;
+  return {
+    count,
+    sample: [...newest, ...again].toSorted((a, b) => b.updatedAt - a.updatedAt),
+    /** Those that have failed for an hour. */
+    long: [...oldest, ...again].filter((record) => failingSince(record) <= hourAgo),
+    share: count + dead < MANY_FAILED ? undefined : await readShare(inbox, count + dead, hourAgo),
+  };
+}
+
+/** When the first of the last attempts of an event failed. */
+function failingSince({ history, attempts, state, updatedAt }: InboxRecord): number {
+  const ended = history.slice(-Math.max(1, state === 'leased' ? attempts - 1 : attempts));
+  return ended.find(({ result }) => result === 'failed')?.startedAt ?? updatedAt;
+}
+
+/** How many events came or ran since then, if the failed ones are more than a tenth of them. */
+async function readShare(inbox: HealthInbox, failed: number, since: number) {
+  const others = async (filter: InboxFilter) =>
+    (await inbox.count(filter))
+      .filter(({ state }) => state !== 'failed' && state !== 'dead')
+      .reduce((sum, { count }) => sum + count, 0);
+  let total = failed + (await others({ receivedSince: since }));
+  // Older events that ran again, as after an outage.
+  const older = {
+    state: 'done',
+    receivedSince: Math.max(0, since - 24 * HOUR_MS),
+    receivedUntil: since,
+  } as const;
+  if (failed * 10 > total) total += await others({ ...older, updatedSince: since });
+  return failed * 10 > total ? { failed, total } : undefined;
+}

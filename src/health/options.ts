@@ -1,0 +1,37 @@
+/** The limits of `health`, and the names of its checks. */
+import { boolean, integer, readOptions } from '../core/options.js';
+import type { Inbox, InboxOperations } from '../core/ports.js';
+import { RUNTIME, type RuntimeOptions } from '../core/runtime.js';
+
+/** The part of an inbox that `health` reads. Every inbox of this package fits. */
+export type HealthInbox = Pick<InboxOperations, 'count' | 'list'> & Pick<Inbox, 'readNote' | 'writeNote'>;
+
+/** When something counts as unhealthy. Times are in ms. */
+export interface HealthLimits {
+  /** How long an event may be due, a lease expired, or polls failing. @default 300_000 */
+  readonly dueMs?: number | undefined;
+  /** How old the last poll and the last proof of the list may be. @default 3_600_000 */
+  readonly provenMs?: number | undefined;
+  /** How many events may be dead. @default 0 */
+  readonly maxDead?: number | undefined;
+  /** Whether it is unhealthy that no poll has proven anything: no poller, or one before its first proof. @default false */
+  readonly requirePoll?: boolean | undefined;
+  /** Whether it is unhealthy that no event came by push. @default false */
+  readonly requirePush?: boolean | undefined;
+  /** The clock, for tests. @default the platform's */
+  readonly runtime?: RuntimeOptions | undefined;
+}
+
+/** @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the limit. */
+export function readLimits(where: string, limits: HealthLimits) {
+  return readOptions(where, limits, {
+    dueMs: integer({ default: 300_000, min: 0 }),
+    provenMs: integer({ default: 3_600_000, min: 0 }),
+    maxDead: integer({ default: 0, min: 0 }),
+    requirePoll: boolean(false),
+    requirePush: boolean(false),
+    runtime: RUNTIME,
+  });
+}
+
+export type HealthSettings = Omit<ReturnType<typeof readLimits>, 'runtime'>;

@@ -1,0 +1,145 @@
+/** Counts refused deliveries and ignored events in memory, and adds them to a note of the inbox, which `health` reads. */
+import { log } from '../core/log.js';
+import type { Inbox, Logger } from '../core/ports.js';
+import { setBackgroundTimeout } from '../core/runtime.js';
+import { decodeSignature } from '../core/signature.js';
+import type { ReceiverSettings } from './options.js';
+import type { Outcome } from './outcome.js';
+import type { WebhookRequest } from './request.js';
+
+export const TALLY_NOTE = 'tally';
+
+/** The least time between two writes of a process, in ms. */
+const WRITE_MS = 10_000;
+
+export const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+/** A number by `<when its hour or day began, epoch ms> <code or type>`. */
+type Counts = Readonly<Record<string, number>>;
+
+/** What the processes of an inbox counted together. Times are epoch ms by their clocks. */
+export interface TallyNote {
+  /** Refused deliveries by hour and error code, of this hour and the last one. */
+  readonly refused: Counts;
+  /** When the last {@link MANY} were refused, oldest first. */
+  readonly refusedAt: readonly number[];
+  /** When a process that had refused deliveries accepted one again. */
+  readonly genuineAt: number;
+  /** New events without a handler by day and type, of this day and the last one. */
+  readonly ignored: Counts;
+}
+
+export const EMPTY_TALLY: TallyNote = { refused: {}, refusedAt: [], genuineAt: 0, ignored: {} };
+
+/** From so many refused deliveries on, without an accepted one, push is broken. */
+export const MANY = 5;
+
+/** These events are stored, or the process ends: other checks judge them. */
+const STORED = /^ERR_(HANDLER|PAYLOAD|EVENT_BUSY|EVENT_NOT|KEY|LEASE|RECEIVER_CLOSED|METHOD)/;
+
+/** The types that a log has named: a process can make many receivers. */
+const NAMED = new WeakMap<Logger, Set<string>>();
+
+interface TallySettings extends Pick<ReceiverSettings, 'inbox' | 'runtime' | 'signature'> {
+  readonly logger: Logger;
+}
+
+export class Tally {
+  readonly #settings: TallySettings;
+  readonly #holder: string;
+  /** What the note lacks. */
+  #counted: TallyNote = EMPTY_TALLY;
+  /** Whether a delivery was refused since the last accepted one. */
+  #hasRefused = false;
+  #timer: unknown;
+  #writtenAt = Number.NEGATIVE_INFINITY;
+
+  constructor(settings: TallySettings) {
+    this.#settings = settings;
+    this.#holder = settings.runtime.uuid();
+  }
+
+  /** Counts a delivery with a well-formed signature that was refused, and when one was accepted after it. */
+  delivery({ error }: Outcome, request: WebhookRequest): void {
+    if (error === undefined && !this.#hasRefused) return;
+    if (error !== undefined && (STORED.test(error.code) || !this.#isSigned(request))) return;
+    const now = this.#settings.runtime.now();
+    this.#hasRefused = error !== undefined;
+    if (error === undefined) this.#add({ genuineAt: now });
+    else this.#add({ refused: { [`${now - (now % HOUR_MS)} ${error.code}`]: 1 }, refusedAt: [now] });
+  }
+
+  /** Counts a new event that ended without a handler, and logs the first one of its type. */
+  ignored(type: string): void {
+    const { runtime, logger } = this.#settings;
+    const now = runtime.now();
+    this.#add({ ignored: { [`${now - (now % DAY_MS)} ${type}`]: 1 } });
+    const named = NAMED.get(logger) ?? new Set();
+    if (named.has(type)) return;
+    NAMED.set(logger, named.add(type));
+    const line = `this process has no handler for ${type}, so its events end as ignored. Add one, even one that does nothing. If another process should run them: \`stablehooks inbox requeue --ignored\`.`;
+    log(logger, 'warn', line);
+  }
+
+  /** Bots send no signature, or one of another form. */
+  #isSigned(request: WebhookRequest): boolean {
+    const { signature } = this.#settings;
+    try {
+      return decodeSignature(request.header(signature.header), signature).length > 0;
+    } catch {
+      return false;
+    }
+  }
+
+  #add(counted: Partial<TallyNote>): void {
+    const { runtime } = this.#settings;
+    const now = runtime.now();
+    this.#counted = sum(this.#counted, { ...EMPTY_TALLY, ...counted }, now);
+    const waitMs = Math.min(WRITE_MS, Math.max(0, this.#writtenAt + WRITE_MS - now));
+    this.#timer ??= setBackgroundTimeout(runtime, () => void this.write(), waitMs);
+  }
+
+  /** Adds what was counted to the note. If the inbox fails, it waits for the next count. */
+  async write(): Promise<void> {
+    const { inbox, runtime } = this.#settings;
+    runtime.clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const counted = this.#counted;
+    if (counted === EMPTY_TALLY) return;
+    this.#counted = EMPTY_TALLY;
+    const now = runtime.now();
+    this.#writtenAt = now;
+    const holder = this.#holder;
+    try {
+      const isLeased = await inbox.leaseNote(TALLY_NOTE, { holder, leaseMs: WRITE_MS });
+      const note = JSON.stringify(sum(await readTally(inbox), counted, now));
+      const isWritten = isLeased && (await inbox.writeNote(TALLY_NOTE, note, { holder }));
+      // Another process writes it now.
+      if (!isWritten) this.#add(counted);
+      await inbox.leaseNote(TALLY_NOTE, { holder, leaseMs: 0 });
+    } catch {
+      this.#counted = sum(counted, this.#counted, now);
+    }
+  }
+}
+
+export async function readTally(inbox: Pick<Inbox<unknown>, 'readNote'>): Promise<TallyNote> {
+  const note = await inbox.readNote(TALLY_NOTE);
+  return note === null ? EMPTY_TALLY : (JSON.parse(note) as TallyNote);
+}
+
+function sum(a: TallyNote, b: TallyNote, now: number): TallyNote {
+  return {
+    refused: sumCounts(a.refused, b.refused, now - 2 * HOUR_MS),
+    refusedAt: [...a.refusedAt, ...b.refusedAt].sort((one, other) => one - other).slice(-MANY),
+    genuineAt: Math.max(a.genuineAt, b.genuineAt),
+    ignored: sumCounts(a.ignored, b.ignored, now - 2 * DAY_MS),
+  };
+}
+
+function sumCounts(a: Counts, b: Counts, since: number): Counts {
+  const counts: Record<string, number> = { ...a };
+  for (const [key, count] of Object.entries(b)) counts[key] = (counts[key] ?? 0) + count;
+  return Object.fromEntries(Object.entries(counts).filter(([key]) => Number.parseInt(key, 10) > since));
+}
