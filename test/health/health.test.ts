@@ -303,8 +303,9 @@ test('poll: a first failure is a warning, and failures for five minutes are unhe
     at: START,
     error: 'ERR_API_STATUS',
     message: 'GET … was answered 401. Check the token.',
+    failingSince: START,
   };
-  await savePoll({ watermark: START, lastAttempt, failingSince: START });
+  await savePoll({ watermark: START, lastAttempt });
   expect((await check()).checks.poll).toMatchObject({ tone: 'warning' });
   clock.now += 5 * MINUTE_MS;
   expect((await check()).checks.poll).toMatchObject({
@@ -313,7 +314,7 @@ test('poll: a first failure is a warning, and failures for five minutes are unhe
       /^Polls cannot read the list since 2026-03-01T09:00.* ERR_API_STATUS: .*401/,
     ),
   });
-  await savePoll({ watermark: START, lastAttempt: { at: new Date(START).toISOString() } });
+  await savePoll({ watermark: START, lastAttempt: { at: START } });
   expect((await check()).checks.poll).toMatchObject({ tone: 'ok' });
   clock.now = START + 61 * MINUTE_MS;
   expect((await check()).checks.poll).toMatchObject({

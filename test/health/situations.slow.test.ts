@@ -107,9 +107,34 @@ const CALM: readonly Calm[] = [
     until: 300,
     ...{ tone: 'ok', verdict: /^All is well/ },
   },
+  {
+    name: 'a burst, then quiet',
+    // 80 events of one type within ten minutes, and then none.
+    minute: async (world, minute) => {
+      for (let pushed = 0; minute <= 10 && pushed < 8; pushed += 1) await world.push();
+    },
+    ...{ tone: 'neutral', verdict: /^Everything due runs\. Not shown yet: coverage/ },
+  },
+  {
+    name: 'a list of 50 that may be capped, as no larger answer was seen',
+    minute: async (world, minute) => {
+      for (let pushed = 0; minute <= 10 && pushed < 5; pushed += 1) await world.push();
+      world.list = () => world.listed.slice(0, 50);
+    },
+    ...{ tone: 'neutral', verdict: /^Everything due runs\. Not shown yet: coverage/ },
+  },
 ];
 
 const BROKEN: readonly Broken[] = [
+  {
+    name: 'the poller reads the empty list of another environment',
+    minute: async (world, minute) => {
+      if (minute % 7 === 0) await world.push();
+      world.list = () => [];
+    },
+    // The first pushed event is older than lagMs and the bounds of the survey, and is not listed.
+    ...{ check: 'gaps', from: 12, message: /is it another environment\?|1 open gap/ },
+  },
   {
     name: 'every handler fails',
     handlers: { 'transfer.settled': fails },

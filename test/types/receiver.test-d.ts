@@ -151,6 +151,7 @@ createReceiver({ secret: '', handlers: { 'transfer.settled': (_, { step }) => st
 
 // A handler in a synchronous transaction returns no promise; every other value is fine.
 declare const statement: { run(): { readonly changes: number }; all(): unknown[] };
+// biome-ignore lint/suspicious/noExplicitAny: what drivers without types return.
 declare const untyped: any;
 createReceiver({
   secret: '',
