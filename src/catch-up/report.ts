@@ -186,18 +186,14 @@ export function toReport({
     gaps: openOf(gaps),
     // If the state can be saved, a gap is told: better twice than never.
     gapsOpened: saved !== false ? openOf(advance.opened) : [],
-    gapsClosed: saved ? openOf(advance.closed, true) : [],
+    gapsClosed: saved ? openOf(advance.closed).map((gap) => ({ ...gap, state: 'closed' })) : [],
     problems: problems.slice(0, MAX_LISTED),
     redriven,
   };
 }
 
-function openOf(gaps: readonly StoredGap[], isClosed = false): readonly Gap[] {
-  return gaps
-    .filter(({ reason }) => reason !== 'unconfirmed')
-    .flatMap((gap) => toGap(gap, isClosed))
-    .filter(({ state }) => state !== 'acknowledged');
-}
+const openOf = (gaps: readonly StoredGap[]) =>
+  gaps.map((gap) => toGap(gap)).filter(({ state }) => state === 'open');
 
 /** The outcomes after which this process need not run the event again. */
 const ENDED: ReadonlySet<OutcomeKind | undefined> = new Set([
