@@ -280,7 +280,7 @@ describe('examples/reconcile.ts', () => {
     const sandbox = createSandbox({ faults: { listOrder: 'oldest', listCap: 60 } });
     for (let count = 0; count < 200; count++) sandbox.accept();
     const { code, printed } = await runReconcile(sandbox);
-    expect(printed).toMatch(/The list can be complete or cut/);
+    expect(printed).toMatch(/The list cannot be told apart from a cap/);
     expect(code).toBe(1);
   });
 });
@@ -304,7 +304,7 @@ describe('examples/cron-poll.ts', () => {
     const sandbox = createSandbox({ faults: { listOrder: 'oldest', listCap: 60 } });
     for (let count = 0; count < 200; count++) sandbox.accept();
     const { code, printed } = await runCronPoll(sandbox);
-    expect(printed).toContain('unconfirmed: The list can be complete or cut');
+    expect(printed).toContain('unconfirmed: The list cannot be told apart from a cap');
     expect(code).toBe(0);
   });
 

@@ -118,11 +118,8 @@ function gather(evidence: Evidence, judged: readonly Judged[]) {
   const unlisted = pushed.filter(({ type, at }) =>
     judged.some(({ query, proof }) => (query.type ?? type) === type && at > proof.from),
   );
-  const all = new Set([
-    ...still,
-    ...judged.flatMap((each) => lostFrom(evidence, lacking, each)),
-    ...unlisted,
-  ]);
+  const gone = judged.flatMap((each) => lostFrom(evidence, lacking, each));
+  const all = new Set([...still, ...gone, ...unlisted]);
   // An empty list goes on losing events until it shows something again.
   const isLosing = all.size > (shown.size === 0 ? 0 : still.length);
   const events = [...all].slice(0, MAX_LOST);

@@ -24,11 +24,10 @@ export interface Gap {
 }
 
 /** A stored gap for people. */
-export function toGap({ from, until, reason, openedAt, acknowledged }: StoredGap, isClosed = false): Gap {
+export function toGap({ from, until, reason, openedAt, acknowledged }: StoredGap): Gap {
   const open = reason === 'unconfirmed' ? 'unconfirmed' : 'open';
-  const state = isClosed ? 'closed' : acknowledged === null ? open : 'acknowledged';
   return {
-    state,
+    state: acknowledged === null ? open : 'acknowledged',
     types: EVENT_TYPES.filter((type) => until[type] !== undefined),
     from: toIso(from),
     until: toIso(Math.max(...Object.values(until))),

@@ -185,17 +185,16 @@ export function toReport({
     verdicts: survey.verdicts,
     gaps: gaps.map((gap) => toGap(gap)).filter(({ state }) => state !== 'acknowledged'),
     // If the state can be saved, a gap is told: better twice than never.
-    gapsOpened: saved !== false ? toldOf(advance.opened) : [],
-    gapsClosed: saved ? toldOf(advance.closed, true) : [],
+    gapsOpened: saved !== false ? openOf(advance.opened) : [],
+    gapsClosed: saved ? openOf(advance.closed).map((gap) => ({ ...gap, state: 'closed' })) : [],
     problems: problems.slice(0, MAX_LISTED),
     redriven,
   };
 }
 
 /** Unconfirmed spans alarm nobody. */
-function toldOf(gaps: readonly StoredGap[], isClosed = false): readonly Gap[] {
-  return gaps.filter(({ reason }) => reason !== 'unconfirmed').map((gap) => toGap(gap, isClosed));
-}
+const openOf = (gaps: readonly StoredGap[]) =>
+  gaps.map((gap) => toGap(gap)).filter(({ state }) => state === 'open');
 
 /** The outcomes after which this process need not run the event again. */
 const ENDED: ReadonlySet<OutcomeKind | undefined> = new Set([

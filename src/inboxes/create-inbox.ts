@@ -1,5 +1,4 @@
 /** Logic that all durable stores share: an inbox over the operations of a store. */
-import { isPromise } from '../core/awaitable.js';
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import type {
   Claim,
@@ -116,18 +115,8 @@ export function createInbox<Tx>(
     return (await ops.endLeases({ selection, limit: 1_000 })).length > 0;
   }
 
-  async function finish(lease: Lease, end: AttemptEnd): Promise<boolean | 'dead'> {
-    try {
-      return await ops.finish(lease, end);
-    } finally {
-      held.delete(lease.token);
-    }
-  }
-
-  function forget<Result>({ token }: Lease, result: Result): Result {
-    held.delete(token);
-    return result;
-  }
+  const finish = (lease: Lease, end: AttemptEnd) =>
+    ops.finish(lease, end).finally(() => held.delete(lease.token));
 
   const { saveStep, transaction } = ops;
   return {
@@ -165,8 +154,9 @@ export function createInbox<Tx>(
       // Not async: those of synchronous handlers are synchronous.
       transaction(lease, effect) {
         const ending = transaction(lease, effect);
-        if (!isPromise(ending)) return forget(lease, ending);
-        return ending.then((isDone) => forget(lease, isDone));
+        const forget = () => held.delete(lease.token);
+        void Promise.resolve(ending).then(forget, () => undefined);
+        return ending;
       },
     }),
 

@@ -84,7 +84,6 @@ export async function reconcile<Entry extends LedgerEntry>(
   // Even if each event of the inbox is pruned, or older than what the service keeps.
   const isElsewhere = list.isEmpty && totals.inbox + totals.entries > 0;
   const notes = noteComparison({
-    isElsewhere,
     since,
     shownFrom: unproven.length === 0 ? shownFrom : since,
     list,
@@ -94,7 +93,7 @@ export async function reconcile<Entry extends LedgerEntry>(
     agree:
       log.isEmpty() && unproven.length === 0 && totals.unjudged === 0 && !isDoubtful(list) && !isElsewhere,
     complete: unproven.length === 0,
-    diagnosis: describeResult({ ...summary, notes }),
+    diagnosis: describeResult({ ...summary, notes: isElsewhere ? [ELSEWHERE, ...notes] : notes }),
     ...summary,
     daily: daily?.list() ?? null,
     problems: list.problems,
@@ -113,29 +112,26 @@ function toSpan<Entry extends LedgerEntry>(
   );
 }
 
+const ELSEWHERE =
+  'The list is empty, and the inbox or the ledger is not: is it the list of another environment?';
+
 function isDoubtful({ problems }: ReadList): boolean {
   return problems.some(({ code }) => DOUBTFUL.has(code));
 }
 
 /** Notes about the comparison: a list that contradicts itself, where the span begins and ends, and what no book shows. */
 function noteComparison<Entry extends LedgerEntry>({
-  isElsewhere,
   since,
   shownFrom,
   list,
   settings,
 }: {
-  readonly isElsewhere: boolean;
   readonly since: number;
   readonly shownFrom: number;
   readonly list: ReadList;
   readonly settings: ReconcileSettings<Entry>;
 }): readonly string[] {
   const notes: string[] = [];
-  if (isElsewhere)
-    notes.push(
-      'The list is empty, and the inbox or the ledger is not: is it the list of another environment?',
-    );
   if (isDoubtful(list)) notes.push('The list contradicts itself: `problems` says how.');
   if (since > settings.since.getTime())
     notes.push("The span begins at the poller's start date, not at `since`.");

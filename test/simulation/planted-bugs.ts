@@ -149,7 +149,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'the lease to poll is ignored',
     breaks: ['one process polls at a time'],
     file: MEMORY,
-    find: 'if (note.holder !== holder && leaseUntil > now()) return false;',
+    find: 'if (note.holder !== holder && isHeld) return false;',
     replace: '',
   },
   {

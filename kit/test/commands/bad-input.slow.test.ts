@@ -28,7 +28,7 @@ const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: Re
   ['listen --to http://x/ --type redeem.faild', /The types are accept\.confirmed, /],
   ['listen --to http://x/ --interval 2', /Write a duration as a number/],
   [`catch-up ${TO} --inbox no/app.db`, /the folder no does not exist/],
-  [`catch-up ${TO} --inbox app.db --limit 2000`, /Pass --max-limit 2000 as well/],
+  [`catch-up ${TO} --inbox app.db --limit 30000`, /Pass --max-limit 30000 as well/],
   ['reconcile --ledger empty --inbox app.db --since 1d --limit 9 --max-limit 8', /--limit 9 is more/],
   ['inbox requeue --inbox app.db', /Name the events by their ids/],
   [`inbox run --inbox app.db ${TO} --state dead evt_1`, /Select the events by ids or by flags, not both/],
