@@ -342,7 +342,7 @@ export interface InboxFilter {
 export interface InboxCount {
   readonly state: InboxState;
   readonly count: number;
-  /** Epoch ms; `null` for no events. */
+  /** Epoch ms; `null` for no events, and for `done`. */
   readonly oldest: number | null;
 }
 

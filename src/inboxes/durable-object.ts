@@ -70,6 +70,9 @@ export function durableObjectInbox(
     // Durable Objects keep the statements that they have prepared.
     prepare: (query) => ({
       all: (...values) => storage.sql.exec(query, ...(values as (string | number | null)[])).toArray(),
+      run(...values) {
+        return { changes: db.prepare(`${query} RETURNING 1`).all(...values).length };
+      },
     }),
   };
   storage.transactionSync(() => migrate(db, { prefix, inbox: 'durableObjectInbox' }));

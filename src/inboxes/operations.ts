@@ -119,7 +119,8 @@ export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = N
       const counts = await ops.count(selection);
       return INBOX_STATES.map((state) => {
         const { count = 0, oldest = null } = counts.find((each) => each.state === state) ?? {};
-        return { state, count: Number(count), oldest: oldest === null ? null : Number(oldest) };
+        const isWaiting = oldest !== null && state !== 'done';
+        return { state, count: Number(count), oldest: isWaiting ? Number(oldest) : null };
       });
     },
 

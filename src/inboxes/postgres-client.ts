@@ -21,6 +21,8 @@ export interface PgClientLike extends PgLike {
   removeListener(event: 'error', listener: (error: Error) => void): unknown;
   /** Returns the client to the pool; with an error, the pool closes it. */
   release(error?: Error): void;
+  /** Writes a text as a literal of SQL. */
+  escapeLiteral?(text: string): string;
 }
 
 /**
@@ -109,7 +111,8 @@ export async function runInTransaction<Tx>(
     if (!adapted) await pglite.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED');
     const queries = adapted ?? pglite;
     await queries.query(SAVEPOINT);
-    await runEffect(queries, tx, parts);
+    if ((await send(queries, parts.begin)).length === 0) throw REFUSED;
+    await runEffect(queries, tx, parts.effect);
     // The handler called `rollback()` of PGlite, which sends nothing more.
     if (!adapted && pglite.closed) throw new TransactionEnded();
     await check(queries);
@@ -130,15 +133,11 @@ async function runOnClient<Tx>(pool: PgPoolLike<Tx>, parts: TransactionParts<Tx>
   };
   client.on('error', onError);
   try {
-    // The pool closes a connection on which no transaction can begin.
-    await client.query(`${BEGIN}; ${SAVEPOINT}`).catch((error: Error) => {
-      onError(error);
-      throw error;
-    });
+    if ((await start(client, parts.begin)).length === 0) throw REFUSED;
     // A handler that hangs must not keep a connection that the server has closed.
     await new Promise<void>((resolve, reject) => {
       onLost = reject;
-      runEffect(client, tx, parts).then(resolve, reject);
+      runEffect(client, tx, parts.effect).then(resolve, reject);
     }).finally(close);
     if (parts.complete === undefined) return await commit(client, `${CHECK}; COMMIT`);
     await check(client);
@@ -154,7 +153,26 @@ async function runOnClient<Tx>(pool: PgPoolLike<Tx>, parts: TransactionParts<Tx>
   }
 }
 
-const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED';
+const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED; ${SAVEPOINT}`;
+
+/** The statements that were prepared on a connection. */
+const PREPARED = new WeakMap<object, Set<string>>();
+
+/** Begins a transaction, and returns the rows of its first statement. One that has a name is part of the message of BEGIN. */
+async function start(client: PgClientLike, first: Statement): Promise<readonly unknown[]> {
+  const { name, text, values } = first;
+  if (name === undefined || client.escapeLiteral === undefined) {
+    await client.query(BEGIN);
+    return send(client, first);
+  }
+  const prepared = PREPARED.get(client) ?? new Set();
+  PREPARED.set(client, prepared);
+  if (!prepared.has(name)) await client.query(`PREPARE "${name}" AS ${text}`);
+  prepared.add(name);
+  const literals = values.map((value) => client.escapeLiteral?.(String(value)));
+  const results: unknown = await client.query(`${BEGIN}; EXECUTE "${name}"(${literals.join()})`);
+  return (results as { readonly rows: readonly unknown[] }[]).at(-1)?.rows ?? [];
+}
 
 /** Sends statements that end with COMMIT in one message, which has a result for each. */
 async function commit(client: PgLike, text: string): Promise<true> {
@@ -164,12 +182,7 @@ async function commit(client: PgLike, text: string): Promise<true> {
   return true;
 }
 
-async function runEffect<Tx>(
-  queries: PgLike,
-  tx: Tx,
-  { begin, effect }: TransactionParts<Tx>,
-): Promise<void> {
-  if ((await send(queries, begin)).length === 0) throw REFUSED;
+async function runEffect<Tx>(queries: PgLike, tx: Tx, effect: TransactionParts<Tx>['effect']): Promise<void> {
   try {
     await effect(tx);
   } catch (cause) {

@@ -52,8 +52,8 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
 /**
  * Each migration is one block, which is atomic, and which first looks for what it creates last: most starts lock nothing.
  *
- * `event` is text: jsonb refuses \u0000, and json would parse the event once more. The index of the states grows with the
- * table; the others hold only events that are not done or not pruned yet.
+ * `event` is text: jsonb refuses \u0000, and json would parse the event once more. Only the index of the states has the events
+ * that are done.
  */
 function writeMigrations(tables: Tables): readonly string[] {
   const { schema, events, notes, steps } = tables;
@@ -76,6 +76,7 @@ IF to_regprocedure('${schema}.run(text, text[], text)') IS NULL THEN
     created_at timestamp with time zone,
     attempts integer NOT NULL DEFAULT 0,
     waiting boolean,
+    pruned smallint NOT NULL DEFAULT 0,
     state text COLLATE "C" NOT NULL
       CHECK (state = ANY ('{received,leased,failed,done,dead,parked}')),
     source text COLLATE "C" NOT NULL,
@@ -86,9 +87,8 @@ IF to_regprocedure('${schema}.run(text, text[], text)') IS NULL THEN
     event text,
     history jsonb
   );
-  CREATE INDEX events_state ON ${events} (state, received_at) INCLUDE (updated_at);
+  CREATE INDEX events_state ON ${events} (state, pruned, received_at) INCLUDE (updated_at);
   CREATE INDEX events_due ON ${events} (type, ${dueOf('events')}, received_at) WHERE ${isOpen('events')};
-  CREATE INDEX events_whole ON ${events} (updated_at) WHERE state = 'done' AND event IS NOT NULL;
   CREATE UNIQUE INDEX events_leased_key ON ${events} (key) WHERE state = 'leased' AND key IS NOT NULL;
   CREATE INDEX events_waiting ON ${events} (key, created_at, received_at) WHERE waiting;
   CREATE TABLE ${steps} (
@@ -192,6 +192,7 @@ export function writeStatements(name: string) {
   const selections = selectionWriter({
     events,
     record,
+    hasPruned: true,
     oldest: ms('min(updated_at)'),
     time: fromMs,
     conditions: {
@@ -357,17 +358,17 @@ RETURNING name`),
 WHERE id = ANY (ARRAY (${selections.first('id', which)} FOR UPDATE SKIP LOCKED)) RETURNING id`),
 
     importDone: committed(`WITH added AS (
-  INSERT INTO ${events} (id, type, source, state)
-  SELECT id, '', 'import', 'done' FROM unnest(:ids::text[]) AS imported (id) ORDER BY id COLLATE "C"
+  INSERT INTO ${events} (id, type, source, state, pruned)
+  SELECT id, '', 'import', 'done', 1 FROM unnest(:ids::text[]) AS imported (id) ORDER BY id COLLATE "C"
   ON CONFLICT (id) DO NOTHING RETURNING id
 ) SELECT count(*) AS count FROM added`),
 
     /** A first attempt whose process died can come again for a month, and needs its steps. */
     prune: committed(`WITH pruned AS (
-  UPDATE ${events} SET event = NULL, history = NULL WHERE id = ANY (ARRAY (
-    SELECT id FROM ${events} WHERE state = 'done' AND event IS NOT NULL
-      AND updated_at <= (now() - ${span(':olderThanMs')})
-    ORDER BY updated_at LIMIT :limit::int FOR UPDATE SKIP LOCKED))
+  UPDATE ${events} SET event = NULL, history = NULL, pruned = 1 WHERE id = ANY (ARRAY (
+    SELECT id FROM ${events} WHERE state = 'done' AND pruned = 0
+      AND received_at <= (now() - ${span(':olderThanMs')}) AND updated_at <= (now() - ${span(':olderThanMs')})
+    ORDER BY received_at LIMIT :limit::int FOR UPDATE SKIP LOCKED))
   RETURNING id
 ), forgotten AS (
   DELETE FROM ${steps} WHERE event_id = ANY (ARRAY (SELECT id FROM pruned)) OR event_id = ANY (ARRAY (

@@ -38,6 +38,11 @@ type ConditionSql = Readonly<Record<Condition, string>>;
 interface Dialect {
   readonly events: string;
   readonly record: string;
+  /**
+   * Whether the index of the states has the column `pruned` second: 1 for an event that is pruned or imported, which only done
+   * events are, else 0.
+   */
+  readonly hasPruned?: boolean;
   /** The time that was updated first, in epoch ms. */
   readonly oldest?: string;
   /** The time of epoch ms. */
@@ -51,6 +56,7 @@ export const IGNORED = 'attempts = 0 AND event IS NOT NULL AND history IS NULL';
 export function selectionWriter({
   events,
   record,
+  hasPruned = false,
   oldest = 'min(updated_at)',
   time = (ms) => ms,
   conditions,
@@ -66,11 +72,12 @@ export function selectionWriter({
     ignored: IGNORED,
   };
 
-  function select(columns: string, { states, ...selection }: Selection, end: string): string {
+  function select(columns: string, { states, ...selection }: Selection, end: string, kinds = [0, 1]): string {
     const names = (Object.keys(sql) as Condition[]).filter((name) => selection[name] !== undefined);
     // The names of states are checked.
     const inStates = states.length === 0 ? '1 = 0' : `state IN (${states.map((each) => `'${each}'`).join()})`;
-    const where = [inStates, ...names.map((name) => sql[name])].join(' AND ');
+    const pruned = hasPruned ? [`pruned IN (${kinds.join()})`] : [];
+    const where = [inStates, ...pruned, ...names.map((name) => sql[name])].join(' AND ');
     return `SELECT ${columns} FROM ${events} WHERE ${where} ${end}`;
   }
 
@@ -82,17 +89,20 @@ export function selectionWriter({
       // MySQL finds the place in the index by the first condition alone.
       const place = `AND received_at ${isAfter}= ${received} AND (received_at, id) ${isAfter} (${received}, :after)`;
       const end = `ORDER BY received_at ${direction}, id ${direction} LIMIT ${limit}`;
-      const lists = selection.states.map((state) =>
-        select(
-          `${columns}, received_at`,
-          { ...selection, states: [state] },
-          `${after === undefined ? '' : place} ${end}`,
+      const lists = selection.states.flatMap((state) =>
+        (hasPruned && state === 'done' ? [0, 1] : [0]).map((kind) =>
+          select(
+            `${columns}, received_at`,
+            { ...selection, states: [state] },
+            `${after === undefined ? '' : place} ${end}`,
+            [kind],
+          ),
         ),
       );
       const union = (texts: readonly string[]) =>
         texts.map((text) => `SELECT * FROM (${text}) AS part`).join(' UNION ALL ');
-      // Two levels: Durable Objects allow five terms, and there are six states.
-      const all = union([union(lists.slice(0, 3)), union(lists.slice(3))].filter((part) => part !== ''));
+      // Two levels: Durable Objects allow five terms, and there are up to seven lists.
+      const all = union([union(lists.slice(0, 4)), union(lists.slice(4))].filter((each) => each !== ''));
       return `SELECT * FROM (${all}) AS listed ${end}`;
     },
 

@@ -89,11 +89,12 @@ export function createSqliteInbox<Tx>({
     isOpen = 0,
   ): boolean | 'dead' {
     if (first !== undefined) {
+      if (result === 'done') return sql.take({ ...first, id, token, at }) > 0;
       const state = result === 'later' ? 'received' : result;
       const dueAt = retryAfterMs === null ? null : sum(at, retryAfterMs);
       const attempts = result === 'later' ? 0 : 1;
       const values = { ...first, id, token, at, ended: result, state, error, dueAt, attempts };
-      return sql.first(values).length > 0;
+      return sql.failFirst(values).length > 0;
     }
     const isTooOld = maxAgeMs !== null && (sql.own({ id })[0]?.received_at ?? at) <= at - maxAgeMs;
     const ended = isTooOld ? 'dead' : result;

@@ -37,13 +37,13 @@ const AHEAD = `(updated_at > :at + ${AHEAD_MS} AND token NOT IN (SELECT value FR
 /**
  * Prepares every statement of the inbox.
  *
- * The drivers differ in named parameters and in row counts: parameters are therefore `?`, and statements that change rows
- * return them.
+ * The drivers differ in named parameters: parameters are therefore `?`.
  */
 export function prepareStatements(db: SqliteLike, prefix: string) {
   const selections = selectionWriter({
     events: `${prefix}_events`,
     record: RECORD,
+    hasPruned: true,
     conditions: {
       known: `id NOT IN (SELECT event_id FROM ${prefix}_steps WHERE result IS NULL)`,
       ids: 'id IN (SELECT value FROM json_each(:ids))',
@@ -60,6 +60,12 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
     const statement = db.prepare(text);
     return (values: Values = {}) =>
       statement.all(...names.map((name) => toBound(values[name]))) as readonly Row[];
+  }
+  /** A statement that returns how many rows it changed. */
+  function changes(sql: string) {
+    const { text, names } = place(sql);
+    const statement = db.prepare(text);
+    return (values: Values) => Number(statement.run(...names.map((name) => values[name])).changes);
   }
   /** Changes the selected events that were received first. */
   function update(set: string, which: Limited, values: Values) {
@@ -85,13 +91,18 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
         created_at = excluded.created_at, waiting = excluded.waiting, history = ${HISTORY_WITH_LAPSED}
       RETURNING attempts`,
     ),
-    /** Stores a first attempt: as done before its handler runs, or as it failed. One that is stored can only become dead. */
-    first: rows(
-      `INSERT INTO ${prefix}_events AS e (id, type, source, event, received_at, updated_at, due_at, token, state, attempts,
+    /** Stores a first attempt as done, before its handler runs. */
+    take: changes(
+      `INSERT INTO ${prefix}_events (id, type, source, event, received_at, updated_at, token, state, attempts)
+      VALUES (:id, :type, :origin, :json, :at, :at, :token, 'done', 1) ON CONFLICT (id) DO NOTHING`,
+    ),
+    /** Stores a first attempt that failed; one whose handler ended its own transaction is stored as done. */
+    failFirst: rows(
+      `INSERT INTO ${prefix}_events AS e (id, type, source, event, received_at, updated_at, due_at, state, attempts,
         last_error, history)
-      VALUES (:id, :type, :origin, :json, :at, :at, :dueAt, CASE :state WHEN 'done' THEN :token END, :state, :attempts, :error,
-        CASE WHEN :state <> 'done' THEN json_array(json_object('attempt', 1, 'startedAt', CAST(:at AS INTEGER),
-          'endedAt', CAST(:at AS INTEGER), 'result', :ended, 'error', :error)) END)
+      VALUES (:id, :type, :origin, :json, :at, :at, :dueAt, :state, :attempts, :error,
+        json_array(json_object('attempt', 1, 'startedAt', CAST(:at AS INTEGER), 'endedAt', CAST(:at AS INTEGER),
+          'result', :ended, 'error', :error)))
       ON CONFLICT (id) DO UPDATE SET state = excluded.state, due_at = NULL, token = NULL, updated_at = excluded.updated_at,
         last_error = excluded.last_error, history = excluded.history
         WHERE e.token = :token AND excluded.state = 'dead'
@@ -147,19 +158,13 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
       RETURNING name`,
     ),
     find: rows<EventRow>(`SELECT ${RECORD} FROM ${prefix}_events WHERE id = :id`),
-    // Most events are done. To count all rows, and to look up the least of an index, takes a fraction of the time that
-    // reading the done ones takes.
+    // Most events are done, and to count all rows takes a fraction of the time that reading the done ones takes.
     countAll: rows<InboxCount>(
       `WITH open AS MATERIALIZED (
         SELECT state, count(*) AS count, min(updated_at) AS oldest FROM ${prefix}_events
         WHERE state IN (${INBOX_STATES.filter((state) => state !== 'done').map((state) => `'${state}'`)}) GROUP BY state)
       SELECT state, count, oldest FROM open UNION ALL
-      SELECT 'done', (SELECT count(*) FROM ${prefix}_events) - (SELECT coalesce(sum(count), 0) FROM open),
-        (SELECT min(oldest) FROM (
-          SELECT min(updated_at) AS oldest FROM ${prefix}_events INDEXED BY ${prefix}_events_prunable
-          WHERE state = 'done' AND event IS NOT NULL UNION ALL
-          SELECT min(updated_at) FROM ${prefix}_events INDEXED BY ${prefix}_events_pruned
-          WHERE state = 'done' AND event IS NULL))`,
+      SELECT 'done', (SELECT count(*) FROM ${prefix}_events) - (SELECT coalesce(sum(count), 0) FROM open), NULL`,
     ),
     list: ({ after, ...query }: PageQuery) =>
       rows<EventRow>(selections.list({ after, ...query }))({ ...query.selection, after }),
@@ -205,15 +210,15 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
         values,
       ),
     importDone: rows(
-      `INSERT INTO ${prefix}_events (id, type, source, received_at, updated_at, state, attempts)
-      SELECT value, '', 'import', :at, :at, 'done', 0 FROM json_each(:ids) WHERE true
+      `INSERT INTO ${prefix}_events (id, type, source, received_at, updated_at, state, attempts, pruned)
+      SELECT value, '', 'import', :at, :at, 'done', 0, 1 FROM json_each(:ids) WHERE true
       ON CONFLICT (id) DO NOTHING RETURNING id`,
     ),
     // Without the index's name SQLite reads all done rows.
     prune: rows<Pick<EventRow, 'id'>>(
-      `UPDATE ${prefix}_events SET event = NULL, history = NULL WHERE rowid IN (
-        SELECT rowid FROM ${prefix}_events INDEXED BY ${prefix}_events_prunable
-        WHERE state = 'done' AND event IS NOT NULL AND updated_at <= :before LIMIT :limit)
+      `UPDATE ${prefix}_events SET event = NULL, history = NULL, pruned = 1 WHERE rowid IN (
+        SELECT rowid FROM ${prefix}_events INDEXED BY ${prefix}_events_states
+        WHERE state = 'done' AND pruned = 0 AND received_at <= :before AND updated_at <= :before LIMIT :limit)
       RETURNING id`,
     ),
   };

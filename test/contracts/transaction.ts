@@ -567,6 +567,27 @@ const firstCases: Cases = [
       await expectEffects(subject, inbox, event, true);
     });
   }),
+  test('a first attempt stores the id and the text of its event as they are, whatever characters they have', async (subject) => {
+    await withReceiver(
+      subject,
+      async ({ effect }, { tx, id }) => void (await effect(tx, id)),
+      async (receiver, inbox) => {
+        for (const odd of [
+          "'); DELETE FROM ledger; --",
+          "\\'\\",
+          '$1 $$0 :id ?',
+          '"€😀\\u0027',
+          "E'\\'",
+          '%s\u2028',
+        ]) {
+          const event = someEvent({ id: `evt_${odd}`, payload: { odd, deep: [odd] } });
+          expectKind(await receiver.handle(event, 'push'), 'handled');
+          assert.deepEqual((await inbox.find(event.id))?.event, event);
+          await expectEffects(subject, inbox, event, true);
+        }
+      },
+    );
+  }),
   test('of deliveries of one event at the same time one runs, and the others are answered before it ends', async (subject) => {
     let runs = 0;
     const ends = signal();

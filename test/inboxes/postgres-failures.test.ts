@@ -187,7 +187,7 @@ async function expectUnchanged(inbox: Inbox<unknown> & InboxOperations): Promise
   const take = { limit: 10, visibilityTimeoutMs: 60_000, types: ['transfer.settled'] };
   expect((await inbox.takeDue(take)).map((taken) => taken.id)).toContain(due.id);
   const count = (await inbox.count({ ids: [event.id] })).find(({ state }) => state === 'done');
-  expect(count).toMatchObject({ count: 1, oldest: record?.updatedAt });
+  expect(count).toMatchObject({ count: 1 });
   expect(await inbox.leaseNote('a note', { holder: 'a', leaseMs: 0 })).toBe(true);
   expect(await inbox.writeNote('a note', 'text', { holder: 'a' })).toBe(true);
   expect(await inbox.readNote('a note')).toBe('text');

@@ -281,7 +281,7 @@ SELECT 'evt_done_' || n, name, 1, now(), '1' FROM generate_series(1, 50000) AS n
     saveStep: ['events_pkey', 'steps_pkey'],
     forgetStep: ['events_pkey', 'steps_pkey', 'steps_unknown'],
     steps: ['events_pkey', 'steps_pkey'],
-    prune: ['events_pkey', 'events_whole', 'steps_owned', 'steps_pkey'],
+    prune: ['events_pkey', 'events_state', 'steps_owned', 'steps_pkey'],
   });
 });
 

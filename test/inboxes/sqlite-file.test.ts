@@ -28,7 +28,10 @@ function watched(db: SqliteLike, { onFirstFailure }: { readonly onFirstFailure?:
     exec: (sql) => attempt(() => db.exec(sql)),
     prepare: (sql) => {
       const statement = attempt(() => db.prepare(sql));
-      return { all: (...values) => attempt(() => statement.all(...values)) };
+      return {
+        all: (...values) => attempt(() => statement.all(...values)),
+        run: (...values) => attempt(() => statement.run(...values)),
+      };
     },
   };
   return { connection, failures };
@@ -216,6 +219,7 @@ describe('a file that sqliteInbox cannot use', () => {
             .prepare(sql)
             .raw()
             .all(...values),
+        run: (...values) => safe.prepare(sql).run(...values),
       }),
     };
     expect(() => sqliteInbox(arrays)).toThrow(REFUSED);

@@ -81,7 +81,7 @@ export const filterCases = [
       const counts = await inbox.port.count(filter);
       for (const { state, count, oldest } of counts) {
         const since = listed.filter((record) => record.state === state).map(({ updatedAt }) => updatedAt);
-        const counted = since.length === 0 ? null : Math.min(...since);
+        const counted = since.length === 0 || state === 'done' ? null : Math.min(...since);
         assert.deepEqual([count, oldest], [since.length, counted], `count(${what}) of ${state} events`);
       }
     }

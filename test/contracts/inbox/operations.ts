@@ -114,7 +114,7 @@ export const operationCases = [
     }
     assert.deepEqual((await inbox.find(event)).event, event);
   }),
-  test('counting returns every state in order, with the time since which its oldest event has been in it', async (inbox) => {
+  test('counting returns every state in order, with the time since which its oldest event waits in it', async (inbox) => {
     const none = INBOX_STATES.map((state) => ({ state, count: 0, oldest: null }));
     assert.deepEqual(await inbox.port.count(), none);
     await inbox.record(someEvents(3));
@@ -129,14 +129,12 @@ export const operationCases = [
     );
     for (const { state, oldest } of counts) {
       const since = (await list(inbox, state)).map(({ updatedAt }) => updatedAt);
-      assert.equal(oldest, since.length === 0 ? null : Math.min(...since));
+      assert.equal(oldest, since.length === 0 || state === 'done' ? null : Math.min(...since));
     }
     assert.equal(await inbox.port.prune({ olderThanMs: 0 }), 3);
     assert.deepEqual(await inbox.port.count(), counts);
     await inbox.ignore(someEvents(1));
-    const done = (await inbox.port.count()).find(({ state }) => state === 'done');
-    const before = counts.find(({ state }) => state === 'done');
-    assert.deepEqual([done?.count, done?.oldest], [4, before?.oldest]);
+    assert.equal((await inbox.port.count()).find(({ state }) => state === 'done')?.count, 4);
   }),
   test('pruning drops the JSON of 2,500 events in one call and keeps every id', async (inbox) => {
     const events = someEvents(2_500);
