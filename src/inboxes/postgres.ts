@@ -10,7 +10,7 @@ import {
   type PgPoolLike,
   type PgTransactional,
   type PgTransactionsLike,
-  poolRule,
+  POOL_RULE,
   REFUSED,
   runInTransaction,
   send as sendStatement,
@@ -70,8 +70,7 @@ export interface PostgresInboxOptions extends PostgresSchemaOptions, ServerInbox
  * pool: its size, its timeouts, its `error` listener and its end. A single `Client` is refused: a transaction that
  * others have open on its connection would undo what the inbox has answered.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is wrong, or `transactional` is true and
- * `pool` cannot open transactions.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is wrong.
  *
  * @example
  * ```ts
@@ -97,7 +96,7 @@ export function postgresInbox(
     connections: integer({ default: sizeOf(pool) }),
     runtime: RUNTIME,
   });
-  readOptions('postgresInbox', { pool }, { pool: poolRule(transactional) });
+  readOptions('postgresInbox', { pool }, { pool: POOL_RULE });
   const statements = writeStatements(schema);
   const runtime = toRuntime(given.runtime);
   const inTurn = keepOneFree(pool, connections);
@@ -208,7 +207,6 @@ export function postgresInbox(
         let hasBegun = false;
         let hasReturned = false;
         try {
-          // Its rule has checked the pool.
           const run = () =>
             runInTransaction(pool as PgTransactional<unknown>, {
               begin: toStatement(statements[how], { id, token, ...first }),

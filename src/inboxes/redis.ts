@@ -97,13 +97,10 @@ const PREFIX_RULE = rule<string>(
   'stablehooks',
 );
 
-const WITH_SCRIPTS = withMethods('a client that runs scripts', ['eval', 'evalsha']);
-const IOREDIS = withMethods('a client of ioredis', ['defineCommand']);
-// An ioredis client has methods of the same names with other parameters.
-const REDIS_RULE = rule(
-  'fromIoredis(client), fromNodeRedis(client), or a client of @upstash/redis',
-  (value) => WITH_SCRIPTS.accepts(value) && !IOREDIS.accepts(value),
-);
+const REDIS_RULE = withMethods('fromIoredis(client), fromNodeRedis(client), or a client of @upstash/redis', [
+  'eval',
+  'evalsha',
+]);
 
 type Query = Limited & Partial<PageQuery>;
 
