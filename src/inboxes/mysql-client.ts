@@ -1,7 +1,7 @@
 /** The pools that the MySQL inbox accepts, and the transactions of its handlers. */
 import { type HandlerError, PermanentError } from '../core/errors.js';
 import { required, rule, withMethods } from '../core/options.js';
-import type { DataLayer, Queries } from './data-layers.js';
+import type { DataLayer, Queries } from './adapt.js';
 import { lend } from './lend.js';
 import { EMPTY } from './mysql-sql.js';
 import type { Statement } from './statements.js';

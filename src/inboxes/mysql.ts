@@ -28,16 +28,7 @@ import {
 } from './server-inbox.js';
 import { bind, place, type Template, type Values } from './statements.js';
 
-export {
-  type DrizzleLike,
-  fromDrizzle,
-  fromKnex,
-  fromKysely,
-  fromTypeOrm,
-  type KnexLike,
-  type KyselyLike,
-  type TypeOrmLike,
-} from './data-layers.js';
+export * from './data-layers.js';
 export type {
   MysqlCallbackPoolLike,
   MysqlConnectionLike,

@@ -1,5 +1,5 @@
 /** Adapters of the data layers that have Postgres alone. */
-import { adapt } from './data-layers.js';
+import { adapt } from './adapt.js';
 import { leftNested, sentLate } from './lend.js';
 import type { PgTransactionsLike } from './postgres-client.js';
 

@@ -1,6 +1,6 @@
 /** The pools that the Postgres inbox accepts, and the transactions of its handlers. */
 import { required, rule, withMethods } from '../core/options.js';
-import { isClient, type Queries, TransactionEnded } from './data-layers.js';
+import { isClient, type Queries, TransactionEnded } from './adapt.js';
 import { lend } from './lend.js';
 import { endedBeforeDone, isAborted, isEnded, rolledBackAtCommit } from './postgres-errors.js';
 import type { Statement } from './statements.js';

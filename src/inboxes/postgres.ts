@@ -2,8 +2,8 @@ import { ConfigError } from '../core/errors.js';
 import { boolean, integer, readOptions } from '../core/options.js';
 import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
+import { TransactionEnded } from './adapt.js';
 import { createInbox, type Stored, type StoreOps } from './create-inbox.js';
-import { TransactionEnded } from './data-layers.js';
 import {
   type PgClientLike,
   type PgLike,
@@ -22,7 +22,6 @@ import {
   isNotMigrated,
   isPoolerError,
   isReadOnly,
-  preparedLost,
   rethrowCommitError,
   rolledBackAtCommit,
 } from './postgres-errors.js';
@@ -41,16 +40,7 @@ import {
 } from './server-inbox.js';
 import { bind, type Statement, type Values } from './statements.js';
 
-export {
-  type DrizzleLike,
-  fromDrizzle,
-  fromKnex,
-  fromKysely,
-  fromTypeOrm,
-  type KnexLike,
-  type KyselyLike,
-  type TypeOrmLike,
-} from './data-layers.js';
+export * from './data-layers.js';
 export { fromPostgresJs, fromPrisma, type PostgresJsLike, type PrismaLike } from './postgres-adapters.js';
 export type {
   PgClientLike,
@@ -115,8 +105,7 @@ export function postgresInbox(
     try {
       return await sending();
     } catch (error) {
-      if (!isPoolerError(error) || hasBegun()) throw error;
-      if (!wereNamed) throw preparedLost(error);
+      if (!wereNamed || !isPoolerError(error) || hasBegun()) throw error;
       areNamed = false;
       return sending();
     }

@@ -139,9 +139,7 @@ function takeTurns(connections: number): InTurn {
 export function assertFreeConnection(connections: number | undefined): void {
   if (connections !== undefined && connections > 1) return;
   throw new ConfigError(
-    connections === undefined
-      ? 'ctx.step: the inbox does not know how many connections the data layer has, and a step needs one beside that of its transaction. Pass `connections` to the inbox: the size of the pool, at least 2.'
-      : 'ctx.step: the pool has one connection, which the transaction of the handler holds. Raise the size of the pool to 2 or more, or make the inbox without `transactional`.',
+    'ctx.step: a step needs a connection beside that of its transaction. Pass `connections` to the inbox, the size of the pool, if it is over a data layer, and raise the size to at least 2.',
   );
 }
 

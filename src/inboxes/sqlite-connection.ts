@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers';
-import { ConfigError, messageOf, PermanentError, StablehooksError } from '../core/errors.js';
+import { ConfigError, PermanentError, StablehooksError } from '../core/errors.js';
 import type { Transactions } from './sqlite-inbox.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
@@ -73,10 +73,11 @@ function enableWriteAheadLog(db: SqliteLike, { until }: { readonly until: number
 
 /**
  * Runs the work in a transaction that takes the write lock first: no other process writes between its reads and
- * writes. The work is synchronous, so nothing else in this process runs in between either.
+ * writes. The work is synchronous, so nothing else in this process runs in between either. Fails in a transaction of the
+ * app, whose rollback would undo events that were answered 200.
  */
 export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
-  execOutside(db, 'BEGIN IMMEDIATE');
+  db.exec('BEGIN IMMEDIATE');
   try {
     const value = work();
     db.exec('COMMIT');
@@ -88,19 +89,6 @@ export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
       // SQLite has already rolled back; the first error says why.
     }
     throw error;
-  }
-}
-
-/** Names a transaction of the app as the cause: its rollback would undo events that were answered 200. */
-function execOutside(db: SqliteLike, sql: string): void {
-  try {
-    db.exec(sql);
-  } catch (cause) {
-    if (!/(?:within|inside) a transaction/.test(messageOf(cause) ?? '')) throw cause;
-    throw new Error(
-      'The app has a transaction open on the connection of the inbox. Give the inbox a connection of its own.',
-      { cause },
-    );
   }
 }
 
@@ -195,7 +183,7 @@ export function createTransactions(db: SqliteLike): Transactions {
   function atLevel<Value>(level: number, work: () => Value): Value {
     if (level === ownLevel) return work();
     // Not prepared: a prepared PRAGMA has no effect the second time.
-    execOutside(db, `PRAGMA synchronous = ${level}`);
+    db.exec(`PRAGMA synchronous = ${level}`);
     try {
       return work();
     } finally {
