@@ -104,8 +104,6 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
   ['sqliteInbox', [{ exec: method }], '`file` must be a path, or a connection of node:sqlite'],
 
   ['durableObjectInbox', [storage, { runtime: { now: 7 } }], '`runtime` must be an object with some of'],
-  ['durableObjectInbox', [], '`storage` must be the `ctx.storage` of a Durable Object'],
-  ['durableObjectInbox', [storage.sql], '`storage` must be the `ctx.storage` of a Durable Object'],
 
   ['postgresInbox', [poolWithClients, { transactional: 'yes' }], '`transactional` must be true or false'],
   ['postgresInbox', [pool, { schema: 'a-b' }], '`schema` must be letters, digits and underscores'],

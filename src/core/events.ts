@@ -124,11 +124,6 @@ export function wrongFields(value: unknown): readonly string[] | null {
  * @param body - the raw bytes, UTF-8 JSON.
  * @returns the event as it was sent, extra keys included.
  * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when the bytes are not UTF-8, not JSON or not an event.
- *
- * @example
- * ```ts
- * const { known, event } = parseEvent(body);
- * ```
  */
 export function parseEvent(body: Uint8Array): ParsedEvent {
   const { event } = readEvent(body);

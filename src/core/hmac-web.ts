@@ -1,5 +1,4 @@
-/** As hmac-node.ts, by WebCrypto, whose `verify` compares in constant time, and by `atob` and `btoa`. */
-import { toHex } from './bytes.js';
+/** As hmac-node.ts, by WebCrypto, whose `verify` compares in constant time. */
 
 export async function hmac(secret: string | Uint8Array, body: Uint8Array): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.sign('HMAC', await toKey(secret), body as BufferSource));
@@ -20,26 +19,7 @@ function toKey(secret: string | Uint8Array): Promise<CryptoKey> {
   return crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify']);
 }
 
-export function encode(bytes: Uint8Array, encoding: 'hex' | 'base64' | 'base64url'): string {
-  return encoding === 'hex' ? toHex(bytes) : toBase64(bytes, encoding);
-}
-
-function toBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string {
-  const base64 = btoa(String.fromCharCode(...bytes));
-  return encoding === 'base64' ? base64 : base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '');
-}
-
 export function decodeHex(digits: string): Uint8Array | undefined {
   if (!/^[0-9a-f]{64}$/i.test(digits)) return undefined;
   return Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
-}
-
-export function decodeBase64(digits: string, encoding: 'base64' | 'base64url'): Uint8Array | undefined {
-  try {
-    const binary = atob(digits.replaceAll('-', '+').replaceAll('_', '/'));
-    const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0));
-    return toBase64(bytes, encoding).replace('=', '') === digits ? bytes : undefined;
-  } catch {
-    return undefined;
-  }
 }

@@ -1,4 +1,4 @@
-import { boolean, readOptions, required, rule } from '../core/options.js';
+import { boolean, readOptions } from '../core/options.js';
 import type { Inbox, InboxOperations, Synchronous } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
 import { createSqliteInbox, PREFIX_RULE, type SynchronousInboxOptions } from './sqlite-inbox.js';
@@ -15,16 +15,6 @@ export interface DurableObjectStorageLike {
 /** Options of {@link durableObjectInbox}. */
 export interface DurableObjectInboxOptions extends SynchronousInboxOptions {}
 
-const STORAGE = rule('the `ctx.storage` of a Durable Object whose class has SQLite storage', (value) => {
-  try {
-    const { sql, transactionSync } = value as DurableObjectStorageLike;
-    return typeof sql.exec === 'function' && typeof transactionSync === 'function';
-  } catch {
-    // Without SQLite storage, `sql` throws when it is read.
-    return false;
-  }
-});
-
 /**
  * Keeps events in the SQLite storage of a Cloudflare Durable Object, in tables called `prefix_…`, which it creates
  * and migrates. The object is the only process that uses them.
@@ -36,9 +26,8 @@ const STORAGE = rule('the `ctx.storage` of a Durable Object whose class has SQLi
  * Cloudflare holds back the responses and requests of an object until what it wrote before is on disk, so an event that
  * was answered 200 or 202 is kept. Call it in the constructor of the object.
  *
- * @param storage - `ctx.storage`.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, `storage` has no SQLite, or a newer release wrote
- * the tables. Errors of the storage pass through.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong or a newer release wrote the tables. Errors of the
+ * storage pass through, such as that of a class without SQLite storage.
  *
  * @example
  * ```ts
@@ -64,7 +53,6 @@ export function durableObjectInbox(
     transactional: boolean(false),
     runtime: RUNTIME,
   });
-  readOptions('durableObjectInbox', { storage }, { storage: required(STORAGE) });
   const db: SqliteLike = {
     exec: (query) => storage.sql.exec(query),
     // Durable Objects keep the statements that they have prepared.

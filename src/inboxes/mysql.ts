@@ -80,11 +80,6 @@ export async function migrateMysql(
  * what the inbox has answered.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is wrong.
- *
- * @example
- * ```ts
- * const inbox = mysqlInbox(createPool(process.env.DATABASE_URL), { transactional: true });
- * ```
  */
 export function mysqlInbox<Tx = MysqlConnectionLike>(
   pool: MysqlTransactional<Tx>,

@@ -61,11 +61,6 @@ export interface PostgresInboxOptions extends PostgresSchemaOptions, ServerInbox
  * others have open on its connection would undo what the inbox has answered.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is wrong.
- *
- * @example
- * ```ts
- * const inbox = postgresInbox(new Pool({ connectionString }), { transactional: true });
- * ```
  */
 export function postgresInbox<Tx = PgClientLike>(
   pool: PgPoolLike<Tx> | PgTransactionsLike<Tx>,
