@@ -36,17 +36,16 @@ export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements Requ
  */
 export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> implements RequestLine {
   override readonly name = 'ConnectionError';
-  declare readonly method: string;
-  declare readonly url: string;
+  readonly method: string;
+  readonly url: string;
   /** Whether the request certainly did not reach the service. If so, even a POST can be sent again. */
-  declare readonly unsent: boolean;
+  readonly unsent: boolean;
 
-  constructor(
-    message: string,
-    { cause, ...facts }: RequestLine & ErrorOptions & { readonly unsent: boolean },
-  ) {
-    super('ERR_API_CONNECTION', message, { cause });
-    Object.assign(this, facts);
+  constructor(message: string, facts: RequestLine & ErrorOptions & { readonly unsent: boolean }) {
+    super('ERR_API_CONNECTION', message, { cause: facts.cause });
+    this.method = facts.method;
+    this.url = facts.url;
+    this.unsent = facts.unsent;
   }
 }
 
@@ -57,17 +56,18 @@ export interface ResponseFacts extends RequestLine {
 /** The service answered 2xx, but not with the JSON that the call returns. */
 export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implements RequestLine {
   override readonly name = 'ResponseError';
-  declare readonly method: string;
-  declare readonly url: string;
+  readonly method: string;
+  readonly url: string;
   /** The missing or wrong fields, such as `limits.daily` or `[3].created_at`; empty for the whole body. */
-  declare readonly fields: readonly string[];
+  override readonly fields: readonly string[];
   readonly #answer: unknown;
 
   constructor(message: string, facts: ResponseFacts & { readonly fields: readonly string[] }) {
     super('ERR_API_RESPONSE', message);
-    const { method, url, fields, answer } = facts;
-    Object.assign(this, { method, url, fields });
-    this.#answer = answer;
+    this.method = facts.method;
+    this.url = facts.url;
+    this.fields = facts.fields;
+    this.#answer = facts.answer;
   }
 
   /**

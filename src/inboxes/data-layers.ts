@@ -84,10 +84,8 @@ export interface KyselyLike<Tx> {
 /**
  * Adapts a Kysely database: `postgresInbox(fromKysely(new Kysely<DB>({ dialect })), { transactional: true })`, or
  * `mysqlInbox` with its `MysqlDialect` over `mysql2`. `ctx.tx` is Kysely's own `Transaction`. Kysely has no nested
- * transactions in it; send `SAVEPOINT` and `ROLLBACK TO SAVEPOINT` with its `sql` tag.
- *
- * Add a listener to the connections of a pool of `pg`; otherwise one that breaks ends the process:
- * `pool.on('connect', (client) => client.on('error', console.error))`.
+ * transactions in it; send `SAVEPOINT` and `ROLLBACK TO SAVEPOINT` with its `sql` tag. Add the listener of
+ * {@link fromDrizzle} to a pool of `pg`.
  */
 export function fromKysely<Tx>(db: KyselyLike<Tx>): DataLayer<Tx> {
   return adapt<Tx, KyselyLike<Tx>>({

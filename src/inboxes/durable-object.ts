@@ -17,14 +17,8 @@ export interface DurableObjectInboxOptions extends SynchronousInboxOptions {}
 
 /**
  * Keeps events in the SQLite storage of a Cloudflare Durable Object, in tables called `prefix_…`, which it creates
- * and migrates. The object is the only process that uses them.
- *
- * It takes the whole `ctx.storage`, and not `ctx.storage.sql` alone: a claim, like every operation, reads and then writes,
- * and is rolled back as a whole if it fails. Durable Objects refuse `BEGIN` through `sql`; only
- * `storage.transactionSync` gives a transaction.
- *
- * Cloudflare holds back the responses and requests of an object until what it wrote before is on disk, so an event that
- * was answered 200 or 202 is kept. Call it in the constructor of the object.
+ * and migrates. Call it in the constructor of the object. Cloudflare holds back the responses and requests of an object until
+ * what it wrote before is on disk, so an event that was answered 200 or 202 is kept.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong or a newer release wrote the tables. Errors of the
  * storage pass through, such as that of a class without SQLite storage.

@@ -61,6 +61,9 @@ const PAIRS = `JSON_TABLE(found, '$[*]' COLUMNS (seq BIGINT UNSIGNED PATH '$[0]'
 /** `takeDue` is called `prefix_take_due`. */
 const quote = (prefix: string, name: string) => `\`${prefix}_${toSnake(name)}\``;
 
+const tablesOf = (prefix: string) =>
+  [quote(prefix, 'events'), quote(prefix, 'notes'), quote(prefix, 'steps')] as const;
+
 function writeTables(events: string, notes: string, steps: string): readonly string[] {
   return [
     // The columns at the end stand for partial indexes. A unique one has any number of NULL. `seq` is not
@@ -369,22 +372,21 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
  */
 export function mysqlMigrations(options: MysqlPrefixOptions = {}): readonly string[] {
   const { prefix } = readOptions('mysqlMigrations', options, { prefix: PREFIX_RULE });
-  const [events, notes, steps] = [quote(prefix, 'events'), quote(prefix, 'notes'), quote(prefix, 'steps')];
-  const procedures = Object.entries(writeBodies(prefix, events, notes, steps)).map(([name, body]) => {
+  const tables = tablesOf(prefix);
+  const procedures = Object.entries(writeBodies(prefix, ...tables)).map(([name, body]) => {
     const parameters = namesIn(body).map(declare);
     if (name === 'endAttempt') parameters.push(`OUT ended ${STATE}`);
     return passed(
       `CREATE PROCEDURE IF NOT EXISTS ${quote(prefix, name)}(${parameters.join(', ')}) SQL SECURITY INVOKER\nBEGIN\n  ${body}\nEND`,
     );
   });
-  return [...writeTables(events, notes, steps), ...procedures];
+  return [...writeTables(...tables), ...procedures];
 }
 
 /** Returns the statements of the inbox for a checked prefix. All times are by the server's clock. */
 export function writeStatements(prefix: string) {
-  const events = quote(prefix, 'events');
-  const notes = quote(prefix, 'notes');
-  const steps = quote(prefix, 'steps');
+  const tables = tablesOf(prefix);
+  const [events, notes, steps] = tables;
   // MySQL's own JSON type would reach the app's driver as an object.
   const record = `id, type, state, attempts, source, ordering_key AS \`key\`, last_error AS error,
   event AS json, CAST(history AS CHAR) AS history, received_at AS received, updated_at AS updated,
@@ -399,7 +401,7 @@ export function writeStatements(prefix: string) {
       error: 'LOCATE(:error, last_error) > 0',
     },
   });
-  const bodies = writeBodies(prefix, events, notes, steps);
+  const bodies = writeBodies(prefix, ...tables);
   const calls = Object.entries(bodies).map(
     ([name, body]) => [name, place(`CALL ${quote(prefix, name)}(${named(namesIn(body))})`)] as const,
   );

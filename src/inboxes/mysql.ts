@@ -48,12 +48,6 @@ export interface MysqlInboxOptions extends MysqlPrefixOptions, ServerInboxOption
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is wrong, or the character set of its connections is
  * not utf8mb4, which every event needs. Rejects with the error of the driver, for example if the user lacks a right.
- *
- * @example
- * ```ts
- * await migrateMysql(pool);
- * const inbox = mysqlInbox(pool);
- * ```
  */
 export async function migrateMysql(
   pool: MysqlTransactional<unknown>,
