@@ -115,10 +115,10 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
   ['postgresMigrations', [{ schema: '' }], '`schema` must be letters, digits and underscores'],
 
   ['mysqlInbox', [mysqlPool, { prefix: 'a-b' }], '`prefix` must be '],
-  ['mysqlInbox', [pool], '`pool` must be a pool of mysql2 (createPool)'],
+  ['mysqlInbox', [pool], '`pool` must be a pool of mysql2/promise (createPool)'],
   ['mysqlMigrations', [{ prefix: '' }], '`prefix` must be '],
   ['migrateMysql', [mysqlPool, { prefix: '1st' }], '`prefix` must be '],
-  ['migrateMysql', ['mysql://localhost'], '`pool` must be a pool of mysql2 (createPool)'],
+  ['migrateMysql', ['mysql://localhost'], '`pool` must be a pool of mysql2/promise (createPool)'],
 
   ['health', [memoryInbox(), { dueMs: -1 }], '`dueMs` must be an integer from 0'],
   ['toHealthRoutes', [memoryInbox(), { maxDead: 0.5 }], '`maxDead` must be an integer from 0'],

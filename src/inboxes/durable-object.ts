@@ -1,7 +1,8 @@
 import { boolean, readOptions } from '../core/options.js';
 import type { Inbox, InboxOperations, Synchronous } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
-import { createSqliteInbox, PREFIX_RULE, type SynchronousInboxOptions } from './sqlite-inbox.js';
+import { PREFIX_RULE } from './name-rule.js';
+import { createSqliteInbox, type SynchronousInboxOptions } from './sqlite-inbox.js';
 import { migrate, type SqliteLike } from './sqlite-tables.js';
 
 /** The part of `ctx.storage`, a `DurableObjectStorage` with SQLite, that the inbox uses. */

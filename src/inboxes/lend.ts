@@ -24,27 +24,24 @@ export function lend<Lent extends object>(
   const release = () => {
     throw new StablehooksError('ERR_HANDLER_FAILED', 'The inbox releases the connection of ctx.tx.');
   };
-  const guard = <Part extends object>(part: Part): Part =>
-    new Proxy(part, {
-      get(_, name) {
-        const value: unknown = Reflect.get(part, name);
-        // The client with callbacks in a client with promises.
-        if (name === 'connection' && value instanceof Object) return guard(value);
-        if (typeof value !== 'function') return value;
-        if (name === 'release') return release;
-        return (...args: readonly unknown[]) => {
-          const error = refusalOf(name);
-          if (error === undefined) return Reflect.apply(value, part, args);
-          const callback = args.at(-1);
-          return typeof callback === 'function' ? callback(error) : Promise.reject(error);
-        };
-      },
-    });
+  const tx = new Proxy(lent, {
+    get(_, name) {
+      const value: unknown = Reflect.get(lent, name);
+      if (typeof value !== 'function') return value;
+      if (name === 'release') return release;
+      return (...args: readonly unknown[]) => {
+        const error = refusalOf(name);
+        if (error === undefined) return Reflect.apply(value, lent, args);
+        const callback = args.at(-1);
+        return typeof callback === 'function' ? callback(error) : Promise.reject(error);
+      };
+    },
+  });
   const close = () => {
     isClosed = true;
     return refused;
   };
-  return { tx: guard(lent), close };
+  return { tx, close };
 }
 
 function controlled(name: PropertyKey): HandlerError {

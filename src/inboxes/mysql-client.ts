@@ -28,22 +28,14 @@ export interface MysqlPoolLike<Connection = MysqlConnectionLike> {
   getConnection(): Promise<Connection & MysqlConnectionLike>;
 }
 
-/** A pool of `mysql2`, which has callbacks. */
-export interface MysqlCallbackPoolLike<Connection = MysqlConnectionLike> {
-  promise(): MysqlPoolLike<Connection>;
-}
-
 /** A data layer that opens transactions: the result of `fromDrizzle`, `fromKysely`, `fromKnex` and `fromTypeOrm`. */
 export interface MysqlTransactionsLike<Tx> extends DataLayer<Tx> {}
 
 /** Can open transactions, which handlers receive as `Tx`. */
-export type MysqlTransactional<Tx> =
-  | MysqlPoolLike<Tx>
-  | MysqlCallbackPoolLike<Tx>
-  | MysqlTransactionsLike<Tx>;
+export type MysqlTransactional<Tx> = MysqlPoolLike<Tx> | MysqlTransactionsLike<Tx>;
 
 const POOLS =
-  "a pool of mysql2 (createPool), or fromDrizzle(db), fromKysely(db), fromKnex(knex) or fromTypeOrm(dataSource) of 'stablehooks/inboxes/mysql'; not a single connection";
+  "a pool of mysql2/promise (createPool), or fromDrizzle(db), fromKysely(db), fromKnex(knex) or fromTypeOrm(dataSource) of 'stablehooks/inboxes/mysql'; not a single connection";
 
 /** The rule of a pool. A connection of `mysql2` has `promise` or `query`, and no `getConnection`. */
 export const POOL_RULE = required(
@@ -73,7 +65,6 @@ interface Session extends Queries {
 const CONTROL = ['beginTransaction', 'commit', 'rollback'];
 
 export function toMysql<Tx>(pool: MysqlTransactional<Tx>): Mysql<Tx> {
-  if ('promise' in pool) return overPool(pool.promise());
   if ('getConnection' in pool) return overPool(pool);
   return {
     isPool: false,

@@ -1,6 +1,6 @@
 /** The tables, procedures and statements of the MySQL inbox: SQL that MariaDB and MySQL share. */
 import { readOptions } from '../core/options.js';
-import { nameRule } from './name-rule.js';
+import { PREFIX_RULE } from './name-rule.js';
 import { type PageQuery, selectionWriter } from './selection.js';
 import { named, namesIn, passed, place, type Template, toSnake } from './statements.js';
 
@@ -14,8 +14,6 @@ export interface MysqlPrefixOptions {
    */
   readonly prefix?: string | undefined;
 }
-
-export const PREFIX_RULE = nameRule(40);
 
 /** Exists as long as the transaction that began for an event. */
 const FENCE = 'stablehooks_fence';

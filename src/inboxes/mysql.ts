@@ -15,7 +15,8 @@ import {
   runInTransaction,
   toMysql,
 } from './mysql-client.js';
-import { type MysqlPrefixOptions, mysqlMigrations, PREFIX_RULE, writeStatements } from './mysql-sql.js';
+import { type MysqlPrefixOptions, mysqlMigrations, writeStatements } from './mysql-sql.js';
+import { PREFIX_RULE } from './name-rule.js';
 import { type EventRow, toRecord } from './rows.js';
 import type { Limited } from './selection.js';
 import {
@@ -30,7 +31,6 @@ import { bind, place, type Template, type Values } from './statements.js';
 
 export * from './data-layers.js';
 export type {
-  MysqlCallbackPoolLike,
   MysqlConnectionLike,
   MysqlPoolLike,
   MysqlTransactionsLike,
@@ -178,8 +178,5 @@ export function mysqlInbox(
   return createInbox(ops, runtime);
 }
 
-/** How many connections a pool of `mysql2` has, with promises or with callbacks. */
-function sizeOf(pool: unknown): number | undefined {
-  const { config, pool: inner } = Object(pool);
-  return (config ?? inner?.config)?.connectionLimit;
-}
+/** How many connections a pool of `mysql2` has. */
+const sizeOf = (pool: unknown): number | undefined => Object(pool).pool?.config?.connectionLimit;

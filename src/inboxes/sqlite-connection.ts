@@ -35,9 +35,8 @@ export function openPath(path: string): OwnConnection {
 export function assertRows(db: SqliteLike): void {
   const [row] = db.prepare('SELECT 1 AS one').all() as { readonly one?: unknown }[];
   if (row?.one === 1) return;
-  const found = typeof row?.one === 'bigint' ? 'integers as BigInt' : 'rows that are not objects';
   throw new ConfigError(
-    `sqliteInbox: the connection returns ${found}. Pass a connection for the inbox alone that returns integers as numbers and rows as objects: without defaultSafeIntegers, safeIntegers, readBigInts and returnArrays.`,
+    'sqliteInbox: pass a connection that returns integers as numbers and rows as objects: without defaultSafeIntegers, safeIntegers, readBigInts and returnArrays.',
   );
 }
 
