@@ -90,11 +90,6 @@ export async function sign(
  * `ERR_SECRET_UNKNOWN` when the function given as `secret` returns `null`, after as long as a mismatch takes.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes, or a secret missing or empty.
  * @throws {StablehooksError} `ERR_SECRET_UNAVAILABLE` when the function given as `secret` fails.
- *
- * @example
- * ```ts
- * const { secretIndex } = await verifySignature(body, headers.get(SIGNATURE_HEADER), { secret });
- * ```
  */
 export async function verifySignature(
   body: Uint8Array,

@@ -43,11 +43,6 @@ export interface NodeRedisLike {
  *
  * Create the client with `enableOfflineQueue: false` or a small `maxRetriesPerRequest`. By default ioredis
  * waits for a server that is down, and the delivery is not answered 503.
- *
- * @example
- * ```ts
- * const inbox = redisInbox(fromIoredis(new Redis(url, { maxRetriesPerRequest: 1 })));
- * ```
  */
 export function fromIoredis(client: IoredisLike): RedisLike {
   return {
