@@ -1,5 +1,5 @@
 /** Connections and transactions that handlers borrow from the inbox. */
-import { type HandlerError, StablehooksError } from '../core/errors.js';
+import { type HandlerError, PermanentError, StablehooksError } from '../core/errors.js';
 
 /**
  * A connection or a transaction as a handler receives it. After the end of the handler a statement would reach whatever
@@ -55,6 +55,14 @@ export function sentLate(): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
     'The transaction has ended and the statement was not sent. Await every statement in the handler.',
+  );
+}
+
+/** Its later writes can be committed: another attempt could double them. */
+export function endedByHandler(cause: unknown): PermanentError {
+  return new PermanentError(
+    'The handler ended the transaction of its event: by a COMMIT, ROLLBACK, BEGIN or DDL, or by a failed statement or deadlock whose error it caught. What it wrote may be committed, so the event does not run again. Check what it wrote, then requeue or discard the event.',
+    { cause },
   );
 }
 

@@ -1,8 +1,8 @@
 /** The pools that the MySQL inbox accepts, and the transactions of its handlers. */
-import { type HandlerError, PermanentError } from '../core/errors.js';
+import type { HandlerError } from '../core/errors.js';
 import { required, rule, withMethods } from '../core/options.js';
 import type { DataLayer, Queries } from './adapt.js';
-import { lend } from './lend.js';
+import { endedByHandler, lend } from './lend.js';
 import { EMPTY } from './mysql-sql.js';
 import type { Statement } from './statements.js';
 
@@ -220,13 +220,6 @@ async function assertLeased(queries: Queries, { text, values }: Statement): Prom
   const { rows } = await queries.query(text, values);
   const [row] = rows as readonly { readonly leased: number }[];
   if (Number(row?.leased) !== 1) throw LEASE_LOST;
-}
-
-function endedByHandler(cause: unknown): PermanentError {
-  return new PermanentError(
-    'The transaction of the event ended before its handler did: by a COMMIT, ROLLBACK, BEGIN or DDL of the handler, or by a deadlock whose error it caught. What it wrote may be committed, so the event does not run again. Check what it wrote, then requeue or discard the event.',
-    { cause },
-  );
 }
 
 /** Whether an error or one of its causes has one of these numbers of the server. */

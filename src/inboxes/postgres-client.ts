@@ -1,8 +1,8 @@
 /** The pools that the Postgres inbox accepts, and the transactions of its handlers. */
 import { required, rule, withMethods } from '../core/options.js';
 import { isClient, type Queries, TransactionEnded } from './adapt.js';
-import { lend } from './lend.js';
-import { endedBeforeDone, isAborted, isEnded, rolledBackAtCommit } from './postgres-errors.js';
+import { endedByHandler, lend } from './lend.js';
+import { isAborted, isEnded, rolledBackAtCommit } from './postgres-errors.js';
 import type { Statement } from './statements.js';
 
 /** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
@@ -180,7 +180,7 @@ async function runEffect<Tx>(queries: PgLike, tx: Tx, effect: TransactionParts<T
   try {
     await effect(tx);
   } catch (cause) {
-    throw (await hasEnded(queries)) ? endedBeforeDone({ cause }) : cause;
+    throw (await hasEnded(queries)) ? endedByHandler(cause) : cause;
   }
 }
 
@@ -188,7 +188,7 @@ async function check(queries: PgLike, text = CHECK): Promise<unknown> {
   try {
     return await queries.query(text);
   } catch (error) {
-    throw isAborted(error) && (await hasEnded(queries)) ? endedBeforeDone({ cause: error }) : error;
+    throw isAborted(error) && (await hasEnded(queries)) ? endedByHandler(error) : error;
   }
 }
 

@@ -1,5 +1,6 @@
 /** Errors of Postgres, and of handlers that end their transaction or leave it broken. */
-import { type HandlerError, PermanentError, StablehooksError } from '../core/errors.js';
+import { type HandlerError, StablehooksError } from '../core/errors.js';
+import { endedByHandler } from './lend.js';
 
 /** The SQLSTATE of an error. Node has other codes (EPIPE), as has Prisma (P2010). */
 function sqlState(error: unknown): string | undefined {
@@ -33,13 +34,6 @@ export const isLeftOpen = hasState('2D000', '25001', '25P02');
 /** Classes that say nothing about the handler: connection, transaction state, resources, operator, system, internal. */
 const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
 
-export function endedBeforeDone(options?: ErrorOptions): PermanentError {
-  return new PermanentError(
-    'The handler ended the transaction of its event. Later writes of the handler may be committed, so the event does not run again. Check what it wrote; then remove the COMMIT or ROLLBACK from the handler, and requeue the event if nothing was written.',
-    options,
-  );
-}
-
 /** The error of a COMMIT that Postgres answered with ROLLBACK, and no error: a statement before it had failed. */
 export function rolledBackAtCommit(): HandlerError {
   return new StablehooksError(
@@ -51,7 +45,7 @@ export function rolledBackAtCommit(): HandlerError {
 /** Throws the error of a statement or COMMIT that ends a transaction, as the handler's if it is the reason. */
 export function rethrowCommitError(error: unknown): never {
   const state = sqlState(error);
-  if (isEnded(error)) throw endedBeforeDone({ cause: error });
+  if (isEnded(error)) throw endedByHandler(error);
   if (isAborted(error)) {
     throw new StablehooksError(
       'ERR_HANDLER_FAILED',

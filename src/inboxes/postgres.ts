@@ -4,6 +4,7 @@ import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js
 import { RUNTIME, toRuntime } from '../core/runtime.js';
 import { TransactionEnded } from './adapt.js';
 import { createInbox, type Stored, type StoreOps } from './create-inbox.js';
+import { endedByHandler } from './lend.js';
 import {
   type PgClientLike,
   type PgLike,
@@ -16,7 +17,6 @@ import {
   send as sendStatement,
 } from './postgres-client.js';
 import {
-  endedBeforeDone,
   isConflict,
   isLeftOpen,
   isNotMigrated,
@@ -209,7 +209,7 @@ export function postgresInbox(
           if (error === REFUSED) return false;
           // By the method of a data layer, which then sends nothing more: a COMMIT has stored the event as done.
           if (error instanceof TransactionEnded && (await send(statements.isDone, { id })).length > 0)
-            throw endedBeforeDone({ cause: error });
+            throw endedByHandler(error);
           if (isReadOnly(error)) await closeReadOnly();
           if (isLeftOpen(error) && !hasBegun) throw leftOpen(error);
           if (hasReturned) rethrowCommitError(error);

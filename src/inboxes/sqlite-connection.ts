@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers';
-import { ConfigError, PermanentError, StablehooksError } from '../core/errors.js';
+import { ConfigError, StablehooksError } from '../core/errors.js';
+import { endedByHandler } from './lend.js';
 import type { Transactions } from './sqlite-inbox.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
@@ -103,7 +104,7 @@ function runOwn(db: SqliteLike, begin: () => void, effect: () => void): void {
       try {
         effect();
       } catch (error) {
-        if (!hasCode(error, ROLLS_BACK)) assertSameTransaction(db, { cause: error });
+        if (!hasCode(error, ROLLS_BACK)) assertSameTransaction(db, error);
         throw error;
       }
       assertSameTransaction(db);
@@ -141,15 +142,12 @@ function hasCode(error: unknown, codes: Readonly<Record<string, number>>): boole
   return isOne || (cause !== undefined && hasCode(cause, codes));
 }
 
-/** @param options - the error that the handler threw, if any. */
-function assertSameTransaction(db: SqliteLike, options?: ErrorOptions): void {
+/** @param thrown - the error of the handler, if any. */
+function assertSameTransaction(db: SqliteLike, thrown?: unknown): void {
   try {
     db.exec(`RELEASE ${SAVEPOINT}`);
   } catch (cause) {
-    throw new PermanentError(
-      'The handler ended the transaction of its event with a COMMIT or ROLLBACK, or a failed statement did. Its writes may have taken effect, so it does not run again: check them, then requeue or discard the event.',
-      options ?? { cause },
-    );
+    throw endedByHandler(thrown ?? cause);
   }
 }
 

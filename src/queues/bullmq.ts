@@ -3,7 +3,7 @@ import type { UnknownEvent } from '../core/events.js';
 import { integer, readOptions } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
-import { RUNTIME } from '../core/runtime.js';
+import { RUNTIME, toRuntime } from '../core/runtime.js';
 import { queueInboxError } from '../receiver/options.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import { type JobData, type QueueOptions, runJob, toQueue, type WorkerReceiver } from './job.js';
@@ -55,14 +55,17 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
  */
 export function bullmqProcessor(
   receiver: WorkerReceiver,
+  options: Pick<QueueOptions, 'runtime'> = {},
 ): (job: BullJobLike, token?: string) => Promise<OutcomeKind> {
   if (!receiver.inbox.durable) throw queueInboxError('bullmqProcessor');
+  const { runtime } = readOptions('bullmqProcessor', options, { runtime: RUNTIME });
+  const { now } = toRuntime(runtime);
   return async (job, token) => {
     try {
       return await runJob(receiver, job.data);
     } catch (error) {
       if (!(error instanceof StablehooksError) || error.retryAfterMs === undefined) throw error;
-      await job.moveToDelayed(Date.now() + Math.min(error.retryAfterMs, MAX_DELAY_MS), token);
+      await job.moveToDelayed(now() + Math.min(error.retryAfterMs, MAX_DELAY_MS), token);
       // A worker does not fail a job that throws an error of this name.
       throw Object.assign(new Error(error.code), { name: 'DelayedError' });
     }
