@@ -49,7 +49,7 @@ export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
       const found = store.get(event.id);
       if (found !== undefined) return found.state;
       const entry = store.add(event, { state, origin, dueAt, json: json?.[index] });
-      setKey(entry, event, keys?.[index]);
+      store.setKey(entry, event, keys?.[index]);
       return 'new';
     });
   }
@@ -67,7 +67,7 @@ export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
         if (retryAfterMs > 0) return { state, retryAfterMs };
       }
       const entry = found ?? store.add(event, { state: 'received', origin, dueAt: null, json }, at);
-      setKey(entry, event, key);
+      store.setKey(entry, event, key);
       const holder = entry.key === null ? undefined : store.findHolder(entry, entry.key);
       if (holder !== undefined) {
         const heldUntil = holder.dueAt ?? 0;
@@ -181,16 +181,13 @@ export interface Entry extends Mutable<Omit<InboxRecord, 'event'>> {
   isWaiting: boolean;
   /** When an event with a key was created, in epoch ms. */
   createdAt: number;
+  /** In which order the events were received. */
+  readonly number: number;
 }
 
 interface NewEntry extends Pick<Entry, 'state' | 'origin' | 'dueAt'> {
   /** @default the event serialized */
   readonly json?: string | null | undefined;
-}
-
-function setKey(entry: Entry, event: UnknownEvent, key: string | undefined): void {
-  entry.key = key ?? null;
-  if (key !== undefined) entry.createdAt = createdAtMs(event);
 }
 
 /** The last 10. */
@@ -221,7 +218,12 @@ export class EventStore {
   readonly open = new Map<string, Entry>();
   readonly done = new Map<string, Entry>();
   readonly now: () => number;
+  /** The open events of each ordering key. */
+  readonly #keyed = new Map<string, Set<Entry>>();
   readonly #settings: MemorySettings;
+  #added = 0;
+  /** Events that were due, the longest due last. Sorted once for many calls: a search at each call takes quadratic time. */
+  #due: Entry[] = [];
   /** Continues after the last eviction: a new iterator would step over every deleted slot again. */
   #oldestFirst = this.done.keys();
 
@@ -235,16 +237,33 @@ export class EventStore {
   }
 
   /** Another event that has the lease of the key, even if it has lapsed. */
-  findHolder({ id }: Entry, key: string): Entry | undefined {
-    return [...this.open.values()].find(
-      (other) => other.key === key && other.state === 'leased' && other.id !== id,
-    );
+  findHolder(entry: Entry, key: string): Entry | undefined {
+    return this.#ofKey(key).find((other) => other.state === 'leased' && other !== entry);
   }
 
   /** The event that waits for a key and was created first; of those created at one time, the first received. */
   findFirstWaiting(key: string): Entry | undefined {
-    const waiting = [...this.open.values()].filter((entry) => entry.isWaiting && entry.key === key);
-    return waiting.sort((a, b) => a.createdAt - b.createdAt)[0];
+    const waiting = this.#ofKey(key).filter(({ isWaiting }) => isWaiting);
+    return waiting.sort((a, b) => a.createdAt - b.createdAt || a.number - b.number)[0];
+  }
+
+  #ofKey(key: string): readonly Entry[] {
+    return [...(this.#keyed.get(key) ?? [])];
+  }
+
+  setKey(entry: Entry, event: UnknownEvent, key: string | undefined): void {
+    if (entry.key === (key ?? null)) return;
+    this.#leaveKey(entry);
+    entry.key = key ?? null;
+    if (key === undefined) return;
+    entry.createdAt = createdAtMs(event);
+    this.#keyed.set(key, (this.#keyed.get(key) ?? new Set()).add(entry));
+  }
+
+  #leaveKey(entry: Entry): void {
+    const entries = this.#keyed.get(entry.key ?? '');
+    entries?.delete(entry);
+    if (entries?.size === 0) this.#keyed.delete(entry.key ?? '');
   }
 
   /** Forgets an event that needs no run if the store is full, and throws if it has none. */
@@ -270,6 +289,7 @@ export class EventStore {
       token: undefined,
       isWaiting: false,
       createdAt: 0,
+      number: this.#added++,
     };
     (entry.state === 'done' ? this.done : this.open).set(id, entry);
     return entry;
@@ -291,15 +311,31 @@ export class EventStore {
 
   finish(entry: Entry): void {
     this.open.delete(entry.id);
+    this.#leaveKey(entry);
     this.change(entry, 'done', null);
     entry.lastError = null;
     this.done.set(entry.id, this.#settings.keepsDone ? entry : DONE);
   }
 
-  /** The due events, the longest due first. */
+  /** The due events, the longest due first. They must then be due later: no call returns an event that another one did. */
   findDue(at: number, types: readonly string[], limit: number): readonly Entry[] {
-    const due = [...this.open.values()].filter((entry) => types.includes(entry.type) && dueFrom(entry) <= at);
-    return due.sort((a, b) => dueFrom(a) - dueFrom(b)).slice(0, limit);
+    const found = new Set<Entry>();
+    // An entry may have been claimed or settled since the search.
+    const isDue = (entry: Entry) =>
+      types.includes(entry.type) && dueFrom(entry) <= at && this.open.get(entry.id) === entry;
+    const take = () => {
+      while (found.size < limit && this.#due.length > 0) {
+        const entry = this.#due.pop() as Entry;
+        if (isDue(entry)) found.add(entry);
+      }
+    };
+    take();
+    if (found.size < limit) {
+      this.#due = [...this.open.values()].filter((entry) => isDue(entry) && !found.has(entry));
+      this.#due.sort((a, b) => dueFrom(a) - dueFrom(b)).reverse();
+      take();
+    }
+    return [...found];
   }
 
   #evict(): void {
@@ -322,5 +358,6 @@ export class EventStore {
       );
     }
     this.open.delete(needless.id);
+    this.#leaveKey(needless);
   }
 }

@@ -129,7 +129,7 @@ function toOperations(store: EventStore): OperatorOps {
 }
 
 function toRecord(entry: Entry): InboxRecord {
-  const { startedAt, json, token, isWaiting, createdAt, steps, ...record } = entry;
+  const { startedAt, json, token, isWaiting, createdAt, number, steps, ...record } = entry;
   return { ...record, history: historyOf(entry), event: decodeEvent(entry.id, json) };
 }
 
