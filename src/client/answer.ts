@@ -69,14 +69,9 @@ function fixOf(status: number, method: string): string {
     return 'Redirects are not followed, because they could send the token elsewhere. Set the base URL to the target.';
   }
   if (status === 401 || status === 403) return 'Check the token, and that it belongs to this base URL.';
-  if (status === 404) return 'Check the base URL and the id.';
   if (method === 'POST' && (status === 408 || status === 429 || status >= 500)) {
-    const slower = status === 429 ? 'Send fewer requests. ' : '';
-    return `${slower}The service may have carried it out. Check before you send it again.`;
+    return 'The service may have carried it out. Check before you send it again.';
   }
-  if (status === 408) return 'The service did not receive the whole request in time. Check the network.';
-  if (status === 429) return 'Send fewer requests. Wait for `retryAfterMs` of this error.';
-  if (status >= 500) return 'The service failed. Try again later.';
   return 'See `body` of this error for the reason that the service states.';
 }
 

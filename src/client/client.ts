@@ -16,12 +16,6 @@ export interface Client {
  * request certainly did not arrive. Redirects are not followed.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
- *
- * @example
- * ```ts
- * const client = createClient({ baseUrl: 'https://api.example.com', token: () => readToken() });
- * const events = await client.events.list({ type: 'transfer.settled', limit: 100 });
- * ```
  */
 export function createClient(options: ClientOptions): Client {
   const send = createSend(toSettings(options));

@@ -22,3 +22,24 @@ export function isBytes(value: unknown): value is Uint8Array {
     (ArrayBuffer.isView(value) && Object.prototype.toString.call(value) === '[object Uint8Array]')
   );
 }
+
+/** Lower-case hex, base64 with padding, or base64url without. */
+export function encode(bytes: Uint8Array, encoding: 'hex' | 'base64' | 'base64url'): string {
+  return encoding === 'hex' ? toHex(bytes) : toBase64(bytes, encoding);
+}
+
+function toBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string {
+  const base64 = btoa(String.fromCharCode(...bytes));
+  return encoding === 'base64' ? base64 : base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '');
+}
+
+/** The bytes of digits without padding; `undefined` unless they encode to the same digits again. */
+export function decodeBase64(digits: string, encoding: 'base64' | 'base64url'): Uint8Array | undefined {
+  try {
+    const binary = atob(digits.replaceAll('-', '+').replaceAll('_', '/'));
+    const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0));
+    return toBase64(bytes, encoding).replace('=', '') === digits ? bytes : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -105,17 +105,13 @@ export function wrongFields(value: unknown): readonly string[] | null {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
   const { id, type, created_at, payload, delivered }: { readonly [Field in keyof UnknownEvent]?: unknown } =
     value;
-  const isPayload = typeof payload === 'object' && payload !== null && !Array.isArray(payload);
-  const isDelivered = delivered === undefined || typeof delivered === 'boolean';
-  if (isName(id) && isName(type) && isDateTime(created_at) && isPayload && isDelivered) return null;
-  const checks = {
-    id: isName(id),
-    type: isName(type),
-    created_at: isDateTime(created_at),
-    payload: isPayload,
-    delivered: isDelivered,
-  };
-  return Object.entries(checks).flatMap(([field, isRight]) => (isRight ? [] : [field]));
+  const wrong: string[] = [];
+  if (!isName(id)) wrong.push('id');
+  if (!isName(type)) wrong.push('type');
+  if (!isDateTime(created_at)) wrong.push('created_at');
+  if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) wrong.push('payload');
+  if (delivered !== undefined && typeof delivered !== 'boolean') wrong.push('delivered');
+  return wrong.length === 0 ? null : wrong;
 }
 
 /**
@@ -124,11 +120,6 @@ export function wrongFields(value: unknown): readonly string[] | null {
  * @param body - the raw bytes, UTF-8 JSON.
  * @returns the event as it was sent, extra keys included.
  * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when the bytes are not UTF-8, not JSON or not an event.
- *
- * @example
- * ```ts
- * const { known, event } = parseEvent(body);
- * ```
  */
 export function parseEvent(body: Uint8Array): ParsedEvent {
   const { event } = readEvent(body);

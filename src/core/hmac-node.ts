@@ -1,4 +1,4 @@
-/** HMAC-SHA256 by node:crypto, and bytes as strings by node:buffer. */
+/** HMAC-SHA256 by node:crypto. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 export function hmac(secret: string | Uint8Array, body: Uint8Array): Uint8Array {
@@ -21,21 +21,10 @@ export function findSecret(
   return found;
 }
 
-/** Lower-case hex, base64 with padding, or base64url without. */
-export function encode(bytes: Uint8Array, encoding: 'hex' | 'base64' | 'base64url'): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString(encoding);
-}
-
 /** The bytes of 64 hex digits; `undefined` for another text. A pattern takes twice as long. */
 export function decodeHex(digits: string): Uint8Array | undefined {
   // A Buffer reads the low byte of each character, and stops at the first that is not a digit.
   if (digits.length !== 64 || Buffer.byteLength(digits) !== 64) return undefined;
   const bytes = Buffer.from(digits, 'hex');
   return bytes.length === 32 ? bytes : undefined;
-}
-
-/** The bytes of 43 digits without padding; `undefined` unless they encode to the same digits again. */
-export function decodeBase64(digits: string, encoding: 'base64' | 'base64url'): Uint8Array | undefined {
-  const bytes = Buffer.from(digits, encoding);
-  return bytes.toString(encoding).replace('=', '') === digits ? bytes : undefined;
 }

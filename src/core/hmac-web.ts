@@ -1,9 +1,4 @@
-/** As hmac-node.ts, by WebCrypto, whose `verify` compares in constant time, and by `atob` and `btoa`. */
-import { toHex } from './bytes.js';
-
-/** Imported keys: an import costs about as much as the verification of a short body. */
-const keys = new Map<string, Promise<CryptoKey>>();
-const MAX_KEYS = 64;
+/** As hmac-node.ts, by WebCrypto, whose `verify` compares in constant time. */
 
 export async function hmac(secret: string | Uint8Array, body: Uint8Array): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.sign('HMAC', await toKey(secret), body as BufferSource));
@@ -20,39 +15,11 @@ export async function findSecret(
 }
 
 function toKey(secret: string | Uint8Array): Promise<CryptoKey> {
-  // By type and content, because the owner of bytes can change them. `String(buffer)` would decode a Buffer as UTF-8,
-  // which makes many different secrets equal.
-  const id = typeof secret === 'string' ? `string ${secret}` : `bytes ${secret.join()}`;
-  let key = keys.get(id);
-  if (key === undefined) {
-    const bytes = typeof secret === 'string' ? new TextEncoder().encode(secret) : (secret as BufferSource);
-    key = crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify']);
-    if (keys.size >= MAX_KEYS) keys.clear();
-    keys.set(id, key);
-  }
-  return key;
-}
-
-export function encode(bytes: Uint8Array, encoding: 'hex' | 'base64' | 'base64url'): string {
-  return encoding === 'hex' ? toHex(bytes) : toBase64(bytes, encoding);
-}
-
-function toBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string {
-  const base64 = btoa(String.fromCharCode(...bytes));
-  return encoding === 'base64' ? base64 : base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '');
+  const bytes = typeof secret === 'string' ? new TextEncoder().encode(secret) : (secret as BufferSource);
+  return crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify']);
 }
 
 export function decodeHex(digits: string): Uint8Array | undefined {
   if (!/^[0-9a-f]{64}$/i.test(digits)) return undefined;
   return Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
-}
-
-export function decodeBase64(digits: string, encoding: 'base64' | 'base64url'): Uint8Array | undefined {
-  try {
-    const binary = atob(digits.replaceAll('-', '+').replaceAll('_', '/'));
-    const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0));
-    return toBase64(bytes, encoding).replace('=', '') === digits ? bytes : undefined;
-  } catch {
-    return undefined;
-  }
 }

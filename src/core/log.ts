@@ -1,28 +1,23 @@
 /** Lines for operators, and the app's own observers: neither may change what happens to an event. */
-import { isPromise } from './awaitable.js';
 import { describeThrown } from './errors.js';
 import type { Logger } from './ports.js';
 
 /** Writes one line. The failure of a logger is ignored: there is nowhere else to report it. */
-export function log(logger: Logger, level: 'warn' | 'error', line: string): void {
+export async function log(logger: Logger, level: 'warn' | 'error', line: string): Promise<void> {
   try {
-    const pending: unknown = logger[level](`stablehooks: ${line}`);
-    if (isPromise(pending)) pending.then(undefined, () => undefined);
+    await logger[level](`stablehooks: ${line}`);
   } catch {}
 }
 
 /** Calls an observer of the app. Its failure is logged under the name of its option and ignored. */
-export function notify<Value>(
+export async function notify<Value>(
   option: string,
   observer: (value: Value) => unknown,
   { value, logger }: { readonly value: Value; readonly logger: Logger },
-): void {
-  const ignore = (error: unknown) =>
-    log(logger, 'error', `${option} threw an error, which is ignored. ${describeThrown(error)}`);
+): Promise<void> {
   try {
-    const pending = observer(value);
-    if (isPromise(pending)) pending.then(undefined, ignore);
+    await observer(value);
   } catch (error) {
-    ignore(error);
+    log(logger, 'error', `${option} threw an error, which is ignored. ${describeThrown(error)}`);
   }
 }

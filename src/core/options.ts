@@ -67,17 +67,11 @@ export function integer<const Default extends number | undefined = undefined>(
   return rule(`an integer from ${min} to ${max}`, accepts, bounds.default);
 }
 
-export function string<const Default extends string | undefined = undefined>(
-  fallback?: Default,
-): OptionRule<Default> {
-  return rule('a string that is not empty', (value) => typeof value === 'string' && value !== '', fallback);
-}
+export const string = <const Default extends string | undefined = undefined>(fallback?: Default) =>
+  rule('a string that is not empty', (value) => typeof value === 'string' && value !== '', fallback);
 
-export function boolean<const Default extends boolean | undefined = undefined>(
-  fallback?: Default,
-): OptionRule<Default> {
-  return rule('true or false', (value) => typeof value === 'boolean', fallback);
-}
+export const boolean = <const Default extends boolean | undefined = undefined>(fallback?: Default) =>
+  rule('true or false', (value) => typeof value === 'boolean', fallback);
 
 export function oneOf<const Default extends string | undefined = undefined>(
   values: readonly string[],
@@ -90,23 +84,18 @@ export function oneOf<const Default extends string | undefined = undefined>(
   );
 }
 
-export function func<Default = undefined>(fallback?: Default): OptionRule<Default> {
-  return rule('a function', (value) => typeof value === 'function', fallback);
-}
+export const func = <Default = undefined>(fallback?: Default) =>
+  rule('a function', (value) => typeof value === 'function', fallback);
 
 /** An `AbortSignal`, including one of another realm, as in a test environment with globals of its own. */
-export function abortSignal<Default = undefined>(fallback?: Default): OptionRule<Default> {
-  return rule('an AbortSignal', (value) => tagOf(value) === 'AbortSignal', fallback);
-}
+export const abortSignal = <Default = undefined>(fallback?: Default) =>
+  rule('an AbortSignal', (value) => tagOf(value) === 'AbortSignal', fallback);
 
 /** A valid `Date`, including one of another realm. */
-export function date(): OptionRule<undefined> {
-  return rule('a valid Date', (value) => tagOf(value) === 'Date' && !Number.isNaN(Number(value)));
-}
+export const date = () =>
+  rule('a valid Date', (value) => tagOf(value) === 'Date' && !Number.isNaN(Number(value)));
 
-function tagOf(value: unknown): string {
-  return Object.prototype.toString.call(value).slice(8, -1);
-}
+const tagOf = (value: unknown) => Object.prototype.toString.call(value).slice(8, -1);
 
 /** @param expected - the object with these methods, such as "an inbox, such as memoryInbox()". */
 export function withMethods<Default = undefined>(

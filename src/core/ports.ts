@@ -11,8 +11,7 @@ import type { UnknownEvent } from './events.js';
 /**
  * The state of an event.
  *
- * - `received`: recorded and not run yet, or about to run again. It can be claimed at any time, unless another event of
- *   its ordering key is leased.
+ * - `received`: recorded and not run yet, or about to run again.
  * - `leased`: one process runs it, under a fencing token, until the lease lapses.
  * - `done`: it was handled, ignored, discarded or imported. Its id is kept permanently, even when the event is pruned.
  * - `failed`: the last attempt failed; it runs again at its retry time.
@@ -133,21 +132,15 @@ export interface Inbox<Tx = undefined> {
    * Claims an event, so that only one process runs it: records and leases it in one atomic round trip.
    *
    * Of any number of simultaneous claims exactly one returns `claimed`. An event can be claimed unless it is `done`,
-   * `dead`, under a lease that has not lapsed, or `failed` and not due yet. Any other result uses up no attempt, even
-   * for a replayed delivery, and changes nothing, except for `waiting`.
+   * `dead`, under a lease that has not lapsed, or `failed` and not due yet. Any other result uses up no attempt and changes
+   * nothing, except for `waiting`. No claim waits for a handler: an event whose transaction is open, or which another call
+   * changes at this moment, is `leased`.
    *
-   * With a `key`, at most one of any number of simultaneous claims of its events returns `claimed`, and none does while
-   * another event of the key is under a lease that has not lapsed. An event that could otherwise have been claimed
-   * returns `waiting`: it is stored as `received` and waits for that lease. It becomes due when the lease ends: at its
-   * lapse at the latest. If the leased event is completed or failed, the waiting event of the key that was created first
-   * becomes due immediately. Once a lease of the key has lapsed, a claim of another event of the key takes it over: the
-   * old lease is lost, and its event waits as well.
-   *
-   * The key is stored with the event. A claim with a new key, as after a change of the app's function, replaces the old
-   * key.
-   *
-   * No claim waits for a handler: an event whose transaction is open, or which another call changes at this moment, is
-   * `leased`.
+   * With a `key`, which is stored and replaces an old one, no claim returns `claimed` while another event of the key is
+   * under a lease that has not lapsed. An event that could otherwise have been claimed returns `waiting`: it is stored as
+   * `received` and due when that lease lapses, or as soon as the leased event ends if it is the first-created of those that
+   * wait. Once a lease of the key has lapsed, a claim of another event of the key takes it over: the old lease is lost, and
+   * its event waits as well.
    */
   claim(event: UnknownEvent, options: ClaimOptions): Awaitable<Claim>;
 
@@ -185,8 +178,7 @@ export interface Inbox<Tx = undefined> {
 
   /**
    * Ends a failed attempt: the event is due again after `retryAfterMs`, or `dead` when that is `null`. Returns `false`,
-   * without any change, when the lease is lost. The next event of the key becomes due as in {@link complete}: a failed
-   * event does not keep its key.
+   * without any change, when the lease is lost. The next event of the key becomes due as in {@link complete}.
    *
    * With `later`, the attempt has not failed and does not count: the event becomes `received`, due after `retryAfterMs`,
    * with one attempt less. If it was first received `maxAgeMs` ago or longer, it becomes `dead` instead, and the answer
@@ -235,11 +227,9 @@ export interface Inbox<Tx = undefined> {
   /**
    * Takes up to `limit` due events of the given `types`, the longest due first, and makes them `received`, ready to be
    * claimed. Their attempts stay. Due are `received` and `failed` events at their time, `leased` events whose lease has
-   * lapsed (the old token then has no effect), and `parked` events. Ordering keys do not matter here: the claim decides
-   * about them.
+   * lapsed (the old token then has no effect), and `parked` events. The claim decides about ordering keys.
    *
    * Atomic. The events it took are not due for `visibilityTimeoutMs`, so that two callers never take the same one.
-   * Texts are returned as they are: the caller skips a text that cannot be read.
    */
   takeDue(options: {
     readonly limit: number;
@@ -430,10 +420,8 @@ export interface InboxOperations {
 /** A durable queue in front of workers that call `receiver.handle`. */
 export interface Queue {
   /**
-   * Puts an event into the queue and resolves once it is durably stored there.
-   *
-   * Keyed by `event.id`: an event that is waiting or running is not enqueued twice. An event whose job has finished
-   * can be enqueued again.
+   * Puts an event into the queue and resolves once it is durably stored there. Keyed by `event.id`: an event that is waiting
+   * or running is not enqueued twice, and one whose job has finished can be enqueued again.
    */
   enqueue(
     event: UnknownEvent,

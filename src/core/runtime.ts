@@ -1,4 +1,5 @@
 /** Time, timers and randomness of the platform, and their replacements. */
+import { deferred } from './awaitable.js';
 import type { OptionRule } from './options.js';
 
 /** Time, timers and randomness. A test or a simulation can replace each of them. */
@@ -94,11 +95,8 @@ export function timeLimit<Value, Late = never>(
 /** Waits for work until the signal aborts. */
 export async function orAborted(work: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
   if (signal?.aborted) return;
-  let stop = () => {};
-  const aborted = new Promise<void>((resolve) => {
-    stop = resolve;
-  });
-  signal?.addEventListener('abort', stop);
-  await Promise.race([work, aborted]);
-  signal?.removeEventListener('abort', stop);
+  const aborted = deferred();
+  signal?.addEventListener('abort', aborted.resolve);
+  await Promise.race([work, aborted.promise]);
+  signal?.removeEventListener('abort', aborted.resolve);
 }

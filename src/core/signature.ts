@@ -1,7 +1,7 @@
 /** The signature of a delivery: HMAC-SHA256 over the exact bytes of its body. */
-import { decodeBase64, decodeHex, encode, findSecret, hmac } from '#hmac';
+import { decodeHex, findSecret, hmac } from '#hmac';
 import type { Awaitable } from './awaitable.js';
-import { isBytes } from './bytes.js';
+import { decodeBase64, encode, isBytes } from './bytes.js';
 import { ConfigError, SignatureError, StablehooksError } from './errors.js';
 
 /** The default header of the signature. In the real name, SERVICE is the name of your service. */
@@ -69,11 +69,6 @@ export interface Verified {
  *
  * @returns the value of the signature header; hex unless `encoding` says otherwise.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes or the secret is empty.
- *
- * @example
- * ```ts
- * const signature = await sign(body, { secret: 'whsec_test' });
- * ```
  */
 export async function sign(
   body: Uint8Array,
@@ -95,11 +90,6 @@ export async function sign(
  * `ERR_SECRET_UNKNOWN` when the function given as `secret` returns `null`, after as long as a mismatch takes.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes, or a secret missing or empty.
  * @throws {StablehooksError} `ERR_SECRET_UNAVAILABLE` when the function given as `secret` fails.
- *
- * @example
- * ```ts
- * const { secretIndex } = await verifySignature(body, headers.get(SIGNATURE_HEADER), { secret });
- * ```
  */
 export async function verifySignature(
   body: Uint8Array,

@@ -51,12 +51,6 @@ function readKey(event: WebhookEvent, orderingKey: OrderingKey): string | undefi
   if (key === undefined || key === null) return undefined;
   if (isName(key)) return key;
   throw new TypeError(
-    `orderingKey must return undefined, null or a string of 1 to ${MAX_NAME_BYTES} bytes of UTF-8 without control characters. It returned ${describeKey(key)}.`,
+    `orderingKey must return undefined, null or a string of 1 to ${MAX_NAME_BYTES} bytes of UTF-8 without control characters.`,
   );
-}
-
-/** The returned value without its content. */
-function describeKey(key: unknown): string {
-  if (typeof key === 'string') return key === '' ? 'an empty string' : 'another string';
-  return key instanceof Promise ? 'a promise: it must not be async' : `a value of type ${typeof key}`;
 }

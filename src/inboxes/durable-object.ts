@@ -1,7 +1,8 @@
-import { boolean, readOptions, required, rule } from '../core/options.js';
+import { boolean, readOptions } from '../core/options.js';
 import type { Inbox, InboxOperations, Synchronous } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
-import { createSqliteInbox, PREFIX_RULE, type SynchronousInboxOptions } from './sqlite-inbox.js';
+import { PREFIX_RULE } from './name-rule.js';
+import { createSqliteInbox, type SynchronousInboxOptions } from './sqlite-inbox.js';
 import { migrate, type SqliteLike } from './sqlite-tables.js';
 
 /** The part of `ctx.storage`, a `DurableObjectStorage` with SQLite, that the inbox uses. */
@@ -15,30 +16,13 @@ export interface DurableObjectStorageLike {
 /** Options of {@link durableObjectInbox}. */
 export interface DurableObjectInboxOptions extends SynchronousInboxOptions {}
 
-const STORAGE = rule('the `ctx.storage` of a Durable Object whose class has SQLite storage', (value) => {
-  try {
-    const { sql, transactionSync } = value as DurableObjectStorageLike;
-    return typeof sql.exec === 'function' && typeof transactionSync === 'function';
-  } catch {
-    // Without SQLite storage, `sql` throws when it is read.
-    return false;
-  }
-});
-
 /**
  * Keeps events in the SQLite storage of a Cloudflare Durable Object, in tables called `prefix_…`, which it creates
- * and migrates. The object is the only process that uses them.
+ * and migrates. Call it in the constructor of the object. Cloudflare holds back the responses and requests of an object until
+ * what it wrote before is on disk, so an event that was answered 200 or 202 is kept.
  *
- * It takes the whole `ctx.storage`, and not `ctx.storage.sql` alone: a claim, like every operation, reads and then writes,
- * and is rolled back as a whole if it fails. Durable Objects refuse `BEGIN` through `sql`; only
- * `storage.transactionSync` gives a transaction.
- *
- * Cloudflare holds back the responses and requests of an object until what it wrote before is on disk, so an event that
- * was answered 200 or 202 is kept. Call it in the constructor of the object.
- *
- * @param storage - `ctx.storage`.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, `storage` has no SQLite, or a newer release wrote
- * the tables. Errors of the storage pass through.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong or a newer release wrote the tables. Errors of the
+ * storage pass through, such as that of a class without SQLite storage.
  *
  * @example
  * ```ts
@@ -64,7 +48,6 @@ export function durableObjectInbox(
     transactional: boolean(false),
     runtime: RUNTIME,
   });
-  readOptions('durableObjectInbox', { storage }, { storage: required(STORAGE) });
   const db: SqliteLike = {
     exec: (query) => storage.sql.exec(query),
     // Durable Objects keep the statements that they have prepared.

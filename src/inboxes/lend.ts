@@ -1,5 +1,5 @@
 /** Connections and transactions that handlers borrow from the inbox. */
-import { type HandlerError, StablehooksError } from '../core/errors.js';
+import { type HandlerError, PermanentError, StablehooksError } from '../core/errors.js';
 
 /**
  * A connection or a transaction as a handler receives it. After the end of the handler a statement would reach whatever
@@ -24,27 +24,24 @@ export function lend<Lent extends object>(
   const release = () => {
     throw new StablehooksError('ERR_HANDLER_FAILED', 'The inbox releases the connection of ctx.tx.');
   };
-  const guard = <Part extends object>(part: Part): Part =>
-    new Proxy(part, {
-      get(_, name) {
-        const value: unknown = Reflect.get(part, name);
-        // The client with callbacks in a client with promises.
-        if (name === 'connection' && value instanceof Object) return guard(value);
-        if (typeof value !== 'function') return value;
-        if (name === 'release') return release;
-        return (...args: readonly unknown[]) => {
-          const error = refusalOf(name);
-          if (error === undefined) return Reflect.apply(value, part, args);
-          const callback = args.at(-1);
-          return typeof callback === 'function' ? callback(error) : Promise.reject(error);
-        };
-      },
-    });
+  const tx = new Proxy(lent, {
+    get(_, name) {
+      const value: unknown = Reflect.get(lent, name);
+      if (typeof value !== 'function') return value;
+      if (name === 'release') return release;
+      return (...args: readonly unknown[]) => {
+        const error = refusalOf(name);
+        if (error === undefined) return Reflect.apply(value, lent, args);
+        const callback = args.at(-1);
+        return typeof callback === 'function' ? callback(error) : Promise.reject(error);
+      };
+    },
+  });
   const close = () => {
     isClosed = true;
     return refused;
   };
-  return { tx: guard(lent), close };
+  return { tx, close };
 }
 
 function controlled(name: PropertyKey): HandlerError {
@@ -58,6 +55,14 @@ export function sentLate(): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
     'The transaction has ended and the statement was not sent. Await every statement in the handler.',
+  );
+}
+
+/** Its later writes can be committed: another attempt could double them. */
+export function endedByHandler(cause: unknown): PermanentError {
+  return new PermanentError(
+    'The handler ended the transaction of its event: by a COMMIT, ROLLBACK, BEGIN or DDL, or by a failed statement or deadlock whose error it caught. What it wrote may be committed, so the event does not run again. Check what it wrote, then requeue or discard the event.',
+    { cause },
   );
 }
 

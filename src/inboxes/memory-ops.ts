@@ -30,7 +30,7 @@ export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
   /** Makes an event received again, and ends its lease, which has lapsed. */
   function receive(entry: Entry, dueAt: number, { isWaiting }: Pick<Entry, 'isWaiting'>, at = now()): void {
     if (entry.state === 'leased') store.endAttempt(entry, 'lapsed', null);
-    if (entry.isWaiting !== isWaiting) store.setWaiting(entry, isWaiting);
+    entry.isWaiting = isWaiting;
     store.change(entry, 'received', dueAt, at);
   }
 
@@ -50,7 +50,7 @@ export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
       const found = store.get(event.id);
       if (found !== undefined) return found.state;
       const entry = store.add(event, { state, origin, dueAt, json: json?.[index] });
-      if (keys?.[index] !== undefined) store.setKey(entry, event, keys[index]);
+      store.setKey(entry, event, keys?.[index]);
       return 'new';
     });
   }
@@ -68,7 +68,7 @@ export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
         if (retryAfterMs > 0) return { state, retryAfterMs };
       }
       const entry = found ?? store.add(event, { state: 'received', origin, dueAt: null, json }, at);
-      if (entry.key !== (key ?? null)) store.setKey(entry, event, key);
+      store.setKey(entry, event, key);
       const holder = entry.key === null ? undefined : store.findHolder(entry, entry.key);
       if (holder !== undefined) {
         const heldUntil = holder.dueAt ?? 0;
@@ -80,7 +80,7 @@ export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
         receive(holder, at + leaseMs, { isWaiting: true });
       }
       if (state === 'leased') store.endAttempt(entry, 'lapsed', null);
-      if (entry.isWaiting) store.setWaiting(entry, false);
+      entry.isWaiting = false;
       entry.attempts += 1;
       tokens += 1;
       const token = String(tokens);
@@ -220,20 +220,15 @@ interface MemorySettings {
 export class EventStore {
   readonly open = new Map<string, Entry>();
   readonly done = new Map<string, Entry>();
-  /** The event that has the lease of an ordering key, even if it has lapsed. */
-  readonly #holders = new Map<string, Entry>();
-  /** The events that wait for an ordering key, in their order. */
-  readonly #waiting = new Map<string, Entry[]>();
   readonly now: () => number;
+  /** The open events of each ordering key. */
+  readonly #keyed = new Map<string, Set<Entry>>();
   readonly #settings: MemorySettings;
   #added = 0;
+  /** Events that were due, the longest due last. Sorted once for many calls: a search at each call takes quadratic time. */
+  #due: Entry[] = [];
   /** Continues after the last eviction: a new iterator would step over every deleted slot again. */
   #oldestFirst = this.done.keys();
-  /** Due events of these types, the longest due last. Sorted once for many calls: a search at each call takes quadratic time. */
-  #due: Entry[] = [];
-  #dueTypes: readonly string[] = [];
-  /** No other event of these types is due before this time, so most calls search nothing. */
-  #nextDueAt = Number.NEGATIVE_INFINITY;
 
   constructor(settings: MemorySettings) {
     this.#settings = settings;
@@ -246,43 +241,32 @@ export class EventStore {
 
   /** Another event that has the lease of the key, even if it has lapsed. */
   findHolder(entry: Entry, key: string): Entry | undefined {
-    const holder = this.#holders.get(key);
-    return holder === entry ? undefined : holder;
+    return this.#ofKey(key).find((other) => other.state === 'leased' && other !== entry);
   }
 
-  /** The event that waits for a key and was created first. */
+  /** The event that waits for a key and was created first; of those created at one time, the first received. */
   findFirstWaiting(key: string): Entry | undefined {
-    return this.#waiting.get(key)?.[0];
+    const waiting = this.#ofKey(key).filter(({ isWaiting }) => isWaiting);
+    return waiting.sort((a, b) => a.createdAt - b.createdAt || a.number - b.number)[0];
   }
 
-  /** An event without a key never waits. */
-  setWaiting(entry: Entry, isWaiting: boolean): void {
-    const { key } = entry;
-    if (key === null) return;
-    entry.isWaiting = isWaiting;
-    const waiting = this.#waiting.get(key) ?? [];
-    this.#waiting.set(key, waiting);
-    if (isWaiting) {
-      // Most events are created after those that wait already.
-      const before = waiting.findLastIndex(({ createdAt, number }) =>
-        createdAt === entry.createdAt ? number < entry.number : createdAt < entry.createdAt,
-      );
-      waiting.splice(before + 1, 0, entry);
-    } else {
-      waiting.splice(waiting.indexOf(entry), 1);
-      if (waiting.length === 0) this.#waiting.delete(key);
-    }
+  #ofKey(key: string): readonly Entry[] {
+    return [...(this.#keyed.get(key) ?? [])];
   }
 
   setKey(entry: Entry, event: UnknownEvent, key: string | undefined): void {
-    if (entry.isWaiting) this.setWaiting(entry, false);
-    if (entry.key !== null) this.#endLease(entry, entry.key);
+    if (entry.key === (key ?? null)) return;
+    this.#leaveKey(entry);
     entry.key = key ?? null;
-    if (key !== undefined) entry.createdAt = createdAtMs(event);
+    if (key === undefined) return;
+    entry.createdAt = createdAtMs(event);
+    this.#keyed.set(key, (this.#keyed.get(key) ?? new Set()).add(entry));
   }
 
-  #endLease({ id }: Entry, key: string): void {
-    if (this.#holders.get(key)?.id === id) this.#holders.delete(key);
+  #leaveKey(entry: Entry): void {
+    const entries = this.#keyed.get(entry.key ?? '');
+    entries?.delete(entry);
+    if (entries?.size === 0) this.#keyed.delete(entry.key ?? '');
   }
 
   /** Forgets an event that needs no run if the store is full, and throws if it has none. */
@@ -290,7 +274,6 @@ export class EventStore {
     if (this.open.size + this.done.size >= this.#settings.capacity) this.#evict();
     const { id, type } = event;
     const { json = encodeEvent(event) } = stored;
-    this.#added += 1;
     const entry: Entry = {
       id,
       type,
@@ -310,22 +293,16 @@ export class EventStore {
       token: undefined,
       isWaiting: false,
       createdAt: 0,
-      number: this.#added,
+      number: this.#added++,
     };
     (entry.state === 'done' ? this.done : this.open).set(id, entry);
-    this.#nextDueAt = Math.min(this.#nextDueAt, dueFrom(entry));
     return entry;
   }
 
   change(entry: Entry, state: InboxState, dueAt: number | null, at = this.now()): void {
-    if (entry.key !== null) {
-      if (state === 'leased') this.#holders.set(entry.key, entry);
-      else this.#endLease(entry, entry.key);
-    }
     entry.state = state;
     entry.dueAt = dueAt;
     entry.updatedAt = at;
-    this.#nextDueAt = Math.min(this.#nextDueAt, dueFrom(entry));
   }
 
   endAttempt(entry: Entry, result: 'failed' | 'dead' | 'later' | 'lapsed', error: string | null): void {
@@ -338,7 +315,7 @@ export class EventStore {
 
   finish(entry: Entry): void {
     this.open.delete(entry.id);
-    if (entry.isWaiting) this.setWaiting(entry, false);
+    this.#leaveKey(entry);
     this.change(entry, 'done', null);
     entry.lastError = null;
     this.done.set(entry.id, this.#settings.keepsDone ? entry : DONE);
@@ -354,29 +331,22 @@ export class EventStore {
   /** The due events, the longest due first. They must then be due later: no call returns an event that another one did. */
   findDue(at: number, types: readonly string[], limit: number): readonly Entry[] {
     const found = new Set<Entry>();
-    if (types !== this.#dueTypes) {
-      this.#due = [];
-      this.#dueTypes = types;
-      this.#nextDueAt = Number.NEGATIVE_INFINITY;
-    }
-    while (found.size < limit) {
-      if (this.#due.length === 0 && at >= this.#nextDueAt) this.#searchDue(at, found);
-      const entry = this.#due.pop();
-      if (entry === undefined) break;
-      // It may have been claimed or settled since the search.
-      if (this.open.get(entry.id) === entry && dueFrom(entry) <= at) found.add(entry);
+    // An entry may have been claimed or settled since the search.
+    const isDue = (entry: Entry) =>
+      types.includes(entry.type) && dueFrom(entry) <= at && this.open.get(entry.id) === entry;
+    const take = () => {
+      while (found.size < limit && this.#due.length > 0) {
+        const entry = this.#due.pop() as Entry;
+        if (isDue(entry)) found.add(entry);
+      }
+    };
+    take();
+    if (found.size < limit) {
+      this.#due = [...this.open.values()].filter((entry) => isDue(entry) && !found.has(entry));
+      this.#due.sort((a, b) => dueFrom(a) - dueFrom(b)).reverse();
+      take();
     }
     return [...found];
-  }
-
-  #searchDue(at: number, found: ReadonlySet<Entry>): void {
-    this.#nextDueAt = Number.POSITIVE_INFINITY;
-    for (const entry of this.open.values()) {
-      if (!this.#dueTypes.includes(entry.type)) continue;
-      if (dueFrom(entry) > at) this.#nextDueAt = Math.min(this.#nextDueAt, dueFrom(entry));
-      else if (!found.has(entry)) this.#due.push(entry);
-    }
-    this.#due.sort((a, b) => dueFrom(a) - dueFrom(b)).reverse();
   }
 
   #evict(): void {
@@ -399,5 +369,6 @@ export class EventStore {
       );
     }
     this.open.delete(needless.id);
+    this.#leaveKey(needless);
   }
 }

@@ -35,11 +35,6 @@ export interface MemoryInboxOptions {
  * after `maxAttempts`; the sender has to deliver the event again.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or wrong.
- *
- * @example
- * ```ts
- * const receiver = createReceiver({ secret, handlers, inbox: memoryInbox({ capacity: 10_000 }) });
- * ```
  */
 export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'transaction'> & InboxOperations {
   const settings = readOptions('memoryInbox', options, {

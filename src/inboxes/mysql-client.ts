@@ -1,8 +1,8 @@
 /** The pools that the MySQL inbox accepts, and the transactions of its handlers. */
-import { type HandlerError, PermanentError } from '../core/errors.js';
+import type { HandlerError } from '../core/errors.js';
 import { required, rule, withMethods } from '../core/options.js';
-import type { DataLayer, Queries } from './data-layers.js';
-import { lend } from './lend.js';
+import type { DataLayer, Queries } from './adapt.js';
+import { endedByHandler, lend } from './lend.js';
 import { EMPTY } from './mysql-sql.js';
 import type { Statement } from './statements.js';
 
@@ -28,22 +28,14 @@ export interface MysqlPoolLike<Connection = MysqlConnectionLike> {
   getConnection(): Promise<Connection & MysqlConnectionLike>;
 }
 
-/** A pool of `mysql2`, which has callbacks. */
-export interface MysqlCallbackPoolLike<Connection = MysqlConnectionLike> {
-  promise(): MysqlPoolLike<Connection>;
-}
-
 /** A data layer that opens transactions: the result of `fromDrizzle`, `fromKysely`, `fromKnex` and `fromTypeOrm`. */
 export interface MysqlTransactionsLike<Tx> extends DataLayer<Tx> {}
 
 /** Can open transactions, which handlers receive as `Tx`. */
-export type MysqlTransactional<Tx> =
-  | MysqlPoolLike<Tx>
-  | MysqlCallbackPoolLike<Tx>
-  | MysqlTransactionsLike<Tx>;
+export type MysqlTransactional<Tx> = MysqlPoolLike<Tx> | MysqlTransactionsLike<Tx>;
 
 const POOLS =
-  "a pool of mysql2 (createPool), or fromDrizzle(db), fromKysely(db), fromKnex(knex) or fromTypeOrm(dataSource) of 'stablehooks/inboxes/mysql'; not a single connection";
+  "a pool of mysql2/promise (createPool), or fromDrizzle(db), fromKysely(db), fromKnex(knex) or fromTypeOrm(dataSource) of 'stablehooks/inboxes/mysql'; not a single connection";
 
 /** The rule of a pool. A connection of `mysql2` has `promise` or `query`, and no `getConnection`. */
 export const POOL_RULE = required(
@@ -73,7 +65,6 @@ interface Session extends Queries {
 const CONTROL = ['beginTransaction', 'commit', 'rollback'];
 
 export function toMysql<Tx>(pool: MysqlTransactional<Tx>): Mysql<Tx> {
-  if ('promise' in pool) return overPool(pool.promise());
   if ('getConnection' in pool) return overPool(pool);
   return {
     isPool: false,
@@ -229,13 +220,6 @@ async function assertLeased(queries: Queries, { text, values }: Statement): Prom
   const { rows } = await queries.query(text, values);
   const [row] = rows as readonly { readonly leased: number }[];
   if (Number(row?.leased) !== 1) throw LEASE_LOST;
-}
-
-function endedByHandler(cause: unknown): PermanentError {
-  return new PermanentError(
-    'The transaction of the event ended before its handler did: by a COMMIT, ROLLBACK, BEGIN or DDL of the handler, or by a deadlock whose error it caught. What it wrote may be committed, so the event does not run again. Check what it wrote, then requeue or discard the event.',
-    { cause },
-  );
 }
 
 /** Whether an error or one of its causes has one of these numbers of the server. */

@@ -1,6 +1,6 @@
 /** The tables, procedures and statements of the MySQL inbox: SQL that MariaDB and MySQL share. */
 import { readOptions } from '../core/options.js';
-import { nameRule } from './name-rule.js';
+import { PREFIX_RULE } from './name-rule.js';
 import { AHEAD_MS, IGNORED, type PageQuery, selectionWriter } from './selection.js';
 import { named, namesIn, passed, place, type Template, toSnake } from './statements.js';
 
@@ -14,8 +14,6 @@ export interface MysqlPrefixOptions {
    */
   readonly prefix?: string | undefined;
 }
-
-export const PREFIX_RULE = nameRule(40);
 
 /** Exists as long as the transaction that began for an event. */
 const FENCE = 'stablehooks_fence';
@@ -62,6 +60,9 @@ const PAIRS = `JSON_TABLE(found, '$[*]' COLUMNS (seq BIGINT UNSIGNED PATH '$[0]'
 
 /** `takeDue` is called `prefix_take_due`. */
 const quote = (prefix: string, name: string) => `\`${prefix}_${toSnake(name)}\``;
+
+const tablesOf = (prefix: string) =>
+  [quote(prefix, 'events'), quote(prefix, 'notes'), quote(prefix, 'steps')] as const;
 
 function writeTables(events: string, notes: string, steps: string): readonly string[] {
   return [
@@ -386,22 +387,21 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
  */
 export function mysqlMigrations(options: MysqlPrefixOptions = {}): readonly string[] {
   const { prefix } = readOptions('mysqlMigrations', options, { prefix: PREFIX_RULE });
-  const [events, notes, steps] = [quote(prefix, 'events'), quote(prefix, 'notes'), quote(prefix, 'steps')];
-  const procedures = Object.entries(writeBodies(prefix, events, notes, steps)).map(([name, body]) => {
+  const tables = tablesOf(prefix);
+  const procedures = Object.entries(writeBodies(prefix, ...tables)).map(([name, body]) => {
     const parameters = namesIn(body).map(declare);
     if (name === 'endAttempt') parameters.push(`OUT ended ${STATE}`);
     return passed(
       `CREATE PROCEDURE IF NOT EXISTS ${quote(prefix, name)}(${parameters.join(', ')}) SQL SECURITY INVOKER\nBEGIN\n  ${body}\nEND`,
     );
   });
-  return [...writeTables(events, notes, steps), ...procedures];
+  return [...writeTables(...tables), ...procedures];
 }
 
 /** Returns the statements of the inbox for a checked prefix. All times are by the server's clock. */
 export function writeStatements(prefix: string) {
-  const events = quote(prefix, 'events');
-  const notes = quote(prefix, 'notes');
-  const steps = quote(prefix, 'steps');
+  const tables = tablesOf(prefix);
+  const [events, notes, steps] = tables;
   // MySQL's own JSON type would reach the app's driver as an object.
   const record = `id, type, state, attempts, source, ordering_key AS \`key\`, last_error AS error,
   event AS json, CAST(history AS CHAR) AS history, received_at AS received, updated_at AS updated,
@@ -418,7 +418,7 @@ export function writeStatements(prefix: string) {
       expired: `(due_at <= ${NOW} OR ${AHEAD})`,
     },
   });
-  const bodies = writeBodies(prefix, events, notes, steps);
+  const bodies = writeBodies(prefix, ...tables);
   const calls = Object.entries(bodies).map(
     ([name, body]) => [name, place(`CALL ${quote(prefix, name)}(${named(namesIn(body))})`)] as const,
   );

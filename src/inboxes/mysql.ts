@@ -15,7 +15,8 @@ import {
   runInTransaction,
   toMysql,
 } from './mysql-client.js';
-import { type MysqlPrefixOptions, mysqlMigrations, PREFIX_RULE, writeStatements } from './mysql-sql.js';
+import { type MysqlPrefixOptions, mysqlMigrations, writeStatements } from './mysql-sql.js';
+import { PREFIX_RULE } from './name-rule.js';
 import { type EventRow, toRecord } from './rows.js';
 import type { Limited } from './selection.js';
 import {
@@ -28,18 +29,8 @@ import {
 } from './server-inbox.js';
 import { bind, place, type Template, type Values } from './statements.js';
 
-export {
-  type DrizzleLike,
-  fromDrizzle,
-  fromKnex,
-  fromKysely,
-  fromTypeOrm,
-  type KnexLike,
-  type KyselyLike,
-  type TypeOrmLike,
-} from './data-layers.js';
+export * from './data-layers.js';
 export type {
-  MysqlCallbackPoolLike,
   MysqlConnectionLike,
   MysqlPoolLike,
   MysqlTransactionsLike,
@@ -57,12 +48,6 @@ export interface MysqlInboxOptions extends MysqlPrefixOptions, ServerInboxOption
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is wrong, or the character set of its connections is
  * not utf8mb4, which every event needs. Rejects with the error of the driver, for example if the user lacks a right.
- *
- * @example
- * ```ts
- * await migrateMysql(pool);
- * const inbox = mysqlInbox(pool);
- * ```
  */
 export async function migrateMysql(
   pool: MysqlTransactional<unknown>,
@@ -89,11 +74,6 @@ export async function migrateMysql(
  * what the inbox has answered.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is wrong.
- *
- * @example
- * ```ts
- * const inbox = mysqlInbox(createPool(process.env.DATABASE_URL), { transactional: true });
- * ```
  */
 export function mysqlInbox<Tx = MysqlConnectionLike>(
   pool: MysqlTransactional<Tx>,
@@ -209,8 +189,5 @@ export function mysqlInbox(
   return createInbox(ops, runtime);
 }
 
-/** How many connections a pool of `mysql2` has, with promises or with callbacks. */
-function sizeOf(pool: unknown): number | undefined {
-  const { config, pool: inner } = Object(pool);
-  return (config ?? inner?.config)?.connectionLimit;
-}
+/** How many connections a pool of `mysql2` has. */
+const sizeOf = (pool: unknown): number | undefined => Object(pool).pool?.config?.connectionLimit;

@@ -7,3 +7,6 @@ export const nameRule = (maxLength: number) =>
     (value) => typeof value === 'string' && value.length <= maxLength && /^[A-Za-z_]\w*$/.test(value),
     'stablehooks',
   );
+
+/** The rule of what begins the names of tables. */
+export const PREFIX_RULE = nameRule(40);

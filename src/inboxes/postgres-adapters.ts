@@ -1,5 +1,5 @@
 /** Adapters of the data layers that have Postgres alone. */
-import { adapt } from './data-layers.js';
+import { adapt } from './adapt.js';
 import { leftNested, sentLate } from './lend.js';
 import type { PgTransactionsLike } from './postgres-client.js';
 
@@ -17,14 +17,9 @@ export interface PrismaLike<Tx> {
 }
 
 /**
- * Adapts a client of Prisma 7 with `@prisma/adapter-pg`. `ctx.tx` is Prisma's own `TransactionClient`; its
- * `$transaction` is a savepoint. The transaction waits up to 10 s for a connection.
- *
- * @example
- * ```ts
- * const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString }) });
- * const inbox = postgresInbox(fromPrisma(prisma), { transactional: true });
- * ```
+ * Adapts a client of Prisma 7 with `@prisma/adapter-pg`: `postgresInbox(fromPrisma(prisma), { transactional: true })`.
+ * `ctx.tx` is Prisma's own `TransactionClient`; its `$transaction` is a savepoint. The transaction waits up to 10 s for a
+ * connection.
  */
 export function fromPrisma<Tx>(prisma: PrismaLike<Tx>): PgTransactionsLike<Tx> {
   return adapt<Tx, PrismaLike<Tx>>({

@@ -1,8 +1,8 @@
 /** The pools that the Postgres inbox accepts, and the transactions of its handlers. */
 import { required, rule, withMethods } from '../core/options.js';
-import { isClient, type Queries, TransactionEnded } from './data-layers.js';
-import { lend } from './lend.js';
-import { endedBeforeDone, isAborted, isEnded, rolledBackAtCommit } from './postgres-errors.js';
+import { isClient, type Queries, TransactionEnded } from './adapt.js';
+import { endedByHandler, lend } from './lend.js';
+import { isAborted, isEnded, rolledBackAtCommit } from './postgres-errors.js';
 import type { Statement } from './statements.js';
 
 /** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
@@ -55,26 +55,20 @@ export interface PgTx {
 const POOLS =
   'a Pool of pg or @neondatabase/serverless, a PGlite, or fromPostgresJs(sql), fromDrizzle(db), fromKysely(db), fromKnex(knex), fromTypeOrm(dataSource) or fromPrisma(prisma) of your data layer';
 
-const METHOD = 'an object with the method query(text, values)';
-
-const has = (value: unknown, ...methods: readonly string[]) => withMethods(POOLS, methods).accepts(value);
+const has = (value: unknown, method: string) => withMethods(POOLS, [method]).accepts(value);
 
 /** The rule of what sends statements, whichever connection they go over. TypeORM has other results. */
 export const QUERIES_RULE = required(
-  rule(`${METHOD}: ${POOLS}`, (value) => has(value, 'query') && !has(value, 'getRepository')),
+  rule(POOLS, (value) => has(value, 'query') && !has(value, 'getRepository')),
 );
 
 /** The rule of a pool, each of whose statements is a transaction of its own. */
-export const poolRule = (transactional: boolean) =>
-  required(
-    rule(
-      `${transactional ? 'able to open transactions, because `transactional` is true' : METHOD}: ${POOLS}; not a Client, whose connection can have a transaction open that undoes what was answered`,
-      (value) =>
-        QUERIES_RULE.accepts(value) &&
-        !isClient(value) &&
-        (!transactional || has(value, 'connect') || has(value, 'transaction')),
-    ),
-  );
+export const POOL_RULE = required(
+  rule(
+    `${POOLS}; not a Client, whose connection can have a transaction open that undoes what was answered`,
+    (value) => QUERIES_RULE.accepts(value) && !isClient(value),
+  ),
+);
 
 /** The parts of the transaction of an event. */
 export interface TransactionParts<Tx> {
@@ -186,7 +180,7 @@ async function runEffect<Tx>(queries: PgLike, tx: Tx, effect: TransactionParts<T
   try {
     await effect(tx);
   } catch (cause) {
-    throw (await hasEnded(queries)) ? endedBeforeDone({ cause }) : cause;
+    throw (await hasEnded(queries)) ? endedByHandler(cause) : cause;
   }
 }
 
@@ -194,7 +188,7 @@ async function check(queries: PgLike, text = CHECK): Promise<unknown> {
   try {
     return await queries.query(text);
   } catch (error) {
-    throw isAborted(error) && (await hasEnded(queries)) ? endedBeforeDone({ cause: error }) : error;
+    throw isAborted(error) && (await hasEnded(queries)) ? endedByHandler(error) : error;
   }
 }
 

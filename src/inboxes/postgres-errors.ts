@@ -1,5 +1,6 @@
 /** Errors of Postgres, and of handlers that end their transaction or leave it broken. */
-import { type HandlerError, PermanentError, StablehooksError } from '../core/errors.js';
+import { type HandlerError, StablehooksError } from '../core/errors.js';
+import { endedByHandler } from './lend.js';
 
 /** The SQLSTATE of an error. Node has other codes (EPIPE), as has Prisma (P2010). */
 function sqlState(error: unknown): string | undefined {
@@ -7,50 +8,33 @@ function sqlState(error: unknown): string | undefined {
   return /^(?=.*\d)(?!P[12]\d)[0-9A-Z]{5}$/.test(String(code)) ? String(code) : undefined;
 }
 
-const hasState = (error: unknown, ...states: readonly string[]) => states.includes(sqlState(error) ?? '');
-
-/** Whether a statement of the inbox must be sent again: another call stored its event meanwhile, or a deadlock. */
-export const isConflict = (error: unknown) => hasState(error, '40001', '40P01');
-
-/** Whether a table, a schema or a function of the inbox does not exist. */
-export const isNotMigrated = (error: unknown) => hasState(error, '42P01', '3F000', '42883');
-
-/** Whether the role lacks a right. */
-export const isForbidden = (error: unknown) => hasState(error, '42501');
-
-/** Whether a server may have refused to write: it has become a standby, or was set to read-only. */
-export const isReadOnly = (error: unknown) => hasState(error, READ_ONLY, '0A000');
-
-/** Whether a statement was refused because one before it in its transaction has failed. */
-export const isAborted = (error: unknown) => hasState(error, '25P02');
-
-/** Whether a transaction is not the one that began: it does not have the savepoint, or there is none. */
-export const isEnded = (error: unknown) => hasState(error, '3B001', '25P01');
-
-/** Whether a pooler in transaction mode has given the connection to others, which prepared statements do not survive. */
-export const isPoolerError = (error: unknown) => hasState(error, '26000', '42P05');
-
-/** Whether the connection of a statement had an open transaction. */
-export const isLeftOpen = (error: unknown) => hasState(error, '2D000', '25001', '25P02');
-
-/** Classes that say nothing about the handler: connection, transaction state, resources, operator, system, internal. */
-const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
+/** Whether an error has one of these SQLSTATEs. */
+const hasState =
+  (...states: readonly string[]) =>
+  (error: unknown) =>
+    states.includes(sqlState(error) ?? '');
 
 const READ_ONLY = '25006';
 
-export function preparedLost(cause: unknown): Error {
-  return new Error(
-    'A prepared statement is lost, as behind a pooler in transaction mode. Turn prepared statements off (postgres.js: `prepare: false`).',
-    { cause },
-  );
-}
+/** Whether a statement of the inbox must be sent again: another call stored its event meanwhile, or a deadlock. */
+export const isConflict = hasState('40001', '40P01');
+/** Whether a table, a schema or a function of the inbox does not exist. */
+export const isNotMigrated = hasState('42P01', '3F000', '42883');
+/** Whether the role lacks a right. */
+export const isForbidden = hasState('42501');
+/** Whether a server may have refused to write: it has become a standby, or was set to read-only. */
+export const isReadOnly = hasState(READ_ONLY, '0A000');
+/** Whether a statement was refused because one before it in its transaction has failed. */
+export const isAborted = hasState('25P02');
+/** Whether a transaction is not the one that began: it does not have the savepoint, or there is none. */
+export const isEnded = hasState('3B001', '25P01');
+/** Whether a pooler in transaction mode has given the connection to others, which prepared statements do not survive. */
+export const isPoolerError = hasState('26000', '42P05');
+/** Whether the connection of a statement had an open transaction. */
+export const isLeftOpen = hasState('2D000', '25001', '25P02');
 
-export function endedBeforeDone(options?: ErrorOptions): PermanentError {
-  return new PermanentError(
-    'The handler ended the transaction of its event. Later writes of the handler may be committed, so the event does not run again. Check what it wrote; then remove the COMMIT or ROLLBACK from the handler, and requeue the event if nothing was written.',
-    options,
-  );
-}
+/** Classes that say nothing about the handler: connection, transaction state, resources, operator, system, internal. */
+const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
 
 /** The error of a COMMIT that Postgres answered with ROLLBACK, and no error: a statement before it had failed. */
 export function rolledBackAtCommit(): HandlerError {
@@ -63,7 +47,7 @@ export function rolledBackAtCommit(): HandlerError {
 /** Throws the error of a statement or COMMIT that ends a transaction, as the handler's if it is the reason. */
 export function rethrowCommitError(error: unknown): never {
   const state = sqlState(error);
-  if (isEnded(error)) throw endedBeforeDone({ cause: error });
+  if (isEnded(error)) throw endedByHandler(error);
   if (isAborted(error)) {
     throw new StablehooksError(
       'ERR_HANDLER_FAILED',

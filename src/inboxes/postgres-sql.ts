@@ -124,12 +124,6 @@ END $version1$`,
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is wrong. Rejects with the error of the driver, for
  * example if the role lacks a right.
- *
- * @example
- * ```ts
- * await migratePostgres(pool);
- * const inbox = postgresInbox(pool);
- * ```
  */
 export async function migratePostgres(pool: PgLike, options: PostgresSchemaOptions = {}): Promise<void> {
   readOptions('migratePostgres', { pool }, { pool: QUERIES_RULE });

@@ -2,28 +2,27 @@ import { ConfigError, StablehooksError } from '../core/errors.js';
 import { boolean, integer, readOptions } from '../core/options.js';
 import { INBOX_STATES, type Inbox, type InboxOperations } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
+import { TransactionEnded } from './adapt.js';
 import { createInbox, type Stored, type StoreOps } from './create-inbox.js';
-import { TransactionEnded } from './data-layers.js';
+import { endedByHandler } from './lend.js';
 import {
   type PgClientLike,
   type PgLike,
   type PgPoolLike,
   type PgTransactional,
   type PgTransactionsLike,
-  poolRule,
+  POOL_RULE,
   REFUSED,
   runInTransaction,
   send as sendStatement,
 } from './postgres-client.js';
 import {
-  endedBeforeDone,
   isConflict,
   isForbidden,
   isLeftOpen,
   isNotMigrated,
   isPoolerError,
   isReadOnly,
-  preparedLost,
   rethrowCommitError,
   rolledBackAtCommit,
 } from './postgres-errors.js';
@@ -42,16 +41,7 @@ import {
 } from './server-inbox.js';
 import { bind, type Statement, type Values } from './statements.js';
 
-export {
-  type DrizzleLike,
-  fromDrizzle,
-  fromKnex,
-  fromKysely,
-  fromTypeOrm,
-  type KnexLike,
-  type KyselyLike,
-  type TypeOrmLike,
-} from './data-layers.js';
+export * from './data-layers.js';
 export { fromPostgresJs, fromPrisma, type PostgresJsLike, type PrismaLike } from './postgres-adapters.js';
 export type {
   PgClientLike,
@@ -71,13 +61,7 @@ export interface PostgresInboxOptions extends PostgresSchemaOptions, ServerInbox
  * pool: its size, its timeouts, its `error` listener and its end. A single `Client` is refused: a transaction that
  * others have open on its connection would undo what the inbox has answered.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is wrong, or `transactional` is true and
- * `pool` cannot open transactions.
- *
- * @example
- * ```ts
- * const inbox = postgresInbox(new Pool({ connectionString }), { transactional: true });
- * ```
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is wrong.
  */
 export function postgresInbox<Tx = PgClientLike>(
   pool: PgPoolLike<Tx> | PgTransactionsLike<Tx>,
@@ -98,7 +82,7 @@ export function postgresInbox(
     connections: integer({ default: sizeOf(pool) }),
     runtime: RUNTIME,
   });
-  readOptions('postgresInbox', { pool }, { pool: poolRule(transactional) });
+  readOptions('postgresInbox', { pool }, { pool: POOL_RULE });
   const statements = writeStatements(schema);
   const runtime = toRuntime(given.runtime);
   const inTurn = keepOneFree(pool, connections);
@@ -117,8 +101,7 @@ export function postgresInbox(
     try {
       return await sending();
     } catch (error) {
-      if (!isPoolerError(error) || hasBegun()) throw error;
-      if (!wereNamed) throw preparedLost(error);
+      if (!wereNamed || !isPoolerError(error) || hasBegun()) throw error;
       areNamed = false;
       return sending();
     }
@@ -220,7 +203,6 @@ export function postgresInbox(
         let hasBegun = false;
         let hasReturned = false;
         try {
-          // Its rule has checked the pool.
           const run = () =>
             runInTransaction(pool as PgTransactional<unknown>, {
               begin: toStatement(statements[how], { id, token, ...first }),
@@ -239,7 +221,7 @@ export function postgresInbox(
           if (error === REFUSED) return false;
           // By the method of a data layer, which then sends nothing more: a COMMIT has stored the event as done.
           if (error instanceof TransactionEnded && (await send(statements.isDone, { id })).length > 0)
-            throw endedBeforeDone({ cause: error });
+            throw endedByHandler(error);
           if (isReadOnly(error)) await closeReadOnly();
           if (isForbidden(error) && !hasBegun) throw await forbidden(error);
           if (isLeftOpen(error) && !hasBegun) throw leftOpen(error);

@@ -43,11 +43,6 @@ export interface NodeRedisLike {
  *
  * Create the client with `enableOfflineQueue: false` or a small `maxRetriesPerRequest`. By default ioredis
  * waits for a server that is down, and the delivery is not answered 503.
- *
- * @example
- * ```ts
- * const inbox = redisInbox(fromIoredis(new Redis(url, { maxRetriesPerRequest: 1 })));
- * ```
  */
 export function fromIoredis(client: IoredisLike): RedisLike {
   return {
@@ -62,12 +57,6 @@ export function fromIoredis(client: IoredisLike): RedisLike {
  *
  * Create the client with `disableOfflineQueue: true`; otherwise it waits for a server that is down, and the
  * delivery is not answered 503. Add an `error` listener. A `typeMapping` of strings to Buffers does not matter.
- *
- * @example
- * ```ts
- * const client = await createClient({ url, disableOfflineQueue: true }).on('error', console.error).connect();
- * const inbox = redisInbox(fromNodeRedis(client));
- * ```
  */
 export function fromNodeRedis(client: NodeRedisLike): RedisLike {
   return {
@@ -97,13 +86,10 @@ const PREFIX_RULE = rule<string>(
   'stablehooks',
 );
 
-const WITH_SCRIPTS = withMethods('a client that runs scripts', ['eval', 'evalsha']);
-const IOREDIS = withMethods('a client of ioredis', ['defineCommand']);
-// An ioredis client has methods of the same names with other parameters.
-const REDIS_RULE = rule(
-  'fromIoredis(client), fromNodeRedis(client), or a client of @upstash/redis',
-  (value) => WITH_SCRIPTS.accepts(value) && !IOREDIS.accepts(value),
-);
+const REDIS_RULE = withMethods('fromIoredis(client), fromNodeRedis(client), or a client of @upstash/redis', [
+  'eval',
+  'evalsha',
+]);
 
 type Query = Limited & Partial<PageQuery>;
 
@@ -115,22 +101,11 @@ const CHANGE_BATCH = 1_000;
  * Keeps events in Redis 6.2 or later, for any number of receivers and workers. Each operation is one atomic script
  * and one round trip, and uses the clock of the server.
  *
- * The inbox is as durable as its Redis. Without `appendonly yes` a restart loses everything since the last
- * snapshot; with `appendfsync everysec` a power failure loses about a second; a failover loses what the
- * replica had not received, whatever the settings. An event that was lost runs again if it is delivered or
- * listed again, and only while the service retries or lists it. If an effect must never happen twice, use Postgres with
- * `transactional`.
- *
- * The id of a done event is kept permanently: about 600 bytes of memory after {@link InboxOperations.prune} has
- * removed its JSON.
+ * The inbox is as durable as its Redis: docs/inboxes.md says what each setting loses. An event that was lost runs again if
+ * it is delivered or listed again. If an effect must never happen twice, use Postgres with `transactional`.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is wrong. The first call rejects with it when the
  * `maxmemory-policy` of the server is not `noeviction`; a server that forbids INFO in scripts is not checked.
- *
- * @example
- * ```ts
- * const inbox = redisInbox(fromIoredis(new Redis(url, { maxRetriesPerRequest: 1 })));
- * ```
  */
 export function redisInbox(
   redis: RedisLike,

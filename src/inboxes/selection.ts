@@ -150,8 +150,7 @@ export function toPage<Listed extends Age>(
 
 /** By when they were received, then by id. */
 function byAge(a: Age, b: Age): number {
-  if (a.receivedAt !== b.receivedAt) return a.receivedAt - b.receivedAt;
-  return a.id === b.id ? 0 : a.id < b.id ? -1 : 1;
+  return a.receivedAt - b.receivedAt || Number(a.id > b.id) - Number(a.id < b.id);
 }
 
 type Age = Pick<InboxRecord, 'id' | 'receivedAt'>;

@@ -4,6 +4,7 @@ import type { StoredEvent } from '../core/ports.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';
 import type { AttemptEnd, ClaimRow, StoreOps } from './create-inbox.js';
 import { type EventRow, type NoteRow, type StepRow, toNote, toRecord } from './rows.js';
+import type { Values } from './statements.js';
 
 /** Options of the inboxes of Postgres and MySQL. */
 export interface ServerInboxOptions {
@@ -46,25 +47,6 @@ export const VALUES = {
   leaseNote: ['name', 'holder', 'leaseMs'],
 } as const;
 
-export type OpName = keyof typeof VALUES;
-
-/** The rows of an operation. Those of an empty type count: the operation has changed something if there is one. */
-interface OpRows {
-  readonly claim: ClaimRow;
-  /** The result; `null` if the lease is lost. */
-  readonly finish: EndedRow;
-  readonly find: EventRow;
-  readonly steps: StepRow;
-  readonly saveStep: object;
-  readonly stateSteps: object;
-  readonly takeDue: StoredEvent;
-  readonly importDone: CountRow;
-  readonly prune: CountRow;
-  readonly readNote: NoteRow;
-  readonly writeNote: object;
-  readonly leaseNote: object;
-}
-
 export interface EndedRow {
   /** `null` if the lease is lost. */
   readonly ended: string | null;
@@ -80,10 +62,8 @@ interface CountRow {
 
 export const readCount = (rows: readonly CountRow[]) => Number(rows[0]?.count ?? 0);
 
-export type CallOp = <Name extends OpName>(
-  name: Name,
-  values: Readonly<Record<(typeof VALUES)[Name][number], unknown>>,
-) => Promise<readonly OpRows[Name][]>;
+/** Resolves to the rows of the operation. Where no row is read, the operation has changed something if there is one. */
+type CallOp = <Row>(name: keyof typeof VALUES, values: Values) => Promise<readonly Row[]>;
 
 /** The operations that are the same in every server. */
 export function callOps(
@@ -92,12 +72,12 @@ export function callOps(
 ) {
   return {
     durable: true,
-    find: async (id) => (await call('find', { id })).map(toRecord)[0],
+    find: async (id) => (await call<EventRow>('find', { id })).map(toRecord)[0],
     importDone: async (ids) => readCount(await call('importDone', { ids })),
     prune: async (olderThanMs, limit) => readCount(await call('prune', { olderThanMs, limit })),
     async steps(id, token) {
       if (transactional && token !== null) assertFreeConnection(connections);
-      return call('steps', { id, token });
+      return call<StepRow>('steps', { id, token });
     },
     stateSteps: (id, done, again) => call('stateSteps', { id, done, again }),
 
@@ -106,14 +86,14 @@ export function callOps(
       return (await call('saveStep', { id, token, name, value: result ?? '', what })).length > 0;
     },
 
-    claim: async (values) => (await call('claim', values))[0] as ClaimRow,
+    claim: async (values) => (await call<ClaimRow>('claim', { ...values }))[0] as ClaimRow,
 
     finish: async ({ id, token, key = null }, end) =>
-      toEnded((await call('finish', { id, token, key, ...end }))[0], end),
+      toEnded((await call<EndedRow>('finish', { id, token, key, ...end }))[0], end),
 
-    takeDue: (options) => call('takeDue', options),
+    takeDue: (options) => call<StoredEvent>('takeDue', options),
 
-    readNote: async (name) => toNote(await call('readNote', { name })),
+    readNote: async (name) => toNote(await call<NoteRow>('readNote', { name })),
 
     writeNote: async (name, note, fence) =>
       (await call('writeNote', { name, note, holder: fence?.holder ?? null })).length > 0,
@@ -159,9 +139,7 @@ function takeTurns(connections: number): InTurn {
 export function assertFreeConnection(connections: number | undefined): void {
   if (connections !== undefined && connections > 1) return;
   throw new ConfigError(
-    connections === undefined
-      ? 'ctx.step: the inbox does not know how many connections the data layer has, and a step needs one beside that of its transaction. Pass `connections` to the inbox: the size of the pool, at least 2.'
-      : 'ctx.step: the pool has one connection, which the transaction of the handler holds. Raise the size of the pool to 2 or more, or make the inbox without `transactional`.',
+    'ctx.step: a step needs a connection beside that of its transaction. Pass `connections` to the inbox, the size of the pool, if it is over a data layer, and raise the size to at least 2.',
   );
 }
 

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers';
-import { ConfigError, messageOf, PermanentError, StablehooksError } from '../core/errors.js';
+import { ConfigError, StablehooksError } from '../core/errors.js';
+import { endedByHandler } from './lend.js';
 import type { Transactions } from './sqlite-inbox.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
@@ -35,9 +36,8 @@ export function openPath(path: string): OwnConnection {
 export function assertRows(db: SqliteLike): void {
   const [row] = db.prepare('SELECT 1 AS one').all() as { readonly one?: unknown }[];
   if (row?.one === 1) return;
-  const found = typeof row?.one === 'bigint' ? 'integers as BigInt' : 'rows that are not objects';
   throw new ConfigError(
-    `sqliteInbox: the connection returns ${found}. Pass a connection for the inbox alone that returns integers as numbers and rows as objects: without defaultSafeIntegers, safeIntegers, readBigInts and returnArrays.`,
+    'sqliteInbox: pass a connection that returns integers as numbers and rows as objects: without defaultSafeIntegers, safeIntegers, readBigInts and returnArrays.',
   );
 }
 
@@ -73,10 +73,11 @@ function enableWriteAheadLog(db: SqliteLike, { until }: { readonly until: number
 
 /**
  * Runs the work in a transaction that takes the write lock first: no other process writes between its reads and
- * writes. The work is synchronous, so nothing else in this process runs in between either.
+ * writes. The work is synchronous, so nothing else in this process runs in between either. Fails in a transaction of the
+ * app, whose rollback would undo events that were answered 200.
  */
 export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
-  execOutside(db, 'BEGIN IMMEDIATE');
+  db.exec('BEGIN IMMEDIATE');
   try {
     const value = work();
     db.exec('COMMIT');
@@ -88,19 +89,6 @@ export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
       // SQLite has already rolled back; the first error says why.
     }
     throw error;
-  }
-}
-
-/** Names a transaction of the app as the cause: its rollback would undo events that were answered 200. */
-function execOutside(db: SqliteLike, sql: string): void {
-  try {
-    db.exec(sql);
-  } catch (cause) {
-    if (!/(?:within|inside) a transaction/.test(messageOf(cause) ?? '')) throw cause;
-    throw new Error(
-      'The app has a transaction open on the connection of the inbox. Give the inbox a connection of its own.',
-      { cause },
-    );
   }
 }
 
@@ -116,7 +104,7 @@ function runOwn(db: SqliteLike, begin: () => void, effect: () => void): void {
       try {
         effect();
       } catch (error) {
-        if (!hasCode(error, ROLLS_BACK)) assertSameTransaction(db, { cause: error });
+        if (!hasCode(error, ROLLS_BACK)) assertSameTransaction(db, error);
         throw error;
       }
       assertSameTransaction(db);
@@ -154,15 +142,12 @@ function hasCode(error: unknown, codes: Readonly<Record<string, number>>): boole
   return isOne || (cause !== undefined && hasCode(cause, codes));
 }
 
-/** @param options - the error that the handler threw, if any. */
-function assertSameTransaction(db: SqliteLike, options?: ErrorOptions): void {
+/** @param thrown - the error of the handler, if any. */
+function assertSameTransaction(db: SqliteLike, thrown?: unknown): void {
   try {
     db.exec(`RELEASE ${SAVEPOINT}`);
   } catch (cause) {
-    throw new PermanentError(
-      'The handler ended the transaction of its event with a COMMIT or ROLLBACK, or a failed statement did. Its writes may have taken effect, so it does not run again: check them, then requeue or discard the event.',
-      options ?? { cause },
-    );
+    throw endedByHandler(thrown ?? cause);
   }
 }
 
@@ -195,7 +180,7 @@ export function createTransactions(db: SqliteLike): Transactions {
   function atLevel<Value>(level: number, work: () => Value): Value {
     if (level === ownLevel) return work();
     // Not prepared: a prepared PRAGMA has no effect the second time.
-    execOutside(db, `PRAGMA synchronous = ${level}`);
+    db.exec(`PRAGMA synchronous = ${level}`);
     try {
       return work();
     } finally {

@@ -5,7 +5,6 @@ import { PermanentError, SYNCHRONOUS_FIX } from '../core/errors.js';
 import type { Inbox, InboxOperations, Lease } from '../core/ports.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';
 import { type AttemptEnd, type ClaimRow, createInbox, DONE, type StoreOps } from './create-inbox.js';
-import { nameRule } from './name-rule.js';
 import { toNote, toRecord } from './rows.js';
 import { prepareStatements } from './sqlite-sql.js';
 import type { SqliteLike } from './sqlite-tables.js';
@@ -34,8 +33,6 @@ export interface SynchronousInboxOptions {
    */
   readonly runtime?: RuntimeOptions | undefined;
 }
-
-export const PREFIX_RULE = nameRule(40);
 
 /** The transactions of a database. */
 export interface Transactions {

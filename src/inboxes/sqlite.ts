@@ -2,6 +2,7 @@ import { ConfigError } from '../core/errors.js';
 import { boolean, integer, readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Inbox, InboxOperations, Synchronous } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
+import { PREFIX_RULE } from './name-rule.js';
 import {
   assertRows,
   atomically,
@@ -10,7 +11,7 @@ import {
   type OwnConnection,
   openPath,
 } from './sqlite-connection.js';
-import { createSqliteInbox, PREFIX_RULE, type SynchronousInboxOptions } from './sqlite-inbox.js';
+import { createSqliteInbox, type SynchronousInboxOptions } from './sqlite-inbox.js';
 import { migrate, type SqliteLike } from './sqlite-tables.js';
 
 export type { SqliteLike } from './sqlite-tables.js';

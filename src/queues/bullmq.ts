@@ -24,26 +24,10 @@ export interface BullJobLike {
 }
 
 /**
- * Adds each event to a BullMQ queue as one job, named by the type of the event.
+ * Adds each event to a BullMQ `Queue` as one job, named by the type of the event. `redrive()` replaces the finished job of an
+ * event whose job failed for the last time, and adds events whose jobs were lost. docs/queues.md has a whole program.
  *
- * The queue's `defaultJobOptions` set the number of attempts, the backoff and which finished jobs are kept (the default
- * of BullMQ is one attempt). An event whose job failed for the last time is `failed` in the inbox; `redrive()` adds it
- * again and replaces the finished job.
- *
- * Redis must keep its data (`appendonly yes`, `noeviction`). `redrive()` also adds events whose jobs were lost, because
- * they are still in the inbox.
- *
- * @param queue - a Queue of bullmq.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong.
- *
- * @example
- * ```ts
- * const queue = new Queue('webhooks', {
- *   connection,
- *   defaultJobOptions: { attempts: 10, backoff: { type: 'exponential', delay: 1_000 }, removeOnComplete: true },
- * });
- * const receiver = createReceiver({ secret, inbox, queue: bullmqQueue(queue), handlers: {} });
- * ```
  */
 export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Queue {
   const limit = readOptions('bullmqQueue', options, {
@@ -63,18 +47,11 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
 
 /**
  * Returns the processor of a BullMQ `Worker`. It handles the event of the job and returns the kind of the outcome, or
- * throws if the event must be retried; BullMQ then retries the job.
- *
- * A job is delayed, by a minute at most, when its event runs elsewhere, or failed and is not due yet. BullMQ does not
- * count that as an attempt.
+ * throws if the event must be retried; BullMQ then retries the job. A job is delayed, by a minute at most, when its event
+ * runs elsewhere, or failed and is not due yet. BullMQ does not count that as an attempt.
  *
  * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the receiver's inbox is not durable.
- *
- * @example
- * ```ts
- * const worker = new Worker('webhooks', bullmqProcessor(receiver), { connection, concurrency: 8 });
- * ```
  */
 export function bullmqProcessor(
   receiver: WorkerReceiver,

@@ -36,25 +36,11 @@ export interface PgBossQueueOptions extends QueueOptions {
 }
 
 /**
- * Adds each event to a queue of pg-boss 10, 11 or 12 as one job.
+ * Adds each event to a queue of pg-boss 10, 11 or 12 as one job. `redrive()` replaces the finished job of an event whose job
+ * failed for the last time. The queue needs the policy `standard`, the default: others add no job while a job of another event
+ * waits or runs, and the delivery is answered 503. docs/queues.md has a whole program.
  *
- * `boss.createQueue` sets the number of attempts, the backoff, the time after which the job of a lost worker is retried
- * (`expireInSeconds`, by default 15 minutes) and the dead letter queue. An event whose job failed for the last time is
- * `failed` in the inbox; `redrive()` adds it again and replaces the finished job.
- *
- * The queue needs the policy `standard`, the default. Under `short`, `stately` or `exclusive` pg-boss adds no job while a
- * job of another event waits or runs. The delivery is then answered 503; its event is in the inbox, and `redrive()` tries
- * again.
- *
- * @param boss - a PgBoss.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong.
- *
- * @example
- * ```ts
- * // pg-boss 10 also needs `name: 'stablehooks'` in the options.
- * await boss.createQueue('stablehooks', { retryLimit: 10, retryBackoff: true, expireInSeconds: 60 });
- * const receiver = createReceiver({ secret, inbox, queue: pgBossQueue(boss), handlers: {} });
- * ```
  */
 export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}): Queue {
   const { queue, ...limit } = readOptions('pgBossQueue', options, {
@@ -81,28 +67,15 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
 
 /**
  * Returns the handler for `boss.work`. It handles the events of a batch at the same time, completes the jobs that
- * succeeded, and throws if an event must be retried; pg-boss then retries the other jobs of the batch.
+ * succeeded, and throws if an event must be retried; pg-boss then retries the other jobs of the batch. An event that runs
+ * elsewhere, or failed and is not due yet, uses up one retry of its job: set `retryBackoff`.
  *
- * pg-boss cannot delay a running job. An event that runs elsewhere, or failed and is not due yet, uses up one retry of
- * its job. Set `retryBackoff`, which waits about as long as the inbox. `redrive()` adds events whose jobs have no retry
- * left.
+ * Pass `batchSize` and `pollingIntervalSeconds` to `boss.work`: with the defaults of pg-boss one job runs at a time. If
+ * Postgres disconnects at the end of a batch, pg-boss 10 leaves an unhandled rejection, which ends the process; no event is
+ * lost.
  *
- * pg-boss takes the next batch after the slowest job. If Postgres disconnects at the end of a batch, pg-boss 10 leaves an
- * unhandled rejection, which ends the Node process: restart workers automatically. No event is lost. pg-boss 11 and 12
- * emit `error` instead.
- *
- * Pass `batchSize` and `pollingIntervalSeconds` to `boss.work`, as below: with the defaults of pg-boss one job runs at a
- * time.
- *
- * @param boss - the `PgBoss` whose `work` method receives the handler.
  * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the receiver's inbox is not durable.
- *
- * @example
- * ```ts
- * const options = { batchSize: 20, pollingIntervalSeconds: 0.5 };
- * await boss.work('stablehooks', options, pgBossProcessor(boss, receiver));
- * ```
  */
 export function pgBossProcessor(
   boss: PgBossCompleteLike,

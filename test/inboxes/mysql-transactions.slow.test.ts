@@ -1,5 +1,4 @@
 /** What a handler does to its transaction in MySQL, and the state in which its connection returns to the pool. */
-import { createPool as createCallbackPool } from 'mysql2';
 import { createPool, type PoolConnection } from 'mysql2/promise';
 import { createReceiver, type Handler, type Inbox, type InboxOperations } from 'stablehooks';
 import { mysqlInbox } from 'stablehooks/inboxes/mysql';
@@ -44,8 +43,7 @@ describeWithMariadb('transactions of MySQL', () => {
   /** Writes over the pool's only connection, as an app does beside the inbox, and resolves to how many rows others see. */
   async function writeOver({ pool }: AnyMysqlLayer): Promise<number> {
     const { id } = someEvent();
-    if ('promise' in pool) await (pool.promise() as typeof database.admin).query(INSERT, [id]);
-    else await (pool as typeof database.admin).query(INSERT, [id]);
+    await (pool as typeof database.admin).query(INSERT, [id]);
     return countEffects(id);
   }
 
@@ -165,27 +163,17 @@ describeWithMariadb('transactions of MySQL', () => {
 
   const methods = ['commit', 'rollback', 'beginTransaction'] as const;
 
-  describe.each(['promises', 'callbacks'])('over a pool of mysql2 with %s', (kind) => {
+  describe('over a pool of mysql2', () => {
     async function withPool(
       use: (inbox: Inbox<PoolConnection> & InboxOperations) => Promise<void>,
     ): Promise<void> {
-      const options = { uri: database.server.url, connectionLimit: 1 };
-      const pool = kind === 'promises' ? createPool(options) : createCallbackPool(options);
+      const pool = createPool({ uri: database.server.url, connectionLimit: 1 });
       try {
         await use(mysqlInbox(pool, { transactional: true }));
       } finally {
-        await ('promise' in pool ? pool.promise() : pool).end();
+        await pool.end();
       }
     }
-
-    /** Calls the method of the client that has promises, or of the one that has callbacks. */
-    const call = (tx: PoolConnection, method: (typeof methods)[number]): Promise<unknown> => {
-      if (kind === 'promises') return tx[method]();
-      const client = tx.connection as unknown as Record<string, (callback: (error: unknown) => void) => void>;
-      return new Promise<void>((resolve, reject) => {
-        client[method]?.((error) => (error ? reject(error) : resolve()));
-      });
-    };
 
     test.each(methods)('%s is refused while the handler runs, with what to do instead', (method) =>
       withPool(async (inbox) => {
@@ -196,7 +184,7 @@ describeWithMariadb('transactions of MySQL', () => {
             run += 1;
             await tx.query(INSERT, [id]);
             if (run > 1) return;
-            const refusal = await refusalOf(call(tx, method));
+            const refusal = await refusalOf(tx[method]());
             await tx.query(INSERT, [id]);
             if (!catches) throw refusal;
           });
@@ -225,7 +213,7 @@ describeWithMariadb('transactions of MySQL', () => {
           const receiver = receiverOver(inbox, async ({ id }, { tx }) => {
             await tx.query(INSERT, [id]);
             if (left === undefined) {
-              left = later.promise.then(() => refusalOf(call(tx, method)));
+              left = later.promise.then(() => refusalOf(tx[method]()));
               return;
             }
             later.resolve();

@@ -101,11 +101,10 @@ describe('orderingKey', () => {
       },
       /the key is broken/,
     ],
-    ['returns an empty string', () => '', /1 to 512 bytes.* It returned an empty string\./],
-    ['returns more than 512 bytes', () => 'é'.repeat(257), /It returned another string\./],
-    ['returns a control character', () => 'a\u0000b', /It returned another string\./],
-    ['returns a number', () => 7, /It returned a value of type number\./],
-    ['is async', async () => 'a', /It returned a promise: it must not be async\./],
+    ['returns an empty string', () => '', /1 to 512 bytes/],
+    ['returns more than 512 bytes', () => 'é'.repeat(257), /1 to 512 bytes/],
+    ['returns a control character', () => 'a\u0000b', /without control characters/],
+    ['is async', async () => 'a', /orderingKey must return/],
     ['returns another key at each call', () => crypto.randomUUID(), /another key than at the claim/],
   ])('that %s fails the attempt, and the handler does not run', async (_, orderingKey, message) => {
     const handler = vi.fn();

@@ -128,8 +128,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'takeDue ignores the types',
     breaks: ['a process redrives only what it has a handler or a queue for'],
     file: MEMORY,
-    find: 'if (!this.#dueTypes.includes(entry.type)) continue;',
-    replace: '',
+    find: 'types.includes(entry.type) && dueFrom(entry) <= at &&',
+    replace: 'dueFrom(entry) <= at &&',
   },
   {
     name: 'the end of an attempt does not release its key',

@@ -12,7 +12,6 @@ import {
   fromKnex,
   fromKysely,
   fromTypeOrm,
-  type MysqlCallbackPoolLike,
   type MysqlPoolLike,
   type MysqlTransactionsLike,
 } from 'stablehooks/inboxes/mysql';
@@ -20,7 +19,7 @@ import { DataSource, EntitySchema } from 'typeorm';
 import { atNight } from '../../nightly.js';
 import { type DataLayer, type PoolOptions, sendBy } from './data-layer.js';
 
-type Pool<Tx> = MysqlPoolLike<Tx> | MysqlCallbackPoolLike<Tx> | MysqlTransactionsLike<Tx>;
+type Pool<Tx> = MysqlPoolLike<Tx> | MysqlTransactionsLike<Tx>;
 
 /** A data layer whose transaction's type is not known: it comes from the same data layer that takes it. */
 export type AnyMysqlLayer = Omit<DataLayer<unknown>, 'pool'> & { readonly pool: Pool<unknown> };
@@ -50,9 +49,9 @@ function openMysql2(options: PoolOptions) {
   });
 }
 
-/** The pool of `mysql2` that has callbacks, and every option that changes how rows are returned. */
-function openCallbacks(options: PoolOptions) {
-  const pool = createPool({
+/** Every option that changes how rows are returned. */
+function openOtherRows(options: PoolOptions) {
+  const pool = createPromisePool({
     ...optionsOf(options),
     ...{ decimalNumbers: true, supportBigNumbers: true, bigNumberStrings: true, dateStrings: true },
     ...{ rowsAsArray: true, nestTables: '_', typeCast: false, namedPlaceholders: true },
@@ -61,7 +60,7 @@ function openCallbacks(options: PoolOptions) {
     pool,
     effect: (tx, id) => tx.query(INSERT, [id]),
     ...sendBy<PoolConnection>((tx, statement) => tx.query(statement)),
-    close: () => pool.promise().end(),
+    close: () => pool.end(),
   });
 }
 
@@ -131,7 +130,7 @@ export const MYSQL_LAYERS: Readonly<
   Record<string, (options: PoolOptions) => AnyMysqlLayer | Promise<AnyMysqlLayer>>
 > = {
   mysql2: openMysql2,
-  'mysql2 with callbacks': openCallbacks,
+  'mysql2 with other rows': openOtherRows,
   'Drizzle over mysql2': openDrizzle,
   'Kysely over mysql2': openKysely,
   'Knex over mysql2': openKnex,

@@ -1,0 +1,70 @@
+/**
+ * Data layers as the inboxes of Postgres and MySQL use them: the inbox sends its statements through the data layer, and
+ * handlers receive the data layer's own transaction. The types are structural: nothing here imports a data layer.
+ */
+import { StablehooksError } from '../core/errors.js';
+import { withMethods } from '../core/options.js';
+
+export interface Queries {
+  query(text: string, values?: unknown[]): Promise<{ readonly rows: readonly unknown[] }>;
+}
+
+export interface DataLayer<Tx> extends Queries {
+  /** Commits when `work` resolves; rolls back and rejects with the same error when it rejects. Settles after `work`. */
+  transaction<Value>(work: (tx: Tx, queries: Queries) => Promise<Value>): Promise<Value>;
+}
+
+/** The parts that differ between data layers. */
+interface Parts<Tx, Db> {
+  readonly db: Db;
+  /** Sends one statement over `db`, or over a transaction, and resolves to its rows. */
+  send(over: Db, text: string, values: unknown[]): Promise<readonly unknown[]>;
+  /** Opens a transaction at READ COMMITTED. */
+  begin<Value>(work: (tx: Tx) => Promise<Value>): PromiseLike<Value>;
+  /** Returns the driver's error, without the values of the statement; `undefined` if the error is the driver's. */
+  unwrap?(error: Error): unknown;
+}
+
+export function adapt<Tx, Db>({ db, send, begin, unwrap }: Parts<Tx, Db>): DataLayer<Tx> {
+  const toDriverError = (error: unknown) => unwrap?.(error as Error) ?? error;
+  const toQueries = (over: Db): Queries => ({
+    async query(text, values = []) {
+      try {
+        return { rows: await send(over, text, values) };
+      } catch (error) {
+        throw toDriverError(error);
+      }
+    },
+  });
+  return {
+    ...toQueries(db),
+    async transaction<Value>(work: (tx: Tx, queries: Queries) => Promise<Value>) {
+      let working: Promise<Value> | undefined;
+      try {
+        await begin((tx) => {
+          working = work(tx, toQueries(tx as unknown as Db));
+          return working;
+        });
+      } catch (error) {
+        // Its own error is the reason; some data layers reject with that of their ROLLBACK.
+        await working;
+        throw toDriverError(error);
+      }
+      // The transaction of Knex resolves when its handler rolls it back.
+      return working as unknown as Promise<Value>;
+    },
+  };
+}
+
+/** Whether a value is one connection: a `Client` of `pg` or `@neondatabase/serverless`. */
+export const isClient = withMethods('a Client', ['query', 'escapeLiteral']).accepts;
+
+/** The error of a statement in a transaction that its handler ended by the library, which then sends nothing more. */
+export class TransactionEnded extends StablehooksError {
+  constructor() {
+    super(
+      'ERR_HANDLER_FAILED',
+      'The handler ended the transaction of its event. Return from the handler to commit, throw to roll back, and use a nested transaction or a SAVEPOINT for a part.',
+    );
+  }
+}
