@@ -74,6 +74,9 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
   ['createPoller', [{ client, receiver, since: 'today' }], '`since` must be a valid Date'],
   ['reconcile', [{ ...books, ledger: 7 }], '`ledger` must be an iterable'],
   ['reconcile', [{ ...books, ledgerTypes: ['transfer.setled'] }], '`ledgerTypes` must be an array'],
+  ['reconcile', [{ ...books, ledger: { [Symbol.iterator]: undefined } }], '`ledger` must be an iterable'],
+  ['reconcile', [{ ...books, ledger: [undefined] }], 'an entry of `ledger` has no `id`'],
+  ['reconcile', [{ ...books, inbox: receiver }], '`inbox` must be an inbox'],
   ['createClient', [{ ...service, baseUrl: 'localhost' }], '`baseUrl` must be'],
   ['createClient', [{ ...service, fetch: 'node-fetch' }], '`fetch` must be a function'],
   ['toCronRoute', [{ pollOnce: method }, { secret: ' ' }], '`secret` must be'],
@@ -149,10 +152,16 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
 
   ['pgBossQueue', [boss, { timeoutMs: 0 }], '`timeoutMs` must be an integer'],
   ['pgBossQueue', [boss, { queue: '' }], '`queue` must be a string that is not empty'],
+  ['pgBossQueue', [], '`boss` must be an object with the methods send, getJobById, deleteJob'],
+  ['pgBossProcessor', [{}, receiver], '`boss` must be an object with the methods complete'],
+  ['pgBossProcessor', [boss, {}], '`receiver` must be an object with the methods handle'],
   ['pgBossProcessor', [boss, receiver], 'a `queue` needs a durable `inbox`'],
 
   ['bullmqQueue', [queue, { timeoutMs: 0 }], '`timeoutMs` must be an integer'],
   ['bullmqQueue', [queue, { timeoutMs: 2 ** 31 }], '`timeoutMs` must be an integer'],
+  ['bullmqQueue', [boss], '`queue` must be an object with the methods add, getJobState, remove'],
+  ['bullmqProcessor', [], '`receiver` must be an object with the methods handle'],
+  ['bullmqProcessor', [memoryInbox()], '`receiver` must be an object with the methods handle'],
   ['bullmqProcessor', [receiver], 'a `queue` needs a durable `inbox`'],
 ];
 

@@ -67,11 +67,20 @@ function toSelection({ state, ...filter }: InboxFilter, from: readonly InboxStat
   return { ...filter, states: from.filter((each) => state === undefined || each === state) };
 }
 
+/** A condition from a variable that is `undefined` by mistake must not select every event. */
+function assertGiven(where: string, filter: unknown): void {
+  for (const [name, value] of Object.entries(Object(filter))) {
+    if (value !== undefined || !(name in FILTER)) continue;
+    throw new ConfigError(`${where}: \`${name}\` is undefined. Leave a condition out, or give it a value.`);
+  }
+}
+
 export function createOperations(ops: OperatorOps): InboxOperations {
   return {
     find: async (id) => ops.find(id),
 
     async list(options) {
+      assertGiven('inbox.list', options);
       const { limit, after, order, ...filter } = readOptions('inbox.list', options, {
         ...FILTER,
         limit: required(integer()),
@@ -87,6 +96,7 @@ export function createOperations(ops: OperatorOps): InboxOperations {
     },
 
     async count(filter) {
+      assertGiven('inbox.count', filter);
       const selection = filter && toSelection(readOptions('inbox.count', filter, FILTER), INBOX_STATES);
       const counts = await ops.count(selection);
       return INBOX_STATES.map((state) => {
@@ -97,6 +107,7 @@ export function createOperations(ops: OperatorOps): InboxOperations {
 
     async requeue(which) {
       const options = typeof which === 'string' ? { ids: [which] } : which;
+      assertGiven('inbox.requeue', options);
       const rules = { ...FILTER, limit: LIMIT, steps: STATEMENTS };
       const { limit, steps: statements, ...filter } = readOptions('inbox.requeue', options, rules);
       if (statements !== undefined) {
@@ -111,9 +122,9 @@ export function createOperations(ops: OperatorOps): InboxOperations {
     },
 
     async discard(options) {
+      assertGiven('inbox.discard', options);
       const rules = { ...FILTER, by: TEXT, reason: TEXT, limit: LIMIT };
       const { by, reason, limit, ...filter } = readOptions('inbox.discard', options, rules);
-      // A variable that is `undefined` by mistake must not discard every event.
       if (Object.values(filter).every((value) => value === undefined)) {
         throw new ConfigError(
           'inbox.discard: no condition is given. Name the events, such as by `ids` or `state`.',

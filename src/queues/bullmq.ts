@@ -4,9 +4,16 @@ import { integer, readOptions } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
-import { queueInboxError } from '../receiver/options.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
-import { type JobData, type QueueOptions, runJob, toQueue, type WorkerReceiver } from './job.js';
+import {
+  assertMethods,
+  assertWorker,
+  type JobData,
+  type QueueOptions,
+  runJob,
+  toQueue,
+  type WorkerReceiver,
+} from './job.js';
 
 export type { JobData, QueueOptions } from './job.js';
 
@@ -46,6 +53,7 @@ export interface BullJobLike {
  * ```
  */
 export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Queue {
+  assertMethods('bullmqQueue', { queue }, ['add', 'getJobState', 'remove']);
   const limit = readOptions('bullmqQueue', options, {
     timeoutMs: integer({ default: 5_000 }),
     runtime: RUNTIME,
@@ -80,7 +88,7 @@ export function bullmqProcessor(
   receiver: WorkerReceiver,
   options: Pick<QueueOptions, 'runtime'> = {},
 ): (job: BullJobLike, token?: string) => Promise<OutcomeKind> {
-  if (!receiver.inbox.durable) throw queueInboxError('bullmqProcessor');
+  assertWorker('bullmqProcessor', receiver);
   const { runtime } = readOptions('bullmqProcessor', options, { runtime: RUNTIME });
   const { now } = toRuntime(runtime);
   return async (job, token) => {

@@ -357,10 +357,18 @@ describe('idempotencyKey', () => {
   test('it differs for each event and name', async () => {
     const keys = (
       await Promise.all(
-        ['evt_1', 'evt_2', 'evt', 'evt_1a'].map((id) => keysOf(anEvent({ id }), '', 'a', 'b', '1a')),
+        ['evt_1', 'evt_2', 'evt', 'evt_1a'].map((id) => keysOf(anEvent({ id }), 'a', 'b', '1a')),
       )
     ).flat();
-    expect(new Set(keys).size).toBe(16);
+    expect(new Set(keys).size).toBe(12);
+  });
+
+  test('a name that is missing or no text fails the attempt, because all of them would share one key', async () => {
+    for (const name of [{ order: 1 }, undefined, null, 7, '', 'a\0b', '\ud83d'] as unknown[]) {
+      const { deliver, codes } = setUp((_, { idempotencyKey }) => void idempotencyKey(name as string));
+      await deliver(anEvent());
+      expect(codes()).toEqual(['ERR_HANDLER_FAILED']);
+    }
   });
 
   test('it is a UUID, which payment APIs accept, for every id', async () => {

@@ -1,6 +1,7 @@
 /** Operations on the events that a filter finds, and events whose stored text is odd or cannot be read. */
 import assert from 'node:assert/strict';
 import type { InboxFilter, UnknownEvent } from 'stablehooks';
+import { health } from 'stablehooks/health';
 import { someEvent } from '../contract.js';
 import { HOUR_MS, someEvents, sortedIds, TAKE, type TestedInbox, TYPE, test, until } from './given.js';
 
@@ -65,6 +66,8 @@ const WRONG_FILTERS: readonly object[] = [
     { ids: [1] },
   ],
   ...[{ receivedSince: '2026-01-02' }, { updatedUntil: -1 }],
+  // A variable that is missing by mistake.
+  ...[{ ids: undefined }, { key: undefined }, { state: 'dead', error: undefined }, { damaged: true }],
 ];
 const INVALID = { code: 'ERR_CONFIG_INVALID' };
 
@@ -238,6 +241,7 @@ export const filterCases = [
     const texts = ['{"id":', 'null', '{}', '"text"', JSON.stringify(other)];
     await inbox.record([first, ...rest], { json: texts, dueInMs: -1_000 });
     await inbox.record([other]);
+    assert.equal((await health(inbox.port)).healthy, true);
     const taken = await inbox.port.takeDue(TAKE);
     assert.deepEqual(new Set(taken.map(({ json }) => json)), new Set(texts));
     assert.deepEqual(sortedIds(taken), sortedIds([first, ...rest, other]));
