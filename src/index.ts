@@ -11,6 +11,7 @@ export {
   createdAtMs,
   EVENT_TYPES,
   type EventType,
+  encodeEvent,
   isDateTime,
   isEventType,
   isKnownEvent,

@@ -1,4 +1,11 @@
-import { EVENT_TYPES, INBOX_STATES, type InboxFilter, type InboxRecord, type InboxState } from 'stablehooks';
+import {
+  EVENT_TYPES,
+  encodeEvent,
+  INBOX_STATES,
+  type InboxFilter,
+  type InboxRecord,
+  type InboxState,
+} from 'stablehooks';
 import type { Finding } from '../explain/replies.js';
 import { givenOf } from '../given.js';
 import type { AttemptLine, EventCounts, EventFilter, EventPage, EventRow, Tone } from './api.js';
@@ -84,7 +91,7 @@ export async function* search(
 }
 
 function jsonOf({ event }: InboxRecord): string {
-  return event === null ? '' : JSON.stringify(event);
+  return event === null ? '' : encodeEvent(event);
 }
 
 export function toRow(record: InboxRecord): EventRow {
