@@ -3,10 +3,14 @@ import { isPromise } from './awaitable.js';
 import { describeThrown } from './errors.js';
 import type { Logger } from './ports.js';
 
+/** The longest line, in characters: the error of a handler can quote a whole response. */
+const MAX_LINE = 10_000;
+
 /** Writes one line. The failure of a logger is ignored: there is nowhere else to report it. */
 export function log(logger: Logger, level: 'warn' | 'error', line: string): void {
+  const rest = line.length > MAX_LINE ? `… (${line.length - MAX_LINE} characters more)` : '';
   try {
-    const pending: unknown = logger[level](`stablehooks: ${line}`);
+    const pending: unknown = logger[level](`stablehooks: ${line.slice(0, MAX_LINE)}${rest}`);
     if (isPromise(pending)) pending.then(undefined, () => undefined);
   } catch {}
 }
