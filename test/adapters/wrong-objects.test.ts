@@ -1,5 +1,11 @@
 /** Objects of a framework in place of Node's own request and response: the answer names what to pass, and nothing is thrown. */
-import { createServer, type IncomingMessage, type ServerResponse, request as sendRequest } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+  request as sendRequest,
+} from 'node:http';
 import express from 'express';
 import fastify from 'fastify';
 import Koa from 'koa';
