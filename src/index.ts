@@ -10,6 +10,7 @@ export {
 export {
   createdAtMs,
   EVENT_TYPES,
+  type EventEnvelope,
   type EventType,
   encodeEvent,
   isDateTime,

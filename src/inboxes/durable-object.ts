@@ -4,6 +4,8 @@ import { RUNTIME, toRuntime } from '../core/runtime.js';
 import { createSqliteInbox, PREFIX_RULE, type SynchronousInboxOptions } from './sqlite-inbox.js';
 import { migrate, type SqliteLike } from './sqlite-tables.js';
 
+export type { Inbox, InboxOperations } from '../core/ports.js';
+
 /** The part of `ctx.storage`, a `DurableObjectStorage` with SQLite, that the inbox uses. */
 export interface DurableObjectStorageLike {
   readonly sql: {

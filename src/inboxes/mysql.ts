@@ -28,7 +28,9 @@ import {
 } from './server-inbox.js';
 import { bind, place, type Template, type Values } from './statements.js';
 
+export type { Inbox, InboxOperations } from '../core/ports.js';
 export {
+  type DataLayer,
   type DrizzleLike,
   fromDrizzle,
   fromKnex,

@@ -41,7 +41,9 @@ import {
 } from './server-inbox.js';
 import { bind, type Statement, type Values } from './statements.js';
 
+export type { Inbox, InboxOperations } from '../core/ports.js';
 export {
+  type DataLayer,
   type DrizzleLike,
   fromDrizzle,
   fromKnex,

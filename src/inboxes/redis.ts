@@ -12,6 +12,8 @@ import { isSelected, type Limited, type PageQuery, toPage } from './selection.js
 import { callOps, readCount } from './server-inbox.js';
 import type { Values } from './statements.js';
 
+export type { Inbox, InboxOperations } from '../core/ports.js';
+
 /**
  * Runs scripts. A client of `@upstash/redis` needs no adapter; adapt ioredis with {@link fromIoredis} and
  * node-redis with {@link fromNodeRedis}, clusters of both included.

@@ -14,6 +14,7 @@ import {
   type WorkerReceiver,
 } from './job.js';
 
+export type { Queue } from '../core/ports.js';
 export type { JobData, QueueOptions } from './job.js';
 
 /** The methods of a `PgBoss` that {@link pgBossQueue} uses. */
