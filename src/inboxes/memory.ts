@@ -41,7 +41,7 @@ export interface MemoryInboxOptions {
  * const receiver = createReceiver({ secret, handlers, inbox: memoryInbox({ capacity: 10_000 }) });
  * ```
  */
-export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'transaction'> & InboxOperations {
+export function memoryInbox(options: MemoryInboxOptions = {}): Inbox & InboxOperations {
   const settings = readOptions('memoryInbox', options, {
     capacity: integer({ default: CAPACITY }),
     runtime: RUNTIME,

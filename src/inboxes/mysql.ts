@@ -104,7 +104,7 @@ export function mysqlInbox<Tx = MysqlConnectionLike>(
 export function mysqlInbox(
   pool: MysqlTransactional<unknown>,
   options?: MysqlInboxOptions & { readonly transactional?: false | undefined },
-): Omit<Inbox, 'transaction'> & InboxOperations;
+): Inbox & InboxOperations;
 export function mysqlInbox(
   pool: MysqlTransactional<unknown>,
   options: MysqlInboxOptions = {},

@@ -88,7 +88,7 @@ export function postgresInbox(
   // A Client of a driver has this method. It is refused.
   pool: PgLike & { readonly escapeLiteral?: never },
   options?: PostgresInboxOptions & { readonly transactional?: false | undefined },
-): Omit<Inbox, 'transaction'> & InboxOperations;
+): Inbox & InboxOperations;
 export function postgresInbox(
   pool: PgLike,
   options: PostgresInboxOptions = {},

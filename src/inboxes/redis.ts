@@ -134,10 +134,7 @@ const CHANGE_BATCH = 1_000;
  * const inbox = redisInbox(fromIoredis(new Redis(url, { maxRetriesPerRequest: 1 })));
  * ```
  */
-export function redisInbox(
-  redis: RedisLike,
-  options: RedisInboxOptions = {},
-): Omit<Inbox, 'transaction'> & InboxOperations {
+export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): Inbox & InboxOperations {
   const { prefix, ...given } = readOptions('redisInbox', options, {
     prefix: PREFIX_RULE,
     runtime: RUNTIME,
