@@ -1,7 +1,9 @@
+import { neon } from '@neondatabase/serverless';
 import { Redis as Upstash } from '@upstash/redis';
+import { drizzle as drizzleNeonHttp } from 'drizzle-orm/neon-http';
 import Database from 'libsql';
 import { createReceiver, memoryInbox } from 'stablehooks';
-import { fromPostgresJs } from 'stablehooks/inboxes/postgres';
+import { fromDrizzle, fromPostgresJs } from 'stablehooks/inboxes/postgres';
 import { fromIoredis, fromNodeRedis, redisInbox } from 'stablehooks/inboxes/redis';
 import { expect, test } from 'vitest';
 import manifest from '../package.json' with { type: 'json' };
@@ -23,6 +25,7 @@ const storage = {
   transactionSync: (step: () => unknown) => step(),
 };
 const postgresJs = Object.assign(() => undefined, { unsafe: method, begin: method });
+const neonHttp = neon('postgres://user:password@db.example/app');
 const boss = { send: method, getJobById: method, deleteJob: method, complete: method };
 const queue = { add: method, getJobState: method, remove: method };
 const receiver = createReceiver({ secret: 'whsec_test', handlers: {} });
@@ -125,6 +128,13 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
     'postgresInbox',
     [{ connect: method }, { transactional: true }],
     '`pool` must be able to open transactions',
+  ],
+
+  ['postgresInbox', [neonHttp, { transactional: true }], 'Neon has none over HTTP: pass its Pool'],
+  [
+    'postgresInbox',
+    [fromDrizzle(drizzleNeonHttp(neonHttp)), { transactional: true }],
+    'Neon has none over HTTP: pass its Pool',
   ],
 
   ['postgresMigrations', [{ schema: '' }], '`schema` must be letters, digits and underscores'],
@@ -235,6 +245,7 @@ test.each(optional)(
 const others = [
   'createdAtMs',
   'createFetchHandler',
+  'encodeEvent',
   'describeGap',
   'getReceiverToken',
   'InjectReceiver',

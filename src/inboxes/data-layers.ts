@@ -59,8 +59,12 @@ export function adapt<Tx, Db>({ db, send, begin, unwrap }: Parts<Tx, Db>): DataL
 /** Whether a value is one connection: a `Client` of `pg` or `@neondatabase/serverless`. */
 export const isClient = withMethods('a Client', ['query', 'escapeLiteral']).accepts;
 
-/** The rows of a result. Over `mysql2` it is an array of results, of which the inbox takes the first. */
-const toRows = (result: unknown): readonly unknown[] =>
+/** Whether a value sends each statement in an HTTP request: `neon(url)`, a function, as postgres.js is, which has `begin`. */
+export const isNeonHttp = (value: unknown) =>
+  typeof value === 'function' && 'transaction' in value && !('begin' in value);
+
+/** The rows of a result. Over `mysql2` it is an array of results, of which the inbox takes the first; of `neon(url)`, the rows. */
+export const toRows = (result: unknown): readonly unknown[] =>
   Array.isArray(result) ? result : (result as { readonly rows: readonly unknown[] }).rows;
 
 /** The methods of a Drizzle database that the inbox uses. */
@@ -88,7 +92,7 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
   if (isClient(session?.client))
     throw new ConfigError('fromDrizzle: transactions cannot share the connection of a Client. Pass a Pool.');
   const config = { isolationLevel: 'read committed' } as const;
-  return adapt<Tx, DrizzleLike<Tx>>({
+  const layer = adapt<Tx, DrizzleLike<Tx>>({
     db,
     async send(over, text, values) {
       // The result of the `sql` tag, reduced to the part that `execute` reads.
@@ -116,6 +120,8 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
     },
     unwrap: (error) => error.cause,
   });
+  // An inbox that needs transactions refuses it.
+  return isNeonHttp(session?.client) ? ({ query: layer.query } as DataLayer<Tx>) : layer;
 }
 
 /** A pool of `mysql2` has `getConnection`, and one of `pg` has `connect`. Other drivers have neither. */

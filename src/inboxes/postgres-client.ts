@@ -1,6 +1,6 @@
 /** The pools that the Postgres inbox accepts, and the transactions of its handlers. */
 import { required, rule, withMethods } from '../core/options.js';
-import { isClient, type Queries, TransactionEnded } from './data-layers.js';
+import { isClient, isNeonHttp, type Queries, TransactionEnded, toRows } from './data-layers.js';
 import { lend } from './lend.js';
 import { endedBeforeDone, isAborted, isEnded, rolledBackAtCommit } from './postgres-errors.js';
 import type { Statement } from './statements.js';
@@ -66,11 +66,11 @@ export const QUERIES_RULE = required(
 export const poolRule = (transactional: boolean) =>
   required(
     rule(
-      `${transactional ? 'able to open transactions, because `transactional` is true' : METHOD}: ${POOLS}; not a Client, whose connection can have a transaction open that undoes what was answered`,
+      `${transactional ? 'able to open transactions, because `transactional` is true, and Neon has none over HTTP: pass its Pool (drizzle-orm/neon-serverless), not neon(url)' : METHOD}: ${POOLS}; not a Client, whose connection can have a transaction open that undoes what was answered`,
       (value) =>
         QUERIES_RULE.accepts(value) &&
         !isClient(value) &&
-        (!transactional || has(value, 'connect') || has(value, 'transaction')),
+        (!transactional || has(value, 'connect') || (has(value, 'transaction') && !isNeonHttp(value))),
     ),
   );
 
@@ -199,8 +199,5 @@ async function complete(queries: PgLike, statement: Statement | undefined): Prom
 export async function send(queries: PgLike, { text, values, name }: Statement): Promise<readonly unknown[]> {
   // `pg` alone is sent named statements.
   const pg = queries as unknown as { query(named: Statement): ReturnType<PgLike['query']> };
-  const { rows } = await (name === undefined
-    ? queries.query(text, values)
-    : pg.query({ text, values, name }));
-  return rows;
+  return toRows(await (name === undefined ? queries.query(text, values) : pg.query({ text, values, name })));
 }
