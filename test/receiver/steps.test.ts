@@ -188,6 +188,16 @@ test('steps can run at the same time', async () => {
   expect((await inbox.steps(event.id)).map(({ result }) => result)).toEqual(['"a"', '"b"', '"c"']);
 });
 
+test('a step without a name of 1 to 512 bytes does not run', async () => {
+  let ran = 0;
+  for (const name of ['', 'a\0b', '\ud83d', 'x'.repeat(513), 7, undefined] as string[]) {
+    const { kinds, reasons } = await attempts([({ step }) => step(name, () => (ran += 1))]);
+    expect(kinds).toEqual(['failed']);
+    expect(reasons[0]).toContain('is no name');
+  }
+  expect(ran).toBe(0);
+});
+
 test('a name is used once in a run', async () => {
   let runs = 0;
   const { kinds, reasons } = await attempts([
