@@ -12,8 +12,8 @@ const receiver = createReceiver({
 });
 const handler = toNodeHandler(receiver);
 
-const server = createServer(async (request, response) => {
-  if (request.url === '/hooks') await handler(request, response);
+const server = createServer((request, response) => {
+  if (request.url === '/hooks') handler(request, response);
   else response.writeHead(404).end();
 });
 

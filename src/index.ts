@@ -10,7 +10,9 @@ export {
 export {
   createdAtMs,
   EVENT_TYPES,
+  type EventEnvelope,
   type EventType,
+  encodeEvent,
   isDateTime,
   isEventType,
   isKnownEvent,

@@ -1,7 +1,9 @@
+import { neon } from '@neondatabase/serverless';
 import { Redis as Upstash } from '@upstash/redis';
+import { drizzle as drizzleNeonHttp } from 'drizzle-orm/neon-http';
 import Database from 'libsql';
 import { createReceiver, memoryInbox } from 'stablehooks';
-import { fromPostgresJs } from 'stablehooks/inboxes/postgres';
+import { fromDrizzle, fromPostgresJs } from 'stablehooks/inboxes/postgres';
 import { fromIoredis, fromNodeRedis, redisInbox } from 'stablehooks/inboxes/redis';
 import { expect, test } from 'vitest';
 import manifest from '../package.json' with { type: 'json' };
@@ -23,6 +25,7 @@ const storage = {
   transactionSync: (step: () => unknown) => step(),
 };
 const postgresJs = Object.assign(() => undefined, { unsafe: method, begin: method });
+const neonHttp = neon('postgres://user:password@db.example/app');
 const boss = { send: method, getJobById: method, deleteJob: method, complete: method };
 const queue = { add: method, getJobState: method, remove: method };
 const receiver = createReceiver({ secret: 'whsec_test', handlers: {} });
@@ -74,6 +77,9 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
   ['createPoller', [{ client, receiver, since: 'today' }], '`since` must be a valid Date'],
   ['reconcile', [{ ...books, ledger: 7 }], '`ledger` must be an iterable'],
   ['reconcile', [{ ...books, ledgerTypes: ['transfer.setled'] }], '`ledgerTypes` must be an array'],
+  ['reconcile', [{ ...books, ledger: { [Symbol.iterator]: undefined } }], '`ledger` must be an iterable'],
+  ['reconcile', [{ ...books, ledger: [undefined] }], 'an entry of `ledger` has no `id`'],
+  ['reconcile', [{ ...books, inbox: receiver }], '`inbox` must be an inbox'],
   ['createClient', [{ ...service, baseUrl: 'localhost' }], '`baseUrl` must be'],
   ['createClient', [{ ...service, fetch: 'node-fetch' }], '`fetch` must be a function'],
   ['toCronRoute', [{ pollOnce: method }, { secret: ' ' }], '`secret` must be'],
@@ -112,6 +118,13 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
   ['postgresInbox', ['postgres://localhost'], '`pool` must be a Pool of pg'],
   ['postgresInbox', [postgresJs], 'a PGlite, or fromPostgresJs(sql)'],
 
+  ['postgresInbox', [neonHttp, { transactional: true }], 'Neon has none over HTTP: pass its Pool'],
+  [
+    'postgresInbox',
+    [fromDrizzle(drizzleNeonHttp(neonHttp)), { transactional: true }],
+    'Neon has none over HTTP: pass its Pool',
+  ],
+
   ['postgresMigrations', [{ schema: '' }], '`schema` must be letters, digits and underscores'],
 
   ['mysqlInbox', [mysqlPool, { prefix: 'a-b' }], '`prefix` must be '],
@@ -136,10 +149,16 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
 
   ['pgBossQueue', [boss, { timeoutMs: 0 }], '`timeoutMs` must be an integer'],
   ['pgBossQueue', [boss, { queue: '' }], '`queue` must be a string that is not empty'],
+  ['pgBossQueue', [], '`boss` must be an object with the methods send, getJobById, deleteJob'],
+  ['pgBossProcessor', [{}, receiver], '`boss` must be an object with the methods complete'],
+  ['pgBossProcessor', [boss, {}], '`receiver` must be an object with the methods handle'],
   ['pgBossProcessor', [boss, receiver], 'a `queue` needs a durable `inbox`'],
 
   ['bullmqQueue', [queue, { timeoutMs: 0 }], '`timeoutMs` must be an integer'],
   ['bullmqQueue', [queue, { timeoutMs: 2 ** 31 }], '`timeoutMs` must be an integer'],
+  ['bullmqQueue', [boss], '`queue` must be an object with the methods add, getJobState, remove'],
+  ['bullmqProcessor', [], '`receiver` must be an object with the methods handle'],
+  ['bullmqProcessor', [memoryInbox()], '`receiver` must be an object with the methods handle'],
   ['bullmqProcessor', [receiver], 'a `queue` needs a durable `inbox`'],
 ];
 
@@ -213,6 +232,7 @@ test.each(optional)(
 const others = [
   'createdAtMs',
   'createFetchHandler',
+  'encodeEvent',
   'describeGap',
   'getReceiverToken',
   'InjectReceiver',

@@ -11,7 +11,7 @@ export function tooLarge(maxBytes: number): RequestError {
 export function incomplete(cause?: unknown): RequestError {
   return new StablehooksError(
     'ERR_BODY_INCOMPLETE',
-    'The body is not as long as its content-length, or the connection closed first. No handler ran.',
+    'The body is not as long as its content-length: the connection closed first, or something in front cut it, as the proxy of Next cuts at 10 MB (proxyClientMaxBodySize). No handler ran.',
     { cause },
   );
 }
@@ -22,6 +22,8 @@ const CLOSED: readonly unknown[] = [
   'EPIPE',
   'ERR_STREAM_PREMATURE_CLOSE',
   'AbortError',
+  // Of Deno.
+  ...['BadResource', 'Http'],
 ];
 
 /** The stream of the body failed, because the connection did or because other code destroyed it with an error. */

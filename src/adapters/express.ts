@@ -3,6 +3,8 @@ import { type ReceiverSource, toParts } from '../receiver/source.js';
 import { createNodeHandler } from './node-body.js';
 import type { NodeHandler } from './node-types.js';
 
+export type { NodeHandler, NodeRequest, NodeResponse } from './node-types.js';
+
 const FIX =
   "Register the receiver above express.json, express.urlencoded and express.text: `app.post('/hooks', toExpressHandler(receiver)); app.use(express.json());`.";
 

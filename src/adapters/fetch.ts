@@ -107,16 +107,18 @@ class FetchWebhookRequest implements WebhookRequest {
 
   async body(maxBytes: number): Promise<Uint8Array> {
     const request = this.#request;
-    if (request.bodyUsed) throw unavailable(FIX);
+    if (isUsed(request)) throw unavailable(FIX);
     const length = request.headers.get('content-length') ?? '';
     // A transfer-encoding overrides the declared length (RFC 9112, 6.3).
     const isDeclared = /^\d+$/.test(length) && !request.headers.has('transfer-encoding');
     const limit = isDeclared ? Number(length) : maxBytes;
     if (limit > maxBytes) throw tooLarge(maxBytes);
-    const body = await (isDeclared && isConnection(request) ? this.#readWhole() : this.#readStream(limit));
+    const incoming = incomingOf(request);
+    const isWhole = isConnection(request) && (isDeclared || incoming !== undefined);
+    const body = await (isWhole ? this.#readWhole(limit, incoming) : this.#readStream(limit));
     if (body === undefined) throw isDeclared ? incomplete() : tooLarge(maxBytes);
     this.#isRead = true;
-    if (isDeclared && body.length !== limit) throw body.length === 0 ? unavailable(FIX) : incomplete();
+    if (isDeclared && body.length !== limit && body.length > 0) throw incomplete();
     return body;
   }
 
@@ -129,12 +131,24 @@ class FetchWebhookRequest implements WebhookRequest {
     if (isEmpty) throw unavailable(FIX);
   }
 
-  async #readWhole(): Promise<Uint8Array> {
+  /** The body; `undefined` when it is longer than the limit. */
+  async #readWhole(limit: number, incoming: Incoming | undefined): Promise<Uint8Array | undefined> {
+    let size = 0;
+    // Ends the reading of a body without a declared length, which would go on without a limit.
+    const count = ({ length }: Uint8Array) => {
+      size += length;
+      if (size > limit) incoming?.emit('error', TOO_LONG);
+    };
     try {
-      return new Uint8Array(await this.#request.arrayBuffer());
+      const reading = this.#request.arrayBuffer();
+      incoming?.on('data', count);
+      return new Uint8Array(await reading);
     } catch (cause) {
+      if (cause === TOO_LONG) return undefined;
       // Fetch throws a TypeError for a body that was read before or is locked.
       throw Object(cause).name === 'TypeError' ? unavailable(FIX) : failed(cause);
+    } finally {
+      incoming?.off('data', count);
     }
   }
 
@@ -193,6 +207,29 @@ interface Lifetime {
 
 function isLifetime(value: unknown): value is Lifetime {
   return typeof (value as Partial<Lifetime> | null | undefined)?.waitUntil === 'function';
+}
+
+/** Whether the body was read. Some requests throw then (srvx below Elysia on Node). */
+function isUsed(request: Request): boolean {
+  try {
+    return request.bodyUsed;
+  } catch {
+    return true;
+  }
+}
+
+const TOO_LONG = new Error('The body is longer than its limit.');
+
+interface Incoming {
+  on(event: 'data', listener: (chunk: Uint8Array) => void): unknown;
+  off(event: 'data', listener: (chunk: Uint8Array) => void): unknown;
+  emit(event: 'error', error: Error): unknown;
+}
+
+/** Node's request below that of Hono, whose web stream loses what other listeners for data saw before its first read. */
+function incomingOf(request: Request): Incoming | undefined {
+  const key = Object.getOwnPropertySymbols(request).find(({ description }) => description === 'incomingKey');
+  return key && (request as unknown as Record<symbol, Incoming>)[key];
 }
 
 /**

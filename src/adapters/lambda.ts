@@ -109,7 +109,9 @@ function toQuery(event: LambdaEvent, isEncoded: boolean): string {
 }
 
 function readHeader({ headers, multiValueHeaders }: LambdaEvent, wanted: string): string | undefined {
-  const all = { ...headers, ...multiValueHeaders };
-  const name = Object.keys(all).find((candidate) => candidate.toLowerCase() === wanted);
-  return name === undefined ? undefined : [all[name] ?? []].flat().join(', ');
+  // A name can be there twice, in two cases. Gateways that pass both maps have the same values in both.
+  const valuesIn = (all: object) =>
+    Object.entries(all).flatMap(([name, value]) => (name.toLowerCase() === wanted ? (value ?? []) : []));
+  const values = [multiValueHeaders, headers].map((all) => valuesIn(all ?? {}));
+  return values.find(({ length }) => length > 0)?.join(', ');
 }

@@ -5,6 +5,8 @@ import { type ReceiverSource, toParts } from '../receiver/source.js';
 import { createFetchHandler } from './fetch.js';
 import type { NodeHandler } from './node-types.js';
 
+export type { NodeHandler, NodeRequest, NodeResponse } from './node-types.js';
+
 const FIX =
   'Write `export const config = { api: { bodyParser: false } };` in the route file itself, where Next reads it.';
 
@@ -41,8 +43,8 @@ export function toNextRoute(
 }
 
 /**
- * Creates the default export of a Pages Router API route on the Node runtime. Its promise never rejects there; on the
- * Edge runtime it rejects with `ERR_CONFIG_INVALID`.
+ * Creates the default export of a Pages Router API route on the Node runtime. Its promise never rejects; on the Edge
+ * runtime it answers 500 `ERR_CONFIG_INVALID`.
  *
  * @param receiver - a receiver, or a function that creates it at the first delivery and not in the build.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
@@ -58,14 +60,17 @@ export function toNextApiRoute(receiver: ReceiverSource): NodeHandler {
   return async (request, response) => {
     // Next replaces this name at build time and removes the import with it, so no Edge bundle contains code for Node.
     if (process.env['NEXT_RUNTIME'] === 'edge') {
-      throw new ConfigError(
-        'An API route on the Edge runtime receives a Request: export toFetchHandler(receiver).',
-      );
+      const refuse = () => {
+        throw new ConfigError(
+          'An API route on the Edge runtime receives a Request: export toFetchHandler(receiver).',
+        );
+      };
+      return createFetchHandler(refuse, undefined)(request as unknown as Request);
     } else {
       // Another listener may have set the stream flowing before the reader is loaded.
-      request.pause();
+      request?.pause?.();
       const { createNodeHandler } = await import('./node-body.js');
-      await createNodeHandler(parts, FIX)(request, response);
+      return createNodeHandler(parts, FIX)(request, response);
     }
   };
 }

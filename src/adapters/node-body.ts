@@ -4,7 +4,7 @@ import type { Http2ServerRequest } from 'node:http2';
 import type { Readable } from 'node:stream';
 import readRawBody, { type RawBodyError } from 'raw-body';
 import { isBytes } from '../core/bytes.js';
-import { StablehooksError } from '../core/errors.js';
+import { ConfigError, StablehooksError } from '../core/errors.js';
 import type { Logger } from '../core/ports.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { ReceiverParts } from '../receiver/parts.js';
@@ -21,16 +21,25 @@ type Parsed = Pick<NodeRequest, 'body' | 'rawBody'>;
 export function createNodeHandler(receiver: () => ReceiverParts, fix: string): NodeHandler {
   return async (given, answer) => {
     const request = given as IncomingMessage & NodeRequest;
-    const response = answer as ServerResponse;
-    const { status, headers, body } = toWebhookResponse(
-      await receive(receiver, new NodeWebhookRequest(request, fix)),
-    );
-    if (!request.complete) await drainUnread(request, response);
+    const outcome = await receive(receiver, new NodeWebhookRequest(request, fix));
+    const { status, headers, body } = toWebhookResponse(outcome);
+    const response = responseOf([answer, given]);
+    // A Request was passed, to a framework that expects a Response.
+    if (response === undefined) return new Response(body, { status, headers });
+    if (request?.complete === false) await drainUnread(request, response);
     // The sender has closed the connection, or other code, such as a timeout, has responded.
-    if (response.destroyed || response.headersSent) return;
+    if (response.destroyed || response.headersSent) return undefined;
     // With a length the response is one write. In chunks it would be five, a fifth of a server's time.
-    response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) }).end(body);
+    response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) });
+    return response.end(body);
   };
+}
+
+/** Node's response, or the one below an object of Fastify or Koa that was passed by mistake. */
+function responseOf(given: readonly unknown[]): ServerResponse | undefined {
+  return given
+    .flatMap((value) => [value, Object(value).raw, Object(value).res])
+    .find((value) => typeof Object(value).writeHead === 'function');
 }
 
 interface Framework {
@@ -48,7 +57,6 @@ export class NodeWebhookRequest implements WebhookRequest {
   readonly #request: IncomingMessage & NodeRequest;
   readonly #fix: string;
   readonly #framework: Framework;
-  readonly method: string;
   readonly logger: Logger | undefined;
   /** The stream while raw-body reads it. */
   #reading: Readable | undefined;
@@ -57,8 +65,15 @@ export class NodeWebhookRequest implements WebhookRequest {
     this.#request = request;
     this.#fix = fix;
     this.#framework = framework;
-    this.method = request.method ?? '';
     this.logger = framework.logger;
+  }
+
+  get method(): string {
+    const { method = '', headers, on }: Partial<IncomingMessage> = Object(this.#request);
+    if (typeof on === 'function' && typeof headers === 'object') return method;
+    throw new ConfigError(
+      "The handler must get Node's own request and response. In Koa, write `handler(ctx.req, ctx.res)`. In Fastify, register toFastifyPlugin(receiver). Where a framework passes a Request, use toFetchHandler or toNextRoute.",
+    );
   }
 
   get url(): string | undefined {

@@ -19,8 +19,12 @@ export interface NodeRequest {
 export interface NodeResponse {
   readonly destroyed: boolean;
   readonly headersSent: boolean;
-  writeHead(status: number, headers: Record<string, string | number>): { end(body: string): unknown };
+  writeHead(status: number, headers: Record<string, string | number>): unknown;
+  end(body: string): unknown;
 }
 
-/** Handles Node's own request and response. Its promise never rejects. */
-export type NodeHandler = (request: NodeRequest, response: NodeResponse) => Promise<void>;
+/**
+ * Handles Node's own request and response. It returns a promise that never rejects, and `void` by its type, because linters
+ * refuse a promise where a server ignores it.
+ */
+export type NodeHandler = (request: NodeRequest, response: NodeResponse) => void;

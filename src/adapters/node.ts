@@ -3,6 +3,8 @@ import { type ReceiverSource, toParts } from '../receiver/source.js';
 import { createNodeHandler } from './node-body.js';
 import type { NodeHandler } from './node-types.js';
 
+export type { NodeHandler, NodeRequest, NodeResponse } from './node-types.js';
+
 const FIX =
   'Do not read the request before the receiver: in Koa, mount it before the body parser; in Nest, write `NestFactory.create(AppModule, { rawBody: true })`.';
 

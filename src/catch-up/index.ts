@@ -1,3 +1,4 @@
+export type { Awaitable } from '../core/awaitable.js';
 export { POLL_NOTE } from '../core/ports.js';
 export { type Acknowledgement, acknowledgeGap, listGaps } from './acknowledge.js';
 export type { ListVerdict } from './conclude.js';

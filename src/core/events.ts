@@ -153,11 +153,21 @@ export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; rea
   throw malformed(what, wrong);
 }
 
-/** @throws {StablehooksError} `ERR_EVENT_MALFORMED` when it cannot be serialized, such as if it is nested too deeply. */
+/** The stored texts of events, because `JSON.parse` rounds large numbers. */
+const texts = new WeakMap<UnknownEvent, string>();
+
+/**
+ * The JSON of an event: of an event that an inbox returned, the stored text, unless the event was changed since.
+ *
+ * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when it cannot be serialized, such as if it is nested too deeply.
+ */
 export function encodeEvent(event: UnknownEvent): string {
+  const text = texts.get(event);
   try {
-    return JSON.stringify(event);
+    const json = JSON.stringify(event);
+    return text !== undefined && JSON.stringify(JSON.parse(text)) === json ? text : json;
   } catch {
+    if (text !== undefined) return text;
     throw malformed('it cannot be serialized (it may be nested too deeply)');
   }
 }
@@ -165,7 +175,9 @@ export function encodeEvent(event: UnknownEvent): string {
 /** The event of a stored text; `null` unless the text is the JSON of an event with this id. */
 export function decodeEvent(id: string, json: string | null): UnknownEvent | null {
   const event = parseJson(json ?? 'null') as UnknownEvent | null | undefined;
-  return event?.id === id && typeof event.type === 'string' && isDateTime(event.created_at) ? event : null;
+  if (event?.id !== id || typeof event.type !== 'string' || !isDateTime(event.created_at)) return null;
+  texts.set(event, json as string);
+  return event;
 }
 
 /** The value of a text in JSON; `undefined` if it is not JSON. */

@@ -305,7 +305,10 @@ export interface InboxRecord {
   readonly event: UnknownEvent | null;
 }
 
-/** Which events an operation is about: those that meet every condition that is given. Times are epoch ms by the inbox's clock. */
+/**
+ * Which events an operation is about: those that meet every condition that is given. A condition that is `undefined` is
+ * refused. Times are epoch ms by the inbox's clock.
+ */
 export interface InboxFilter {
   readonly ids?: readonly string[] | undefined;
   readonly state?: InboxState | undefined;

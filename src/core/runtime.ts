@@ -51,6 +51,19 @@ export function toRuntime(given: RuntimeOptions = {}): Runtime {
   return Object.fromEntries(parts);
 }
 
+interface AsyncContext {
+  readonly AsyncLocalStorage?: { snapshot(): <Result>(run: () => Result) => Result };
+}
+
+/** Runs work outside of any request: with the `AsyncLocalStorage` that this module was loaded with, usually none. */
+export const outsideRequests = snapshot();
+
+function snapshot(): <Result>(run: () => Result) => Result {
+  const { AsyncLocalStorage, process }: typeof globalThis & AsyncContext = globalThis;
+  const hooks: AsyncContext | undefined = process?.getBuiltinModule?.('node:async_hooks');
+  return (AsyncLocalStorage ?? hooks?.AsyncLocalStorage)?.snapshot?.() ?? ((run) => run());
+}
+
 /** A moment, by both clocks of a runtime. */
 export interface Moment {
   readonly elapsed: number;

@@ -138,22 +138,25 @@ function orMismatch(secretIndex: number): number {
 /** Compared in place of the secrets of an unknown sender, so it takes the same time. It never matches. */
 const DECOY = ['decoy'] as const;
 
-/** @throws {ConfigError} when there is none, or one is empty, padded or of another type. */
+/** @throws {ConfigError} when there is none, or one is missing, empty, all zeros, padded or of another type. */
 export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
   const list: unknown = typeof secrets === 'string' || isBytes(secrets) ? [secrets] : secrets;
-  if (Array.isArray(list) && list.length > 0 && list.every(isSecret)) {
-    return list as unknown as readonly [Secret, ...Secret[]];
-  }
+  // Copied, because `every` and `map` skip the holes of an array.
+  const copy: unknown[] = Array.isArray(list) ? Array.from(list) : [];
+  if (copy.length > 0 && copy.every(isSecret)) return copy as [Secret, ...Secret[]];
   throw new ConfigError(
-    '`secret` must be a string that is not empty, without white space around it, or bytes, or a list of these. Check its environment variable.',
+    '`secret` must be a string that is not empty, without white space around it, or bytes that are not all zero, or a list of these. Check its environment variable.',
   );
 }
 
-/** White space around a string is usually a mistake, as in a secret read from a file. Bytes can contain it. */
+/**
+ * HMAC pads a short key with zeros, so zeros are the empty key. White space around a string is usually a mistake, as in a
+ * secret read from a file. Bytes can contain it.
+ */
 function isSecret(secret: unknown): boolean {
   return typeof secret === 'string'
-    ? secret !== '' && secret === secret.trim()
-    : isBytes(secret) && secret.length > 0;
+    ? /[^\0]/.test(secret) && secret === secret.trim()
+    : isBytes(secret) && secret.some((byte) => byte !== 0);
 }
 
 /** The secrets that the function returns; `null` for an unknown sender. */

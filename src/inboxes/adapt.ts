@@ -56,6 +56,14 @@ export function adapt<Tx, Db>({ db, send, begin, unwrap }: Parts<Tx, Db>): DataL
   };
 }
 
+/** Whether a value sends each statement in an HTTP request: `neon(url)`, a function, as postgres.js is, which has `begin`. */
+export const isNeonHttp = (value: unknown) =>
+  typeof value === 'function' && 'transaction' in value && !('begin' in value);
+
+/** The rows of a result. Over `mysql2` it is an array of results, of which the inbox takes the first; of `neon(url)`, the rows. */
+export const toRows = (result: unknown): readonly unknown[] =>
+  Array.isArray(result) ? result : (result as { readonly rows: readonly unknown[] }).rows;
+
 /** Whether a value is one connection: a `Client` of `pg` or `@neondatabase/serverless`. */
 export const isClient = withMethods('a Client', ['query', 'escapeLiteral']).accepts;
 

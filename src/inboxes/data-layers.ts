@@ -1,10 +1,6 @@
 /** Data layers of Postgres and MySQL. All of them are exported by both inboxes. */
 import { ConfigError } from '../core/errors.js';
-import { adapt, type DataLayer, isClient, TransactionEnded } from './adapt.js';
-
-/** The rows of a result. Over `mysql2` it is an array of results, of which the inbox takes the first. */
-const toRows = (result: unknown): readonly unknown[] =>
-  Array.isArray(result) ? result : (result as { readonly rows: readonly unknown[] }).rows;
+import { adapt, type DataLayer, isClient, isNeonHttp, TransactionEnded, toRows } from './adapt.js';
 
 /** The methods of a Drizzle database that the inbox uses. */
 export interface DrizzleLike<Tx> {
@@ -31,7 +27,7 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
   if (isClient(session?.client))
     throw new ConfigError('fromDrizzle: transactions cannot share the connection of a Client. Pass a Pool.');
   const config = { isolationLevel: 'read committed' } as const;
-  return adapt<Tx, DrizzleLike<Tx>>({
+  const layer = adapt<Tx, DrizzleLike<Tx>>({
     db,
     async send(over, text, values) {
       // The result of the `sql` tag, reduced to the part that `execute` reads.
@@ -59,6 +55,8 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
     },
     unwrap: (error) => error.cause,
   });
+  // An inbox that needs transactions refuses it.
+  return isNeonHttp(session?.client) ? ({ query: layer.query } as DataLayer<Tx>) : layer;
 }
 
 /** A pool of `mysql2` has `getConnection`, and one of `pg` has `connect`. Other drivers have neither. */

@@ -5,6 +5,8 @@ import { PREFIX_RULE } from './name-rule.js';
 import { createSqliteInbox, type SynchronousInboxOptions } from './sqlite-inbox.js';
 import { migrate, type SqliteLike } from './sqlite-tables.js';
 
+export type { Inbox, InboxOperations } from '../core/ports.js';
+
 /** The part of `ctx.storage`, a `DurableObjectStorage` with SQLite, that the inbox uses. */
 export interface DurableObjectStorageLike {
   readonly sql: {

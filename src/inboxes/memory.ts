@@ -36,7 +36,7 @@ export interface MemoryInboxOptions {
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or wrong.
  */
-export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'transaction'> & InboxOperations {
+export function memoryInbox(options: MemoryInboxOptions = {}): Inbox & InboxOperations {
   const settings = readOptions('memoryInbox', options, {
     capacity: integer({ default: CAPACITY }),
     runtime: RUNTIME,

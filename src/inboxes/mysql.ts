@@ -29,6 +29,8 @@ import {
 } from './server-inbox.js';
 import { bind, place, type Template, type Values } from './statements.js';
 
+export type { Inbox, InboxOperations } from '../core/ports.js';
+export type { DataLayer } from './adapt.js';
 export * from './data-layers.js';
 export type {
   MysqlConnectionLike,
@@ -82,7 +84,7 @@ export function mysqlInbox<Tx = MysqlConnectionLike>(
 export function mysqlInbox(
   pool: MysqlTransactional<unknown>,
   options?: MysqlInboxOptions & { readonly transactional?: false | undefined },
-): Omit<Inbox, 'transaction'> & InboxOperations;
+): Inbox & InboxOperations;
 export function mysqlInbox(
   pool: MysqlTransactional<unknown>,
   options: MysqlInboxOptions = {},

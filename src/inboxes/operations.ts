@@ -75,6 +75,14 @@ function toSelection({ state, ...filter }: InboxFilter, from: readonly InboxStat
   return { ...filter, states: from.filter(isOne) };
 }
 
+/** A condition from a variable that is `undefined` by mistake must not select every event. */
+function assertGiven(where: string, filter: unknown): void {
+  for (const [name, value] of Object.entries(Object(filter))) {
+    if (value !== undefined || !(name in FILTER)) continue;
+    throw new ConfigError(`${where}: \`${name}\` is undefined. Leave a condition out, or give it a value.`);
+  }
+}
+
 /** @param held - the tokens of the leases that this process holds. */
 export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = NONE): InboxOperations {
   /** Changes selected events, after the lapsed leases among them are ended, or all if forced. */
@@ -100,6 +108,7 @@ export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = N
     find: async (id) => ops.find(id),
 
     async list(options) {
+      assertGiven('inbox.list', options);
       const { limit, after, order, ...filter } = readOptions('inbox.list', options, {
         ...FILTER,
         limit: required(integer()),
@@ -115,6 +124,7 @@ export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = N
     },
 
     async count(filter) {
+      assertGiven('inbox.count', filter);
       const selection = filter && toSelection(readOptions('inbox.count', filter, FILTER), INBOX_STATES);
       const counts = await ops.count(selection);
       return INBOX_STATES.map((state) => {
@@ -126,6 +136,7 @@ export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = N
 
     async requeue(which) {
       const options = typeof which === 'string' ? { ids: [which] } : which;
+      assertGiven('inbox.requeue', options);
       const rules = { ...FILTER, limit: LIMIT, steps: STATEMENTS, force: boolean(false) };
       const { steps: statements, ...filter } = readOptions('inbox.requeue', options, rules);
       if (statements !== undefined) {
@@ -143,9 +154,9 @@ export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = N
     },
 
     async discard(options) {
+      assertGiven('inbox.discard', options);
       const rules = { ...FILTER, by: TEXT, reason: TEXT, limit: LIMIT, force: boolean(false) };
       const { by, reason, limit, force, ...filter } = readOptions('inbox.discard', options, rules);
-      // A variable that is `undefined` by mistake must not discard every event.
       if (Object.values(filter).every((value) => value === undefined)) {
         throw new ConfigError(
           'inbox.discard: no condition is given. Name the events, such as by `ids` or `state`.',

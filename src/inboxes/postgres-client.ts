@@ -1,6 +1,6 @@
 /** The pools that the Postgres inbox accepts, and the transactions of its handlers. */
 import { required, rule, withMethods } from '../core/options.js';
-import { isClient, type Queries, TransactionEnded } from './adapt.js';
+import { isClient, isNeonHttp, type Queries, TransactionEnded, toRows } from './adapt.js';
 import { endedByHandler, lend } from './lend.js';
 import { isAborted, isEnded, rolledBackAtCommit } from './postgres-errors.js';
 import type { Statement } from './statements.js';
@@ -63,12 +63,16 @@ export const QUERIES_RULE = required(
 );
 
 /** The rule of a pool, each of whose statements is a transaction of its own. */
-export const POOL_RULE = required(
-  rule(
-    `${POOLS}; not a Client, whose connection can have a transaction open that undoes what was answered`,
-    (value) => QUERIES_RULE.accepts(value) && !isClient(value),
-  ),
-);
+export const poolRule = (transactional: boolean) =>
+  required(
+    rule(
+      `${POOLS}; not a Client, whose connection can have a transaction open that undoes what was answered${transactional ? '; and not Neon over HTTP, which has no transactions: pass its Pool (drizzle-orm/neon-serverless)' : ''}`,
+      (value) =>
+        QUERIES_RULE.accepts(value) &&
+        !isClient(value) &&
+        (!transactional || has(value, 'connect') || (has(value, 'transaction') && !isNeonHttp(value))),
+    ),
+  );
 
 /** The parts of the transaction of an event. */
 export interface TransactionParts<Tx> {
@@ -206,8 +210,5 @@ async function complete(queries: PgLike, statement: Statement | undefined): Prom
 export async function send(queries: PgLike, { text, values, name }: Statement): Promise<readonly unknown[]> {
   // `pg` alone is sent named statements.
   const pg = queries as unknown as { query(named: Statement): ReturnType<PgLike['query']> };
-  const { rows } = await (name === undefined
-    ? queries.query(text, values)
-    : pg.query({ text, values, name }));
-  return rows;
+  return toRows(await (name === undefined ? queries.query(text, values) : pg.query({ text, values, name })));
 }

@@ -11,7 +11,7 @@ import {
   type PgPoolLike,
   type PgTransactional,
   type PgTransactionsLike,
-  POOL_RULE,
+  poolRule,
   REFUSED,
   runInTransaction,
   send as sendStatement,
@@ -41,6 +41,8 @@ import {
 } from './server-inbox.js';
 import { bind, type Statement, type Values } from './statements.js';
 
+export type { Inbox, InboxOperations } from '../core/ports.js';
+export type { DataLayer } from './adapt.js';
 export * from './data-layers.js';
 export { fromPostgresJs, fromPrisma, type PostgresJsLike, type PrismaLike } from './postgres-adapters.js';
 export type {
@@ -71,7 +73,7 @@ export function postgresInbox(
   // A Client of a driver has this method. It is refused.
   pool: PgLike & { readonly escapeLiteral?: never },
   options?: PostgresInboxOptions & { readonly transactional?: false | undefined },
-): Omit<Inbox, 'transaction'> & InboxOperations;
+): Inbox & InboxOperations;
 export function postgresInbox(
   pool: PgLike,
   options: PostgresInboxOptions = {},
@@ -82,7 +84,7 @@ export function postgresInbox(
     connections: integer({ default: sizeOf(pool) }),
     runtime: RUNTIME,
   });
-  readOptions('postgresInbox', { pool }, { pool: POOL_RULE });
+  readOptions('postgresInbox', { pool }, { pool: poolRule(transactional) });
   const statements = writeStatements(schema);
   const runtime = toRuntime(given.runtime);
   const inTurn = keepOneFree(pool, connections);

@@ -12,6 +12,8 @@ import { isSelected, type Limited, type PageQuery, toPage } from './selection.js
 import { callOps, readCount } from './server-inbox.js';
 import type { Values } from './statements.js';
 
+export type { Inbox, InboxOperations } from '../core/ports.js';
+
 /**
  * Runs scripts. A client of `@upstash/redis` needs no adapter; adapt ioredis with {@link fromIoredis} and
  * node-redis with {@link fromNodeRedis}, clusters of both included.
@@ -107,10 +109,7 @@ const CHANGE_BATCH = 1_000;
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is wrong. The first call rejects with it when the
  * `maxmemory-policy` of the server is not `noeviction`; a server that forbids INFO in scripts is not checked.
  */
-export function redisInbox(
-  redis: RedisLike,
-  options: RedisInboxOptions = {},
-): Omit<Inbox, 'transaction'> & InboxOperations {
+export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): Inbox & InboxOperations {
   const { prefix, ...given } = readOptions('redisInbox', options, {
     prefix: PREFIX_RULE,
     runtime: RUNTIME,

@@ -4,10 +4,18 @@ import { integer, readOptions } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
-import { queueInboxError } from '../receiver/options.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
-import { type JobData, type QueueOptions, runJob, toQueue, type WorkerReceiver } from './job.js';
+import {
+  assertMethods,
+  assertWorker,
+  type JobData,
+  type QueueOptions,
+  runJob,
+  toQueue,
+  type WorkerReceiver,
+} from './job.js';
 
+export type { Queue } from '../core/ports.js';
 export type { JobData, QueueOptions } from './job.js';
 
 /** The methods of a BullMQ `Queue` that {@link bullmqQueue} uses. */
@@ -30,6 +38,7 @@ export interface BullJobLike {
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong.
  */
 export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Queue {
+  assertMethods('bullmqQueue', { queue }, ['add', 'getJobState', 'remove']);
   const limit = readOptions('bullmqQueue', options, {
     timeoutMs: integer({ default: 5_000 }),
     runtime: RUNTIME,
@@ -57,7 +66,7 @@ export function bullmqProcessor(
   receiver: WorkerReceiver,
   options: Pick<QueueOptions, 'runtime'> = {},
 ): (job: BullJobLike, token?: string) => Promise<OutcomeKind> {
-  if (!receiver.inbox.durable) throw queueInboxError('bullmqProcessor');
+  assertWorker('bullmqProcessor', receiver);
   const { runtime } = readOptions('bullmqProcessor', options, { runtime: RUNTIME });
   const { now } = toRuntime(runtime);
   return async (job, token) => {

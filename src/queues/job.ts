@@ -1,6 +1,8 @@
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
+import { readOptions, required, withMethods } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { type RuntimeOptions, timeLimit, toRuntime } from '../core/runtime.js';
+import { queueInboxError } from '../receiver/options.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 
@@ -15,6 +17,19 @@ export interface QueueOptions {
   readonly timeoutMs?: number | undefined;
   /** Time, timers and randomness, for tests. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
+}
+
+/** @throws {ConfigError} `ERR_CONFIG_INVALID` when the value is not the engine's object. */
+export function assertMethods(where: string, given: object, methods: readonly string[]): void {
+  const expected = `an object with the methods ${methods.join(', ')}`;
+  const rules = Object.keys(given).map((name) => [name, required(withMethods(expected, methods))]);
+  readOptions(where, given, Object.fromEntries(rules));
+}
+
+/** @throws {ConfigError} `ERR_CONFIG_INVALID` when it is not a receiver, or its inbox is not durable. */
+export function assertWorker(where: string, receiver: WorkerReceiver): void {
+  assertMethods(where, { receiver }, ['handle']);
+  if (!receiver.inbox?.durable) throw queueInboxError(where);
 }
 
 /** A queue that rejects if its engine does not answer in time. Some clients wait for a server that is down without a limit. */

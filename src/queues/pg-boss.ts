@@ -4,9 +4,17 @@ import type { UnknownEvent } from '../core/events.js';
 import { integer, readOptions, string } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { RUNTIME } from '../core/runtime.js';
-import { queueInboxError } from '../receiver/options.js';
-import { type JobData, type QueueOptions, runJob, toQueue, type WorkerReceiver } from './job.js';
+import {
+  assertMethods,
+  assertWorker,
+  type JobData,
+  type QueueOptions,
+  runJob,
+  toQueue,
+  type WorkerReceiver,
+} from './job.js';
 
+export type { Queue } from '../core/ports.js';
 export type { JobData, QueueOptions } from './job.js';
 
 /** The methods of a `PgBoss` that {@link pgBossQueue} uses. */
@@ -43,6 +51,7 @@ export interface PgBossQueueOptions extends QueueOptions {
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong.
  */
 export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}): Queue {
+  assertMethods('pgBossQueue', { boss }, ['send', 'getJobById', 'deleteJob']);
   const { queue, ...limit } = readOptions('pgBossQueue', options, {
     queue: string('stablehooks'),
     timeoutMs: integer({ default: 5_000 }),
@@ -81,8 +90,8 @@ export function pgBossProcessor(
   boss: PgBossCompleteLike,
   receiver: WorkerReceiver,
 ): (jobs: readonly PgBossJob[]) => Promise<void> {
-  if (!receiver.inbox.durable) throw queueInboxError('pgBossProcessor');
-
+  assertMethods('pgBossProcessor', { boss }, ['complete']);
+  assertWorker('pgBossProcessor', receiver);
   return async (jobs) => {
     const finished: PgBossJob[] = [];
     const failures: unknown[] = [];

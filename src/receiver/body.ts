@@ -17,21 +17,22 @@ export async function readRequestBody(
   }: { readonly maxBodyBytes: number; readonly bodyTimeoutMs: number; readonly runtime: Runtime },
 ): Promise<Uint8Array> {
   const reading = request.body(maxBodyBytes);
-  if (!isPromise(reading)) return reading;
-  return timeLimit(
-    reading,
-    bodyTimeoutMs,
-    () => {
-      // It may throw an error of the adapter, which knows why a body never ends, such as a parser in front that read it.
-      cancelBody(request);
-      throw new StablehooksError(
-        'ERR_BODY_TIMEOUT',
-        `The body did not arrive within ${bodyTimeoutMs} ms. Raise bodyTimeoutMs if the sender is genuine.`,
-      );
-    },
-    runtime,
-  );
+  const onTimeUp = () => {
+    // It may throw an error of the adapter, which knows why a body never ends, such as a parser in front that read it.
+    cancelBody(request);
+    throw new StablehooksError(
+      'ERR_BODY_TIMEOUT',
+      `The body did not arrive within ${bodyTimeoutMs} ms. Check that proxies pass it on (nginx: no \`proxy_pass_request_body off\`). Raise bodyTimeoutMs if the sender is genuine and slow.`,
+    );
+  };
+  const body = isPromise(reading) ? await timeLimit(reading, bodyTimeoutMs, onTimeUp, runtime) : reading;
+  if (body?.length === 0) throw new StablehooksError('ERR_BODY_UNAVAILABLE', EMPTY);
+  return body;
 }
+
+/** An empty body is never an event, and its sender must not be told that its signature is wrong. */
+const EMPTY =
+  'The body is empty, so the signed bytes are lost: a parser or middleware in front read them, or a proxy or the framework passed none on (SvelteKit without a content-type). Pass the unread request to the receiver, above parsers of Node such as express.json.';
 
 function cancelBody(request: WebhookRequest): void {
   try {

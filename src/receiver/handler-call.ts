@@ -193,7 +193,7 @@ class Context implements HandlerContext<unknown> {
   }
 
   get idempotencyKey(): (name?: string) => string {
-    return (name = '') => toIdempotencyKey(this.#lease.id, name);
+    return (...name) => toIdempotencyKey(this.#lease.id, ...name);
   }
 
   get signal(): AbortSignal {

@@ -72,7 +72,7 @@ export interface EventContext<Tx = undefined> {
    * Returns the idempotency key of a call that the handler makes: a UUID, which is the same for each attempt at the event,
    * and different for each event and name. It is a hash of both: neither random nor secret.
    *
-   * @param name - what the call is for, if the handler makes several.
+   * @param name - what the call is for, if the handler makes several: a text of 1 to 512 bytes; others are refused.
    */
   readonly idempotencyKey: (name?: string) => string;
 }

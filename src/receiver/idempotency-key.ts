@@ -1,4 +1,6 @@
 /** The key by which an API outside recognises a repeated call. */
+import { ConfigError } from '../core/errors.js';
+import { isName } from '../core/events.js';
 
 const OFFSET = 0x6c62272e07bb014262b821756295c58dn;
 const PRIME = 0x1000000000000000000013bn;
@@ -8,7 +10,12 @@ const encoder = new TextEncoder();
  * A UUID of the event and the name: the 128-bit FNV-1a hash, because the hashes of the web platform are asynchronous. It has
  * the form of version 4, which is the one that payment APIs accept.
  */
-export function toIdempotencyKey(id: string, name: string): string {
+export function toIdempotencyKey(id: string, ...given: readonly [name?: string]): string {
+  const [name = ''] = given;
+  // A missing name would share the key of the call without one, and two objects would share theirs.
+  if (given.length > 0 && !isName(name)) {
+    throw new ConfigError('ctx.idempotencyKey: the name must be a string of 1 to 512 bytes, or left out.');
+  }
   let hash = OFFSET;
   // Neither an id nor a name contains a control character.
   for (const byte of encoder.encode(`${id}\0${name}`)) {

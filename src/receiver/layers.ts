@@ -1,6 +1,7 @@
 /** Layers: optional features around the parts of a receiver, each applied once, when the receiver is created. */
 import type { UnknownEvent, WebhookEvent } from '../core/events.js';
 import type { Inbox, Lease, Origin } from '../core/ports.js';
+import { outsideRequests } from '../core/runtime.js';
 import type { HandlerContext } from './handler.js';
 import type { Outcome } from './outcome.js';
 
@@ -75,12 +76,13 @@ export function wrap<Part>(
   return layers.reduceRight((next, layer) => around(layer, next) ?? next, part);
 }
 
-/** Runs a function inside the layers that wrap it. */
+/** Runs a function inside the layers that wrap it; a detached one outside of any request. */
 export function runInside<Result>(
   layers: readonly Layer[],
   name: 'poll' | 'detached',
   run: () => Result,
 ): Result {
   type Around = ((run: () => Result) => Result) | undefined;
-  return wrap(layers, (layer, next) => (layer[name] as Around)?.bind(layer, next), run)();
+  const wrapped = wrap(layers, (layer, next) => (layer[name] as Around)?.bind(layer, next), run);
+  return name === 'detached' ? outsideRequests(wrapped) : wrapped();
 }

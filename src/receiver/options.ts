@@ -120,6 +120,9 @@ export interface ReceiverOptions<Tx = undefined> {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
+/** Handlers of a transaction need an inbox that has it: without one, `ctx.tx` is undefined. */
+export type NeededInbox<Tx> = undefined extends Tx ? unknown : { readonly inbox: Inbox<Tx> };
+
 /** Returns the ordering key of an event; `undefined` or `null` for an event without one. */
 export type OrderingKey = (event: WebhookEvent) => string | null | undefined;
 

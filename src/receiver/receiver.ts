@@ -9,6 +9,7 @@ import { Slots } from '../flow/slots.js';
 import { InFlight } from './in-flight.js';
 import { type CallHandler, type RunStep, wrap } from './layers.js';
 import {
+  type NeededInbox,
   type ReceiverOptions,
   type ReceiverSettings,
   readReceiverOptions,
@@ -97,7 +98,7 @@ export interface RedriveOptions {
  * });
  * ```
  */
-export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Receiver {
+export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx> & NeededInbox<Tx>): Receiver {
   const settings = readReceiverOptions(options);
   const parts = createParts(settings);
   const { flows } = parts;

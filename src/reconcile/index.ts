@@ -1,3 +1,4 @@
+export type { InboxRecord } from '../core/ports.js';
 export { normalizeAmount, sameAmount } from './amount.js';
 export type { Amounts, DailyTotal } from './daily.js';
 export type { LedgerEntry, ReconcileInbox, ReconcileOptions, ReconcileProgress } from './options.js';

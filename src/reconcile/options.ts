@@ -91,15 +91,16 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
 
 export type ReconcileSettings<Entry extends LedgerEntry> = ReturnType<typeof toReconcileSettings<Entry>>;
 
+export const inboxWith = (...methods: readonly string[]) =>
+  required(withMethods('an inbox, such as sqliteInbox(db)', methods));
+
 const NEVER = new AbortController().signal;
 
 /** @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option. */
 export function toReconcileSettings<Entry extends LedgerEntry>(options: ReconcileOptions<Entry>) {
   const settings = readOptions('reconcile', options, {
     ...LIST_RULES,
-    inbox: required(
-      withMethods('an inbox, such as sqliteInbox(db)', ['record', 'find', 'list', 'count', 'readNote']),
-    ),
+    inbox: inboxWith('record', 'find', 'list', 'count', 'readNote'),
     ledger: required(rule('an iterable of entries, such as an array or an async generator', isIterable)),
     copiedAt: date(),
     since: required(date()),
@@ -129,7 +130,11 @@ export function toReconcileSettings<Entry extends LedgerEntry>(options: Reconcil
 
 function isIterable(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
-  return Symbol.asyncIterator in value || Symbol.iterator in value;
+  const {
+    [Symbol.asyncIterator]: many,
+    [Symbol.iterator]: some,
+  }: Partial<AsyncIterable<unknown> & Iterable<unknown>> = value;
+  return typeof (many ?? some) === 'function';
 }
 
 function orInboxFailed(inbox: ReconcileInbox): ReconcileInbox {

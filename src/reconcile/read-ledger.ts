@@ -15,7 +15,7 @@ export async function readLedger<Entry extends LedgerEntry>(
   const { settings, books, totals } = comparison;
   let done = 0;
   for await (const page of inPages(settings.ledger, settings)) {
-    for (const entry of page) checkEntry(entry);
+    for (const entry of page) checkEntry(Object(entry));
     await inParallel(page, async (entry) => {
       const { id } = entry;
       const record = books.lines.has(id) ? undefined : await settings.inbox.find(id);

@@ -22,6 +22,8 @@ import { createMeasure } from './metrics.js';
 import { inSpan, type SpanStart, setError } from './spans.js';
 import { toLinks, toTraceparent } from './trace-context.js';
 
+export type { Layer } from '../receiver/layers.js';
+
 /** Options of {@link openTelemetry}. */
 export interface OpenTelemetryOptions {
   /** Receives the spans. @default the global provider, at each span */

@@ -1,11 +1,13 @@
-import type { Server } from 'node:http';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, request as sendRequest } from 'node:http';
 import { runInNewContext } from 'node:vm';
-import { createAdaptorServer } from '@hono/node-server';
+import { createAdaptorServer, getRequestListener } from '@hono/node-server';
 import { Hono } from 'hono';
-import { memoryInbox } from 'stablehooks';
+import { memoryInbox, type Receiver } from 'stablehooks';
 import { toFetchHandler } from 'stablehooks/fetch';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { listen } from './listening.js';
 import { createObserved, deliverTo, expectUnavailable, secret } from './observed.js';
 
 describe('fetch', () => {
@@ -44,6 +46,63 @@ describe('fetch', () => {
       ]);
     },
   );
+
+  test('a Request that throws once its body was read, as that of Elysia on Node does, is answered 500 ERR_BODY_UNAVAILABLE', async () => {
+    const { receiver, outcomes } = createObserved();
+    const request = (await signedRequest(exampleEvent('transfer.settled'), { secret })).toRequest();
+    Object.defineProperty(request, 'bodyUsed', {
+      get: () => {
+        throw new TypeError('Response body object should not be disturbed or locked');
+      },
+    });
+    expect((await toFetchHandler(receiver)(request)).status).toBe(500);
+    expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_UNAVAILABLE']);
+  });
+
+  describe.each(['declared', 'chunked'])('of a %s body over Hono on Node', (kind) => {
+    const send = async (body: Uint8Array, headers: Readonly<Record<string, string>>, server: Server) => {
+      const { url, close } = await listen(server);
+      onTestFinished(close);
+      const length = kind === 'declared' ? { 'content-length': body.length } : {};
+      const sent = sendRequest(url, { method: 'POST', headers: { ...headers, ...length } });
+      // In two pieces, the first of which arrives with the headers.
+      sent.write(body.subarray(0, 50));
+      sent.end(body.subarray(50));
+      const [response] = await once(sent, 'response');
+      response.resume();
+      return response.statusCode;
+    };
+    const serve = (receiver: Receiver, middleware?: Parameters<typeof createServer>[1]) => {
+      const app = new Hono();
+      const handler = toFetchHandler(receiver);
+      app.post('/hooks', (context) => handler(context.req.raw));
+      const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false });
+      return createServer((request, response) => {
+        middleware?.(request, response);
+        void listener(request, response);
+      });
+    };
+
+    test('the receiver gets every byte that another listener for data sees as well', async () => {
+      const { receiver, outcomes } = createObserved();
+      const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
+      const observe = (request: IncomingMessage) => void request.on('data', () => undefined);
+      expect(await send(signed.body, signed.headers, serve(receiver, observe))).toBe(200);
+      expect(outcomes.map(({ kind }) => kind)).toEqual(['handled']);
+    });
+
+    test('a body over the limit is refused, observed or not', async () => {
+      const signed = await signedRequest(Buffer.alloc(200_000, '{'), { secret });
+      for (const observe of [
+        undefined,
+        (request: IncomingMessage) => void request.on('data', () => undefined),
+      ]) {
+        const { receiver, outcomes } = createObserved({ maxBodyBytes: 1_000 });
+        expect(await send(signed.body, signed.headers, serve(receiver, observe))).toBe(413);
+        expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_TOO_LARGE']);
+      }
+    });
+  });
 
   test('a Request whose stream gives Uint8Array of another realm is verified byte for byte', async () => {
     const { receiver, outcomes } = createObserved();
@@ -185,6 +244,9 @@ describe('fetch', () => {
 
   test.each([
     { fault: Object.assign(new Error('aborted'), { code: 'ECONNRESET' }), code: 'ERR_BODY_INCOMPLETE' },
+    // Of Deno.
+    { fault: Object.assign(new Error('unexpected EOF'), { name: 'Http' }), code: 'ERR_BODY_INCOMPLETE' },
+    { fault: Object.assign(new Error('unavailable'), { name: 'BadResource' }), code: 'ERR_BODY_INCOMPLETE' },
     { fault: new TypeError('Body is unusable'), code: 'ERR_BODY_UNAVAILABLE' },
     { fault: new Error('over the limit'), code: 'ERR_BODY_UNAVAILABLE' },
   ])('a request of a framework that fails with $fault is answered 500 $code', async ({ fault, code }) => {

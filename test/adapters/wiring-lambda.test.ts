@@ -62,6 +62,36 @@ test.each([{}, [], 7, true, new Uint8Array(2)])(
   },
 );
 
+test.each([
+  [
+    'a second signature',
+    (right: string) => ({ 'X-Service-Signature': '0'.repeat(64), 'x-service-signature': right }),
+    401,
+  ],
+  [
+    'a second content-encoding',
+    (right: string) => ({
+      'x-service-signature': right,
+      'Content-Encoding': 'identity',
+      'content-encoding': 'gzip',
+    }),
+    415,
+  ],
+  ['one signature in two cases of two maps', (right: string) => ({ 'x-service-signature': right }), 200],
+])(
+  'the Lambda handler reads %s, whose name has other capitals, as Node does',
+  async (_, toHeaders, status) => {
+    const { headers, body } = await signedRequest(exampleEvent('transfer.settled'), { secret });
+    const sent = toHeaders(headers['x-service-signature'] ?? '');
+    const lists = Object.entries(sent).map(([name, value]) => [name.toUpperCase(), [value]]);
+    for (const multiValueHeaders of status === 200 ? [null, {}, Object.fromEntries(lists)] : [null]) {
+      const { receiver } = createObserved();
+      const event = { ...post, headers: sent, multiValueHeaders, body: Buffer.from(body).toString() };
+      expect((await invoke(receiver, event)).statusCode).toBe(status);
+    }
+  },
+);
+
 test('the Lambda handler answers when a handler that outlived handlerTimeoutMs has ended, because the process is frozen then', async () => {
   const [gate, reported] = [deferred(), deferred()];
   const { receiver } = createObserved({

@@ -31,9 +31,11 @@ describe('node:http', () => {
     server.on('stream', (stream) => stream.on('error', () => undefined));
     server.on('request', (request, response) => {
       // What Node's own types keep apart, frameworks pass on as the request and response of HTTP/1.1.
-      handler(request as unknown as IncomingMessage, response as unknown as ServerResponse).then(
-        handled.resolve,
+      const answered: unknown = handler(
+        request as unknown as IncomingMessage,
+        response as unknown as ServerResponse,
       );
+      void Promise.resolve(answered).then(() => handled.resolve());
       request.once('data', () => stream.close(http2.constants.NGHTTP2_CANCEL));
     });
     server.listen(0, '127.0.0.1');

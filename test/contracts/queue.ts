@@ -20,7 +20,7 @@ import { type ContractCase, signal, someEvent, test } from './contract.js';
 export interface QueueUnderTest {
   readonly queue: Queue;
   /** A durable inbox that no other case uses. @default an inbox in memory */
-  readonly inbox?: Inbox<never> | undefined;
+  readonly inbox?: Inbox | undefined;
   /**
    * Starts a worker of the queue, which passes the event of each job to `receiver.handle` and makes the engine
    * retry the job when the event must run again. Resolves with a function that stops the worker.

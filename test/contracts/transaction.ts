@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   type Claim,
@@ -438,6 +439,22 @@ const connectionCases = (sql: Dialect): Cases => [
       assert.equal(await transact(subject, inbox, lost), false);
       await expectEffects(subject, inbox, event, false);
     });
+  }),
+  test("a handler has the async context of its own delivery, even if it waited for another one's connection", async (subject) => {
+    const requests = new AsyncLocalStorage<string>();
+    const handler: Handle = async (_, { tx, id }) => {
+      assert.equal(requests.getStore(), id);
+      await subject.effect(tx, id);
+      assert.equal(requests.getStore(), id);
+    };
+    const use: Use = async (receiver) => {
+      const deliver = async () => {
+        const event = someEvent();
+        expectKind(await requests.run(event.id, () => receiver.handle(event, 'push')), 'handled');
+      };
+      await Promise.all([deliver(), deliver(), deliver()]);
+    };
+    await withReceiver(subject, handler, use, ONE_CONNECTION);
   }),
   test('a transaction that receives no connection in time rejects, and does not blame the handler', async (subject) => {
     const use: Use = async (_, inbox) => {

@@ -7,7 +7,9 @@ const utf8 = (text: string) => new TextEncoder().encode(text);
 const body = utf8('{"id":"evt_1"}');
 const encodings: readonly SignatureEncoding[] = ['hex', 'base64', 'base64url'];
 const bodies = fc.uint8Array({ maxLength: 4_096 });
-const secrets = fc.uint8Array({ minLength: 1, maxLength: 200 });
+const secrets = fc
+  .uint8Array({ minLength: 1, maxLength: 200 })
+  .filter((bytes) => bytes.some((byte) => byte !== 0));
 
 /** Whether verifySignature resolves; it must reject with a SignatureError otherwise. */
 async function accepts(
@@ -223,6 +225,11 @@ describe('wrong arguments', () => {
     ['an empty list of bytes', new Uint8Array()],
     ['a number', 7],
     ['a secret with a line end', 'whsec_test\n'],
+    ['bytes of zeros, which are the empty key', new Uint8Array(32)],
+    ['a text of zeros', '\0\0'],
+    ['only holes', new Array(2)],
+    ['a hole after a secret', Object.assign(new Array(2), { 0: 'good' })],
+    ['a hole where a secret was', Object.assign(new Array(2), { 1: 'good' })],
   ])('verifySignature throws ERR_CONFIG_INVALID for %s', async (_name, wrong) => {
     await expect(given(wrong)).rejects.toThrow(ConfigError);
     await expect(given(wrong)).rejects.toMatchObject({ code: 'ERR_CONFIG_INVALID' });

@@ -44,7 +44,9 @@ const DOCUMENTED: Readonly<Record<string, readonly string[]>> = {
   'rejected 405': ['ERR_METHOD_NOT_ALLOWED'],
   'rejected 413': ['ERR_BODY_TOO_LARGE'],
   'rejected 415': ['ERR_BODY_ENCODED'],
-  'failed 500': ['ERR_BODY_INCOMPLETE', 'ERR_BODY_TIMEOUT', 'ERR_CONFIG_INVALID', 'ERR_HANDLER_FAILED'],
+  'failed 500': ['INCOMPLETE', 'TIMEOUT', 'UNAVAILABLE']
+    .map((why) => `ERR_BODY_${why}`)
+    .concat('ERR_CONFIG_INVALID', 'ERR_HANDLER_FAILED'),
   'unavailable 503': ['ERR_SECRET_UNAVAILABLE'],
 };
 
@@ -81,6 +83,7 @@ function promised({ variant, method, headers, body, bodyEnds }: Input, known: Kn
   if (bodyEnds === 'never') return refused('ERR_BODY_TIMEOUT');
   if (bodyEnds === 'incomplete') return refused('ERR_BODY_INCOMPLETE');
   if (bodyEnds !== 'whole') return refused('ERR_CONFIG_INVALID');
+  if (body.length === 0) return refused('ERR_BODY_UNAVAILABLE');
   if (body.length > MAX_BODY_BYTES) return refused('ERR_BODY_TOO_LARGE');
   if (variant.source === 'fails') return refused('ERR_SECRET_UNAVAILABLE');
   if (variant.source === 'unknown sender') return refused('ERR_SECRET_UNKNOWN');

@@ -70,9 +70,9 @@ export const commonCommands = (errors: fc.Arbitrary<string>): readonly fc.Arbitr
       ({ inbox }) =>
         inbox.requeue(id),
   ),
-  fc.constantFrom(undefined, ...STATES).map<Command>((state) => async ({ inbox }) => {
-    const first = await inbox.list({ state, limit: 2 });
-    return [first, await inbox.list({ state, limit: 2, after: first.at(-1)?.id })];
+  fc.constantFrom({}, ...STATES.map((state) => ({ state }))).map<Command>((filter) => async ({ inbox }) => {
+    const first = await inbox.list({ ...filter, limit: 2 });
+    return [first, await inbox.list({ ...filter, limit: 2, after: first.at(-1)?.id })];
   }),
   ms.map<Command>(
     (passed) =>

@@ -13,8 +13,10 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 /** What `stablehooks` brings to production. */
 const DEPENDENCIES = ['raw-body'];
 /** Versions of drivers and frameworks that an app can have for something else, some older than this package supports. */
-const OTHER_VERSIONS =
-  'bullmq@5 express@4 fastify@5 fastify-plugin@4 ioredis@5 libsql@0.4 next@15 pg@8 pg-boss@9 postgres@3 react@19 react-dom@19';
+const OTHER_VERSIONS = [
+  'bullmq@5 express@4 fastify@5 fastify-plugin@4 ioredis@5 libsql@0.4 next@15 pg@8 pg-boss@9 postgres@3 react@19 react-dom@19',
+  '@nestjs/common@10 @nestjs/core@10 @opentelemetry/api@1.8 reflect-metadata@0.2 rxjs@7',
+];
 /** Every resolution of code must be right. The kit is for development and has ES modules only. */
 const ATTW = {
   stablehooks: ['--exclude-entrypoints', 'openapi.json'],
@@ -106,9 +108,13 @@ try {
     await report(`attw ${name}`, lint('attw', ATTW[name]));
   }
   await report("the size of the inspector's page", measurePage);
-  await report('an app with other versions of drivers and frameworks', () =>
-    installBeside(OTHER_VERSIONS.split(' '), { folder: join(work, 'beside'), tarball: tarballs.stablehooks }),
-  );
+  for (const versions of OTHER_VERSIONS) {
+    const folder = await mkdtemp(join(work, 'beside-'));
+    await report(`an app with ${versions}`, () =>
+      installBeside(versions.split(' '), { folder, tarball: tarballs.stablehooks }),
+    );
+  }
+  await report('the declarations of an app that exports what each export returns', declareAll);
   for (const [index, project] of PROJECTS.entries()) {
     await report(project.name, () => prove(project, { folder: join(work, String(index)), tarballs }));
   }
@@ -168,12 +174,44 @@ async function installBeside(
   packages: readonly string[],
   { folder, tarball }: { readonly folder: string; readonly tarball: string },
 ): Promise<readonly string[]> {
-  await mkdir(folder);
   await writeFile(join(folder, 'package.json'), JSON.stringify({ name: 'try', private: true }));
   for (const specifiers of [packages, [tarball]]) {
     await npm(['install', '--package-lock-only', '--prefer-offline', ...specifiers], folder);
   }
   return [];
+}
+
+/** Under `declaration`, TypeScript refuses an inferred type that no public subpath names. Each subpath is imported alone. */
+async function declareAll(): Promise<readonly string[]> {
+  const folder = join(work, 'declared');
+  await mkdir(folder);
+  await writeFile(
+    join(folder, 'package.json'),
+    JSON.stringify({ name: 'try', private: true, type: 'module' }),
+  );
+  const peers = ['@types/node', '@nestjs/common', '@nestjs/core', '@opentelemetry/api', 'fastify'];
+  const versions = peers.map((name) => `${name}@${devDependencies[name]}`);
+  await npm(['install', '--prefer-offline', tarballs.stablehooks, ...versions], folder);
+  const { exports } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
+  const subpaths = Object.keys(exports).filter((subpath) => !subpath.endsWith('.json'));
+  const results = await Promise.allSettled(
+    subpaths.map(async (subpath) => {
+      const specifier = `stablehooks${subpath.slice(1)}`;
+      const names = Object.entries<unknown>(await import(specifier)).map(([name, value]) => {
+        const isCalled = typeof value === 'function' && !/^class /.test(String(value));
+        // `apply` does not infer its type.
+        const called = name === 'withPayload' ? '(given, given)' : '.apply(undefined, given)';
+        return `export const ${name} = ${isCalled ? `() => all.${name}${called}` : `all.${name}`};`;
+      });
+      const lines = [`import * as all from '${specifier}';`, 'declare const given: never;', ...names];
+      const file = `${subpath.replaceAll(/\W/g, '_')}.ts`;
+      await writeFile(join(folder, file), lines.join('\n'));
+      const options = '--declaration --emitDeclarationOnly --outDir out --module nodenext --target es2023';
+      const tsc = join(root, 'node_modules/typescript/bin/tsc');
+      await run({ args: [tsc, ...options.split(' '), '--strict', '--skipLibCheck', file], cwd: folder });
+    }),
+  );
+  return results.flatMap((result) => (result.status === 'rejected' ? String(result.reason) : []));
 }
 
 /** What the package brings, and whether go-to-definition from an app ends in its TypeScript sources. */

@@ -175,6 +175,17 @@ test.each<[string, () => unknown]>([
   expect(await setUp(handler).codeOf()).toBe('handled');
 });
 
+test('a line of the log has at most 10,000 characters of an error, however much of a response it quotes', async () => {
+  const { deliver, lines } = setUp(() => {
+    throw new Error(`The bank answered ${'<p>'.repeat(1_000_000)}`, {
+      cause: new Error('x'.repeat(1_000_000)),
+    });
+  });
+  await deliver();
+  expect(lines.map(({ length }) => length < 10_100)).toEqual([true]);
+  expect(lines[0]).toMatch(/^stablehooks: failed .*The bank answered <p>.*… \(\d{7} characters more\)$/s);
+});
+
 test('the parts of a context can be taken apart', async () => {
   let taken: Partial<HandlerContext> = {};
   const { receiver } = setUp((_event, { tx, signal, attempt, origin, json }) => {

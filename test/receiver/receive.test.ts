@@ -207,15 +207,15 @@ describe('a secret', () => {
   test.each([
     ['a Buffer', (bytes: Uint8Array) => Buffer.from(bytes)],
     ['a Uint8Array', (bytes: Uint8Array) => new Uint8Array(bytes)],
-  ])('is kept when %s is cleared after createReceiver', async (_name, copy) => {
+  ])('is kept when %s is overwritten after createReceiver', async (_name, copy) => {
     const cleared = copy(bytesOf(secret));
     const list = [cleared];
     const { receiver, codeOf } = setUp({ secret: list });
-    cleared.fill(0);
+    cleared.fill(7);
     list.pop();
     expect(await codeOf()).toBe('handled');
-    const zeroed = await sign(bytesOf(anEvent()), { secret: new Uint8Array(secret.length) });
-    const forged = await delivery(anEvent(), { headers: { [SIGNATURE]: zeroed } });
+    const overwritten = await sign(bytesOf(anEvent()), { secret: cleared });
+    const forged = await delivery(anEvent(), { headers: { [SIGNATURE]: overwritten } });
     expect((await receiver.receive(forged)).error?.code).toBe('ERR_SIGNATURE_MISMATCH');
   });
 
@@ -253,6 +253,12 @@ describe('a secret', () => {
     ],
     ['returns an empty secret', () => '', 'ERR_CONFIG_INVALID', 500],
     ['returns undefined', () => undefined as never, 'ERR_CONFIG_INVALID', 500],
+    [
+      'returns a list with a hole, which is no empty key',
+      () => Object.assign(new Array<string>(2), { 1: 'new' }),
+      'ERR_CONFIG_INVALID',
+      500,
+    ],
     ['resolves to undefined', async () => undefined as never, 'ERR_CONFIG_INVALID', 500],
   ])('function that %s is answered 5xx, so the service tries again', async (_name, given, code, status) => {
     const outcome = await setUp({ secret: given, secretTimeoutMs: 5 }).deliver();

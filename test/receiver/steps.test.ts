@@ -188,6 +188,16 @@ test('steps can run at the same time', async () => {
   expect((await inbox.steps(event.id)).map(({ result }) => result)).toEqual(['"a"', '"b"', '"c"']);
 });
 
+test('a step without a name of 1 to 512 bytes does not run', async () => {
+  let ran = 0;
+  for (const name of ['', 'a\0b', '\ud83d', 'x'.repeat(513), 7, undefined] as string[]) {
+    const { kinds, reasons } = await attempts([({ step }) => step(name, () => (ran += 1))]);
+    expect(kinds).toEqual(['failed']);
+    expect(reasons[0]).toContain('is no name');
+  }
+  expect(ran).toBe(0);
+});
+
 test('a name is used once in a run', async () => {
   let runs = 0;
   const { kinds, reasons } = await attempts([
@@ -357,10 +367,18 @@ describe('idempotencyKey', () => {
   test('it differs for each event and name', async () => {
     const keys = (
       await Promise.all(
-        ['evt_1', 'evt_2', 'evt', 'evt_1a'].map((id) => keysOf(anEvent({ id }), '', 'a', 'b', '1a')),
+        ['evt_1', 'evt_2', 'evt', 'evt_1a'].map((id) => keysOf(anEvent({ id }), 'a', 'b', '1a')),
       )
     ).flat();
-    expect(new Set(keys).size).toBe(16);
+    expect(new Set(keys).size).toBe(12);
+  });
+
+  test('a name that is missing or no text fails the attempt, because all of them would share one key', async () => {
+    for (const name of [{ order: 1 }, undefined, null, 7, '', 'a\0b', '\ud83d'] as unknown[]) {
+      const { deliver, codes } = setUp((_, { idempotencyKey }) => void idempotencyKey(name as string));
+      await deliver(anEvent());
+      expect(codes()).toEqual(['ERR_HANDLER_FAILED']);
+    }
   });
 
   test('it is a UUID, which payment APIs accept, for every id', async () => {

@@ -1,10 +1,13 @@
 /** Types of the receiver: narrowing, typos, schemas, results. Compiled by `npm run check`, never run. */
+
+import type pg from 'pg';
 import {
   createReceiver,
   type EventType,
   type Handlers,
   type Inbox,
   type Layer,
+  memoryInbox,
   parseEvent,
   type Receiver,
   type StandardSchema,
@@ -13,6 +16,7 @@ import {
   type WebhookEvent,
   withPayload,
 } from 'stablehooks';
+import { postgresInbox } from 'stablehooks/inboxes/postgres';
 import * as z from 'zod/mini';
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
@@ -24,6 +28,9 @@ interface Client {
   query(sql: string): Promise<{ rows: unknown[] }>;
 }
 
+declare const pool: pg.Pool;
+declare const inPg: Handlers<pg.PoolClient>;
+declare const inOther: Handlers<{ unsafe(text: string): void }>;
 declare const body: Uint8Array;
 declare const inboxWithTx: Inbox<Client>;
 declare const insert: (id: string) => PromiseLike<number[]>;
@@ -125,6 +132,20 @@ createReceiver({ secret: 's', handlers: {}, use: [{ handler: (next) => next }, {
 verifySignature('{}', 'sig', { secret: 's' });
 // @ts-expect-error a parsed body in place of bytes
 verifySignature({}, 'sig', { secret: 's' });
+
+// Handlers of a transaction need an inbox that has it.
+declare const inTransaction: Handlers<Client>;
+createReceiver({ secret: 's', inbox: inboxWithTx, handlers: inTransaction });
+// @ts-expect-error no inbox
+createReceiver({ secret: 's', handlers: inTransaction });
+// @ts-expect-error an inbox without transactions
+createReceiver({ secret: 's', inbox: memoryInbox(), handlers: inTransaction });
+// @ts-expect-error `transactional: true` is missing
+createReceiver({ secret: 's', inbox: postgresInbox(pool), handlers: inTransaction });
+createReceiver({ secret: 's', inbox: postgresInbox(pool), handlers: {} });
+// @ts-expect-error the transaction of another driver
+createReceiver({ secret: 's', inbox: postgresInbox(pool, { transactional: true }), handlers: inOther });
+createReceiver({ secret: 's', inbox: postgresInbox(pool, { transactional: true }), handlers: inPg });
 
 // Steps are asynchronous: a handler in a synchronous transaction has none, and every other handler has them.
 declare const synchronous: Inbox<Synchronous<Client>>;

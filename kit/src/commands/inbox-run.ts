@@ -1,6 +1,6 @@
 /** The command that sends events of an inbox to an endpoint, which runs them now. */
 import { Command } from 'commander';
-import type { InboxOperations, InboxState } from 'stablehooks';
+import { encodeEvent, type InboxOperations, type InboxState } from 'stablehooks';
 import { type EndpointAnswer, isBusy, isQueued } from '../io/answer.js';
 import { type DeliveryRow, noteUnaccepted, printRow, summarise } from '../io/delivery-rows.js';
 import { toFailure } from '../io/errors.js';
@@ -97,7 +97,7 @@ async function sendAll(
         continue;
       }
       reached = 'requeued';
-      const answer = await sender.send(record.event);
+      const { answer } = await sender.sendKept(Buffer.from(encodeEvent(record.event)));
       reached = 'sent';
       const row = { event: record.event, answer, end: await recordAnswer(answer, record, inbox) };
       rows.push(row);

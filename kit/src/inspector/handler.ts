@@ -1,6 +1,6 @@
 import type { HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
-import { ConfigError, INBOX_STATES, type InboxRecord } from 'stablehooks';
+import { ConfigError, encodeEvent, INBOX_STATES, type InboxRecord } from 'stablehooks';
 import * as z from 'zod/mini';
 import type { SandboxOperations } from '../sandbox/index.js';
 import { readJsonBody } from '../sandbox/read-json-body.js';
@@ -178,7 +178,7 @@ function eventRoutes({ inbox, deliveries }: InspectorSource): Hono {
       if (inbox === undefined) throw new RequestRefused(404, 'Only an inbox stores events.');
       const { event } = await findRecord(inbox.operations, context.req.param('id'));
       if (event === null) throw new RequestRefused(404, 'The body of this event is pruned.');
-      return context.json({ json: JSON.stringify(event) });
+      return context.json({ json: encodeEvent(event) });
     });
 }
 

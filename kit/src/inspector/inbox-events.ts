@@ -1,5 +1,13 @@
-import { EVENT_TYPES, INBOX_STATES, type InboxFilter, type InboxRecord, type InboxState } from 'stablehooks';
+import {
+  EVENT_TYPES,
+  encodeEvent,
+  INBOX_STATES,
+  type InboxFilter,
+  type InboxRecord,
+  type InboxState,
+} from 'stablehooks';
 import type { Finding } from '../explain/replies.js';
+import { givenOf } from '../given.js';
 import type { AttemptLine, EventCounts, EventFilter, EventPage, EventRow, Tone } from './api.js';
 import type { EventQuery, InspectedInbox } from './source.js';
 
@@ -56,10 +64,10 @@ export async function toInboxFilter(
 
 function toConditions(filter: EventFilter & { readonly ids?: readonly string[] | undefined }): InboxFilter {
   const { state, type, since, until, error, key, ids } = filter;
-  return {
+  return givenOf({
     ...{ ids, type, error, key, receivedSince: since, receivedUntil: until },
     state: INBOX_STATES.find((each) => each === state),
-  };
+  });
 }
 
 /** Reads events, newest first, and says of each whether it meets the filter. */
@@ -83,7 +91,7 @@ export async function* search(
 }
 
 function jsonOf({ event }: InboxRecord): string {
-  return event === null ? '' : JSON.stringify(event);
+  return event === null ? '' : encodeEvent(event);
 }
 
 export function toRow(record: InboxRecord): EventRow {

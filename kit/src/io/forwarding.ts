@@ -1,6 +1,7 @@
 import {
   createReceiver,
   EVENT_TYPES,
+  type EventContext,
   type EventType,
   type Inbox,
   type Lease,
@@ -13,7 +14,7 @@ import type { DeliveryRow } from './delivery-rows.js';
 import { CommandError, toFailure, unreachableError, withErrors } from './errors.js';
 import type { OpenInbox } from './inbox.js';
 import { selectTypes } from './selected-types.js';
-import { createSender, type SentDelivery, toBytes } from './sender.js';
+import { createSender, type SentDelivery } from './sender.js';
 import type { Settings } from './settings.js';
 import { hasTakenEffect, toLastError } from './without-handler.js';
 
@@ -63,8 +64,8 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
   /** The answers of attempts that have not ended in the inbox yet, by the ids of their events. */
   const answers = new Map<string, Pick<ForwardingAttempt, 'event' | 'answer' | 'sent'>>();
 
-  const forward = async (event: WebhookEvent) => {
-    const sent = await sender.sendKept(toBytes(event));
+  const forward = async (event: WebhookEvent, { json }: EventContext) => {
+    const sent = await sender.sendKept(Buffer.from(json));
     const { answer } = sent;
     answers.set(event.id, { event, answer, sent });
     const lastError = (await inbox.target.find(event.id))?.lastError;

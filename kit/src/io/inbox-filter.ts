@@ -8,6 +8,7 @@ import {
   isEventType,
 } from 'stablehooks';
 import { recordPages } from 'stablehooks/reconcile';
+import { givenOf } from '../given.js';
 import { usageError } from './errors.js';
 import { addInboxFlags, type InboxFlags, type OpenInbox, withInbox } from './inbox.js';
 import { countOf, EXIT, type ExitCode, type Printer, toPlain } from './output.js';
@@ -74,7 +75,7 @@ export function toFilter(flags: FilterFlags, printer: Printer): InboxFilter {
     if (text === '') throw usageError(`--${name} is empty. If it comes from a variable, check its value.`);
   if (type !== undefined && !isEventType(type))
     printer.note(`This release does not know the event type ${toPlain(type)}. ${knownTypes()}`);
-  return { state, type, error, key, ignored, updatedSince, updatedUntil };
+  return givenOf({ state, type, error, key, ignored, updatedSince, updatedUntil });
 }
 
 export interface Selected {
@@ -110,8 +111,7 @@ export async function changeSelected(
   const { args, flags, printer } = action;
   const filter = toFilter(flags, printer);
   // Ids that were ignored, or every ignored event.
-  const conditions = args.length > 0 ? { ...filter, ignored: undefined } : filter;
-  const isFiltered = Object.values(conditions).some((value) => value !== undefined);
+  const isFiltered = Object.keys(filter).some((name) => args.length === 0 || name !== 'ignored');
   if (args.length > 0 && isFiltered) throw usageError('Select the events by ids or by flags, not both.');
   if (args.length === 0 && !isFiltered)
     throw usageError('Name the events by their ids, or select them by flags such as --state dead.');

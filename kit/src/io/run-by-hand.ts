@@ -8,9 +8,8 @@ export type Runnable = InboxRecord & { readonly event: UnknownEvent };
 const LEASE_MS = 5_000;
 
 /** The options of the claim that records the result of a run. It holds even before the retry time. */
-export function toClaimOptions({ event, key }: Runnable) {
-  const json = JSON.stringify(event);
-  return { leaseMs: LEASE_MS, origin: 'redrive', json, early: true, key: key ?? undefined } as const;
+export function toClaimOptions({ key }: Runnable) {
+  return { leaseMs: LEASE_MS, origin: 'redrive', early: true, key: key ?? undefined } as const;
 }
 
 /** A failed event keeps its retry time. A dead event is dead again, with its first cause. */

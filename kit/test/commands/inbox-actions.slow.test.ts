@@ -1,6 +1,6 @@
 /** The commands that change the events that match. */
 import { writeFile } from 'node:fs/promises';
-import { createReceiver, PermanentError } from 'stablehooks';
+import { createReceiver, type EventContext, PermanentError } from 'stablehooks';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
@@ -143,6 +143,21 @@ test('inbox run runs events that are due, and those of a type and a time, in one
   expect(stderr).toContain('3 events match: 1 received, 1 failed, 1 dead.\n');
   expect(stderr).toContain('Afterwards: 0 events match.\n');
   expect([handled.toSorted(), exitCode]).toEqual([['b', 'c', 'd'], 0]);
+});
+
+test('inbox run sends the stored text, in which large numbers are not rounded', async () => {
+  await using folder = await makeFolder();
+  const path = folder.at('app.db');
+  using inbox = await openSqlite(path);
+  const text =
+    '{ "id": "big", "type": "redeem.failed", "created_at": "2026-01-01T00:00:00Z", "payload": { "units": 1234567890123456789012 } }';
+  await inbox.record([JSON.parse(text)], { json: [text], origin: 'push', dueInMs: 3_600_000 });
+  const texts: string[] = [];
+  const handlers = { 'redeem.failed': (_: unknown, { json }: EventContext) => void texts.push(json) };
+  const receiver = createReceiver({ secret: SECRET, inbox, logger: SILENT, handlers });
+  await using server = await serve(toNodeHandler(receiver));
+  expect((await run(['inbox', 'run', 'big', '--inbox', path, '--to', server.url])).exitCode).toBe(0);
+  expect(texts).toEqual([text]);
 });
 
 test('inbox import records ids as done, and is a failure while one of them can still run', async () => {

@@ -1,5 +1,5 @@
 /** Requeue, run and discard what a filter selects, as a page requests them. */
-import { memoryInbox, type UnknownEvent } from 'stablehooks';
+import { createReceiver, type EventContext, memoryInbox, type UnknownEvent } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
 import {
   type ActionName,
@@ -85,6 +85,19 @@ test('events are run one after the other, and the answer counts their outcomes',
     outcomes: { handled: 2, failed: 1 },
   });
   expect(ran).toEqual(['evt_0', 'evt_1', 'evt_2']);
+});
+
+test('the handler of an event that is run gets the stored text, in which large numbers are not rounded', async () => {
+  const texts: string[] = [];
+  const handler = (_: UnknownEvent, { json }: EventContext) => void texts.push(json);
+  const page = await startPage([], async (event) => (await receiver.accept(event, 'redrive')).kind);
+  const handlers = { 'transfer.settled': handler };
+  const receiver = createReceiver({ secret: 'whsec_test', inbox: page.inbox, handlers });
+  const text =
+    '{"id":"evt_0","type":"transfer.settled","created_at":"2026-01-01T00:00:00Z","payload":{"units":1234567890123456789012}}';
+  await fail(page.inbox, JSON.parse(text), { json: text });
+  expect(await page.act('run', { filter: { state: 'dead' } })).toMatchObject({ outcomes: { handled: 1 } });
+  expect(texts).toEqual([text]);
 });
 
 test('a dead event that fails again stays dead, with its first cause', async () => {

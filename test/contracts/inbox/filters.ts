@@ -1,6 +1,7 @@
 /** Operations on the events that a filter finds, and events whose stored text is odd or cannot be read. */
 import assert from 'node:assert/strict';
-import type { InboxFilter, UnknownEvent } from 'stablehooks';
+import { encodeEvent, type InboxFilter, type UnknownEvent } from 'stablehooks';
+import { health } from 'stablehooks/health';
 import { someEvent } from '../contract.js';
 import { HOUR_MS, someEvents, sortedIds, TAKE, type TestedInbox, TYPE, test, until } from './given.js';
 
@@ -65,6 +66,8 @@ const WRONG_FILTERS: readonly object[] = [
     { ids: [1] },
   ],
   ...[{ receivedSince: '2026-01-02' }, { updatedUntil: -1 }],
+  // A variable that is missing by mistake.
+  ...[{ ids: undefined }, { key: undefined }, { state: 'dead', error: undefined }, { damaged: true }],
 ];
 const INVALID = { code: 'ERR_CONFIG_INVALID' };
 
@@ -281,6 +284,7 @@ export const filterCases = [
     // Half an emoji, more levels than databases read, and an id twice.
     const texts = [
       '"\\ud83d"',
+      '1234567890123456789012',
       nested(1_001),
       nested(400_000),
       '0 }, "id": "evt_twice", "more": { "b": 0',
@@ -295,7 +299,12 @@ export const filterCases = [
       listed.map(({ event }) => event?.id),
       sortedIds(events),
     );
-    for (const { id } of events) assert.equal((await inbox.find({ id })).event?.id, id);
+    for (const [index, event] of events.entries()) {
+      const found = (await inbox.find(event)).event ?? event;
+      assert.equal(found.id, event.id);
+      assert.equal(encodeEvent(found), texts[index]);
+    }
+    assert.equal((await health(inbox.port)).healthy, true);
     const taken = await inbox.port.takeDue(TAKE);
     assert.deepEqual(new Set(taken.map(({ json }) => json)), new Set(texts));
   }),
