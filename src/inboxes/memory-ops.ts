@@ -227,6 +227,7 @@ export class EventStore {
   #added = 0;
   /** Events that were due, the longest due last. Sorted once for many calls: a search at each call takes quadratic time. */
   #due: Entry[] = [];
+  #dueTypes: readonly string[] = [];
   /** Continues after the last eviction: a new iterator would step over every deleted slot again. */
   #oldestFirst = this.done.keys();
 
@@ -340,6 +341,8 @@ export class EventStore {
         if (isDue(entry)) found.add(entry);
       }
     };
+    if (types !== this.#dueTypes) this.#due = [];
+    this.#dueTypes = types;
     take();
     if (found.size < limit) {
       this.#due = [...this.open.values()].filter((entry) => isDue(entry) && !found.has(entry));
