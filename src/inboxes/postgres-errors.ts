@@ -36,6 +36,11 @@ export const isLeftOpen = hasState('2D000', '25001', '25P02');
 /** Classes that say nothing about the handler: connection, transaction state, resources, operator, system, internal. */
 const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
 
+export function preparedLost(cause: unknown): Error {
+  const what = 'A prepared statement is lost, as behind a pooler in transaction mode.';
+  return new Error(`${what} Turn prepared statements off (postgres.js: \`prepare: false\`).`, { cause });
+}
+
 /** The error of a COMMIT that Postgres answered with ROLLBACK, and no error: a statement before it had failed. */
 export function rolledBackAtCommit(): HandlerError {
   return new StablehooksError(

@@ -23,6 +23,7 @@ import {
   isNotMigrated,
   isPoolerError,
   isReadOnly,
+  preparedLost,
   rethrowCommitError,
   rolledBackAtCommit,
 } from './postgres-errors.js';
@@ -103,7 +104,8 @@ export function postgresInbox(
     try {
       return await sending();
     } catch (error) {
-      if (!wereNamed || !isPoolerError(error) || hasBegun()) throw error;
+      if (!isPoolerError(error) || hasBegun()) throw error;
+      if (!wereNamed) throw preparedLost(error);
       areNamed = false;
       return sending();
     }

@@ -86,7 +86,10 @@ export interface EventContext<Tx = undefined> {
 export type Handler<Type extends EventType = EventType, Tx = undefined> = (
   event: WebhookEvent<Type>,
   context: HandlerContext<Tx>,
-) => HandlerResult<Tx>;
+) => HandlerResult<Given<Tx>>;
+
+/** A type that is not inferred from what it is used for. */
+export type Given<Type> = [Type][Type extends unknown ? 0 : never];
 
 type Nothing = ReturnType<() => void>;
 

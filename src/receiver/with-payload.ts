@@ -1,7 +1,7 @@
 import { isPromise, wrapping } from '../core/awaitable.js';
 import { ConfigError, StablehooksError } from '../core/errors.js';
 import type { EventType, SchemaIssue, SchemaResult, StandardSchema, WebhookEvent } from '../core/events.js';
-import type { Handler, HandlerContext, HandlerResult } from './handler.js';
+import type { Given, Handler, HandlerContext, HandlerResult } from './handler.js';
 
 /**
  * Checks the payload before the handler runs, and passes the output of the schema to the handler.
@@ -20,10 +20,7 @@ import type { Handler, HandlerContext, HandlerResult } from './handler.js';
  */
 export function withPayload<Output, Type extends EventType = EventType, Tx = undefined>(
   schema: StandardSchema<Output>,
-  handler: (
-    event: WebhookEvent<Type, Output>,
-    context: HandlerContext<Tx>,
-  ) => HandlerResult<[Tx][Tx extends unknown ? 0 : never]>,
+  handler: (event: WebhookEvent<Type, Output>, context: HandlerContext<Tx>) => HandlerResult<Given<Tx>>,
 ): Handler<Type, Tx> {
   if (typeof schema?.['~standard']?.validate !== 'function') {
     throw new ConfigError(
