@@ -66,7 +66,7 @@ export const QUERIES_RULE = required(
 export const poolRule = (transactional: boolean) =>
   required(
     rule(
-      `${POOLS}; not a Client, whose connection can have a transaction open that undoes what was answered${transactional ? '; and not Neon over HTTP, which has no transactions: pass its Pool (drizzle-orm/neon-serverless)' : ''}`,
+      `${POOLS}; not a Client, whose connection can have a transaction open that undoes what was answered${transactional ? '; with transactions, and Neon has none over HTTP: pass its Pool (drizzle-orm/neon-serverless), not neon(url)' : ''}`,
       (value) =>
         QUERIES_RULE.accepts(value) &&
         !isClient(value) &&
