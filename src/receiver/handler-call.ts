@@ -175,7 +175,7 @@ class Context implements HandlerContext<unknown> {
     this.tx = tx;
     this.attempt = lease.attempt;
     this.origin = origin;
-    this.json = json ?? encodeEvent(event);
+    this.json = json ?? lease.first?.json ?? encodeEvent(event);
     this.#lease = lease;
     this.#parts = parts;
     this.#askedAt = askedAt;

@@ -101,6 +101,10 @@ export class Store {
 
   /** The begin and the commit have at most `inboxTimeoutMs` each. Between them the effect runs, under its own time limit. */
   async transaction(lease: Lease, effect: (tx: unknown) => Awaitable<void>): Promise<boolean> {
+    const begin = (run: typeof effect) =>
+      orUnavailable(INBOX, () => this.#inbox.transaction?.(lease, run) ?? false);
+    // Nothing can time it.
+    if (this.#inbox.synchronous) return begin(effect);
     let isAbandoned = false;
     let running: Awaitable<void> | undefined;
     const begun = deferred();
@@ -111,9 +115,7 @@ export class Store {
       running = effect(tx);
       return running;
     };
-    const committed = Promise.resolve(
-      orUnavailable(INBOX, () => this.#inbox.transaction?.(lease, run) ?? false),
-    );
+    const committed = Promise.resolve(begin(run));
     try {
       await this.#inTime(Promise.race([begun.promise, committed]));
     } catch (error) {
