@@ -26,6 +26,7 @@ import {
   readCount,
   type ServerInboxOptions,
   sendAgain,
+  storeInParts,
 } from './server-inbox.js';
 import { bind, place, type Template, type Values } from './statements.js';
 
@@ -157,12 +158,13 @@ export function mysqlInbox(
     requeue: (which) => change('requeue', which),
     discard: (which, who) => change('discard', which, { ...who }),
 
-    store({ events, ...page }) {
-      const rows = events.map(({ id, type, json, key, createdMs }) =>
-        key === null ? [id, type, json] : [id, type, json, createdMs, key],
-      );
-      return send(calls.record, { ...page, events: rows });
-    },
+    store: ({ events, ...page }) =>
+      storeInParts(events, (part) => {
+        const rows = part.map(({ id, type, json, key, createdMs }) =>
+          key === null ? [id, type, json] : [id, type, json, createdMs, key],
+        );
+        return send(calls.record, { ...page, events: rows });
+      }),
 
     ...(transactional && {
       async transaction({ id, token, key }, effect) {

@@ -38,6 +38,7 @@ import {
   readCount,
   type ServerInboxOptions,
   sendAgain,
+  storeInParts,
   toEnded,
 } from './server-inbox.js';
 import { bind, type Statement, type Values } from './statements.js';
@@ -176,22 +177,17 @@ export function postgresInbox(
     discard: async (which, who) =>
       readCount(await send(statements.discard(which), { ...which.selection, ...who })),
 
-    async store({ events, ...page }) {
-      const rows: Stored[] = [];
-      for (let from = 0; from < events.length; from += MAX_LOCKS) {
-        const part = events.slice(from, from + MAX_LOCKS);
-        const stored = await send<Stored>(statements.record, {
+    store: ({ events, ...page }) =>
+      storeInParts(events, (part) =>
+        send<Stored>(statements.record, {
           ...page,
           ids: part.map(({ id }) => id),
           types: part.map(({ type }) => type),
           texts: part.map(({ json }) => json),
           keys: part.map(({ key }) => key),
           created: part.map(({ createdMs }) => createdMs),
-        });
-        rows.push(...stored);
-      }
-      return rows;
-    },
+        }),
+      ),
 
     ...(transactional && {
       takesFirst: true,
@@ -237,9 +233,6 @@ export function postgresInbox(
   };
   return createInbox(ops, runtime);
 }
-
-/** How many ids a statement locks at most: a server has a table of all locks, which has 6,400 places by default. */
-const MAX_LOCKS = 200;
 
 /** How many connections a pool has: a `Pool` of `pg`, or a PGlite, which has one. */
 function sizeOf(pool: unknown): number | undefined {

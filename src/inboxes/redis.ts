@@ -3,7 +3,7 @@ import { ConfigError } from '../core/errors.js';
 import { readOptions, required, rule, withMethods } from '../core/options.js';
 import { INBOX_STATES, type Inbox, type InboxOperations, type InboxRecord } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
-import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
+import { RUNTIME, type Runtime, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { createInbox, type StoreOps } from './create-inbox.js';
 import { countRecords } from './operations.js';
 import { type RedisScript, SCRIPT_VALUES, toLua } from './redis-lua.js';
@@ -106,8 +106,8 @@ const CHANGE_BATCH = 1_000;
  * The inbox is as durable as its Redis: docs/inboxes.md says what each setting loses. An event that was lost runs again if
  * it is delivered or listed again. If an effect must never happen twice, use Postgres with `transactional`.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is wrong. The first call rejects with it when the
- * `maxmemory-policy` of the server is not `noeviction`; a server that forbids INFO in scripts is not checked.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is wrong. Calls reject with it while the
+ * `maxmemory-policy` of the server is not `noeviction`, which is looked at once a minute; a server that forbids INFO in scripts is not checked.
  */
 export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): Inbox & InboxOperations {
   const { prefix, ...given } = readOptions('redisInbox', options, {
@@ -116,7 +116,7 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
   });
   readOptions('redisInbox', { redis }, { redis: required(REDIS_RULE) });
   const runtime = toRuntime(given.runtime);
-  const runScript = scriptRunner(redis, `{${prefix}}`);
+  const runScript = scriptRunner(redis, `{${prefix}}`, runtime);
 
   function call<Row>(name: RedisScript, values: Values) {
     const names: readonly string[] = SCRIPT_VALUES[name];
@@ -199,13 +199,16 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
   return createInbox(ops, runtime);
 }
 
+/** How often the eviction policy is looked at, in ms. */
+const CHECK_MS = 60_000;
+
 /** Runs scripts by their digests. A script is sent in full only if the server does not have it. */
-function scriptRunner(redis: RedisLike, key: string) {
+function scriptRunner(redis: RedisLike, key: string, runtime: Pick<Runtime, 'elapsed'>) {
   const digests = new Map<RedisScript, Promise<string>>();
   // Two keys that never exist. While a cluster moves their slot, it refuses a command with several keys of which one is
   // missing (TRYAGAIN): with one key, or with keys that exist, a script would run where a part of the events is missing.
   const keys = [key, `${key}:absent`];
-  let isChecked = false;
+  let checkAt = Number.NEGATIVE_INFINITY;
 
   async function send(name: RedisScript, values: string[]): Promise<unknown> {
     const digest = digests.get(name) ?? digestHex(toLua(name));
@@ -230,14 +233,14 @@ function scriptRunner(redis: RedisLike, key: string) {
   }
 
   return async (name: RedisScript, values: readonly unknown[]) => {
-    if (!isChecked) {
+    if (runtime.elapsed() >= checkAt) {
       const [policy] = await run('evictionPolicy', []);
       if (policy !== '' && policy !== 'noeviction') {
         throw new ConfigError(
           `redisInbox: the maxmemory-policy of this Redis is ${policy}, so it can evict events. Set it to noeviction.`,
         );
       }
-      isChecked = true;
+      checkAt = runtime.elapsed() + CHECK_MS;
     }
     return run(name, values);
   };

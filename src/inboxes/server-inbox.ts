@@ -2,7 +2,7 @@
 import { ConfigError } from '../core/errors.js';
 import type { StoredEvent } from '../core/ports.js';
 import type { Runtime, RuntimeOptions } from '../core/runtime.js';
-import type { AttemptEnd, ClaimRow, StoreOps } from './create-inbox.js';
+import type { AttemptEnd, ClaimRow, NewEvent, Stored, StoreOps } from './create-inbox.js';
 import { type EventRow, type NoteRow, type StepRow, toNote, toRecord } from './rows.js';
 import type { Values } from './statements.js';
 
@@ -100,6 +100,30 @@ export function callOps(
 
     leaseNote: async (name, lease) => (await call('leaseNote', { name, ...lease })).length > 0,
   } satisfies Partial<StoreOps<unknown>>;
+}
+
+/** How many events a statement stores at most: a server has a table of all locks, which has 6,400 places by default. */
+const MAX_EVENTS = 200;
+
+/** How many characters of JSON a statement stores at most: MySQL accepts 16 MB by default, and a text can become four times as long. */
+const MAX_CHARACTERS = 1_000_000;
+
+/** Stores a page in parts, each of which is atomic. */
+export async function storeInParts(
+  events: readonly NewEvent[],
+  store: (part: readonly NewEvent[]) => Promise<readonly Stored[]>,
+): Promise<readonly Stored[]> {
+  const stored: Stored[] = [];
+  for (let from = 0, to = 0; from < events.length; from = to) {
+    let characters = 0;
+    do characters += events[to++]?.json.length ?? 0;
+    while (
+      to < Math.min(events.length, from + MAX_EVENTS) &&
+      characters + (events[to]?.json.length ?? 0) <= MAX_CHARACTERS
+    );
+    stored.push(...(await store(events.slice(from, to))));
+  }
+  return stored;
 }
 
 /**

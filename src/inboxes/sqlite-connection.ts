@@ -48,6 +48,8 @@ export function assertRows(db: SqliteLike): void {
  */
 export function configure(db: SqliteLike, { busyTimeoutMs }: { readonly busyTimeoutMs: number }): boolean {
   db.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
+  // A reader that stays can make the log large, and it would stay as large when the reader has left.
+  db.exec(`PRAGMA journal_size_limit = ${LOG_BYTES}`);
   const journal = enableWriteAheadLog(db, { until: Date.now() + busyTimeoutMs });
   const files = db.prepare('PRAGMA database_list').all() as readonly {
     readonly name: string;
@@ -55,6 +57,9 @@ export function configure(db: SqliteLike, { busyTimeoutMs }: { readonly busyTime
   }[];
   return journal !== 'memory' && Boolean(files.find(({ name }) => name === 'main')?.file);
 }
+
+/** How large the write-ahead log stays after a checkpoint; it is about 4 MB while no reader stays. */
+const LOG_BYTES = 16 * 1_048_576;
 
 const LOCKED = { SQLITE_BUSY: 5, SQLITE_LOCKED: 6 };
 

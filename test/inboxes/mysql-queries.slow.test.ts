@@ -48,6 +48,18 @@ describeWithMariadb('an inbox of many events', () => {
     return rows.reduce((sum, row) => sum + Number(row['Value']), 0);
   }
 
+  test('a page that is larger than a packet of the server is recorded', async () => {
+    const [[limit]] = await pool.query<RowDataPacket[]>('SELECT @@max_allowed_packet AS bytes');
+    const text = 'é'.repeat(20_000);
+    const page = Array.from({ length: 500 }, (_, index) => ({
+      ...exampleEvent('accept.confirmed'),
+      ...{ id: `large_${index}`, payload: { text } },
+    }));
+    expect(Buffer.byteLength(JSON.stringify(page))).toBeGreaterThan(Number(limit?.['bytes']));
+    const results = await mysqlInbox(pool).record(page, { origin: 'pull', dueInMs: 0 });
+    expect(new Set(results)).toEqual(new Set(['new']));
+  });
+
   const event = { ...exampleEvent('transfer.settled'), id: 'new' };
   const steps: Readonly<Record<string, (inbox: ReturnType<typeof mysqlInbox>) => unknown>> = {
     'a claim': (inbox) => inbox.claim(event, { leaseMs: 60_000, origin: 'push' }),

@@ -101,6 +101,21 @@ describeWithRedis('Redis inbox', () => {
     await expect(inbox.record([someEvent()], { dueInMs: 0, origin: 'pull' })).resolves.toEqual(['new']);
   });
 
+  test('the Redis inbox refuses a server that began to evict keys, within a minute', async () => {
+    const clock = { elapsed: 0 };
+    const inbox = redisInbox(fromIoredis(own.redis), {
+      prefix: 'later',
+      runtime: { elapsed: () => clock.elapsed },
+    });
+    onTestFinished(async () => void (await own.redis.config('SET', 'maxmemory-policy', 'noeviction')));
+    await inbox.record([someEvent()], { dueInMs: 0, origin: 'pull' });
+    await own.redis.config('SET', 'maxmemory-policy', 'volatile-ttl');
+    clock.elapsed = 60_000;
+    await expect(inbox.claim(someEvent(), { leaseMs: 1_000, origin: 'push' })).rejects.toThrow(
+      'volatile-ttl',
+    );
+  });
+
   test('the Redis inbox works over a server that forbids INFO', async () => {
     onTestFinished(async () => void (await own.redis.acl('SETUSER', 'default', '+info')));
     await own.redis.acl('SETUSER', 'default', '-info');

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'libsql';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
@@ -38,6 +38,22 @@ function watched(db: SqliteLike, { onFirstFailure }: { readonly onFirstFailure?:
 }
 
 describe('the SQLite file', () => {
+  test('the log that grew while a reader stayed is cut when it has left', async () => {
+    const path = freshPath();
+    const inbox = sqliteInbox(connect(path));
+    const reader = connect(path);
+    await inbox.record([someEvent()], { dueInMs: 0, origin: 'pull' });
+    reader.exec('BEGIN');
+    reader.prepare('SELECT count(*) FROM stablehooks_events').all();
+    const sizeOfLog = () => statSync(`${path}-wal`).size;
+    const large = () => someEvent({ payload: { text: 'x'.repeat(1_000_000) } });
+    for (let count = 0; count < 30; count++) await inbox.record([large()], { dueInMs: 0, origin: 'pull' });
+    expect(sizeOfLog()).toBeGreaterThan(30_000_000);
+    reader.exec('COMMIT');
+    for (let count = 0; count < 2; count++) await inbox.record([large()], { dueInMs: 0, origin: 'pull' });
+    expect(sizeOfLog()).toBeLessThan(17_000_000);
+  });
+
   test('a file that is closed and opened again keeps every event and note', async () => {
     const path = freshPath();
     const before = connect(path);
