@@ -1,5 +1,7 @@
+import { statSync } from 'node:fs';
 import { setImmediate } from 'node:timers';
 import { ConfigError, StablehooksError } from '../core/errors.js';
+import type { Runtime } from '../core/runtime.js';
 import { endedByHandler } from './lend.js';
 import type { Transactions } from './sqlite-inbox.js';
 import type { SqliteLike } from './sqlite-tables.js';
@@ -51,11 +53,32 @@ export function configure(db: SqliteLike, { busyTimeoutMs }: { readonly busyTime
   // A reader that stays can make the log large, and it would stay as large when the reader has left.
   db.exec(`PRAGMA journal_size_limit = ${LOG_BYTES}`);
   const journal = enableWriteAheadLog(db, { until: Date.now() + busyTimeoutMs });
+  return journal !== 'memory' && pathOf(db) !== '';
+}
+
+function pathOf(db: SqliteLike): string {
   const files = db.prepare('PRAGMA database_list').all() as readonly {
     readonly name: string;
     readonly file: string | null;
   }[];
-  return journal !== 'memory' && Boolean(files.find(({ name }) => name === 'main')?.file);
+  return files.find(({ name }) => name === 'main')?.file ?? '';
+}
+
+/** How often a process looks whether it still has the file of its path, in ms. */
+const LOOK_MS = 2_000;
+
+/** Returns a function that throws if the file was removed or replaced: what is written to it ends with the process. */
+function watchFile(db: SqliteLike, { elapsed }: Pick<Runtime, 'elapsed'>): () => void {
+  const path = pathOf(db);
+  const find = () => (path === '' ? undefined : statSync(path, { throwIfNoEntry: false })?.ino);
+  const opened = find();
+  let lookAt = elapsed() + LOOK_MS;
+  return () => {
+    if (elapsed() < lookAt) return;
+    if (find() !== opened)
+      throw new Error('The SQLite file was removed or replaced while this process has it open. Restart it.');
+    lookAt = elapsed() + LOOK_MS;
+  };
 }
 
 /** How large the write-ahead log stays after a checkpoint; it is about 4 MB while no reader stays. */
@@ -175,10 +198,11 @@ interface WaitingStep {
  * All operations of one turn of the event loop run one after the other in one transaction. If it fails, each of
  * them rejects and nothing changes.
  */
-export function createTransactions(db: SqliteLike): Transactions {
+export function createTransactions(db: SqliteLike, runtime: Pick<Runtime, 'elapsed'>): Transactions {
   const [{ synchronous: ownLevel }] = db.prepare('PRAGMA synchronous').all() as [
     { readonly synchronous: number },
   ];
+  const assertFile = watchFile(db, runtime);
   let waiting: WaitingStep[] = [];
 
   /** Runs the work under another level than the connection's own, which the statements of the app keep. */
@@ -199,6 +223,7 @@ export function createTransactions(db: SqliteLike): Transactions {
     const ops = waiting;
     waiting = [];
     try {
+      assertFile();
       const level = ops.some(({ flush }) => flush) ? flushing : NORMAL;
       const resolvers = atLevel(level, () => atomically(db, () => ops.map((op) => op.run())));
       for (const resolve of resolvers) resolve();
@@ -220,6 +245,9 @@ export function createTransactions(db: SqliteLike): Transactions {
           reject,
         });
       }),
-    own: (begin, effect) => atLevel(flushing, () => runOwn(db, begin, effect)),
+    own(begin, effect) {
+      assertFile();
+      atLevel(flushing, () => runOwn(db, begin, effect));
+    },
   };
 }

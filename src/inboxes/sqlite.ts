@@ -1,7 +1,7 @@
 import { ConfigError } from '../core/errors.js';
 import { boolean, integer, readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Inbox, InboxOperations, Synchronous } from '../core/ports.js';
-import { RUNTIME, toRuntime } from '../core/runtime.js';
+import { RUNTIME, type Runtime, toRuntime } from '../core/runtime.js';
 import { PREFIX_RULE } from './name-rule.js';
 import {
   assertRows,
@@ -86,7 +86,7 @@ export function sqliteInbox(
   });
   readOptions('sqliteInbox', { file }, { file: required(FILE) });
   const runtime = toRuntime(given.runtime);
-  const { db, durable, transactions, close } = open(file, { prefix, busyTimeoutMs });
+  const { db, durable, transactions, close } = open(file, { prefix, busyTimeoutMs, runtime });
   const tx = transactional ? db : undefined;
   return { ...createSqliteInbox<unknown>({ db, prefix, tx, durable, runtime, transactions }), close };
 }
@@ -94,7 +94,11 @@ export function sqliteInbox(
 /** Does everything that can fail before the first event. */
 function open(
   file: string | SqliteLike,
-  { prefix, busyTimeoutMs }: { readonly prefix: string; readonly busyTimeoutMs: number },
+  {
+    prefix,
+    busyTimeoutMs,
+    runtime,
+  }: { readonly prefix: string; readonly busyTimeoutMs: number; readonly runtime: Runtime },
 ) {
   let own: OwnConnection | undefined;
   try {
@@ -106,7 +110,7 @@ function open(
     return {
       db,
       durable,
-      transactions: createTransactions(db),
+      transactions: createTransactions(db, runtime),
       close: () => own?.close(),
     };
   } catch (cause) {

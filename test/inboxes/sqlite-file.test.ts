@@ -1,9 +1,10 @@
-import { mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'libsql';
+import { createReceiver } from 'stablehooks';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { claimed, someEvent } from './claimed.js';
+import { claimed, silent, someEvent } from './claimed.js';
 import { connect, drivers, freshPath, type NodeSqlite, nodeSqlite } from './sqlite-drivers.js';
 
 const HOUR_MS = 3_600_000;
@@ -38,6 +39,32 @@ function watched(db: SqliteLike, { onFirstFailure }: { readonly onFirstFailure?:
 }
 
 describe('the SQLite file', () => {
+  test.each(['removed', 'replaced'])(
+    'deliveries are answered 503 from a few seconds after the file was %s under the process',
+    async (what) => {
+      const path = freshPath();
+      const clock = { elapsed: 0 };
+      const inbox = sqliteInbox(connect(path), {
+        transactional: true,
+        runtime: { elapsed: () => clock.elapsed },
+      });
+      const receiver = createReceiver({
+        ...{ secret: 'x', inbox, logger: silent },
+        handlers: { 'transfer.settled': () => undefined },
+      });
+      const deliver = async () => (await receiver.handle(someEvent(), 'push')).kind;
+      expect(await deliver()).toBe('handled');
+      if (what === 'removed') rmSync(path);
+      else {
+        sqliteInbox(connect(`${path}.new`));
+        renameSync(`${path}.new`, path);
+      }
+      clock.elapsed += 2_000;
+      expect(await deliver()).toBe('unavailable');
+      await expect(inbox.ignore([someEvent()], { origin: 'push' })).rejects.toThrow('removed or replaced');
+    },
+  );
+
   test('the log that grew while a reader stayed is cut when it has left', async () => {
     const path = freshPath();
     const inbox = sqliteInbox(connect(path));
