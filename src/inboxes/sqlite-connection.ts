@@ -105,7 +105,7 @@ function enableWriteAheadLog(db: SqliteLike, { until }: { readonly until: number
  * app, whose rollback would undo events that were answered 200.
  */
 export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
-  db.exec('BEGIN IMMEDIATE');
+  execOutside(db, 'BEGIN IMMEDIATE');
   try {
     const value = work();
     db.exec('COMMIT');
@@ -117,6 +117,17 @@ export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
       // SQLite has already rolled back; the first error says why.
     }
     throw error;
+  }
+}
+
+/** Such a statement fails without a more detailed code in a transaction alone. */
+function execOutside(db: SqliteLike, sql: string): void {
+  try {
+    db.exec(sql);
+  } catch (cause) {
+    if (!hasCode(cause, { SQLITE_ERROR: 1 })) throw cause;
+    const what = 'The app has a transaction open on the connection of the inbox.';
+    throw new Error(`${what} Give the inbox a connection of its own.`, { cause });
   }
 }
 
@@ -209,7 +220,7 @@ export function createTransactions(db: SqliteLike, runtime: Pick<Runtime, 'elaps
   function atLevel<Value>(level: number, work: () => Value): Value {
     if (level === ownLevel) return work();
     // Not prepared: a prepared PRAGMA has no effect the second time.
-    db.exec(`PRAGMA synchronous = ${level}`);
+    execOutside(db, `PRAGMA synchronous = ${level}`);
     try {
       return work();
     } finally {

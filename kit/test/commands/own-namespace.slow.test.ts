@@ -80,8 +80,8 @@ describe.concurrent('catch-up and listen with the place of the app', () => {
     for (const name of ['app.db', 'catch-up.db']) {
       await run(['catch-up', '--to', app.url, '--inbox', folder.at(name), '--since', '1h'], service);
     }
-    expect(await stats('app.db', '--namespace', 'stablehooks_catch_up')).toMatch(/\ndone +1 /);
-    expect(await stats('catch-up.db')).toMatch(/\ndone +1 /);
+    expect(await stats('app.db', '--namespace', 'stablehooks_catch_up')).toMatch(/\ndone +1\n/);
+    expect(await stats('catch-up.db')).toMatch(/\ndone +1\n/);
     expect(await stats('catch-up.db', '--namespace', 'stablehooks')).toContain('has no inbox');
     expect(await stats('app.db', '--namespace', 'other')).toContain('no inbox with the prefix other');
   });

@@ -40,7 +40,10 @@ const encoding = fc.constantFrom('hex', 'base64', 'base64url');
 
 test('the right signature is verified with any body, secret and encoding', async () => {
   const anyBody = fc.uint8Array({ maxLength: 300 });
-  const anySecret = fc.uint8Array({ minLength: 1, maxLength: 40 });
+  // Zeros are the empty key, which is refused.
+  const anySecret = fc
+    .uint8Array({ minLength: 1, maxLength: 40 })
+    .filter((bytes) => bytes.some((byte) => byte !== 0));
   await fc.assert(
     fc.asyncProperty(anyBody, anySecret, encoding, async (body, secret, encoding) => {
       const signature = await sign(body, { secret, encoding });
