@@ -102,7 +102,7 @@ type Gathered = ReturnType<typeof gather>;
 
 /** Gathers the events that the answers show, lack and have lost. */
 function gather(evidence: Evidence, judged: readonly Judged[]) {
-  const { answers, times, options, start } = evidence;
+  const { answers, times, options } = evidence;
   const { known = [], lost: last } = options.state.seen ?? {};
   /** The events of all answers by id, and the index of the last answer that shows each. */
   const shown = new Map<string, readonly [event: EventKey, last: number]>();
@@ -112,9 +112,7 @@ function gather(evidence: Evidence, judged: readonly Judged[]) {
   /** Known events that can no longer be listed late, and that no answer shows. */
   const lacking = known.filter(({ id, at }) => at <= times.settledAt && !shown.has(id));
   const still = (last?.events ?? []).filter(({ id }) => !shown.has(id));
-  const pushed = (options.pushed ?? []).filter(
-    ({ id, at }) => !shown.has(id) && at > start && at <= times.settledAt,
-  );
+  const pushed = (options.pushed ?? []).filter(({ id, at }) => !shown.has(id) && at <= times.settledAt);
   const unlisted = pushed.filter(({ type, at }) =>
     judged.some(({ query, proof }) => (query.type ?? type) === type && at > proof.from),
   );

@@ -118,7 +118,8 @@ async function readSurvey(settings: OpenSettings, options: LeasedOptions) {
   // An event that was created at the start date itself counts.
   const begin = watermark === (state.since ?? watermark) ? watermark - 1 : watermark;
   const target = Math.min(begin, gapToTry(state, settings, options));
-  const pushed = await pushedSince(settings, begin);
+  // Until the watermark leaves the start date.
+  const pushed = await pushedSince(settings, begin, watermark === state.since);
   const list = new ListReader(settings.client, halt);
   const result = await runSurvey(list, { ...settings, watermark, target, first, startedAt, state, pushed });
   return { state, list, result, start: toStart(settings, state, result.clocks) };

@@ -8,13 +8,22 @@ import type { KnownEvent, OldestListed, PollState } from './state.js';
 /** How many pushed events a poll compares with the list. */
 const PUSHED_RECORDS = 100;
 
-/** Pushed events that were received since `from`, the first of them; none if the inbox has no `list`. */
-export async function pushedSince(open: OpenSettings, from: number): Promise<readonly KnownEvent[]> {
-  const receivedSince = Math.max(0, from - open.disorderMs);
+/** How long before the start date pushed events are compared with the list: no service removes events that early. */
+const LOOK_BACK_MS = 3_600_000;
+
+/** Pushed events that were created after `from` and received since then, the first of them; none if the inbox has no `list`. */
+export async function pushedSince(
+  open: OpenSettings,
+  begin: number,
+  isFirst: boolean,
+): Promise<readonly KnownEvent[]> {
+  const from = isFirst ? begin - LOOK_BACK_MS : begin;
+  const receivedSince = Math.max(0, Math.floor(from - open.disorderMs));
   const records = await listRecords(open, { receivedSince, limit: PUSHED_RECORDS });
-  return records.flatMap(({ id, type, origin, event }) =>
-    origin === 'push' && event !== null && isEventType(type) ? [{ id, type, at: createdAtMs(event) }] : [],
-  );
+  return records.flatMap(({ id, type, origin, event }) => {
+    const at = origin === 'push' && event !== null && isEventType(type) ? createdAtMs(event) : 0;
+    return at > from ? [{ id, type, at }] : [];
+  });
 }
 
 async function listRecords(

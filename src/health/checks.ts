@@ -48,12 +48,13 @@ export const CHECKS = {
 
   failing(facts) {
     const { count, sample, long, share } = facts.failing;
+    const shown = sample.length > 0 ? sample : facts.lastDead ? [facts.lastDead] : [];
     const codes = nameCounts(
-      sample.map(({ lastError }) => [/^ERR_\w+/.exec(lastError ?? '')?.[0] ?? 'unknown', 1]),
+      shown.map(({ lastError }) => [/^ERR_\w+/.exec(lastError ?? '')?.[0] ?? 'unknown', 1]),
     );
-    const newest = `${codes}. The newest: ${errorOf(sample[0] ?? facts.lastDead)}.`;
-    const fix =
-      'Fix the handler, or what it calls: `stablehooks inbox list --state failed` shows each event.';
+    const newest = `${codes}. The newest: ${errorOf(shown[0])}.`;
+    const state = sample.length > 0 ? 'failed' : 'dead';
+    const fix = `Fix the handler, or what it calls: \`stablehooks inbox list --state ${state}\` shows each event.`;
     if (share !== undefined) {
       const message = `${share.failed} of ${countOf(share.total, 'event')} of the last hour failed and did not succeed since: ${newest} ${fix}`;
       return { tone: 'failing', message, count: share.failed };
@@ -86,23 +87,21 @@ export const CHECKS = {
       const what = isBroken
         ? `The last ${MANY} signed deliveries were refused, and none was accepted${since}`
         : `${countOf(count, 'signed delivery', 'signed deliveries')} refused in this hour and the last`;
-      const fix =
-        'ERR_SIGNATURE_MISMATCH: the secret is wrong or was rotated, or a proxy changes bodies. The log names other causes, and `stablehooks doctor` tests the endpoint.';
-      const message = `${what}${count > 0 ? ` (${nameCounts(recent)})` : ''}. ${fix}`;
+      const causes = Object.entries(REFUSALS).filter(([code]) => recent.some(([name]) => name === code));
+      const fixes = [...causes.map(([code, fix]) => `${code}: ${fix}`), 'The log names each cause.'];
+      const message = `${what}${count > 0 ? ` (${nameCounts(recent)})` : ''}. ${fixes.join(' ')} \`stablehooks doctor\` tests the endpoint.`;
       return { tone: isBroken ? 'failing' : 'warning', message, count };
     }
     const fix = 'Check the URL at the service with `stablehooks doctor`.';
-    if (pushed === undefined) {
+    if (pushed === undefined && tally.genuineAt === 0) {
       const message = `Not shown: no push among the last ${countOf(newest.length, 'event')}. ${fix}`;
       return { tone: requirePush ? 'failing' : 'neutral', message };
     }
-    const last = `the last by push at ${toIso(pushed)}.`;
-    if (pushedAt < MANY) return { tone: 'ok', message: `Deliveries are accepted, ${last}`, count: 0 };
-    return {
-      tone: 'warning',
-      message: `${pushedAt} events came by polls only, ${last} ${fix}`,
-      count: pushedAt,
-    };
+    const last = `the last by push at ${toIso(genuineAt)}.`;
+    const polled = pushed === undefined ? newest.length : pushedAt;
+    if (polled < MANY) return { tone: 'ok', message: `Deliveries are accepted, ${last}`, count: 0 };
+    const message = `The last ${polled} events came by polls only, ${last} ${fix}`;
+    return { tone: requirePush ? 'failing' : 'warning', message, count: polled };
   },
 
   ignored(facts) {
@@ -148,6 +147,16 @@ export const CHECKS = {
     return { tone: 'ok', message: 'No gap is open.', count: 0 };
   },
 } satisfies Readonly<Record<string, Check>>;
+
+/** What to do about refused deliveries, by their codes. */
+const REFUSALS: Readonly<Record<string, string>> = {
+  ERR_SIGNATURE_MISMATCH: 'the secret is wrong or was rotated, or a proxy changes bodies.',
+  ERR_SIGNATURE_MALFORMED: 'set `signature` to the encoding and prefix that the service sends.',
+  ERR_BODY_TOO_LARGE: 'raise maxBodyBytes.',
+  ERR_BODY_UNAVAILABLE: 'a body parser runs first; mount the receiver above it.',
+  ERR_INBOX_FAILED: 'the database cannot be reached, or is overloaded.',
+  ERR_SECRET_UNAVAILABLE: 'the function `secret` fails.',
+};
 
 export type HealthCheckName = keyof typeof CHECKS;
 

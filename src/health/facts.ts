@@ -62,9 +62,19 @@ async function findReadOnly(inbox: HealthInbox): Promise<string | undefined> {
     return undefined;
   } catch (error) {
     // A role without the right to write, as of a dashboard, shows nothing.
-    const message = messageOf(error) ?? '';
-    return /read.?only/i.test(message) ? message : undefined;
+    return isReadOnly(error) ? (messageOf(error) ?? 'read-only') : undefined;
   }
+}
+
+/** The codes of Postgres and MySQL. */
+const READ_ONLY: ReadonlySet<unknown> = new Set(['25006', 1290, 1792, 1836]);
+
+function isReadOnly(error: unknown): boolean {
+  const { code, errno, errcode, cause } = Object(error) as Readonly<Record<string, unknown>>;
+  const isSqlite = /^SQLITE_READONLY/.test(String(code)) || Number(errcode) % 256 === 8;
+  return (
+    isSqlite || READ_ONLY.has(code) || READ_ONLY.has(errno) || (cause !== undefined && isReadOnly(cause))
+  );
 }
 
 /**

@@ -175,6 +175,10 @@ DECLARE
 BEGIN
   COMMIT;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  IF current_setting('client_encoding') NOT IN ('UTF8', 'SQL_ASCII') THEN
+    RAISE EXCEPTION USING ERRCODE = 'character_not_in_repertoire',
+      MESSAGE = 'The client_encoding of this connection is ' || current_setting('client_encoding') || '. Drivers send UTF8: do not set another.';
+  END IF;
   answer := CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END;
   FOR one IN EXECUTE statement USING parameters LOOP
     rows := rows || row_to_json(one);

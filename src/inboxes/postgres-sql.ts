@@ -244,12 +244,13 @@ FROM page LEFT JOIN known USING (id) LEFT JOIN recorded USING (id)`),
     /** Commits a statement, and answers with its rows as JSON. */
     run: kept('run', `CALL ${schema}.run(:statement, :parameters, NULL)`),
 
-    /** The first statement of a first attempt. No row if the event is stored or runs, or the app left a transaction open. */
+    /** The first statement of a first attempt. No row if the event is stored or runs, or the app left the connection in a wrong state. */
     take: kept(
       'take',
       `INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, token, event)
 SELECT :id::text, :type::text, 'done', 1, :origin::text, at, at, :token::uuid, :json::text
 FROM (SELECT ${CLOCK} AS at) AS now WHERE ${tryLock(tables, ':id::text')} AND pg_current_xact_id_if_assigned() IS NULL
+  AND current_setting('client_encoding') IN ('UTF8', 'SQL_ASCII')
 ON CONFLICT (id) DO NOTHING RETURNING ${settings(':leaseMs::bigint')}`,
     ),
 

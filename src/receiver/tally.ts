@@ -60,14 +60,22 @@ export class Tally {
     this.#holder = settings.runtime.uuid();
   }
 
-  /** Counts a delivery with a well-formed signature that was refused, and when one was accepted after it. */
+  /**
+   * Counts a delivery that was refused, and when one was accepted after it. A signature of another form can come from anyone, or
+   * show that `signature` is set wrong: it counts, and does not show that push is broken.
+   */
   delivery({ error }: Outcome, request: WebhookRequest): void {
     if (error === undefined && !this.#hasRefused) return;
-    if (error !== undefined && (STORED.test(error.code) || !this.#isSigned(request))) return;
+    const isSigned = error !== undefined && !STORED.test(error.code) && this.#isSigned(request);
+    if (error !== undefined && !isSigned && error.code !== 'ERR_SIGNATURE_MALFORMED') return;
     const now = this.#settings.runtime.now();
     this.#hasRefused = error !== undefined;
     if (error === undefined) this.#add({ genuineAt: now });
-    else this.#add({ refused: { [`${now - (now % HOUR_MS)} ${error.code}`]: 1 }, refusedAt: [now] });
+    else
+      this.#add({
+        refused: { [`${now - (now % HOUR_MS)} ${error.code}`]: 1 },
+        refusedAt: isSigned ? [now] : [],
+      });
   }
 
   /** Counts a new event that ended without a handler, and logs the first one of its type. */
@@ -82,7 +90,7 @@ export class Tally {
     log(logger, 'warn', line);
   }
 
-  /** Bots send no signature, or one of another form. */
+  /** Bots send no signature. */
   #isSigned(request: WebhookRequest): boolean {
     const { signature } = this.#settings;
     try {

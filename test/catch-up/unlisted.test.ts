@@ -91,3 +91,21 @@ test('an empty list never agrees with an inbox or a ledger that is not empty', a
   const ledger = await it.compare([{ id: 'only-in-the-ledger' }]);
   expect(ledger).toMatchObject({ agree: false, diagnosis: expect.stringMatching(/another environment\?/) });
 });
+
+test('a poller that begins after the pushes, with an empty list, does not call anything proven', async () => {
+  const it = setUpElsewhere(0);
+  for (const id of ['a', 'b', 'c']) {
+    it.clock.now += MINUTE_MS;
+    await it.push(id);
+  }
+  const reports = [];
+  for (let minute = 0; minute < 12; minute++) {
+    it.clock.now += MINUTE_MS;
+    reports.push(await it.poll());
+  }
+  const proven = reports.filter((report) => report.proven && report.watermark !== null);
+  expect(proven.filter(({ diagnosis }) => diagnosis.startsWith('Every event'))).toEqual([]);
+  const { healthy, said } = await it.check();
+  expect(healthy).toBe(false);
+  expect(said).toMatch(SENTENCE);
+});

@@ -51,6 +51,8 @@ test('a first poll that has proven nothing yet is not coverage', async () => {
   const { check, savePoll } = setUp();
   await savePoll({ since: START, watermark: START });
   expect((await check({ requirePoll: true })).checks.coverage).toMatchObject({ healthy: false });
+  await savePoll({ since: START, watermark: START, lastAttempt: { at: START } });
+  expect((await check({ requirePoll: true })).checks.coverage).toMatchObject({ tone: 'neutral' });
 });
 
 describe('the quiet week', () => {
@@ -238,6 +240,35 @@ test('where polls recover everything, it is not shown that push works, and the c
   expect((await check()).checks.refused).toMatchObject({
     ...{ healthy: true, tone: 'neutral' },
     message: expect.stringMatching(/no push among the last 2 .*URL/),
+  });
+});
+
+test('where the last events came by polls alone after a push, it is a warning, and with requirePush a failure, however many they are', async () => {
+  const { inbox, event, check, clock } = setUp();
+  await inbox.record([event('pushed')], { dueInMs: 60 * MINUTE_MS, origin: 'push' });
+  for (const [count, tone] of [
+    [4, 'ok'],
+    [5, 'warning'],
+    [99, 'warning'],
+  ] as const) {
+    clock.now += 1_000;
+    const polled = Array.from({ length: count }, (_, index) => event(`polled ${index}`));
+    await inbox.record(polled, { dueInMs: 60 * MINUTE_MS, origin: 'pull' });
+    expect((await check()).checks.refused.tone).toBe(tone);
+    expect((await check({ requirePush: true })).checks.refused.healthy).toBe(tone === 'ok');
+  }
+});
+
+test('failing of dead events alone names their codes, and the list that shows them', async () => {
+  const { inbox, event, check } = setUp();
+  for (const id of ['a', 'b', 'c'])
+    await inbox.fail(await claimed(inbox, event(id)), {
+      retryAfterMs: null,
+      error: 'ERR_HANDLER_PERMANENT: no such account',
+    });
+  expect((await check({ maxDead: 5 })).checks.failing).toMatchObject({
+    ...{ tone: 'failing', count: 3 },
+    message: expect.stringMatching(/: ERR_HANDLER_PERMANENT 1\. .*no such account.* --state dead/),
   });
 });
 

@@ -3,7 +3,7 @@ import { createReceiver, EVENT_TYPES } from 'stablehooks';
 import { migratePostgres, postgresInbox, postgresMigrations } from 'stablehooks/inboxes/postgres';
 import { expect, test } from 'vitest';
 import { ownPostgres } from '../services/own-postgres.js';
-import { claimed, someEvent } from './claimed.js';
+import { claimed, silent, someEvent } from './claimed.js';
 import { explainingPool } from './explaining-pool.js';
 import { expectOutageSurvived } from './outage.js';
 
@@ -38,6 +38,22 @@ test('the statements of postgresMigrations create the tables and can run again',
   }
   const inbox = postgresInbox(pool, { schema });
   expect((await inbox.claim(someEvent(), { leaseMs: 1_000, origin: 'push' })).state).toBe('claimed');
+});
+
+test('over a connection with another client_encoding nothing is stored, and the log says why', async () => {
+  const schema = 'latin';
+  await migratePostgres(pool, { schema });
+  const own = postgres.open({ max: 2 });
+  own.on('connect', (client) => client.query("SET client_encoding TO 'LATIN1'"));
+  const inbox = postgresInbox(own, { schema, transactional: true });
+  const handlers = { 'transfer.settled': () => undefined };
+  const receiver = createReceiver({ secret: 'x', inbox, handlers, logger: silent });
+  const { kind, error } = await receiver.handle(someEvent({ id: 'evt_ö' }), 'push');
+  expect([kind, String(error?.cause)]).toEqual([
+    'unavailable',
+    expect.stringContaining('client_encoding of this connection is LATIN1'),
+  ]);
+  expect((await pool.query(`SELECT id FROM ${schema}.events`)).rows).toEqual([]);
 });
 
 test.each([
