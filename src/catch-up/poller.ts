@@ -90,11 +90,13 @@ export function createPoller(options: PollerOptions): Poller {
   /** Polls now and at intervals, until the signal of this start aborts. */
   async function run(stopped: AbortSignal): Promise<void> {
     const startedAt = runtime.elapsed();
-    await pollOnce();
+    const { problems } = await pollOnce();
     if (stopped.aborted) return;
+    // The list said when it wants to be asked again. A proof may wait for an hour at most.
+    const asked = Math.min(MAX_WAIT_MS, Math.max(0, ...problems.map(({ retryAfterMs = 0 }) => retryAfterMs)));
     // A tenth more or less: processes that start together must not keep polling at the same time.
     const intervalMs = settings.intervalMs * (0.9 + runtime.random() / 5);
-    const waitMs = Math.max(0, intervalMs - (runtime.elapsed() - startedAt));
+    const waitMs = Math.max(asked, intervalMs - (runtime.elapsed() - startedAt));
     timer = setBackgroundTimeout(runtime, () => run(stopped), waitMs);
   }
 
@@ -126,6 +128,9 @@ export function createPoller(options: PollerOptions): Poller {
     },
   };
 }
+
+/** The longest wait that a `Retry-After` of the service can ask for, in ms. */
+const MAX_WAIT_MS = 3_600_000;
 
 interface PollOnceOptions {
   readonly signal?: AbortSignal | undefined;

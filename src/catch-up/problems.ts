@@ -7,6 +7,8 @@ export interface PollProblem {
   readonly message: string;
   /** The id of the event, if the problem is about one. */
   readonly id?: string | undefined;
+  /** How long the service asked to wait before the next request, in ms. */
+  readonly retryAfterMs?: number | undefined;
 }
 
 const MESSAGES = {
@@ -45,7 +47,11 @@ export function toProblem(
   { code, id }: { readonly code: string; readonly id?: string | undefined },
 ): PollProblem {
   const about = id === undefined ? {} : { id };
-  if (error instanceof StablehooksError) return { code: error.code, message: error.message, ...about };
+  if (error instanceof StablehooksError) {
+    const { retryAfterMs } = error as StablehooksError & { readonly retryAfterMs?: number | undefined };
+    const wait = retryAfterMs === undefined ? {} : { retryAfterMs };
+    return { code: error.code, message: error.message, ...about, ...wait };
+  }
   // The messages of other packages can contain secrets, so only the name is kept.
   const name = error instanceof Error ? error.name : typeof error;
   return { code, message: `An unexpected error (${name}) was thrown.`, ...about };

@@ -21,7 +21,8 @@ export async function startList(
     const asked = { type: searchParams.get('type'), limit: Number(searchParams.get('limit') ?? 50), count };
     count += 1;
     const result = answer(asked);
-    if (typeof result === 'number') response.writeHead(result).end();
+    if (typeof result === 'number')
+      response.writeHead(result, result === 429 ? { 'retry-after': '600' } : {}).end();
     else response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(result));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
