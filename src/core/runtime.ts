@@ -60,8 +60,9 @@ export const outsideRequests = snapshot();
 
 function snapshot(): <Result>(run: () => Result) => Result {
   const { AsyncLocalStorage, process }: typeof globalThis & AsyncContext = globalThis;
-  const hooks: AsyncContext | undefined = process?.getBuiltinModule?.('node:async_hooks');
-  return (AsyncLocalStorage ?? hooks?.AsyncLocalStorage)?.snapshot?.() ?? ((run) => run());
+  // The edge runtime of Next has the class as a global, and throws where a module of Node is asked for.
+  const storage = AsyncLocalStorage ?? process?.getBuiltinModule?.('node:async_hooks')?.AsyncLocalStorage;
+  return storage?.snapshot?.() ?? ((run) => run());
 }
 
 /** A moment, by both clocks of a runtime. */
