@@ -72,6 +72,9 @@ function fixOf(status: number, method: string): string {
   if (method === 'POST' && (status === 408 || status === 429 || status >= 500)) {
     return 'The service may have carried it out. Check before you send it again.';
   }
+  if (status === 404) return 'Check the base URL and the id.';
+  if (status === 429) return 'Send fewer requests.';
+  if (status >= 500) return 'The service failed. Try again later.';
   return 'See `body` of this error for the reason that the service states.';
 }
 
