@@ -147,7 +147,9 @@ describe('the README', () => {
     await sandbox.settled();
     sandbox.redeliver(id);
     await sandbox.settled();
-    expect(sandbox.attempts().map(({ response }) => response?.status)).toEqual([200, 200]);
+    // While a poll runs the event that it found in the list, a push of it is asked to come again.
+    const statuses = sandbox.attempts().map(({ response }) => response?.status);
+    expect(statuses.filter((status) => status !== 503)).toEqual([200, 200]);
     // Its first poll may not have ended.
     const checkHealth = async () => expect((await fetch(`${origin}/healthz`)).status).toBe(200);
     await vi.waitFor(checkHealth, { timeout: 60_000 });
