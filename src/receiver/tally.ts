@@ -47,7 +47,6 @@ interface TallySettings extends Pick<ReceiverSettings, 'inbox' | 'runtime' | 'si
 
 export class Tally {
   readonly #settings: TallySettings;
-  readonly #holder: string;
   /** What the note lacks. */
   #counted: TallyNote = EMPTY_TALLY;
   /** Whether a delivery was refused since the last accepted one. */
@@ -57,7 +56,6 @@ export class Tally {
 
   constructor(settings: TallySettings) {
     this.#settings = settings;
-    this.#holder = settings.runtime.uuid();
   }
 
   /**
@@ -118,7 +116,7 @@ export class Tally {
     this.#counted = EMPTY_TALLY;
     const now = runtime.now();
     this.#writtenAt = now;
-    const holder = this.#holder;
+    const holder = runtime.uuid();
     try {
       const isLeased = await inbox.leaseNote(TALLY_NOTE, { holder, leaseMs: WRITE_MS });
       const note = JSON.stringify(sum(await readTally(inbox), counted, now));
