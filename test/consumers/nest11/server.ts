@@ -49,7 +49,7 @@ const handler = toNodeHandler(createContractReceiver());
 @Controller('controller')
 class HooksController {
   @Post()
-  take(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
+  take(@Req() request: IncomingMessage, @Res() response: ServerResponse): void {
     return handler(request, response);
   }
 }
