@@ -192,7 +192,7 @@ export function toReport({
   };
 }
 
-/** Unconfirmed spans alarm nobody. */
+/** Unconfirmed spans raise no alarm. */
 const openOf = (gaps: readonly StoredGap[]) =>
   gaps.map((gap) => toGap(gap)).filter(({ state }) => state === 'open');
 

@@ -393,8 +393,8 @@ export interface InboxOperations {
   /**
    * Ends events that must not run: `received`, `failed`, `dead` and `parked` ones become `done`, and their history says
    * who discarded them and why, until it is pruned. Later deliveries are duplicates. A leased event changes only when its
-   * lease has lapsed or was written by a clock that was ahead, or with `force`: its handler may be running. Resolves to how many it discarded: at most `limit`, those that were received
-   * first. At least one condition of the filter must be given.
+   * lease has expired or was written by a clock that was ahead, or with `force`: its handler may be running. Resolves to how
+   * many it discarded: at most `limit`, those that were received first. At least one condition of the filter must be given.
    */
   discard(
     options: InboxFilter & {

@@ -137,9 +137,10 @@ export const CHECKS = {
 
   gaps({ state }) {
     const open = state.gaps.filter((gap) => toGap(gap).state === 'open');
-    if (open.length > 0) {
+    const newest = open.at(-1);
+    if (newest !== undefined) {
       const first = toIso(Math.min(...open.map(({ from }) => from)));
-      const message = `${countOf(open.length, 'open gap')}, the first from ${first}: events can be missing. ${describeReason(open.at(-1)?.reason ?? 'not-reached')} \`stablehooks gaps list\` shows what to do.`;
+      const message = `${countOf(open.length, 'open gap')}, the first from ${first}: events can be missing. ${describeReason(newest.reason)} \`stablehooks gaps list\` shows what to do.`;
       return { tone: 'failing', message, count: open.length };
     }
     if (state.watermark === null)

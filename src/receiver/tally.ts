@@ -118,11 +118,10 @@ export class Tally {
     this.#writtenAt = now;
     const holder = runtime.uuid();
     try {
-      const isLeased = await inbox.leaseNote(TALLY_NOTE, { holder, leaseMs: WRITE_MS });
-      const note = JSON.stringify(sum(await readTally(inbox), counted, now));
-      const isWritten = isLeased && (await inbox.writeNote(TALLY_NOTE, note, { holder }));
       // Another process writes it now.
-      if (!isWritten) this.#add(counted);
+      if (!(await inbox.leaseNote(TALLY_NOTE, { holder, leaseMs: WRITE_MS }))) return this.#add(counted);
+      const note = JSON.stringify(sum(await readTally(inbox), counted, now));
+      if (!(await inbox.writeNote(TALLY_NOTE, note, { holder }))) this.#add(counted);
       await inbox.leaseNote(TALLY_NOTE, { holder, leaseMs: 0 });
     } catch {
       this.#counted = sum(counted, this.#counted, now);

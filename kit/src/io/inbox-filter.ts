@@ -56,7 +56,7 @@ export function addSelection(command: Command, states: readonly InboxState[]): C
   return addFilterFlags(command.argument('[ids...]', 'ids of the events; or select them by flags'), states)
     .option('--limit <number>', 'how many events at most (default: all)', parseCount)
     .option('--dry-run', 'change nothing, and print how many events match')
-    .option('--force', 'take events whose lease has not lapsed as well: their effects can happen twice');
+    .option('--force', 'also take events whose lease has not expired: their effects can happen twice');
 }
 
 /**
