@@ -12,6 +12,7 @@ import type {
 import type { Runtime } from '../core/runtime.js';
 import { createOperations, type OperatorOps } from './operations.js';
 import { toSteps, toStorable } from './rows.js';
+import { AHEAD_MS } from './selection.js';
 
 export interface NewEvent {
   readonly id: string;
@@ -85,7 +86,7 @@ type StoreSettings = Parameters<Inbox['record']>[1];
 
 export function createInbox<Tx>(
   ops: StoreOps<Tx>,
-  { uuid }: Pick<Runtime, 'uuid'>,
+  { uuid, elapsed }: Pick<Runtime, 'uuid' | 'elapsed'>,
 ): Inbox<Tx> & InboxOperations {
   async function store(
     events: readonly UnknownEvent[],
@@ -108,6 +109,9 @@ export function createInbox<Tx>(
 
   /** The tokens of the leases that this process holds. */
   const held = new Set<string>();
+
+  /** When a call without due events looks for leases from the future again. */
+  let lookAt = Number.NEGATIVE_INFINITY;
 
   /** Ends leases that a clock wrote which was ahead; they would hold for as long as it was. */
   async function endAhead(): Promise<boolean> {
@@ -183,7 +187,10 @@ export function createInbox<Tx>(
 
     async takeDue(options) {
       const taken = await ops.takeDue(options);
-      return taken.length === 0 && (await endAhead()) ? ops.takeDue(options) : taken;
+      // An idle process asks for due events about every second.
+      if (taken.length > 0 || elapsed() < lookAt) return taken;
+      lookAt = elapsed() + AHEAD_MS;
+      return (await endAhead()) ? ops.takeDue(options) : taken;
     },
 
     readNote: ops.readNote,
