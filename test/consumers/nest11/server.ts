@@ -50,7 +50,7 @@ const handler = toNodeHandler(createContractReceiver());
 class HooksController {
   @Post()
   take(@Req() request: IncomingMessage, @Res() response: ServerResponse): void {
-    return handler(request, response);
+    handler(request, response);
   }
 }
 
