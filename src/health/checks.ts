@@ -147,7 +147,25 @@ export const CHECKS = {
       return { tone: 'neutral', message: 'Not shown: no poll has read the list.' };
     return { tone: 'ok', message: 'No gap is open.', count: 0 };
   },
+
+  owed({ owed, now }) {
+    if (owed === undefined) return { tone: 'neutral', message: 'Not shown: findOwed has not run.' };
+    const { at, counts } = owed;
+    const when = `findOwed ran last at ${toIso(at)}`;
+    if (now - at > OWED_MS) return { tone: 'warning', message: `${when}. Check the job that runs it.` };
+    const { pending, owed: missing, 'arrived-not-booked': arrived, 'not-proven': unproven } = counts;
+    const verdicts = (['owed', 'arrived-not-booked', 'listed-not-received', 'not-proven'] as const)
+      .filter((verdict) => counts[verdict] > 0)
+      .map((verdict) => `${counts[verdict]} ${verdict}`);
+    const count = missing + arrived;
+    const found = `Of ${countOf(pending, 'pending movement')}: ${verdicts.join(', ') || 'none is overdue'}`;
+    const message = `${found}. ${when}${verdicts.length > 0 ? ', and its result says where each is' : ''}.`;
+    return { tone: count > 0 ? 'failing' : unproven > 0 ? 'warning' : 'ok', message, count };
+  },
 } satisfies Readonly<Record<string, Check>>;
+
+/** A result of `findOwed` that is older says nothing: a nightly job has missed a night. */
+const OWED_MS = 26 * HOUR_MS;
 
 /** What to do about refused deliveries, by their codes. */
 const REFUSALS: Readonly<Record<string, string>> = {

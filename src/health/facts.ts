@@ -9,6 +9,7 @@ import {
   type InboxState,
 } from '../core/ports.js';
 import { HOUR_MS, readTally } from '../receiver/tally.js';
+import { readOwed } from '../reconcile/owed-note.js';
 import type { HealthInbox, HealthSettings } from './options.js';
 
 /** How many events of a state are read to name errors, and to find the last pushed event. */
@@ -39,6 +40,7 @@ export async function readFacts(inbox: HealthInbox, { dueMs }: Pick<HealthSettin
     isEmpty: isUnused && counts.every(({ count }) => count === 0),
     state: await readPollState(inbox),
     tally: await readTally(inbox),
+    owed: await readOwed(inbox),
     readOnly: await findReadOnly(inbox),
     /** Received events without an attempt for as long as those that are overdue. */
     unrun: received.count > 0 ? [] : await findUnrun(inbox, dueUntil, isBusy),

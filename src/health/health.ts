@@ -18,6 +18,7 @@ export interface HealthCheck {
    * - `poll`: whether polls can read the list.
    * - `coverage`: whether the list proves that nothing is missing.
    * - `gaps`: open gaps.
+   * - `owed`: movements of the app that are overdue; only where `findOwed` has run.
    */
   readonly name: HealthCheckName;
   readonly tone: HealthTone;
@@ -58,7 +59,8 @@ export async function health(inbox: HealthInbox, limits: HealthLimits = {}): Pro
   const { runtime, ...settings } = readLimits('health', limits);
   const now = toRuntime(runtime).now();
   const facts = await orUnavailable('ERR_INBOX_FAILED', () => readFacts(inbox, settings, now));
-  const checks = HEALTH_CHECKS.map((name): HealthCheck => {
+  const names = HEALTH_CHECKS.filter((name) => name !== 'owed' || facts.owed !== undefined);
+  const checks = names.map((name): HealthCheck => {
     const check: Check = CHECKS[name];
     const { tone, message, count = null } = check(facts, settings);
     return { name, tone, healthy: tone !== 'failing', message, count };

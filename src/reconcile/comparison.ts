@@ -1,5 +1,6 @@
 import type { Books } from './books.js';
 import type { DailyTotals } from './daily.js';
+import type { Movements } from './movements.js';
 import type { LedgerEntry, ReconcileSettings } from './options.js';
 import type { Span } from './proof.js';
 import type { ReadList } from './read-list.js';
@@ -13,5 +14,6 @@ export interface Comparison<Entry extends LedgerEntry> {
   readonly books: Books;
   readonly totals: Totals;
   readonly daily: DailyTotals<Entry> | undefined;
+  readonly movements: Movements;
   readonly log: FindingLog;
 }

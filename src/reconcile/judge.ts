@@ -67,6 +67,28 @@ async function judgeLine<Entry extends LedgerEntry>(
   return [];
 }
 
+/** Reports every event of a movement but the first. */
+export async function judgeMovements<Entry extends LedgerEntry>({
+  list,
+  log,
+  books,
+  movements,
+  settings,
+}: Comparison<Entry>): Promise<void> {
+  for (const [first, ...others] of movements.repeated()) {
+    for (const id of others) {
+      const record = await settings.inbox.find(id);
+      const event = list.events.get(id)?.event ?? record?.event;
+      const { entries = 0 } = books.lines.get(id) ?? {};
+      await log.add({
+        ...{ kind: 'duplicate-movement', id, entries, state: record?.state ?? null },
+        ...{ type: event?.type ?? null, createdAt: event?.created_at ?? null },
+        detail: `It is about the same movement as ${first}. Check in the ledger that it took effect once, and give the ledger a unique key of the movement.`,
+      });
+    }
+  }
+}
+
 const EXTRA =
   'The ledger has an entry of it, and neither the list nor the inbox has the event. Find out who wrote it.';
 const UNBOOKED = 'The ledger has an entry of it, and events of its type have none. Find out who wrote it.';

@@ -70,6 +70,11 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
   readonly compare?:
     | ((entry: Entry, event: UnknownEvent) => string | readonly string[] | undefined)
     | undefined;
+  /**
+   * The key of the movement that an event is about, such as `event.payload.transfer_id`. Two events of one type and key
+   * are reported as `duplicate-movement`. @default movements are not compared
+   */
+  readonly keyOf?: ((event: UnknownEvent) => unknown) | undefined;
   /** The types that have a ledger entry once they are done. @default all five */
   readonly ledgerTypes?: readonly EventType[] | undefined;
   /** Whether to add up events and entries per day and type. @default false */
@@ -106,6 +111,7 @@ export function toReconcileSettings<Entry extends LedgerEntry>(options: Reconcil
     since: required(date()),
     until: date(),
     compare: func(),
+    keyOf: func((): unknown => undefined),
     ledgerTypes: rule(
       `an array of event types (${EVENT_TYPES.join(', ')})`,
       (types) => Array.isArray(types) && types.every(isEventType),

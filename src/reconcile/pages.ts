@@ -17,11 +17,12 @@ interface Turns {
 export async function* inPages<Item>(
   items: AsyncIterable<Item> | Iterable<Item>,
   turns: Turns,
+  size = PAGE_SIZE,
 ): AsyncGenerator<readonly Item[], void, undefined> {
   let page: Item[] = [];
   for await (const item of items) {
     page.push(item);
-    if (page.length < PAGE_SIZE) continue;
+    if (page.length < size) continue;
     yield page;
     await takeTurn(turns);
     page = [];

@@ -64,8 +64,10 @@ function provenByList(proven: ProvenSpan, removedUntil: number): ProvenSpan {
 function provenByPoller(type: EventType, { state, removedUntil, firstAt }: Proofs): readonly Span[] {
   // A first poll puts the watermark at the start date, and proves nothing.
   if (state.watermark === null || state.watermark === state.since) return [];
+  const shownFrom = Math.min(removedUntil, firstAt, state.seen?.shownFrom ?? firstAt);
   const whole = {
-    from: Math.min(removedUntil, firstAt, state.seen?.shownFrom ?? firstAt),
+    // Events created before the start date are not recorded.
+    from: Math.max(shownFrom, (state.since ?? shownFrom) - 1),
     until: state.watermark,
   };
   // A gap that a person has acknowledged is accepted, and not proven.

@@ -44,7 +44,7 @@ export class InboxReader<Entry extends LedgerEntry> {
 
   /** Adds a record to the books; `false` when its event is not of the span. */
   add(record: InboxRecord): boolean {
-    const { list, books, totals, daily, settings } = this.#comparison;
+    const { list, books, totals, daily, movements, settings } = this.#comparison;
     const { id, type, state } = record;
     this.firstAt = Math.min(this.firstAt, record.receivedAt);
     const place = placeInList(record, list);
@@ -55,6 +55,7 @@ export class InboxReader<Entry extends LedgerEntry> {
       totals.inbox += 1;
       if (place !== 'listed' && record.event !== null) daily?.addEvent(record.event);
     }
+    if (record.event !== null) movements.add(record.event);
     books.set(id, {
       state,
       booked: settings.ledgerTypes.has(type),
@@ -78,7 +79,7 @@ export class InboxReader<Entry extends LedgerEntry> {
  * Where the list has an event of the inbox: `lacking` if it must have the event and does not, `removed` if a complete
  * list lacks it because it is older than all that the list shows, `unknown` if the list proves neither.
  */
-function placeInList(
+export function placeInList(
   { id, type, event, receivedAt }: InboxRecord,
   list: ReadList,
 ): 'listed' | 'lacking' | 'removed' | 'unknown' {

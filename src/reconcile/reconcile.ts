@@ -5,7 +5,8 @@ import { ConfigError } from '../core/errors.js';
 import { Books } from './books.js';
 import type { Comparison } from './comparison.js';
 import { DailyTotals } from './daily.js';
-import { judgeBooks } from './judge.js';
+import { judgeBooks, judgeMovements } from './judge.js';
+import { Movements } from './movements.js';
 import {
   type LedgerEntry,
   type ReconcileOptions,
@@ -54,6 +55,7 @@ export async function reconcile<Entry extends LedgerEntry>(
     books: new Books(),
     totals: { listed: 0, inbox: 0, entries: 0, outside: 0, compared: 0, parked: 0, recorded: 0, unjudged: 0 },
     daily: settings.daily ? new DailyTotals(settings.amounts) : undefined,
+    movements: new Movements(settings.keyOf),
     log: new FindingLog(settings.onFinding),
   };
   const inboxReader = new InboxReader(comparison);
@@ -61,6 +63,7 @@ export async function reconcile<Entry extends LedgerEntry>(
   await inboxReader.read();
   await readLedger(comparison, inboxReader);
   await recordUnseen(await judgeBooks(comparison), comparison);
+  await judgeMovements(comparison);
 
   const watermark = state.watermark && Math.min(state.watermark, list.settledAt);
   const { removedUntil, firstAt } = inboxReader;
@@ -147,11 +150,12 @@ function noteComparison<Entry extends LedgerEntry>({
 }
 
 function addListed<Entry extends LedgerEntry>(comparison: Comparison<Entry>): void {
-  const { settings, span, list, books, totals, daily } = comparison;
+  const { settings, span, list, books, totals, daily, movements } = comparison;
   for (const [id, { event, at }] of list.events) {
     if (!isIn(span, at)) continue;
     totals.listed += 1;
     books.set(id, { booked: settings.ledgerTypes.has(event.type) });
     daily?.addEvent(event);
+    movements.add(event);
   }
 }

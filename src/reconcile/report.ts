@@ -16,6 +16,7 @@ const KINDS = [
   'dead',
   'unlisted',
   'conflicting',
+  'duplicate-movement',
 ] as const;
 
 /**
@@ -31,6 +32,7 @@ const KINDS = [
  * - `unlisted`: the inbox has the event, and the service does not list it, although the list was complete for its time.
  * - `conflicting`: different events have its id: the inbox has another one than the list, or the list has two. Events
  *   differ if their type, time or payload does; of two in the list, any field but `delivered`.
+ * - `duplicate-movement`: another event of its type has its `keyOf`: the service sent one movement under two ids.
  */
 export type FindingKind = (typeof KINDS)[number];
 
@@ -196,7 +198,7 @@ export function describeResult({
 }
 
 /** Other words where the advice of a gap, which is about the next poll, does not help. */
-function describeUnproven(reason: UnprovenReason): string {
+export function describeUnproven(reason: UnprovenReason): string {
   switch (reason) {
     case 'unconfirmed':
       return describeReason(reason);

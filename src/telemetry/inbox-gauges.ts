@@ -44,7 +44,7 @@ export class Inboxes {
     }
     for (const name of HEALTH_CHECKS) {
       const tones = found.flatMap(({ checks }) => checks.filter((check) => check.name === name));
-      const worst = Math.max(...tones.map(({ tone }) => LEVELS[tone]));
+      const worst = Math.max(0, ...tones.map(({ tone }) => LEVELS[tone]));
       result.observe(level, worst, { 'stablehooks.health.check': name, ...this.#common });
     }
   }

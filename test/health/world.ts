@@ -1,4 +1,5 @@
 /** An app with its inbox, service and poller on a simulated clock, and everything that says whether all is well. */
+import { writeFile } from 'node:fs/promises';
 import Database from 'libsql';
 import { createReceiver, type EventType, type Handler, type UnknownEvent } from 'stablehooks';
 import { createPoller, type PollerClient } from 'stablehooks/catch-up';
@@ -6,6 +7,7 @@ import { health, toHealthRoutes } from 'stablehooks/health';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { createInspector, fromInbox } from 'stablehooks-kit/inspector';
 import { onTestFinished, vi } from 'vitest';
+import { makeFolder, run } from '../../kit/test/command.js';
 import { delivery, secret } from '../receiver/delivery.js';
 
 export const MINUTE_MS = 60_000;
@@ -106,6 +108,17 @@ export function createWorld(handlers: Handlers = { 'transfer.settled': () => und
       ]);
       if (said !== all) throw new Error(`health: ${all}\nothers: ${said}`);
       return judged;
+    },
+
+    /** What the command `status` says about a copy of the database at the simulated time. */
+    async status() {
+      await using folder = await makeFolder();
+      db.exec(`VACUUM INTO '${folder.at('copy.db')}'`);
+      const clock = folder.at('clock.mjs');
+      await writeFile(clock, `Date.now = () => ${Date.now()};`);
+      const args = ['status', '--inbox', folder.at('copy.db'), '--json'];
+      const { stdout, exitCode } = await run(args, { env: { NODE_OPTIONS: `--import=${clock}` } });
+      return { exitCode, ...JSON.parse(stdout) };
     },
   };
 

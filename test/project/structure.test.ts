@@ -14,7 +14,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   client: ['core'],
   'catch-up': ['core', 'client', 'receiver'],
   reconcile: ['core', 'catch-up'],
-  health: ['core', 'catch-up', 'receiver/tally.ts'],
+  health: ['core', 'catch-up', 'receiver/tally.ts', 'reconcile/owed-note.ts'],
   telemetry: ['core', 'receiver', 'health', 'catch-up/state.ts'],
   testing: ['core', 'receiver'],
   'index.ts': ['core', 'inboxes/memory.ts', 'receiver'],

@@ -97,6 +97,7 @@ test('a finding has the type, the time, the state and the entries of its event, 
     unseen: 1,
     waiting: 2,
     conflicting: 0,
+    'duplicate-movement': 0,
   };
   for (const [kind, count] of Object.entries(counts)) {
     const of = findings.filter((finding) => finding.kind === kind).map(({ id }) => id);
@@ -461,4 +462,23 @@ test('an event that is dated in the future is compared as any other if the list 
   await finish(ahead, makeEvent('evt_ahead', { created_at: '2026-03-01T06:05:00Z' }));
   const until = new Date('2026-03-01T06:01:00Z');
   expect((await findIn([], { inbox: ahead, ledger: [], until })).result).toMatchObject({ agree: true });
+});
+
+test('two events of one type about one movement are reported, whichever book has them', async () => {
+  const payload = { transfer_id: 'trf_1' };
+  const first = makeEvent('evt_1', { payload });
+  const second = makeEvent('evt_2', { payload });
+  const other = makeEvent('evt_3', { payload, type: 'transfer.failed' });
+  const keyless = [makeEvent('evt_4'), makeEvent('evt_5')];
+  const events = [first, second, other, ...keyless];
+  const { inbox, ledger } = await booksOf(events);
+  const keyOf = (event: UnknownEvent) => event.payload['transfer_id'];
+  const { findings } = await findIn(events, { inbox, ledger, keyOf });
+  expect(findings).toMatchObject([
+    {
+      ...{ kind: 'duplicate-movement', id: 'evt_2', type: 'transfer.settled', state: 'done', entries: 1 },
+      detail: expect.stringMatching(/same movement as evt_1/),
+    },
+  ]);
+  expect((await compareBooks([...events, BEFORE], { inbox, ledger })).agree).toBe(true);
 });

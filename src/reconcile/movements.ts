@@ -1,0 +1,26 @@
+import type { UnknownEvent } from '../core/events.js';
+
+/** The movements of the events that a run has read, to find one that two events of one type are about. */
+export class Movements {
+  readonly #keyOf: (event: UnknownEvent) => unknown;
+  /** The ids of each type and key, joined: most have one, and a set for each would take far more memory. */
+  readonly #ids = new Map<string, string>();
+
+  constructor(keyOf: (event: UnknownEvent) => unknown) {
+    this.#keyOf = keyOf;
+  }
+
+  add(event: UnknownEvent): void {
+    const key = this.#keyOf(event);
+    if (typeof key !== 'string' && typeof key !== 'number') return;
+    const movement = `${event.type} ${key}`;
+    const known = this.#ids.get(movement);
+    if (known === undefined) this.#ids.set(movement, event.id);
+    else if (!known.split('\n').includes(event.id)) this.#ids.set(movement, `${known}\n${event.id}`);
+  }
+
+  /** The ids of each movement that several events of one type are about. */
+  *repeated(): Generator<readonly string[]> {
+    for (const ids of this.#ids.values()) if (ids.includes('\n')) yield ids.split('\n');
+  }
+}

@@ -1,0 +1,256 @@
+/** Movements that the app waits for: where the event is that ends each, or what proves that the service owes it. */
+import { LIST_RULES, type PollerOptions } from '../catch-up/options.js';
+import { type PollState, readPollState } from '../catch-up/state.js';
+import { ConfigError, orUnavailable } from '../core/errors.js';
+import {
+  createdAtMs,
+  EVENT_TYPES,
+  type EventType,
+  isDateTime,
+  isEventType,
+  type UnknownEvent,
+} from '../core/events.js';
+import { abortSignal, func, integer, readOptions, required, rule } from '../core/options.js';
+import type { Inbox, InboxOperations, InboxRecord } from '../core/ports.js';
+import { toRuntime } from '../core/runtime.js';
+import { inboxWith } from './options.js';
+import { OWED_NOTE, type OwedCounts, type OwedNote } from './owed-note.js';
+import {
+  type Ending,
+  judgeMovement,
+  type OwedMovement,
+  type OwedVerdict,
+  type Pending,
+} from './owed-verdict.js';
+import { inPages, PAGE_SIZE, takeTurn } from './pages.js';
+import { findUnproven } from './proof.js';
+import { placeInList } from './read-inbox.js';
+import { type ReadList, readList } from './read-list.js';
+import { recordPages } from './record-pages.js';
+
+/** A movement that the app has begun and not seen the end of. */
+export interface PendingMovement {
+  /** What {@link OwedOptions.keyOf} finds in the event that ends it. */
+  readonly key: string | number | bigint;
+  /** When it began: a `Date`, or an RFC 3339 date-time with its offset from UTC. */
+  readonly since: Date | string;
+}
+
+type Rows = AsyncIterable<PendingMovement> | Iterable<PendingMovement>;
+
+/** Options of {@link findOwed}. Use the `lagMs`, `disorderMs` and `listMax` of the poller. */
+export interface OwedOptions
+  extends Pick<
+    PollerOptions,
+    'client' | 'limit' | 'maxLimit' | 'listMax' | 'lagMs' | 'disorderMs' | 'runtime'
+  > {
+  /** The inbox that the receivers of the app use. */
+  readonly inbox: Pick<Inbox<unknown>, 'readNote' | 'writeNote'> & Pick<InboxOperations, 'find' | 'list'>;
+  /** The pending movements of the app, read once, 100,000 at a time. The oldest first takes the fewest reads of the inbox. */
+  readonly pending: () => Rows | Promise<Rows>;
+  /** The key of the movement that an event is about; anything but a string or number for none. */
+  readonly keyOf: (event: UnknownEvent) => unknown;
+  /** The types that end a movement. */
+  readonly terminal: readonly EventType[];
+  /** How long a movement may take, in ms. Younger ones are not judged. */
+  readonly withinMs: number;
+  /** Called with every judged movement, and awaited. Its rejection ends the run. @default none */
+  readonly onMovement?: ((movement: OwedMovement) => void | Promise<void>) | undefined;
+  /** Ends the run early: it rejects with the reason. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The result of {@link findOwed}. Plain data. */
+export interface OwedResult {
+  /**
+   * How many movements have each verdict. `pending`: all of them. `early`: younger than `withinMs`. `settling`: their event
+   * ended within the last `lagMs`, perhaps after `pending` was read.
+   */
+  readonly counts: OwedCounts;
+  /** The first 1,000 of each verdict. */
+  readonly movements: readonly OwedMovement[];
+}
+
+/** How many movements are judged with one reading of the inbox. */
+const CHUNK = 100_000;
+
+/** How many movements of each verdict a result holds. */
+const MAX_MOVEMENTS = 1_000;
+
+/**
+ * Looks for the event that ends each overdue movement: in the inbox, then in the list. `owed` is said only if the list is
+ * proven complete, for the terminal types, from the beginning of the movement until now less `lagMs`. Runs no handler. It
+ * keeps the counts in the inbox, so `health` shows them as the check `owed`.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or a row of `pending` is wrong.
+ * @throws {StablehooksError} `ERR_INBOX_FAILED`.
+ * @throws the client's error when the service answers none of the requests; errors of `pending`, `keyOf` and `onMovement`;
+ * the reason of `signal`.
+ *
+ * @example
+ * ```ts
+ * const { counts, movements } = await findOwed({
+ *   inbox, client,
+ *   pending: async () => (await pool.query('SELECT id AS key, created_at AS since FROM payouts WHERE ended_at IS NULL')).rows,
+ *   keyOf: (event) => event.payload['transfer_id'],
+ *   terminal: ['transfer.settled', 'transfer.failed'],
+ *   withinMs: 15 * 60_000,
+ * });
+ * ```
+ */
+export async function findOwed(options: OwedOptions): Promise<OwedResult> {
+  const settings = toSettings(options);
+  const { inbox, pending, withinMs, runtime, signal } = settings;
+  const at = runtime.now();
+  const search: Search = { settings, at, state: await readPollState(inbox), list: undefined };
+  const counts = { pending: 0, early: 0, settling: 0, ...NO_VERDICTS };
+  const movements: OwedMovement[] = [];
+  const overdue = async function* (): AsyncGenerator<Pending> {
+    for await (const row of await pending()) {
+      counts.pending += 1;
+      const movement = toPending(row, counts.pending);
+      if (movement.since + withinMs <= at) yield movement;
+      else counts.early += 1;
+    }
+  };
+  for await (const chunk of inPages(overdue(), { runtime, signal }, CHUNK)) {
+    const judge = await readChunk(chunk, search);
+    for (const movement of chunk) {
+      const judged = judge(movement);
+      counts[judged === null ? 'settling' : judged.verdict] += 1;
+      if (judged === null) continue;
+      if (counts[judged.verdict] <= MAX_MOVEMENTS) movements.push(judged);
+      await settings.onMovement(judged);
+    }
+  }
+  const note: OwedNote = { at, counts };
+  await orUnavailable('ERR_INBOX_FAILED', () => inbox.writeNote(OWED_NOTE, JSON.stringify(note)));
+  return { counts, movements };
+}
+
+const NO_VERDICTS: Record<OwedVerdict, number> = {
+  'arrived-not-booked': 0,
+  'listed-not-received': 0,
+  owed: 0,
+  'not-proven': 0,
+};
+
+type OwedSettings = ReturnType<typeof toSettings>;
+
+function toSettings(options: OwedOptions) {
+  const settings = readOptions('findOwed', options, {
+    ...LIST_RULES,
+    inbox: inboxWith('find', 'list', 'readNote', 'writeNote'),
+    pending: required(func<OwedOptions['pending']>()),
+    keyOf: required(func<OwedOptions['keyOf']>()),
+    terminal: required(
+      rule(
+        `an array of event types (${EVENT_TYPES.join(', ')})`,
+        (types) => Array.isArray(types) && types.length > 0 && types.every(isEventType),
+      ),
+    ),
+    withinMs: required(integer({ min: 0 })),
+    onMovement: func((): void => undefined),
+    signal: abortSignal(new AbortController().signal),
+  });
+  const { inbox } = settings;
+  const ask = async <Answer>(call: () => Answer | Promise<Answer>) => orUnavailable('ERR_INBOX_FAILED', call);
+  return {
+    ...settings,
+    maxLimit: Math.max(settings.maxLimit, settings.listMax ?? 0),
+    runtime: toRuntime(settings.runtime),
+    inbox: {
+      find: (id: string) => ask(() => inbox.find(id)),
+      list: (filter: Parameters<InboxOperations['list']>[0]) => ask(() => inbox.list(filter)),
+      readNote: (name: string) => ask(() => inbox.readNote(name)),
+      writeNote: (name: string, text: string) => ask(() => inbox.writeNote(name, text)),
+    },
+  };
+}
+
+function toPending({ key, since }: PendingMovement, row: number): Pending {
+  const time =
+    since instanceof Date
+      ? since.getTime()
+      : isDateTime(since)
+        ? createdAtMs({ created_at: since })
+        : Number.NaN;
+  const text = toKey(key);
+  if (text !== undefined && !Number.isNaN(time)) return { key: text, since: time };
+  throw new ConfigError(
+    `findOwed: row ${row} of \`pending\` needs \`key\`, a string or number, and \`since\`, a Date or an RFC 3339 date-time with its offset from UTC.`,
+  );
+}
+
+const toKey = (key: unknown) =>
+  typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint' ? String(key) : undefined;
+
+/** What one run knows. */
+interface Search {
+  readonly settings: OwedSettings;
+  /** When it began, epoch ms. */
+  readonly at: number;
+  /** Read before the list: the inbox still has the events that it is about. */
+  readonly state: PollState;
+  list: (ReadList & { readonly from: number }) | undefined;
+}
+
+/** Reads what the list and the inbox have of these movements, and returns how to judge each. */
+async function readChunk(movements: readonly Pending[], search: Search) {
+  const { settings, state, at } = search;
+  const { inbox, keyOf, terminal, lagMs } = settings;
+  const oldest = movements.reduce((time, { since }) => Math.min(time, since), Number.POSITIVE_INFINITY);
+  // The event can be older than the app's row, and clocks differ.
+  const from = oldest - lagMs;
+  if (search.list === undefined || search.list.from > from) {
+    search.list = { ...(await readList({ ...settings, since: from, state, startedAt: at })), from };
+  }
+  const { list } = search;
+  const keys = new Set(movements.map(({ key }) => key));
+  const ended = new Map<string, Ending>();
+  const keyIn = (event: UnknownEvent) => {
+    const key = (terminal as readonly string[]).includes(event.type) ? toKey(keyOf(event)) : undefined;
+    return key !== undefined && keys.has(key) ? key : undefined;
+  };
+  let removedUntil = Number.NEGATIVE_INFINITY;
+  /** When an event was received last whose text is gone. */
+  let unreadableAt = Number.NEGATIVE_INFINITY;
+  const noteRemoved = (record: InboxRecord) => {
+    if (placeInList(record, list) === 'removed') removedUntil = list.shownFrom;
+  };
+  const oldestRecords = await inbox.list({ limit: PAGE_SIZE });
+  for (const record of oldestRecords) noteRemoved(record);
+  const receivedSince = Math.max(0, Math.floor(from));
+  for await (const page of recordPages(inbox, { receivedSince, limit: PAGE_SIZE })) {
+    for (const record of page) {
+      noteRemoved(record);
+      if (record.event === null) unreadableAt = Math.max(unreadableAt, record.receivedAt);
+      const key = record.event === null ? undefined : keyIn(record.event);
+      // Of several, one that is not done says more.
+      if (key !== undefined && (ended.get(key)?.state ?? 'done') === 'done') ended.set(key, record);
+    }
+    await takeTurn(settings);
+  }
+  for (const { event } of list.events.values()) {
+    const key = keyIn(event);
+    if (key === undefined || ended.has(key)) continue;
+    const record = await inbox.find(event.id);
+    ended.set(key, record ?? { ...event, state: null, updatedAt: 0, lastError: null, ignored: false });
+  }
+  const watermark = state.watermark && Math.min(state.watermark, list.settledAt);
+  const firstAt = oldestRecords[0]?.receivedAt ?? Number.POSITIVE_INFINITY;
+  const proofs = { list: list.proof, state: { ...state, watermark }, removedUntil, firstAt };
+  const unproven = findUnproven({ from: from - 1, until: list.settledAt }, proofs).filter(({ types }) =>
+    types.some((type) => terminal.includes(type)),
+  );
+  const facts = {
+    settings,
+    at,
+    settledAt: list.settledAt,
+    startDate: state.since,
+    ended,
+    unproven,
+    unreadableAt,
+  };
+  return (movement: Pending) => judgeMovement(movement, facts);
+}
