@@ -75,6 +75,7 @@ export {
   type WebhookResponse,
 } from './receiver/outcome.js';
 export { createReceiver, type Receiver } from './receiver/receiver.js';
+export type { Rehearsal, RehearseOptions } from './receiver/rehearse.js';
 export { logOutcome } from './receiver/report.js';
 export type { WebhookRequest } from './receiver/request.js';
 export type { SecretRequest } from './receiver/secret.js';

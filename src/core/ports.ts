@@ -177,6 +177,12 @@ export interface Inbox<Tx = undefined> {
   transaction?(lease: Lease, effect: (tx: Tx) => Awaitable<void>): Awaitable<boolean>;
 
   /**
+   * Runs an effect, which always rejects, in a transaction like that of a first attempt, and rolls it back. Rejects with the
+   * error of the effect. Only in inboxes with {@link transaction}.
+   */
+  rehearse?(effect: (tx: Tx) => Awaitable<never>, options: { readonly leaseMs: number }): Awaitable<void>;
+
+  /**
    * Ends a failed attempt: the event is due again after `retryAfterMs`, or `dead` when that is `null`. Returns `false`,
    * without any change, when the lease is lost. The next event of the key becomes due as in {@link complete}.
    *

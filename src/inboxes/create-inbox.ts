@@ -68,7 +68,10 @@ export interface Stored {
 /** The operations of a store. Each is atomic. */
 export interface StoreOps<Tx>
   extends OperatorOps,
-    Pick<Inbox<Tx>, 'transaction' | 'durable' | 'synchronous' | 'readNote' | 'writeNote' | 'leaseNote'> {
+    Pick<
+      Inbox<Tx>,
+      'transaction' | 'rehearse' | 'durable' | 'synchronous' | 'readNote' | 'writeNote' | 'leaseNote'
+    > {
   claim(values: ClaimValues): Promise<ClaimRow>;
   /** Returns `false` if the lease is lost, and `'dead'` for an event that is too old to run later. */
   finish(lease: Lease, end: AttemptEnd): Promise<boolean | 'dead'>;
@@ -164,7 +167,15 @@ export function createInbox<Tx>(
       },
     }),
 
+    ...(ops.rehearse && { rehearse: ops.rehearse }),
+
     ...(ops.takesFirst && {
+      // As an event that nobody else knows.
+      async rehearse(effect, { leaseMs }) {
+        const first = { type: 'rehearsal', json: '{}', origin: 'redrive', leaseMs } as const;
+        await transaction?.({ id: uuid(), token: uuid(), attempt: 1, first }, effect);
+      },
+
       firstLease(event, { json = encodeEvent(event), ...first }) {
         const { id, type } = event;
         return { id, token: uuid(), attempt: 1, first: { type, json, ...first } };

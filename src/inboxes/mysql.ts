@@ -167,6 +167,20 @@ export function mysqlInbox(
       }),
 
     ...(transactional && {
+      rehearse: (effect) =>
+        inTurn(() =>
+          mysql.transaction(async (tx, session) => {
+            if (mysql.isPool) await session.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED');
+            if (mysql.isPool) await session.query('START TRANSACTION');
+            try {
+              await effect(tx);
+            } finally {
+              session.close();
+              if (mysql.isPool) await session.query('ROLLBACK').catch(session.destroy);
+            }
+          }),
+        ),
+
       async transaction({ id, token, key }, effect) {
         let hasBegun = false;
         try {

@@ -160,6 +160,7 @@ class Context implements HandlerContext<unknown> {
   readonly attempt: number;
   readonly origin: Origin;
   readonly json: string;
+  readonly isRehearsal = false;
   /** Exists once the handler has used a step. */
   steps: HandlerSteps | undefined;
   readonly #lease: Lease;

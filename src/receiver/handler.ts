@@ -63,6 +63,8 @@ export interface EventContext<Tx = undefined> {
   readonly attempt: number;
   /** Where the event came from. */
   readonly origin: Origin;
+  /** Whether the transaction will be rolled back: leave out effects outside of `tx` and steps. */
+  readonly isRehearsal: boolean;
   /**
    * The event's JSON. For a delivery this is exactly the signed text, even when the event runs again; for an event of the
    * list it is the text of its element. `JSON.parse` rounds large numbers in `payload`.

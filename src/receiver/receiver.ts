@@ -19,6 +19,7 @@ import { emptyCounts, type Outcome, type OutcomeCounts } from './outcome.js';
 import { type ReceiverParts, withParts } from './parts.js';
 import { receive, runEvent } from './receive.js';
 import { Redriver } from './redriver.js';
+import { type Rehearsal, type RehearseOptions, rehearse } from './rehearse.js';
 import { Report } from './report.js';
 import type { WebhookRequest } from './request.js';
 import { Store } from './store.js';
@@ -57,6 +58,16 @@ export interface Receiver {
    * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox cannot be reached.
    */
   redrive(options?: RedriveOptions): Promise<OutcomeCounts>;
+  /**
+   * Runs the handlers of this release over stored events, dead, failed and parked ones, in transactions that are rolled
+   * back: it claims nothing and stores nothing, so `requeue` can follow for those that succeed. A step returns its stored
+   * result; one that has none is not run. What a handler does outside of `ctx.tx` and steps is not stopped:
+   * `ctx.isRehearsal` tells it. Sequences advance. Constraints that are checked at COMMIT are not checked.
+   *
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, or the inbox has no transactions.
+   * @throws {StablehooksError} `ERR_INBOX_FAILED`.
+   */
+  rehearse(options?: RehearseOptions): Promise<readonly Rehearsal[]>;
   /**
    * Redrives now and at intervals, and after each event of this process that other events of its ordering key can wait
    * for. It logs one line when the inbox cannot be reached, and one when it can be reached again. It keeps the process
@@ -114,6 +125,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx> & Ne
       runEvent(parts, flows.accept, { event, origin, json }, { traceparent, onRest: waitUntil }),
     handle: (event, origin, { json, traceparent, waitUntil } = {}) =>
       runEvent(parts, flows.handle, { event, origin, json }, { traceparent, onRest: waitUntil }),
+    rehearse: (rehearseOptions) => rehearse(parts, rehearseOptions),
     redrive: (redriveOptions) => redrive(parts, redriveOptions),
     start: (startOptions) => parts.redriver.start(startOptions),
     close,

@@ -172,6 +172,27 @@ export const synchronousTransactionContract: readonly ContractCase<Subject>[] = 
     assert.equal(await inbox.transaction?.(claim.lease, () => undefined), true);
     assert.equal((await inbox.claim(second, options)).state, 'claimed');
   }),
+  test('a rehearsal stores nothing, and its verdicts are those of a requeue', async (subject: Subject) => {
+    const { inbox, effect, countEffects } = subject;
+    const [succeeds, fails] = [someEvent(), someEvent()];
+    let isFixed = false;
+    const receiver = receiverOf(subject, ({ tx, id }) => {
+      effect(tx, id);
+      if (!isFixed) throw new PermanentError('broken');
+      if (id === fails.id) throw FAILURE;
+    });
+    for (const event of [succeeds, fails]) assert.equal((await receiver.handle(event, 'push')).kind, 'dead');
+    isFixed = true;
+    const before = await inbox.list({ limit: 1_000 });
+    const rehearsed = await receiver.rehearse({ error: 'broken', limit: 10_000 });
+    const verdictOf = ({ id }: UnknownEvent) => rehearsed.find((each) => each.id === id)?.verdict;
+    assert.deepEqual([verdictOf(succeeds), verdictOf(fails)], ['succeeds', 'fails']);
+    assert.deepEqual(await inbox.list({ limit: 1_000 }), before);
+    assert.deepEqual([countEffects(succeeds.id), countEffects(fails.id)], [0, 0]);
+    await inbox.requeue(succeeds.id);
+    assert.equal((await receiver.handle(succeeds, 'push')).kind, 'handled');
+    assert.equal(countEffects(succeeds.id), 1);
+  }),
   ...ENDS.flatMap((text) => [`${text} and returns`, `${text} and throws`]).map((deed) =>
     test(`the event of a handler that sends ${deed} is dead with the reason`, async (subject: Subject) => {
       if (subject.raw === undefined) return;

@@ -784,6 +784,70 @@ const stepCases: Cases = [
   }),
 ];
 
+/** What the handler of a rehearsed event does, and the verdict. */
+const REHEARSED: Readonly<Record<string, (attempt: Attempt) => unknown>> = {
+  succeeds: () => undefined,
+  fails: () => Promise.reject(FAILURE),
+  steps: ({ step }) => step('payout', () => assert.fail('A rehearsal runs no step.')),
+  later: () => Promise.reject(new RetryLater({ afterMs: 1_000, reason: 'not yet' })),
+};
+
+const rehearsalCases: Cases = [
+  test('a rehearsal stores nothing and runs no step, and its verdicts are those of a requeue', async (subject) => {
+    const verdicts = Object.keys(REHEARSED);
+    const events = verdicts.map(() => someEvent());
+    const deeds = new Map(events.map(({ id }, index) => [id, REHEARSED[verdicts[index] ?? '']]));
+    let isFixed = false;
+    const handler: Handle = async ({ effect }, attempt) => {
+      await effect(attempt.tx, attempt.id);
+      if (!isFixed) throw new PermanentError('broken');
+      await deeds.get(attempt.id)?.(attempt);
+    };
+    await withReceiver(subject, handler, async (receiver, inbox) => {
+      for (const event of events) assert.equal((await receiver.handle(event, 'push')).kind, 'dead');
+      isFixed = true;
+      const read = () => Promise.all(events.map(({ id }) => inbox.find(id)));
+      const before = await read();
+      const all = await inbox.count();
+      const rehearsed = await receiver.rehearse({ states: ['dead'], error: 'broken', limit: 10_000 });
+      const found = new Map(rehearsed.map(({ id, verdict }) => [id, verdict]));
+      assert.deepEqual(
+        events.map(({ id }) => found.get(id)),
+        verdicts,
+      );
+      assert.deepEqual(await read(), before);
+      assert.deepEqual(await inbox.count(), all);
+      for (const { id } of events) assert.equal(await subject.countEffects(id), 0);
+
+      const [succeeds, fails] = events;
+      assert.ok(succeeds && fails);
+      for (const { id } of [succeeds, fails]) await inbox.requeue(id);
+      assert.equal((await receiver.handle(succeeds, 'push')).kind, 'handled');
+      assert.equal((await receiver.handle(fails, 'push')).kind, 'failed');
+      assert.deepEqual(
+        await Promise.all([succeeds, fails].map(({ id }) => subject.countEffects(id))),
+        [1, 0],
+      );
+    });
+  }),
+  test('a stored step returns its result in a rehearsal', async (subject) => {
+    const event = someEvent();
+    let isFixed = false;
+    const results: unknown[] = [];
+    const handler: Handle = async (_subject, { step }) => {
+      results.push(await step('payout', () => 'paid'));
+      if (!isFixed) throw new PermanentError('broken');
+    };
+    await withReceiver(subject, handler, async (receiver) => {
+      assert.equal((await receiver.handle(event, 'push')).kind, 'dead');
+      isFixed = true;
+      const rehearsed = await receiver.rehearse({ types: ['transfer.settled'], limit: 10_000 });
+      assert.equal(rehearsed.find(({ id }) => id === event.id)?.verdict, 'succeeds');
+      assert.ok(results.length >= 2 && results.every((result) => result === 'paid'));
+    });
+  }),
+];
+
 /**
  * The rules of a data layer whose transactions handlers receive: effects and `done` commit together or not at all, whatever
  * the handler sends, and nested transactions are savepoints.
@@ -817,5 +881,12 @@ export const transactionContract: Cases = [...casesIn(POSTGRES), ...firstCases];
 export const mysqlTransactionContract: Cases = casesIn(MYSQL);
 
 function casesIn(sql: Dialect): Cases {
-  return [...deedCases(sql), ...timeCases(sql), ...connectionCases(sql), ...stepCases, ...controlCases(sql)];
+  return [
+    ...deedCases(sql),
+    ...timeCases(sql),
+    ...connectionCases(sql),
+    ...stepCases,
+    ...controlCases(sql),
+    ...rehearsalCases,
+  ];
 }

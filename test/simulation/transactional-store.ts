@@ -1,7 +1,7 @@
 /** A store with transactions, over the memory inbox: as a database server has them, with a lock for each id. */
 import type { Inbox, InboxOperations, InboxStep, Lease, RecordResult, UnknownEvent } from 'stablehooks';
 
-export type Store = Omit<Inbox, 'transaction' | 'firstLease'>;
+export type Store = Omit<Inbox, 'transaction' | 'firstLease' | 'rehearse'>;
 
 /** Each call is atomic: no other one begins before it has taken effect. */
 export interface TransactionalStore extends Store {

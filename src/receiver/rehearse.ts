@@ -1,0 +1,146 @@
+/** Runs the handlers of this release over stored events in transactions that are rolled back. */
+import { isPromise } from '../core/awaitable.js';
+import { ConfigError, messageOf, orUnavailable, PermanentError, StablehooksError } from '../core/errors.js';
+import { EVENT_TYPES, type EventType, encodeEvent, isKnownEvent, type WebhookEvent } from '../core/events.js';
+import { integer, readOptions, rule, string } from '../core/options.js';
+import type { Inbox, InboxOperations, InboxRecord, Origin } from '../core/ports.js';
+import { timeLimit } from '../core/runtime.js';
+import { isHandlerFault, toHandlerFault } from './handler-call.js';
+import { toIdempotencyKey } from './idempotency-key.js';
+import type { CoreParts } from './parts.js';
+
+const STATES = ['dead', 'failed', 'parked'] as const;
+
+/** Which events to rehearse. */
+export interface RehearseOptions {
+  /** @default ['dead', 'failed', 'parked'] */
+  readonly states?: readonly (typeof STATES)[number][] | undefined;
+  /** @default all types with a handler */
+  readonly types?: readonly EventType[] | undefined;
+  /** A part of the last error. @default any */
+  readonly error?: string | undefined;
+  /** How many events of each state and type, those that were received first. At most 10,000. @default 100 */
+  readonly limit?: number | undefined;
+}
+
+/** What a handler did with an event. Plain data. */
+export interface Rehearsal {
+  readonly id: string;
+  readonly type: string;
+  readonly state: 'dead' | 'failed' | 'parked';
+  /**
+   * - `succeeds`: the handler returned.
+   * - `fails`: it threw, or outlived `handlerTimeoutMs`.
+   * - `steps`: it called a step that has no stored result, which a rehearsal does not run. What comes after it is not shown.
+   * - `later`: it threw `RetryLater`.
+   */
+  readonly verdict: 'succeeds' | 'fails' | 'steps' | 'later';
+  /** The name of that step; `null` for other verdicts. */
+  readonly step: string | null;
+  /** The code and the message of the error; `null` if there was none. */
+  readonly error: string | null;
+}
+
+type Found = Pick<Rehearsal, 'verdict' | 'step' | 'error'>;
+
+type RehearsedInbox = Inbox<unknown> & InboxOperations & Required<Pick<Inbox<unknown>, 'rehearse'>>;
+
+/** Rolls a rehearsal back. */
+const ENDED = new PermanentError('The rehearsal has ended.');
+
+export async function rehearse(
+  parts: CoreParts,
+  options: RehearseOptions = {},
+): Promise<readonly Rehearsal[]> {
+  const { settings, store } = parts;
+  const inbox = settings.inbox as RehearsedInbox;
+  if (inbox.rehearse === undefined || inbox.list === undefined) throw new ConfigError(NO_TRANSACTIONS);
+  const { states, types, error, limit } = toRehearseSettings(options);
+  const results: Rehearsal[] = [];
+  for (const type of types) {
+    if (settings.handlers[type] === undefined) continue;
+    for (const state of states) {
+      const filter = { state, type, limit, ...(error !== undefined && { error }) };
+      for (const record of await store.ask(() => inbox.list(filter))) {
+        if (record.event === null || !isKnownEvent(record.event)) continue;
+        const found = await rehearseOne(parts, inbox, record, record.event);
+        results.push({ id: record.id, type, state, ...found });
+      }
+    }
+  }
+  return results;
+}
+
+function toRehearseSettings(options: RehearseOptions) {
+  const listOf = <Value extends string>(values: readonly Value[]) =>
+    rule(
+      `an array of ${values.join(', ')}`,
+      (given) => Array.isArray(given) && given.length > 0 && given.every((each) => values.includes(each)),
+      values,
+    );
+  return readOptions('rehearse', options, {
+    states: listOf(STATES),
+    types: listOf(EVENT_TYPES),
+    error: string(),
+    limit: integer({ default: 100, max: 10_000 }),
+  });
+}
+
+async function rehearseOne(
+  { settings, callHandler }: CoreParts,
+  inbox: RehearsedInbox,
+  { id, origin }: InboxRecord,
+  event: WebhookEvent,
+): Promise<Found> {
+  const { leaseMs, handlerTimeoutMs, runtime } = settings;
+  let found: Found = { verdict: 'succeeds', step: null, error: null };
+  const fail = (thrown: unknown) => {
+    if (found.verdict === 'steps') return;
+    const { code, message, cause } = toHandlerFault(event, thrown);
+    const text = code === 'ERR_HANDLER_FAILED' ? messageOf(cause) : undefined;
+    const verdict = code === 'ERR_HANDLER_LATER' ? 'later' : 'fails';
+    found = { verdict, step: null, error: `${code}: ${text ?? message}` };
+  };
+  const controller = new AbortController();
+  const step = async (name: string) => {
+    const stored = (await inbox.steps(id)).find((each) => each.name === name && each.result !== null);
+    if (stored !== undefined) return stored.result ? JSON.parse(stored.result) : undefined;
+    if (found.verdict !== 'steps') found = { verdict: 'steps', step: name, error: null };
+    throw new StablehooksError('ERR_HANDLER_FAILED', `A rehearsal does not run the step ${name}.`);
+  };
+  const onTimeUp = () => {
+    controller.abort();
+    throw new StablehooksError('ERR_HANDLER_TIMEOUT', `The handler still runs after ${handlerTimeoutMs} ms.`);
+  };
+  const effect = (tx: unknown): Promise<never> => {
+    const context = {
+      ...{ tx, step, attempt: 1, origin: origin as Origin, json: encodeEvent(event) },
+      ...{ isRehearsal: true, signal: controller.signal },
+      idempotencyKey: (...name: [string?]) => toIdempotencyKey(id, ...name),
+    };
+    let running: unknown;
+    try {
+      running = callHandler(event, { id, token: '', attempt: 1 }, context);
+    } catch (thrown) {
+      fail(thrown);
+    }
+    if (!isPromise(running)) throw ENDED;
+    if (inbox.synchronous) return running as Promise<never>;
+    return timeLimit(Promise.resolve(running), handlerTimeoutMs, onTimeUp, runtime)
+      .catch(fail)
+      .then(() => {
+        throw ENDED;
+      });
+  };
+  try {
+    await orUnavailable('ERR_INBOX_FAILED', () => inbox.rehearse(effect, { leaseMs }));
+  } catch (error) {
+    if (error !== ENDED && !isHandlerFault(error)) throw error;
+    // The handler ended its transaction, or returned a promise in one that is synchronous.
+    if (error !== ENDED) fail(error);
+  }
+  return found;
+}
+
+const NO_TRANSACTIONS =
+  'rehearse: the inbox has no transactions that could be rolled back. Pass `transactional: true` to sqliteInbox, postgresInbox or mysqlInbox.';
