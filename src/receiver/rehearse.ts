@@ -101,10 +101,12 @@ async function rehearseOne(
     const verdict = code === 'ERR_HANDLER_LATER' ? 'later' : 'fails';
     found = { verdict, step: null, error: `${code}: ${text ?? message}` };
   };
+  // Before the transaction, which can have the only connection.
+  const stored = await inbox.steps(id);
   const controller = new AbortController();
   const step = async (name: string) => {
-    const stored = (await inbox.steps(id)).find((each) => each.name === name && each.result !== null);
-    if (stored !== undefined) return stored.result ? JSON.parse(stored.result) : undefined;
+    const known = stored.find((each) => each.name === name && each.result !== null);
+    if (known !== undefined) return known.result ? JSON.parse(known.result) : undefined;
     if (found.verdict !== 'steps') found = { verdict: 'steps', step: name, error: null };
     throw new StablehooksError('ERR_HANDLER_FAILED', `A rehearsal does not run the step ${name}.`);
   };

@@ -16,7 +16,7 @@ const SENDS_LATE = /^Drizzle/;
 const LEFT_BEHIND = /leaves behind is refused/;
 /** The cases that each library meets in its own way: begin, roll back, nest, a late statement, a COMMIT. */
 const OF_LIBRARY =
-  /^a handler's effect|^the effect of a handler that throws|^a nested|leaves behind|that sends (?:BEGIN|COMMIT)|receives no connection/;
+  /^a rehearsal|^a handler's effect|^the effect of a handler that throws|^a nested|leaves behind|that sends (?:BEGIN|COMMIT)|receives no connection/;
 
 describeWithMariadb('data layers of MySQL', () => {
   let database: MysqlDatabase;
