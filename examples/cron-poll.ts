@@ -12,12 +12,12 @@ import { createPoller } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 
-const { BASE_URL = '', TOKEN = '', INBOX = 'events.db', WEBHOOK_SECRET = 'unused', SINCE } = process.env;
+const { BASE_URL = '', TOKEN = '', INBOX = 'events.db', STABLEHOOKS_SECRET = 'unused', SINCE } = process.env;
 
 const book = (event: { readonly id: string; readonly type: string }) =>
   console.log('booked', event.type, event.id);
 const receiver = createReceiver({
-  secret: WEBHOOK_SECRET,
+  secret: STABLEHOOKS_SECRET,
   inbox: sqliteInbox(new Database(INBOX)),
   handlers: {
     'accept.confirmed': book,

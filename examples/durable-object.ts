@@ -9,7 +9,7 @@ import { durableObjectInbox } from 'stablehooks/inboxes/durable-object';
 
 interface Env {
   readonly HOOKS: DurableObjectNamespace;
-  readonly WEBHOOK_SECRET: string;
+  readonly STABLEHOOKS_SECRET: string;
   readonly LEDGER_URL: string;
 }
 
@@ -19,7 +19,7 @@ export class Hooks extends DurableObject<Env> {
   readonly #inbox = durableObjectInbox(this.ctx.storage);
 
   readonly #receiver = createReceiver({
-    secret: this.env.WEBHOOK_SECRET,
+    secret: this.env.STABLEHOOKS_SECRET,
     inbox: this.#inbox,
     answer: 'recorded',
     handlerTimeoutMs: 5_000,

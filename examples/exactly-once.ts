@@ -1,4 +1,4 @@
-/** A ledger in Postgres with one entry per event, exactly once: `DATABASE_URL=postgres://… WEBHOOK_SECRET=whsec_test npx tsx examples/exactly-once.ts`. */
+/** A ledger in Postgres with one entry per event, exactly once: `DATABASE_URL=postgres://… STABLEHOOKS_SECRET=whsec_test npx tsx examples/exactly-once.ts`. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import pg from 'pg';
@@ -20,7 +20,7 @@ await migratePostgres(pool);
 await pool.query('CREATE TABLE IF NOT EXISTS ledger (event_id text PRIMARY KEY, payload json NOT NULL)');
 
 const receiver = createReceiver({
-  secret: process.env['WEBHOOK_SECRET'] ?? '',
+  secret: process.env['STABLEHOOKS_SECRET'] ?? '',
   inbox: postgresInbox(pool, { transactional: true }),
   handlers: {
     // The entry and the event's `done` commit together or not at all.

@@ -1,11 +1,11 @@
-/** A receiver in Express: `WEBHOOK_SECRET=whsec_test PORT=3000 npx tsx examples/express.ts`. */
+/** A receiver in Express: `STABLEHOOKS_SECRET=whsec_test PORT=3000 npx tsx examples/express.ts`. */
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import { createReceiver } from 'stablehooks';
 import { toExpressHandler } from 'stablehooks/express';
 
 const receiver = createReceiver({
-  secret: process.env['WEBHOOK_SECRET'] ?? '',
+  secret: process.env['STABLEHOOKS_SECRET'] ?? '',
   handlers: {
     'accept.confirmed': (event) => console.log('deposit confirmed', event.id),
     'transfer.failed': (event) => console.log('transfer failed', event.id),

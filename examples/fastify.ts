@@ -1,10 +1,10 @@
-/** A receiver in Fastify: `WEBHOOK_SECRET=whsec_test PORT=3000 npx tsx examples/fastify.ts`. */
+/** A receiver in Fastify: `STABLEHOOKS_SECRET=whsec_test PORT=3000 npx tsx examples/fastify.ts`. */
 import fastify from 'fastify';
 import { createReceiver } from 'stablehooks';
 import { toFastifyPlugin } from 'stablehooks/fastify';
 
 const receiver = createReceiver({
-  secret: process.env['WEBHOOK_SECRET'] ?? '',
+  secret: process.env['STABLEHOOKS_SECRET'] ?? '',
   handlers: {
     'accept.confirmed': (event) => console.log('deposit confirmed', event.id),
     'transfer.failed': (event) => console.log('transfer failed', event.id),

@@ -1,11 +1,11 @@
-/** A receiver in Hono: `WEBHOOK_SECRET=whsec_test PORT=3000 npx tsx examples/fetch.ts`. */
+/** A receiver in Hono: `STABLEHOOKS_SECRET=whsec_test PORT=3000 npx tsx examples/fetch.ts`. */
 import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
 import { createReceiver } from 'stablehooks';
 import { toFetchHandler } from 'stablehooks/fetch';
 
 const receiver = createReceiver({
-  secret: process.env['WEBHOOK_SECRET'] ?? '',
+  secret: process.env['STABLEHOOKS_SECRET'] ?? '',
   handlers: {
     'redeem.completed': (event) => console.log('paid out', event.id),
     'redeem.failed': (event) => console.log('not paid out', event.id),

@@ -7,7 +7,14 @@ import { createClient } from 'stablehooks/client';
 import { toExpressHandler } from 'stablehooks/express';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 
-const { FOLDER = '.', PORT = '0', BASE_URL = '', TOKEN = '', WEBHOOK_SECRET = '', SINCE = '' } = process.env;
+const {
+  FOLDER = '.',
+  PORT = '0',
+  STABLEHOOKS_BASE_URL = '',
+  STABLEHOOKS_TOKEN = '',
+  STABLEHOOKS_SECRET = '',
+  SINCE = '',
+} = process.env;
 
 // The ledger is a separate file, so a kill can happen between the effect and its record in the inbox.
 const ledger = new Database(`${FOLDER}/ledger.db`);
@@ -25,7 +32,7 @@ async function handle(event: WebhookEvent, { origin }: HandlerContext) {
 const logger = { warn: () => undefined, error: () => undefined };
 
 const receiver = createReceiver({
-  secret: WEBHOOK_SECRET,
+  secret: STABLEHOOKS_SECRET,
   inbox: sqliteInbox(new Database(`${FOLDER}/inbox.db`)),
   handlers: {
     'accept.confirmed': handle,
@@ -41,7 +48,7 @@ const receiver = createReceiver({
 });
 
 const poller = createPoller({
-  client: createClient({ baseUrl: BASE_URL, token: TOKEN }),
+  client: createClient({ baseUrl: STABLEHOOKS_BASE_URL, token: STABLEHOOKS_TOKEN }),
   receiver,
   since: new Date(SINCE),
   lagMs: 1_000,

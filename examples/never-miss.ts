@@ -50,7 +50,12 @@ export async function neverMiss(): Promise<boolean> {
   async function start(): Promise<ChildProcess> {
     const env = { ...process.env, FOLDER: folder, PORT: String(port), SINCE: since };
     const child = fork(fileURLToPath(new URL('./never-miss-receiver.ts', import.meta.url)), {
-      env: { ...env, BASE_URL: service.url, TOKEN: sandbox.token, WEBHOOK_SECRET: secret },
+      env: {
+        ...env,
+        STABLEHOOKS_BASE_URL: service.url,
+        STABLEHOOKS_TOKEN: sandbox.token,
+        STABLEHOOKS_SECRET: secret,
+      },
     });
     const [first] = (await once(child, 'message')) as [Message];
     port = first.address?.port ?? port;

@@ -1,11 +1,11 @@
-/** A receiver on node:http: `WEBHOOK_SECRET=whsec_test PORT=3000 npx tsx examples/node.ts`. */
+/** A receiver on node:http: `STABLEHOOKS_SECRET=whsec_test PORT=3000 npx tsx examples/node.ts`. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createReceiver } from 'stablehooks';
 import { toNodeHandler } from 'stablehooks/node';
 
 const receiver = createReceiver({
-  secret: process.env['WEBHOOK_SECRET'] ?? '',
+  secret: process.env['STABLEHOOKS_SECRET'] ?? '',
   handlers: {
     'transfer.settled': (event) => console.log('transfer settled', event.id),
   },

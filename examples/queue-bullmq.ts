@@ -8,7 +8,7 @@ import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
 import { toNodeHandler } from 'stablehooks/node';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 
-const { REDIS_URL = 'redis://localhost:6379', WEBHOOK_SECRET = '', PORT = '3000' } = process.env;
+const { REDIS_URL = 'redis://localhost:6379', STABLEHOOKS_SECRET = '', PORT = '3000' } = process.env;
 const connection = { url: REDIS_URL };
 // Without retries here, a lost server is answered 503 immediately.
 const redis = new Redis(REDIS_URL, { maxRetriesPerRequest: 1 });
@@ -17,7 +17,7 @@ redis.on('error', (error) => console.error(error.message));
 const handlers: Handlers = {
   'transfer.settled': (event) => console.log(`settled ${event.id}`),
 };
-const shared = { secret: WEBHOOK_SECRET, inbox: redisInbox(fromIoredis(redis)), handlers };
+const shared = { secret: STABLEHOOKS_SECRET, inbox: redisInbox(fromIoredis(redis)), handlers };
 
 if (process.argv[2] === 'worker') {
   const receiver = createReceiver(shared);

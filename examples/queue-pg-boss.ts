@@ -8,7 +8,7 @@ import { migratePostgres, type PgTx, postgresInbox } from 'stablehooks/inboxes/p
 import { toNodeHandler } from 'stablehooks/node';
 import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 
-const { DATABASE_URL = '', WEBHOOK_SECRET = '', PORT = '3000' } = process.env;
+const { DATABASE_URL = '', STABLEHOOKS_SECRET = '', PORT = '3000' } = process.env;
 const pool = new pg.Pool({ connectionString: DATABASE_URL, connectionTimeoutMillis: 5_000 });
 pool.on('error', (error) => console.error(error.message));
 await migratePostgres(pool);
@@ -33,11 +33,11 @@ const handlers: Handlers<PgTx> = {
 const inbox = postgresInbox(pool, { transactional: true });
 
 if (process.argv[2] === 'worker') {
-  const receiver = createReceiver({ secret: WEBHOOK_SECRET, inbox, handlers });
+  const receiver = createReceiver({ secret: STABLEHOOKS_SECRET, inbox, handlers });
   const options = { batchSize: 20, pollingIntervalSeconds: 0.5 };
   await boss.work('stablehooks', options, pgBossProcessor(boss, receiver));
 } else {
-  const receiver = createReceiver({ secret: WEBHOOK_SECRET, inbox, handlers, queue: pgBossQueue(boss) });
+  const receiver = createReceiver({ secret: STABLEHOOKS_SECRET, inbox, handlers, queue: pgBossQueue(boss) });
 
   // Enqueues events again that were recorded but never enqueued, and jobs that pg-boss gave up.
   receiver.start();

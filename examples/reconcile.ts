@@ -16,7 +16,7 @@ import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { reconcile, sameAmount } from 'stablehooks/reconcile';
 
 const { BASE_URL = '', TOKEN = '', INBOX = 'events.db', LEDGER = 'ledger.csv', SINCE = '' } = process.env;
-const { WEBHOOK_SECRET = 'unused' } = process.env;
+const { STABLEHOOKS_SECRET = 'unused' } = process.env;
 
 const since = new Date(SINCE);
 const client = createClient({ baseUrl: BASE_URL, token: TOKEN, retries: 1 });
@@ -29,7 +29,7 @@ appendFileSync(LEDGER, '');
 const book = ({ id, payload }: UnknownEvent) =>
   appendFileSync(LEDGER, `${id},${String(payload['amount'])}\n`);
 const receiver = createReceiver({
-  secret: WEBHOOK_SECRET,
+  secret: STABLEHOOKS_SECRET,
   inbox,
   handlers: { 'transfer.settled': book, 'redeem.completed': book },
 });

@@ -29,7 +29,11 @@ test.each(['express', 'fastify', 'fetch', 'node'])(
   'examples/%s.ts handles a delivery of the sandbox and refuses a forged one',
   async (name) => {
     const args = ['--import', 'tsx', `examples/${name}.ts`];
-    const running = await listenAsProcess({ args, cwd: root, env: { PORT: '0', WEBHOOK_SECRET: secret } });
+    const running = await listenAsProcess({
+      args,
+      cwd: root,
+      env: { PORT: '0', STABLEHOOKS_SECRET: secret },
+    });
     onTestFinished(running.stop);
 
     const sandbox = createSandbox({ secret, endpoints: [{ url: running.address }], maxAttempts: 1 });
@@ -95,7 +99,7 @@ describe('the README', () => {
     const port = String(await freePort());
     writeFileSync(join(folder, 'server.mjs'), program.replaceAll('3000', port));
     const running = paste(
-      `${Object.entries({ WEBHOOK_SECRET: 'sandbox-secret', ...env })
+      `${Object.entries({ STABLEHOOKS_SECRET: 'sandbox-secret', ...env })
         .map(([name, value]) => `export ${name}='${value}'`)
         .join('\n')}\nexec node server.mjs`,
       folder,
@@ -138,7 +142,7 @@ describe('the README', () => {
     const { url } = await sandbox.listen(0);
     const server = await startProgram(program, {
       folder,
-      env: { SERVICE_URL: url, SERVICE_TOKEN: sandbox.token, ...env },
+      env: { STABLEHOOKS_BASE_URL: url, STABLEHOOKS_TOKEN: sandbox.token, ...env },
     });
     await server.printed(/Listening on/, AbortSignal.timeout(30_000));
     const origin = `http://localhost:${server.port}`;
@@ -213,7 +217,7 @@ describe('the README', () => {
     new Function('require', 'exports', 'process', 'console', outputText)(
       createRequire(import.meta.url),
       route,
-      { env: { WEBHOOK_SECRET: secret } },
+      { env: { STABLEHOOKS_SECRET: secret } },
       { log: () => undefined },
     );
     const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
@@ -229,7 +233,7 @@ describe('docs/frameworks.md', () => {
     const running = await listenAsProcess({
       args: ['server.mjs'],
       cwd: folder,
-      env: { WEBHOOK_SECRET: secret },
+      env: { STABLEHOOKS_SECRET: secret },
     });
     onTestFinished(running.stop);
     const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });

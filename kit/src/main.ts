@@ -91,7 +91,8 @@ const HELP_FOOTER = `
 Exit codes: 0 success, 1 the check failed, 2 wrong use, 3 unreachable,
 130 interrupted.
 Settings come from flags, then from the environment (STABLEHOOKS_BASE_URL,
-STABLEHOOKS_TOKEN, STABLEHOOKS_SECRET), then from the file of --env-file.`;
+STABLEHOOKS_TOKEN, STABLEHOOKS_SECRET; STABLEHOOKS_INBOX, else DATABASE_URL),
+then from the file of --env-file.`;
 
 const [first, ...others] = process.argv.slice(2);
 const words = toWords();
@@ -118,7 +119,12 @@ async function createProgram(): Promise<Command> {
   const root = new Command('stablehooks')
     .description('Tools for the webhooks of a stablecoin movement service.')
     .version(String(version), '-v, --version')
-    .addHelpText('after', HELP_FOOTER);
+    .addHelpText('after', HELP_FOOTER)
+    // Before the hooks of the command, which read the environment.
+    .hook('preAction', async (_root, command) => {
+      const { envFile } = command.opts();
+      if (envFile !== undefined) await (await import('./io/settings.js')).loadEnvironment(envFile);
+    });
   const completes = words[0] === COMPLETE;
   for (const [name, { group, summary, load }] of Object.entries(COMMANDS)) {
     if (group !== undefined) root.commandsGroup(group);

@@ -247,11 +247,11 @@ async function registerRoute(host: HttpAdapterHost, path: string, receiver: Rece
  *
  * @example
  * ```ts
- * StablehooksModule.forRoot({ path: '/hooks', secret: process.env['WEBHOOK_SECRET'] ?? '', start: true });
+ * StablehooksModule.forRoot({ path: '/hooks', secret: process.env['STABLEHOOKS_SECRET'] ?? '', start: true });
  * StablehooksModule.forRootAsync({
  *   imports: [ConfigModule],
  *   inject: [ConfigService],
- *   useFactory: (config: ConfigService) => ({ secret: config.getOrThrow('WEBHOOK_SECRET') }),
+ *   useFactory: (config: ConfigService) => ({ secret: config.getOrThrow('STABLEHOOKS_SECRET') }),
  * });
  * ```
  */

@@ -41,7 +41,8 @@ export function readOptions<const Options extends object, const Rules extends Op
     const value = given[name];
     if (value === undefined && rule.required !== true) return [name, rule.default];
     if (value !== undefined && rule.accepts(value)) return [name, value];
-    throw new ConfigError(`${where}: \`${name}\` must be ${rule.expected}.`);
+    const found = value === '' ? ', and it is empty' : '';
+    throw new ConfigError(`${where}: \`${name}\` must be ${rule.expected}${found}.`);
   });
   return Object.fromEntries(read);
 }

@@ -143,9 +143,17 @@ export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
   const list: unknown = typeof secrets === 'string' || isBytes(secrets) ? [secrets] : secrets;
   // Copied, because `every` and `map` skip the holes of an array.
   const copy: unknown[] = Array.isArray(list) ? Array.from(list) : [];
-  if (copy.length > 0 && copy.every(isSecret)) return copy as [Secret, ...Secret[]];
+  const wrong = copy.findIndex((each) => !isSecret(each));
+  if (copy.length > 0 && wrong === -1) return copy as [Secret, ...Secret[]];
+  const name = Array.isArray(secrets) && copy.length > 0 ? `secret[${wrong}]` : 'secret';
+  if (copy[wrong] === '')
+    throw new ConfigError(
+      name === 'secret'
+        ? '`secret` is empty. Check its environment variable.'
+        : `\`${name}\` is empty. Check its environment variable, or leave the element out: \`[NEW, OLD].filter(Boolean)\`.`,
+    );
   throw new ConfigError(
-    '`secret` must be a string that is not empty, without white space around it, or bytes that are not all zero, or a list of these. Check its environment variable.',
+    `\`${name}\` must be a string without white space around it, or bytes that are not all zero, or a list of these. Check its environment variable.`,
   );
 }
 

@@ -104,7 +104,7 @@ export interface RedriveOptions {
  * @example
  * ```ts
  * const receiver = createReceiver({
- *   secret: process.env['WEBHOOK_SECRET'] ?? '',
+ *   secret: process.env['STABLEHOOKS_SECRET'] ?? '',
  *   handlers: { 'transfer.settled': (event) => console.log(event.id) },
  * });
  * ```

@@ -83,7 +83,7 @@ beforeAll(async () => {
   built = await run({ args: [next, 'build'], cwd: app });
   // A client that waits on a busy machine must not use a connection that Next closes at that moment.
   const args = [next, 'start', '--port', '0', '--hostname', '127.0.0.1', '--keepAliveTimeout', '300000'];
-  server = await listenAsProcess({ args, cwd: app, env: { WEBHOOK_SECRET: secret } });
+  server = await listenAsProcess({ args, cwd: app, env: { STABLEHOOKS_SECRET: secret } });
 });
 
 afterAll(async () => {

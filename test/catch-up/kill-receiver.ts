@@ -9,7 +9,14 @@ import { createClient } from 'stablehooks/client';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { toNodeHandler } from 'stablehooks/node';
 
-const { FOLDER = '', BASE_URL = '', TOKEN = '', SECRET = '', SINCE = '', MAX_LIMIT = '' } = process.env;
+const {
+  FOLDER = '',
+  STABLEHOOKS_BASE_URL = '',
+  STABLEHOOKS_TOKEN = '',
+  STABLEHOOKS_SECRET = '',
+  SINCE = '',
+  MAX_LIMIT = '',
+} = process.env;
 
 /** Writes one line to the ledger in the middle of a slow handler. */
 async function handle({ id }: WebhookEvent) {
@@ -21,7 +28,7 @@ async function handle({ id }: WebhookEvent) {
 const quiet = { warn: () => undefined, error: () => undefined };
 
 const receiver = createReceiver({
-  secret: SECRET,
+  secret: STABLEHOOKS_SECRET,
   inbox: sqliteInbox(new Database(`${FOLDER}/inbox.db`)),
   handlers: { 'accept.confirmed': handle, 'transfer.settled': handle, 'redeem.completed': handle },
   // Short, so that what a kill left leased is soon run again; far longer than any handler here.
@@ -31,7 +38,7 @@ const receiver = createReceiver({
 });
 
 const poller = createPoller({
-  client: createClient({ baseUrl: BASE_URL, token: TOKEN }),
+  client: createClient({ baseUrl: STABLEHOOKS_BASE_URL, token: STABLEHOOKS_TOKEN }),
   receiver,
   since: new Date(SINCE),
   maxLimit: Number(MAX_LIMIT),

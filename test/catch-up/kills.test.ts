@@ -47,9 +47,9 @@ test(`SIGKILL at ${KILLS} random moments loses no event and repeats only events 
   const settings = {
     ...process.env,
     FOLDER: folder,
-    BASE_URL: url,
-    TOKEN: sandbox.token,
-    SECRET: secret,
+    STABLEHOOKS_BASE_URL: url,
+    STABLEHOOKS_TOKEN: sandbox.token,
+    STABLEHOOKS_SECRET: secret,
     SINCE: since,
   };
   let watermark = 0;

@@ -76,7 +76,7 @@ test.each<[string, () => Receiver, RegExp]>([
   [
     'makes a receiver with wrong options',
     () => createReceiver({ secret: '', handlers: {} }),
-    /`secret` must be a string that is not empty/,
+    /`secret` is empty/,
   ],
 ])(
   'a function that %s is reported by a poll and logged once, and is called again at the next poll',

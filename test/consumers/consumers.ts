@@ -61,11 +61,11 @@ const NEXT_SERVER: Server = {
   cron: '/cron',
   recorded: true,
   env: {
-    WEBHOOK_SECRET: 'whsec_consumer',
+    STABLEHOOKS_SECRET: 'whsec_consumer',
     CRON_SECRET: 'cron-secret',
     DATABASE_URL: 'postgres://localhost/app',
-    SERVICE_URL: 'http://127.0.0.1:9',
-    SERVICE_TOKEN: 'token',
+    STABLEHOOKS_BASE_URL: 'http://127.0.0.1:9',
+    STABLEHOOKS_TOKEN: 'token',
   },
 };
 

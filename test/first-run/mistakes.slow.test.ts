@@ -35,7 +35,7 @@ async function start(program: string, { secret = SECRET } = {}): Promise<Program
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
   const port = String(await freePort());
   await writeFile(join(folder, 'server.mjs'), program.replaceAll('3000', port));
-  const running = paste(`export WEBHOOK_SECRET='${secret}'\nexec node server.mjs`, folder);
+  const running = paste(`export STABLEHOOKS_SECRET='${secret}'\nexec node server.mjs`, folder);
   onTestFinished(async () => {
     await running.stop();
     await rm(folder, { recursive: true });
@@ -98,9 +98,9 @@ describe('a mistake that a delivery shows is one line in the log', () => {
     },
     {
       mistake: 'a secret function whose environment variable is not set',
-      program: plant(express, 'process.env.WEBHOOK_SECRET ??', '() => process.env.WEBHOOK_SECRT ??'),
+      program: plant(express, 'process.env.STABLEHOOKS_SECRET ??', '() => process.env.STABLEHOOKS_SECRT ??'),
       answer: '500 ERR_CONFIG_INVALID',
-      line: /`secret` must be a string that is not empty.*Check its environment variable\./,
+      line: /`secret` is empty\. Check its environment variable\./,
     },
   ])('$mistake', async ({ program, sent, answer, line }) => {
     const running = await startListening(program);
@@ -110,7 +110,7 @@ describe('a mistake that a delivery shows is one line in the log', () => {
 });
 
 test('a secret of an environment variable that is not set ends the program with one line', async () => {
-  const program = plant(express, "process.env.WEBHOOK_SECRET ?? ''", 'process.env.WEBHOOK_SECRT');
+  const program = plant(express, "process.env.STABLEHOOKS_SECRET ?? ''", 'process.env.STABLEHOOKS_SECRT');
   const running = await start(program);
   expect(await linesOf(running, { stop: false })).toEqual([
     expect.stringMatching(/`secret` must be given: check the environment variable that it comes from\.$/),

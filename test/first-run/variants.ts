@@ -87,7 +87,7 @@ function nextApps(): readonly Variant[] {
   const [timeout = ''] = commandsOf(text, '--timeout');
   const [create = ''] = commandsOf(text, 'npx -y create-next-app');
   const createJavaScript = `${create} ${commandsOf(text, '--js')[0]}`;
-  const [server = ''] = commandsOf(text, 'WEBHOOK_SECRET');
+  const [server = ''] = commandsOf(text, 'STABLEHOOKS_SECRET');
   const [exported = ''] = commandsOf(text, 'module.exports');
   const [, file = ''] = /^\/\/ (app\/\S+)/.exec(program) ?? [];
   const javaScript = {
@@ -145,5 +145,5 @@ function setUpOf({ modules }: System, { install }: LanguageSteps): readonly stri
 
 /** The job exports its secret. */
 function withoutSecret(start: string): string {
-  return start.replace(/^WEBHOOK_SECRET=\S+ /, '');
+  return start.replace(/^STABLEHOOKS_SECRET=\S+ /, '');
 }

@@ -26,7 +26,7 @@ async function deliver(
   const { address: url, stop } = await listenAsProcess({
     args,
     cwd,
-    env: { PORT: '0', WEBHOOK_SECRET: secret, ...env },
+    env: { PORT: '0', STABLEHOOKS_SECRET: secret, ...env },
   });
   onTestFinished(stop);
   const send = async () => (await fetch(url, await signedRequest(event, { secret, url }))).status;
@@ -37,7 +37,7 @@ async function deliver(
 async function workUntil(name: string, { env, line }: { readonly env: Environment; readonly line: string }) {
   const worker = spawn(process.execPath, ['--import', 'tsx', `examples/${name}.ts`, 'worker'], {
     cwd,
-    env: { ...process.env, WEBHOOK_SECRET: secret, ...env },
+    env: { ...process.env, STABLEHOOKS_SECRET: secret, ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   onTestFinished(async () => {

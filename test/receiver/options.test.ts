@@ -13,8 +13,13 @@ const toHandlers = (value: unknown) => ({ ...good, handlers: { 'transfer.settled
 test.each<[string, unknown, RegExp]>([
   ['no options', undefined, /createReceiver: the options must be an object/],
   ['no secret', { handlers: {} }, /`secret` must be given/],
-  ['an empty secret', { ...good, secret: '' }, /`secret` must be a string that is not empty/],
-  ['an empty list of secrets', { ...good, secret: [] }, /`secret` must be a string that is not empty/],
+  ['an empty secret', { ...good, secret: '' }, /`secret` is empty/],
+  [
+    'the unset old secret of a rotation',
+    { ...good, secret: ['new', ''] },
+    /`secret\[1\]` is empty\. .*leave the element out: `\[NEW, OLD\]\.filter\(Boolean\)`/,
+  ],
+  ['an empty list of secrets', { ...good, secret: [] }, /`secret` must be a string without/],
   ['a misspelt option', { ...good, handlerTimeout: 5 }, /unknown option `handlerTimeout`.*handlerTimeoutMs/],
   ['no handlers', { secret: 's' }, /`handlers` must be an object of functions by event type/],
   [

@@ -36,7 +36,7 @@ export function exampleFailures(installed: string): Promise<readonly string[]> {
     const worker = {
       ...{ installed, folder, bundle: join(installed, 'dist/example.js') },
       ...{ className: 'Hooks', binding: 'HOOKS' },
-      env: { WEBHOOK_SECRET: SECRET, LEDGER_URL: ledger.url },
+      env: { STABLEHOOKS_SECRET: SECRET, LEDGER_URL: ledger.url },
     };
     let workerd: WorkerdProcess | undefined;
     const failures: string[] = [];

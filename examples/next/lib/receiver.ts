@@ -19,6 +19,6 @@ let made: Receiver | undefined;
 
 /** Made at the first delivery: `next build` loads this module without a secret and a database. */
 export function receiver(): Receiver {
-  made ??= createReceiver({ secret: process.env['WEBHOOK_SECRET'] ?? '', inbox: makeInbox(), handlers });
+  made ??= createReceiver({ secret: process.env['STABLEHOOKS_SECRET'] ?? '', inbox: makeInbox(), handlers });
   return made;
 }

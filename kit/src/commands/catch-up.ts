@@ -39,7 +39,11 @@ interface CatchUpFlags extends PollFlags, InboxFlags {
 export function catchUpCommand(): Command {
   const command = addInboxFlags(
     new Command('catch-up').requiredOption('--to <url>', 'endpoint to forward to', parseEndpoint),
-    { about: `${INBOX_PLACE}; it can be the app's; a file is created if it does not exist` },
+    {
+      about: `${INBOX_PLACE}; it can be the app's; a file is created if it does not exist`,
+      // Typed, because the command creates tables there.
+      required: true,
+    },
   )
     .option('--type <type>', 'only this event type; can be repeated (default: all)', collectTypes)
     .option(

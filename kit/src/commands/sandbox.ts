@@ -232,7 +232,7 @@ function greet(printer: Printer, greeting: Greeting): void {
     ...(endpoints.length > 0
       ? endpoints.map((endpoint) => `Events go to ${toPlain(endpoint.url)}`)
       : ['Events go to no endpoint, because --to is missing. They are only listed.']),
-    'Paste into another terminal:',
+    'Save as .env, or paste into another terminal:',
     '',
     ...Object.entries(settings).map(([name, value]) => `export ${name}=${value}`),
     '',

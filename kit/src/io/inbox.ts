@@ -49,15 +49,30 @@ const OWN = '_catch_up';
 /** The namespace of an app that chose no other one. */
 const DEFAULT_NAMESPACE = 'stablehooks';
 
+/** The variables of an inbox, the first one that is set: a database of the app is often in the second one. */
+const PLACES = ['STABLEHOOKS_INBOX', 'DATABASE_URL'] as const;
+
+function takePlaceFromEnvironment(command: Command): void {
+  if (command.getOptionValue('inbox') !== undefined) return;
+  const name = PLACES.find((each) => process.env[each] !== undefined);
+  if (name === undefined)
+    throw usageError(`The inbox is missing. Pass --inbox, or set ${PLACES.join(' or ')}.`);
+  command.setOptionValueWithSource('inbox', `env:${name}`, 'env');
+}
+
 /** The values of `--inbox`, for `--help`. */
 export const INBOX_PLACE =
   'SQLite file, postgres:, mysql: or redis: URL, or env:NAME of a variable that holds it';
 
+/** @param required - whether it must be typed; by default, it comes from the environment if it is not. */
 export function addInboxFlags(
   command: Command,
-  { about = INBOX_PLACE, required = true }: { readonly about?: string; readonly required?: boolean } = {},
+  { about = INBOX_PLACE, required }: { readonly about?: string; readonly required?: boolean } = {},
 ): Command {
-  const flag = command.createOption('--inbox <location>', about).makeOptionMandatory(required);
+  const fromEnvironment = required === undefined;
+  if (fromEnvironment) command.hook('preAction', takePlaceFromEnvironment);
+  const words = fromEnvironment ? `${about} (environment: ${PLACES.join(', else ')})` : about;
+  const flag = command.createOption('--inbox <location>', words).makeOptionMandatory(required === true);
   return command
     .addOption(flag)
     .option(
@@ -111,7 +126,7 @@ function resolvePlace(place: string): string {
   const [, variable] = /^env:(\w+)$/.exec(place) ?? [];
   const value = variable === undefined ? place : process.env[variable];
   if (value) return value;
-  throw usageError(`${place}: this environment variable is missing or empty.`);
+  throw usageError(`${place}: this environment variable is ${value === '' ? 'empty' : 'missing'}.`);
 }
 
 /** Opens an inbox for one piece of work, and closes it at its end. */

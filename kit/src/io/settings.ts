@@ -38,7 +38,6 @@ export interface CommandContext<Flags> {
 interface CommonFlags {
   readonly json?: boolean;
   readonly color: boolean;
-  readonly envFile?: string;
 }
 
 const HELP_COLUMNS = 80;
@@ -67,7 +66,6 @@ export function addAction<Flags>(
     .option('--debug', 'print the stack of an error')
     .action(async () => {
       const flags = command.opts<Flags & SettingFlags & CommonFlags>();
-      if (flags.envFile !== undefined) await loadEnvironment(flags.envFile);
       const { env, stdout, stderr } = process;
       process.exitCode = await run({
         flags,
@@ -106,8 +104,8 @@ function describeOptions(command: Command): void {
     if (argument.name() === 'type') argument.argChoices ??= [...EVENT_TYPES];
 }
 
-/** Sets the variables of a file in the format of `.env` (as of `node --env-file`), unless they are set already. */
-async function loadEnvironment(path: string): Promise<void> {
+/** Sets the variables of the file of `--env-file`, in the format of `node --env-file`, unless they are set already. */
+export async function loadEnvironment(path: string): Promise<void> {
   const bytes = await readInput(path, '--env-file');
   for (const [name, value] of Object.entries(parseEnv(new TextDecoder().decode(bytes))))
     process.env[name] ??= value;
@@ -253,7 +251,9 @@ function createSettings(flags: SettingFlags, env: Readonly<Record<string, string
         return parseUrl(url, name).replace(/\/+$/, '');
       }
       throw usageError(
-        'The base URL of the service is missing. Set STABLEHOOKS_BASE_URL, or pass --base-url URL.',
+        url === ''
+          ? 'STABLEHOOKS_BASE_URL is empty. Set it, or pass --base-url URL.'
+          : 'The base URL of the service is missing. Set STABLEHOOKS_BASE_URL, or pass --base-url URL.',
       );
     },
     async token() {
@@ -308,6 +308,7 @@ async function readHidden(path: string, flag: string): Promise<string> {
 
 function present(value: string | undefined, { what, variable, flag }: HiddenSetting): string {
   if (value !== undefined) return value;
+  if (process.env[variable] === '') throw usageError(`${variable} is empty. Set it, or pass ${flag} FILE.`);
   throw usageError(`The ${what} is missing. Set ${variable}, or pass ${flag} FILE.`);
 }
 

@@ -203,6 +203,49 @@ describe.concurrent('the service', () => {
 });
 
 describe.concurrent('settings', () => {
+  test('the inbox comes from STABLEHOOKS_INBOX, or else from DATABASE_URL, of the environment or the file', async () => {
+    await using folder = await makeFolder();
+    for (const name of ['one.db', 'two.db']) {
+      using inbox = await openSqlite(folder.at(name));
+      await inbox.count();
+    }
+    await writeFile(folder.at('.env'), `STABLEHOOKS_INBOX=${folder.at('one.db')}\nDATABASE_URL=missing.db\n`);
+    const stats = (env: Record<string, string>, ...flags: readonly string[]) =>
+      run(['inbox', 'stats', ...flags], { env });
+    expect((await stats({}, '--env-file', folder.at('.env'))).exitCode).toBe(0);
+    expect((await stats({ DATABASE_URL: folder.at('two.db') })).exitCode).toBe(0);
+    expect((await stats({})).stderr).toBe(
+      'stablehooks: The inbox is missing. Pass --inbox, or set STABLEHOOKS_INBOX or DATABASE_URL.\n',
+    );
+  });
+
+  test.for([
+    [
+      ['inbox', 'stats'],
+      { STABLEHOOKS_INBOX: '', DATABASE_URL: 'app.db' },
+      'env:STABLEHOOKS_INBOX: this environment variable is empty.',
+    ],
+    [
+      ['events', 'list'],
+      { STABLEHOOKS_BASE_URL: '' },
+      'STABLEHOOKS_BASE_URL is empty. Set it, or pass --base-url URL.',
+    ],
+    [
+      ['events', 'list'],
+      { STABLEHOOKS_BASE_URL: 'http://127.0.0.1:9', STABLEHOOKS_TOKEN: '' },
+      'STABLEHOOKS_TOKEN is empty. Set it, or pass --token-file FILE.',
+    ],
+    [
+      ['sign', '--body', '-'],
+      { STABLEHOOKS_SECRET: '' },
+      'STABLEHOOKS_SECRET is empty. Set it, or pass --secret-file FILE.',
+    ],
+  ] as const)('an empty variable is named as empty: %j %j', async ([words, env, says]) => {
+    const { stderr, exitCode } = await run([...words], { env, input: '{}' });
+    expect(stderr).toBe(`stablehooks: ${says}\n`);
+    expect(exitCode).toBe(2);
+  });
+
   test('settings come from flags before the environment', async () => {
     await using service = await startService();
     await using folder = await makeFolder();

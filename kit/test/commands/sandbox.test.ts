@@ -1,3 +1,4 @@
+import { parseEnv } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { run, SECRET, start } from '../command.js';
 import { pasted, startEndpoint, startService } from '../service.js';
@@ -33,6 +34,8 @@ describe.concurrent('sandbox', () => {
     expect(output).toContain('With --seed, the ids of events repeat from run to run');
     const env = pasted(output);
     expect(Object.keys(env)).toContain('STABLEHOOKS_SECRET');
+    // The printed lines are a file that Node, Next and the programs of `init` read.
+    expect(parseEnv(/^export [\s\S]*?\n\n/m.exec(output)?.[0] ?? '')).toEqual(env);
     const fired = await run(['trigger', 'accept.confirmed'], { env });
     expect(fired.stdout).toContain('401 ERR_SIGNATURE_MISMATCH');
     expect(fired.exitCode).toBe(1);

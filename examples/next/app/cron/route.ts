@@ -7,8 +7,8 @@ import { receiver } from '../../lib/receiver';
 const poller = () =>
   createPoller({
     client: createClient({
-      baseUrl: process.env['SERVICE_URL'] ?? '',
-      token: process.env['SERVICE_TOKEN'] ?? '',
+      baseUrl: process.env['STABLEHOOKS_BASE_URL'] ?? '',
+      token: process.env['STABLEHOOKS_TOKEN'] ?? '',
     }),
     receiver,
   });

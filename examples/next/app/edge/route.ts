@@ -12,5 +12,5 @@ export const runtime = 'edge';
 
 // Made at the first delivery: `next build` loads this module without a secret.
 export const { POST } = toNextRoute(() =>
-  createReceiver({ secret: process.env['WEBHOOK_SECRET'] ?? '', handlers }),
+  createReceiver({ secret: process.env['STABLEHOOKS_SECRET'] ?? '', handlers }),
 );

@@ -11,11 +11,15 @@ function need(name) {
 
 function createAppPoller() {
   const receiver = createReceiver({
-    secret: need('WEBHOOK_SECRET'),
+    secret: need('STABLEHOOKS_SECRET'),
     inbox: { ...memoryInbox(), durable: need('DATABASE_URL') !== '' },
     handlers: {},
   });
-  const client = createClient({ baseUrl: need('SERVICE_URL'), token: need('SERVICE_TOKEN'), retries: 0 });
+  const client = createClient({
+    baseUrl: need('STABLEHOOKS_BASE_URL'),
+    token: need('STABLEHOOKS_TOKEN'),
+    retries: 0,
+  });
   return createPoller({ client, receiver });
 }
 
