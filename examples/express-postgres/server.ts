@@ -1,0 +1,47 @@
+import express from 'express';
+import { createReceiver } from 'stablehooks';
+import { createPoller } from 'stablehooks/catch-up';
+import { createClient } from 'stablehooks/client';
+import { toExpressHandler } from 'stablehooks/express';
+import { health } from 'stablehooks/health';
+import { fromDrizzle, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { db, pool } from './db.js';
+import { handlers } from './handlers.js';
+
+const { STABLEHOOKS_SECRET = '', STABLEHOOKS_BASE_URL = '', STABLEHOOKS_TOKEN = '', PORT = '3000' } = process.env;
+
+const inbox = postgresInbox(fromDrizzle(db), { transactional: true });
+
+const receiver = createReceiver({
+  secret: STABLEHOOKS_SECRET,
+  signature: { header: 'X-SERVICE-Signature', encoding: 'hex' },
+  inbox,
+  handlers,
+});
+receiver.start(); // runs events that failed; any number of processes can do this
+
+const client = createClient({ baseUrl: STABLEHOOKS_BASE_URL, token: STABLEHOOKS_TOKEN });
+const poller = createPoller({ client, receiver }); // the processes agree on which one polls
+// Before it listens: an event that ends the process is then counted, and set aside after some attempts.
+await poller.pollOnce({ signal: AbortSignal.timeout(10_000) });
+poller.start();
+
+const app = express();
+app.post('/hooks', toExpressHandler(receiver)); // above body parsers, which would change the signed bytes
+app.get('/healthz', async (_request, response) => {
+  const { healthy } = await health(inbox, { requirePoll: true }).catch(() => ({ healthy: false }));
+  response.status(healthy ? 200 : 503).json({ healthy });
+});
+const server = app.listen(Number(PORT), (error) => {
+  if (error) throw error;
+  console.log(`Listening on http://localhost:${PORT}/hooks`);
+});
+
+async function close() {
+  server.close();
+  await poller.stop();
+  await receiver.close();
+  await pool.end();
+}
+process.once('SIGTERM', close);
+process.once('SIGINT', close);
