@@ -8,7 +8,12 @@ import { postgresInbox } from 'stablehooks/inboxes/postgres';
 import { pool } from './db.js';
 import { handlers } from './handlers.js';
 
-const { STABLEHOOKS_SECRET = '', STABLEHOOKS_BASE_URL = '', STABLEHOOKS_TOKEN = '', PORT = '3000' } = process.env;
+const {
+  STABLEHOOKS_SECRET = '',
+  STABLEHOOKS_BASE_URL = '',
+  STABLEHOOKS_TOKEN = '',
+  PORT = '3000',
+} = process.env;
 
 const inbox = postgresInbox(pool, { transactional: true });
 

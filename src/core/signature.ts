@@ -150,7 +150,7 @@ export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
     throw new ConfigError(
       name === 'secret'
         ? '`secret` is empty. Check its environment variable.'
-        : `\`${name}\` is empty. Check its environment variable, or leave the element out: \`[NEW, OLD].filter(Boolean)\`.`,
+        : `\`${name}\` is empty. Check its environment variable, or leave the element out, as in \`OLD ? [NEW, OLD] : NEW\`.`,
     );
   throw new ConfigError(
     `\`${name}\` must be a string without white space around it, or bytes that are not all zero, or a list of these. Check its environment variable.`,

@@ -3,19 +3,35 @@ import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/pr
 import { createRequire } from 'node:module';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import pg from 'pg';
+import { migratePostgres } from 'stablehooks/inboxes/postgres';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Listening, listenAsProcess, run } from '../child.js';
 import { blocksOf, sectionOf } from '../project/markdown.js';
+import { startPostgres } from '../services/postgres.js';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
-const example = fileURLToPath(new URL('../../examples/next', import.meta.url));
+const example = fileURLToPath(new URL('../../examples/next-postgres', import.meta.url));
 const kit = fileURLToPath(new URL('../../kit', import.meta.url));
 const next = createRequire(import.meta.url).resolve('next/dist/bin/next');
 const secret = 'whsec_example';
 
 /** Routes that are added to the Next example, so that one build serves both. The contract runs on `next` in `test/consumers`. */
 const ROUTES = {
+  'pages/api/hooks.ts': `
+    import { toNextApiRoute } from 'stablehooks/next';
+    import { receiver } from '../../lib/receiver';
+    export const config = { api: { bodyParser: false } };
+    export default toNextApiRoute(receiver);`,
+  'app/edge/route.ts': `
+    import { createReceiver } from 'stablehooks';
+    import { toNextRoute } from 'stablehooks/next';
+    export const runtime = 'edge';
+    const handlers = { 'transfer.settled': () => undefined };
+    export const { POST } = toNextRoute(() =>
+      createReceiver({ secret: process.env['STABLEHOOKS_SECRET'] ?? '', handlers }),
+    );`,
   'pages/api/parsed.ts': `
     import { createReceiver } from 'stablehooks';
     import { toNextApiRoute } from 'stablehooks/next';
@@ -64,6 +80,7 @@ function mountInspector(): string {
 let app: string | undefined;
 let built = '';
 let server: Listening | undefined;
+let postgres: Awaited<ReturnType<typeof startPostgres>> | undefined;
 const at = (path: string) => `${server?.address}${path}`;
 
 beforeAll(async () => {
@@ -80,23 +97,32 @@ beforeAll(async () => {
   for (const path of ['package.json', 'dist']) {
     await cp(join(kit, path), join(app, 'node_modules/stablehooks-kit', path), { recursive: true });
   }
+  postgres = await startPostgres();
+  const pool = new pg.Pool({ connectionString: postgres.url });
+  await migratePostgres(pool);
+  await pool.query('CREATE TABLE ledger (event_id text PRIMARY KEY, type text, amount numeric)');
+  await pool.end();
   built = await run({ args: [next, 'build'], cwd: app });
   // A client that waits on a busy machine must not use a connection that Next closes at that moment.
   const args = [next, 'start', '--port', '0', '--hostname', '127.0.0.1', '--keepAliveTimeout', '300000'];
-  server = await listenAsProcess({ args, cwd: app, env: { STABLEHOOKS_SECRET: secret } });
+  server = await listenAsProcess({
+    args,
+    cwd: app,
+    env: { STABLEHOOKS_SECRET: secret, DATABASE_URL: postgres.url },
+  });
 });
 
 afterAll(async () => {
   expect(server?.complaints()).not.toMatch(/unhandled|uncaught/i);
   await server?.stop();
+  await postgres?.stop();
   if (app !== undefined) await rm(app, { recursive: true });
 });
 
 test.each(['/hooks', '/api/hooks', '/edge'])(
   'the route %s of the Next example answers a signed event 200 and a forged one 401',
   async (path) => {
-    const payload = { transfer_id: 'trf_1', chain: 'base', amount: '10.50' };
-    const event = exampleEvent('transfer.settled', { payload });
+    const event = exampleEvent('transfer.settled');
     const signed = await signedRequest(event, { secret, url: at(path) });
     const forged = await signedRequest(event, { secret: 'guessed', url: at(path) });
 

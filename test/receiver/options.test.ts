@@ -17,7 +17,7 @@ test.each<[string, unknown, RegExp]>([
   [
     'the unset old secret of a rotation',
     { ...good, secret: ['new', ''] },
-    /`secret\[1\]` is empty\. .*leave the element out: `\[NEW, OLD\]\.filter\(Boolean\)`/,
+    /`secret\[1\]` is empty\. .*leave the element out, as in `OLD \? \[NEW, OLD\] : NEW`/,
   ],
   ['an empty list of secrets', { ...good, secret: [] }, /`secret` must be a string without/],
   ['a misspelt option', { ...good, handlerTimeout: 5 }, /unknown option `handlerTimeout`.*handlerTimeoutMs/],

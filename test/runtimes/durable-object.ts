@@ -1,4 +1,4 @@
-/** `durableObjectInbox` in workerd: the inbox contract, and the example, which is killed after it has answered 202. */
+/** `durableObjectInbox` in workerd: the inbox contract, and an object that is killed after it has answered 202. */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
@@ -12,7 +12,7 @@ import { startWorkerd, type WorkerdProcess } from './workerd-process.js';
 
 const SECRET = 'whsec_durable';
 
-/** How long the test waits for what must happen: the alarm, the lease of the example, and a slow machine. */
+/** How long the test waits for what must happen: the alarm, the lease of the object, and a slow machine. */
 const TIMEOUT_MS = 120_000;
 
 export function contractFailures(installed: string): Promise<readonly string[]> {
@@ -30,11 +30,11 @@ export function contractFailures(installed: string): Promise<readonly string[]> 
   });
 }
 
-export function exampleFailures(installed: string): Promise<readonly string[]> {
+export function recordedFailures(installed: string): Promise<readonly string[]> {
   return withFolder(async (folder) => {
     const ledger = await startLedger();
     const worker = {
-      ...{ installed, folder, bundle: join(installed, 'dist/example.js') },
+      ...{ installed, folder, bundle: join(installed, 'dist/recorded-durable-object.js') },
       ...{ className: 'Hooks', binding: 'HOOKS' },
       env: { STABLEHOOKS_SECRET: SECRET, LEDGER_URL: ledger.url },
     };

@@ -5,7 +5,7 @@ import { adapterContract } from '../contracts/index.js';
 import { failuresAt, report } from '../report.js';
 import { npm, packTarballs } from '../tarball.js';
 import { assertBundles } from './bundles.js';
-import { contractFailures, exampleFailures } from './durable-object.js';
+import { contractFailures, recordedFailures } from './durable-object.js';
 import { buildServers } from './servers.js';
 
 /** Where the runtimes and the tarball are installed, outside the package's own dependencies. */
@@ -67,9 +67,12 @@ try {
   await npm(['install', '--no-save', '--no-package-lock', tarballs.stablehooks], folder);
   await buildServers(folder);
   await report('the fetch adapter and durableObjectInbox bundle without Node', () => assertBundles(folder));
-  // Contracts and the example wait for timeouts most of the time.
+  // Contracts and kills wait for timeouts most of the time.
   const steps = [
-    () => report('examples/durable-object.ts in workerd, which is killed', () => exampleFailures(folder)),
+    () =>
+      report('a durable object that answers once it recorded, in workerd, which is killed', () =>
+        recordedFailures(folder),
+      ),
     ...RUNTIMES.map((runtime) => () => report(runtime.name, () => prove(runtime))),
     () => report('durableObjectInbox in workerd', () => contractFailures(folder)),
   ];

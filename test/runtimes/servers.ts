@@ -21,14 +21,14 @@ const SERVERS = {
   deno: 'deno.ts',
   workerd: 'workerd.ts',
   'objects-unbundled': 'durable-object-worker.ts',
-  'example-unbundled': '../../examples/durable-object.ts',
+  'recorded-unbundled': 'recorded-durable-object.ts',
 } as const;
 
 /** The bundles for workerd, and the servers that they are made of. */
 const WORKERS: Readonly<Record<string, keyof typeof SERVERS>> = {
   worker: 'workerd',
   'durable-object-worker': 'objects-unbundled',
-  example: 'example-unbundled',
+  'recorded-durable-object': 'recorded-unbundled',
 };
 
 /**

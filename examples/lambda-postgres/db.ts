@@ -1,0 +1,6 @@
+import pg from 'pg';
+
+const { DATABASE_URL } = process.env;
+export const pool = new pg.Pool({ connectionString: DATABASE_URL, connectionTimeoutMillis: 5_000 });
+// Without a listener, a connection that breaks ends the process.
+pool.on('error', console.error);

@@ -1,0 +1,7 @@
+/** Creates the tables of the inbox, in a schema of their own. `prisma migrate deploy` creates those of the app. */
+import pg from 'pg';
+import { migratePostgres } from 'stablehooks/inboxes/postgres';
+
+const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, connectionTimeoutMillis: 5_000 });
+await migratePostgres(pool);
+await pool.end();

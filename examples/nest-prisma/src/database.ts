@@ -1,0 +1,24 @@
+import { Global, Injectable, Module, type OnApplicationShutdown } from '@nestjs/common';
+import { PrismaPg } from '@prisma/adapter-pg';
+import { fromPrisma, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { PrismaClient } from '../generated/client.js';
+
+@Injectable()
+export class Database extends PrismaClient implements OnApplicationShutdown {
+  /** The one inbox of this app: its receiver, its poller and its health check use it. */
+  readonly inbox = postgresInbox(fromPrisma(this), { transactional: true });
+
+  constructor() {
+    const connectionString = process.env.DATABASE_URL;
+    super({ adapter: new PrismaPg({ connectionString, connectionTimeoutMillis: 5_000 }) });
+  }
+
+  /** After the receiver has closed: its last handlers need the database. */
+  onApplicationShutdown() {
+    return this.$disconnect();
+  }
+}
+
+@Global()
+@Module({ providers: [Database], exports: [Database] })
+export class DatabaseModule {}

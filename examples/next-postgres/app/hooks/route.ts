@@ -1,0 +1,5 @@
+/** POST /hooks: the deliveries. */
+import { toNextRoute } from 'stablehooks/next';
+import { receiver } from '../../lib/receiver';
+
+export const { POST } = toNextRoute(receiver);

@@ -1,5 +1,0 @@
-/** POST /hooks by the App Router. */
-import { toNextRoute } from 'stablehooks/next';
-import { receiver } from '../../lib/receiver';
-
-export const { POST } = toNextRoute(receiver);

@@ -1,0 +1,60 @@
+/**
+ * Compares the service's list, the inbox and the ledger since they last agreed. Exit code: 0 if every event is proven to be
+ * in the inbox and the books agree, 1 if not, 2 if the job failed.
+ */
+import Database from 'libsql';
+import { createReceiver } from 'stablehooks';
+import { createPoller, describeGap } from 'stablehooks/catch-up';
+import { createClient } from 'stablehooks/client';
+import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { reconcile, sameAmount } from 'stablehooks/reconcile';
+import { handlers } from './handlers.js';
+
+const { STABLEHOOKS_SECRET = '', STABLEHOOKS_BASE_URL = '', STABLEHOOKS_TOKEN = '' } = process.env;
+const { STABLEHOOKS_INBOX = 'app.db', STABLEHOOKS_LAG_MS = '300000' } = process.env;
+const DAY_MS = 86_400_000;
+/** How late the service may list an event. */
+const lagMs = Number(STABLEHOOKS_LAG_MS);
+
+const db = new Database(STABLEHOOKS_INBOX);
+db.exec('CREATE TABLE IF NOT EXISTS ledger (event_id TEXT PRIMARY KEY, type TEXT, amount TEXT NOT NULL)');
+const inbox = sqliteInbox(db, { transactional: true });
+const client = createClient({ baseUrl: STABLEHOOKS_BASE_URL, token: STABLEHOOKS_TOKEN });
+
+interface Entry {
+  readonly id: string;
+  readonly amount: string;
+}
+
+/** Queried when the first entry is requested, after the inbox was read: the app may run meanwhile. */
+function* readLedger() {
+  yield* db.prepare('SELECT event_id AS id, amount FROM ledger').iterate() as Iterable<Entry>;
+}
+
+/** A day before the time up to which the books agreed: a night without a run and late events are compared as well. */
+async function readSince() {
+  const agreedUntil = await inbox.readNote('reconcile-nightly');
+  return new Date((agreedUntil === null ? Date.now() : Date.parse(agreedUntil)) - DAY_MS);
+}
+
+process.exitCode = 2;
+const receiver = createReceiver({ secret: STABLEHOOKS_SECRET, inbox, handlers });
+const since = await readSince();
+const poller = createPoller({ client, receiver, since, lagMs });
+const report = await poller.pollOnce({ signal: AbortSignal.timeout(30_000) });
+console.log(report.diagnosis);
+for (const gap of report.gaps) console.log(`gap: ${describeGap(gap)}`);
+for (const { code, message } of report.problems) console.log(`problem: ${code} ${message}`);
+
+const result = await reconcile<Entry>({
+  ...{ client, inbox, ledger: readLedger(), since, lagMs },
+  ledgerTypes: ['accept.confirmed', 'transfer.settled', 'redeem.completed'],
+  compare: ({ amount }, { payload }) =>
+    sameAmount(amount, payload['amount']) ? undefined : 'the amounts differ',
+  onFinding: ({ kind, id }) => console.log(`${kind}: ${id}`),
+});
+console.log(result.diagnosis);
+if (result.agree) await inbox.writeNote('reconcile-nightly', result.until);
+await receiver.close();
+db.close();
+process.exitCode = report.proven && report.failed === 0 && result.agree ? 0 : 1;
