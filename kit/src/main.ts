@@ -24,8 +24,12 @@ interface CommandEntry {
 
 /** In the order of `--help`, in which a new user needs them. The first of a group names it. */
 const COMMANDS: Readonly<Record<string, CommandEntry>> = {
-  sandbox: {
+  init: {
     group: 'Develop:',
+    summary: 'write a whole program for your framework and database',
+    load: async () => (await import('./commands/init.js')).initCommand(),
+  },
+  sandbox: {
     summary: 'run the whole service on this machine',
     load: async () => (await import('./commands/sandbox.js')).sandboxCommand(),
   },

@@ -10,6 +10,8 @@ export interface Running {
   ended(signal: AbortSignal): Promise<Ended>;
   /** Ends the commands and everything that they started. */
   stop(): Promise<void>;
+  /** Ends them without notice, as a crash does. */
+  kill(): Promise<void>;
 }
 
 interface Ended {
@@ -66,6 +68,10 @@ export function paste(lines: string, cwd: string): Running {
     ended: (signal) => wait(() => end, signal),
     // Once it has ended, another process can have its id.
     stop: async () => (end === undefined ? stopGroup(child, closed) : undefined),
+    kill: async () => {
+      if (end === undefined) signalGroup(child, 'SIGKILL');
+      await closed;
+    },
   };
 }
 
