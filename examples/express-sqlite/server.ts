@@ -12,8 +12,8 @@ const { STABLEHOOKS_SECRET = '', STABLEHOOKS_BASE_URL = '', STABLEHOOKS_TOKEN = 
 const { STABLEHOOKS_INBOX = 'app.db', PORT = '3000' } = process.env;
 
 const db = new Database(STABLEHOOKS_INBOX);
+const inbox = sqliteInbox(db, { transactional: true }); // creates its own tables, and lets the file wait for other processes
 db.exec('CREATE TABLE IF NOT EXISTS ledger (event_id TEXT PRIMARY KEY, type TEXT, amount TEXT NOT NULL)');
-const inbox = sqliteInbox(db, { transactional: true }); // creates its own tables
 
 const receiver = createReceiver({
   secret: STABLEHOOKS_SECRET,
@@ -46,5 +46,4 @@ async function close() {
   await receiver.close();
   db.close();
 }
-process.once('SIGTERM', close);
-process.once('SIGINT', close);
+for (const signal of ['SIGTERM', 'SIGINT']) process.once(signal, close);

@@ -46,5 +46,4 @@ async function close() {
   await receiver.close();
   await pool.end();
 }
-process.once('SIGTERM', close);
-process.once('SIGINT', close);
+for (const signal of ['SIGTERM', 'SIGINT']) process.once(signal, close);

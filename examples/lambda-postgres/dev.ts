@@ -1,7 +1,9 @@
 /** For this machine only: an HTTP server in place of the HTTP API, and a timer in place of the schedule. */
 import { createServer } from 'node:http';
 import { buffer } from 'node:stream/consumers';
-import { healthz, hooks, poll } from './functions.js';
+import { handler as healthz } from './healthz.js';
+import { handler as hooks } from './hooks.js';
+import { handler as poll } from './poll.js';
 
 const { PORT = '3000' } = process.env;
 

@@ -20,8 +20,8 @@ export const handlers: Handlers<Synchronous<Database.Database>> = {
 
 const { STABLEHOOKS_SECRET = '', STABLEHOOKS_INBOX = 'app.db' } = process.env;
 const db = new Database(STABLEHOOKS_INBOX);
-db.exec('CREATE TABLE IF NOT EXISTS orders (key TEXT PRIMARY KEY, redeem TEXT, amount TEXT, payout TEXT)');
 export const inbox = sqliteInbox(db, { transactional: true });
+db.exec('CREATE TABLE IF NOT EXISTS orders (key TEXT PRIMARY KEY, redeem TEXT, amount TEXT, payout TEXT)');
 export const receiver = createReceiver({
   secret: STABLEHOOKS_SECRET,
   signature: { header: 'X-SERVICE-Signature', encoding: 'hex' },

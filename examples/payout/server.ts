@@ -34,5 +34,4 @@ async function end() {
   await poller.stop();
   await close();
 }
-process.once('SIGTERM', end);
-process.once('SIGINT', end);
+for (const signal of ['SIGTERM', 'SIGINT']) process.once(signal, end);

@@ -1,6 +1,6 @@
 /**
- * Compares the service's list, the inbox and the ledger since they last agreed. Exit code: 0 if every event is proven to be
- * in the inbox and the books agree, 1 if not, 2 if the job failed.
+ * Compares the service's list, the inbox and the ledger since they last agreed. Exit code: 0 only if every event is proven to
+ * be in the inbox and the books agree.
  */
 import Database from 'libsql';
 import { createReceiver } from 'stablehooks';
@@ -17,8 +17,9 @@ const DAY_MS = 86_400_000;
 const lagMs = Number(STABLEHOOKS_LAG_MS);
 
 const db = new Database(STABLEHOOKS_INBOX);
-db.exec('CREATE TABLE IF NOT EXISTS ledger (event_id TEXT PRIMARY KEY, type TEXT, amount TEXT NOT NULL)');
+// Lets the file wait for the app, which may run.
 const inbox = sqliteInbox(db, { transactional: true });
+db.exec('CREATE TABLE IF NOT EXISTS ledger (event_id TEXT PRIMARY KEY, type TEXT, amount TEXT NOT NULL)');
 const client = createClient({ baseUrl: STABLEHOOKS_BASE_URL, token: STABLEHOOKS_TOKEN });
 
 interface Entry {
@@ -37,7 +38,6 @@ async function readSince() {
   return new Date((agreedUntil === null ? Date.now() : Date.parse(agreedUntil)) - DAY_MS);
 }
 
-process.exitCode = 2;
 const receiver = createReceiver({ secret: STABLEHOOKS_SECRET, inbox, handlers });
 const since = await readSince();
 const poller = createPoller({ client, receiver, since, lagMs });
@@ -57,4 +57,5 @@ console.log(result.diagnosis);
 if (result.agree) await inbox.writeNote('reconcile-nightly', result.until);
 await receiver.close();
 db.close();
-process.exitCode = report.proven && report.failed === 0 && result.agree ? 0 : 1;
+const isProven = report.proven && report.gaps.length === 0 && report.problems.length === 0;
+process.exitCode = isProven && report.failed === 0 && result.agree ? 0 : 1;

@@ -13,9 +13,9 @@ const { STABLEHOOKS_BASE_URL = '', STABLEHOOKS_TOKEN = '' } = process.env;
 const { STABLEHOOKS_INBOX = 'app.db', PORT = '3000' } = process.env;
 
 const db = new Database(STABLEHOOKS_INBOX);
+const inbox = sqliteInbox(db, { transactional: true }); // creates its own tables
 db.exec('CREATE TABLE IF NOT EXISTS ledger (event_id TEXT PRIMARY KEY, type TEXT, amount TEXT NOT NULL)');
 db.exec('CREATE TABLE IF NOT EXISTS secret_used (secret TEXT PRIMARY KEY, at TEXT NOT NULL)');
-const inbox = sqliteInbox(db, { transactional: true }); // creates its own tables
 
 /** When each secret last matched a delivery. It is stored, so a restart and other processes do not hide the old one. */
 function watchSecrets({ secretIndex }: Outcome) {
@@ -63,5 +63,4 @@ async function close() {
   await receiver.close();
   db.close();
 }
-process.once('SIGTERM', close);
-process.once('SIGINT', close);
+for (const signal of ['SIGTERM', 'SIGINT']) process.once(signal, close);

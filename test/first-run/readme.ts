@@ -1,4 +1,4 @@
-/** The programs and commands of the README, and of the pages on frameworks, languages and the job that it links. */
+/** The programs and commands of the README, and of the pages on frameworks and languages that it links. */
 import { blocksOf, sectionOf } from '../project/markdown.js';
 import { textOf } from '../project/source.js';
 
@@ -49,28 +49,8 @@ export const EXPRESS: QuickStart = toQuickStart(trial);
 export const EXPRESS_TYPES: string =
   commandsOf(languages, 'npm install').find((command) => command.includes('@types/express')) ?? '';
 export const FASTIFY: QuickStart = toQuickStart(sectionOf(frameworks, 'Fastify'));
-/** The program of the README, and the steps of docs/frameworks.md. */
-export const NEXT: QuickStart = {
-  install: [],
-  program: onlyBlock(sectionOf(readme, 'Quick starts'), 'ts'),
-  text: sectionOf(frameworks, 'Next, App Router'),
-};
-
 function toQuickStart(text: string): QuickStart {
   return { install: commandsOf(text, 'npm install'), program: onlyBlock(text, 'ts'), text };
-}
-
-/** The job of docs/reconcile.md: what to install, the program, and what to type to see it work. */
-export function reconcileJob(): {
-  readonly install: readonly string[];
-  readonly program: string;
-  readonly sandbox: string;
-  readonly run: string;
-} {
-  const text = sectionOf(textOf('docs/reconcile.md'), 'A first job');
-  const [install = '', run = ''] = blocksOf(text, 'sh');
-  const [sandbox = ''] = commandsOf(text, 'npx stablehooks sandbox');
-  return { install: install.trim().split('\n'), program: onlyBlock(text, 'ts'), sandbox, run };
 }
 
 export function commandsOf(text: string, start: string): readonly string[] {

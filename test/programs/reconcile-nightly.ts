@@ -21,6 +21,7 @@ export async function proveNight(tarballs: Tarballs): Promise<readonly string[]>
     await succeed('npm run status', folder);
 
     const db = new Database(join(folder, 'app.db'));
+    db.exec('PRAGMA busy_timeout = 5000');
     const booked = db.prepare('SELECT event_id FROM ledger').all() as { readonly event_id: string }[];
     assert.deepEqual(booked.map(({ event_id }) => event_id).sort(), [...fired].sort());
     db.prepare('DELETE FROM ledger WHERE event_id = ?').run(fired[0]);

@@ -57,6 +57,9 @@ async function prove(program: Program, tarballs: Tarballs, postgresUrl: string):
     for (const command of prepare) await succeed(`${PRISMA}\n${command}`, folder);
     if (atNight(true, false)) await succeed(`${PRISMA}\nnpm run check`, folder);
 
+    // As in an image: an operator's commands are not development dependencies.
+    if (status) await succeed('npm prune --omit=dev --no-audit --no-fund', folder);
+
     if (beside !== undefined) await begin(lines(beside), /listens on http/);
     const startServer = () => begin(lines(start), new RegExp(`http://\\S+:${PORT}`));
     let server = await startServer();

@@ -1,0 +1,16 @@
+/** Every minute: finds events that push missed, and runs failed ones. It throws, for an alarm, if a poll cannot be relied on. */
+import { createPoller } from 'stablehooks/catch-up';
+import { createClient } from 'stablehooks/client';
+import { receiver } from './receiver.js';
+
+const { STABLEHOOKS_BASE_URL = '', STABLEHOOKS_TOKEN = '' } = process.env;
+
+const client = createClient({ baseUrl: STABLEHOOKS_BASE_URL, token: STABLEHOOKS_TOKEN });
+const poller = createPoller({ client, receiver });
+
+export async function handler() {
+  const report = await poller.pollOnce({ signal: AbortSignal.timeout(50_000) });
+  const { diagnosis, proven, unconfirmed, failed, problems } = report;
+  if (failed > 0 || problems.length > 0 || !(proven || unconfirmed)) throw new Error(diagnosis);
+  return diagnosis;
+}
