@@ -32,8 +32,7 @@ export class Hooks extends DurableObject<Env> {
   });
   readonly #app = new Hono()
     .post('/hooks', ({ req }) => toFetchHandler(this.#receiver)(req.raw, this.ctx))
-    .get('/healthz', () => toHealthRoutes(this.#inbox, { requirePoll: true }).health())
-    .get('/ledger', (c) => c.json(this.ctx.storage.sql.exec('SELECT * FROM ledger').toArray()));
+    .get('/healthz', () => toHealthRoutes(this.#inbox, { requirePoll: true }).health());
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);

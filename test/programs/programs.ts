@@ -1,5 +1,5 @@
 /** The whole programs of `examples`: how each is chosen with `init`, started, and asked for its ledger. */
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import Database from 'libsql';
 import pg from 'pg';
@@ -61,8 +61,8 @@ const POSTGRES: Ledger = {
   },
 };
 
-function withSqlite<Value>({ folder }: Place, work: (db: Database.Database) => Value): Value {
-  const db = new Database(join(folder, 'app.db'));
+function withSqlite<Value>(file: string, work: (db: Database.Database) => Value): Value {
+  const db = new Database(file);
   try {
     db.exec('PRAGMA busy_timeout = 5000');
     return work(db);
@@ -71,16 +71,20 @@ function withSqlite<Value>({ folder }: Place, work: (db: Database.Database) => V
   }
 }
 
+const entriesOf = (file: string) =>
+  withSqlite(file, (db) => {
+    const rows = db.prepare('SELECT event_id FROM ledger').all() as { readonly event_id: string }[];
+    return rows.map(({ event_id }) => event_id);
+  });
+
+const rename = ({ folder }: Place, from: string, to: string) =>
+  withSqlite(join(folder, 'app.db'), (db) => void db.exec(`ALTER TABLE ${from} RENAME TO ${to}`));
+
 const SQLITE: Ledger = {
-  read: async (place) =>
-    withSqlite(place, (db) =>
-      (db.prepare('SELECT event_id FROM ledger').all() as { event_id: string }[]).map(
-        ({ event_id }) => event_id,
-      ),
-    ),
+  read: async ({ folder }) => entriesOf(join(folder, 'app.db')),
   fault: {
-    breaks: async (place) => withSqlite(place, (db) => void db.exec('ALTER TABLE ledger RENAME TO away')),
-    mend: async (place) => withSqlite(place, (db) => void db.exec('ALTER TABLE away RENAME TO ledger')),
+    breaks: async (place) => rename(place, 'ledger', 'away'),
+    mend: async (place) => rename(place, 'away', 'ledger'),
   },
 };
 
@@ -137,9 +141,12 @@ export const PROGRAMS: readonly Program[] = [
     init: '--framework hono',
     start: 'exec npx wrangler dev --port $PORT',
     ledger: {
-      read: async ({ origin }) => {
-        const rows = (await (await fetch(`${origin}/ledger`)).json()) as { event_id: string }[];
-        return rows.map(({ event_id }) => event_id);
+      // Wrangler keeps the object's storage in a file.
+      read: async ({ folder }) => {
+        const state = join(folder, '.wrangler/state/v3/do');
+        const files = await readdir(state, { recursive: true }).catch(() => []);
+        const file = files.find((name) => /\/[\da-f]{64}\.sqlite$/.test(name));
+        return file === undefined ? [] : entriesOf(join(state, file));
       },
     },
     status: false,
