@@ -1,4 +1,4 @@
-/** Tests import both packages by their public names; this maps each name in `exports` and `imports` to its source. */
+/** Tests import both packages by their public names; this maps each name in `exports` to its source. */
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -20,7 +20,7 @@ const subpaths = [
   Object.entries<{ default?: string; import?: { default: string } }>(exports).flatMap(
     ([subpath, formats]) => {
       const target = formats.import?.default ?? formats.default;
-      if (target === undefined) return [];
+      if (typeof target !== 'string') return [];
       return [{ find: exactly(`${name}${subpath.slice(1)}`), replacement: source(target, folder) }];
     },
   ),
@@ -30,13 +30,15 @@ function exactly(name: string): RegExp {
   return new RegExp(`^${name.replaceAll(/[.#/]/g, '\\$&')}$`);
 }
 
-/** The names in `imports` as a platform with this condition resolves them. */
+const HMAC = './internal/hmac';
+
+/** The names as a platform with this condition resolves them. */
 const alias = (condition: 'node' | 'default') => [
   ...subpaths,
-  ...Object.entries<Record<string, { default: string }>>(manifest.imports).map(([name, targets]) => ({
-    find: exactly(name),
-    replacement: source(targets[condition]?.default ?? ''),
-  })),
+  {
+    find: exactly(`stablehooks${HMAC.slice(1)}`),
+    replacement: source(manifest.exports[HMAC][condition].default),
+  },
 ];
 
 const every = ['test/**/*.test.ts', 'kit/test/**/*.test.ts'];

@@ -1,5 +1,5 @@
 /** The signature of a delivery: HMAC-SHA256 over the exact bytes of its body. */
-import { decodeHex, findSecret, hmac } from '#hmac';
+import { decodeHex, findSecret, hmac } from 'stablehooks/internal/hmac';
 import type { Awaitable } from './awaitable.js';
 import { decodeBase64, encode, isBytes } from './bytes.js';
 import { ConfigError, SignatureError, StablehooksError } from './errors.js';

@@ -61,10 +61,13 @@ const PRINTS = '200 handled, 401 rejected, 200 dead';
 /** Its types need `@types/node`: see the projects of Nest. */
 const OF_NODE = './nest';
 
+/** Its file depends on the platform. */
+const INTERNAL = './internal/hmac';
+
 export async function proveModules(folder: string): Promise<readonly string[]> {
   const manifest = await readFile(join(folder, 'node_modules/stablehooks/package.json'), 'utf8');
   const subpaths = Object.entries(JSON.parse(manifest).exports)
-    .filter(([subpath, target]) => typeof target !== 'string' && subpath !== OF_NODE)
+    .filter(([subpath, target]) => typeof target !== 'string' && ![OF_NODE, INTERNAL].includes(subpath))
     .map(([subpath]) => subpath);
   const failures: string[] = [];
   for (const { compilers = COMPILERS, ...system } of SYSTEMS) {

@@ -19,7 +19,7 @@ const OTHER_VERSIONS = [
 ];
 /** Every resolution of code must be right. The kit is for development and has ES modules only. */
 const ATTW = {
-  stablehooks: ['--exclude-entrypoints', 'openapi.json'],
+  stablehooks: ['--exclude-entrypoints', 'openapi.json', 'internal/hmac'],
   kit: ['--ignore-rules', 'cjs-resolves-to-esm'],
 };
 /** The files of the inspector's page together, each compressed with gzip, in kB of 1,000 bytes. */

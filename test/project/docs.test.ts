@@ -6,9 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { blocksOf, headingsOf, linksOf } from './markdown.js';
 import { filesBelow, kitManifest, manifest, root, textOf } from './source.js';
 
-const packages = ['package.json', 'kit/package.json'].map(
-  (path) => JSON.parse(textOf(path)) as typeof manifest & { readonly name: string },
-);
+const packages = [manifest, kitManifest];
 
 const pages = [
   'README.md',

@@ -50,6 +50,7 @@ interface Target {
 }
 
 export interface Manifest {
+  readonly name: string;
   readonly version: string;
   /** The kit has ES modules only, which are the target itself. */
   readonly exports: Readonly<
@@ -60,5 +61,8 @@ export interface Manifest {
   readonly scripts: Readonly<Record<string, string>>;
 }
 
-export const manifest: Manifest = JSON.parse(textOf('package.json'));
+const { exports, ...others } = JSON.parse(textOf('package.json'));
+const { './internal/hmac': _internal, ...subpaths } = exports;
+/** With the public subpaths. */
+export const manifest: Manifest = { ...others, exports: subpaths };
 export const kitManifest: Manifest = JSON.parse(textOf('kit/package.json'));

@@ -16,15 +16,16 @@ export interface Edit {
 
 interface Manifest {
   readonly exports: Readonly<
-    Record<string, string | { readonly default?: string; readonly import?: { readonly default: string } }>
+    Record<string, string | { readonly default?: unknown; readonly import?: { readonly default: string } }>
   >;
 }
 
 function sourcesOf(name: string, folder: string): [string, string][] {
   const { exports }: Manifest = JSON.parse(readFileSync(new URL(`${folder}package.json`, root), 'utf8'));
   return Object.entries(exports).flatMap(([subpath, target]) => {
-    if (typeof target === 'string') return [];
-    const module = (target.import?.default ?? target.default ?? '').replace('./dist/', `${folder}src/`);
+    const file = typeof target === 'string' ? undefined : (target.import?.default ?? target.default);
+    if (typeof file !== 'string') return [];
+    const module = file.replace('./dist/', `${folder}src/`);
     return [[name + subpath.slice(1), fileURLToPath(new URL(module.replace(/\.js$/, '.ts'), root))]];
   });
 }
@@ -49,7 +50,7 @@ export async function bundle(edit?: Edit): Promise<string> {
     alias: Object.fromEntries([
       ...sourcesOf('stablehooks', ''),
       ...sourcesOf('stablehooks-kit', 'kit/'),
-      ['#hmac', platform('hmac')],
+      ['stablehooks/internal/hmac', platform('hmac')],
     ]),
     // Other packages are not bundled: the driver has native code.
     external: ['libsql', 'hono', 'hono/*', '@hono/*', 'zod', 'zod/*'],
