@@ -2,6 +2,7 @@
 import { readOptions } from '../core/options.js';
 import { PREFIX_RULE } from './name-rule.js';
 import { AHEAD_MS, IGNORED, type PageQuery, selectionWriter } from './selection.js';
+import { VERSION } from './server-inbox.js';
 import { named, namesIn, passed, place, type Template, toSnake } from './statements.js';
 
 /** Options of everything that needs to know the names of the tables. */
@@ -94,7 +95,7 @@ function writeTables(events: string, notes: string, steps: string): readonly str
   KEY due (type, due_at),
   KEY state (state, received_at, id, updated_at),
   KEY whole_since (whole_since)
-) ENGINE = InnoDB, CHARACTER SET utf8mb4, COLLATE utf8mb4_bin, ROW_FORMAT = DYNAMIC`,
+) ENGINE = InnoDB, CHARACTER SET utf8mb4, COLLATE utf8mb4_bin, ROW_FORMAT = DYNAMIC, COMMENT 'stablehooks, version ${VERSION}'`,
     `CREATE TABLE IF NOT EXISTS ${steps} (
   number BIGINT UNSIGNED NOT NULL DEFAULT (UUID_SHORT()),
   event_id ${NAME} NOT NULL,
@@ -427,6 +428,9 @@ export function writeStatements(prefix: string) {
     /** A row if all migrations have run. */
     isMigrated: `SELECT routine_name AS name FROM information_schema.routines
 WHERE routine_schema = DATABASE() AND routine_name = '${prefix}_prune'`,
+    /** No row without tables. */
+    version: `SELECT table_comment AS version FROM information_schema.tables
+WHERE table_schema = DATABASE() AND table_name = '${prefix}_events'`,
     /** The reads, and the call of each procedure. */
     calls: {
       ...(Object.fromEntries(calls) as Readonly<Record<keyof typeof bodies, Template>>),

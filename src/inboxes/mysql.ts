@@ -20,7 +20,9 @@ import { PREFIX_RULE } from './name-rule.js';
 import { type EventRow, toRecord } from './rows.js';
 import type { Limited } from './selection.js';
 import {
+  assertVersion,
   callOps,
+  checkedOften,
   keepOneFree,
   leftOpen,
   readCount,
@@ -98,15 +100,22 @@ export function mysqlInbox(
   });
   readOptions('mysqlInbox', { pool }, { pool: POOL_RULE });
   const mysql = toMysql(pool);
-  const { calls, ...selections } = writeStatements(prefix);
+  const { calls, version, ...selections } = writeStatements(prefix);
   const runtime = toRuntime(given.runtime);
   const inTurn = keepOneFree(pool, connections);
+
+  const assertTables = checkedOften(async () => {
+    const [row] = (await mysql.query(version)).rows as readonly { readonly version: string }[];
+    const found = /\d+$/.exec(row?.version ?? '')?.[0] ?? 0;
+    if (row) assertVersion('mysqlInbox', found, 'Call migrateMysql(pool) at start');
+  }, runtime);
 
   /** Sends one statement, with lists as JSON; again if it conflicts with another. */
   async function send<Row>(template: Template, given: Values): Promise<readonly Row[]> {
     const { text, values } = bind(template, given);
     const sent = values.map((value) => (Array.isArray(value) ? JSON.stringify(value) : value));
     try {
+      await assertTables();
       // InnoDB ends many steps in a deadlock when they are many.
       const conflicts = { isConflict, tries: 200 };
       const { rows } = await sendAgain(() => mysql.query(text, sent), conflicts, runtime);
@@ -184,6 +193,7 @@ export function mysqlInbox(
       async transaction({ id, token, key }, effect) {
         let hasBegun = false;
         try {
+          await assertTables();
           await inTurn(() =>
             runInTransaction(mysql, {
               begin: bind(calls.fence, { id, token, begins: mysql.isPool }),

@@ -20,7 +20,7 @@ import {
 } from './postgres-expressions.js';
 import { writeFunctions } from './postgres-functions.js';
 import { AHEAD_MS, type Limited, type PageQuery, type Selection, selectionWriter } from './selection.js';
-import { VALUES } from './server-inbox.js';
+import { VALUES, VERSION } from './server-inbox.js';
 import { placeNumbered, type Template } from './statements.js';
 
 /** Options of everything that needs to know where the tables are. */
@@ -109,6 +109,7 @@ IF to_regprocedure('${schema}.run(text, text[], text)') IS NULL THEN
     lease_until timestamp with time zone NOT NULL DEFAULT '-infinity',
     leased_at timestamp with time zone NOT NULL DEFAULT '-infinity'
   );
+  COMMENT ON TABLE ${events} IS 'stablehooks, version ${VERSION}';
 ${writeFunctions(tables)}
 END IF;
 END $version1$`,
@@ -294,6 +295,10 @@ WHERE id = :id::text AND token = :token::uuid`),
   WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = '${name}') AND relkind = 'r'
     AND NOT has_table_privilege(pg_class.oid, privilege) GROUP BY relnamespace, relname
 ) AS missing (lacking)`),
+
+    /** No row without tables. */
+    version: sent(`SELECT coalesce(substring(obj_description(c.oid, 'pg_class') FROM '\\d+$'), '0') AS version
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace WHERE nspname = '${name}' AND relname = 'events'`),
 
     isDone: sent(`SELECT id FROM ${events} WHERE id = :id::text AND state = 'done'`),
 

@@ -31,7 +31,9 @@ import { type PgTemplate, type PostgresSchemaOptions, SCHEMA_RULE, writeStatemen
 import { type EventRow, toRecord } from './rows.js';
 import {
   assertFreeConnection,
+  assertVersion,
   callOps,
+  checkedOften,
   type EndedRow,
   keepOneFree,
   leftOpen,
@@ -136,7 +138,13 @@ export function postgresInbox(
     }
   }
 
+  const assertTables = checkedOften(async () => {
+    const [row] = await query<{ readonly version: string }>(statements.version, {});
+    if (row) assertVersion('postgresInbox', row.version, 'Call migratePostgres(pool) at start');
+  }, runtime);
+
   async function send<Row>(template: PgTemplate, given: Values): Promise<readonly Row[]> {
+    await assertTables();
     if (!template.isRun) return query(template, given);
     const { text: statement, values: parameters } = bind(template, given);
     const [row] = await query<{ readonly answer: string }>(statements.run, { statement, parameters });
@@ -198,6 +206,7 @@ export function postgresInbox(
       },
 
       async transaction(lease, effect) {
+        await assertTables();
         const { id, token, key, first } = lease;
         const how = first ? 'take' : key === undefined ? 'mark' : 'hold';
         let hasBegun = false;

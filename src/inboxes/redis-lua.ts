@@ -1,6 +1,6 @@
 /** The scripts of the Redis inbox. */
 import { AHEAD_MS } from './selection.js';
-import { VALUES } from './server-inbox.js';
+import { VALUES, VERSION } from './server-inbox.js';
 
 /**
  * Every key begins with KEYS[1], a hash tag, so a cluster keeps all of them on one shard: `:event:<id>` a hash,
@@ -9,7 +9,7 @@ import { VALUES } from './server-inbox.js';
  * the result or `-` for none;
  * sorted sets of ids: `:in:<state>` by receivedAt, `:since:<state>` by updatedAt, `:due:<type>` by dueAt, with the parked
  * events in front of it, `:whole` by updatedAt (done events with JSON); `:note:<name>` a hash, with
- * the text of a note and its lease.
+ * the text of a note and its lease; `:version` that of the keys.
  *
  * For each ordering key, while an event needs it: `:holder:<key>` the id of the event that is leased, even if its lease
  * has lapsed; `:waiting:<key>` a sorted set of the events that wait, each id after the `turn` of the event, digits that
@@ -112,6 +112,7 @@ local function record(id, eventType, source, json, key, created, index)
   redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'attempts', '0', 'receivedAt', NOW,
     unpack(key and { 'key', key, 'turn', event.turn } or {}))
   redis.call('SET', jsonKey(id), json)
+  redis.call('SETNX', base .. ':version', '${VERSION}')
   return event
 end
 
@@ -170,8 +171,8 @@ export const SCRIPT_VALUES = {
   change: ['by', 'reason', 'versions'],
   /** `kind`: which leases, of `ids` unless it is `ahead`. */
   endLeases: ['kind', 'held', 'ids', 'limit'],
-  /** Returns what the server removes when its memory is full; '' if it does not say so. */
-  evictionPolicy: [],
+  /** Returns what the server removes when its memory is full, '' if it does not say so, and the version of the keys. */
+  check: [],
 } as const;
 
 const LISTS: ReadonlySet<string> = new Set([
@@ -458,9 +459,10 @@ for _, id in ipairs(ids) do
 end
 return answer({ { count = #ids } })`,
 
-  evictionPolicy: `
+  check: `
 local info = redis.pcall('INFO', 'memory')
-return answer({ type(info) == 'string' and string.match(info, 'maxmemory_policy:(%S+)') or '' })`,
+local policy = type(info) == 'string' and string.match(info, 'maxmemory_policy:(%S+)') or ''
+return answer({ policy, redis.call('GET', base .. ':version') or '${VERSION}' })`,
 };
 
 export type RedisScript = keyof typeof SCRIPT_VALUES;

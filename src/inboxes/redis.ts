@@ -9,7 +9,7 @@ import { countRecords } from './operations.js';
 import { type RedisScript, SCRIPT_VALUES, toLua } from './redis-lua.js';
 import { type EventRow, toRecord } from './rows.js';
 import { isSelected, type Limited, type PageQuery, toPage } from './selection.js';
-import { callOps, readCount } from './server-inbox.js';
+import { assertVersion, callOps, checkedOften, readCount } from './server-inbox.js';
 import type { Values } from './statements.js';
 
 export type { Inbox, InboxOperations } from '../core/ports.js';
@@ -199,17 +199,12 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
   return createInbox(ops, runtime);
 }
 
-/** How often the eviction policy is looked at, in ms. */
-const CHECK_MS = 60_000;
-
 /** Runs scripts by their digests. A script is sent in full only if the server does not have it. */
 function scriptRunner(redis: RedisLike, key: string, runtime: Pick<Runtime, 'elapsed'>) {
   const digests = new Map<RedisScript, Promise<string>>();
   // Two keys that never exist. While a cluster moves their slot, it refuses a command with several keys of which one is
   // missing (TRYAGAIN): with one key, or with keys that exist, a script would run where a part of the events is missing.
   const keys = [key, `${key}:absent`];
-  let checkAt = Number.NEGATIVE_INFINITY;
-
   async function send(name: RedisScript, values: string[]): Promise<unknown> {
     const digest = digests.get(name) ?? digestHex(toLua(name));
     digests.set(name, digest);
@@ -232,16 +227,18 @@ function scriptRunner(redis: RedisLike, key: string, runtime: Pick<Runtime, 'ela
     return Array.isArray(reply) ? reply : (JSON.parse(String(reply)) as readonly unknown[]);
   }
 
-  return async (name: RedisScript, values: readonly unknown[]) => {
-    if (runtime.elapsed() >= checkAt) {
-      const [policy] = await run('evictionPolicy', []);
-      if (policy !== '' && policy !== 'noeviction') {
-        throw new ConfigError(
-          `redisInbox: the maxmemory-policy of this Redis is ${policy}, so it can evict events. Set it to noeviction.`,
-        );
-      }
-      checkAt = runtime.elapsed() + CHECK_MS;
+  const assertServer = checkedOften(async () => {
+    const [policy, version] = await run('check', []);
+    if (policy !== '' && policy !== 'noeviction') {
+      throw new ConfigError(
+        `redisInbox: the maxmemory-policy of this Redis is ${policy}, so it can evict events. Set it to noeviction.`,
+      );
     }
+    assertVersion('redisInbox', version, 'Use another `prefix`');
+  }, runtime);
+
+  return async (name: RedisScript, values: readonly unknown[]) => {
+    await assertServer();
     return run(name, values);
   };
 }

@@ -102,6 +102,35 @@ export function callOps(
   } satisfies Partial<StoreOps<unknown>>;
 }
 
+/** The version of the tables, or of the keys of Redis. It rises when a process of an older release cannot use them. */
+export const VERSION = 1;
+
+/** How often the version and the settings of a server are looked at, in ms: another process can change them. */
+const CHECK_MS = 60_000;
+
+/** Checks the server before the first operation, and again when the last check is old. */
+export function checkedOften(check: () => Promise<void>, { elapsed }: Pick<Runtime, 'elapsed'>) {
+  let checkAt = Number.NEGATIVE_INFINITY;
+  return async () => {
+    if (elapsed() < checkAt) return;
+    await check();
+    checkAt = elapsed() + CHECK_MS;
+  };
+}
+
+/**
+ * @param migrate - what brings older tables to this version.
+ * @throws {ConfigError} if another release wrote the tables.
+ */
+export function assertVersion(inbox: string, found: unknown, migrate: string): void {
+  if (Number(found) === VERSION) return;
+  const [release, fix] =
+    Number(found) > VERSION ? ['a newer', 'Upgrade stablehooks in this process'] : ['an older', migrate];
+  throw new ConfigError(
+    `${inbox}: ${release} release of stablehooks wrote these tables. They have version ${Number(found)}; this release supports version ${VERSION}. ${fix}.`,
+  );
+}
+
 /** How many events a statement stores at most: a server has a table of all locks, which has 6,400 places by default. */
 const MAX_EVENTS = 200;
 

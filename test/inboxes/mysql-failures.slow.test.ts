@@ -165,6 +165,35 @@ describeWithMariadb('a MySQL inbox', () => {
     await pool.end();
   });
 
+  test.each([false, true])(
+    'tables of another release are refused with what to do, within a minute after it wrote them (transactional: %s)',
+    async (transactional) => {
+      const { admin } = database;
+      const [prefix, clock] = [`released_${transactional}`, { elapsed: 0 }];
+      await migrateMysql(admin, { prefix });
+      const options = { prefix, runtime: { elapsed: () => clock.elapsed } };
+      const inbox = transactional
+        ? mysqlInbox(admin, { ...options, transactional: true })
+        : mysqlInbox(admin, options);
+      const ran: string[] = [];
+      const receiver = receiverOver<unknown>(inbox, ({ id }) => void ran.push(id));
+      expect(await receiver.handle(someEvent(), 'push')).toMatchObject({ kind: 'handled' });
+      for (const [version, fix] of [
+        ['stablehooks, version 2', /newer release .* version 2; .* version 1\. Upgrade stablehooks/],
+        ['', /older release .* migrateMysql/],
+      ] as const) {
+        await admin.query(`ALTER TABLE ${prefix}_events COMMENT ?`, [version]);
+        clock.elapsed += 60_000;
+        expect(await receiver.handle(someEvent(), 'push')).toMatchObject({
+          ...{ kind: 'failed', error: { code: 'ERR_CONFIG_INVALID', message: expect.stringMatching(fix) } },
+        });
+      }
+      expect(ran).toHaveLength(1);
+      await admin.query(`ALTER TABLE ${prefix}_events COMMENT 'stablehooks, version 1'`);
+      expect(await receiver.handle(someEvent(), 'push')).toMatchObject({ kind: 'handled' });
+    },
+  );
+
   test('an inbox without its tables says that the migration is missing', async () => {
     const inbox = mysqlInbox(database.admin, { prefix: 'missing' });
     const failing = [

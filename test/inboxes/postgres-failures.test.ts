@@ -8,7 +8,7 @@ import { fromKnex, fromPostgresJs, migratePostgres, postgresInbox } from 'stable
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { ownPostgres } from '../services/own-postgres.js';
 import { startProxy } from '../services/proxy.js';
-import { claimed, someEvent } from './claimed.js';
+import { claimed, silent, someEvent } from './claimed.js';
 
 const own = ownPostgres();
 const { pool: admin } = own;
@@ -130,6 +130,37 @@ test('an inbox whose migration was forgotten says which function to call, in an 
     expect(lines.join()).toContain('migratePostgres(pool)');
   }
 });
+
+test.each([false, true])(
+  'tables of another release are refused with what to do, within a minute after it wrote them (transactional: %s)',
+  async (transactional) => {
+    const [schema, clock] = [`released_${transactional}`, { elapsed: 0 }];
+    await migratePostgres(admin, { schema });
+    const options = { schema, runtime: { elapsed: () => clock.elapsed } };
+    const inbox = transactional
+      ? postgresInbox(admin, { ...options, transactional: true })
+      : postgresInbox(admin, options);
+    const ran: string[] = [];
+    const receiver = createReceiver({
+      ...{ secret: 'x', inbox: inbox as ReturnType<typeof postgresInbox>, logger: silent },
+      handlers: { 'transfer.settled': ({ id }) => void ran.push(id) },
+    });
+    expect(await receiver.handle(someEvent(), 'push')).toMatchObject({ kind: 'handled' });
+    for (const [version, fix] of [
+      ["'stablehooks, version 2'", /newer release .* version 2; .* version 1\. Upgrade stablehooks/],
+      ['NULL', /older release .* migratePostgres/],
+    ] as const) {
+      await admin.query(`COMMENT ON TABLE ${schema}.events IS ${version}`);
+      clock.elapsed += 60_000;
+      expect(await receiver.handle(someEvent(), 'push')).toMatchObject({
+        ...{ kind: 'failed', error: { code: 'ERR_CONFIG_INVALID', message: expect.stringMatching(fix) } },
+      });
+    }
+    expect(ran).toHaveLength(1);
+    await admin.query(`COMMENT ON TABLE ${schema}.events IS 'stablehooks, version 1'`);
+    expect(await receiver.handle(someEvent(), 'push')).toMatchObject({ kind: 'handled' });
+  },
+);
 
 test('a database whose encoding cannot store every event is refused by the migration', async () => {
   await admin.query("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0");

@@ -3,12 +3,18 @@ import { Redis as Upstash } from '@upstash/redis';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { fromIoredis, fromNodeRedis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { ownRedis } from '../services/own-redis.js';
 import { startUpstash } from '../services/upstash.js';
 import { describeWithRedis } from '../services/with-redis.js';
-import { someEvent } from './claimed.js';
+import { claimed, someEvent } from './claimed.js';
 import { expectOutageSurvived } from './outage.js';
+
+/** The clock of the server, epoch ms. */
+async function clockOf(redis: Redis): Promise<number> {
+  const [seconds, micros] = await redis.time();
+  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+}
 
 describeWithRedis('Redis inbox', () => {
   const own = ownRedis();
@@ -114,6 +120,71 @@ describeWithRedis('Redis inbox', () => {
     await expect(inbox.claim(someEvent(), { leaseMs: 1_000, origin: 'push' })).rejects.toThrow(
       'volatile-ttl',
     );
+  });
+
+  test('an event that ran again after it was read is neither discarded nor requeued for its former error', async () => {
+    const prefix = 'changed';
+    const redis = fromIoredis(own.redis);
+    const other = redisInbox(redis, { prefix });
+    for (const work of ['discard', 'requeue'] as const) {
+      let changed = 0;
+      // Before each script in turn: one of them is between the read and the change.
+      for (let turn = 1; turn <= 6; turn += 1) {
+        const event = someEvent();
+        await other.fail(await claimed(other, event), { retryAfterMs: null, error: 'the account is closed' });
+        const failedAt = (await other.find(event.id))?.updatedAt ?? 0;
+        await vi.waitFor(async () => expect(await clockOf(own.redis)).toBeGreaterThan(failedAt), {
+          timeout: 60_000,
+        });
+        let hasRunAgain = false;
+        const runAgain = async () => {
+          hasRunAgain = (await other.requeue({ ids: [event.id], error: 'closed' })) === 1;
+          if (!hasRunAgain) return;
+          await other.fail(await claimed(other, event), {
+            retryAfterMs: 3_600_000,
+            error: 'the bank is down',
+          });
+        };
+        let scripts = 0;
+        const inbox = redisInbox(
+          {
+            ...redis,
+            async evalsha(...call) {
+              scripts += 1;
+              if (scripts === turn) await runAgain();
+              return redis.evalsha(...call);
+            },
+          },
+          { prefix },
+        );
+        const filter = { ids: [event.id], error: 'closed' };
+        const count =
+          work === 'discard'
+            ? await inbox.discard({ ...filter, by: 'ana', reason: 'booked' })
+            : await inbox.requeue(filter);
+        const record = await other.find(event.id);
+        expect(count).toBe(hasRunAgain ? 0 : 1);
+        if (hasRunAgain) expect(record).toMatchObject({ state: 'failed', lastError: 'the bank is down' });
+        else expect(record?.state).toBe(work === 'discard' ? 'done' : 'received');
+        changed += count;
+      }
+      expect(changed).toBeGreaterThan(0);
+    }
+  });
+
+  test('keys of a newer release are refused with what to do, within a minute after it wrote them', async () => {
+    const clock = { elapsed: 0 };
+    const runtime = { elapsed: () => clock.elapsed };
+    const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'released', runtime });
+    await inbox.record([someEvent()], { dueInMs: 0, origin: 'pull' });
+    await own.redis.set('{released}:version', '2');
+    clock.elapsed = 60_000;
+    await expect(inbox.record([someEvent()], { dueInMs: 0, origin: 'pull' })).rejects.toMatchObject({
+      code: 'ERR_CONFIG_INVALID',
+      message: expect.stringMatching(/newer release .* version 2; .* version 1\. Upgrade stablehooks/),
+    });
+    await own.redis.set('{released}:version', '1');
+    expect(await inbox.record([someEvent()], { dueInMs: 0, origin: 'pull' })).toEqual(['new']);
   });
 
   test('the Redis inbox works over a server that forbids INFO', async () => {
