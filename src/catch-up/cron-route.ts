@@ -90,7 +90,7 @@ export function toCronRoute(
 }
 
 const NOT_DURABLE =
-  "toCronRoute: the inbox of the poller's receiver is not durable, so every request would handle the same events again. Give it the durable `inbox` that the app's receivers use: sqliteInbox, postgresInbox or redisInbox.";
+  "toCronRoute: the inbox of the poller's receiver is not durable, so every request would handle the same events again. Give it the durable `inbox` that the app's receivers use: sqliteInbox, postgresInbox, mysqlInbox or redisInbox.";
 
 function toResponse(body: PollReport | { readonly code: string }, status: number): Response {
   return Response.json(body, { status, headers: { 'cache-control': 'no-store' } });

@@ -190,7 +190,7 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   if (read.answer === 'recorded' && !inbox.durable) {
     // An event that was answered 202 could be lost.
     throw new ConfigError(
-      "createReceiver: `answer: 'recorded'` needs a durable `inbox`: sqliteInbox with a file, postgresInbox, redisInbox or durableObjectInbox.",
+      "createReceiver: `answer: 'recorded'` needs a durable `inbox`: sqliteInbox with a file, postgresInbox, mysqlInbox, redisInbox or durableObjectInbox.",
     );
   }
   if (read.answer === 'recorded' && read.queue !== undefined) {
@@ -215,7 +215,7 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
 /** With a non-durable inbox an event could take effect twice: the queue delivers it again after a restart. */
 export function queueInboxError(where: string): ConfigError {
   return new ConfigError(
-    `${where}: a \`queue\` needs a durable \`inbox\` that receivers and workers share: sqliteInbox with a file, postgresInbox or redisInbox.`,
+    `${where}: a \`queue\` needs a durable \`inbox\` that receivers and workers share: sqliteInbox with a file, postgresInbox, mysqlInbox or redisInbox.`,
   );
 }
 

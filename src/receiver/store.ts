@@ -268,6 +268,6 @@ export function warnNotDurable(
   log(
     logger,
     'warn',
-    `the inbox is not durable, and ${where}: it forgets which events were handled, and a memory inbox is not shared, so events can take effect twice. Pass one durable \`inbox\` to all processes: sqliteInbox, postgresInbox or redisInbox.`,
+    `the inbox is not durable, and ${where}: it forgets which events were handled, and a memory inbox is not shared, so events can take effect twice. Pass one durable \`inbox\` to all processes: sqliteInbox, postgresInbox, mysqlInbox or redisInbox.`,
   );
 }

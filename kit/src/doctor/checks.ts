@@ -393,9 +393,9 @@ function judgeOversized(endpoint: TestedEndpoint, large: EndpointAnswer): CheckR
 const NO_DEDUPE =
   'Claim each event by its id in one atomic step before the work, and keep the ids of done events: deliveries can come twice.';
 const HANDLED_TWICE =
-  'Two deliveries of one event were handled. If several processes run, pass a durable inbox to all of them (sqliteInbox, postgresInbox or redisInbox); otherwise claim each event by its id in one atomic step before the work.';
+  'Two deliveries of one event were handled. If several processes run, pass a durable inbox to all of them (sqliteInbox, postgresInbox, mysqlInbox or redisInbox); otherwise claim each event by its id in one atomic step before the work.';
 const SEPARATE_INBOXES =
-  'Two deliveries of one event were handled: this inbox remembers only one process. Pass a durable one to all processes: sqliteInbox, postgresInbox or redisInbox.';
+  'Two deliveries of one event were handled: this inbox remembers only one process. Pass a durable one to all processes: sqliteInbox, postgresInbox, mysqlInbox or redisInbox.';
 const ACK_BEFORE_WORK =
   'It answers 2xx before the work is done: do the work first or enqueue it durably, because after 2xx the event is not delivered again.';
 const SHOW_EFFECTS =
