@@ -121,10 +121,11 @@ function gather(evidence: Evidence, judged: readonly Judged[]) {
   // An empty list goes on losing events until it shows something again.
   const isLosing = all.size > (shown.size === 0 ? 0 : still.length);
   const events = [...all].slice(0, MAX_LOST);
+  // A list that is losing events proves nothing.
   const until = isLosing ? times.until : (last?.until ?? 0);
   const reason = unlisted.length > 0 ? 'unlisted' : last?.reason;
   const lost = events.length > 0 ? { events, until, reason } : undefined;
-  return { ...evidence, judged, shown, lacking, lost, isLosing };
+  return { ...evidence, judged, shown, lacking, lost };
 }
 
 /** The lacking events that an answer would show if the list had them. */
@@ -159,15 +160,13 @@ function proveUnconfirmed(gathered: Gathered, answer: ListAnswer, size: number |
 
 /** Limits a proof by the other answers and by elements that cannot be read. */
 function limitProof(gathered: Gathered, { answer, verdict, proof }: Judged): Proof {
-  const { answers, times, start, lost, isLosing } = gathered;
+  const { answers, times, start, lost } = gathered;
   if (answer === null || proof.from >= times.settledAt) return nothing(proof.reason);
   // The probe of a service that ignores the limit does not show that it filters before it cuts.
   if (verdict === 'complete' && answer.type !== null && answers.some(ignoresLimit))
     return nothing('no-order');
-  const lostReason = lost?.reason ?? 'removed';
-  if (isLosing) return nothing(lostReason);
   let { from, reason } = proof;
-  if (lost !== undefined && lost.until > from) [from, reason] = [lost.until, lostReason];
+  if (lost !== undefined && lost.until > from) [from, reason] = [lost.until, lost.reason ?? 'removed'];
   let lackedAt = from;
   for (const [{ at }] of lackedBy(gathered, answer)) lackedAt = Math.max(lackedAt, at);
   if (lackedAt > from) {

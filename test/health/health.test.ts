@@ -167,6 +167,32 @@ test('an overdue event is found behind any number of events that are not due', a
   expect((await check()).checks.due).toMatchObject({ healthy: false, count: 1 });
 });
 
+test('an event whose retry time has passed for long is unhealthy', async () => {
+  const { clock, inbox, event, check } = setUp();
+  const lease = await claimed(inbox, event('a'));
+  await inbox.fail(lease, { retryAfterMs: MINUTE_MS, error: 'ERR_HANDLER_FAILED: down' });
+  clock.now += 5 * MINUTE_MS;
+  expect((await check()).checks.due).toMatchObject({ healthy: true, count: 0 });
+  clock.now += MINUTE_MS;
+  expect((await check()).checks.due).toMatchObject({
+    ...{ healthy: false, count: 1 },
+    message: expect.stringMatching(/^1 event due and not run, .*T09:00:00\.000Z/),
+  });
+});
+
+test('events that asked for later wait, and an event behind many of them that no worker runs is unhealthy', async () => {
+  const { clock, inbox, event, check } = setUp();
+  for (let index = 0; index < 250; index += 1) await postpone(inbox, event(`later ${index}`));
+  clock.now += 6 * MINUTE_MS;
+  expect((await check()).checks.due).toMatchObject({ healthy: true, count: 0 });
+  clock.now += 1;
+  await inbox.record([event('enqueued')], { dueInMs: 0, origin: 'push' });
+  clock.now += 3 * MINUTE_MS;
+  const take = { limit: 9, visibilityTimeoutMs: 60 * MINUTE_MS, types: ['transfer.settled'] };
+  expect(await inbox.takeDue(take)).toMatchObject([{ id: 'enqueued' }]);
+  expect((await check({ dueMs: 3 * MINUTE_MS })).checks.due).toMatchObject({ healthy: false, count: 1 });
+});
+
 test.for([undefined, 'key'])(
   'an event that is enqueued again and again and that no worker runs is unhealthy (ordering key %s)',
   async (key) => {
@@ -325,6 +351,12 @@ describe('failing', () => {
     await postpone(inbox, event('later'));
     clock.now += 10 * MINUTE_MS;
     await claimed(inbox, event('later'));
+    const both = await claimed(inbox, event('failed, then later'));
+    await inbox.fail(both, { retryAfterMs: MINUTE_MS, error: 'ERR_HANDLER_FAILED: down' });
+    clock.now += MINUTE_MS;
+    await postpone(inbox, event('failed, then later'));
+    clock.now += 10 * MINUTE_MS;
+    await claimed(inbox, event('failed, then later'));
     expect((await check()).checks.failing).toMatchObject({ tone: 'ok' });
   });
 });

@@ -12,6 +12,7 @@ import {
   type TestedInbox,
   test,
   textOf512Bytes,
+  until,
 } from './given.js';
 
 const CLAIM_RACES = [
@@ -143,6 +144,20 @@ export const timeCases = [
       }
     }),
   ),
+  test('an event that asks for later is dead by its first receipt, however recently it was claimed', async (inbox) => {
+    const event = someEvent();
+    await inbox.record([event]);
+    const { receivedAt } = await inbox.find(event);
+    await until('The clock of the inbox stands still.', async () =>
+      (await clockOf(inbox)) - receivedAt > 100 ? true : undefined,
+    );
+    const lease = await inbox.claimed(event);
+    const { updatedAt } = await inbox.find(event);
+    // Both times are cut to ms.
+    const later = { maxAgeMs: updatedAt - receivedAt - 1 };
+    assert.equal(await inbox.port.fail(lease, { retryAfterMs: HOUR_MS, error: 'no', later }), 'dead');
+    assert.equal((await inbox.find(event)).state, 'dead');
+  }),
   test('takeDue returns complete events, those that are due the longest first, and at most `limit` of them', async (inbox) => {
     const events = someEvents(6);
     // Recorded in reverse: the order of recording is not the order in which they are due.
