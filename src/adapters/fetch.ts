@@ -9,7 +9,7 @@ import { receive } from '../receiver/receive.js';
 import type { WebhookRequest } from '../receiver/request.js';
 import { type ReceiverSource, toParts } from '../receiver/source.js';
 import { failed, incomplete, tooLarge, unavailable } from './body-error.js';
-import { DRAIN_BYTES, DRAIN_MS } from './drain.js';
+import { DRAIN_BYTES, DRAIN_MS, RESPONSE_WAIT_MS } from './drain.js';
 
 const FIX =
   'Pass the unread Request to the receiver (in Hono, `handler(c.req.raw)`) and a `request.clone()` to other readers, and register it above parsers of Node such as express.json.';
@@ -190,8 +190,8 @@ class FetchWebhookRequest implements WebhookRequest {
       if (reader === undefined) return undefined;
       const isClosing = /\bclose\b/i.test(this.#request.headers.get('connection') ?? '');
       // Cancelling the body closes the connection, so the response must be sent first. The response waits for the drain.
-      const drained = drain(reader, isClosing ? 2 * DRAIN_MS : DRAIN_MS);
-      const timeUp = () => new Promise<void>((resolve) => setTimeout(resolve, DRAIN_MS));
+      const drained = drain(reader, DRAIN_MS);
+      const timeUp = () => new Promise<void>((resolve) => setTimeout(resolve, RESPONSE_WAIT_MS));
       return isClosing ? Promise.race([drained, timeUp()]) : undefined;
     } catch {
       // The value is not a Request, or another reader has locked its body.

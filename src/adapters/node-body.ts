@@ -11,7 +11,7 @@ import type { ReceiverParts } from '../receiver/parts.js';
 import { receive } from '../receiver/receive.js';
 import type { WebhookRequest } from '../receiver/request.js';
 import { failed, incomplete, tooLarge, unavailable } from './body-error.js';
-import { DRAIN_BYTES, DRAIN_MS } from './drain.js';
+import { DRAIN_BYTES, DRAIN_MS, RESPONSE_WAIT_MS } from './drain.js';
 import type { NodeHandler, NodeRequest } from './node-types.js';
 
 /** Where parsers leave their results. Reading these can throw: `body` of Vercel does for a body that isn't JSON. */
@@ -176,7 +176,7 @@ function refuseOther(this: Readable, chunk: unknown): void {
 
 /**
  * Discards the unread rest of a body: at most {@link DRAIN_BYTES} within {@link DRAIN_MS}. Then the connection, or the
- * stream of HTTP/2, is closed. Call it before the response is written.
+ * stream of HTTP/2, is closed. Call it before the response is written, which waits for at most {@link RESPONSE_WAIT_MS}.
  *
  * @returns a promise to await before the response is written, if the connection closes after it: a sender that is still
  * writing would lose the response, of which a proxy that speaks HTTP/1.0 to the receiver makes a 502.
@@ -187,6 +187,7 @@ export function drainUnread(
   stream: Readable = request,
 ): Promise<void> | undefined {
   if (request.complete || request.readableEnded || request.destroyed || response.destroyed) return undefined;
+  const isClosing = response.shouldKeepAlive === false;
   const drained = new Promise<void>((resolve) => {
     let left = DRAIN_BYTES;
     const onData = ({ length }: Uint8Array) => {
@@ -206,9 +207,9 @@ export function drainUnread(
       if (written.writableFinished) close();
       else written.once('finish', close);
     };
-    const timer = setTimeout(giveUp, DRAIN_MS).unref();
+    const timer = setTimeout(giveUp, isClosing ? RESPONSE_WAIT_MS : DRAIN_MS).unref();
     request.on('data', onData).on('end', end).on('close', end).resume();
     if (stream !== request) stream.resume();
   });
-  return response.shouldKeepAlive === false ? drained : undefined;
+  return isClosing ? drained : undefined;
 }

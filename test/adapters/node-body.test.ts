@@ -1,8 +1,9 @@
 /** The body reader of Node's adapters, over streams that are cut in every way. */
 import { once } from 'node:events';
-import { createServer, IncomingMessage, request as sendRequest } from 'node:http';
+import { Agent, createServer, IncomingMessage, request as sendRequest } from 'node:http';
 import { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
+import { setTimeout as slowSender } from 'node:timers/promises';
 import fc from 'fast-check';
 import { createReceiver, type Outcome, sign } from 'stablehooks';
 import { toNodeHandler } from 'stablehooks/node';
@@ -167,6 +168,36 @@ describe('the body of a Node request', () => {
     expect(error?.code).toBe('ERR_BODY_UNAVAILABLE');
     expect(error?.message).toMatch('read or decoded the body first');
     expect(error?.message).toContain('in Koa, mount it before the body parser');
+  });
+
+  test('a sender that needs more than a second for a refused body keeps its connection for the next delivery', async () => {
+    const handler = toNodeHandler(createObserved().receiver);
+    const sockets = new Set<Socket>();
+    const { url, close } = await listen(
+      createServer((request, response) => {
+        sockets.add(request.socket);
+        void handler(request, response);
+      }),
+    );
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    onTestFinished(() => {
+      agent.destroy();
+      return close();
+    });
+    const body = Buffer.alloc(200_000, 'x');
+    const forged = { 'x-service-signature': '0', 'content-length': 2 * body.length };
+    const slow = sendRequest(url, { method: 'POST', headers: forged, agent });
+    slow.write(body);
+    const [refused] = await once(slow, 'response');
+    refused.resume();
+    await slowSender(1_500);
+    slow.end(body);
+    const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
+    const next = sendRequest(url, { method: 'POST', headers: signed.headers, agent }).end(signed.body);
+    const [handled] = await once(next, 'response');
+    handled.resume();
+    expect([refused.statusCode, handled.statusCode]).toEqual([401, 200]);
+    expect(sockets.size).toBe(1);
   });
 
   test('a secret function gets a header that Node keeps as a list as one text', async () => {
