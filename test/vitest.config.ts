@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { SkippedReporter } from './skipped-reporter.js';
 
 const root = new URL('../', import.meta.url);
 const [manifest, kit] = ['package.json', 'kit/package.json'].map((path) =>
@@ -86,6 +87,7 @@ export default defineConfig({
   test: {
     // One more than there are processors, because many files wait for the processes and sockets that they test.
     maxWorkers: availableParallelism() + 1,
+    reporters: ['default', new SkippedReporter()],
     sequence: { sequencer: LongestFirst },
     projects: [
       {

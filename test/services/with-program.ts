@@ -1,8 +1,8 @@
-/** Suites that need a program: run where there is one, skipped with a warning on a laptop, failed in CI. */
+/** Suites that need a program: run where there is one, skipped on a laptop without it, failed in CI. */
 import { spawnSync } from 'node:child_process';
 import { describe } from 'vitest';
 
-/** `describe` where the program is installed. Elsewhere it warns and skips on a laptop, and fails in CI. */
+/** `describe` where the program is installed. Elsewhere it skips on a laptop, with the reason in its name, and fails in CI. */
 export function describeWith(program: string, install: string): (name: string, body: () => void) => void {
   const isInstalled = spawnSync(program, ['--version']).status === 0;
   return (name, body) => {
@@ -11,7 +11,6 @@ export function describeWith(program: string, install: string): (name: string, b
       return;
     }
     if (process.env['CI']) throw new Error(`${program} is missing, so "${name}" cannot run. ${install}`);
-    console.warn(`\n*** SKIPPED: ${name}: ${program} is missing. ${install} ***\n`);
-    describe.runIf(isInstalled)(name, body);
+    describe.runIf(isInstalled)(`${name} (skipped: ${program} is missing. ${install})`, body);
   };
 }
