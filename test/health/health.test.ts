@@ -361,6 +361,40 @@ describe('failing', () => {
   });
 });
 
+test('an event that a person requeued fails again: its former attempts do not make it failing for long', async () => {
+  const { clock, inbox, event, check } = setUp();
+  const fail = async (retryAfterMs: number) =>
+    inbox.fail(await claimed(inbox, event('a')), { retryAfterMs, error: 'ERR_HANDLER_FAILED: down' });
+  await fail(MINUTE_MS);
+  clock.now += 120 * MINUTE_MS;
+  expect(await inbox.requeue('a')).toBe(1);
+  await fail(120 * MINUTE_MS);
+  clock.now += MINUTE_MS;
+  expect((await check()).checks.failing).toMatchObject({ tone: 'warning', count: 1 });
+  clock.now += 60 * MINUTE_MS;
+  expect((await check()).checks.failing).toMatchObject({ tone: 'failing', count: 1 });
+});
+
+test('a database that cannot be written is unhealthy, even if a data layer wraps the error of its driver', async () => {
+  const { inbox, event } = setUp();
+  await inbox.record([event('a')], { dueInMs: 60_000, origin: 'push' });
+  const cause = Object.assign(new Error('cannot execute INSERT in a read-only transaction'), {
+    code: '25006',
+  });
+  const readOnly = {
+    ...inbox,
+    writeNote: () => Promise.reject(new Error('The query failed.', { cause })),
+  };
+  const { healthy, checks } = await health(readOnly);
+  expect(healthy).toBe(false);
+  expect(checks).toContainEqual(
+    expect.objectContaining({
+      ...{ name: 'refused', tone: 'failing' },
+      message: expect.stringMatching(/cannot be written: The query failed\..*connect to the primary/),
+    }),
+  );
+});
+
 test('poll: a first failure is a warning, and failures for five minutes are unhealthy, with the code of the last', async () => {
   const { clock, check, savePoll } = setUp();
   const lastAttempt = {
@@ -378,6 +412,8 @@ test('poll: a first failure is a warning, and failures for five minutes are unhe
       /^Polls cannot read the list since 2026-03-01T09:00.* ERR_API_STATUS: .*401/,
     ),
   });
+  await savePoll({ watermark: START, lastAttempt: { ...lastAttempt, at: clock.now } });
+  expect((await check()).checks.poll).toMatchObject({ tone: 'failing' });
   await savePoll({ watermark: START, lastAttempt: { at: START } });
   expect((await check()).checks.poll).toMatchObject({ tone: 'ok' });
   clock.now = START + 61 * MINUTE_MS;

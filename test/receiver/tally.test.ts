@@ -23,10 +23,22 @@ function setUp() {
       return inbox.writeNote(name, text, fence);
     },
   };
-  const receiver = createReceiver({
-    ...{ secret, runtime, inbox: counted, logger: { warn: log, error: log } },
-    handlers: { 'transfer.settled': () => undefined },
-  });
+  /** A process of the app. While it has a fault, its notes fail in that way. */
+  const createProcess = () => {
+    const its: { fault: Partial<typeof inbox> | undefined } = { fault: undefined };
+    const faulty: typeof inbox = {
+      ...counted,
+      readNote: (...note) => (its.fault?.readNote ?? counted.readNote)(...note),
+      writeNote: (...note) => (its.fault?.writeNote ?? counted.writeNote)(...note),
+      leaseNote: (...note) => (its.fault?.leaseNote ?? counted.leaseNote)(...note),
+    };
+    const receiver = createReceiver({
+      ...{ secret, runtime, inbox: faulty, logger: { warn: log, error: log } },
+      handlers: { 'transfer.settled': () => undefined },
+    });
+    return Object.assign(its, { receiver });
+  };
+  const { receiver } = createProcess();
   const check = async (name: 'refused' | 'ignored') => {
     await passSeconds(0);
     return (await health(inbox, { runtime })).checks.find((each) => each.name === name);
@@ -41,7 +53,7 @@ function setUp() {
     }
     await new Promise((resolve) => setImmediate(resolve));
   }
-  return { receiver, inbox, lines, writes, check, passSeconds };
+  return { receiver, createProcess, inbox, lines, writes, check, passSeconds };
 }
 
 const forged = async () =>
@@ -69,6 +81,10 @@ test('five signed deliveries that were refused are unhealthy until one is accept
   await receiver.receive(await delivery(anEvent()));
   await passSeconds(10);
   expect(await check('refused')).toMatchObject({ tone: 'warning' });
+  for (let refused = 0; refused < 5; refused += 1) await receiver.receive(await forged());
+  await passSeconds(10);
+  expect(await check('refused')).toMatchObject({ tone: 'failing', count: 10 });
+  await receiver.receive(await delivery(anEvent()));
   await passSeconds(3 * 3_600);
   expect(await check('refused')).toMatchObject({ tone: 'ok' });
 });
@@ -122,6 +138,52 @@ test('many refused deliveries are written at most every ten seconds, and the res
   await receiver.close();
   expect(writes.length).toBe(4);
   expect(await check('refused')).toMatchObject({ count: 25 });
+});
+
+test.each<[string, Partial<ReturnType<typeof memoryInbox>>]>([
+  ['another process writes its own', { leaseNote: async () => false }],
+  ['another process has taken over the lease', { writeNote: async () => false }],
+  ['the inbox fails', { readNote: () => Promise.reject(new Error('down')) }],
+])('what a process counts while %s is written later', async (_, fault) => {
+  const { createProcess, check, passSeconds } = setUp();
+  const its = createProcess();
+  its.fault = fault;
+  await its.receiver.receive(await forged());
+  await passSeconds(10);
+  expect(await check('refused')).not.toMatchObject({ tone: 'warning' });
+  its.fault = undefined;
+  await its.receiver.receive(await forged());
+  await passSeconds(20);
+  expect(await check('refused')).toMatchObject({ tone: 'warning', count: 2 });
+});
+
+test('the last refused deliveries of all processes count, in whatever order they are written', async () => {
+  const { receiver, createProcess, check, passSeconds } = setUp();
+  const late = createProcess();
+  late.fault = { leaseNote: async () => false };
+  for (let refused = 0; refused < 5; refused += 1) await late.receiver.receive(await forged());
+  await receiver.receive(await forged());
+  await passSeconds(1);
+  await receiver.receive(await delivery(anEvent()));
+  await passSeconds(10);
+  for (let refused = 0; refused < 5; refused += 1) await receiver.receive(await forged());
+  await passSeconds(10);
+  late.fault = undefined;
+  await late.receiver.close();
+  expect(await check('refused')).toMatchObject({ tone: 'failing', count: 11 });
+});
+
+test('refused deliveries of the hour before count as well, and older ones do not', async () => {
+  const { receiver, check, passSeconds } = setUp();
+  await receiver.receive(await forged());
+  await passSeconds(70 * 60);
+  await receiver.receive(await forged());
+  await passSeconds(10);
+  expect(await check('refused')).toMatchObject({ tone: 'warning', count: 2 });
+  await passSeconds(60 * 60);
+  await receiver.receive(await forged());
+  await passSeconds(10);
+  expect(await check('refused')).toMatchObject({ tone: 'warning', count: 2 });
 });
 
 test('events without a handler are a warning, with one line per type, until they are requeued and run elsewhere', async () => {
