@@ -194,6 +194,29 @@ describeWithMariadb('a MySQL inbox', () => {
     },
   );
 
+  test.each(['ORACLE', 'ANSI', 'NO_BACKSLASH_ESCAPES,EMPTY_STRING_IS_NULL'])(
+    'sessions with the sql_mode %s run events over tables that another session has migrated',
+    (mode) =>
+      withPool(async (pool) => {
+        await migrateMysql(pool);
+        await pool.query('SET sql_mode = ?', [mode]);
+        const event = someEvent();
+        const receiver = receiverOver(mysqlInbox(pool, { transactional: true }), ({ id }, { tx }) =>
+          insert(tx, id),
+        );
+        expect([
+          (await receiver.handle(event, 'push')).kind,
+          (await receiver.handle(event, 'push')).kind,
+        ]).toEqual(['handled', 'duplicate']);
+        expect(await countEffects(event.id)).toBe(1);
+        const inbox = mysqlInbox(pool);
+        const waiting = someEvent();
+        expect(await inbox.record([waiting], { dueInMs: 60_000, origin: 'pull' })).toEqual(['new']);
+        expect(await inbox.list({ ids: [waiting.id, event.id], limit: 9 })).toHaveLength(2);
+        expect(await inbox.discard({ ids: [waiting.id], by: 'ana', reason: 'booked' })).toBe(1);
+      }),
+  );
+
   test('an inbox without its tables says that the migration is missing', async () => {
     const inbox = mysqlInbox(database.admin, { prefix: 'missing' });
     const failing = [
