@@ -297,7 +297,8 @@ WHERE id = :id::text AND token = :token::uuid`),
 ) AS missing (lacking)`),
 
     /** No row without tables. */
-    version: sent(`SELECT coalesce(substring(obj_description(c.oid, 'pg_class') FROM '[0-9]+$'), '0') AS version
+    version:
+      sent(`SELECT coalesce(substring(obj_description(c.oid, 'pg_class') FROM '[0-9]+$'), '0') AS version
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace WHERE nspname = '${name}' AND relname = 'events'`),
 
     isDone: sent(`SELECT id FROM ${events} WHERE id = :id::text AND state = 'done'`),

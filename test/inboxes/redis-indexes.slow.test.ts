@@ -99,7 +99,10 @@ describeWithRedis('the indexes of the Redis inbox', () => {
     }
     await inbox.complete(await claimedFor(inbox, failed, { early: true }));
     expect(await inbox.prune({ olderThanMs: 0 })).toBe(8);
-    expect(await names()).toEqual([...events.map(({ id }) => `event:${id}`), 'in:done', 'since:done']);
+    expect(await names()).toEqual([
+      ...events.map(({ id }) => `event:${id}`),
+      ...['in:done', 'since:done', 'version'],
+    ]);
   });
 
   test('a parked event with a key is taken although the clock of the server was set back', async () => {
