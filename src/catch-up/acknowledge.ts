@@ -34,14 +34,14 @@ const ACKNOWLEDGE_LEASE_MS = 10_000;
  * Accepts a gap without a proof, such as after a comparison of the books. The gap stays in the inbox as a record of who
  * accepted it, why and when, and no poll reports it again. A part that a poll has added since the report stays open.
  *
- * @param gap - a gap of a report or of {@link listGaps}; `from`, `until` and `openedAt` identify it.
+ * @param gap - a gap of a report or of {@link listGaps}; `from`, `until`, `openedAt` and the id of `event` identify it.
  * @returns the acknowledged gap; `null`, and nothing changed, while another process polls.
  * @throws {StablehooksError} `ERR_INBOX_FAILED`.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the gap is not open, or `by` or `reason` is missing.
  */
 export async function acknowledgeGap(
   inbox: Pick<Inbox, 'readNote' | 'writeNote' | 'leaseNote'>,
-  gap: Pick<Gap, 'from' | 'until' | 'openedAt'>,
+  gap: Pick<Gap, 'from' | 'until' | 'openedAt' | 'event'>,
   acknowledgement: Acknowledgement,
   options: { readonly runtime?: RuntimeOptions | undefined } = {},
 ): Promise<Gap | null> {
@@ -57,8 +57,9 @@ export async function acknowledgeGap(
   if (!(await lease(ACKNOWLEDGE_LEASE_MS))) return null;
   const state = await ask(() => readPollState(inbox));
   const found = state.gaps.find((stored) => {
-    const { from, openedAt } = toGap(stored);
-    return stored.acknowledged === null && from === gap.from && openedAt === gap.openedAt;
+    const { from, openedAt, event } = toGap(stored);
+    const isSame = from === gap.from && openedAt === gap.openedAt && event?.id === gap.event?.id;
+    return stored.acknowledged === null && isSame;
   });
   const end = Date.parse(gap.until);
   if (found === undefined || !(end > found.from)) {

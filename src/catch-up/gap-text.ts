@@ -1,7 +1,7 @@
 /** Gaps as people read them. */
 import { countOf } from '../core/count.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
-import type { GapReason, StoredGap } from './state.js';
+import type { GapReason, RefusedEvent, StoredGap } from './state.js';
 
 /** A span of `created_at` for which it is not proven that every event is in the inbox. Times are ISO. */
 export interface Gap {
@@ -17,6 +17,8 @@ export interface Gap {
   /** Events created after this time are not missing. */
   readonly until: string;
   readonly reason: GapReason;
+  /** The event that the inbox refuses, if the gap is about one. */
+  readonly event?: RefusedEvent | undefined;
   /** When the poll that opened it started. */
   readonly openedAt: string;
   /** Who accepted it without a proof, why and when; `null` unless it is acknowledged. */
@@ -24,7 +26,7 @@ export interface Gap {
 }
 
 /** A stored gap for people. */
-export function toGap({ from, until, reason, openedAt, acknowledged }: StoredGap): Gap {
+export function toGap({ from, until, reason, event, openedAt, acknowledged }: StoredGap): Gap {
   const open = reason === 'unconfirmed' ? 'unconfirmed' : 'open';
   return {
     state: acknowledged === null ? open : 'acknowledged',
@@ -32,6 +34,7 @@ export function toGap({ from, until, reason, openedAt, acknowledged }: StoredGap
     from: toIso(from),
     until: toIso(Math.max(...Object.values(until))),
     reason,
+    ...(event && { event }),
     openedAt: toIso(openedAt),
     acknowledged: acknowledged && { ...acknowledged, at: toIso(acknowledged.at) },
   };
@@ -64,6 +67,8 @@ const REASONS: Readonly<Record<GapReason, string>> = {
   late: 'events of the span were listed later than lagMs, and the list was not read further back. Later polls read it. If it happens again, raise lagMs',
   malformed: 'an element of the list is not an event. Report it to the service',
   'no-answer': 'the list was not read, or what it showed was not recorded',
+  'not-stored':
+    'the inbox refuses the event. Change what the code says, such as max_allowed_packet or the encoding of the database, and the next poll stores the event',
   clock:
     'the stored watermark or start date was in the future, because a clock was wrong. Check the clocks, and compare the books of that time with reconcile',
 };
@@ -92,7 +97,8 @@ export function exceptIn(gaps: readonly StoredGap[]): string {
 }
 
 /** Which events a gap is about. */
-export function describeSpan({ types, from, until }: Gap): string {
+export function describeSpan({ types, from, until, event }: Gap): string {
+  if (event) return `Event ${event.id} (${event.error}), created at ${until},`;
   const which = types.length === EVENT_TYPES.length ? 'Events' : `Events of ${types.join(', ')}`;
   return `${which} created after ${from} and up to ${until}`;
 }
@@ -101,7 +107,11 @@ export function describeSpan({ types, from, until }: Gap): string {
 export function describeGap(gap: Gap): string {
   const { state, reason, acknowledged } = gap;
   const span = describeSpan(gap);
-  if (state === 'closed') return `${span} are not missing any more: the list has proven this span.`;
+  if (state === 'closed') {
+    return gap.event
+      ? `${span} is in the inbox now.`
+      : `${span} are not missing any more: the list has proven this span.`;
+  }
   const what =
     state === 'unconfirmed' ? `${span}: ${REASONS[reason]}.` : `${span} can be missing: ${REASONS[reason]}.`;
   if (acknowledged === null) return what;

@@ -1,7 +1,7 @@
 /** How a survey changes the poller's state: the watermark moves, and gaps open, shrink, grow and close. Pure. */
 import { EVENT_TYPES } from '../core/events.js';
 import type { SurveyResult } from './conclude.js';
-import type { GapReason, PollState, StoredGap } from './state.js';
+import type { GapReason, PollState, RefusedEvent, StoredGap } from './state.js';
 
 /** The state of a poller with a start date, which the first poll sets. */
 type Started = PollState & { readonly since: number };
@@ -25,6 +25,16 @@ interface Circumstances {
   readonly wasAhead: boolean;
   /** From when on events were listed late; `Infinity` without any. */
   readonly lateFrom: number;
+  /** The events that the inbox refused. */
+  readonly refused: readonly RefusedListed[];
+  /** The ids of earlier refused events that the inbox has now. */
+  readonly stored: readonly string[];
+}
+
+/** `at`: when the event was created, epoch ms. */
+export interface RefusedListed extends RefusedEvent {
+  readonly type: string;
+  readonly at: number;
 }
 
 /**
@@ -127,7 +137,7 @@ function settle(
   { until, settledAt, limit, oldest, seen, isCut }: SurveyResult,
   change: Span & Unproven & Circumstances,
 ): Advance {
-  const { start, begin, end, waiting, ends, late, reason, unconfirmed, lateFrom } = change;
+  const { start, begin, end, waiting, ends, late, reason, unconfirmed, lateFrom, refused } = change;
   const { kept: carried, closed, rest } = carryOver(last.gaps, settledAt, change);
   const kept = carried.map((gap) =>
     isCut && isOpen(gap) && gap.reason === 'unconfirmed' ? { ...gap, reason: 'not-reached' as const } : gap,
@@ -136,9 +146,21 @@ function settle(
   const facts = { openedAt: until, acknowledged: null };
   if (!isEmpty(rest)) opened.push({ from: begin, until: rest, reason, ...facts });
   if (!isEmpty(late)) opened.push({ from: lateFrom - 1, until: late, reason: 'late', ...facts });
+  const isKnown = (id: string) => kept.some(({ event }) => event?.id === id);
+  for (const { id, type, at, error } of refused) {
+    if (isKnown(id)) continue;
+    opened.push({
+      from: at - 1,
+      until: { [type]: at },
+      reason: 'not-stored',
+      event: { id, error },
+      ...facts,
+    });
+  }
   const gaps = limitGaps([...kept, ...opened]);
   const open = gaps.filter(isOpen);
   const isProven = isEmpty(ends);
+  const isComplete = isEmpty(late) && !opened.some(({ event }) => event);
   return {
     state: {
       ...last,
@@ -150,9 +172,9 @@ function settle(
       seen,
       unconfirmed: unconfirmed ?? (open.some((gap) => gap.reason === 'unconfirmed') ? waiting : null),
     },
-    proven: isProven && isEmpty(late),
-    unconfirmed: unconfirmed !== null && isEmpty(late),
-    reason: isProven ? 'late' : reason,
+    proven: isProven && isComplete,
+    unconfirmed: unconfirmed !== null && isComplete,
+    reason: !isProven ? reason : isEmpty(late) ? 'not-stored' : 'late',
     opened: [...kept.filter((gap) => !carried.includes(gap)), ...opened],
     closed,
   };
@@ -162,7 +184,7 @@ function settle(
 function carryOver(
   gaps: readonly StoredGap[],
   settledAt: number,
-  { provenFrom, ends, start, confirmed, reason }: Span & Unproven,
+  { provenFrom, ends, start, confirmed, reason, stored }: Span & Unproven & Circumstances,
 ) {
   const kept: StoredGap[] = [];
   const closed: StoredGap[] = [];
@@ -170,6 +192,11 @@ function carryOver(
   for (const gap of gaps) {
     if (!isOpen(gap)) {
       kept.push(gap);
+      continue;
+    }
+    if (gap.event) {
+      // What the list shows does not close it.
+      (stored.includes(gap.event.id) ? closed : kept).push(gap);
       continue;
     }
     const isConfirmed = confirmed !== null && gap.reason === 'unconfirmed' && gap.from >= confirmed.from;
@@ -211,7 +238,7 @@ function limitGaps(gaps: readonly StoredGap[]): readonly StoredGap[] {
   for (const [type, end] of Object.entries(second.until)) until[type] = Math.max(end, until[type] ?? end);
   // A larger answer closes unconfirmed gaps only.
   const { reason } = first.reason === 'unconfirmed' ? second : first;
-  const joined = { ...first, reason, from: Math.min(first.from, second.from), until };
+  const joined = { ...first, reason, event: undefined, from: Math.min(first.from, second.from), until };
   return limitGaps(gaps.filter((gap) => gap !== second).map((gap) => (gap === first ? joined : gap)));
 }
 

@@ -9,6 +9,8 @@ export interface PollLease {
   readonly state: PollState;
   /** Aborts when another process has taken over. */
   readonly lost: AbortSignal;
+  /** Renews the lease, which writes to the inbox; `false` when another process has taken over. Rejects when the inbox failed. */
+  readonly renew: () => Promise<boolean>;
   /** Saves the state and returns the lease; `false` when another process has it, `null` when the inbox failed. */
   readonly save: (state: PollState, problems: PollProblem[]) => Promise<boolean | null>;
   /** Stops renewing. Unless it is released, the lease lapses. */
@@ -54,6 +56,7 @@ export async function acquireLease(
     state: await readPollState({ readNote: () => note }),
     lost: lost.signal,
     drop,
+    renew: () => lease(leaseMs),
     save: async (next, problems) => {
       drop();
       await renewal;

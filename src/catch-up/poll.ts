@@ -8,9 +8,9 @@ import { partsOf } from '../receiver/parts.js';
 import { warnNotDurable } from '../receiver/store.js';
 import { diagnose } from './diagnosis.js';
 import { MIN_CAP } from './evidence.js';
-import { advance, isInGap } from './gaps.js';
+import { advance, isInGap, type RefusedListed } from './gaps.js';
 import { acquireLease, type PollLease } from './lease.js';
-import { ListReader, runSurvey } from './list.js';
+import { type ListedEvent, ListReader, runSurvey } from './list.js';
 import type { OpenSettings, PollerSettings } from './options.js';
 import { REACH_EVENTS } from './order.js';
 import { DOUBTFUL, type PollProblem, problemOf, toProblem } from './problems.js';
@@ -74,7 +74,7 @@ async function leaseAndPoll(settings: OpenSettings, options: PollOptions): Promi
 
 async function pollUnderLease(settings: OpenSettings, options: LeasedOptions): Promise<PollReport> {
   const survey = await readSurvey(settings, options);
-  const found = await recordFound(settings, survey);
+  const found = await recordFound(settings, survey, options.lease);
   const next = await saveNext(settings, options, found);
   const redriven = await redriveDue(settings, options);
   const { list, state } = survey;
@@ -128,29 +128,62 @@ async function readSurvey(settings: OpenSettings, options: LeasedOptions) {
 /** The inbox, and the process, are free for deliveries between two batches. */
 const RECORD_BATCH = 500;
 
-/** Records the events from the start date on as due, oldest first: all of them, unless the inbox fails. */
-async function recordFound({ parts, runtime }: OpenSettings, survey: Survey) {
+/** Records the events from the start date on as due, oldest first: all of them, unless the inbox fails or refuses some. */
+async function recordFound(settings: OpenSettings, survey: Survey, lease: PollLease) {
   const oldestFirst = survey.list.found(survey.start.takeFrom).toSorted((a, b) => a.at - b.at);
   const taken = oldestFirst.length;
   const events: FoundEvent[] = [];
+  const refused: RefusedListed[] = [];
   const problems: PollProblem[] = [];
-  try {
-    for (let from = 0; from < taken; from += RECORD_BATCH) {
-      if (from > 0) await nextTurn(runtime);
-      const batch = oldestFirst.slice(from, from + RECORD_BATCH);
-      const json = batch.map((each) => each.json);
-      const results = await parts.store.record(
-        batch.map(({ event }) => event),
+  let refusal: unknown;
+
+  /** Records a page; in halves if the inbox fails but can write, so an event that it refuses keeps no other one from it. */
+  async function record(page: readonly ListedEvent[]): Promise<void> {
+    try {
+      const json = page.map((each) => each.json);
+      const results = await settings.parts.store.record(
+        page.map(({ event }) => event),
         { dueInMs: 0, origin: 'pull', json },
       );
-      for (const [index, each] of batch.entries()) {
+      for (const [index, each] of page.entries()) {
         events.push({ ...each, result: results[index] as RecordResult });
       }
+    } catch (error) {
+      const [first, ...others] = page;
+      const isOutage = refused.length >= MAX_REFUSED || !(await lease.renew());
+      if (isOutage || first === undefined) throw error;
+      if (others.length === 0) {
+        const { id, type } = first.event;
+        refused.push({ id, type, at: first.at, error: toCode(error) });
+        refusal = error;
+        return;
+      }
+      const half = Math.ceil(page.length / 2);
+      await record(page.slice(0, half));
+      await record(page.slice(half));
     }
+  }
+
+  try {
+    for (let from = 0; from < taken; from += RECORD_BATCH) {
+      if (from > 0) await nextTurn(settings.runtime);
+      await record(oldestFirst.slice(from, from + RECORD_BATCH));
+    }
+    // If it stores none, the reason is not in the events.
+    if (taken > 0 && refused.length === taken) throw refusal;
   } catch (error) {
     problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
   }
-  return { ...survey, events, taken, problems };
+  return { ...survey, events, refused, taken, problems };
+}
+
+/** If it refuses more, the reason is not in the events either. */
+const MAX_REFUSED = 100;
+
+/** The code of a driver's error, or else of ours. */
+function toCode(error: unknown): string {
+  const { code, cause } = Object(error) as { readonly code?: unknown; readonly cause?: unknown };
+  return String(Object(cause).code ?? code).slice(0, 100);
 }
 
 /** Advances the state and saves it. */
@@ -162,7 +195,7 @@ async function saveNext(settings: OpenSettings, options: LeasedOptions, found: F
   const provableUntil = Math.min(found.result.settledAt, ...running.map((at) => at - 1));
   const isHeld = running.some((at) => at <= (state.watermark ?? start.since));
   // A poll that was stopped before it read and recorded the whole list has found no gap.
-  const isWhole = answered && found.events.length === found.taken && !options.halt.aborted && !isHeld;
+  const isWhole = answered && found.problems.length === 0 && !options.halt.aborted && !isHeld;
   const result = { ...found.result, answered: isWhole, settledAt: provableUntil };
   // Otherwise a start date that is stored stays.
   const last = { ...state, since: isWhole ? start.since : (state.since ?? start.since) };
@@ -174,7 +207,10 @@ async function saveNext(settings: OpenSettings, options: LeasedOptions, found: F
   });
   // One or two can be late by themselves.
   const lateFrom = late[REACH_EVENTS - 1]?.at ?? Number.POSITIVE_INFINITY;
-  const advanced = advance(last, result, { ...settings, ...start, lateFrom });
+  const earlier = state.gaps.flatMap(({ event }) => event?.id ?? []);
+  const stored = earlier.filter((id) => found.events.some(({ event }) => event.id === id));
+  const { refused } = found;
+  const advanced = advance(last, result, { ...start, lateFrom, refused, stored });
   const { all = 0, listMaxRefuted: wasRefuted = false } = state.seen ?? {};
   // An earlier answer that was complete by `listMax` alone should have shown every late event.
   const isRefuted = late.length > 0 && all >= MIN_CAP && all < (settings.listMax ?? 0);

@@ -16,6 +16,7 @@ import { type Inbox, POLL_NOTE } from '../core/ports.js';
  * - `late`: events of the span were listed later than the poller's `lagMs`, and the list was not read further back.
  * - `malformed`: an element of the list is not an event.
  * - `no-answer`: a request failed.
+ * - `not-stored`: the inbox refuses the event of the gap.
  * - `clock`: the watermark was in the future.
  */
 export type GapReason =
@@ -30,7 +31,14 @@ export type GapReason =
   | 'late'
   | 'malformed'
   | 'no-answer'
+  | 'not-stored'
   | 'clock';
+
+/** An event that the inbox refuses, and the code of the driver's error: such as `22P05`, or that of this package without one. */
+export interface RefusedEvent {
+  readonly id: string;
+  readonly error: string;
+}
 
 /** A span of `created_at` before the watermark in which events can be missing from the inbox. Times are epoch ms. */
 export interface StoredGap {
@@ -39,6 +47,8 @@ export interface StoredGap {
   /** The end of the span, inclusive, for each type of which events can be missing. */
   readonly until: Readonly<Record<string, number>>;
   readonly reason: GapReason;
+  /** The event that the inbox refuses, if the gap is about one. It closes when the inbox has the event. */
+  readonly event?: RefusedEvent | undefined;
   /** When the poll that opened it started. */
   readonly openedAt: number;
   /** The person who acknowledged the gap without a proof, the reason and the time; `null` while it is open. */

@@ -45,7 +45,7 @@ function stateOf(gaps: readonly StoredGap[], since = 0): PollState & { readonly 
   return { ...EMPTY_POLL_STATE, watermark: 1_000, since, gaps };
 }
 
-const onTime = { wasAhead: false, lateFrom: Number.POSITIVE_INFINITY };
+const onTime = { wasAhead: false, lateFrom: Number.POSITIVE_INFINITY, refused: [], stored: [] };
 const accepted = { by: 'ops', reason: 'the books agree', at: 900 };
 
 describe('a survey', () => {

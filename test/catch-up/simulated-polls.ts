@@ -73,6 +73,8 @@ export function pollServer(server: SimulatedServer, rules: Partial<Rules> = {}):
     const since = (state.watermark === null ? null : state.since) ?? Math.min(server.since, until);
     const advanced = toNext({ ...state, since }, step.value, {
       wasAhead: false,
+      refused: [],
+      stored: [],
       lateFrom: Number.POSITIVE_INFINITY,
     });
     polls.push(advanced);
