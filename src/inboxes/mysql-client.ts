@@ -1,9 +1,11 @@
 /** The pools that the MySQL inbox accepts, and the transactions of its handlers. */
 import type { HandlerError } from '../core/errors.js';
 import { required, rule, withMethods } from '../core/options.js';
+import type { Runtime } from '../core/runtime.js';
 import type { DataLayer, Queries } from './adapt.js';
 import { endedByHandler, lend } from './lend.js';
 import { EMPTY } from './mysql-sql.js';
+import { orClose } from './server-inbox.js';
 import type { Statement } from './statements.js';
 
 /** A statement, and how its rows are returned, whatever the pool is set to. */
@@ -64,8 +66,9 @@ interface Session extends Queries {
 /** The methods that begin or end the transaction of a connection of `mysql2`, or of Knex. */
 const CONTROL = ['beginTransaction', 'commit', 'rollback'];
 
-export function toMysql<Tx>(pool: MysqlTransactional<Tx>): Mysql<Tx> {
-  if ('getConnection' in pool) return overPool(pool);
+/** @param runtime - limits how long a statement may take. @default no limit, for migrations */
+export function toMysql<Tx>(pool: MysqlTransactional<Tx>, runtime?: Runtime): Mysql<Tx> {
+  if ('getConnection' in pool) return overPool(pool, runtime);
   return {
     isPool: false,
     ...toQueries(pool),
@@ -88,13 +91,17 @@ const toQueries = (layer: Queries): Queries => ({
   },
 });
 
-function overPool<Tx>(pool: MysqlPoolLike<Tx>): Mysql<Tx> {
+function overPool<Tx>(pool: MysqlPoolLike<Tx>, runtime: Runtime | undefined): Mysql<Tx> {
+  function sendOver(connection: MysqlConnectionLike, text: string, values?: unknown[]) {
+    const answer = send(connection, text, values);
+    return runtime ? orClose(answer, () => connection.destroy(), runtime) : answer;
+  }
   return {
     isPool: true,
     async query(text, values) {
       const connection = await pool.getConnection();
       try {
-        const answer = await send(connection, text, values);
+        const answer = await sendOver(connection, text, values);
         connection.release();
         return answer;
       } catch (error) {
@@ -107,7 +114,7 @@ function overPool<Tx>(pool: MysqlPoolLike<Tx>): Mysql<Tx> {
     async transaction(work) {
       const connection = await pool.getConnection();
       const lent = lend(connection, ['query', 'execute'], CONTROL);
-      const query: Queries['query'] = (text, values) => send(connection, text, values);
+      const query: Queries['query'] = (text, values) => sendOver(connection, text, values);
       try {
         return await work(lent.tx, { query, close: lent.close, destroy: () => connection.destroy() });
       } finally {

@@ -99,9 +99,9 @@ export function mysqlInbox(
     runtime: RUNTIME,
   });
   readOptions('mysqlInbox', { pool }, { pool: POOL_RULE });
-  const mysql = toMysql(pool);
-  const { calls, version, ...selections } = writeStatements(prefix);
   const runtime = toRuntime(given.runtime);
+  const mysql = toMysql(pool, runtime);
+  const { calls, version, ...selections } = writeStatements(prefix);
   const inTurn = keepOneFree(pool, connections);
 
   const assertTables = checkedOften(async () => {

@@ -1,8 +1,10 @@
 /** The pools that the Postgres inbox accepts, and the transactions of its handlers. */
 import { required, rule, withMethods } from '../core/options.js';
+import type { Runtime } from '../core/runtime.js';
 import { isClient, isNeonHttp, type Queries, TransactionEnded, toRows } from './adapt.js';
 import { endedByHandler, lend } from './lend.js';
 import { isAborted, isEnded, rolledBackAtCommit } from './postgres-errors.js';
+import { orClose } from './server-inbox.js';
 import type { Statement } from './statements.js';
 
 /** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
@@ -102,8 +104,9 @@ const CHECK = `RELEASE ${SAVEPOINT}`;
 export async function runInTransaction<Tx>(
   pool: PgTransactional<Tx>,
   parts: TransactionParts<Tx>,
+  runtime: Runtime,
 ): Promise<boolean> {
-  if (!('transaction' in pool)) return runOnClient(pool, parts);
+  if (!('transaction' in pool)) return runOnClient(pool, parts, runtime);
   await pool.transaction(async (tx, adapted) => {
     const pglite = tx as Tx & PgLike & { readonly closed?: boolean };
     if (!adapted) await pglite.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED');
@@ -119,7 +122,32 @@ export async function runInTransaction<Tx>(
   return false;
 }
 
-async function runOnClient<Tx>(pool: PgPoolLike<Tx>, parts: TransactionParts<Tx>): Promise<boolean> {
+/** Sends each statement over a connection of a pool, which is closed if it does not answer or fails. */
+export function overPool(pool: PgPoolLike<unknown>, runtime: Runtime): PgLike {
+  return {
+    async query(...statement) {
+      const client = await pool.connect();
+      // Its statement fails as well.
+      const onError = () => undefined;
+      client.on('error', onError);
+      try {
+        const result = await orClose(client.query(...statement), onError, runtime);
+        client.removeListener('error', onError);
+        client.release();
+        return result;
+      } catch (error) {
+        client.release(error as Error);
+        throw error;
+      }
+    },
+  };
+}
+
+async function runOnClient<Tx>(
+  pool: PgPoolLike<Tx>,
+  parts: TransactionParts<Tx>,
+  runtime: Runtime,
+): Promise<boolean> {
   const client = await pool.connect();
   const { tx, close } = lend(client, ['query']);
   let broken: Error | undefined;
@@ -130,19 +158,20 @@ async function runOnClient<Tx>(pool: PgPoolLike<Tx>, parts: TransactionParts<Tx>
     onLost(error);
   };
   client.on('error', onError);
+  const queries: PgLike = { query: (...statement) => orClose(client.query(...statement), onError, runtime) };
   try {
-    if ((await start(client, parts.begin)).length === 0) throw REFUSED;
+    if ((await orClose(start(client, parts.begin), onError, runtime)).length === 0) throw REFUSED;
     // A handler that hangs must not keep a connection that the server has closed.
     await new Promise<void>((resolve, reject) => {
       onLost = reject;
-      runEffect(client, tx, parts.effect).then(resolve, reject);
+      runEffect(queries, tx, parts.effect).then(resolve, reject);
     }).finally(close);
-    if (parts.complete === undefined) return await commit(client, `${CHECK}; COMMIT`);
-    await check(client);
-    await complete(client, parts.complete);
-    return await commit(client, 'COMMIT');
+    if (parts.complete === undefined) return await commit(queries, `${CHECK}; COMMIT`);
+    await check(queries);
+    await complete(queries, parts.complete);
+    return await commit(queries, 'COMMIT');
   } catch (error) {
-    if (broken === undefined) await client.query('ROLLBACK').catch(onError);
+    if (broken === undefined) await queries.query('ROLLBACK').catch(onError);
     throw error;
   } finally {
     client.release(broken);

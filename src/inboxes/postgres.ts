@@ -6,6 +6,7 @@ import { TransactionEnded } from './adapt.js';
 import { createInbox, type Stored, type StoreOps } from './create-inbox.js';
 import { endedByHandler } from './lend.js';
 import {
+  overPool,
   type PgClientLike,
   type PgLike,
   type PgPoolLike,
@@ -92,6 +93,7 @@ export function postgresInbox(
   const statements = writeStatements(schema);
   const runtime = toRuntime(given.runtime);
   const inTurn = keepOneFree(pool, connections);
+  const queries = 'connect' in pool ? overPool(pool as PgPoolLike, runtime) : pool;
 
   /** Whether statements have names, which only `pg` takes. Poolers in transaction mode can lose them. */
   let areNamed = 'connect' in pool;
@@ -121,7 +123,7 @@ export function postgresInbox(
     );
     try {
       const conflicts = { isConflict, tries: 50 };
-      const sending = () => sendStatement(pool, toStatement(template, values));
+      const sending = () => sendStatement(queries, toStatement(template, values));
       return (await sendAgain(() => withoutNames(sending), conflicts, runtime)) as readonly Row[];
     } catch (error) {
       if (isNotMigrated(error)) {
@@ -159,7 +161,7 @@ export function postgresInbox(
 
   /** Names what the role lacks, if the server says so. */
   async function forbidden(cause: unknown): Promise<unknown> {
-    const rows = await sendStatement(pool, toStatement(statements.lacking, {})).catch(() => []);
+    const rows = await sendStatement(queries, toStatement(statements.lacking, {})).catch(() => []);
     const [{ answer } = { answer: null }] = rows as readonly { readonly answer: string | null }[];
     if (answer === null) return cause;
     const message = `The inbox failed: the role of the pool lacks ${answer}. GRANT it, as the owner of the tables.`;
@@ -213,15 +215,19 @@ export function postgresInbox(
         let hasReturned = false;
         try {
           const run = () =>
-            runInTransaction(pool as PgTransactional<unknown>, {
-              begin: toStatement(statements[how], { id, token, ...first }),
-              complete: how === 'hold' ? bind(statements.complete, { id, token, key }) : undefined,
-              async effect(tx) {
-                hasBegun = true;
-                await effect(tx);
-                hasReturned = true;
+            runInTransaction(
+              pool as PgTransactional<unknown>,
+              {
+                begin: toStatement(statements[how], { id, token, ...first }),
+                complete: how === 'hold' ? bind(statements.complete, { id, token, key }) : undefined,
+                async effect(tx) {
+                  hasBegun = true;
+                  await effect(tx);
+                  hasReturned = true;
+                },
               },
-            });
+              runtime,
+            );
           const hasCommitted = await inTurn(() => withoutNames(run, () => hasBegun));
           if (!hasCommitted && (await send(statements.isDone, { id })).length === 0)
             throw rolledBackAtCommit();

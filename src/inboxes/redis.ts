@@ -9,7 +9,7 @@ import { countRecords } from './operations.js';
 import { type RedisScript, SCRIPT_VALUES, toLua } from './redis-lua.js';
 import { type EventRow, toRecord } from './rows.js';
 import { isSelected, type Limited, type PageQuery, toPage } from './selection.js';
-import { assertVersion, callOps, checkedOften, readCount } from './server-inbox.js';
+import { assertVersion, callOps, checkedOften, orClose, readCount } from './server-inbox.js';
 import type { Values } from './statements.js';
 
 export type { Inbox, InboxOperations } from '../core/ports.js';
@@ -21,7 +21,7 @@ export type { Inbox, InboxOperations } from '../core/ports.js';
 export interface RedisLike {
   eval(script: string, keys: string[], values: string[]): Promise<unknown>;
   evalsha(sha1: string, keys: string[], values: string[]): Promise<unknown>;
-  /** Ends the connection and connects again: its server became read-only, as after a failover. @default nothing */
+  /** Ends the connection and connects again: its server became read-only or silent, as at a failover. @default nothing */
   reconnect?(): unknown;
 }
 
@@ -200,7 +200,7 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
 }
 
 /** Runs scripts by their digests. A script is sent in full only if the server does not have it. */
-function scriptRunner(redis: RedisLike, key: string, runtime: Pick<Runtime, 'elapsed'>) {
+function scriptRunner(redis: RedisLike, key: string, runtime: Runtime) {
   const digests = new Map<RedisScript, Promise<string>>();
   // Two keys that never exist. While a cluster moves their slot, it refuses a command with several keys of which one is
   // missing (TRYAGAIN): with one key, or with keys that exist, a script would run where a part of the events is missing.
@@ -209,17 +209,24 @@ function scriptRunner(redis: RedisLike, key: string, runtime: Pick<Runtime, 'ela
     const digest = digests.get(name) ?? digestHex(toLua(name));
     digests.set(name, digest);
     try {
-      return await redis.evalsha(await digest, keys, values);
+      return await inTime(redis.evalsha(await digest, keys, values));
     } catch (error) {
       if (!(error instanceof Error)) throw error;
-      // If it cannot reconnect, the next operation fails as well, and tries again.
-      if (error.message.includes('READONLY')) await reconnect().catch(() => undefined);
+      if (error.message.includes('READONLY')) await reconnect();
       if (!error.message.includes('NOSCRIPT')) throw error;
-      return await redis.eval(toLua(name), keys, values);
+      return await inTime(redis.eval(toLua(name), keys, values));
     }
   }
 
-  const reconnect = async () => redis.reconnect?.();
+  const inTime = (reply: Promise<unknown>) => orClose(reply, reconnect, runtime);
+
+  async function reconnect(): Promise<void> {
+    try {
+      await redis.reconnect?.();
+    } catch {
+      // The next operation fails as well, and tries again.
+    }
+  }
 
   async function run(name: RedisScript, values: readonly unknown[]): Promise<readonly unknown[]> {
     const reply = await redactCommand(send(name, values.flatMap(toTexts)));

@@ -1,7 +1,7 @@
 /** The common parts of the inboxes of database servers. */
 import { ConfigError } from '../core/errors.js';
 import type { StoredEvent } from '../core/ports.js';
-import type { Runtime, RuntimeOptions } from '../core/runtime.js';
+import { type Runtime, type RuntimeOptions, timeLimit } from '../core/runtime.js';
 import type { AttemptEnd, ClaimRow, NewEvent, Stored, StoreOps } from './create-inbox.js';
 import { type EventRow, type NoteRow, type StepRow, toNote, toRecord } from './rows.js';
 import type { Values } from './statements.js';
@@ -213,6 +213,24 @@ export async function sendAgain<Value>(
       await new Promise<void>((resolve) => runtime.setTimeout(resolve, waitMs));
     }
   }
+}
+
+/** How long a connection may leave a statement of the inbox unanswered, in ms. Those of operators can take seconds. */
+const SILENT_MS = 30_000;
+
+/** Closes a connection that does not answer. A pool would wait for it, and never have its place back. */
+export function orClose<Value>(
+  answer: PromiseLike<Value>,
+  close: (error: Error) => unknown,
+  runtime: Runtime,
+): Promise<Value> {
+  const onTimeUp = () => {
+    const message = `The server did not answer within ${SILENT_MS} ms, and the inbox closed the connection.`;
+    const error = Object.assign(new Error(message), { code: 'ETIMEDOUT' });
+    close(error);
+    throw error;
+  };
+  return timeLimit(answer, SILENT_MS, onTimeUp, runtime);
 }
 
 /** The error of a connection that came from the pool with an open transaction. Nothing was written over it. */
