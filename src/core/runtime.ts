@@ -51,6 +51,35 @@ export function toRuntime(given: RuntimeOptions = {}): Runtime {
   return Object.fromEntries(parts);
 }
 
+/** A runtime in which time elapses by a given `now`, unless `elapsed` is given as well. */
+export function toStoreRuntime(given: RuntimeOptions = {}): Runtime {
+  const runtime = toRuntime(given);
+  return given.now && !given.elapsed ? { ...runtime, elapsed: runtime.now } : runtime;
+}
+
+/** How far a clock must jump before leases move with it, in ms. */
+const JUMP_MS = 1_000;
+
+/**
+ * Reads the clock. If it has jumped since the last time, calls `shift` first, with how far: a lease of this process ends
+ * after an elapsed time, whatever the clock does.
+ */
+export function watchClock(
+  { now, elapsed }: Pick<Runtime, 'now' | 'elapsed'>,
+  shift: (ms: number) => void,
+): () => number {
+  let ahead = now() - elapsed();
+  return () => {
+    const at = now();
+    const jump = at - elapsed() - ahead;
+    if (Math.abs(jump) > JUMP_MS) {
+      ahead += jump;
+      shift(jump);
+    }
+    return at;
+  };
+}
+
 interface AsyncContext {
   readonly AsyncLocalStorage?: { snapshot(): <Result>(run: () => Result) => Result };
 }

@@ -87,9 +87,11 @@ export interface StoreOps<Tx>
 
 type StoreSettings = Parameters<Inbox['record']>[1];
 
+/** @param held - the tokens of the leases that this process holds. */
 export function createInbox<Tx>(
   ops: StoreOps<Tx>,
   { uuid, elapsed }: Pick<Runtime, 'uuid' | 'elapsed'>,
+  held = new Set<string>(),
 ): Inbox<Tx> & InboxOperations {
   async function store(
     events: readonly UnknownEvent[],
@@ -109,9 +111,6 @@ export function createInbox<Tx>(
       return result;
     });
   }
-
-  /** The tokens of the leases that this process holds. */
-  const held = new Set<string>();
 
   /** When a call without due events looks for leases from the future again. */
   let lookAt = Number.NEGATIVE_INFINITY;

@@ -1,6 +1,6 @@
 import { boolean, readOptions } from '../core/options.js';
 import type { Inbox, InboxOperations, Synchronous } from '../core/ports.js';
-import { RUNTIME, toRuntime } from '../core/runtime.js';
+import { RUNTIME, toStoreRuntime } from '../core/runtime.js';
 import { PREFIX_RULE } from './name-rule.js';
 import { createSqliteInbox, type SynchronousInboxOptions } from './sqlite-inbox.js';
 import { migrate, type SqliteLike } from './sqlite-tables.js';
@@ -66,7 +66,7 @@ export function durableObjectInbox(
     prefix,
     tx: transactional ? storage : undefined,
     durable: true,
-    runtime: toRuntime(runtime),
+    runtime: toStoreRuntime(runtime),
     transactions: {
       // Without await: what a Durable Object writes in one turn of its event loop is on disk together.
       share: async (work) => storage.transactionSync(work),

@@ -10,6 +10,7 @@ import type {
   RecordResult,
   StoreOptions,
 } from '../core/ports.js';
+import { type Runtime, watchClock } from '../core/runtime.js';
 import { toStorable } from './rows.js';
 import { AHEAD_MS } from './selection.js';
 
@@ -211,7 +212,7 @@ const DONE = Object.freeze({ state: 'done' }) as Entry;
 
 interface MemorySettings {
   readonly capacity: number;
-  readonly now: () => number;
+  readonly runtime: Pick<Runtime, 'now' | 'elapsed'>;
   /** Whether operations read done events. */
   readonly keepsDone: boolean;
 }
@@ -233,7 +234,10 @@ export class EventStore {
 
   constructor(settings: MemorySettings) {
     this.#settings = settings;
-    this.now = settings.now;
+    this.now = watchClock(settings.runtime, (ms) => {
+      for (const entry of this.open.values())
+        if (entry.state === 'leased') entry.dueAt = (entry.dueAt ?? 0) + ms;
+    });
   }
 
   get(id: string): Entry | undefined {

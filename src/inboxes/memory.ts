@@ -1,7 +1,7 @@
 import { decodeEvent } from '../core/events.js';
 import { integer, readOptions } from '../core/options.js';
 import type { Inbox, InboxAttempt, InboxOperations, InboxRecord } from '../core/ports.js';
-import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
+import { RUNTIME, type RuntimeOptions, toStoreRuntime } from '../core/runtime.js';
 import {
   CAPACITY,
   type Entry,
@@ -41,7 +41,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Inbox & InboxOper
     capacity: integer({ default: CAPACITY }),
     runtime: RUNTIME,
   });
-  const store = new EventStore({ ...settings, now: toRuntime(settings.runtime).now, keepsDone: true });
+  const store = new EventStore({ ...settings, runtime: toStoreRuntime(settings.runtime), keepsDone: true });
   return { ...createOperations(toOperations(store)), ...memoryOps(store) };
 }
 

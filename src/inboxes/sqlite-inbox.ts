@@ -3,7 +3,7 @@
 import { type Awaitable, isPromise } from '../core/awaitable.js';
 import { PermanentError, SYNCHRONOUS_FIX } from '../core/errors.js';
 import type { Inbox, InboxOperations, Lease } from '../core/ports.js';
-import type { Runtime, RuntimeOptions } from '../core/runtime.js';
+import { type Runtime, type RuntimeOptions, watchClock } from '../core/runtime.js';
 import { type AttemptEnd, type ClaimRow, createInbox, DONE, type StoreOps } from './create-inbox.js';
 import { toNote, toRecord } from './rows.js';
 import { prepareStatements } from './sqlite-sql.js';
@@ -71,9 +71,13 @@ export function createSqliteInbox<Tx>({
 }: SqliteInboxSettings<Tx>): Inbox<Tx> & InboxOperations {
   const sql = prepareStatements(db, prefix);
 
+  /** The tokens of the leases that this process holds. */
+  const held = new Set<string>();
+  const now = watchClock(runtime, (ms) => sql.shiftLeases({ held: [...held], ms: Math.round(ms) }));
+
   /** Runs an operation with the time, in whole ms like the columns. */
   function op<Value>(work: (at: number) => Value, options?: { readonly flush: boolean }): Promise<Value> {
-    return transactions.share(() => work(Math.round(runtime.now())), options);
+    return transactions.share(() => work(Math.round(now())), options);
   }
 
   /** Durations can have a fraction. */
@@ -218,7 +222,7 @@ export function createSqliteInbox<Tx>({
     leaseNote: (name, { holder, leaseMs }) =>
       op((at) => sql.leaseNote({ name, holder, until: sum(at, leaseMs), at }).length > 0),
   };
-  return createInbox(ops, runtime);
+  return createInbox(ops, runtime, held);
 }
 
 /** Thrown inside a transaction to roll it back. */

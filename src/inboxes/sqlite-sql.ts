@@ -116,6 +116,11 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
       WHERE id = :id AND token = :token AND (state = 'leased' OR :state = 'dead')
       RETURNING key`,
     ),
+    /** Moves the ends of leases, after the clock has jumped. */
+    shiftLeases: rows(
+      `UPDATE ${prefix}_events SET due_at = due_at + :ms
+      WHERE state = 'leased' AND pruned = 0 AND token IN (SELECT value FROM json_each(:held)) RETURNING id`,
+    ),
     /** Makes the event due that waits for a key and was created first. */
     releaseKey: rows(
       `UPDATE ${prefix}_events SET waiting = 0, due_at = :at, updated_at = :at WHERE rowid = (

@@ -1,7 +1,7 @@
 import { ConfigError } from '../core/errors.js';
 import { boolean, integer, readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Inbox, InboxOperations, Synchronous } from '../core/ports.js';
-import { RUNTIME, type Runtime, toRuntime } from '../core/runtime.js';
+import { RUNTIME, type Runtime, toStoreRuntime } from '../core/runtime.js';
 import { PREFIX_RULE } from './name-rule.js';
 import {
   assertRows,
@@ -85,7 +85,7 @@ export function sqliteInbox(
     runtime: RUNTIME,
   });
   readOptions('sqliteInbox', { file }, { file: required(FILE) });
-  const runtime = toRuntime(given.runtime);
+  const runtime = toStoreRuntime(given.runtime);
   const { db, durable, transactions, close } = open(file, { prefix, busyTimeoutMs, runtime });
   const tx = transactional ? db : undefined;
   return { ...createSqliteInbox<unknown>({ db, prefix, tx, durable, runtime, transactions }), close };

@@ -10,7 +10,7 @@ import {
 } from '../core/events.js';
 import { func, integer, oneOf, readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Inbox, Logger, Queue } from '../core/ports.js';
-import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
+import { RUNTIME, type RuntimeOptions, toRuntime, toStoreRuntime } from '../core/runtime.js';
 import { SIGNATURE_ENCODINGS, SIGNATURE_HEADER, type SignatureFormat } from '../core/signature.js';
 import { CAPACITY, EventStore, memoryOps } from '../inboxes/memory-ops.js';
 import type { Handler, Handlers } from './handler.js';
@@ -183,9 +183,8 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
     );
   }
   const runtime = toRuntime(read.runtime);
-  const { now } = runtime;
-  const inbox: Inbox<unknown> =
-    read.inbox ?? memoryOps(new EventStore({ capacity: CAPACITY, now, keepsDone: false }));
+  const store = { capacity: CAPACITY, runtime: toStoreRuntime(read.runtime), keepsDone: false };
+  const inbox: Inbox<unknown> = read.inbox ?? memoryOps(new EventStore(store));
   if (read.queue !== undefined && !inbox.durable) throw queueInboxError('createReceiver');
   if (read.answer === 'recorded' && !inbox.durable) {
     // An event that was answered 202 could be lost.
