@@ -27,8 +27,8 @@ export interface PollReport {
   /** Of `fetched`, the events that the inbox did not know before this poll, unknown types included. */
   readonly new: number;
   /**
-   * Of `new`, the events that this poll handled, enqueued or ignored. If `receiver.start()` runs beside and takes an event
-   * first, it counts as `waiting` instead.
+   * Of `new`, the events of the five types, which push had not brought. Exactly one poll counts each, and any process may run
+   * it.
    */
   readonly recovered: number;
   /** Of `fetched`, the events that wait in the inbox to be run, as far as this poll knows. */
@@ -161,8 +161,7 @@ export function toReport({
     else if (isRun && result !== 'dead' && !ENDED.has(kind)) waiting += 1;
     if (result !== 'new') continue;
     ids.new.push(id);
-    const isRecovered = isRun ? kind === 'handled' || kind === 'queued' : isKnownEvent(event);
-    if (isRecovered) ids.recovered.push(id);
+    if (isKnownEvent(event)) ids.recovered.push(id);
     if (delivered === true && at >= (since ?? at)) ids.deliveredButUnseen.push(id);
   }
   for (const [id, kind] of kinds) if (isFailure(kind)) ids.failed.push(id);

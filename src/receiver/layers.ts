@@ -39,7 +39,7 @@ export interface PollSummary {
   readonly watermark: string | null;
   /** The gaps that are open after the poll. */
   readonly gaps: readonly unknown[];
-  /** Events that were only in the list, and that took effect or were enqueued. */
+  /** Events of known types that the list showed and push had not brought. */
   readonly recovered: number;
   readonly problems: readonly { readonly code: string }[];
 }

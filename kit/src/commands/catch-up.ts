@@ -145,7 +145,7 @@ function toData(result: CatchUpResult): object {
 
 function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
   const { report, rows, undelivered, leftOut } = result;
-  const { fetched, recovered, handled, duplicates, failed, requests, durationMs } = report;
+  const { fetched, handled, duplicates, failed, requests, durationMs } = report;
   const unknown = undelivered.filter(({ type }) => !isEventType(type)).length;
   const queued = rows.filter((row) => isDone(row) && isQueued(row.answer)).length;
   const ignored = undelivered.filter((event) => event.ignored);
@@ -153,7 +153,7 @@ function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
     `listed      ${countOf(fetched, 'event')} in ${countOf(requests, 'request')}, ${durationMs} ms`,
     report.skipped > 0 &&
       `skipped     ${report.skipped} created before the start date; an earlier --since includes them`,
-    `found       ${report.new} that this inbox did not know, ${recovered} of them delivered now`,
+    `found       ${report.new} that this inbox did not know`,
     `delivered   ${handled} now, ${duplicates} before, ${failed} failed`,
     queued > 0 && `queued      ${queued} of them: the endpoint stored them, and runs them later`,
     ignored.length > 0 &&
