@@ -30,6 +30,7 @@ export function createDispatch(parts: CoreParts): Dispatch {
     if (run !== undefined) return run;
     const askedAt = now();
     const claim = await store.claim(work);
+    if (claim.state === 'done' && hasHandler) void tally.duplicate(event);
     if (claim.state !== 'claimed') return { result: toResult(work, claim) };
     // Beyond `maxAttempts` the attempt dead-letters the event without a handler.
     if (!hasHandler && claim.lease.attempt <= maxAttempts)

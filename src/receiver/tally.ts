@@ -1,6 +1,8 @@
 /** Counts refused deliveries and ignored events in memory, and adds them to a note of the inbox, which `health` reads. */
+
+import type { UnknownEvent } from '../core/events.js';
 import { log } from '../core/log.js';
-import type { Inbox, Logger } from '../core/ports.js';
+import type { Inbox, InboxOperations, Logger } from '../core/ports.js';
 import { setBackgroundTimeout } from '../core/runtime.js';
 import { decodeSignature } from '../core/signature.js';
 import type { ReceiverSettings } from './options.js';
@@ -38,7 +40,7 @@ export const MANY = 5;
 /** These events are stored, or the process ends: other checks judge them. */
 const STORED = /^ERR_(HANDLER|PAYLOAD|EVENT_BUSY|EVENT_NOT|KEY|LEASE|RECEIVER_CLOSED|METHOD)/;
 
-/** The types that a log has named: a process can make many receivers. */
+/** What a log has named: a process can make many receivers. */
 const NAMED = new WeakMap<Logger, Set<string>>();
 
 interface TallySettings extends Pick<ReceiverSettings, 'inbox' | 'runtime' | 'signature'> {
@@ -52,6 +54,8 @@ export class Tally {
   /** Whether a delivery was refused since the last accepted one. */
   #hasRefused = false;
   #timer: unknown;
+  /** When a duplicate of a type is looked up again. */
+  readonly #lookAt = new Map<string, number>();
   #writtenAt = Number.NEGATIVE_INFINITY;
 
   constructor(settings: TallySettings) {
@@ -81,11 +85,25 @@ export class Tally {
     const { runtime, logger } = this.#settings;
     const now = runtime.now();
     this.#add({ ignored: { [`${now - (now % DAY_MS)} ${type}`]: 1 } });
-    const named = NAMED.get(logger) ?? new Set();
-    if (named.has(type)) return;
-    NAMED.set(logger, named.add(type));
+    if (!isNews(logger, type)) return;
     const line = `this process has no handler for ${type}, so its events end as ignored. Add one, even one that does nothing. If another process should run them: \`stablehooks inbox requeue --ignored\`.`;
     log(logger, 'warn', line);
+  }
+
+  /** Logs that an event is done and was ignored, although this process has a handler for its type: once per type. */
+  async duplicate({ id, type }: UnknownEvent): Promise<void> {
+    const { inbox, logger, runtime } = this.#settings;
+    const now = runtime.elapsed();
+    if (now < (this.#lookAt.get(type) ?? 0)) return;
+    this.#lookAt.set(type, now + WRITE_MS);
+    try {
+      const record = await (inbox as Partial<InboxOperations>).find?.(id);
+      if (!record?.ignored || !isNews(logger, `duplicate ${type}`)) return;
+    } catch {
+      return;
+    }
+    const line = `${id} is done without an effect: a process of this inbox that had no handler for ${type} ignored it. Give each app its own inbox (\`schema\` or \`prefix\`), and all processes of an app the same handlers. \`stablehooks inbox requeue --ignored\` runs what was ignored.`;
+    log(logger, 'error', line);
   }
 
   /** Bots send no signature. */
@@ -127,6 +145,13 @@ export class Tally {
       this.#counted = sum(counted, this.#counted, now);
     }
   }
+}
+
+/** Whether the logger has not been told yet. */
+function isNews(logger: Logger, what: string): boolean {
+  const named = NAMED.get(logger) ?? new Set();
+  NAMED.set(logger, named);
+  return named.size < named.add(what).size;
 }
 
 export async function readTally(inbox: Pick<Inbox<unknown>, 'readNote'>): Promise<TallyNote> {
