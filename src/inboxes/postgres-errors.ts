@@ -49,6 +49,10 @@ export function rolledBackAtCommit(): HandlerError {
   );
 }
 
+/** An event with a key is completed after its handler, in the same transaction. */
+const SET_BACK =
+  'If the handler set another role, end it with `SET LOCAL ROLE NONE`: with an ordering key, the inbox writes after the handler. ';
+
 /** Throws the error of a statement or COMMIT that ends a transaction, as the handler's if it is the reason. */
 export function rethrowCommitError(error: unknown): never {
   const state = sqlState(error);
@@ -64,7 +68,7 @@ export function rethrowCommitError(error: unknown): never {
   if (!isHandlers && state !== READ_ONLY) throw error;
   throw new StablehooksError(
     'ERR_HANDLER_FAILED',
-    `Postgres did not commit what the handler wrote (SQLSTATE ${state}); see the cause. The event runs again.`,
+    `Postgres did not commit what the handler wrote (SQLSTATE ${state}); see the cause. ${isForbidden(error) ? SET_BACK : ''}The event runs again.`,
     { cause: error },
   );
 }
