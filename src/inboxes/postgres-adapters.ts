@@ -51,6 +51,17 @@ export interface PostgresJsLike<Tx> {
  *
  * Statements are prepared, because postgres.js needs two round trips for each unprepared one. A pooler in transaction
  * mode loses them: pass `prepare: false` in the options of `sql`, which has precedence.
+ *
+ * postgres.js waits for a silent server without a limit. Pass a socket that closes itself after a time that is longer than
+ * handlers leave the connection idle; the types lack the option, and `connect` is that of `node:net`:
+ *
+ * ```ts
+ * const socket = ({ host, port }) => {
+ *   const opened = connect(port[0], host[0]);
+ *   return opened.setTimeout(60_000, () => opened.destroy());
+ * };
+ * const sql = postgres(url, { ...{ socket } });
+ * ```
  */
 export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<Tx> {
   return adapt<Tx, PostgresJsLike<Tx>>({

@@ -41,7 +41,7 @@ async function expectHealed<Tx>(inbox: Inbox<Tx>, proxy: Awaited<ReturnType<type
   };
   const heals = () =>
     vi.waitFor(async () => expect(await kindsOf(CONNECTIONS)).toEqual(new Set(['handled'])), {
-      timeout: 50_000,
+      timeout: 60_000,
       interval: 100,
     });
   await heals();
@@ -72,7 +72,7 @@ test.each([false, true])(
   },
 );
 
-test('postgres.js goes on with the socket of docs/inboxes.md', async () => {
+test('postgres.js goes on with the socket that the documentation of fromPostgresJs shows', async () => {
   const { proxy, url } = await proxied(own.server.url, own.server.port);
   const socket = ({ host, port }: { readonly host: string[]; readonly port: number[] }) => {
     const opened = connect(port[0] ?? 0, host[0]);
@@ -107,7 +107,7 @@ describeWithMariadb('MySQL', () => {
 });
 
 describeWithRedis('Redis', () => {
-  test('a client of ioredis with the options of docs/inboxes.md goes on after its connection fell silent', async () => {
+  test('a client of ioredis with the options of docs/inboxes.md connects again and goes on after its connection fell silent', async () => {
     const server = await startRedis();
     onTestFinished(() => server.stop());
     const { proxy, url } = await proxied(server.url, server.port);
