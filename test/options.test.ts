@@ -37,6 +37,14 @@ const emptyList = {
 };
 const required = { secret: 'whsec_test', handlers: {} };
 const books = { client: emptyList, inbox: memoryInbox(), ledger: [], since: new Date(0) };
+const owed = {
+  client: emptyList,
+  inbox: memoryInbox(),
+  pending: method,
+  keyOf: method,
+  terminal: ['transfer.settled'],
+  withinMs: 0,
+};
 const source = { name: 'app', subscribe: () => () => undefined };
 const service = { baseUrl: 'http://localhost:1', token: 'token' };
 
@@ -75,6 +83,8 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
   ],
   ['createPoller', [{ client: {}, receiver }], '`client` must be a client'],
   ['createPoller', [{ client, receiver, since: 'today' }], '`since` must be a valid Date'],
+  ['findOwed', [{ ...owed, terminal: [] }], '`terminal` must be an array of event types'],
+  ['findOwed', [{ ...owed, pending: [] }], '`pending` must be a function'],
   ['reconcile', [{ ...books, ledger: 7 }], '`ledger` must be an iterable'],
   ['reconcile', [{ ...books, ledgerTypes: ['transfer.setled'] }], '`ledgerTypes` must be an array'],
   ['reconcile', [{ ...books, ledger: { [Symbol.iterator]: undefined } }], '`ledger` must be an iterable'],
