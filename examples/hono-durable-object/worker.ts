@@ -48,6 +48,7 @@ export class Hooks extends DurableObject<Env> {
   /** Every minute: finds events that push missed, and runs failed ones. Cloudflare calls it again if the object dies. */
   override async alarm(): Promise<void> {
     await this.ctx.storage.setAlarm(Date.now() + EVERY_MS);
+    await this.#receiver.redrive(); // failed events do not wait for a list that does not answer
     await this.#poller.pollOnce({ signal: AbortSignal.timeout(10_000) });
   }
 }

@@ -9,6 +9,7 @@ const client = createClient({ baseUrl: STABLEHOOKS_BASE_URL, token: STABLEHOOKS_
 const poller = createPoller({ client, receiver });
 
 export async function handler() {
+  await receiver.redrive(); // failed events do not wait for a list that does not answer
   const report = await poller.pollOnce({ signal: AbortSignal.timeout(50_000) });
   const { diagnosis, proven, unconfirmed, failed, problems } = report;
   if (failed > 0 || problems.length > 0 || !(proven || unconfirmed)) throw new Error(diagnosis);

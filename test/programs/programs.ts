@@ -1,6 +1,7 @@
 /** The whole programs of `examples`: how each is chosen with `init`, started, and asked for its ledger. */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { parseEnv } from 'node:util';
 import Database from 'libsql';
 import pg from 'pg';
 
@@ -176,7 +177,6 @@ export async function adaptEnv(
   folder: string,
   given: Readonly<Record<string, string>>,
 ): Promise<Record<string, string>> {
-  const { parseEnv } = await import('node:util');
   const written = parseEnv(await readFile(join(folder, '.env'), 'utf8')) as Record<string, string>;
   return { ...written, ...given };
 }
