@@ -1,6 +1,6 @@
 import { cp, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
-import { createInterface } from 'node:readline/promises';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Argument, Command, Option } from 'commander';
 import { canAsk } from '../io/confirm.js';
@@ -106,15 +106,20 @@ async function ask(what: string, choices: readonly string[], signal: AbortSignal
     throw usageError(
       `Pass --${what.toLowerCase()}: ${choices.join(', ')}. Without a terminal, nothing is asked.`,
     );
-  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  const question = `${what} (${choices.join(', ')}): `;
+  // With `terminal`, readline would handle Ctrl-C itself.
+  const lines = createInterface({ input: process.stdin, terminal: false, signal });
   try {
-    for (;;) {
-      const answer = (await lines.question(`${what} (${choices.join(', ')}): `, { signal })).trim();
-      if (choices.includes(answer)) return answer;
+    process.stderr.write(question);
+    for await (const line of lines) {
+      if (choices.includes(line.trim())) return line.trim();
+      process.stderr.write(question);
     }
   } finally {
     lines.close();
   }
+  signal.throwIfAborted();
+  throw usageError(`Nothing was chosen. Pass --${what.toLowerCase()}: ${choices.join(', ')}.`);
 }
 
 /** @throws {CommandError} exit 2, before anything is written. */

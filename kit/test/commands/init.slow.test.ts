@@ -38,6 +38,20 @@ describe.concurrent('init', () => {
     expect(rows.join('\n')).toContain('Wrote express-postgres');
   });
 
+  test.for([
+    ['Ctrl-C', '\u0003', 130],
+    ['the end of the input', '\u0004', 2],
+  ] as const)('init writes nothing after %s', async ([, text, code]) => {
+    await using folder = await makeFolder();
+    const { exitCode } = await runInTerminal(['init', 'app'], {
+      columns: 80,
+      cwd: folder.path,
+      type: { at: 'Framework (', text },
+    });
+    expect(exitCode).toBe(code);
+    expect(await readdir(folder.path)).toEqual([]);
+  });
+
   test('init refuses a folder with files in the way, and writes nothing there', async () => {
     await using folder = await makeFolder();
     await mkdir(folder.at('.git'));
