@@ -1,4 +1,5 @@
 import { useId, useMemo, useState } from 'preact/hooks';
+import { indentJson } from '../../src/exact-json.js';
 import './bytes.css';
 import { toPlain } from './plain';
 
@@ -8,8 +9,6 @@ const PAGE_BYTES = { text: 32_768, hex: 4_096, json: 32_768 } as const;
 export const HEX_ROW_BYTES = 16;
 /** How many lines of the box are seen at once. */
 const MAX_LINES = 24;
-/** Beyond it, the indentation of each line no longer grows: a body of brackets alone would grow with its square. */
-const MAX_INDENT = 32;
 
 type Form = keyof typeof PAGE_BYTES;
 const FORMS: readonly (readonly [Form, string])[] = [
@@ -21,7 +20,7 @@ const FORMS: readonly (readonly [Form, string])[] = [
 /** A body from elsewhere, in a box of its own: as text, as hex, and if it is JSON, indented. Nothing in it is run. */
 export function Bytes({ bytes, label }: { readonly bytes: Uint8Array; readonly label: string }) {
   const text = useMemo(() => decodeUtf8(bytes), [bytes]);
-  const indented = useMemo(() => (text === undefined ? undefined : indentJson(text)), [text]);
+  const indented = useMemo(() => (text === undefined ? undefined : toIndented(text)), [text]);
   const [chosen, setChosen] = useState<Form>();
   const [page, setPage] = useState({ of: bytes, start: 0 });
   const group = useId();
@@ -143,27 +142,13 @@ function toHexRows(bytes: Uint8Array, start: number, end: number): string {
   return rows.join('\n');
 }
 
-/** The same tokens on lines of their own: numbers keep their digits, and names that occur twice stay. */
-function indentJson(text: string): Uint8Array | undefined {
+/** The text of JSON on lines of its own; `undefined` unless it is an object or a list. */
+function toIndented(text: string): Uint8Array | undefined {
   try {
     const value: unknown = JSON.parse(text);
     if (typeof value !== 'object' || value === null) return undefined;
   } catch {
     return undefined;
   }
-  let depth = 0;
-  let last = '';
-  const parts: string[] = [];
-  const line = () => `\n${'  '.repeat(Math.min(depth, MAX_INDENT))}`;
-  for (const [token] of text.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s"{}[\],:]+/g)) {
-    const opens = token === '{' || token === '[';
-    const closes = token === '}' || token === ']';
-    const isEmpty = closes && (last === '{' || last === '[');
-    if (closes) depth -= 1;
-    if ((closes && !isEmpty) || (!closes && /^[{[,]$/.test(last))) parts.push(line());
-    parts.push(token === ':' ? ': ' : token);
-    if (opens) depth += 1;
-    last = token;
-  }
-  return new TextEncoder().encode(parts.join(''));
+  return new TextEncoder().encode(indentJson(text));
 }

@@ -53,17 +53,17 @@ function listCommand(): Command {
 
 async function list(context: CommandContext<ListFlags>) {
   const { flags, printer } = context;
-  const { events: selected, complete } = await selectEvents(context);
+  const { events: selected, complete, texts } = await selectEvents(context);
   const events = selected.filter(({ delivered }) => !flags.undelivered || delivered !== true).toReversed();
-  printEvents(printer, events);
+  printEvents(printer, events, texts);
   if (events.length > 0 || complete) return EXIT.good;
   printer.note('Not shown: the list may have left out the events in question.');
   return EXIT.failed;
 }
 
-function printEvents(printer: Printer, events: readonly UnknownEvent[]): void {
+function printEvents(printer: Printer, events: readonly UnknownEvent[], texts: Selection['texts']): void {
   if (printer.json) {
-    for (const event of events) printer.print({ text: '', data: event });
+    for (const event of events) printer.print({ text: '', json: texts.get(event) ?? '' });
     return;
   }
   const { good, doubtful } = printer.paint;
@@ -90,7 +90,8 @@ async function show(context: CommandContext<SelectionFlags>) {
   const selection = await selectEvents(context);
   const [event] = pickEvents(selection, args);
   if (event === undefined) throw usageError('Name the event to show.');
-  printer.print({ text: toPrintedJson(event, 2), data: event });
+  const json = selection.texts.get(event) ?? '';
+  printer.print({ text: toPrintedJson(json), json });
   return selection.conflicting.has(event.id) ? EXIT.failed : EXIT.good;
 }
 
@@ -130,7 +131,8 @@ async function replay(context: CommandContext<ReplayFlags>) {
   const progress = printer.progress('replay', events.length);
   for (const event of events) {
     if (signal.aborted) break;
-    const row = { event, answer: await sender.send(event) };
+    const { answer } = await sender.sendKept(Buffer.from(selection.texts.get(event) ?? ''));
+    const row = { event, answer };
     // The event was not sent, so a continued replay starts with it.
     if (row.answer.kind === 'unreachable') {
       printRow(printer, row);
@@ -217,6 +219,8 @@ function addSelectionFlags(command: Command, limit: number): Command {
 interface Selection {
   /** Oldest first; the first event of the list for each id. */
   readonly events: readonly UnknownEvent[];
+  /** The JSON of each event as the service wrote it. */
+  readonly texts: ReadonlyMap<UnknownEvent, string>;
   /** The ids of which the list has different events, if one of them is selected. */
   readonly conflicting: ReadonlySet<string>;
   /** Whether the list is complete: no limit can have cut it, and every element is an event. */
@@ -269,6 +273,9 @@ async function selectEvents({
   const conflicting = new Set(selected.map(({ id }) => id));
   if (conflicting.size > 0) printer.note(`${describeConflicts([...conflicting])} The first one is used.`);
   return {
+    texts: new Map(
+      pages.flatMap((page) => page.events.map((event, index) => [event, page.json[index] ?? ''])),
+    ),
     events: events.filter(isSelected).sort(byAge),
     conflicting,
     complete: isWhole && problems === 0,

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { INBOX_STATES, type InboxOperations, type InboxRecord } from 'stablehooks';
+import { encodeEvent, INBOX_STATES, type InboxOperations, type InboxRecord } from 'stablehooks';
 import { canAsk, confirm } from '../io/confirm.js';
 import { usageError } from '../io/errors.js';
 import { addInboxAction, addInboxFlags, type InboxFlags, type OpenInbox, withInbox } from '../io/inbox.js';
@@ -78,7 +78,7 @@ async function list({ flags, printer }: CommandContext<ListFlags>) {
 
 function printRecords(printer: Printer, records: readonly InboxRecord[]): void {
   if (printer.json) {
-    for (const record of records) printer.print({ text: '', data: withTimes(record) });
+    for (const record of records) printer.print({ text: '', json: toJson(record) });
     return;
   }
   if (records.length === 0) {
@@ -99,31 +99,46 @@ function printRecords(printer: Printer, records: readonly InboxRecord[]): void {
   printer.print({ text: [head, ...text].join('\n'), data: null });
 }
 
+interface ShowFlags extends InboxFlags {
+  readonly body?: boolean;
+}
+
 function showCommand(): Command {
   const command = addInboxFlags(
     new Command('show')
       .description('print the record of one event, with its last attempts')
       .argument('<id>', 'id of the event'),
-  );
+  ).option('--body', 'print only the stored text of the event, byte for byte as it was signed or listed');
   return addInboxAction(command, show, ['stablehooks inbox show evt_01 --inbox events.db']);
 }
 
-async function show(inbox: OpenInbox, { args: [id = ''], printer }: CommandContext<InboxFlags>) {
+async function show(inbox: OpenInbox, { args: [id = ''], flags, printer }: CommandContext<ShowFlags>) {
   const record = await inbox.find(id);
   if (record === undefined) throw usageError(`The inbox has no event ${toPlain(id)}. Check the id.`);
+  if (flags.body) {
+    if (record.event === null) throw usageError(`The text of ${toPlain(id)} is pruned, or cannot be read.`);
+    printer.printExact(encodeEvent(record.event));
+    return EXIT.good;
+  }
   const steps = (await inbox.steps(id)).map(({ at, result, ...step }) => ({
     ...step,
     at: toTime(at),
     // A result can have 64 kB: only programs read it.
     ...(printer.json ? { result } : { hasResult: result !== null }),
   }));
-  const data = { ...withTimes(record), ...(steps.length > 0 && { steps }) };
-  printer.print({ text: toPrintedJson(data, 2), data });
+  const json = toJson(record, steps.length > 0 ? { steps } : {});
+  printer.print({ text: toPrintedJson(json), json });
   return EXIT.good;
 }
 
+/** The record as JSON, with the stored text of its event. */
+function toJson({ event, ...record }: InboxRecord, more: object = {}): string {
+  const rest = JSON.stringify({ ...withTimes(record), ...more });
+  return `${rest.slice(0, -1)},"event":${event === null ? 'null' : encodeEvent(event)}}`;
+}
+
 /** The record with its times as ISO 8601 strings. */
-function withTimes(record: InboxRecord): object {
+function withTimes(record: Omit<InboxRecord, 'event'>): object {
   const { receivedAt, updatedAt, dueAt, history } = record;
   return {
     ...record,

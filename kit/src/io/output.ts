@@ -1,5 +1,6 @@
 import { styleText } from 'node:util';
 import stringWidth from 'string-width';
+import { compactJson, indentJson } from '../exact-json.js';
 
 /** The exit codes, as `--help` lists them. */
 export const EXIT = {
@@ -38,8 +39,10 @@ export interface Printer {
   readonly paint: Paint;
   /** The width of the terminal in columns, or 80 without one. */
   readonly columns: number;
-  /** Prints a result on stdout: its text, or under `--json` its data in one line. */
-  print(result: { readonly text: string; readonly data: unknown }): void;
+  /** Prints a result on stdout: its text, or under `--json` its data in one line, or its own JSON as it is. */
+  print(result: { readonly text: string } & ({ readonly data: unknown } | { readonly json: string })): void;
+  /** Prints a stored text on stdout, character for character; on a terminal in a line of its own, without control characters. */
+  printExact(text: string): void;
   /** Whether stdout has accepted every result so far: a disk can be full, and a reader can close the pipe. */
   isPrinted(): Promise<boolean>;
   /** Prints a note on stderr, with and without `--json`. */
@@ -79,16 +82,22 @@ export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptio
     bar = '';
   }
 
+  function write(text: string): void {
+    clear();
+    stdout.write(text, (error) => {
+      if (error) isLost = true;
+    });
+  }
+
   return {
     json,
     paint: { good: style('green'), bad: style('red'), doubtful: style('yellow'), faint: style('dim') },
     columns: widthOf(stdout) ?? DEFAULT_COLUMNS,
-    print({ text, data }) {
-      clear();
-      stdout.write(`${json ? toPrintedJson(data) : wrapFor(stdout, text)}\n`, (error) => {
-        if (error) isLost = true;
-      });
+    print({ text, ...result }) {
+      const asJson = () => ('json' in result ? compactJson(result.json) : JSON.stringify(result.data));
+      write(`${json ? escapeControls(asJson()) : wrapFor(stdout, text)}\n`);
     },
+    printExact: (text) => write(stdout.isTTY === true ? `${escapeControls(text)}\n` : text),
     isPrinted: () =>
       new Promise((resolve) => {
         stdout.write('', (error) => resolve(!isLost && !error));
@@ -210,9 +219,9 @@ export function escapeControls(json: string): string {
   );
 }
 
-/** A value from JSON as JSON to print, without control characters. */
-export function toPrintedJson(value: unknown, indent?: number): string {
-  return escapeControls(JSON.stringify(value, null, indent));
+/** JSON to print, indented: its own digits and names, without control characters. */
+export function toPrintedJson(json: string): string {
+  return escapeControls(indentJson(json));
 }
 
 /** An age in its one or two largest units, such as `2h 10m`. */
