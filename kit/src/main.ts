@@ -176,7 +176,7 @@ function fail(error: unknown): void {
     return;
   }
   const line = redact(`stablehooks: ${error instanceof CommanderError ? toUsageLine(error) : message}`);
-  process.stderr.write(`${wrapFor(process.stderr, line)}\n`);
+  process.stderr.write(`${wrapFor(process.stderr, [line])}\n`);
   // Commander's errors quote the typed words, which can contain a secret; their stacks add nothing.
   if (words.includes('--debug') && !(error instanceof CommanderError))
     process.stderr.write(`${describeStack(error)}\n`);

@@ -77,7 +77,8 @@ function readRows(terminal: headless.Terminal): Pick<Screen, 'rows' | 'wrapped'>
   const wrapped = new Set<number>();
   for (let index = 0; index < active.length; index++) {
     const line = active.getLine(index);
-    const text = line?.translateToString(true) ?? '';
+    // A space at the edge of a row that continues is part of the text.
+    const text = line?.translateToString(active.getLine(index + 1)?.isWrapped !== true) ?? '';
     if (line?.isWrapped) {
       wrapped.add(rows.length - 1);
       rows.push(`${rows.pop() ?? ''}${text}`);

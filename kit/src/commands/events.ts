@@ -74,7 +74,7 @@ function printEvents(printer: Printer, events: readonly UnknownEvent[], texts: S
     { text: delivered ? 'yes' : 'no', paint: delivered ? good : doubtful },
   ]);
   printer.print({
-    text: events.length === 0 ? 'No events.' : toTable(['type', 'id', 'age', 'delivered'], rows),
+    text: events.length === 0 ? 'No events.' : { whole: toTable(['type', 'id', 'age', 'delivered'], rows) },
     data: null,
   });
 }
@@ -91,7 +91,7 @@ async function show(context: CommandContext<SelectionFlags>) {
   const [event] = pickEvents(selection, args);
   if (event === undefined) throw usageError('Name the event to show.');
   const json = selection.texts.get(event) ?? '';
-  printer.print({ text: toPrintedJson(json), json });
+  printer.print({ text: { whole: toPrintedJson(json) }, json });
   return selection.conflicting.has(event.id) ? EXIT.failed : EXIT.good;
 }
 

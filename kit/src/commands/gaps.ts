@@ -3,7 +3,7 @@ import { acknowledgeGap, describeGap, type Gap, listGaps, readPollState } from '
 import { health } from 'stablehooks/health';
 import { unreachableError, usageError } from '../io/errors.js';
 import { addInboxAction, addInboxFlags, type InboxFlags, type OpenInbox, toInboxWords } from '../io/inbox.js';
-import { EXIT, formatAge, toPlain } from '../io/output.js';
+import { EXIT, formatAge, type Text, toPlain } from '../io/output.js';
 import { addProvenWithin } from '../io/poll-flags.js';
 import { type CommandContext, type Moment, parseMoment, parseText, toDate } from '../io/settings.js';
 
@@ -135,13 +135,13 @@ function countGaps(count: number, state: string): string {
 }
 
 /** A gap in words; below an open gap, the command that acknowledges it. */
-function toText(gap: Gap, place: InboxFlags): string {
+function toText(gap: Gap, place: InboxFlags): readonly Text[] {
   const text = `${gap.state.padEnd(12)}  ${toPlain(describeGap(gap))}`;
-  if (!isOpen(gap)) return text;
-  return [
-    text,
+  if (!isOpen(gap)) return [text];
+  const command = [
     `              stablehooks gaps acknowledge ${toInboxWords(place)} \\`,
     `                --from ${gap.from} --until ${gap.until} \\`,
     '                --by NAME --reason TEXT',
-  ].join('\n');
+  ];
+  return [text, { whole: command.join('\n') }];
 }

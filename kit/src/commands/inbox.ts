@@ -46,7 +46,7 @@ async function stats(inbox: OpenInbox, { printer }: CommandContext<InboxFlags>) 
     oldest === null ? '' : formatAge(Date.now() - oldest),
   ]);
   const data = counts.map((each) => ({ ...each, oldest: toTime(each.oldest) }));
-  printer.print({ text: toTable(['state', 'events', 'oldest'], rows), data });
+  printer.print({ text: { whole: toTable(['state', 'events', 'oldest'], rows) }, data });
   return EXIT.good;
 }
 
@@ -93,10 +93,10 @@ function printRecords(printer: Printer, records: readonly InboxRecord[]): void {
   ]);
   const [head = '', ...lines] = toTable(['type', 'id', 'state', 'age'], rows).split('\n');
   const text = records.flatMap(({ attempts, lastError }, index) => [
-    lines[index] ?? '',
+    { whole: lines[index] ?? '' },
     ...(lastError === null ? [] : [`  ${countOf(attempts, 'attempt')}: ${toPlain(lastError)}`]),
   ]);
-  printer.print({ text: [head, ...text].join('\n'), data: null });
+  printer.print({ text: [{ whole: head }, ...text], data: null });
 }
 
 interface ShowFlags extends InboxFlags {
@@ -127,7 +127,7 @@ async function show(inbox: OpenInbox, { args: [id = ''], flags, printer }: Comma
     ...(printer.json ? { result } : { hasResult: result !== null }),
   }));
   const json = toJson(record, steps.length > 0 ? { steps } : {});
-  printer.print({ text: toPrintedJson(json), json });
+  printer.print({ text: { whole: toPrintedJson(json) }, json });
   return EXIT.good;
 }
 

@@ -272,7 +272,7 @@ function printAttempt(printer: Printer, { attempt, nextInMs, ...delivery }: Forw
   if (attempt > 1 || nextInMs !== null) row.push(faint(`attempt ${attempt}`));
   if (nextInMs !== null) row.push(faint(`next in ${formatAge(nextInMs)}`));
   printer.print({
-    text: row.join('  '),
+    text: { whole: row.join('  ') },
     data: { at: at.toISOString(), ...toRowData(delivery), attempt, nextInMs },
   });
 }

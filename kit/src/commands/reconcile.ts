@@ -11,7 +11,16 @@ import {
 import { usageError } from '../io/errors.js';
 import { addInboxFlags, type InboxFlags, openInbox } from '../io/inbox.js';
 import { type LedgerFile, type LedgerRow, openLedger } from '../io/ledger.js';
-import { countOf, EXIT, type Paint, type Printer, type Progress, toPlain, toTable } from '../io/output.js';
+import {
+  countOf,
+  EXIT,
+  type Paint,
+  type Printer,
+  type Progress,
+  type Text,
+  toPlain,
+  toTable,
+} from '../io/output.js';
 import { addPollFlags, type PollFlags, toPollOptions } from '../io/poll-flags.js';
 import {
   addAction,
@@ -297,20 +306,20 @@ function createReport(
   { csv, comparesValues }: { readonly csv: boolean; readonly comparesValues: boolean },
 ) {
   const shown = new Map<string, number>();
-  if (csv) printer.print({ text: CSV_COLUMNS.join(','), data: null });
+  if (csv) printer.print({ text: { whole: CSV_COLUMNS.join(',') }, data: null });
   return {
     add(finding: Finding): void {
       const { kind, id, type, createdAt, state, entries, detail } = finding;
       if (csv) {
         const cells = [kind, id, type, createdAt, state, entries, detail];
-        printer.print({ text: cells.map(toCsv).join(','), data: null });
+        printer.print({ text: { whole: cells.map(toCsv).join(',') }, data: null });
         return;
       }
       const count = (shown.get(kind) ?? 0) + 1;
       shown.set(kind, count);
       if (!printer.json && count > MAX_SHOWN) return;
       const words = [printer.paint.bad(kind.padEnd(11)), toPlain(id), toPlain(type ?? ''), createdAt ?? ''];
-      const text = `${words.filter(Boolean).join('  ')}\n             ${toPlain(detail)}`;
+      const text = [{ whole: words.filter(Boolean).join('  ') }, `             ${toPlain(detail)}`];
       printer.print({ text, data: { finding } });
     },
     end(result: ReconcileResult): void {
@@ -335,12 +344,12 @@ function createReport(
 function toText(
   result: ReconcileResult,
   { paint: { good, bad }, comparesValues }: { readonly paint: Paint; readonly comparesValues: boolean },
-): string {
+): readonly Text[] {
   const { agree, complete, totals, problems, daily, requests } = result;
   const diagnosis = toPlain(result.diagnosis);
   const hasFinding = Object.values(result.findings).some(({ count }) => count > 0);
   return [
-    ...(daily === null ? [] : [toDailyTable(daily), '']),
+    ...(daily === null ? [] : [{ whole: toDailyTable(daily) }, '']),
     `list        ${countOf(totals.listed, 'event')} of the span in ${countOf(requests, 'request')}, ${complete ? good('complete') : bad('not proven complete')}`,
     `inbox       ${countOf(totals.inbox, 'event')} of the span${totals.parked > 0 ? `, ${totals.parked} parked` : ''}`,
     `ledger      ${countEntries(totals.entries)} of the span, ${totals.outside} others`,
@@ -351,7 +360,7 @@ function toText(
       toPlain(`problem     ${code}${id ? ` ${id}` : ''}: ${message}`),
     ),
     toVerdict(),
-  ].join('\n');
+  ];
 
   function toVerdict(): string {
     if (isEmptyComparison(result, comparesValues)) return `${bad('not shown')}   ${NOTHING}`;

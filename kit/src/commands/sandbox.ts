@@ -28,6 +28,7 @@ import {
 import { DEFAULT_TOKEN, readSandboxOptions } from '../sandbox/options.js';
 import { hostName } from '../sandbox/server.js';
 import { decimal } from '../sandbox/validation.js';
+import { toShellWord } from '../shell-word.js';
 
 interface SandboxFlags extends Omit<FaultsInput, `${string}Ms`> {
   readonly port: number;
@@ -234,10 +235,10 @@ function greet(printer: Printer, greeting: Greeting): void {
       : ['Events go to no endpoint, because --to is missing. They are only listed.']),
     'Save as .env, or paste into another terminal:',
     '',
-    ...Object.entries(settings).map(([name, value]) => `export ${name}=${value}`),
+    ...Object.entries(settings).map(([name, value]) => ({ whole: `export ${name}=${toShellWord(value)}` })),
     '',
     `Ctrl-C ends it. --seed ${seed} repeats it with the same ids.`,
-  ].join('\n');
+  ];
   printer.print({ text, data: { kind: 'sandbox.listening', ...greeting } });
 }
 
@@ -258,7 +259,7 @@ function printFeed(printer: Printer, published: FeedEntry, namesEndpoint: boolea
   // The attempt before it says the same.
   if (entry.kind === 'delivery.delivered' && !printer.json) return;
   const text = toPlain([formatClock(new Date(entry.at)), ...toWords(entry, namesEndpoint)].join('  '));
-  printer.print({ text, data: entry });
+  printer.print({ text: { whole: text }, data: entry });
 }
 
 /** The entry without the queries of endpoint URLs, which can contain tokens. */

@@ -23,6 +23,6 @@ async function printHeader({ flags, settings, printer }: CommandContext<SignFlag
   const body = await readInput(flags.body, '--body');
   const { header, encoding, prefix } = settings.signature;
   const signature = await sign(body, { secret: await settings.secret(), encoding, prefix });
-  printer.print({ text: `${header}: ${signature}`, data: { header, signature } });
+  printer.print({ text: { whole: `${header}: ${signature}` }, data: { header, signature } });
   return EXIT.good;
 }

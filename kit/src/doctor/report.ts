@@ -8,6 +8,7 @@ export function createReport(printer: Printer, total: number) {
   const progress = printer.progress('doctor', total);
   const rows: Row[] = [];
   const count = (verdict: Row['verdict']) => rows.filter((row) => row.verdict === verdict).length;
+  const width = Math.max(printer.columns, MIN_COLUMNS) - INDENT;
   progress.show(0);
 
   return {
@@ -15,11 +16,14 @@ export function createReport(printer: Printer, total: number) {
     add(row: Row): void {
       const { name, expected, got, verdict, elapsedMs, fix } = row;
       const words = [verdict, name, expected, toTime(elapsedMs)];
-      const lines = [...(rows.length === 0 ? [HEADER] : []), ...toLines(words, got, paints[verdict])];
+      const lines = [
+        ...(rows.length === 0 ? [HEADER] : []),
+        ...toLines(words, fold(toPlain(got), width), paints[verdict]),
+      ];
       rows.push(row);
       if (printer.json || elapsedMs !== undefined) {
         printer.print({
-          text: lines.join('\n'),
+          text: { whole: lines.join('\n') },
           data: { name, expected, got, verdict, elapsedMs, fix },
         });
       }
@@ -39,7 +43,7 @@ export function createReport(printer: Printer, total: number) {
         '',
         counts.join(', '),
       ];
-      printer.print({ text: text.join('\n'), data: { passed, failed, notShown } });
+      printer.print({ text, data: { passed, failed, notShown } });
     },
     /** Removes the progress bar. */
     clear: () => progress.clear(),
@@ -47,9 +51,10 @@ export function createReport(printer: Printer, total: number) {
   };
 }
 
-const MAX_COLUMNS = 80;
+/** The width of the table on a narrower terminal, because its rows stay whole. */
+const MIN_COLUMNS = 80;
 
-/** The columns before the last one, which uses the rest of 80. */
+/** The columns before the last one, which uses the rest. */
 const COLUMNS = [
   ['verdict', 9],
   ['check', 15],
@@ -65,8 +70,11 @@ function toLine(words: readonly string[]): string {
 }
 
 /** A row. The rest of a long last column is continued below it. */
-function toLines(words: readonly string[], got: string, paint: (text: string) => string): readonly string[] {
-  const [first = '', ...more] = fold(toPlain(got), MAX_COLUMNS - INDENT);
+function toLines(
+  words: readonly string[],
+  [first = '', ...more]: readonly string[],
+  paint: (text: string) => string,
+): readonly string[] {
   const line = toLine([...words, first]);
   const { length } = words[0] ?? '';
   return [

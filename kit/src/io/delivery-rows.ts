@@ -38,7 +38,7 @@ export function printRow(
   const row = [toPlain(event.type), toPlain(event.id), words, faint(`${answer.elapsedMs} ms`)];
   if (endpoint !== undefined) row.push(faint(toPlain(endpoint)));
   printer.print({
-    text: row.join('  '),
+    text: { whole: row.join('  ') },
     data: toRowData({ event, answer, endpoint }),
   });
 }

@@ -32,6 +32,9 @@ export interface Progress {
   clear(): void;
 }
 
+/** Text for people. On a terminal long prose is continued at a word; a table, a command and JSON stay whole, so they can be pasted. */
+export type Text = string | { readonly whole: string };
+
 /** Prints for one command: results on stdout, notes and progress on stderr. */
 export interface Printer {
   /** Whether results are printed as JSON. */
@@ -40,7 +43,12 @@ export interface Printer {
   /** The width of the terminal in columns, or 80 without one. */
   readonly columns: number;
   /** Prints a result on stdout: its text, or under `--json` its data in one line, or its own JSON as it is. */
-  print(result: { readonly text: string } & ({ readonly data: unknown } | { readonly json: string })): void;
+  print(
+    result: { readonly text: Text | readonly Text[] } & (
+      | { readonly data: unknown }
+      | { readonly json: string }
+    ),
+  ): void;
   /** Prints a stored text on stdout, character for character; on a terminal in a line of its own, without control characters. */
   printExact(text: string): void;
   /** Whether stdout has accepted every result so far: a disk can be full, and a reader can close the pipe. */
@@ -95,7 +103,7 @@ export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptio
     columns: widthOf(stdout) ?? DEFAULT_COLUMNS,
     print({ text, ...result }) {
       const asJson = () => ('json' in result ? compactJson(result.json) : JSON.stringify(result.data));
-      write(`${json ? escapeControls(asJson()) : wrapFor(stdout, text)}\n`);
+      write(`${json ? escapeControls(asJson()) : wrapFor(stdout, [text].flat())}\n`);
     },
     printExact: (text) => write(stdout.isTTY === true ? `${escapeControls(text)}\n` : text),
     isPrinted: () =>
@@ -104,7 +112,7 @@ export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptio
       }),
     note(text) {
       clear();
-      stderr.write(`${wrapFor(stderr, text)}\n`);
+      stderr.write(`${wrapFor(stderr, [text])}\n`);
     },
     progress(label, total) {
       const shown = stderr.isTTY === true && env['TERM'] !== 'dumb' && total > 1;
@@ -138,29 +146,33 @@ function widthOf({ isTTY, columns }: Output): number | undefined {
   return isTTY === true ? columns || DEFAULT_COLUMNS : undefined;
 }
 
-/** The text for the stream: wrapped on a terminal, unchanged in a file or a pipe. */
-export function wrapFor(stream: Output, text: string): string {
-  const columns = widthOf(stream);
-  return columns === undefined ? text : wrapWords(text, columns);
+/** The text for the stream: prose is wrapped on a terminal, and unchanged in a file or a pipe. */
+export function wrapFor(stream: Output, text: readonly Text[]): string {
+  const columns = widthOf(stream) ?? Infinity;
+  return text.map((part) => (typeof part === 'string' ? wrapWords(part, columns) : part.whole)).join('\n');
 }
 
-/** The label of a line such as `found       3 events`; continued lines begin after it. */
-const LABEL = /^(?: *\S+ {2,}| *)/;
+/** The labels of a line such as `ok  found    3 events`; continued lines begin after them. */
+const LABELS = /^(?: *\S+ {2,})+|^ */;
 
 /** The largest indent of continued lines. */
 const MAX_INDENT = 16;
 
-/** Continues each long line on the next line, at a space. A long word stays whole. */
+/** A command in backticks is one word. */
+const WORDS = /(?:`[^`]*`|\S)+/g;
+
+/** Continues each long line on the next line, at a space. A long word and a command in backticks stay whole. */
 export function wrapWords(text: string, columns: number): string {
   return text
     .split('\n')
     .flatMap((line) => {
       if (stringWidth(line) <= columns) return [line];
-      const label = LABEL.exec(line)?.[0].length ?? 0;
-      const indent = ' '.repeat(label <= MAX_INDENT ? label : 2);
-      const [first = '', ...words] = line.slice(label).split(/(?<=\S) +(?=\S)/);
+      const label = LABELS.exec(line)?.[0] ?? '';
+      const width = stringWidth(label);
+      const indent = ' '.repeat(width <= MAX_INDENT ? width : 2);
+      const [first = '', ...words] = line.slice(label.length).match(WORDS) ?? [];
       const lines: string[] = [];
-      let current = line.slice(0, label) + first;
+      let current = label + first;
       for (const word of words) {
         const longer = `${current} ${word}`;
         if (stringWidth(longer) <= columns) current = longer;

@@ -12,9 +12,13 @@ import { runInTerminal } from '../terminal.js';
 
 const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url));
 
-/** A word that alone is longer than the terminal is wide, such as a signature, cannot be shown in one row. */
+/**
+ * A row of a table, a command, JSON and a word that alone is nearly as long as the terminal is wide, such as a signature, stay whole,
+ * so that they can be pasted.
+ */
 function isUnavoidable(row: string, columns: number): boolean {
-  return row.split(' ').some((word) => word.length > columns - 20);
+  const isTableOrCommand = /\S {2,}\S+ {2,}\S|`stablehooks |^\s*"/.test(row);
+  return isTableOrCommand || row.split(' ').some((word) => word.length > columns - 20);
 }
 
 /** A command, how it ends, and what it prints before Ctrl-C ends it. */
