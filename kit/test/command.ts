@@ -17,6 +17,8 @@ export interface CommandOptions {
   readonly input?: string | Uint8Array;
   /** The largest size of a file, in bytes, to imitate a full disk; a multiple of 1,024. */
   readonly fileLimitBytes?: number;
+  /** The user that runs it. */
+  readonly uid?: number;
   /** Redirects stdout to this file. */
   readonly outputFile?: string;
 }
@@ -42,7 +44,7 @@ export interface Running {
 /** Starts the built command as a process of its own. */
 export function start(
   args: readonly string[],
-  { env, cwd, input, fileLimitBytes, outputFile }: CommandOptions = {},
+  { env, cwd, input, uid, fileLimitBytes, outputFile }: CommandOptions = {},
 ): Running {
   const command = [process.execPath, MAIN, ...args];
   const limit = fileLimitBytes === undefined ? '' : `ulimit -f ${fileLimitBytes / 1_024};`;
@@ -51,6 +53,7 @@ export function start(
   const [file = '', ...rest] = limit + into === '' ? command : shell;
   const child = spawn(file, rest, {
     cwd,
+    ...(uid !== undefined && { uid }),
     env: { PATH: process.env['PATH'], STABLEHOOKS_SECRET: SECRET, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });

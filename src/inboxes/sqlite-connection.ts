@@ -56,6 +56,12 @@ export function configure(db: SqliteLike, { busyTimeoutMs }: { readonly busyTime
   return journal !== 'memory' && pathOf(db) !== '';
 }
 
+/** Whether the caller has set `PRAGMA query_only`: a transaction that writes cannot begin then. */
+export function isQueryOnly(db: SqliteLike): boolean {
+  const [row] = db.prepare('PRAGMA query_only').all() as { readonly query_only?: number }[];
+  return row?.query_only === 1;
+}
+
 function pathOf(db: SqliteLike): string {
   const files = db.prepare('PRAGMA database_list').all() as readonly {
     readonly name: string;

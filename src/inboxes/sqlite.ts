@@ -8,6 +8,7 @@ import {
   atomically,
   configure,
   createTransactions,
+  isQueryOnly,
   type OwnConnection,
   openPath,
 } from './sqlite-connection.js';
@@ -47,7 +48,8 @@ const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsq
  * events that were answered 2xx survive a power failure; other statements keep the level of the connection.
  *
  * Each operation is part of a transaction and fails while the app has one open on the same connection, so an app that keeps
- * transactions open across an `await` uses another connection. The file must be on a local disk.
+ * transactions open across an `await` uses another connection. The file must be on a local disk. While a connection has
+ * `PRAGMA query_only`, a file whose tables are up to date is opened without a lock, even if it is read-only.
  *
  * @param file - a path, or a connection.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `file` is wrong, the connection reads integers as BigInt,
@@ -106,7 +108,9 @@ function open(
     const db = own ?? (file as SqliteLike);
     assertRows(db);
     const durable = configure(db, { busyTimeoutMs });
-    atomically(db, () => migrate(db, { prefix, inbox: 'sqliteInbox' }));
+    const migrateTables = () => migrate(db, { prefix, inbox: 'sqliteInbox' });
+    if (isQueryOnly(db)) migrateTables();
+    else atomically(db, migrateTables);
     return {
       db,
       durable,

@@ -243,6 +243,16 @@ describe('a file that sqliteInbox cannot use', () => {
     expect(() => sqliteInbox(db)).toThrow(REFUSED);
   });
 
+  test('a connection with query_only opens a file with tables while another process writes', async () => {
+    const path = freshPath();
+    const writer = connect(path);
+    sqliteInbox(writer);
+    writer.exec('BEGIN IMMEDIATE');
+    const reader = connect(path);
+    reader.exec('PRAGMA query_only = ON');
+    expect(await sqliteInbox(reader, { busyTimeoutMs: 0 }).find('evt_1')).toBeUndefined();
+  });
+
   test('a file whose journal cannot be written is refused at the first attempt', () => {
     const path = freshPath();
     mkdirSync(`${path}-journal`);

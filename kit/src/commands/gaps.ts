@@ -33,7 +33,7 @@ async function list(inbox: OpenInbox, { flags, printer }: CommandContext<ListFla
   const { isOwn } = inbox;
   for (const gap of shown) printer.print({ text: toText(gap, flags), data: gap });
 
-  const { watermark: stored } = await readPollState(inbox);
+  const { since, watermark: stored } = await readPollState(inbox);
   const watermark = stored === null ? null : new Date(stored).toISOString();
   const { checks } = await health(inbox, { provenMs: flags.provenWithin });
   const coverage = checks.find(({ name }) => name === 'coverage');
@@ -47,6 +47,11 @@ async function list(inbox: OpenInbox, { flags, printer }: CommandContext<ListFla
   }
   const hidden = gaps.length - shown.length;
   const more = hidden > 0 ? `; --all also shows ${countGaps(hidden, 'acknowledged')}` : '';
+  // The first poll has recorded only where to begin.
+  if (stored === since) {
+    printer.print({ text: coverage?.message ?? '', data });
+    return EXIT.failed;
+  }
   printer.print({
     text: `${countGaps(open.length, 'open')} before the watermark ${watermark}${more}.`,
     data,

@@ -144,12 +144,14 @@ async function trigger(context: CommandContext<TriggerFlags>) {
     printer.note('The sandbox makes this connection, in its own environment and network.');
   }
   if (isForged) noteNotRefused(printer, answers);
-  const isGood = rows.length >= total && unexpected.length === 0;
-  if (flags.duplicate && isGood) {
+  const isAnswered = rows.length >= total && unexpected.length === 0;
+  const isOnce = copies.every((outcome) => outcome === 'duplicate');
+  const isGood = isAnswered && isOnce;
+  if (flags.duplicate && isAnswered) {
     printer.note(
-      copies.every((outcome) => outcome === 'duplicate')
+      isOnce
         ? 'The second copy was a duplicate: the handler ran once.'
-        : 'Not shown that the handler ran once: an answer to a second copy has no outcome. `stablehooks doctor URL` shows more.',
+        : 'Not shown that the handler ran once: an answer to a second copy is not `duplicate`. `stablehooks doctor URL` shows more.',
     );
   }
   if (signal.aborted) return interruptedExit();

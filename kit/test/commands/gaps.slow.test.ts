@@ -64,6 +64,16 @@ describe.concurrent('gaps', () => {
     expect((await run([...args, '--proven-within', '1d'])).exitCode).toBe(0);
   });
 
+  test('gaps list is exit 1 after a poll that proved nothing, and says so', async () => {
+    await using folder = await makeFolder();
+    using inbox = await openSqlite(folder.at('events.db'));
+    const first = { since: START, watermark: START, gaps: [], limit: 50, oldest: null };
+    await writePollState(inbox, { ...first, lastAttempt: { at: START } });
+    const ended = await run(['gaps', 'list', '--inbox', folder.at('events.db')]);
+    expect(ended.stdout).toMatch(/^Not shown: no poll has proven yet that push loses nothing\. /);
+    expect(ended.exitCode).toBe(1);
+  });
+
   test('the printed command can be copied, also for a file whose name a shell would split', async () => {
     await using folder = await makeFolder();
     const path = folder.at("bob's events.db");

@@ -1,3 +1,5 @@
+import { chmod } from 'node:fs/promises';
+import Database from 'libsql';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run } from '../command.js';
@@ -29,5 +31,28 @@ describe.concurrent('status', () => {
     expect(exitCode).toBe(1);
     const { stdout: json } = await run(['status', '--inbox', path, '--json']);
     expect(JSON.parse(json)).toMatchObject({ healthy: false });
+  });
+
+  test('a file that another process writes, or that is read-only, is judged', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    using inbox = await openSqlite(path);
+    await fail(inbox, exampleEvent('transfer.settled'), { error: 'broken' });
+    const writer = new Database(path);
+    writer.exec('BEGIN IMMEDIATE');
+    const locked = await run(['status', '--inbox', path]);
+    writer.exec('ROLLBACK');
+    writer.close();
+    expect(locked).toMatchObject({ exitCode: 1, stdout: expect.stringMatching(/\nno {2}dead .*broken/) });
+
+    for (const file of [path, `${path}-wal`, `${path}-shm`]) await chmod(file, 0o444);
+    await chmod(folder.path, 0o555);
+    // The rights of files do not hold for root.
+    const unprivileged = process.getuid?.() === 0 ? { uid: 65_534 } : {};
+    const readOnly = await run(['status', '--inbox', path], unprivileged);
+    await chmod(folder.path, 0o755);
+    expect(readOnly).toMatchObject({
+      ...{ exitCode: 1, stdout: expect.stringMatching(/\nno {2}refused .*cannot be written.*\n.*\n*/) },
+    });
   });
 });

@@ -70,7 +70,7 @@ describe.concurrent.each(Object.keys(SENDERS) as (keyof typeof SENDERS)[])('%s',
 describe.concurrent('trigger --duplicate', () => {
   test.for([
     ['duplicate', 0],
-    ['queued', 0],
+    ['queued', 1],
     ['handled', 1],
     ['failed', 1],
   ] as const)('exits after a second copy that is answered %s with %i', async ([outcome, exitCode]) => {

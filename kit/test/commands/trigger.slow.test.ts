@@ -25,11 +25,11 @@ describe.concurrent('trigger', () => {
     expect(exitCode).toBe(code);
   });
 
-  test('trigger --duplicate does not say that a handler ran once if no answer shows it', async () => {
+  test('trigger --duplicate is exit 1 if no answer shows that the handler ran once', async () => {
     await using site = await serve((_, response) => response.writeHead(200).end());
     const { stderr, exitCode } = await run(['trigger', 'redeem.failed', '--to', site.url, '--duplicate']);
     expect(stderr).toContain('Not shown that the handler ran once');
-    expect(exitCode).toBe(0);
+    expect(exitCode).toBe(1);
   });
 
   test('trigger waits for every endpoint of the sandbox, and fails if one of them fails', async () => {

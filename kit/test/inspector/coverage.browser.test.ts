@@ -72,6 +72,17 @@ test('a poll that proves something changes the words, which name the time that i
   await page.getByText('None between the start date and the watermark.').waitFor();
 });
 
+test('after a poll that proved nothing, nothing is green', async () => {
+  const app = await startApp();
+  const since = Date.now() - HOUR;
+  const first = { since, watermark: since, gaps: [], limit: 50, oldest: null };
+  await writePollState(app.inbox, { ...first, lastAttempt: { at: since } });
+  const { page } = await open(`${app.url}/?view=coverage`);
+  await page.getByText('Nothing is proven yet: the list has not been read for lagMs.').waitFor();
+  expect(await page.locator('.verdict-good').count()).toBe(0);
+  expect(await page.locator('main').innerText()).not.toMatch(/proven up to/i);
+});
+
 test('a poll that fails shows what it reported, its problems and when', async () => {
   const app = await startApp();
   const client = createClient({

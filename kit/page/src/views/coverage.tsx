@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { CoverageReport, GapRow } from '../../../src/inspector/api.js';
+import type { CoverageReport, GapRow, OverviewReport, Tone } from '../../../src/inspector/api.js';
 import { Copy } from '../copy';
 import { Dialog } from '../dialog';
 import { staleFor, tellChanged } from '../live';
@@ -22,7 +22,17 @@ export function CoverageView() {
     (signal) => ask<CoverageReport>('coverage', {}, signal),
     staleFor('coverage'),
   );
-  useEvery(REFRESH_MS, reload);
+  /** The page repeats the judge of the inbox, and does not decide itself whether a proof is good. */
+  const judged = useLoaded(
+    'judged coverage',
+    (signal) => ask<OverviewReport>('overview', { fresh: '1' }, signal),
+    staleFor('coverage'),
+  );
+  useEvery(REFRESH_MS, () => {
+    reload();
+    judged.reload();
+  });
+  const tones = judged.data?.checks.flatMap(({ name, tone }) => (JUDGES.includes(name) ? tone : []));
   return (
     <div class="coverage">
       <h2 class="unseen">Coverage</h2>
@@ -30,7 +40,8 @@ export function CoverageView() {
       {data === undefined && error === undefined && <p class="faint">Loading …</p>}
       {data !== undefined && (
         <>
-          <Proven report={data} />
+          {/* The checks are sorted by urgency. */}
+          <Proven report={data} tone={tones?.[0] ?? 'neutral'} />
           <Lanes report={data} />
           <Gaps report={data} />
         </>
@@ -41,17 +52,27 @@ export function CoverageView() {
 
 const isOpen = ({ state }: GapRow) => state === 'open';
 
+/** The checks about what is proven. */
+const JUDGES: readonly string[] = ['coverage', 'gaps', 'poll'];
+
 /** The proven span, in words. */
-function Proven({ report: { watermark, gaps, lastPoll } }: { readonly report: CoverageReport }) {
+function Proven({
+  report: { since, watermark, gaps, lastPoll },
+  tone,
+}: {
+  readonly report: CoverageReport;
+  readonly tone: Tone;
+}) {
   const open = gaps.filter(isOpen).length;
   const acknowledged = gaps.length - open;
-  const tone = watermark === null ? 'doubtful' : open > 0 ? 'bad' : 'good';
+  // The first poll records only where to begin.
+  const isProven = watermark !== null && watermark !== since;
   return (
     <div class={`verdict verdict-${tone}`}>
       <p role="status">
         <Mark tone={tone} />{' '}
-        {watermark === null ? (
-          'Nothing is proven yet: no poll has read the list of the service.'
+        {!isProven ? (
+          `Nothing is proven yet: ${watermark === null ? 'no poll has read the list of the service' : 'the list has not been read for lagMs'}.`
         ) : (
           <>
             Proven up to <Time at={watermark} full />
@@ -59,7 +80,7 @@ function Proven({ report: { watermark, gaps, lastPoll } }: { readonly report: Co
           </>
         )}
       </p>
-      {watermark !== null && (
+      {isProven && (
         <p class="faint">
           That is <Age since={watermark} /> ago. Nothing is proven of the time since.
           {acknowledged > 0 &&

@@ -22,10 +22,15 @@ export async function openSqlite(place: string, options: OpenOptions): Promise<O
   try {
     db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
     const namespace = findNamespace(db, options);
-    if (!create) assertIsOfThisRelease(db, { Sqlite, name, namespace });
+    if (!create) {
+      assertIsOfThisRelease(db, { Sqlite, name, namespace });
+      // Nothing to migrate, and a file that is locked or read-only must be readable.
+      db.exec('PRAGMA query_only = ON');
+    }
     const inode = () => statSync(place, { throwIfNoEntry: false })?.ino;
     const opened = inode();
     const inbox = sqliteInbox(db, { prefix: namespace });
+    db.exec('PRAGMA query_only = OFF');
     if (!inbox.durable) {
       throw usageError(
         `${name}: this isn't a file, so SQLite keeps nothing after the end of this command. Pass the path of a file.`,
