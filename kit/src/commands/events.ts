@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { createdAtMs, isEventType, type UnknownEvent } from 'stablehooks';
 import type { EventList } from 'stablehooks/client';
-import { isAccepted, isDelivered, isNotDue } from '../io/answer.js';
+import { isAccepted, isDelivered, isNotDue, isWrongTarget } from '../io/answer.js';
 import { type DeliveryRow, noteNotDue, noteUnaccepted, printRow, summarise } from '../io/delivery-rows.js';
 import { usageError } from '../io/errors.js';
 import { describeConflicts, describeCut, withoutCopies } from '../io/event-list.js';
@@ -143,6 +143,8 @@ async function replay(context: CommandContext<ReplayFlags>) {
     rows.push(row);
     printRow(printer, row);
     progress.show(rows.length);
+    // The others would go to the same wrong place.
+    if (rows.length === 1 && isWrongTarget(row.answer)) break;
   }
   progress.clear();
   noteNotDue(
@@ -153,7 +155,7 @@ async function replay(context: CommandContext<ReplayFlags>) {
   noteUnaccepted(printer, unaccepted);
   if (rows.length < events.length) {
     printer.note(describeStop(rows, events.length));
-    return interruptedExit();
+    return signal.aborted ? interruptedExit() : EXIT.failed;
   }
   if (rows.length === 0) {
     printer.note('No event is selected: nothing was sent.');

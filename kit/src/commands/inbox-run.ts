@@ -1,7 +1,7 @@
 /** The command that sends events of an inbox to an endpoint, which runs them now. */
 import { Command } from 'commander';
 import { encodeEvent, type InboxOperations, type InboxState } from 'stablehooks';
-import { type EndpointAnswer, isBusy, isQueued } from '../io/answer.js';
+import { type EndpointAnswer, isBusy, isQueued, isWrongTarget } from '../io/answer.js';
 import { type DeliveryRow, noteUnaccepted, printRow, summarise } from '../io/delivery-rows.js';
 import { toFailure } from '../io/errors.js';
 import type { OpenInbox } from '../io/inbox.js';
@@ -88,7 +88,10 @@ async function sendAll(
   let isInboxLost = false;
   const progress = printer.progress('run', ids.length);
   for (const id of ids) {
-    if (signal.aborted || isInboxLost || rows.at(-1)?.answer.kind === 'unreachable') break;
+    const last = rows.at(-1);
+    // What follows would run in the wrong app, or fail in the same way.
+    if (signal.aborted || isInboxLost || last?.end === 'elsewhere' || (last && isWrongTarget(last.answer)))
+      break;
     let reached: keyof typeof LEFT = 'selected';
     try {
       const record = await takeOrNote(id, inbox, { printer, force: flags.force });

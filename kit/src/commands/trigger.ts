@@ -9,6 +9,7 @@ import {
   isDelivered,
   isNotDue,
   isSignatureRefused,
+  isWrongTarget,
   outcomeOf,
   statusOf,
 } from '../io/answer.js';
@@ -100,6 +101,8 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   const copies: (string | undefined)[] = [];
   const unexpected: EndpointAnswer[] = [];
   const notDue: string[] = [];
+  /** Aborts when the first answers show that the events go to the wrong place. */
+  const wrong = new AbortController();
   if (isForged) {
     const event = draft();
     const answer = await sender.sendGenuine(event);
@@ -121,13 +124,17 @@ async function trigger(context: CommandContext<TriggerFlags>) {
       if (!isExpected(answer, copy)) unexpected.push(answer);
       if (isNotDue(answer)) notDue.push(row.event.id);
       printRow(printer, row, () => isExpected(answer, copy));
+      const isFirst = rows.length <= sender.rowsPerEvent;
+      if (flags.to !== undefined && isFirst && !isForged && isWrongTarget(answer)) wrong.abort();
       progress.show(rows.length);
     }
   }
   try {
-    await repeat(flags.count, { perSecond: flags.rate, signal }, async () => {
+    const stop = AbortSignal.any([signal, wrong.signal]);
+    await repeat(flags.count, { perSecond: flags.rate, signal: stop }, async () => {
       const event = draft();
-      for (let time = 0; time < times; time++) await fireOnce(event, time === 0 ? 'first' : 'repeated');
+      for (let time = 0; time < times && !wrong.signal.aborted; time++)
+        await fireOnce(event, time === 0 ? 'first' : 'repeated');
     });
   } catch (error) {
     // The events sent before Ctrl-C are summarised.
@@ -144,6 +151,8 @@ async function trigger(context: CommandContext<TriggerFlags>) {
     printer.note('The sandbox makes this connection, in its own environment and network.');
   }
   if (isForged) noteNotRefused(printer, answers);
+  if (wrong.signal.aborted && rows.length < total)
+    printer.note('Stopped: the first answer shows that the URL or the secret is not that of the receiver.');
   const isAnswered = rows.length >= total && unexpected.length === 0;
   const isOnce = copies.every((outcome) => outcome === 'duplicate');
   const isGood = isAnswered && isOnce;

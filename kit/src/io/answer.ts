@@ -79,6 +79,17 @@ export function isSignatureRefused(answer: EndpointAnswer): boolean {
   return statusOf(answer) === 401 || statusOf(answer) === 403;
 }
 
+/**
+ * Whether the answer is a sign that the URL or the secret is not that of the receiver, so that no further delivery can help:
+ * nothing listens there, the signature is refused, the path or the method is unknown, or a page or a redirect answered.
+ */
+export function isWrongTarget(answer: EndpointAnswer): boolean {
+  const status = statusOf(answer);
+  const isElsewhere = (status >= 300 && status < 400) || [404, 405, 410].includes(status);
+  const isPage = answer.kind === 'reply' && answer.isPage === true && isDelivered(answer);
+  return answer.kind === 'unreachable' || isElsewhere || isPage || isSignatureRefused(answer);
+}
+
 /** The status of a reply; 0 without a reply. */
 export function statusOf(answer: EndpointAnswer): number {
   return answer.kind === 'reply' ? answer.status : 0;
