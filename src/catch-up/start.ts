@@ -1,5 +1,5 @@
 /** Where a poll begins: the start date, and what it tries to prove. */
-import { createdAtMs, isEventType } from '../core/events.js';
+import { createdAtMs, isEventType, isTestId } from '../core/events.js';
 import type { Inbox, InboxOperations, InboxRecord } from '../core/ports.js';
 import type { Evidence } from './evidence.js';
 import type { OpenSettings, PollerSettings } from './options.js';
@@ -21,7 +21,8 @@ export async function pushedSince(
   const receivedSince = Math.max(0, Math.floor(from - open.disorderMs));
   const records = await listRecords(open, { receivedSince, limit: PUSHED_RECORDS });
   return records.flatMap(({ id, type, origin, event }) => {
-    const at = origin === 'push' && event !== null && isEventType(type) ? createdAtMs(event) : 0;
+    const at =
+      origin === 'push' && event !== null && isEventType(type) && !isTestId(id) ? createdAtMs(event) : 0;
     return at > from ? [{ id, type, at }] : [];
   });
 }

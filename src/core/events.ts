@@ -153,6 +153,12 @@ export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; rea
   throw malformed(what, wrong);
 }
 
+/** The type of the events by which `stablehooks doctor` tests an endpoint: they are answered `ignored`, and nothing is stored. */
+export const TEST_TYPE = 'doctor.unknown';
+
+/** Whether `stablehooks doctor` sent the event, so that the service does not list it. */
+export const isTestId = (id: string): boolean => id.startsWith('evt_doctor_');
+
 /** The stored texts of events, because `JSON.parse` rounds large numbers. */
 const texts = new WeakMap<UnknownEvent, string>();
 

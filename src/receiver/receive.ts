@@ -1,5 +1,5 @@
 /** One event through the receiver: a delivery from its untrusted request, or an event that is authentic already. */
-import { readEvent } from '../core/events.js';
+import { readEvent, TEST_TYPE } from '../core/events.js';
 import { notify } from '../core/log.js';
 import { decodeSignature, matchSecret } from '../core/signature.js';
 import { readRequestBody } from './body.js';
@@ -43,6 +43,7 @@ export async function receive(made: () => ReceiverParts, request: WebhookRequest
       noteDelivery(receiver, facts.logger);
       const { event, json } = readEvent(body);
       facts.event = event;
+      if (event.type === TEST_TYPE) return { kind: 'ignored' };
       const { result, rest } = await flows.deliver({ event, origin: 'push', json, secretIndex });
       if (rest !== undefined) {
         // Called on the request: platforms refuse a detached `waitUntil`.

@@ -68,6 +68,8 @@ export class Tally {
    */
   delivery({ error }: Outcome, request: WebhookRequest): void {
     if (error === undefined && !this.#hasRefused) return;
+    // It sends what must be refused.
+    if (request.header('user-agent') === 'stablehooks-doctor') return;
     const isSigned = error !== undefined && !STORED.test(error.code) && this.#isSigned(request);
     if (error !== undefined && !isSigned && error.code !== 'ERR_SIGNATURE_MALFORMED') return;
     const now = this.#settings.runtime.now();

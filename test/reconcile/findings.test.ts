@@ -156,6 +156,16 @@ test.each(OTHERS)(
   },
 );
 
+test('the list need not show test events of doctor', async () => {
+  const inbox = makeInbox();
+  const id = 'evt_doctor_1f_genuine';
+  await finish(inbox, makeEvent(id));
+  await finish(inbox, makeEvent('good'));
+  const { result, findings } = await findIn([makeEvent('good')], { inbox, ledger: [{ id }, { id: 'good' }] });
+  expect(findings).toEqual([]);
+  expect(result.agree).toBe(true);
+});
+
 test('events that say the same in other words are not conflicting', async () => {
   const deep = (depth: number) => JSON.parse(`${'{"a":['.repeat(depth)}1${']}'.repeat(depth)}`);
   const stored = makeEvent('evt_1', { payload: { a: 1, b: [null, { c: '2', d: {} }], deep: deep(1_000) } });

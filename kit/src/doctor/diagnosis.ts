@@ -12,7 +12,9 @@ import {
 import { toPlain } from '../io/output.js';
 import { nameEndpoint } from '../io/place.js';
 import {
+  ACTED_ON_UNKNOWN,
   type CheckResult,
+  expectNoEffect,
   explainStatus,
   judgeDelivery,
   judgeEffect,
@@ -44,9 +46,13 @@ const ABSENT: ReadonlySet<number> = new Set([404, 405, 410]);
 export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Promise<GenuineResult> {
   const event = endpoint.event('genuine');
   const answer = await endpoint.send(toBody(event));
-  const delivery = judgeDelivery(answer);
+  const delivery = judgeDelivery(endpoint, answer);
   const result =
-    delivery.verdict === 'pass' ? await judgeEffect(endpoint, { id: event.id, answer }) : delivery;
+    delivery.verdict !== 'pass'
+      ? delivery
+      : endpoint.runsHandlers
+        ? await judgeEffect(endpoint, { id: event.id, answer })
+        : await expectNoEffect(endpoint, { id: event.id, answer, result: delivery, fix: ACTED_ON_UNKNOWN });
   const unexplained = result.verdict === 'fail' && result.fix === undefined;
   const fix = unexplained ? await findFix(endpoint, answer, secret) : result.fix;
   return { ...result, fix, answer, comparable: await isComparable(endpoint, answer) };

@@ -1,11 +1,14 @@
 import { randomBytes } from 'node:crypto';
-import { type EventType, SIGNATURE_ENCODINGS, type SignatureEncoding, sign } from 'stablehooks';
+import { isEventType, SIGNATURE_ENCODINGS, type SignatureEncoding, sign } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
 import { describeAnswer, type EndpointAnswer } from '../io/answer.js';
 import { type DeliveryRequest, deliver } from '../io/deliver.js';
 import { unreachableError, usageError } from '../io/errors.js';
 import { toPlain } from '../io/output.js';
 import type { Settings } from '../io/settings.js';
+
+/** No release has a handler for this type, and a stablehooks receiver stores nothing of it. */
+export const TEST_TYPE = 'doctor.unknown';
 
 /** An event whose payload marks it as a test. */
 export interface TestEvent {
@@ -54,7 +57,8 @@ export interface EndpointOptions {
   readonly url: string;
   readonly secret: string;
   readonly signature: Settings['signature'];
-  readonly type: EventType;
+  /** {@link TEST_TYPE}, or a type whose handler runs. */
+  readonly type: string;
   /** @default the example of the type, with an id of its own in each event */
   readonly payload?: TestEvent['payload'] | undefined;
   readonly timeoutMs: number;
@@ -77,6 +81,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
   const run = randomBytes(4).toString('hex');
   const createdAt = new Date().toISOString();
   const leaks = new Set<Leak>();
+  const ids = new Set<string>();
 
   async function signatureOf(body: Uint8Array, send: SendOptions): Promise<string | undefined> {
     if (send.unsigned) return undefined;
@@ -100,7 +105,11 @@ export function createTestedEndpoint(options: EndpointOptions) {
   async function send(body: Uint8Array, options: SendOptions = {}): Promise<TestedAnswer> {
     const { header = signature.header, contentType = 'application/json' } = options;
     const value = await signatureOf(body, options);
-    const headers = { 'content-type': contentType, ...(value !== undefined && { [header]: value }) };
+    // By the user agent a receiver does not count what must be refused.
+    const headers = {
+      ...{ 'content-type': contentType, 'user-agent': 'stablehooks-doctor' },
+      ...(value !== undefined && { [header]: value }),
+    };
     const { answer, reply } = await deliver(url, { timeoutMs, ...options, headers, body, signal });
     const text = String(reply?.body ?? '');
     await noteLeaks(`${JSON.stringify(reply?.headers)}${text}`, body, value);
@@ -117,13 +126,17 @@ export function createTestedEndpoint(options: EndpointOptions) {
 
   /** The example is small money with an id of its own, because an app can refuse a second movement of the same id. */
   const examplePayload = (check: string) => ({
-    ...exampleEvent(type).payload,
+    ...(isEventType(type) && exampleEvent(type).payload),
     [`${type.split('.')[0]}_id`]: `doctor_${run}_${check}`,
     amount: '0.01',
   });
 
   return {
     url,
+    /** Whether the test events have a type with a handler, which runs for real. */
+    runsHandlers: type !== TEST_TYPE,
+    /** The ids of the test events so far. */
+    ids: ids as ReadonlySet<string>,
     /** When the test began, by `performance.now()`. */
     startedAt: performance.now(),
     /** The forbidden texts that the replies so far contained. */
@@ -135,17 +148,21 @@ export function createTestedEndpoint(options: EndpointOptions) {
     event: (
       check: string,
       changes: Partial<Pick<TestEvent, 'type' | 'created_at' | 'payload'>> = {},
-    ): TestEvent => ({
-      id: `evt_doctor_${run}_${check}`,
-      type: changes.type ?? type,
-      created_at: changes.created_at ?? createdAt,
-      payload: {
-        ...(options.payload ?? examplePayload(check)),
-        ...changes.payload,
-        test: true,
-        doctor: check,
-      },
-    }),
+    ): TestEvent => {
+      const id = `evt_doctor_${run}_${check}`;
+      ids.add(id);
+      return {
+        id,
+        type: changes.type ?? type,
+        created_at: changes.created_at ?? createdAt,
+        payload: {
+          ...(options.payload ?? examplePayload(check)),
+          ...changes.payload,
+          test: true,
+          doctor: check,
+        },
+      };
+    },
     send,
     /** Sends a delivery with the signature of another secret. */
     sendForged: (body: Uint8Array) => send(body, { secret: OTHER_SECRET }),

@@ -2,32 +2,43 @@ import { EVENT_TYPES, type EventType } from 'stablehooks';
 import { outcomeOf } from '../io/answer.js';
 import { type Check, type CheckResult, DELIVERY_CHECKS, LEAK_CHECK, REFUSAL_CHECKS } from './checks.js';
 import { checkGenuine, type GenuineResult } from './diagnosis.js';
-import { createTestedEndpoint, type EndpointOptions, type TestedEndpoint } from './endpoint.js';
+import { createTestedEndpoint, type EndpointOptions, TEST_TYPE, type TestedEndpoint } from './endpoint.js';
 
 /** The result of a check, and the expectation. */
 export type Row = CheckResult & Pick<Check, 'name' | 'expected'>;
 
 export interface Examination {
   /** The type of the test events. */
-  readonly type: EventType;
+  readonly type: string;
+  /** The ids of all test events. */
+  readonly ids: ReadonlySet<string>;
   readonly genuine: GenuineResult;
 }
 
-const CHECKS: readonly Check[] = [...REFUSAL_CHECKS, ...DELIVERY_CHECKS, LEAK_CHECK];
+const checksOf = (runHandlers: boolean): readonly Check[] => [
+  ...REFUSAL_CHECKS,
+  ...DELIVERY_CHECKS.filter(({ runsHandlers = false }) => runHandlers || !runsHandlers),
+  LEAK_CHECK,
+];
 const GENUINE = { name: 'genuine', expected: '2xx' } as const;
 
 /** How many rows an examination has. */
-export const TOTAL = 1 + CHECKS.length;
+export const totalOf = (runHandlers: boolean): number => 1 + checksOf(runHandlers).length;
+
+/** The names of the checks that are left out without `runHandlers`. */
+export const LEFT_OUT: readonly string[] = DELIVERY_CHECKS.flatMap(({ name, runsHandlers }) =>
+  runsHandlers ? name : [],
+);
 
 const NO_HANDLER = `No handler ran, whatever the type of the test event was: ${EVENT_TYPES.join(', ')}. Register a handler.`;
 
 const NOT_RUN: CheckResult = {
   verdict: 'not shown',
   got: 'not run',
-  fix: 'Not run, because the genuine delivery was not handled.',
+  fix: 'Not run, because the genuine delivery was not accepted.',
 };
 
-type EventTypes = readonly [EventType, ...EventType[]];
+type EventTypes = readonly [string, ...string[]];
 
 /** The type that most apps handle, then the others. */
 const TYPES_TO_TRY: EventTypes = [
@@ -36,7 +47,9 @@ const TYPES_TO_TRY: EventTypes = [
 ];
 
 export interface ExaminationOptions extends Omit<EndpointOptions, 'type'> {
-  /** The type of the test events. @default the first that the endpoint does not answer with `ignored` */
+  /** Whether handlers may run: without it no test event has a type that a handler can have. */
+  readonly runHandlers: boolean;
+  /** The type of the test events that handlers run for. @default the first that the endpoint does not answer with `ignored` */
   readonly type?: EventType | undefined;
   /** Called once, after the genuine delivery and before the rows. */
   readonly onGenuine?: (examination: Examination) => void;
@@ -50,9 +63,11 @@ export interface ExaminationOptions extends Omit<EndpointOptions, 'type'> {
  * @throws {CommandError} when `--effects` returns no count; `onGenuine` can throw as well.
  */
 export async function examineEndpoint(options: ExaminationOptions): Promise<Examination> {
-  const { type: only, signal, onGenuine, onRow } = options;
-  const { type, endpoint, genuine } = await checkTypes(only === undefined ? TYPES_TO_TRY : [only], options);
-  onGenuine?.({ type, genuine });
+  const { runHandlers, signal, onGenuine, onRow } = options;
+  const only = runHandlers ? options.type : TEST_TYPE;
+  const { endpoint, ...found } = await checkTypes(only === undefined ? TYPES_TO_TRY : [only], options);
+  const { genuine } = found;
+  onGenuine?.(found);
   const { answer, comparable, ...result } = genuine;
   const add = (row: Row) => {
     // An interrupted check shows nothing about the endpoint.
@@ -60,15 +75,15 @@ export async function examineEndpoint(options: ExaminationOptions): Promise<Exam
   };
   const isIgnored = only === undefined && outcomeOf(answer) === 'ignored';
   add({ ...GENUINE, ...result, fix: isIgnored ? NO_HANDLER : result.fix });
-  for (const check of CHECKS) {
+  for (const check of checksOf(runHandlers)) {
     if (signal.aborted) break;
-    const isRefusal = !DELIVERY_CHECKS.includes(check);
+    const isRefusal = REFUSAL_CHECKS.includes(check) || check === LEAK_CHECK;
     const hasLeaked = check === LEAK_CHECK && endpoint.leaks.size > 0;
     const shows = hasLeaked || (isRefusal ? comparable : result.verdict === 'pass');
     const { name, expected } = check;
     add({ name, expected, ...(shows ? await check.run(endpoint) : NOT_RUN) });
   }
-  return { type, genuine };
+  return found;
 }
 
 /** Sends a genuine delivery of each type until the endpoint handles one. */
@@ -79,5 +94,5 @@ async function checkTypes(
   const endpoint = createTestedEndpoint({ ...options, type });
   const genuine = await checkGenuine(endpoint, options.secret);
   const isOver = next === undefined || outcomeOf(genuine.answer) !== 'ignored' || options.signal.aborted;
-  return isOver ? { type, endpoint, genuine } : checkTypes([next, ...others], options);
+  return isOver ? { type, endpoint, ids: endpoint.ids, genuine } : checkTypes([next, ...others], options);
 }

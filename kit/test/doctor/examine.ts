@@ -24,13 +24,13 @@ export interface Examination extends Ended {
   readonly wrong: readonly CheckLine[];
 }
 
-/** Runs `stablehooks doctor URL --json`. */
+/** Runs `stablehooks doctor URL --run-handlers --json`. */
 export async function examine(
   url: string,
   flags: readonly string[] = [],
   options: CommandOptions = {},
 ): Promise<Examination> {
-  const ended = await run(['doctor', url, '--json', ...flags], options);
+  const ended = await run(['doctor', url, '--run-handlers', '--json', ...flags], options);
   const lines = ended.stdout
     .split('\n')
     .filter(Boolean)

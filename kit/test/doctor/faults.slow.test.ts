@@ -371,6 +371,7 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
 async function examine(server: RunningServer, { counted = false, timeoutMs = 60_000 }: FaultOptions) {
   const rows: Row[] = [];
   await examineEndpoint({
+    runHandlers: true,
     url: `${server.url}/hooks`,
     secret: SECRET,
     signature: { header: 'X-SERVICE-Signature', encoding: undefined, prefix: '' },
