@@ -1,8 +1,16 @@
 import { Command } from 'commander';
 import { encodeEvent, INBOX_STATES, type InboxOperations, type InboxRecord } from 'stablehooks';
+import { groupErrors } from '../explain/error-groups.js';
 import { canAsk, confirm } from '../io/confirm.js';
 import { usageError } from '../io/errors.js';
-import { addInboxAction, addInboxFlags, type InboxFlags, type OpenInbox, withInbox } from '../io/inbox.js';
+import {
+  addInboxAction,
+  addInboxFlags,
+  type InboxFlags,
+  type OpenInbox,
+  toInboxWords,
+  withInbox,
+} from '../io/inbox.js';
 import { addFilterFlags, type FilterFlags, IGNORED_FLAG, toFilter } from '../io/inbox-filter.js';
 import {
   countOf,
@@ -17,6 +25,7 @@ import {
 } from '../io/output.js';
 import { recordsOf } from '../io/records-of.js';
 import { addAction, type CommandContext, parseCount, parseDuration } from '../io/settings.js';
+import { toShellWord } from '../shell-word.js';
 import { discardCommand, importCommand, requeueCommand } from './inbox-actions.js';
 import { runCommand } from './inbox-run.js';
 
@@ -24,6 +33,7 @@ export function inboxCommand(): Command {
   return new Command('inbox')
     .addCommand(statsCommand())
     .addCommand(listCommand())
+    .addCommand(errorsCommand())
     .addCommand(showCommand())
     .addCommand(requeueCommand())
     .addCommand(runCommand())
@@ -97,6 +107,38 @@ function printRecords(printer: Printer, records: readonly InboxRecord[]): void {
     ...(lastError === null ? [] : [`  ${countOf(attempts, 'attempt')}: ${toPlain(lastError)}`]),
   ]);
   printer.print({ text: [{ whole: head }, ...text], data: null });
+}
+
+function errorsCommand(): Command {
+  const command = addInboxFlags(
+    new Command('errors').description('group the errors of dead and failed events by their cause'),
+  );
+  return addInboxAction(command, errors, ['stablehooks inbox errors --inbox events.db']);
+}
+
+async function errors(inbox: OpenInbox, { flags, printer }: CommandContext<InboxFlags>) {
+  const { groups, isCut } = await groupErrors(inbox);
+  const age = (at: number) => formatAge(Date.now() - at);
+  const rows = groups.map(({ count, state, first, last, types }) => [
+    ...[String(count), state, age(first), age(last), types.join(', ')],
+  ]);
+  const [head = '', ...lines] = toTable(['events', 'state', 'first', 'last', 'types'], rows).split('\n');
+  if (groups.length === 0) printer.print({ text: 'No event is dead or failed.', data: null });
+  else if (!printer.json) printer.print({ text: { whole: head }, data: null });
+  for (const [index, group] of groups.entries()) {
+    const { state, error, part, first, last } = group;
+    const select = `--state ${state} --error ${toShellWord(toPlain(part))}`;
+    printer.print({
+      text: [
+        { whole: lines[index] ?? '' },
+        `  ${toPlain(error)}`,
+        { whole: `  stablehooks inbox requeue ${toInboxWords(flags)} ${select}` },
+      ],
+      data: { ...group, first: toTime(first), last: toTime(last) },
+    });
+  }
+  if (isCut) printer.note('Older events were not read, so counts are too small.');
+  return EXIT.good;
 }
 
 interface ShowFlags extends InboxFlags {

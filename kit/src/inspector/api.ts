@@ -1,6 +1,7 @@
 /** The requests and answers of the page, shared with the server. */
 import type { InboxState, InboxStep } from 'stablehooks';
 import type { Gap } from 'stablehooks/catch-up';
+import type { ErrorGroups } from '../explain/error-groups.js';
 import type { Finding } from '../explain/replies.js';
 import type {
   Account,
@@ -269,6 +270,8 @@ export interface OverviewReport {
     readonly count: number;
     readonly oldest: number | null;
   }[];
+  /** The errors of dead and failed events; `null` without an inbox. */
+  readonly errors: ErrorGroups | null;
   /** Epoch ms. */
   readonly at: number;
 }

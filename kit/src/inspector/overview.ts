@@ -1,5 +1,6 @@
 import type { InboxCount, InboxState } from 'stablehooks';
 import { health } from 'stablehooks/health';
+import { groupErrors } from '../explain/error-groups.js';
 import { countOf } from '../io/output.js';
 import { type Faults, NO_FAULTS } from '../sandbox/faults.js';
 import type { SandboxOperations } from '../sandbox/index.js';
@@ -43,7 +44,7 @@ async function readOverview({ inbox, deliveries, service }: InspectorSource): Pr
 
 type Part = Omit<OverviewReport, 'at'>;
 
-const NOTHING: Part = { tone: 'neutral', verdict: 'Nothing to judge.', checks: [], states: [] };
+const NOTHING: Part = { tone: 'neutral', verdict: 'Nothing to judge.', checks: [], states: [], errors: null };
 
 const TONES = { failing: 'bad', warning: 'doubtful', neutral: 'neutral', ok: 'good' } as const;
 
@@ -54,6 +55,7 @@ async function ofInbox({ operations }: InboxPart): Promise<Part> {
     verdict,
     checks: checks.map((check) => ({ ...check, tone: TONES[check.tone] })),
     states: byUrgency(await operations.count()),
+    errors: await groupErrors(operations),
   };
 }
 
@@ -111,6 +113,7 @@ async function ofDeliveries(deliveries: DeliveriesPart): Promise<Part> {
     tone: total === 0 ? 'neutral' : findings.length === 0 ? 'good' : 'bad',
     verdict,
     checks,
+    errors: null,
     states: [...kinds, 'accepted' as const].map((state) => ({ state, count: eventsOf(state), oldest: null })),
   };
 }

@@ -118,6 +118,22 @@ export function OneEventActions({
   );
 }
 
+/** The button that requeues the events of a filter. */
+export function RequeueThese({ filter }: Pick<Selected, 'filter'>) {
+  const [isAsked, setAsked] = useState(false);
+  if (!can('requeue')) return null;
+  return (
+    <>
+      <button type="button" onClick={() => setAsked(true)}>
+        Requeue these …
+      </button>
+      {isAsked && (
+        <Confirm name="requeue" filter={filter} onClose={() => setAsked(false)} onDone={() => undefined} />
+      )}
+    </>
+  );
+}
+
 /** Shows what an action would do, and does it after a confirmation. */
 function Confirm({
   name,

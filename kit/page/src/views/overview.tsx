@@ -1,11 +1,13 @@
-import type { OverviewCheck, OverviewReport, View } from '../../../src/inspector/api.js';
+import type { EventState, OverviewCheck, OverviewReport, View } from '../../../src/inspector/api.js';
 import { useEvery, useLoaded } from '../load';
 import { LoadError } from '../load-error';
-import { Sentence } from '../plain';
+import { Plain, Sentence } from '../plain';
 import { ask, session } from '../server';
 import { Age, Time } from '../time';
 import { Mark } from '../tone';
 import { follow, hrefOf } from '../url';
+import { RequeueThese } from './event-actions';
+import './overview.css';
 
 /** How often a check that depends on time is read again. */
 const REFRESH_MS = 10_000;
@@ -79,9 +81,58 @@ export function OverviewView() {
               <Check key={check.name} check={check} />
             ))}
           </ul>
+          {data.errors !== null && data.errors.groups.length > 0 && <Errors {...data.errors} />}
         </>
       )}
     </div>
+  );
+}
+
+/** How many groups are shown: the others are rarer. */
+const MAX_GROUPS = 20;
+
+function Errors({ groups, isCut }: NonNullable<OverviewReport['errors']>) {
+  return (
+    <section aria-label="Errors">
+      <h3>Errors</h3>
+      <table class="errors">
+        <thead>
+          <tr>
+            {['Error', 'Events', 'First', 'Last', ''].map((title) => (
+              <th key={title} scope="col">
+                {title || <span class="unseen">Actions</span>}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {groups.slice(0, MAX_GROUPS).map(({ state, error, part, count, first, last, types }) => (
+            <tr key={`${state} ${error}`}>
+              <td>
+                <Plain text={error} />
+                <div class="faint">
+                  {state}: <Plain text={types.join(', ')} />
+                </div>
+              </td>
+              <td>{count.toLocaleString('en')}</td>
+              <td>
+                <Time at={first} />
+              </td>
+              <td>
+                <Time at={last} />
+              </td>
+              <td class="errors-acts">
+                <a class="button" href={hrefOf({ view: 'events', state, error: part })} onClick={follow}>
+                  Show
+                </a>
+                <RequeueThese filter={{ state: state as EventState, error: part }} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {isCut && <p class="faint">Older events were not read, so counts are too small.</p>}
+    </section>
   );
 }
 

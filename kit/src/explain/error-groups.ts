@@ -1,0 +1,66 @@
+/** Groups the errors of an inbox: a person fixes causes, not events. */
+import type { InboxOperations, InboxRecord, InboxState } from 'stablehooks';
+
+/** Events of one state whose errors differ only in their variable parts, such as ids, times and amounts. */
+export interface ErrorGroup {
+  readonly state: InboxState;
+  /** Its code and message, with `…` for each variable part. */
+  readonly error: string;
+  /** The longest part that all of the errors contain, for a filter. */
+  readonly part: string;
+  readonly count: number;
+  /** When the first and the last of them failed, epoch ms. */
+  readonly first: number;
+  readonly last: number;
+  readonly types: readonly string[];
+}
+
+export interface ErrorGroups {
+  /** The most frequent first. */
+  readonly groups: readonly ErrorGroup[];
+  /** Whether older events were not read, so that counts are too small. */
+  readonly isCut: boolean;
+}
+
+const PAGE = 500;
+/** How many events of a state are read, the newest first. */
+const MAX_READ = 2_000;
+
+/** A quoted text, a time, a UUID, a word with a digit in it, or a number; not an HTTP status. */
+const VARIABLE =
+  /"[^"]*"|'[^']*'|\d{4}-\d\d-\d\dT[\d:.]+Z?|(?![1-5]\d\d(?![\w.,:-]*\w))(?<!\w)[\w-]*\d(?:[\w.:-]*\w)?/g;
+
+/** Reads the newest dead and failed events, and groups them by state and error. */
+export async function groupErrors(inbox: Pick<InboxOperations, 'list'>): Promise<ErrorGroups> {
+  const groups = new Map<string, ErrorGroup>();
+  let isCut = false;
+  for (const state of ['dead', 'failed'] as const) {
+    let read = 0;
+    for (let after: string | undefined; ; ) {
+      const page = await inbox.list({ state, limit: PAGE, after, order: 'newest' });
+      for (const record of page) add(groups, record);
+      read += page.length;
+      after = page.at(-1)?.id;
+      isCut ||= read >= MAX_READ && page.length === PAGE;
+      if (page.length < PAGE || read >= MAX_READ) break;
+    }
+  }
+  return { groups: [...groups.values()].toSorted((a, b) => b.count - a.count), isCut };
+}
+
+function add(groups: Map<string, ErrorGroup>, { state, type, lastError, updatedAt }: InboxRecord): void {
+  // What a person ran by hand afterwards is not the cause.
+  const [text = ''] = (lastError ?? 'no error is known').split('; inbox run: ');
+  const error = text.replaceAll(VARIABLE, '…').replace(/\.$/, '');
+  const key = `${state} ${error}`;
+  const known = groups.get(key);
+  groups.set(key, {
+    state,
+    error,
+    part: error.split('…').toSorted((a, b) => b.length - a.length)[0] ?? '',
+    count: (known?.count ?? 0) + 1,
+    first: Math.min(known?.first ?? updatedAt, updatedAt),
+    last: Math.max(known?.last ?? updatedAt, updatedAt),
+    types: [...new Set([...(known?.types ?? []), type])].toSorted(),
+  });
+}
