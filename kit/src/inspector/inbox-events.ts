@@ -65,7 +65,8 @@ export async function toInboxFilter(
 function toConditions(filter: EventFilter & { readonly ids?: readonly string[] | undefined }): InboxFilter {
   const { state, type, since, until, error, key, ids } = filter;
   return givenOf({
-    ...{ ids, type, error, key, receivedSince: since, receivedUntil: until },
+    // By the last change, as the command line selects: an event that is dead since yesterday came earlier.
+    ...{ ids, type, error, key, updatedSince: since, updatedUntil: until },
     state: INBOX_STATES.find((each) => each === state),
   });
 }

@@ -174,7 +174,7 @@ function Filters({
           </option>
         ))}
       </select>
-      <fieldset class="segments" aria-label="Received">
+      <fieldset class="segments" aria-label={isInbox ? 'Last change' : 'First attempt'}>
         <button
           type="button"
           aria-pressed={time === undefined && !hasSpan}
@@ -248,7 +248,9 @@ function Field({
         clearTimeout(timer.current);
         timer.current = setTimeout(() => {
           timer.current = undefined;
-          go({ [name]: currentTarget.value, after: undefined }, { replace: true });
+          // An id that was copied has the spaces around it.
+          const text = name === 'id' ? currentTarget.value.trim() : currentTarget.value;
+          go({ [name]: text, after: undefined }, { replace: true });
         }, TYPING_MS);
       }}
       onKeyDown={({ key, currentTarget }) => {
@@ -434,7 +436,9 @@ function Nothing({ page }: { readonly page: EventPage | undefined }) {
   if (!isFiltered()) return <p class="empty">No events yet. They appear here as they arrive.</p>;
   return (
     <p class="empty">
-      No event meets this filter.{' '}
+      {page.next === null
+        ? 'No event meets this filter.'
+        : 'None of the events searched so far meets this filter.'}{' '}
       <button type="button" onClick={() => go(NO_FILTER)}>
         Clear the filter
       </button>
