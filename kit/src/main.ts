@@ -66,6 +66,10 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'list events of an inbox, run them again, end them, import, prune',
     load: async () => (await import('./commands/inbox.js')).inboxCommand(),
   },
+  where: {
+    summary: 'show every event of one movement, and what is proven about later ones',
+    load: async () => (await import('./commands/where.js')).whereCommand(),
+  },
   events: {
     summary: 'list, show and replay events',
     load: async () => (await import('./commands/events.js')).eventsCommand(),

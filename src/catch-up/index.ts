@@ -8,6 +8,7 @@ export type { ListedEvents, PollerClient } from './list.js';
 export type { PollerOptions } from './options.js';
 export { createPoller, type Poller } from './poller.js';
 export type { PollProblem, PollProblemCode } from './problems.js';
+export { type ProvenSpan, provenSpan } from './proven.js';
 export type { PollReport } from './report.js';
 export { isSameElement } from './same-event.js';
 export type { LastAttempt, PollState, StoredGap } from './state.js';
