@@ -86,7 +86,7 @@ describe('the jobs of an operator', () => {
     const ids = ['evt_a', 'evt_b', 'evt_today'];
     const other = exampleEvent('transfer.failed', { id: 'evt_other' });
     await deliverDead(app, [...ids.map((id) => eventOf(id)), other]);
-    const yesterday = app.db.prepare('UPDATE stablehooks_events SET received_at = ? WHERE id <> ?');
+    const yesterday = app.db.prepare('UPDATE stablehooks_events SET updated_at = ? WHERE id <> ?');
     const noon = new Date().setUTCHours(12, 0, 0, 0) - 24 * HOUR;
     yesterday.run(noon, 'evt_today');
     const { page } = await open(app.url, { timezoneId: 'UTC' });
