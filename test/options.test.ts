@@ -257,6 +257,7 @@ const others = [
   'OnEvent',
   'StablehooksModule',
   'parseEvent',
+  'provenSpan',
   'readPollState',
   // Its options are those of `inbox.list`, which refuses others.
   'recordPages',

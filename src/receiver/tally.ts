@@ -69,7 +69,7 @@ export class Tally {
   delivery({ error }: Outcome, request: WebhookRequest): void {
     if (error === undefined && !this.#hasRefused) return;
     // It sends what must be refused.
-    if (request.header('user-agent') === 'stablehooks-doctor') return;
+    if (headerOf(request, 'user-agent') === 'stablehooks-doctor') return;
     const isSigned = error !== undefined && !STORED.test(error.code) && this.#isSigned(request);
     if (error !== undefined && !isSigned && error.code !== 'ERR_SIGNATURE_MALFORMED') return;
     const now = this.#settings.runtime.now();
@@ -112,7 +112,7 @@ export class Tally {
   #isSigned(request: WebhookRequest): boolean {
     const { signature } = this.#settings;
     try {
-      return decodeSignature(request.header(signature.header), signature).length > 0;
+      return decodeSignature(headerOf(request, signature.header), signature).length > 0;
     } catch {
       return false;
     }
@@ -154,6 +154,15 @@ function isNews(logger: Logger, what: string): boolean {
   const named = NAMED.get(logger) ?? new Set();
   NAMED.set(logger, named);
   return named.size < named.add(what).size;
+}
+
+/** A request that was refused may have no header that can be read. */
+function headerOf(request: WebhookRequest, name: string): string | null | undefined {
+  try {
+    return request.header(name);
+  } catch {
+    return undefined;
+  }
 }
 
 export async function readTally(inbox: Pick<Inbox<unknown>, 'readNote'>): Promise<TallyNote> {
