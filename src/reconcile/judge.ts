@@ -1,5 +1,5 @@
 import type { ListedEvent } from '../catch-up/list.js';
-import { isEventType } from '../core/events.js';
+import { isEventType, isTestId } from '../core/events.js';
 import type { BookLine } from './books.js';
 import type { Comparison } from './comparison.js';
 import type { LedgerEntry } from './options.js';
@@ -52,7 +52,7 @@ async function judgeLine<Entry extends LedgerEntry>(
     return [];
   }
   if (line.differs || isOther(record, list)) await report('conflicting', CONFLICTING);
-  if (line.unlisted) await report('unlisted', UNLISTED);
+  if (line.unlisted) await report('unlisted', isTestId(id) ? TESTED : UNLISTED);
   if (entries > 1 && booked) await report('doubled', `The ledger has ${entries} entries of it.`);
   if (entries > 0 && !booked) await report('extra', UNBOOKED);
   if (record.state === 'dead') await report('dead', entries > 0 ? DEAD_WITH_ENTRY : DEAD);
@@ -104,6 +104,9 @@ const DEAD_WITH_ENTRY =
   'It is dead-lettered, but the ledger has an entry of it: to requeue it can double its effect.';
 const UNLISTED =
   'The inbox has it, and the service does not list it, although the list was complete for its time. Check that the URL and the token belong to this environment. Ask the service whether it sent it; if not, change the webhook secret.';
+// Whoever has the secret can choose such an id.
+const TESTED =
+  'The inbox has it, and its id is that of an event of `stablehooks doctor --run-handlers`. If you ran that, reverse its effect. If nobody did, change the webhook secret.';
 const CONFLICTING =
   'The inbox has another event with this id than the service lists: the type, the time or the payload differs, and a handler may have run for the wrong one. Compare the two and correct its effect. If the service sent only the listed one, change the webhook secret.';
 const LISTED_TWICE =

@@ -1,5 +1,5 @@
 import { saysTheSame } from '../catch-up/same-event.js';
-import { createdAtMs, isEventType, isTestId, type UnknownEvent } from '../core/events.js';
+import { createdAtMs, isEventType, type UnknownEvent } from '../core/events.js';
 import type { InboxRecord } from '../core/ports.js';
 import type { Comparison } from './comparison.js';
 import type { LedgerEntry } from './options.js';
@@ -84,7 +84,7 @@ export function placeInList(
   list: ReadList,
 ): 'listed' | 'lacking' | 'removed' | 'unknown' {
   if (list.events.has(id)) return 'listed';
-  if (!isEventType(type) || isTestId(id)) return 'unknown';
+  if (!isEventType(type)) return 'unknown';
   const isUnlisted = list.isEmpty || list.unlisted.has(id);
   const { until, ...proof } = list.proof[type];
   const from = isUnlisted ? Number.NEGATIVE_INFINITY : proof.from;

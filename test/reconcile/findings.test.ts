@@ -156,14 +156,17 @@ test.each(OTHERS)(
   },
 );
 
-test('the list need not show test events of doctor', async () => {
-  const inbox = makeInbox();
+test('an event of doctor is not listed, and its finding says so: whoever has the secret can choose its id', async () => {
   const id = 'evt_doctor_1f_genuine';
-  await finish(inbox, makeEvent(id));
-  await finish(inbox, makeEvent('good'));
-  const { result, findings } = await findIn([makeEvent('good')], { inbox, ledger: [{ id }, { id: 'good' }] });
-  expect(findings).toEqual([]);
-  expect(result.agree).toBe(true);
+  const events = [makeEvent(id), makeEvent('good')];
+  const { findings } = await findIn([makeEvent('good')], await booksOf(events));
+  expect(findings).toMatchObject([
+    {
+      kind: 'unlisted',
+      id,
+      detail: expect.stringMatching(/doctor --run-handlers.*change the webhook secret/),
+    },
+  ]);
 });
 
 test('events that say the same in other words are not conflicting', async () => {
