@@ -21,6 +21,7 @@ import { toShellWord } from '../shell-word.js';
 interface RequeueFlags extends SelectionFlags {
   readonly wait: number;
   readonly step?: StepStatements;
+  readonly rehearsed?: string;
 }
 
 /** For each step without a result, whether its effect happened. */
@@ -46,6 +47,7 @@ export function requeueCommand(): Command {
     'of one event: whether the effect of a step without a result happened: done or again',
     addStatement,
   );
+  command.option('--rehearsed <file>', 'those that succeed in the JSON of receiver.rehearse()');
   return addAction(command, requeue, [
     'stablehooks inbox requeue --inbox app.db --state dead --type transfer.settled --since 24h',
     'stablehooks inbox requeue evt_01 --inbox app.db --step payout=done',
@@ -136,7 +138,33 @@ function isRequeueable(state: InboxState): boolean {
   return REQUEUEABLE.some((each) => each === state);
 }
 
-async function requeue({ args, flags, printer, signal }: CommandContext<RequeueFlags>) {
+/**
+ * The ids of the events that a rehearsal has shown to succeed.
+ *
+ * @throws {CommandError} exit 2 for a file without one.
+ */
+async function readRehearsed(file: string): Promise<readonly string[]> {
+  const text = new TextDecoder().decode(await readInput(file, '--rehearsed'));
+  let results: unknown;
+  try {
+    results = JSON.parse(text);
+  } catch {
+    results = undefined;
+  }
+  const ids = (Array.isArray(results) ? results : []).flatMap((each) => {
+    const { id, verdict }: Partial<Record<'id' | 'verdict', unknown>> = Object(each);
+    return typeof id === 'string' && verdict === 'succeeds' ? [id] : [];
+  });
+  if (ids.length > 0) return ids;
+  throw usageError(
+    `${toPlain(file)} names no event that succeeds. Pass the JSON of what \`receiver.rehearse()\` resolves to.`,
+  );
+}
+
+async function requeue({ args: given, flags, printer, signal }: CommandContext<RequeueFlags>) {
+  if (flags.rehearsed !== undefined && given.length > 0)
+    throw usageError('Select the events by ids or by --rehearsed, not both.');
+  const args = flags.rehearsed === undefined ? given : await readRehearsed(flags.rehearsed);
   return changeSelected(
     { args, flags, printer, states: flags.ignored ? ['done'] : REQUEUEABLE, done: 'requeued' },
     async (inbox, { ids, filter }) => {

@@ -227,3 +227,27 @@ test('requeue, discard and run leave a running event alone without --force, and 
     expect((await inbox.find(id))?.state).toBe({ requeue: 'received', discard: 'done', run: 'failed' }[name]);
   }
 });
+
+test('inbox requeue --rehearsed requeues those that a rehearsal has shown to succeed', async () => {
+  await using folder = await makeFolder();
+  const path = folder.at('events.db');
+  using inbox = await openSqlite(path);
+  for (const id of ['a', 'b'])
+    await fail(inbox, exampleEvent('transfer.settled', { id }), { error: 'broken' });
+  const requeue = (...words: readonly string[]) =>
+    run(['inbox', 'requeue', '--inbox', path, '--wait', '0', ...words]);
+  const file = folder.at('rehearsed.json');
+  await writeFile(file, JSON.stringify([{ id: 'a', verdict: 'fails' }]));
+  expect(await requeue('--rehearsed', file)).toMatchObject({
+    ...{ exitCode: 2, stderr: expect.stringMatching(/names no event that succeeds/) },
+  });
+  await writeFile(
+    file,
+    JSON.stringify([
+      { id: 'a', verdict: 'fails' },
+      { id: 'b', verdict: 'succeeds' },
+    ]),
+  );
+  expect((await requeue('--rehearsed', file)).stdout).toBe('1 event requeued.\n');
+  expect([(await inbox.find('a'))?.state, (await inbox.find('b'))?.state]).toEqual(['dead', 'received']);
+});
