@@ -13,7 +13,7 @@ const out = join(root, 'site/pages');
 await rm(out, { recursive: true, force: true });
 for (const path of [
   ...['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'LICENSE'],
-  ...['docs', 'llms.txt', 'openapi.json', 'src/README.md'],
+  ...['docs', 'AGENTS.md', 'llms.txt', 'openapi.json', 'src/README.md'],
 ]) {
   await cp(join(root, path), join(out, path), { recursive: true });
 }

@@ -9,7 +9,7 @@ import { describe, expect, test } from 'vitest';
 import { BankClosed, payWithKey, payWithoutKey, settleOrder } from '../examples/effects.js';
 import { bookInPostgres, bookInSqlite, TABLES } from '../examples/ledger.js';
 import { atNight } from './nightly.js';
-import { blocksOf } from './project/markdown.js';
+import { blocksOf, squeeze } from './project/markdown.js';
 import { textOf } from './project/source.js';
 import { ownPostgres } from './services/own-postgres.js';
 
@@ -226,7 +226,7 @@ function* permutations(items: readonly number[]): Generator<readonly number[]> {
 
 test('docs/effects.md shows the recipes and the statements that are tested here', () => {
   const page = textOf('docs/effects.md');
-  expect(blocksOf(page, 'ts')).toContain(textOf('examples/effects.ts'));
+  expect(blocksOf(page, 'ts').map(squeeze)).toContain(squeeze(textOf('examples/effects.ts')));
   const statements = blocksOf(page, 'sql').map((block) => block.trim());
   expect(statements).toHaveLength(2);
   for (const statement of statements) expect(textOf('examples/ledger.ts')).toContain(statement);

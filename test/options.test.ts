@@ -7,7 +7,7 @@ import { fromDrizzle, fromPostgresJs } from 'stablehooks/inboxes/postgres';
 import { fromIoredis, fromNodeRedis, redisInbox } from 'stablehooks/inboxes/redis';
 import { expect, test } from 'vitest';
 import manifest from '../package.json' with { type: 'json' };
-import { sectionOf } from './project/markdown.js';
+import { blocksOf, sectionOf } from './project/markdown.js';
 import { textOf } from './project/source.js';
 
 const method = async () => {
@@ -291,21 +291,17 @@ test('the tables above hold every factory that the package exports', () => {
   expect([...new Set(functions)].filter((name) => !covered.has(name))).toEqual([]);
 });
 
-/** The section that has the table of all options of a factory. */
-const tables: readonly (readonly [name: string, page: string, heading: string])[] = [
+/** The section that shows all options of a factory, with their defaults. */
+const sections: readonly (readonly [name: string, page: string, heading: string])[] = [
   ['createClient', 'client', 'Options'],
   ['createPoller', 'catch-up', 'Options'],
   ['createReceiver', 'frameworks', 'Options of `createReceiver`'],
   ['reconcile', 'reconcile', 'Options'],
 ];
 
-test.each(tables)('the options of %s are those of its table in docs/%s.md', async (name, page, heading) => {
-  const rows = sectionOf(textOf(`docs/${page}.md`), heading)
-    .split('\n')
-    .filter((line) => line.startsWith('| `'));
-  const documented = rows.flatMap((row) =>
-    [...(row.split('|')[1] ?? '').matchAll(/`(\w+)`/g)].map(([, option]) => option),
-  );
+test.each(sections)('the options of %s are those that docs/%s.md shows', async (name, page, heading) => {
+  const [shown = ''] = blocksOf(sectionOf(textOf(`docs/${page}.md`), heading), 'ts');
+  const documented = [...shown.matchAll(/^ {2}(\w+)[:,]/gm)].map(([, option]) => option);
   const each = optional.find((factory) => factory.name === name);
   expect(documented.sort()).toEqual(each && (await listedOptions(each)).sort());
 });

@@ -4,7 +4,7 @@ import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { toSqsHandler } from '../examples/sqs.js';
 import { tenantSecrets } from '../examples/tenant-secrets.js';
-import { blocksOf } from './project/markdown.js';
+import { blocksOf, squeeze } from './project/markdown.js';
 import { textOf } from './project/source.js';
 import { anEvent, bytesOf, deferred, delivery } from './receiver/delivery.js';
 
@@ -14,7 +14,9 @@ test.each([
   ['secrets', 'tenant-secrets'],
   ['serverless', 'sqs'],
 ])('docs/%s.md shows examples/%s.ts', (page, example) => {
-  expect(blocksOf(textOf(`docs/${page}.md`), 'ts')).toContain(textOf(`examples/${example}.ts`));
+  expect(blocksOf(textOf(`docs/${page}.md`), 'ts').map(squeeze)).toContain(
+    squeeze(textOf(`examples/${example}.ts`)),
+  );
 });
 
 function silenceConsole() {

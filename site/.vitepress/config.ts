@@ -40,7 +40,7 @@ export default defineConfig({
     search: { provider: 'local' },
     outline: [2, 3],
     nav: [
-      { text: 'Quick starts', link: '/README#quick-starts' },
+      { text: 'Quick starts', link: '/docs/frameworks' },
       { text: 'Docs', link: '/docs/guide' },
       { text: 'API', link: '/api/' },
       { text: 'Changelog', link: '/CHANGELOG' },

@@ -1,6 +1,6 @@
 /**
  * What the docs promise for a delivery, written without the code of stablehooks: the signature by node:crypto, the
- * event by JSON.parse and the rules of docs/design.md.
+ * event by JSON.parse and the rules of docs/internals/design.md.
  */
 import { createHmac } from 'node:crypto';
 import type { UnknownEvent } from 'stablehooks';

@@ -3,7 +3,8 @@ import { readdirSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import ts from 'typescript';
 import { describe, expect, test } from 'vitest';
-import { blocksOf, headingsOf, linksOf } from './markdown.js';
+import { measure, sumOf, writtenPages } from './docs-measure.js';
+import { blocksOf, headingsOf, linksOf, squeeze } from './markdown.js';
 import { filesBelow, kitManifest, manifest, root, textOf } from './source.js';
 
 const packages = [manifest, kitManifest];
@@ -30,7 +31,7 @@ function packedFiles(folder: string): ReadonlySet<string> {
 const programFiles: ReadonlySet<string> = new Set(
   filesBelow('examples')
     .filter((path) => /^examples\/[\w-]+\/.*\.ts$/.test(path) && !path.includes('node_modules'))
-    .map(textOf),
+    .map((path) => squeeze(textOf(path))),
 );
 
 /** Compiles texts as modules of one program, and returns what the compiler reports. */
@@ -63,13 +64,13 @@ function compile(files: ReadonlyMap<string, string>): readonly string[] {
 describe('the blocks of README and docs', () => {
   test('every TypeScript block compiles as a module of its own', () => {
     // Those that import their neighbours are files of `examples`, and are compiled there: test/project/programs.test.ts.
-    const blocks = [...pages, 'kit/README.md'].flatMap((page) =>
+    const blocks = [...pages, 'AGENTS.md', 'kit/README.md'].flatMap((page) =>
       blocksOf(textOf(page), 'ts')
         .map(
           (text, index) =>
             [join(root, `examples/${page.replaceAll('/', '-')}-block-${index + 1}.ts`), text] as const,
         )
-        .filter(([, text]) => !/ from '\.\.?\//.test(text) || !programFiles.has(text)),
+        .filter(([, text]) => !/ from '\.\.?\//.test(text) || !programFiles.has(squeeze(text))),
     );
     expect(blocks.length).toBeGreaterThan(25);
     expect(compile(new Map(blocks))).toEqual([]);
@@ -144,6 +145,12 @@ describe('the links of everything that is shipped', () => {
     }
   });
 
+  test('AGENTS.md fits into 8 kB and has the index of llms.txt', () => {
+    const indexOf = (text: string) => text.match(/^- \[[^\]]+\]\(docs\/[^)]+\): .*$/gm);
+    expect(indexOf(textOf('AGENTS.md'))).toEqual(indexOf(textOf('llms.txt')));
+    expect(Buffer.byteLength(textOf('AGENTS.md'))).toBeLessThanOrEqual(8_000);
+  });
+
   test('llms.txt has a title, a summary, and one line for each link', () => {
     const [title = '', , summary = ''] = textOf('llms.txt').split('\n');
     expect(title).toBe('# stablehooks');
@@ -156,25 +163,28 @@ describe('the links of everything that is shipped', () => {
 describe('the size of the pages', () => {
   const linesOf = (path: string) => textOf(path).trimEnd().split('\n').length;
 
-  test('the README has at most 200 lines and 20 kB', () => {
-    expect(linesOf('README.md')).toBeLessThanOrEqual(200);
-    expect(Buffer.byteLength(textOf('README.md'))).toBeLessThanOrEqual(20_000);
+  test('the README has at most 160 lines and 10 kB', () => {
+    expect(linesOf('README.md')).toBeLessThanOrEqual(160);
+    expect(Buffer.byteLength(textOf('README.md'))).toBeLessThanOrEqual(10_000);
   });
 
-  test('every page of docs that is written by hand has at most 300 lines', () => {
-    const written = pages.filter((page) => page !== 'docs/command-line-flags.md');
-    expect(written.filter((page) => linesOf(page) > 300)).toEqual([]);
+  test('every page of docs that is written by hand has at most 1,700 words', () => {
+    expect(writtenPages.filter((page) => measure(textOf(page)).words > 1_700)).toEqual([]);
   });
 
-  test('the guide has at most 6,000 words, and the pages that are written by hand at most 35,000', () => {
-    const wordsOf = (page: string) => textOf(page).split(/\s+/).filter(Boolean).length;
-    const written = pages.filter((page) => page.startsWith('docs/') && page !== 'docs/command-line-flags.md');
-    expect(wordsOf('docs/guide.md')).toBeLessThanOrEqual(6_000);
-    expect(written.reduce((sum, page) => sum + wordsOf(page), 0)).toBeLessThanOrEqual(35_000);
+  test('read as docs that show: numbers of npm run docs:measure', () => {
+    const { words, codeLines, wideLines, tableWords, you, semicolons } = sumOf(writtenPages);
+    expect(words).toBeLessThanOrEqual(20_000);
+    expect(words / codeLines).toBeLessThanOrEqual(13);
+    expect((1_000 * you) / words).toBeGreaterThanOrEqual(15);
+    expect((1_000 * semicolons) / words).toBeLessThanOrEqual(5);
+    expect(tableWords / words).toBeLessThanOrEqual(0.15);
+    expect(wideLines / codeLines).toBeLessThanOrEqual(0.04);
+    expect(measure(textOf('docs/guide.md')).words).toBeLessThanOrEqual(1_000);
   });
 
   test('the design page has at most 150 lines', () => {
-    expect(linesOf('docs/design.md')).toBeLessThanOrEqual(150);
+    expect(linesOf('docs/internals/design.md')).toBeLessThanOrEqual(150);
   });
 
   test('the source map has at most 80 lines', () => {

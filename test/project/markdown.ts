@@ -14,6 +14,14 @@ export function sectionOf(markdown: string, heading: string): string {
   return found;
 }
 
+/** Code without its comments and its line breaks: the narrow blocks of the docs break lines where the examples do not. */
+export function squeeze(code: string): string {
+  return code
+    .replaceAll(/\/\*\*[\s\S]*?\*\/|(?<=^|\s)\/\/ .*$/gm, '')
+    .replaceAll(/\s+/g, '')
+    .replaceAll(/,(?=[)\]}])/g, '');
+}
+
 const withoutBlocks = (markdown: string) => markdown.replaceAll(/^```[\s\S]*?^```$/gm, '');
 
 export function linksOf(markdown: string): readonly string[] {

@@ -2,10 +2,10 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { blocksOf } from './markdown.js';
+import { blocksOf, squeeze } from './markdown.js';
 import { filesBelow, manifest, root, textOf } from './source.js';
 
-const pages = ['README.md', 'kit/README.md', ...filesIn('docs', '.md')];
+const pages = ['README.md', 'AGENTS.md', 'kit/README.md', ...filesIn('docs', '.md')];
 const programs = readdirSync(join(root, 'examples'), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
   .map(({ name }) => name);
@@ -31,14 +31,14 @@ const copied: readonly (readonly [name: string, text: string])[] = [
 ];
 
 test.each([
-  ['README.md', 'express-sqlite/server.ts'],
-  ['README.md', 'express-sqlite/handlers.ts'],
+  ['docs/guide.md', 'express-sqlite/server.ts'],
+  ['docs/guide.md', 'express-sqlite/handlers.ts'],
   ['docs/frameworks.md', 'next-postgres/lib/receiver.ts'],
   ['docs/frameworks.md', 'next-postgres/app/hooks/route.ts'],
   ['docs/catch-up.md', 'next-postgres/app/cron/route.ts'],
   ['docs/serverless.md', 'lambda-postgres/hooks.ts'],
 ])('%s shows examples/%s', (page, file) => {
-  expect(blocksOf(textOf(page), 'ts')).toContain(textOf(`examples/${file}`));
+  expect(blocksOf(textOf(page), 'ts').map(squeeze)).toContain(squeeze(textOf(`examples/${file}`)));
 });
 
 describe('a program that polls, or that runs in more than one process', () => {
