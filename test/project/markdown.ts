@@ -19,7 +19,7 @@ export function squeeze(code: string): string {
   return code
     .replaceAll(/\/\*\*[\s\S]*?\*\/|(?<=^|\s)\/\/ .*$/gm, '')
     .replaceAll(/\s+/g, '')
-    .replaceAll(/,(?=[)\]}])/g, '');
+    .replaceAll(/[,;](?=[)\]}])/g, '');
 }
 
 const withoutBlocks = (markdown: string) => markdown.replaceAll(/^```[\s\S]*?^```$/gm, '');
