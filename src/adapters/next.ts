@@ -23,7 +23,8 @@ export interface NextRouteOptions {
 }
 
 /**
- * Creates the exports of an App Router route, for the Node and the Edge runtime.
+ * Creates the exports of an App Router route that receives deliveries, for the Node and the Edge runtime. Pass a function
+ * from a module that all routes share: `next build` has no secret. On Vercel, a cron route runs retries (`toCronRoute`).
  *
  * @param receiver - a receiver, or a function that creates it at the first delivery and not in the build.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither, or an option is wrong.

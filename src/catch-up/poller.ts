@@ -24,7 +24,8 @@ export interface Poller {
 }
 
 /**
- * Creates a poller. It never runs two polls at a time.
+ * Creates a poller: it reads the service's list, stores the events that no delivery brought, runs them, and reports up to
+ * when none is missing. It needs a client, and the app's receiver with its durable inbox. It never runs two polls at a time.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense.
  *

@@ -97,7 +97,8 @@ export interface RedriveOptions {
 }
 
 /**
- * Creates a receiver.
+ * Creates a receiver: it verifies deliveries, and runs your handler once for each event. Pass it to the adapter of your
+ * framework, such as `toExpressHandler`. In production it needs a durable `inbox`, and `start()` or a cron route for retries.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense.
  *
@@ -105,8 +106,10 @@ export interface RedriveOptions {
  * ```ts
  * const receiver = createReceiver({
  *   secret: process.env['STABLEHOOKS_SECRET'] ?? '',
- *   handlers: { 'transfer.settled': (event) => console.log(event.id) },
+ *   inbox: postgresInbox(pool, { transactional: true }),
+ *   handlers: { 'transfer.settled': (event, { tx }) => book(event, tx) },
  * });
+ * receiver.start();
  * ```
  */
 export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx> & NeededInbox<Tx>): Receiver {
