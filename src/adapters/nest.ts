@@ -109,7 +109,7 @@ export function getReceiverToken(): string {
   return RECEIVER;
 }
 
-/** Injects the {@link Receiver}. Its handlers can run from `onApplicationBootstrap` on. */
+/** Injects the receiver of the module. Its handlers can run from `onApplicationBootstrap` on. */
 export function InjectReceiver(): PropertyDecorator & ParameterDecorator {
   return Inject(RECEIVER);
 }

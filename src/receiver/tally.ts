@@ -24,7 +24,7 @@ type Counts = Readonly<Record<string, number>>;
 export interface TallyNote {
   /** Refused deliveries by hour and error code, of this hour and the last one. */
   readonly refused: Counts;
-  /** When the last {@link MANY} were refused, oldest first. */
+  /** When the last 5 were refused, oldest first. */
   readonly refusedAt: readonly number[];
   /** When a process that had refused deliveries accepted one again. */
   readonly genuineAt: number;

@@ -32,7 +32,7 @@ export interface ReplyReport {
   readonly code: string | undefined;
   /** Whether the reply is a page for people (HTML). @default false */
   readonly isPage?: true;
-  /** Whether the reply is longer than {@link MAX_REPLY_BYTES}, so its outcome is not known. @default false */
+  /** Whether the reply is longer than 65,536 bytes, so its outcome is not known. @default false */
   readonly isCut?: true;
 }
 
