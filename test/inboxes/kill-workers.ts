@@ -47,10 +47,12 @@ export async function killWorkers({ way, file, env, inbox }: Workers): Promise<r
     deliver();
   }
 
-  /** To each worker: copies of one event can arrive at the same time. */
+  /** To each worker, some at a time: copies of one event can arrive at the same time. */
   function deliver() {
     for (const [child, open] of children) {
       for (const event of unanswered.values()) {
+        // More would wait for a connection until their leases have lapsed.
+        if (open.size >= 64) break;
         if (!open.has(event.id)) child.send(event, () => undefined);
         open.add(event.id);
       }
