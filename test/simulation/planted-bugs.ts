@@ -382,9 +382,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'the watermark is saved before the events are recorded',
     breaks: ['what is proven is in the inbox'],
     file: POLL,
-    find: 'const found = await recordFound(settings, survey);',
+    find: 'const found = await recordFound(settings, survey, options.lease);',
     replace:
-      "void recordFound(settings, survey);\n  const events = survey.list.found(survey.start.takeFrom).map((each) => ({ ...each, result: 'new' as const }));\n  const found = { ...survey, events, taken: events.length, problems: [] };",
+      "void recordFound(settings, survey, options.lease);\n  const events = survey.list.found(survey.start.takeFrom).map((each) => ({ ...each, result: 'new' as const }));\n  const found = { ...survey, events, taken: events.length, refused: [], problems: [] };",
   },
   {
     name: 'a poll moves the watermark on although an event could not be recorded',
