@@ -247,6 +247,8 @@ test.each([
     };
     const few = { scans: 0, rows: expect.toSatisfy((rows: number) => rows < 20) };
     const first = await claimedOf(inbox, 'evt_hot_0', 'hot');
+    // The first operation of an inbox also reads the version of its tables.
+    await measured.find('evt_hot_0');
     // More often than a function needs to choose a plan for any value.
     for (let round = 1; round < 9; round++) {
       const fresh = someEvent();
