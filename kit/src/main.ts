@@ -45,6 +45,10 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'check a running endpoint with test events; its handlers run for real',
     load: async () => (await import('./commands/doctor.js')).doctorCommand(),
   },
+  certify: {
+    summary: 'kill your app at every statement, and count the effects of each event',
+    load: async () => (await import('./commands/certify.js')).certifyCommand(),
+  },
   verify: {
     summary: 'check the signature of a body, and explain why it does not match',
     load: async () => (await import('./commands/verify.js')).verifyCommand(),

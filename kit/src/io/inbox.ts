@@ -106,12 +106,7 @@ export function openOwnInbox({ inbox, namespace = DEFAULT_NAMESPACE }: InboxFlag
 }
 
 async function open(place: string, options: Omit<OpenOptions, 'name'>): Promise<OpenInbox> {
-  const value = resolvePlace(place);
-  if (value === place && hasPassword(place)) {
-    throw usageError(
-      'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME. A URL that cannot be read counts as one with a password.',
-    );
-  }
+  const value = readPlace(place);
   try {
     const { namespace, ...opened } = await openPlace(value, { ...options, name: place });
     return withErrors({ ...opened, isOwn: namespace.endsWith(OWN) }, toInboxError);
@@ -120,9 +115,21 @@ async function open(place: string, options: Omit<OpenOptions, 'name'>): Promise<
   }
 }
 
-/** @throws {CommandError} exit 2 when it is empty. */
-function resolvePlace(place: string): string {
-  if (place === '') throw usageError('--inbox is empty. If it comes from a variable, check its value.');
+/**
+ * Reads the place of a database.
+ *
+ * @throws {CommandError} exit 2 when it is empty, or shows a password.
+ */
+export function readPlace(place: string, flag = '--inbox'): string {
+  const value = resolvePlace(place, flag);
+  if (value !== place || !hasPassword(place)) return value;
+  throw usageError(
+    'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME. A URL that cannot be read counts as one with a password.',
+  );
+}
+
+function resolvePlace(place: string, flag: string): string {
+  if (place === '') throw usageError(`${flag} is empty. If it comes from a variable, check its value.`);
   const [, variable] = /^env:(\w+)$/.exec(place) ?? [];
   const value = variable === undefined ? place : process.env[variable];
   if (value) return value;

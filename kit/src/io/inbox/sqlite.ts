@@ -87,7 +87,7 @@ const BUSY_TIMEOUT_MS = 5_000;
 
 type SqliteDriver = new (path: string) => SqliteLike & { close(): void };
 
-async function findSqlite(): Promise<SqliteDriver> {
+export async function findSqlite(): Promise<SqliteDriver> {
   const builtin = process.getBuiltinModule?.('node:sqlite') as
     | { readonly DatabaseSync: SqliteDriver }
     | undefined;

@@ -1,0 +1,123 @@
+/** The user's app as a process that can be killed and started again. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { unreachableError, usageError } from '../io/errors.js';
+import { redact, toPlain } from '../io/output.js';
+import { SETUP, type Setup } from './protocol.js';
+
+export interface AppOptions {
+  /** A command for the shell. */
+  readonly command: string;
+  readonly url: URL;
+  readonly env: Readonly<Record<string, string>>;
+  /** How long it may take until it listens. */
+  readonly startMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** How long to wait between two looks at the app, in ms. */
+const LOOK_MS = 20;
+/** How long the app may take to end by itself after SIGTERM, in ms. */
+const STOP_MS = 5_000;
+/** How much of its output an error quotes. */
+const QUOTED = 1_000;
+
+export class AppProcess {
+  readonly #options: AppOptions;
+  #child: ChildProcess | undefined;
+  #output = '';
+
+  constructor(options: AppOptions) {
+    this.#options = options;
+  }
+
+  get isRunning(): boolean {
+    return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  /** @throws {CommandError} exit 2 when another process listens there; exit 3 when the app ends or does not listen. */
+  async start(setup: Setup): Promise<void> {
+    const { command, url, env, startMs, signal } = this.#options;
+    if (await isListening(url))
+      throw usageError(`Another process already listens at ${url.host}. Stop it: certify starts the app.`);
+    const preload = `--import ${new URL('./preload.js', import.meta.url).href}`;
+    this.#output = '';
+    const child = spawn(command, {
+      shell: true,
+      // A group of its own, so wrappers such as `npm start` end with it.
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: {
+        ...process.env,
+        ...env,
+        NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} ${preload}`.trim(),
+        [SETUP]: JSON.stringify(setup),
+      },
+    });
+    this.#child = child;
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk) => {
+        this.#output = `${this.#output}${chunk}`.slice(-QUOTED);
+      });
+    const endMs = Date.now() + startMs;
+    while (!(await isListening(url))) {
+      signal.throwIfAborted();
+      const why = this.isRunning
+        ? Date.now() > endMs && `did not listen at ${url.host} within ${startMs / 1_000} s`
+        : 'ended before it listened';
+      if (why)
+        throw unreachableError(
+          `The app ${why}. Check --app and --url. It printed: ${this.#quoted() || 'nothing'}`,
+        );
+      await sleep(LOOK_MS);
+    }
+  }
+
+  /** Waits until the planned end has reached every process of the app. */
+  async kill(): Promise<void> {
+    await this.#end('SIGKILL');
+  }
+
+  async stop(): Promise<void> {
+    const limit = setTimeout(() => this.#signal('SIGKILL'), STOP_MS);
+    await this.#end('SIGTERM').finally(() => clearTimeout(limit));
+    // A wrapper may end before the process that listens.
+    await this.kill();
+  }
+
+  async #end(name: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+    const child = this.#child;
+    if (child === undefined) return;
+    const closed = this.isRunning ? once(child, 'close') : undefined;
+    this.#signal(name);
+    await closed;
+    while (name === 'SIGKILL' && (await isListening(this.#options.url))) await sleep(LOOK_MS);
+  }
+
+  #signal(name: 'SIGTERM' | 'SIGKILL'): void {
+    try {
+      process.kill(-(this.#child?.pid ?? Number.NaN), name);
+    } catch {
+      // The group has ended.
+    }
+  }
+
+  #quoted(): string {
+    return redact(toPlain(this.#output.trim().replaceAll(/\s*\n\s*/g, ' | ')));
+  }
+}
+
+function isListening({ hostname, port, protocol }: URL): Promise<boolean> {
+  const socket = connect(
+    Number(port) || (protocol === 'https:' ? 443 : 80),
+    hostname.replace(/^\[|\]$/g, ''),
+  );
+  return new Promise((resolve) => {
+    socket.on('connect', () => resolve(true)).on('error', () => resolve(false));
+  }).then((value) => {
+    socket.destroy();
+    return value as boolean;
+  });
+}

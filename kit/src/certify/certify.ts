@@ -1,0 +1,313 @@
+/** Kills an app at each call of a delivery, one kill a run, and compares the effects with undisturbed runs. */
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CommandError, usageError } from '../io/errors.js';
+import { withInbox } from '../io/inbox.js';
+import { EXIT } from '../io/output.js';
+import { createSandbox, type EndpointInput, type Sandbox } from '../sandbox/index.js';
+import type { AppProcess } from './app-process.js';
+import {
+  differenceOf,
+  type Identity,
+  type Reference,
+  type Row,
+  readEffects,
+  rowsOf,
+  toReference,
+} from './effects.js';
+import { type Notes, sentRows } from './notes.js';
+import type { Note, Point, Setup, Side } from './protocol.js';
+
+export type Effect = 'once' | 'twice' | 'lost' | 'changed' | 'never settled' | 'not shown';
+
+export interface PointRun {
+  readonly point: Point;
+  readonly side: Side;
+  readonly effect: Effect;
+}
+
+export interface ScenarioRun {
+  readonly scenario: string;
+  readonly effect: Effect;
+}
+
+export interface Certificate {
+  readonly points: readonly PointRun[];
+  readonly scenarios: readonly ScenarioRun[];
+  /** What ran and was neither killed nor compared. */
+  readonly unseen: readonly { readonly what: string; readonly at: string }[];
+  /** Whether an inbox of stablehooks was found, so leases of killed processes were ended. */
+  readonly hasInbox: boolean;
+}
+
+export interface CertifyOptions {
+  readonly app: AppProcess;
+  readonly notes: Notes;
+  readonly sandbox: Sandbox;
+  readonly setup: Setup;
+  readonly database: string;
+  readonly sql: string;
+  /** The flags of the inbox. */
+  readonly inbox: { readonly inbox: string; readonly namespace?: string };
+  readonly type: string;
+  /** The payload as JSON, with `{new}` for what is new in each event. */
+  readonly payload: string;
+  /** How long an event may take until it has its effect. */
+  readonly settleMs: number;
+  readonly signal: AbortSignal;
+  readonly onRun: (done: number, total: number) => void;
+}
+
+/** How long no call may be seen until a run is over, in ms: an effect can come after the answer. */
+const QUIET_MS = 300;
+/** The same for an undisturbed run, which has to show everything. */
+const REFERENCE_QUIET_MS = 1_000;
+const LOOK_MS = 50;
+const PAIRS = 3;
+const DAY_MS = 86_400_000;
+/** These end or begin something around the work; without them, databases roll back. */
+const CONTROL = /^(?:begin|start|commit|end|rollback|savepoint|release|pragma|set)\b/i;
+
+/** @throws {CommandError} exit 2 when an undisturbed delivery cannot be compared. */
+export async function certify(options: CertifyOptions): Promise<Certificate> {
+  return await new Certification(options).run();
+}
+
+/** The service, in a sandbox that attempts each delivery once: the runs decide about retries. */
+export function createService(endpoint: EndpointInput): Sandbox {
+  return createSandbox({ secret: endpoint.secret, maxAttempts: 1, endpoints: [endpoint] });
+}
+
+interface Trial extends Identity {
+  /** The number of notes when it began. */
+  readonly since: number;
+}
+
+class Certification {
+  readonly #options: CertifyOptions;
+  #reference: Reference = { effects: [], compare: JSON.stringify };
+  #hasInbox = false;
+
+  constructor(options: CertifyOptions) {
+    this.#options = options;
+  }
+
+  async run(): Promise<Certificate> {
+    const { app, notes, setup, settleMs, onRun } = this.#options;
+    await app.start(setup);
+    // A poll at the start would run the first event beside its delivery.
+    const startedAt = Date.now();
+    const isQuiet = () =>
+      notes.count >= 0 && Date.now() - Math.max(startedAt, notes.lastNoteAt) > REFERENCE_QUIET_MS;
+    while (!isQuiet() && Date.now() - startedAt < settleMs) await this.#pause();
+    const startup = notes.count;
+    const [cold, coldRows] = await this.#undisturbed();
+    const [, warmRows] = await this.#undisturbed();
+    this.#reference = this.#compared(coldRows, warmRows);
+    this.#hasInbox = await this.#findInbox(cold.id);
+    const seen = notes.since(startup);
+    const known = namesOf(notes.since(0).slice(0, startup));
+    const plans = pointsOf(seen).flatMap((point) => sidesOf(point).map((side) => ({ point, side })));
+    const total = plans.length + PAIRS + 1;
+
+    const points: PointRun[] = [];
+    for (const plan of plans) {
+      onRun(points.length, total);
+      points.push({ ...plan, effect: await this.#runPlan(plan.point, plan.side) });
+    }
+    const scenarios: ScenarioRun[] = [];
+    for (let pair = 1; pair <= PAIRS; pair++) {
+      onRun(plans.length + scenarios.length, total);
+      scenarios.push({ scenario: `two copies at the same time, ${pair}`, effect: await this.#runPair() });
+    }
+    scenarios.push({ scenario: 'the same delivery a day later', effect: await this.#runDayLater() });
+    return { points, scenarios, unseen: unseenIn(notes.since(0), seen, known), hasInbox: this.#hasInbox };
+  }
+
+  #begin(): Trial {
+    const { notes, sandbox, type, payload } = this.#options;
+    const token = randomBytes(5).toString('hex').toUpperCase();
+    const since = notes.count;
+    const { id } = sandbox.emit(type, JSON.parse(payload.replaceAll('{new}', token)));
+    return { id, token, since };
+  }
+
+  async #undisturbed(): Promise<readonly [Trial, readonly Row[]]> {
+    const { notes, sandbox, settleMs, setup } = this.#options;
+    const trial = this.#begin();
+    await sandbox.settled();
+    const endMs = Date.now() + settleMs;
+    for (;;) {
+      const rows = await this.#effectsOf(trial);
+      const isQuiet = notes.count >= 0 && Date.now() - notes.lastCallAt > REFERENCE_QUIET_MS;
+      if ((isQuiet && rows.length > 0) || Date.now() > endMs) break;
+      await this.#pause();
+    }
+    if (!notes.since(trial.since).some(({ note }) => note === 'arrived'))
+      throw usageError(
+        `No delivery to ${setup.path} was seen in the app. Check --url; the app must be a server of node:http in Node 20 or later.`,
+      );
+    if (!this.#isDelivered(trial)) {
+      const attempt = sandbox.attempts({ eventId: trial.id }).at(-1);
+      const answer = attempt?.response ? `responded with ${attempt.response.status}` : 'did not respond';
+      throw new CommandError(
+        EXIT.failed,
+        `The app ${answer} to an undisturbed delivery, so there is nothing to compare. Check the secret, --type and --payload.`,
+      );
+    }
+    const rows = await this.#effectsOf(trial);
+    if (rows.length > 0) return [trial, rows];
+    throw usageError(
+      'No row of --effects names the event of an undisturbed delivery. Select the column with the event id, or with an id of the payload.',
+    );
+  }
+
+  #compared(cold: readonly Row[], warm: readonly Row[]): Reference {
+    const reference = toReference(cold, warm);
+    if (reference !== undefined) return reference;
+    throw new CommandError(
+      EXIT.failed,
+      `Two undisturbed deliveries had different effects: ${cold.length} and ${warm.length} rows or requests. Certify needs a handler that does the same for each event.`,
+    );
+  }
+
+  async #runPlan(point: Point, side: Side): Promise<Effect> {
+    const { app, notes, sandbox } = this.#options;
+    // The second time in a fresh process: some calls are made by the first delivery alone.
+    for (const isFresh of [false, true]) {
+      if (isFresh) await this.#restart();
+      notes.plan({ point, side });
+      const trial = this.#begin();
+      await sandbox.settled();
+      const hasHappened = () => notes.since(trial.since).some(({ note }) => note === 'happened');
+      // A call can come after the answer.
+      while (!hasHappened() && app.isRunning && Date.now() - notes.lastCallAt < QUIET_MS) await this.#pause();
+      notes.clearPlan();
+      if (!hasHappened()) continue;
+      if (side !== 'fails') await this.#restart(trial.id);
+      return await this.#settle(trial);
+    }
+    return 'not shown';
+  }
+
+  async #runPair(): Promise<Effect> {
+    const { sandbox } = this.#options;
+    const trial = this.#begin();
+    sandbox.redeliver(trial.id);
+    await sandbox.settled();
+    // The copy that was refused because the other one ran.
+    sandbox.redeliver(trial.id);
+    await sandbox.settled();
+    return await this.#settle(trial);
+  }
+
+  async #runDayLater(): Promise<Effect> {
+    const { app, sandbox, setup } = this.#options;
+    const trial = this.#begin();
+    await sandbox.settled();
+    await this.#settle(trial);
+    await app.stop();
+    await app.start({ ...setup, laterMs: DAY_MS });
+    sandbox.redeliver(trial.id);
+    await sandbox.settled();
+    return await this.#settle(trial);
+  }
+
+  /** Ends what is left of the app, and the lease that its event may have. */
+  async #restart(eventId?: string): Promise<void> {
+    const { app, setup, inbox } = this.#options;
+    await (eventId === undefined ? app.stop() : app.kill());
+    if (eventId !== undefined && this.#hasInbox)
+      await withInbox(inbox, async (opened) => {
+        const record = await opened.find(eventId);
+        if (record?.state === 'leased') await opened.requeue({ ids: [eventId], force: true });
+      });
+    await app.start(setup);
+  }
+
+  /** Delivers the event until it is answered 2xx, as the service does, and compares its effects. */
+  async #settle(trial: Trial): Promise<Effect> {
+    const { app, notes, sandbox, settleMs } = this.#options;
+    const endMs = Date.now() + settleMs;
+    for (;;) {
+      if (!app.isRunning) await this.#restart(trial.id);
+      if (!this.#isDelivered(trial)) {
+        sandbox.redeliver(trial.id);
+        await sandbox.settled();
+      }
+      const isDelivered = this.#isDelivered(trial);
+      const difference = differenceOf(this.#reference, await this.#effectsOf(trial));
+      const isQuiet = notes.count >= 0 && Date.now() - notes.lastCallAt > QUIET_MS;
+      const isOver = Date.now() > endMs;
+      if ((isDelivered && isQuiet && difference === 'same') || isOver) {
+        if (difference === 'more') return 'twice';
+        if (difference === 'other') return 'changed';
+        if (difference === 'same') return isDelivered ? 'once' : 'never settled';
+        return isDelivered && !(await this.#isWaiting(trial.id)) ? 'lost' : 'never settled';
+      }
+      if (isQuiet && difference === 'more') return 'twice';
+      await this.#pause();
+    }
+  }
+
+  async #isWaiting(id: string): Promise<boolean> {
+    if (!this.#hasInbox) return false;
+    const record = await withInbox(this.#options.inbox, (inbox) => inbox.find(id));
+    return record !== undefined && record.state !== 'done';
+  }
+
+  #isDelivered({ id }: Trial): boolean {
+    return this.#options.sandbox.deliveries({ eventId: id }).some(({ state }) => state === 'delivered');
+  }
+
+  async #effectsOf(trial: Trial): Promise<readonly Row[]> {
+    const { database, sql, notes } = this.#options;
+    const rows = await readEffects(database, sql);
+    return [...rowsOf(rows, trial), ...sentRows(notes.since(trial.since))];
+  }
+
+  async #findInbox(eventId: string): Promise<boolean> {
+    try {
+      return (await withInbox(this.#options.inbox, (inbox) => inbox.find(eventId))) !== undefined;
+    } catch {
+      // An app without stablehooks has no inbox to open.
+      return false;
+    }
+  }
+
+  async #pause(): Promise<void> {
+    this.#options.signal.throwIfAborted();
+    await sleep(LOOK_MS);
+  }
+}
+
+function sidesOf({ kind, text, by }: Point): readonly Side[] {
+  const canFail = kind === 'answer' || kind === 'fetch' || (by === 'app' && !CONTROL.test(text));
+  return canFail ? ['before', 'after', 'fails'] : ['before', 'after'];
+}
+
+function callsIn(notes: readonly Note[]) {
+  return notes.flatMap((note) => (note.note === 'call' ? [note] : []));
+}
+
+const nameOf = ({ kind, text, at }: Point) => `${kind} ${text} ${at}`;
+
+function namesOf(notes: readonly Note[]): ReadonlySet<string> {
+  return new Set(callsIn(notes).map(({ point }) => nameOf(point)));
+}
+
+/** The points of both undisturbed runs, in the order in which they first occur. */
+function pointsOf(notes: readonly Note[]): readonly Point[] {
+  const points = callsIn(notes).flatMap(({ point, inDelivery }) => (inDelivery ? [point] : []));
+  return [...new Map(points.map((point) => [`${nameOf(point)} ${point.nth}`, point])).values()];
+}
+
+/** Calls of the app outside of deliveries that it does not make without them, and what no counted driver carried. */
+function unseenIn(all: readonly Note[], undisturbed: readonly Note[], known: ReadonlySet<string>) {
+  const outside = callsIn(undisturbed)
+    .filter(({ inDelivery, point }) => !inDelivery && point.by !== 'stablehooks')
+    .filter(({ point }) => !known.has(nameOf(point)))
+    .map(({ point: { text, at } }) => ({ what: `outside of the delivery: ${text}`, at }));
+  const uncounted = all.flatMap((note) => (note.note === 'unseen' ? [{ what: note.what, at: note.at }] : []));
+  return [...new Map([...outside, ...uncounted].map((one) => [JSON.stringify(one), one])).values()];
+}

@@ -1,0 +1,337 @@
+/**
+ * Runs inside the app, before its own code (`NODE_OPTIONS=--import`): notes each call into a counted driver, each `fetch` and
+ * each answer, and ends the process at the one that the plan names.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { createHash } from 'node:crypto';
+import { subscribe } from 'node:diagnostics_channel';
+import { appendFileSync, readFileSync, rmSync } from 'node:fs';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createRequire } from 'node:module';
+import { Socket } from 'node:net';
+import { dirname, join, relative, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import {
+  type CallKind,
+  NOTES,
+  type Note,
+  PLAN,
+  type Plan,
+  type Point,
+  SETUP,
+  type Setup,
+} from './protocol.js';
+
+type AnyFunction = (this: unknown, ...args: unknown[]) => unknown;
+
+interface Delivery {
+  readonly plan: Plan | undefined;
+  /** How often each call has occurred. */
+  readonly counts: Map<string, number>;
+}
+
+interface Call {
+  readonly fails: boolean;
+  end(): void;
+}
+
+const { folder, path, laterMs }: Setup = JSON.parse(process.env[SETUP] ?? '');
+const deliveries = new AsyncLocalStorage<Delivery | undefined>();
+const own = dirname(fileURLToPath(import.meta.url));
+const requires = [process.argv[1], join(process.cwd(), 'app.js')]
+  .filter((file) => file !== undefined)
+  .map((file) => createRequire(file));
+/** Where stablehooks is, if it is not below node_modules. */
+const library = `${dirname(resolveInApp('stablehooks/package.json') ?? '/nowhere/_')}${sep}dist${sep}`;
+const pgFolder = dirname(resolveInApp('pg/package.json') ?? '/nowhere/_');
+
+function note(value: Note): void {
+  appendFileSync(join(folder, NOTES), `${JSON.stringify(value)}\n`);
+}
+
+/** Replaces a method, unless the object lacks it. */
+function replace(object: object, name: string, by: (method: AnyFunction) => AnyFunction): void {
+  const method: unknown = Reflect.get(object, name);
+  if (typeof method === 'function') Reflect.set(object, name, by(method as AnyFunction));
+}
+
+function resolveInApp(name: string): string | undefined {
+  for (const each of requires) {
+    try {
+      return each.resolve(name);
+    } catch {}
+  }
+  return undefined;
+}
+
+function framesOf(): readonly (readonly [file: string, line: string])[] {
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 80;
+  const { stack = '' } = new Error();
+  Error.stackTraceLimit = stackTraceLimit;
+  return stack.split('\n').flatMap((line) => {
+    // Not the frames of Node itself, `node:internal/…`.
+    const [, place = '', number = ''] =
+      /(?<=[ (])((?:file:\/\/)?(?:\/|[A-Z]:\\)[^()]*?):(\d+):\d+\)?$/.exec(line) ?? [];
+    const file = place.startsWith('file:') ? fileURLToPath(place.replace(/\?.*/, '')) : place;
+    return file === '' || file.startsWith(own) ? [] : [[file, number] as const];
+  });
+}
+
+function whereCalled(): Pick<Point, 'at' | 'by'> {
+  const frames = framesOf();
+  const packages = frames.map(([file]) => packageOf(file));
+  const first = packages.indexOf(undefined);
+  const [file, line] = frames[first] ?? [];
+  if (file !== undefined) return { at: `${relative(process.cwd(), file)}:${line}`, by: 'app' };
+  if (packages.includes('stablehooks')) return { at: 'stablehooks', by: 'stablehooks' };
+  return { at: packages.at(-1) ?? 'unknown', by: 'package' };
+}
+
+/** `undefined` for code of the app. */
+function packageOf(file: string): string | undefined {
+  if (file.startsWith(library)) return 'stablehooks';
+  return /.*[\\/]node_modules[\\/]((?:@[^\\/]+[\\/])?[^\\/]+)/.exec(file)?.[1];
+}
+
+function withoutValues(text: string): string {
+  return text
+    .replaceAll(/'(?:[^']|'')*'/g, "'…'")
+    .replaceAll(/(?<![$\w])\d+/g, '…')
+    .replaceAll(/\s+/g, ' ')
+    .trim()
+    .slice(0, 300);
+}
+
+function reach(kind: CallKind, words: string, delivery = deliveries.getStore()): Call {
+  const called = {
+    kind,
+    text: kind === 'pg' || kind === 'sqlite' ? withoutValues(words) : words,
+    ...whereCalled(),
+  };
+  const name = JSON.stringify(called);
+  const nth = (delivery?.counts.get(name) ?? 0) + 1;
+  delivery?.counts.set(name, nth);
+  const point = { ...called, nth };
+  note({ note: 'call', point, inDelivery: delivery !== undefined });
+  const side = isSame(delivery?.plan?.point, point) ? delivery?.plan?.side : undefined;
+  const happen = () => {
+    if (side !== undefined) note({ note: 'happened', point, side });
+    if (side !== 'fails') process.kill(process.pid, 'SIGKILL');
+  };
+  if (side === 'before' || side === 'fails') happen();
+  return {
+    fails: side === 'fails',
+    end: () => {
+      if (side === 'after') happen();
+    },
+  };
+}
+
+function isSame(one: Point | undefined, other: Point): boolean {
+  return one?.kind === other.kind && one.text === other.text && one.at === other.at && one.nth === other.nth;
+}
+
+/** The plan is for the first delivery that arrives after it was written. */
+function takePlan(): Plan | undefined {
+  try {
+    const plan = JSON.parse(readFileSync(join(folder, PLAN), 'utf8'));
+    rmSync(join(folder, PLAN));
+    return plan;
+  } catch {
+    return undefined;
+  }
+}
+
+subscribe('http.server.request.start', (message) => {
+  const { request, response } = message as { request: IncomingMessage; response: ServerResponse };
+  const isDelivery = request.method === 'POST' && request.url?.split('?')[0] === path;
+  const delivery = isDelivery ? { plan: takePlan(), counts: new Map() } : undefined;
+  deliveries.enterWith(delivery);
+  if (delivery === undefined) return;
+  note({ note: 'arrived' });
+  // Listeners of the body are called by the parser, which has another context.
+  replace(
+    request,
+    'emit',
+    (emit) =>
+      (...args) =>
+        deliveries.run(delivery, () => emit.apply(request, args)),
+  );
+  replace(response, 'end', (end) => (...args) => {
+    const call = reach('answer', `answer ${response.statusCode}`, delivery);
+    if (call.fails) return response.destroy();
+    response.once('finish', call.end);
+    return end.apply(response, args);
+  });
+});
+
+/** Whether a counted call runs: drivers call their own methods. */
+let isInside = false;
+
+function synchronously(kind: CallKind, text: string, run: () => unknown): unknown {
+  if (isInside) return run();
+  isInside = true;
+  try {
+    const call = reach(kind, text);
+    if (call.fails)
+      throw Object.assign(new Error('disk I/O error (planned by stablehooks certify)'), {
+        code: 'SQLITE_IOERR',
+      });
+    const result = run();
+    call.end();
+    return result;
+  } finally {
+    isInside = false;
+  }
+}
+
+function countSqlite({ prototype }: { readonly prototype: object }): void {
+  const texts = new WeakMap<object, string>();
+  const counted = new WeakSet<object>();
+  const count = (statements: object) => {
+    for (const name of ['run', 'get', 'all', 'iterate'])
+      replace(
+        statements,
+        name,
+        (method) =>
+          function (...args) {
+            const text = texts.get(Object(this)) ?? '';
+            return synchronously('sqlite', text, () => method.apply(this, args));
+          },
+      );
+  };
+  replace(
+    prototype,
+    'prepare',
+    (prepare) =>
+      function (...args) {
+        const statement = Object(prepare.apply(this, args));
+        const statements = Object.getPrototypeOf(statement);
+        texts.set(statement, String(args[0]));
+        if (!counted.has(statements)) count(statements);
+        counted.add(statements);
+        return statement;
+      },
+  );
+  replace(
+    prototype,
+    'exec',
+    (exec) =>
+      function (...args) {
+        return synchronously('sqlite', String(args[0]), () => exec.apply(this, args));
+      },
+  );
+}
+
+/** Fails in the server, so the transaction around it is over as after a real error. */
+const FAILING = "DO $$ BEGIN RAISE EXCEPTION 'planned by stablehooks certify'; END $$";
+
+function countPg({ Client }: { readonly Client: { readonly prototype: object } }): void {
+  replace(
+    Client.prototype,
+    'query',
+    (query) =>
+      function (...args) {
+        const call = reach('pg', String(typeof args[0] === 'string' ? args[0] : Object(args[0]).text));
+        const callback = args.at(-1);
+        if (typeof callback !== 'function') {
+          const result = call.fails ? query.call(this, FAILING) : query.apply(this, args);
+          return result instanceof Promise ? result.finally(call.end) : result;
+        }
+        const ended: AnyFunction = (...results) => {
+          call.end();
+          callback(...results);
+        };
+        return call.fails ? query.call(this, FAILING, ended) : query.call(this, ...args.slice(0, -1), ended);
+      },
+  );
+}
+
+const { fetch } = globalThis;
+globalThis.fetch = async (input, init) => {
+  const url = new URL(input instanceof Request ? input.url : input);
+  const { method = 'GET', headers } = init ?? (input instanceof Request ? input : {});
+  // Parts of a path with digits are mostly ids.
+  const text = `${method.toUpperCase()} ${url.origin}${url.pathname.replaceAll(/[^/]*\d[^/]*/g, '…')}`;
+  const call = reach('fetch', text);
+  if (call.fails) throw new TypeError('fetch failed (planned by stablehooks certify)');
+  if (!/^(?:GET|HEAD|OPTIONS) /.test(text))
+    note({ note: 'sent', text, key: digest(keyOf(text, url.href, headers, init?.body)) });
+  return await fetch(input, init).finally(call.end);
+};
+
+/** What makes a repeated request harmless: an idempotency key, or the URL of a PUT or DELETE. */
+function keyOf(
+  text: string,
+  href: string,
+  headers: HeadersInit | undefined,
+  body: unknown,
+): string | undefined {
+  if (/^(?:PUT|DELETE) /.test(text)) return href;
+  const fields: [string, unknown][] = [...new Headers(headers)];
+  if (typeof body === 'string' && body.startsWith('{')) {
+    try {
+      fields.push(...Object.entries(JSON.parse(body)));
+    } catch {}
+  }
+  const [, key] = fields.find(([name]) => /idempotency[-_]?key$/i.test(name)) ?? [];
+  return key === undefined ? undefined : String(key);
+}
+
+function digest(key: string | undefined): string | null {
+  return key === undefined ? null : createHash('sha256').update(key).digest('hex').slice(0, 16);
+}
+
+replace(
+  Socket.prototype,
+  'write',
+  (write) =>
+    function (...args) {
+      if (deliveries.getStore() !== undefined) noteUnseenWrite(Object(this));
+      return write.apply(this, args);
+    },
+);
+
+function noteUnseenWrite(socket: Socket & { readonly fd?: number; readonly server?: object }): void {
+  // Standard output, and the answers of the app's own server.
+  if (socket.fd !== undefined || socket.server) return;
+  const { stack = '' } = new Error();
+  if (stack.includes('node:internal/deps/undici') || stack.includes(pgFolder)) return;
+  const { at } = whereCalled();
+  note({ note: 'unseen', what: `data sent to port ${socket.remotePort ?? 'unknown'}`, at });
+}
+
+let isCounting = false;
+const { dlopen } = process;
+process.dlopen = (...args) => {
+  const [, file] = args;
+  if (!isCounting && /sqlite|libsql|query_engine|duckdb/i.test(file))
+    note({ note: 'unseen', what: 'a native database driver', at: packageOf(file) ?? 'unknown' });
+  return dlopen.apply(process, args);
+};
+
+function countDrivers(): void {
+  isCounting = true;
+  for (const [name, count] of [
+    ['libsql', countSqlite],
+    ['better-sqlite3', countSqlite],
+    ['pg', countPg],
+  ] as const) {
+    const file = resolveInApp(name);
+    if (file !== undefined) count(createRequire(file)(file));
+  }
+  const sqlite = process.getBuiltinModule?.('node:sqlite');
+  if (sqlite !== undefined) countSqlite(Object(sqlite).DatabaseSync);
+  isCounting = false;
+}
+
+countDrivers();
+
+if (laterMs > 0) {
+  globalThis.Date = new Proxy(Date, {
+    construct: (target, args, newTarget) =>
+      Reflect.construct(target, args.length === 0 ? [target.now() + laterMs] : args, newTarget),
+    get: (target, name) => (name === 'now' ? () => target.now() + laterMs : Reflect.get(target, name)),
+  });
+}

@@ -1,0 +1,144 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import type { EventType } from 'stablehooks';
+import { exampleEvent } from 'stablehooks/testing';
+import { AppProcess } from '../certify/app-process.js';
+import { certify, createService } from '../certify/certify.js';
+import { Notes } from '../certify/notes.js';
+import { casesOf, toJunit, toText } from '../certify/report.js';
+import { unreachableError } from '../io/errors.js';
+import { readPlace } from '../io/inbox.js';
+import { EXIT, toPlain } from '../io/output.js';
+import {
+  addAction,
+  addSecretFlags,
+  type CommandContext,
+  parseEventType,
+  parseUrl,
+  parseWait,
+  readPayload,
+  refuseFlags,
+  withScheme,
+} from '../io/settings.js';
+
+interface CertifyFlags {
+  readonly app: string;
+  readonly url: string;
+  readonly effects: string;
+  readonly database: string;
+  readonly inbox?: string;
+  readonly namespace?: string;
+  readonly type: EventType;
+  readonly payload?: string;
+  readonly junit?: string;
+  readonly allowNotShown?: boolean;
+  readonly start: number;
+  readonly settle: number;
+}
+
+export function certifyCommand(): Command {
+  const command = new Command('certify')
+    .requiredOption('--app <command>', 'command that starts your app')
+    .requiredOption('--url <url>', 'URL of its endpoint on this machine')
+    .requiredOption('--effects <select>', 'statement that selects the effects of events, with their ids')
+    .requiredOption(
+      '--database <location>',
+      'where that statement runs: SQLite file, postgres: URL, or env:NAME of a variable that holds it',
+    )
+    .option('--inbox <location>', 'where the inbox is (default: the database)')
+    .option('--namespace <name>', 'the `schema` or the `prefix` of the inbox (default: stablehooks)')
+    .option('--type <type>', 'type of the events', parseEventType, 'transfer.settled')
+    .option(
+      '--payload <file>',
+      'JSON object, in which each {new} is replaced by text that is new in each event',
+    )
+    .option('--junit <file>', 'write the result as JUnit XML')
+    .option('--allow-not-shown', 'exit with 0 if every effect that was shown happened once')
+    .option('--start <duration>', 'how long the app may take to listen', parseWait, 30_000)
+    .option('--settle <duration>', 'how long an event may take to have its effect', parseWait, 10_000);
+  addSecretFlags(command);
+  return addAction(command, run, [
+    "stablehooks certify --app 'node server.mjs' --url http://localhost:3000/hooks --effects 'SELECT event_id, amount FROM ledger' --database app.db",
+    '',
+    'The app starts many times, against a sandbox, with the real database: use',
+    'one that you can throw away. It gets STABLEHOOKS_BASE_URL, STABLEHOOKS_TOKEN',
+    'and STABLEHOOKS_SECRET of the sandbox. Exit 0 means that every run was shown,',
+    'and that every effect happened once.',
+  ]);
+}
+
+async function run({ flags, given, settings, printer, signal }: CommandContext<CertifyFlags>) {
+  const url = parseUrl(withScheme(flags.url), '--url');
+  const secret = (await settings.optional.secret()) ?? 'sandbox-secret';
+  const { header, encoding } = settings.signature;
+  refuseFlags(given, ['prefix'], 'is not sent by the sandbox. Remove it here and in the app for this run.');
+  const service = createService({ url, signatureHeader: header, encoding, secret });
+  const folder = await mkdtemp(join(tmpdir(), 'stablehooks-certify-'));
+  const { url: baseUrl } = await service.listen(0);
+  const env = {
+    STABLEHOOKS_BASE_URL: baseUrl,
+    STABLEHOOKS_TOKEN: service.token,
+    STABLEHOOKS_SECRET: secret,
+  };
+  const app = new AppProcess({ command: flags.app, url: new URL(url), env, startMs: flags.start, signal });
+  const progress = printer.progress('certify', 1_000);
+  try {
+    const certificate = await certify({
+      app,
+      notes: new Notes(folder),
+      sandbox: service,
+      setup: { folder, path: new URL(url).pathname, laterMs: 0 },
+      database: readPlace(flags.database, '--database'),
+      sql: flags.effects,
+      inbox: {
+        inbox: flags.inbox ?? flags.database,
+        ...(flags.namespace === undefined ? {} : { namespace: flags.namespace }),
+      },
+      type: flags.type,
+      payload: JSON.stringify(
+        flags.payload === undefined ? examplePayload(flags.type) : await readPayload(flags.payload),
+      ),
+      settleMs: flags.settle,
+      signal,
+      onRun: (done, total) => progress.show(Math.round((done * 1_000) / total)),
+    });
+    progress.clear();
+    const cases = casesOf(certificate);
+    const failed = cases.filter(({ effect }) => effect !== 'once' && effect !== 'not shown').length;
+    const notShown = cases.filter(({ effect }) => effect === 'not shown').length;
+    printer.print({
+      text: toText(certificate, printer.paint),
+      data: { ...certificate, failed, notShown },
+    });
+    if (flags.junit !== undefined) await writeJunit(flags.junit, toJunit(certificate));
+    return failed > 0 || (notShown > 0 && flags.allowNotShown !== true) ? EXIT.failed : EXIT.good;
+  } finally {
+    progress.clear();
+    await app.stop();
+    await service.close();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** The example of a type, with ids that are new in each event. */
+function examplePayload(type: EventType): Readonly<Record<string, unknown>> {
+  const { payload } = exampleEvent(type);
+  return Object.fromEntries(
+    Object.entries<unknown>(payload).map(([name, value]) => {
+      if (/^(?:accept|transfer|redeem)_id$/.test(name)) return [name, `${String(value).split('_')[0]}_{new}`];
+      return [name, name === 'tx_hash' ? `0x${'0'.repeat(54)}{new}` : value];
+    }),
+  );
+}
+
+async function writeJunit(path: string, xml: string): Promise<void> {
+  try {
+    await writeFile(path, xml);
+  } catch (cause) {
+    throw unreachableError(`--junit ${toPlain(path)}: the file cannot be written. Check the folder.`, {
+      cause,
+    });
+  }
+}
