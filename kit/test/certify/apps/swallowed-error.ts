@@ -1,0 +1,20 @@
+/** A failure of the work is logged, and the event counts as done. */
+import { openDatabase, serve } from './serve.js';
+
+const db = openDatabase();
+
+serve((event, answer) => {
+  db.exec('BEGIN IMMEDIATE');
+  const { changes } = db.prepare('INSERT OR IGNORE INTO seen (event_id) VALUES (?)').run(event.id);
+  try {
+    if (changes === 1)
+      db.prepare('INSERT INTO ledger (event_id, amount) VALUES (?, ?)').run(
+        event.id,
+        event.payload['amount'],
+      ); // wrong
+  } catch (error) {
+    console.error(error);
+  }
+  db.exec('COMMIT');
+  answer(200);
+});
