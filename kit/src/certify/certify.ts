@@ -65,6 +65,7 @@ const REFERENCE_QUIET_MS = 1_000;
 const LOOK_MS = 50;
 const PAIRS = 3;
 const DAY_MS = 86_400_000;
+const DAY_LATER = 'the same delivery a day later';
 /** These end or begin something around the work; without them, databases roll back. */
 const CONTROL = /^(?:begin|start|commit|end|rollback|savepoint|release|pragma|set)\b/i;
 
@@ -79,6 +80,7 @@ export function createService(endpoint: EndpointInput): Sandbox {
 }
 
 interface Trial extends Identity {
+  readonly what: string;
   /** The number of notes when it began. */
   readonly since: number;
 }
@@ -87,6 +89,8 @@ class Certification {
   readonly #options: CertifyOptions;
   #reference: Reference = { effects: [], compare: JSON.stringify };
   #hasInbox = false;
+  /** Each event whose run is over, with its rows then. */
+  readonly #settled: (readonly [trial: Trial, rows: string])[] = [];
 
   constructor(options: CertifyOptions) {
     this.#options = options;
@@ -118,23 +122,25 @@ class Certification {
     const scenarios: ScenarioRun[] = [];
     for (let pair = 1; pair <= PAIRS; pair++) {
       onRun(plans.length + scenarios.length, total);
-      scenarios.push({ scenario: `two copies at the same time, ${pair}`, effect: await this.#runPair() });
+      const scenario = `two copies at the same time, ${pair}`;
+      scenarios.push({ scenario, effect: await this.#runPair(scenario) });
     }
-    scenarios.push({ scenario: 'the same delivery a day later', effect: await this.#runDayLater() });
+    scenarios.push({ scenario: DAY_LATER, effect: await this.#runDayLater(DAY_LATER) });
+    scenarios.push(...(await this.#lateEffects()));
     return { points, scenarios, unseen: unseenIn(notes.since(0), seen, known), hasInbox: this.#hasInbox };
   }
 
-  #begin(): Trial {
+  #begin(what: string): Trial {
     const { notes, sandbox, type, payload } = this.#options;
     const token = randomBytes(5).toString('hex').toUpperCase();
     const since = notes.count;
     const { id } = sandbox.emit(type, JSON.parse(payload.replaceAll('{new}', token)));
-    return { id, token, since };
+    return { what, id, token, since };
   }
 
   async #undisturbed(): Promise<readonly [Trial, readonly Row[]]> {
     const { notes, sandbox, settleMs, setup } = this.#options;
-    const trial = this.#begin();
+    const trial = this.#begin('undisturbed');
     await sandbox.settled();
     const endMs = Date.now() + settleMs;
     for (;;) {
@@ -177,7 +183,7 @@ class Certification {
     for (const isFresh of [false, true]) {
       if (isFresh) await this.#restart();
       notes.plan({ point, side });
-      const trial = this.#begin();
+      const trial = this.#begin(`${side} ${point.text}`);
       await sandbox.settled();
       const hasHappened = () => notes.since(trial.since).some(({ note }) => note === 'happened');
       // A call can come after the answer.
@@ -190,9 +196,9 @@ class Certification {
     return 'not shown';
   }
 
-  async #runPair(): Promise<Effect> {
+  async #runPair(what: string): Promise<Effect> {
     const { sandbox } = this.#options;
-    const trial = this.#begin();
+    const trial = this.#begin(what);
     sandbox.redeliver(trial.id);
     await sandbox.settled();
     // The copy that was refused because the other one ran.
@@ -201,9 +207,9 @@ class Certification {
     return await this.#settle(trial);
   }
 
-  async #runDayLater(): Promise<Effect> {
+  async #runDayLater(what: string): Promise<Effect> {
     const { app, sandbox, setup } = this.#options;
-    const trial = this.#begin();
+    const trial = this.#begin(what);
     await sandbox.settled();
     await this.#settle(trial);
     await app.stop();
@@ -240,6 +246,7 @@ class Certification {
       const isQuiet = notes.count >= 0 && Date.now() - notes.lastCallAt > QUIET_MS;
       const isOver = Date.now() > endMs;
       if ((isDelivered && isQuiet && difference === 'same') || isOver) {
+        this.#settled.push([trial, JSON.stringify(await this.#rowsOf(trial))]);
         if (difference === 'more') return 'twice';
         if (difference === 'other') return 'changed';
         if (difference === 'same') return isDelivered ? 'once' : 'never settled';
@@ -248,6 +255,18 @@ class Certification {
       if (isQuiet && difference === 'more') return 'twice';
       await this.#pause();
     }
+  }
+
+  /** Effects that came after their run was over. */
+  async #lateEffects(): Promise<readonly ScenarioRun[]> {
+    const late: ScenarioRun[] = [];
+    for (const [trial, rows] of this.#settled) {
+      const now = await this.#rowsOf(trial);
+      if (JSON.stringify(now) === rows) continue;
+      const isMore = now.length > JSON.parse(rows).length;
+      late.push({ scenario: `later, after its run: ${trial.what}`, effect: isMore ? 'twice' : 'changed' });
+    }
+    return late;
   }
 
   async #isWaiting(id: string): Promise<boolean> {
@@ -261,9 +280,13 @@ class Certification {
   }
 
   async #effectsOf(trial: Trial): Promise<readonly Row[]> {
-    const { database, sql, notes } = this.#options;
-    const rows = await readEffects(database, sql);
-    return [...rowsOf(rows, trial), ...sentRows(notes.since(trial.since))];
+    const sent = sentRows(this.#options.notes.since(trial.since));
+    return [...(await this.#rowsOf(trial)), ...sent];
+  }
+
+  async #rowsOf(trial: Trial): Promise<readonly Row[]> {
+    const { database, sql } = this.#options;
+    return rowsOf(await readEffects(database, sql), trial);
   }
 
   async #findInbox(eventId: string): Promise<boolean> {

@@ -22,8 +22,6 @@ import {
   type Setup,
 } from './protocol.js';
 
-type AnyFunction = (this: unknown, ...args: unknown[]) => unknown;
-
 interface Delivery {
   readonly plan: Plan | undefined;
   /** How often each call has occurred. */
@@ -36,6 +34,8 @@ interface Call {
 }
 
 const { folder, path, laterMs }: Setup = JSON.parse(process.env[SETUP] ?? '');
+/** Where a pool was called: it calls its client later, when the caller is no longer on the stack. */
+const places = new AsyncLocalStorage<Pick<Point, 'at' | 'by'>>();
 const deliveries = new AsyncLocalStorage<Delivery | undefined>();
 const own = dirname(fileURLToPath(import.meta.url));
 const requires = [process.argv[1], join(process.cwd(), 'app.js')]
@@ -49,10 +49,17 @@ function note(value: Note): void {
   appendFileSync(join(folder, NOTES), `${JSON.stringify(value)}\n`);
 }
 
-/** Replaces a method, unless the object lacks it. */
-function replace(object: object, name: string, by: (method: AnyFunction) => AnyFunction): void {
+/** Replaces a method, unless the object lacks it. `call` is the method, bound to its object. */
+function replace(
+  object: object,
+  name: string,
+  by: (call: (...args: readonly unknown[]) => unknown, args: readonly unknown[], self: object) => unknown,
+): void {
   const method: unknown = Reflect.get(object, name);
-  if (typeof method === 'function') Reflect.set(object, name, by(method as AnyFunction));
+  if (typeof method !== 'function') return;
+  Reflect.set(object, name, function (this: object, ...args: readonly unknown[]) {
+    return by((...words) => method.apply(this, words), args, this);
+  });
 }
 
 function resolveInApp(name: string): string | undefined {
@@ -85,7 +92,7 @@ function whereCalled(): Pick<Point, 'at' | 'by'> {
   const [file, line] = frames[first] ?? [];
   if (file !== undefined) return { at: `${relative(process.cwd(), file)}:${line}`, by: 'app' };
   if (packages.includes('stablehooks')) return { at: 'stablehooks', by: 'stablehooks' };
-  return { at: packages.at(-1) ?? 'unknown', by: 'package' };
+  return places.getStore() ?? { at: packages.at(-1) ?? 'unknown', by: 'package' };
 }
 
 /** `undefined` for code of the app. */
@@ -151,18 +158,12 @@ subscribe('http.server.request.start', (message) => {
   if (delivery === undefined) return;
   note({ note: 'arrived' });
   // Listeners of the body are called by the parser, which has another context.
-  replace(
-    request,
-    'emit',
-    (emit) =>
-      (...args) =>
-        deliveries.run(delivery, () => emit.apply(request, args)),
-  );
-  replace(response, 'end', (end) => (...args) => {
+  replace(request, 'emit', (emit, args) => deliveries.run(delivery, () => emit(...args)));
+  replace(response, 'end', (end, args) => {
     const call = reach('answer', `answer ${response.statusCode}`, delivery);
     if (call.fails) return response.destroy();
     response.once('finish', call.end);
-    return end.apply(response, args);
+    return end(...args);
   });
 });
 
@@ -189,63 +190,40 @@ function synchronously(kind: CallKind, text: string, run: () => unknown): unknow
 function countSqlite({ prototype }: { readonly prototype: object }): void {
   const texts = new WeakMap<object, string>();
   const counted = new WeakSet<object>();
-  const count = (statements: object) => {
-    for (const name of ['run', 'get', 'all', 'iterate'])
-      replace(
-        statements,
-        name,
-        (method) =>
-          function (...args) {
-            const text = texts.get(Object(this)) ?? '';
-            return synchronously('sqlite', text, () => method.apply(this, args));
-          },
-      );
-  };
-  replace(
-    prototype,
-    'prepare',
-    (prepare) =>
-      function (...args) {
-        const statement = Object(prepare.apply(this, args));
-        const statements = Object.getPrototypeOf(statement);
-        texts.set(statement, String(args[0]));
-        if (!counted.has(statements)) count(statements);
-        counted.add(statements);
-        return statement;
-      },
-  );
-  replace(
-    prototype,
-    'exec',
-    (exec) =>
-      function (...args) {
-        return synchronously('sqlite', String(args[0]), () => exec.apply(this, args));
-      },
-  );
+  replace(prototype, 'exec', (exec, args) => synchronously('sqlite', String(args[0]), () => exec(...args)));
+  replace(prototype, 'prepare', (prepare, args) => {
+    const statement = Object(prepare(...args));
+    texts.set(statement, String(args[0]));
+    const methods = Object.getPrototypeOf(statement);
+    if (!counted.has(methods)) {
+      counted.add(methods);
+      for (const name of ['run', 'get', 'all', 'iterate'])
+        replace(methods, name, (method, values, self) =>
+          synchronously('sqlite', texts.get(self) ?? '', () => method(...values)),
+        );
+    }
+    return statement;
+  });
 }
 
 /** Fails in the server, so the transaction around it is over as after a real error. */
 const FAILING = "DO $$ BEGIN RAISE EXCEPTION 'planned by stablehooks certify'; END $$";
 
-function countPg({ Client }: { readonly Client: { readonly prototype: object } }): void {
-  replace(
-    Client.prototype,
-    'query',
-    (query) =>
-      function (...args) {
-        const call = reach('pg', String(typeof args[0] === 'string' ? args[0] : Object(args[0]).text));
-        const callback = args.at(-1);
-        if (typeof callback !== 'function') {
-          const result = call.fails ? query.call(this, FAILING) : query.apply(this, args);
-          return result instanceof Promise ? result.finally(call.end) : result;
-        }
-        const ended: AnyFunction = (...results) => {
-          call.end();
-          callback(...results);
-        };
-        return call.fails ? query.call(this, FAILING, ended) : query.call(this, ...args.slice(0, -1), ended);
-      },
-  );
+function countPg({ Client, Pool }: Record<'Client' | 'Pool', { readonly prototype: object }>): void {
+  replace(Pool.prototype, 'query', (query, args) => places.run(whereCalled(), () => query(...args)));
+  replace(Client.prototype, 'query', (query, args) => {
+    const call = reach('pg', String(typeof args[0] === 'string' ? args[0] : Object(args[0]).text));
+    const callback = args.at(-1);
+    if (typeof callback !== 'function') {
+      const result = call.fails ? query(FAILING) : query(...args);
+      return result instanceof Promise ? result.finally(call.end) : result;
+    }
+    const ended = (...results: readonly unknown[]) => {
+      call.end();
+      callback(...results);
+    };
+    return call.fails ? query(FAILING, ended) : query(...args.slice(0, -1), ended);
+  });
 }
 
 const { fetch } = globalThis;
@@ -283,15 +261,10 @@ function digest(key: string | undefined): string | null {
   return key === undefined ? null : createHash('sha256').update(key).digest('hex').slice(0, 16);
 }
 
-replace(
-  Socket.prototype,
-  'write',
-  (write) =>
-    function (...args) {
-      if (deliveries.getStore() !== undefined) noteUnseenWrite(Object(this));
-      return write.apply(this, args);
-    },
-);
+replace(Socket.prototype, 'write', (write, args, socket) => {
+  if (deliveries.getStore() !== undefined) noteUnseenWrite(socket as Socket);
+  return write(...args);
+});
 
 function noteUnseenWrite(socket: Socket & { readonly fd?: number; readonly server?: object }): void {
   // Standard output, and the answers of the app's own server.

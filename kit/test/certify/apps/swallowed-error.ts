@@ -2,16 +2,14 @@
 import { openDatabase, serve } from './serve.js';
 
 const db = openDatabase();
+const remember = db.prepare('INSERT OR IGNORE INTO seen (event_id) VALUES (?)');
+const book = db.prepare('INSERT INTO ledger (event_id, amount) VALUES (?, ?)');
 
 serve((event, answer) => {
   db.exec('BEGIN IMMEDIATE');
-  const { changes } = db.prepare('INSERT OR IGNORE INTO seen (event_id) VALUES (?)').run(event.id);
+  const { changes } = remember.run(event.id);
   try {
-    if (changes === 1)
-      db.prepare('INSERT INTO ledger (event_id, amount) VALUES (?, ?)').run(
-        event.id,
-        event.payload['amount'],
-      ); // wrong
+    if (changes === 1) book.run(event.id, event.payload['amount']); // wrong
   } catch (error) {
     console.error(error);
   }
