@@ -332,5 +332,7 @@ function unseenIn(all: readonly Note[], undisturbed: readonly Note[], known: Rea
     .filter(({ point }) => !known.has(nameOf(point)))
     .map(({ point: { text, at } }) => ({ what: `outside of the delivery: ${text}`, at }));
   const uncounted = all.flatMap((note) => (note.note === 'unseen' ? [{ what: note.what, at: note.at }] : []));
-  return [...new Map([...outside, ...uncounted].map((one) => [JSON.stringify(one), one])).values()];
+  const hasWork = pointsOf(undisturbed).some(({ kind }) => kind !== 'answer');
+  const none = hasWork ? [] : [{ what: 'no statement or request of a delivery was seen', at: 'unknown' }];
+  return [...new Map([...outside, ...uncounted, ...none].map((one) => [JSON.stringify(one), one])).values()];
 }

@@ -1,5 +1,5 @@
 /** What the preload has noted, read as it grows. */
-import { closeSync, openSync, readSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Row } from './effects.js';
 import { NOTES, type Note, PLAN, type Plan } from './protocol.js';
@@ -7,8 +7,6 @@ import { NOTES, type Note, PLAN, type Plan } from './protocol.js';
 export class Notes {
   readonly #folder: string;
   readonly #all: Note[] = [];
-  #offset = 0;
-  #rest = '';
   /** When the last call of a delivery was seen, in epoch ms. */
   lastCallAt = 0;
   /** When anything was seen, such as a poll. */
@@ -40,31 +38,20 @@ export class Notes {
   }
 
   #read(): void {
-    const file = openSync(join(this.#folder, NOTES), 'r');
-    const chunk = Buffer.alloc(65_536);
-    try {
-      for (let size = 1; size > 0; ) {
-        size = readSync(file, chunk, 0, chunk.length, this.#offset);
-        this.#offset += size;
-        this.#rest += chunk.toString('latin1', 0, size);
-      }
-    } finally {
-      closeSync(file);
-    }
-    const lines = this.#rest.split('\n');
-    this.#rest = lines.pop() ?? '';
-    for (const line of lines) {
-      const note: Note = JSON.parse(Buffer.from(line, 'latin1').toString());
-      if (note.note === 'sent' || (note.note === 'call' && note.point.by === 'app') || isOfDelivery(note))
-        this.lastCallAt = Date.now();
+    const lines = readFileSync(join(this.#folder, NOTES), 'utf8').split('\n');
+    // The last line is empty, or is being written.
+    for (const line of lines.slice(this.#all.length, -1)) {
+      const note: Note = JSON.parse(line);
       this.lastNoteAt = Date.now();
+      if (isOfDelivery(note)) this.lastCallAt = this.lastNoteAt;
       this.#all.push(note);
     }
   }
 }
 
+/** Whether it belongs to a delivery, or to what a delivery left to do. */
 function isOfDelivery(note: Note): boolean {
-  return note.note === 'arrived' || (note.note === 'call' && note.inDelivery);
+  return note.note !== 'call' || note.inDelivery || note.point.by === 'app';
 }
 
 /** The requests as rows of effects: a repetition with the same key has no second effect. */
