@@ -305,7 +305,7 @@ class Certification {
 }
 
 function sidesOf({ kind, text, by }: Point): readonly Side[] {
-  const canFail = kind === 'answer' || kind === 'fetch' || (by === 'app' && !CONTROL.test(text));
+  const canFail = kind === 'answer' || kind === 'fetch' || (by !== 'stablehooks' && !CONTROL.test(text));
   return canFail ? ['before', 'after', 'fails'] : ['before', 'after'];
 }
 

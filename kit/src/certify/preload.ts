@@ -98,7 +98,9 @@ function whereCalled(): Pick<Point, 'at' | 'by'> {
 /** `undefined` for code of the app. */
 function packageOf(file: string): string | undefined {
   if (file.startsWith(library)) return 'stablehooks';
-  return /.*[\\/]node_modules[\\/]((?:@[^\\/]+[\\/])?[^\\/]+)/.exec(file)?.[1];
+  const [, name] = /.*[\\/]node_modules[\\/]((?:@[^\\/]+[\\/])?[^\\/]+)/.exec(file) ?? [];
+  // A source map that points beside its package.
+  return name === 'src' ? 'a package' : name;
 }
 
 function withoutValues(text: string): string {
