@@ -93,7 +93,14 @@ export class AppProcess {
     const closed = this.isRunning ? once(child, 'close') : undefined;
     this.#signal(name);
     await closed;
-    while (name === 'SIGKILL' && (await isListening(this.#options.url))) await sleep(LOOK_MS);
+    const endMs = Date.now() + STOP_MS;
+    while (name === 'SIGKILL' && (await isListening(this.#options.url))) {
+      if (Date.now() > endMs)
+        throw unreachableError(
+          `${this.#options.url.host} still listens after the processes of --app were killed. Start the server itself, not a supervisor.`,
+        );
+      await sleep(LOOK_MS);
+    }
   }
 
   #signal(name: 'SIGTERM' | 'SIGKILL'): void {

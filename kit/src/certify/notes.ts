@@ -49,9 +49,9 @@ export class Notes {
   }
 }
 
-/** Whether it belongs to a delivery, or to what a delivery left to do. */
+/** Not the calls of loops, which never end. */
 function isOfDelivery(note: Note): boolean {
-  return note.note !== 'call' || note.inDelivery || note.point.by === 'app';
+  return note.note !== 'call' || note.inDelivery;
 }
 
 /** The requests as rows of effects: a repetition with the same key has no second effect. */

@@ -21,6 +21,7 @@ interface Certified {
     readonly effect: string;
   }[];
   readonly scenarios: readonly { readonly scenario: string; readonly effect: string }[];
+  readonly unseen: readonly { readonly what: string; readonly at: string }[];
   readonly failed: number;
   readonly notShown: number;
 }
@@ -53,10 +54,14 @@ async function certify(
   return { exitCode, result: JSON.parse(stdout) };
 }
 
+function lineOf(mark: string, file: string): string {
+  const lines = readFileSync(`${apps}/${file}`, 'utf8').split('\n');
+  return `${file}:${lines.findIndex((line) => line.endsWith(`// ${mark}`)) + 1}`;
+}
+
 /** The runs whose effect was not once, at the line that the app marks as wrong. */
 function caughtIn(file: string, { points }: Certified) {
-  const lines = readFileSync(`${apps}/${file}`, 'utf8').split('\n');
-  const at = `${file}:${lines.findIndex((line) => line.endsWith('// wrong')) + 1}`;
+  const at = lineOf('wrong', file);
   return points
     .filter(({ point, effect }) => point.at === at && effect !== 'once' && effect !== 'not shown')
     .map(({ side, effect }) => `${side}: ${effect}`);
@@ -135,4 +140,11 @@ describe('certify names the line of an app that does not', () => {
     expect(exitCode).toBe(1);
     expect(caughtIn(file, result)).toContain(expected);
   });
+});
+
+test.runIf(atNight(true, false))('certify does not pass what it could not end', async () => {
+  await using folder = await makeFolder();
+  const { exitCode, result } = await certify('outbox.ts', { database: folder.at('app.db') });
+  expect(result.unseen.map(({ at }) => at)).toContain(lineOf('not shown', 'outbox.ts'));
+  expect({ exitCode, failed: result.failed }).toEqual({ exitCode: 1, failed: 0 });
 });
