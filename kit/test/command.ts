@@ -17,8 +17,8 @@ export interface CommandOptions {
   readonly input?: string | Uint8Array;
   /** The largest size of a file, in bytes, to imitate a full disk; a multiple of 1,024. */
   readonly fileLimitBytes?: number;
-  /** The user that runs it. */
-  readonly uid?: number;
+  /** Whether the rights of files hold for it, even if root runs the tests. */
+  readonly obeysRights?: boolean;
   /** Redirects stdout to this file. */
   readonly outputFile?: string;
 }
@@ -44,16 +44,18 @@ export interface Running {
 /** Starts the built command as a process of its own. */
 export function start(
   args: readonly string[],
-  { env, cwd, input, uid, fileLimitBytes, outputFile }: CommandOptions = {},
+  { env, cwd, input, obeysRights, fileLimitBytes, outputFile }: CommandOptions = {},
 ): Running {
-  const command = [process.execPath, MAIN, ...args];
+  const isRoot = process.getuid?.() === 0;
+  // The folder of this repository can be root's alone, so it cannot be another user.
+  const drop = obeysRights && isRoot ? ['setpriv', '--bounding-set=-dac_override'] : [];
+  const command = [...drop, process.execPath, MAIN, ...args];
   const limit = fileLimitBytes === undefined ? '' : `ulimit -f ${fileLimitBytes / 1_024};`;
   const into = outputFile === undefined ? '' : `> ${outputFile}`;
   const shell = ['bash', '--norc', '-c', `${limit} exec "$@" ${into}`, 'bash', ...command];
   const [file = '', ...rest] = limit + into === '' ? command : shell;
   const child = spawn(file, rest, {
     cwd,
-    ...(uid !== undefined && { uid }),
     env: { PATH: process.env['PATH'], STABLEHOOKS_SECRET: SECRET, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });

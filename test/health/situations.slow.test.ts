@@ -3,6 +3,7 @@
 import { PermanentError, SIGNATURE_HEADER, sign } from 'stablehooks';
 import { ApiError, ConnectionError } from 'stablehooks/client';
 import type { HealthCheckName, HealthTone } from 'stablehooks/health';
+import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, test, vi } from 'vitest';
 import { createWorld, MINUTE_MS, type World } from './world.js';
 
@@ -246,7 +247,9 @@ const BROKEN: readonly Broken[] = [
   {
     name: 'the process is killed while a handler runs',
     minute: async (world, minute) => {
-      if (minute === 100) await world.inbox.claim(world.event(), { leaseMs: MINUTE_MS, origin: 'push' });
+      // By another process.
+      const inbox = sqliteInbox(world.db);
+      if (minute === 100) await inbox.claim(world.event(), { leaseMs: MINUTE_MS, origin: 'push' });
       world.runs = minute < 100;
       world.polls = minute < 100;
     },

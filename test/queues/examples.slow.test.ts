@@ -52,19 +52,6 @@ async function workUntil(name: string, { env, line }: { readonly env: Environmen
   throw new Error(`The worker of ${name} ended without "${line}".`);
 }
 
-test('the example exactly-once writes one ledger entry for five deliveries at the same time', async () => {
-  const event = exampleEvent('accept.confirmed');
-  const statuses = await deliver('exactly-once', {
-    env: { DATABASE_URL: postgres.server.url },
-    event,
-    times: 5,
-  });
-  expect(statuses).toContain(200);
-  expect(statuses.every((status) => status === 200 || status === 503)).toBe(true);
-  const { rows } = await postgres.pool.query('SELECT event_id FROM ledger');
-  expect(rows).toEqual([{ event_id: event.id }]);
-});
-
 test('the example queue-pg-boss answers 202, and its worker handles the event', async () => {
   const env = { DATABASE_URL: postgres.server.url };
   const event = exampleEvent('transfer.settled');

@@ -47,9 +47,7 @@ describe.concurrent('status', () => {
 
     for (const file of [path, `${path}-wal`, `${path}-shm`]) await chmod(file, 0o444);
     await chmod(folder.path, 0o555);
-    // The rights of files do not hold for root.
-    const unprivileged = process.getuid?.() === 0 ? { uid: 65_534 } : {};
-    const readOnly = await run(['status', '--inbox', path], unprivileged);
+    const readOnly = await run(['status', '--inbox', path], { obeysRights: true });
     await chmod(folder.path, 0o755);
     expect(readOnly).toMatchObject({
       ...{ exitCode: 1, stdout: expect.stringMatching(/\nno {2}refused .*cannot be written.*\n.*\n*/) },
