@@ -390,7 +390,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'a poll moves the watermark on although an event could not be recorded',
     breaks: ['what is proven is in the inbox'],
     file: POLL,
-    find: 'answered && found.events.length === found.taken && !options.halt.aborted',
+    find: 'answered && found.problems.length === 0 && !options.halt.aborted',
     replace: 'answered && !options.halt.aborted',
   },
   {
