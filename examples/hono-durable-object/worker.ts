@@ -40,7 +40,7 @@ export class Hooks extends DurableObject<Env> {
   }
 
   override async fetch(request: Request): Promise<Response> {
-    // The first request polls before it is answered, and starts the alarms.
+    // The first request polls before the response, and starts the alarms.
     if ((await this.ctx.storage.getAlarm()) === null) await this.alarm();
     return this.#app.fetch(request);
   }

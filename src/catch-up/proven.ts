@@ -1,5 +1,6 @@
 /** What polls have proven after a point in time, for the tools that tell a late event from a missing one. */
 import { EVENT_TYPES, type EventType } from '../core/events.js';
+import { toIso } from './gap-text.js';
 import type { PollState } from './state.js';
 
 /** A span of `created_at` of which every event that the service has listed is in the inbox. ISO 8601. */
@@ -29,5 +30,5 @@ export function provenSpan(
     .map((gap) => Math.max(gap.from, from));
   const until = Math.min(watermark, ...starts);
   if (until <= from) return null;
-  return { from: new Date(from).toISOString(), until: new Date(until).toISOString() };
+  return { from: toIso(from), until: toIso(until) };
 }

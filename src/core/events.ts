@@ -153,7 +153,7 @@ export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; rea
   throw malformed(what, wrong);
 }
 
-/** The type of the events by which `stablehooks doctor` tests an endpoint: they are answered `ignored`, and nothing is stored. */
+/** The type of the events by which `stablehooks doctor` tests an endpoint: a receiver responds with `ignored` and stores nothing. */
 export const TEST_TYPE = 'doctor.unknown';
 
 /** Whether `stablehooks doctor` sent the event, so that the service does not list it. */

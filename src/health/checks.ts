@@ -153,14 +153,14 @@ export const CHECKS = {
     const { at, counts } = owed;
     const when = `findOwed ran last at ${toIso(at)}`;
     if (now - at > OWED_MS) return { tone: 'warning', message: `${when}. Check the job that runs it.` };
-    const { pending, owed: missing, 'arrived-not-booked': arrived, 'not-proven': unproven } = counts;
+    const { pending, owed: missing, 'arrived-not-booked': arrived } = counts;
     const verdicts = (['owed', 'arrived-not-booked', 'listed-not-received', 'not-proven'] as const)
       .filter((verdict) => counts[verdict] > 0)
       .map((verdict) => `${counts[verdict]} ${verdict}`);
     const count = missing + arrived;
     const found = `Of ${countOf(pending, 'pending movement')}: ${verdicts.join(', ') || 'none is overdue'}`;
     const message = `${found}. ${when}${verdicts.length > 0 ? ', and its result says where each is' : ''}.`;
-    return { tone: count > 0 ? 'failing' : unproven > 0 ? 'warning' : 'ok', message, count };
+    return { tone: count > 0 ? 'failing' : verdicts.length > 0 ? 'warning' : 'ok', message, count };
   },
 } satisfies Readonly<Record<string, Check>>;
 

@@ -177,6 +177,8 @@ function decode(row: object): object {
 export interface TransactionParts<Tx> {
   /** Answers, like the last one, whether the lease of the event is not lost. */
   readonly begin: Statement;
+  /** Whether there is a lease. A rehearsal has none, and its effect always rejects. */
+  readonly needsLease: boolean;
   /** Commits, and restores the connection. */
   readonly complete: Statement;
   /** Rolls back, restores the connection, and answers whether the transaction had ended. */
@@ -194,13 +196,14 @@ export const LEASE_LOST = new Error('The lease is lost.');
  */
 export async function runInTransaction<Tx>(
   mysql: Mysql<Tx>,
-  { begin, complete, undo, effect }: TransactionParts<Tx>,
+  { begin, needsLease, complete, undo, effect }: TransactionParts<Tx>,
 ) {
   let isComplete = false;
   const running = mysql.transaction(async (tx, session) => {
     let isRunning = false;
     try {
-      await assertLeased(session, begin);
+      if (needsLease) await assertLeased(session, begin);
+      else await session.query(begin.text, begin.values);
       isRunning = true;
       await effect(tx).finally(session.close);
       const refused = session.close();

@@ -147,6 +147,12 @@ export function mysqlInbox(
     return readCount(await send(calls[name], { ...who, ids: await findIds(which) }));
   }
 
+  const partsOf = (lease: { readonly id: string; readonly token: string; readonly key: string | null }) => ({
+    begin: bind(calls.fence, { id: lease.id, token: lease.token, begins: mysql.isPool }),
+    complete: bind(calls.complete, { ...lease }),
+    undo: bind(calls.undo, {}),
+  });
+
   const ops: StoreOps<unknown> = {
     ...callOps((name, values) => send(calls[name], values), { transactional, connections }),
 
@@ -177,18 +183,7 @@ export function mysqlInbox(
 
     ...(transactional && {
       rehearse: (effect) =>
-        inTurn(() =>
-          mysql.transaction(async (tx, session) => {
-            if (mysql.isPool) await session.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED');
-            if (mysql.isPool) await session.query('START TRANSACTION');
-            try {
-              await effect(tx);
-            } finally {
-              session.close();
-              if (mysql.isPool) await session.query('ROLLBACK').catch(session.destroy);
-            }
-          }),
-        ),
+        inTurn(() => runInTransaction(mysql, { ...partsOf(NO_LEASE), needsLease: false, effect })),
 
       async transaction({ id, token, key }, effect) {
         let hasBegun = false;
@@ -196,9 +191,8 @@ export function mysqlInbox(
           await assertTables();
           await inTurn(() =>
             runInTransaction(mysql, {
-              begin: bind(calls.fence, { id, token, begins: mysql.isPool }),
-              complete: bind(calls.complete, { id, token, key: key ?? null }),
-              undo: bind(calls.undo, {}),
+              ...partsOf({ id, token, key: key ?? null }),
+              needsLease: true,
               async effect(tx) {
                 hasBegun = true;
                 await effect(tx);
@@ -216,6 +210,9 @@ export function mysqlInbox(
   };
   return createInbox(ops, runtime);
 }
+
+/** A rehearsal has no lease. */
+const NO_LEASE = { id: '', token: '', key: null };
 
 /** How many connections a pool of `mysql2` has. */
 const sizeOf = (pool: unknown): number | undefined => Object(pool).pool?.config?.connectionLimit;

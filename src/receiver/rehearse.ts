@@ -93,9 +93,9 @@ async function rehearseOne(
   event: WebhookEvent,
 ): Promise<Found> {
   const { leaseMs, handlerTimeoutMs, runtime } = settings;
-  let found: Found = { verdict: 'succeeds', step: null, error: null };
+  let found: Found | undefined;
   const fail = (thrown: unknown) => {
-    if (found.verdict === 'steps') return;
+    if (found?.verdict === 'steps') return;
     const { code, message, cause } = toHandlerFault(event, thrown);
     const text = code === 'ERR_HANDLER_FAILED' ? messageOf(cause) : undefined;
     const verdict = code === 'ERR_HANDLER_LATER' ? 'later' : 'fails';
@@ -104,11 +104,20 @@ async function rehearseOne(
   // Before the transaction, which can have the only connection.
   const stored = await inbox.steps(id);
   const controller = new AbortController();
-  const step = async (name: string) => {
+  const runStep = async (name: string) => {
     const known = stored.find((each) => each.name === name && each.result !== null);
     if (known !== undefined) return known.result ? JSON.parse(known.result) : undefined;
-    if (found.verdict !== 'steps') found = { verdict: 'steps', step: name, error: null };
+    found ??= { verdict: 'steps', step: name, error: null };
     throw new StablehooksError('ERR_HANDLER_FAILED', `A rehearsal does not run the step ${name}.`);
+  };
+  const step = (name: string) => {
+    const ended = runStep(name);
+    // The handler need not await it.
+    ended.catch(() => undefined);
+    return ended;
+  };
+  const succeed = () => {
+    found ??= { verdict: 'succeeds', step: null, error: null };
   };
   const onTimeUp = () => {
     controller.abort();
@@ -123,13 +132,14 @@ async function rehearseOne(
     let running: unknown;
     try {
       running = callHandler(event, { id, token: '', attempt: 1 }, context);
+      if (!isPromise(running)) succeed();
     } catch (thrown) {
       fail(thrown);
     }
     if (!isPromise(running)) throw ENDED;
     if (inbox.synchronous) return running as Promise<never>;
     return timeLimit(Promise.resolve(running), handlerTimeoutMs, onTimeUp, runtime)
-      .catch(fail)
+      .then(succeed, fail)
       .then(() => {
         throw ENDED;
       });
@@ -141,6 +151,9 @@ async function rehearseOne(
     // The handler ended its transaction, or returned a promise in one that is synchronous.
     if (error !== ENDED) fail(error);
   }
+  // The database did not begin the transaction, so the handler did not run.
+  if (found === undefined)
+    throw new StablehooksError('ERR_INBOX_FAILED', `The rehearsal of ${id} did not run. Try again.`);
   return found;
 }
 

@@ -45,7 +45,7 @@ export type Ending = Pick<InboxRecord, 'id' | 'type' | 'updatedAt' | 'lastError'
 };
 
 /** What is known about the movements of a chunk. */
-interface OwedFacts {
+export interface OwedFacts {
   readonly settings: {
     readonly terminal: readonly EventType[];
     readonly withinMs: number;
@@ -54,8 +54,6 @@ interface OwedFacts {
   readonly at: number;
   /** Events created later can still be listed. */
   readonly settledAt: number;
-  /** The poller's; `null` without one. */
-  readonly startDate: number | null;
   readonly ended: ReadonlyMap<string, Ending>;
   /** Spans in which an event of a terminal type can be missing. */
   readonly unproven: readonly UnprovenSpan[];

@@ -1,6 +1,6 @@
 /** Movements that the app waits for: where the event is that ends each, or what proves that the service owes it. */
 import { LIST_RULES, type PollerOptions } from '../catch-up/options.js';
-import { type PollState, readPollState } from '../catch-up/state.js';
+import { type GapReason, type PollState, readPollState } from '../catch-up/state.js';
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import {
   createdAtMs,
@@ -8,6 +8,7 @@ import {
   type EventType,
   isDateTime,
   isEventType,
+  isTestId,
   type UnknownEvent,
 } from '../core/events.js';
 import { abortSignal, func, integer, readOptions, required, rule } from '../core/options.js';
@@ -18,6 +19,7 @@ import { OWED_NOTE, type OwedCounts, type OwedNote } from './owed-note.js';
 import {
   type Ending,
   judgeMovement,
+  type OwedFacts,
   type OwedMovement,
   type OwedVerdict,
   type Pending,
@@ -102,7 +104,14 @@ export async function findOwed(options: OwedOptions): Promise<OwedResult> {
   const settings = toSettings(options);
   const { inbox, pending, withinMs, runtime, signal } = settings;
   const at = runtime.now();
-  const search: Search = { settings, at, state: await readPollState(inbox), list: undefined };
+  const state = await readPollState(inbox);
+  const search: Search = {
+    settings,
+    at,
+    state,
+    first: await inbox.list({ limit: PAGE_SIZE }),
+    list: undefined,
+  };
   const counts = { pending: 0, early: 0, settling: 0, ...NO_VERDICTS };
   const movements: OwedMovement[] = [];
   const overdue = async function* (): AsyncGenerator<Pending> {
@@ -114,9 +123,9 @@ export async function findOwed(options: OwedOptions): Promise<OwedResult> {
     }
   };
   for await (const chunk of inPages(overdue(), { runtime, signal }, CHUNK)) {
-    const judge = await readChunk(chunk, search);
+    const facts = await readChunk(chunk, search);
     for (const movement of chunk) {
-      const judged = judge(movement);
+      const judged = judgeMovement(movement, facts);
       counts[judged === null ? 'settling' : judged.verdict] += 1;
       if (judged === null) continue;
       if (counts[judged.verdict] <= MAX_MOVEMENTS) movements.push(judged);
@@ -192,12 +201,14 @@ interface Search {
   readonly at: number;
   /** Read before the list: the inbox still has the events that it is about. */
   readonly state: PollState;
+  /** The records that the inbox received first. */
+  readonly first: readonly InboxRecord[];
   list: (ReadList & { readonly from: number }) | undefined;
 }
 
-/** Reads what the list and the inbox have of these movements, and returns how to judge each. */
-async function readChunk(movements: readonly Pending[], search: Search) {
-  const { settings, state, at } = search;
+/** Reads what the list and the inbox have of these movements. */
+async function readChunk(movements: readonly Pending[], search: Search): Promise<OwedFacts> {
+  const { settings, state, at, first } = search;
   const { inbox, keyOf, terminal, lagMs } = settings;
   const oldest = movements.reduce((time, { since }) => Math.min(time, since), Number.POSITIVE_INFINITY);
   // The event can be older than the app's row, and clocks differ.
@@ -215,15 +226,18 @@ async function readChunk(movements: readonly Pending[], search: Search) {
   let removedUntil = Number.NEGATIVE_INFINITY;
   /** When an event was received last whose text is gone. */
   let unreadableAt = Number.NEGATIVE_INFINITY;
-  const noteRemoved = (record: InboxRecord) => {
-    if (placeInList(record, list) === 'removed') removedUntil = list.shownFrom;
+  /** A sign that the list does not show everything, as that of another environment. */
+  let doubt: GapReason | undefined = list.conflicts.size > 0 ? 'contradiction' : undefined;
+  const compare = (record: InboxRecord) => {
+    const place = placeInList(record, list);
+    if (place === 'removed') removedUntil = list.shownFrom;
+    if (place === 'lacking' && !isTestId(record.id)) doubt = 'unlisted';
   };
-  const oldestRecords = await inbox.list({ limit: PAGE_SIZE });
-  for (const record of oldestRecords) noteRemoved(record);
+  for (const record of first) compare(record);
   const receivedSince = Math.max(0, Math.floor(from));
   for await (const page of recordPages(inbox, { receivedSince, limit: PAGE_SIZE })) {
     for (const record of page) {
-      noteRemoved(record);
+      compare(record);
       if (record.event === null) unreadableAt = Math.max(unreadableAt, record.receivedAt);
       const key = record.event === null ? undefined : keyIn(record.event);
       // Of several, one that is not done says more.
@@ -238,19 +252,11 @@ async function readChunk(movements: readonly Pending[], search: Search) {
     ended.set(key, record ?? { ...event, state: null, updatedAt: 0, lastError: null, ignored: false });
   }
   const watermark = state.watermark && Math.min(state.watermark, list.settledAt);
-  const firstAt = oldestRecords[0]?.receivedAt ?? Number.POSITIVE_INFINITY;
+  const firstAt = first[0]?.receivedAt ?? Number.POSITIVE_INFINITY;
   const proofs = { list: list.proof, state: { ...state, watermark }, removedUntil, firstAt };
-  const unproven = findUnproven({ from: from - 1, until: list.settledAt }, proofs).filter(({ types }) =>
-    types.some((type) => terminal.includes(type)),
-  );
-  const facts = {
-    settings,
-    at,
-    settledAt: list.settledAt,
-    startDate: state.since,
-    ended,
-    unproven,
-    unreadableAt,
-  };
-  return (movement: Pending) => judgeMovement(movement, facts);
+  const span = { from: from - 1, until: list.settledAt };
+  const unproven = doubt
+    ? [{ ...span, types: terminal, reason: doubt }]
+    : findUnproven(span, proofs).filter(({ types }) => types.some((type) => terminal.includes(type)));
+  return { settings, at, settledAt: list.settledAt, ended, unproven, unreadableAt };
 }

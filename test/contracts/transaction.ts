@@ -830,6 +830,37 @@ const rehearsalCases: Cases = [
       );
     });
   }),
+  test('the rehearsal of a handler that sends COMMIT fails', async (subject) => {
+    const event = someEvent();
+    let isFixed = false;
+    const handler: Handle = async ({ raw }, { tx }) => {
+      if (!isFixed) throw new PermanentError('broken');
+      await raw(tx, 'COMMIT');
+    };
+    await withReceiver(subject, handler, async (receiver) => {
+      assert.equal((await receiver.handle(event, 'push')).kind, 'dead');
+      isFixed = true;
+      const rehearsed = await receiver.rehearse({ limit: 10_000 });
+      const found = rehearsed.find(({ id }) => id === event.id);
+      assert.equal(found?.verdict, 'fails');
+      assert.match(found.error ?? '', /ended the transaction/);
+    });
+  }),
+  test('the rehearsal of a handler that does not await its step names the step', async (subject) => {
+    const event = someEvent();
+    let isFixed = false;
+    const handler: Handle = async (_subject, { step }) => {
+      if (!isFixed) throw new PermanentError('broken');
+      void step('mail', () => assert.fail('A rehearsal runs no step.'));
+    };
+    await withReceiver(subject, handler, async (receiver) => {
+      assert.equal((await receiver.handle(event, 'push')).kind, 'dead');
+      isFixed = true;
+      const rehearsed = await receiver.rehearse({ limit: 10_000 });
+      const found = rehearsed.find(({ id }) => id === event.id);
+      assert.deepEqual([found?.verdict, found?.step], ['steps', 'mail']);
+    });
+  }),
   test('a stored step returns its result in a rehearsal', async (subject) => {
     const event = someEvent();
     let isFixed = false;

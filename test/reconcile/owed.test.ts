@@ -75,6 +75,18 @@ describe('the verdict says where the event is', () => {
     ]);
   });
 
+  test.each([
+    ['is empty', []],
+    ['shows other events of the time', [makeEvent('evt_other', { created_at: '2026-03-01T05:30:00Z' })]],
+  ])('not-proven: the list lacks events that the inbox has, and %s', async (_, events) => {
+    const inbox = makeInbox(NOW - 3_600_000);
+    await finish(inbox, settled('pushed'));
+    const { movements } = await search({ inbox, client: listOf(events) });
+    expect(movements).toMatchObject([
+      { verdict: 'not-proven', detail: expect.stringMatching(/another environment/) },
+    ]);
+  });
+
   test('not-proven: its time is over, and later events can still be listed', async () => {
     const pending = () => [{ key: 'a', since: new Date(NOW - WITHIN_MS - 60_000) }];
     expect((await search({ pending })).movements).toMatchObject([
@@ -133,6 +145,11 @@ test('health repeats the last result, and says when it is old', async () => {
   expect(await check()).toMatchObject({
     ...{ tone: 'failing', count: 1 },
     message: expect.stringMatching(/^Of 1 pending movement: 1 owed\. findOwed ran last at /),
+  });
+  await search({ inbox, client: listOf([settled('a')]) });
+  expect(await check()).toMatchObject({
+    tone: 'warning',
+    message: expect.stringMatching(/1 listed-not-received/),
   });
   await search({ inbox, pending: () => [] });
   expect(await check()).toMatchObject({ tone: 'ok', count: 0 });

@@ -34,7 +34,7 @@ export interface ScenarioRun {
 export interface Certificate {
   readonly points: readonly PointRun[];
   readonly scenarios: readonly ScenarioRun[];
-  /** What ran and was neither killed nor compared. */
+  /** Calls that certify did not kill or compare. */
   readonly unseen: readonly { readonly what: string; readonly at: string }[];
   /** Whether an inbox of stablehooks was found, so leases of killed processes were ended. */
   readonly hasInbox: boolean;
@@ -231,7 +231,7 @@ class Certification {
     await app.start(setup);
   }
 
-  /** Delivers the event until it is answered 2xx, as the service does, and compares its effects. */
+  /** Delivers the event until the app responds with 2xx, as the service does, and compares its effects. */
   async #settle(trial: Trial): Promise<Effect> {
     const { app, notes, sandbox, settleMs } = this.#options;
     const endMs = Date.now() + settleMs;
