@@ -4,6 +4,7 @@ import type { Runtime } from '../core/runtime.js';
 import { isClient, isNeonHttp, type Queries, TransactionEnded, toRows } from './adapt.js';
 import { endedByHandler, lend } from './lend.js';
 import { isAborted, isEnded, rolledBackAtCommit } from './postgres-errors.js';
+import { LIMIT, SETTINGS } from './postgres-expressions.js';
 import { orClose } from './server-inbox.js';
 import type { Statement } from './statements.js';
 
@@ -23,8 +24,6 @@ export interface PgClientLike extends PgLike {
   removeListener(event: 'error', listener: (error: Error) => void): unknown;
   /** Returns the client to the pool; with an error, the pool closes it. */
   release(error?: Error): void;
-  /** Writes a text as a literal of SQL. */
-  escapeLiteral?(text: string): string;
 }
 
 /**
@@ -80,6 +79,8 @@ export const poolRule = (transactional: boolean) =>
 export interface TransactionParts<Tx> {
   /** The first statement. No row if the transaction must not go on. */
   readonly begin: Statement;
+  /** The time limit of a transaction whose first statement is prepared, in ms. The others set their own. */
+  readonly limitMs: number | undefined;
   /** Completes an event with a key, as the last statement. Its row has `null` if the lease is lost. */
   readonly complete: Statement | undefined;
   effect(tx: Tx): Promise<void>;
@@ -160,7 +161,7 @@ async function runOnClient<Tx>(
   client.on('error', onError);
   const queries: PgLike = { query: (...statement) => orClose(client.query(...statement), onError, runtime) };
   try {
-    if ((await orClose(start(client, parts.begin), onError, runtime)).length === 0) throw REFUSED;
+    if ((await orClose(start(client, parts), onError, runtime)).length === 0) throw REFUSED;
     // A handler that hangs must not keep a connection that the server has closed.
     await new Promise<void>((resolve, reject) => {
       onLost = reject;
@@ -182,24 +183,39 @@ async function runOnClient<Tx>(
 
 const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED; ${SAVEPOINT}`;
 
-/** The statements that were prepared on a connection. */
-const PREPARED = new WeakMap<object, Set<string>>();
+/** The statements that were prepared on a connection, each with those that set what its transactions need. */
+const PREPARED = new WeakMap<object, Map<string, string>>();
 
 /** Begins a transaction, and returns the rows of its first statement. One that has a name is part of the message of BEGIN. */
-async function start(client: PgClientLike, first: Statement): Promise<readonly unknown[]> {
-  const { name, text, values } = first;
-  if (name === undefined || client.escapeLiteral === undefined) {
+async function start(
+  client: PgClientLike,
+  { begin, limitMs }: Pick<TransactionParts<unknown>, 'begin' | 'limitMs'>,
+): Promise<readonly unknown[]> {
+  const { name, text, values } = begin;
+  if (name === undefined) {
     await client.query(BEGIN);
-    return send(client, first);
+    return send(client, begin);
   }
-  const prepared = PREPARED.get(client) ?? new Set();
+  const prepared = PREPARED.get(client) ?? new Map<string, string>();
   PREPARED.set(client, prepared);
-  if (!prepared.has(name)) await client.query(`PREPARE "${name}" AS ${text}`);
-  prepared.add(name);
-  const literals = values.map((value) => client.escapeLiteral?.(String(value)));
-  const results: unknown = await client.query(`${BEGIN}; EXECUTE "${name}"(${literals.join()})`);
+  let settings = prepared.get(name);
+  if (settings === undefined) {
+    const [row] = await sendTogether(client, `PREPARE "${name}" AS ${text}; ${SETTINGS}`);
+    settings = (row as { readonly set: string }).set;
+    prepared.set(name, settings);
+  }
+  const set = settings.replaceAll(LIMIT, String(limitMs));
+  return sendTogether(client, `${BEGIN}; ${set} EXECUTE "${name}"(${values.map(toLiteral).join()})`);
+}
+
+/** Sends several statements in one message, and returns the rows of the last one. */
+async function sendTogether(client: PgClientLike, text: string): Promise<readonly unknown[]> {
+  const results: unknown = await client.query(text);
   return (results as { readonly rows: readonly unknown[] }[]).at(-1)?.rows ?? [];
 }
+
+/** In this form of a literal only quotes and backslashes have a meaning, whatever the session has set. */
+const toLiteral = (value: unknown) => `E'${String(value).replaceAll(/['\\]/g, '$&$&')}'`;
 
 /** Sends statements that end with COMMIT in one message, which has a result for each. */
 async function commit(client: PgLike, text: string): Promise<true> {

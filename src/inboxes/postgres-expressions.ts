@@ -58,3 +58,29 @@ export const parameters = (names: readonly string[]) =>
 /** The values of a call of the function. */
 export const passedTo = (names: readonly string[]) =>
   names.map((name) => `:${name}::${typeOf(name)}`).join(', ');
+
+/** In a transaction: its answer waits for the disk. */
+export const FLUSHED = `CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END`;
+
+/**
+ * The time limit of the transaction of an event, for a process that froze. One that the app has set stays. PGlite would
+ * freeze with the handler that it waits for.
+ */
+function limits(set: (name: string) => string): string {
+  const limit = (name: string, condition: string) =>
+    `CASE WHEN ${condition} AND current_setting('${name}', true) = '0' AND version() NOT LIKE '%emcc%' THEN ${set(name)} END`;
+  const isOld = "current_setting('transaction_timeout', true) IS NULL";
+  return `${limit('transaction_timeout', 'true')},
+  ${limit('statement_timeout', isOld)},
+  ${limit('idle_in_transaction_session_timeout', isOld)}`;
+}
+
+/** What the first statement of a transaction sets for it. */
+export const settings = (limitMs: string) =>
+  `concat(${FLUSHED},\n  ${limits((name) => `set_config('${name}', ${limitMs}::text, true)`)}) AS set`;
+
+/** Stands for the time limit, in ms. */
+export const LIMIT = '<limit>';
+
+/** Asks a connection once for the statements that set its limit, which cost less than the functions. */
+export const SETTINGS = `SELECT concat(${limits((name) => `'SET LOCAL ${name} = ${LIMIT};'`)}) AS set`;

@@ -4,6 +4,7 @@ import { type PgLike, QUERIES_RULE } from './postgres-client.js';
 import {
   CLOCK,
   dueOf,
+  FLUSHED,
   fromMs,
   history,
   isLeased,
@@ -14,6 +15,7 @@ import {
   ms,
   passedTo,
   quoteTables,
+  settings,
   span,
   type Tables,
   tryLock,
@@ -151,21 +153,6 @@ const committed = (sql: string): PgTemplate => ({
   isRun: true,
 });
 
-/**
- * What the first statement of a transaction sets for it: that its answer waits for the disk, and one time limit for a
- * process that froze. A limit that the app has set stays. PGlite would freeze with the handler that it waits for.
- */
-function settings(limitMs: string): string {
-  const limit = (name: string, condition: string) =>
-    `CASE WHEN ${condition} AND current_setting('${name}', true) = '0' AND version() NOT LIKE '%emcc%'
-    THEN set_config('${name}', ${limitMs}::text, true) END`;
-  const isOld = "current_setting('transaction_timeout', true) IS NULL";
-  return `concat(CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END,
-  ${limit('transaction_timeout', 'true')},
-  ${limit('statement_timeout', isOld)},
-  ${limit('idle_in_transaction_session_timeout', isOld)}) AS set`;
-}
-
 /** How long the lease of a row still lasts, in ms; at least a second. */
 const leftMs = (row: string) =>
   `greatest(1000, ceil(extract(epoch FROM ${row}.due_at - ${CLOCK}) * 1000))::bigint`;
@@ -184,6 +171,11 @@ export function writeStatements(name: string) {
   /** A statement whose plan the server can keep: it reads no table. A name has at most 63 characters, and must be unique. */
   const kept = (own: string, sql: string): PgTemplate =>
     name.length > 50 ? sent(sql) : { ...sent(sql), name: `${name}.${own}` };
+  const take = `INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, token, event)
+SELECT :id::text, :type::text, 'done', 1, :origin::text, at, at, :token::uuid, :json::text
+FROM (SELECT ${CLOCK} AS at) AS now WHERE ${tryLock(tables, ':id::text')} AND pg_current_xact_id_if_assigned() IS NULL
+  AND current_setting('client_encoding') IN ('UTF8', 'SQL_ASCII')
+ON CONFLICT (id) DO NOTHING`;
   const selections = selectionWriter({
     events,
     record,
@@ -246,14 +238,10 @@ FROM page LEFT JOIN known USING (id) LEFT JOIN recorded USING (id)`),
     run: kept('run', `CALL ${schema}.run(:statement, :parameters, NULL)`),
 
     /** The first statement of a first attempt. No row if the event is stored or runs, or the app left the connection in a wrong state. */
-    take: kept(
-      'take',
-      `INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, token, event)
-SELECT :id::text, :type::text, 'done', 1, :origin::text, at, at, :token::uuid, :json::text
-FROM (SELECT ${CLOCK} AS at) AS now WHERE ${tryLock(tables, ':id::text')} AND pg_current_xact_id_if_assigned() IS NULL
-  AND current_setting('client_encoding') IN ('UTF8', 'SQL_ASCII')
-ON CONFLICT (id) DO NOTHING RETURNING ${settings(':leaseMs::bigint')}`,
-    ),
+    take: sent(`${take} RETURNING ${settings(':leaseMs::bigint')}`),
+
+    /** The same, prepared, in a transaction that has its time limit. */
+    takePrepared: kept('take', `${take} RETURNING ${FLUSHED}`),
 
     /** Stores a first attempt that failed; one whose handler ended its own transaction is stored as done. */
     failFirst:

@@ -210,15 +210,16 @@ export function postgresInbox(
       async transaction(lease, effect) {
         await assertTables();
         const { id, token, key, first } = lease;
-        const how = first ? 'take' : key === undefined ? 'mark' : 'hold';
         let hasBegun = false;
         let hasReturned = false;
         try {
-          const run = () =>
-            runInTransaction(
+          const run = () => {
+            const how = !first ? (key === undefined ? 'mark' : 'hold') : areNamed ? 'takePrepared' : 'take';
+            return runInTransaction(
               pool as PgTransactional<unknown>,
               {
                 begin: toStatement(statements[how], { id, token, ...first }),
+                limitMs: first?.leaseMs,
                 complete: how === 'hold' ? bind(statements.complete, { id, token, key }) : undefined,
                 async effect(tx) {
                   hasBegun = true;
@@ -228,6 +229,7 @@ export function postgresInbox(
               },
               runtime,
             );
+          };
           const hasCommitted = await inTurn(() => withoutNames(run, () => hasBegun));
           if (!hasCommitted && (await send(statements.isDone, { id })).length === 0)
             throw rolledBackAtCommit();
