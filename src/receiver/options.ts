@@ -95,6 +95,7 @@ export interface ReceiverOptions<Tx = undefined> {
   /**
    * How long to wait for each call of the inbox, in ms, and in a transaction for its begin and its commit; after that the
    * call has failed (`ERR_INBOX_FAILED`). Drivers wait for a server that is silent until TCP gives up, which takes minutes.
+   * Over `pg`, Neon, `mysql2` and `ioredis` more than 30 s has no effect: the inbox closes a connection that is silent so long.
    *
    * @default 10_000
    */
