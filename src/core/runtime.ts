@@ -128,11 +128,20 @@ export function timeLimit<Value, Late = never>(
   onTimeUp: () => Late,
   runtime: Pick<Runtime, 'setTimeout' | 'clearTimeout'>,
 ): Promise<Value | Late> {
-  let timer: unknown;
-  const timeUp = new Promise<void>((resolve) => {
-    timer = runtime.setTimeout(resolve, ms);
-  }).then(onTimeUp);
-  return Promise.race([work, timeUp]).finally(() => runtime.clearTimeout(timer));
+  return new Promise((resolve, reject) => {
+    const timer = runtime.setTimeout(() => resolve(Promise.resolve().then(onTimeUp)), ms);
+    const end = () => runtime.clearTimeout(timer);
+    work.then(
+      (value) => {
+        end();
+        resolve(value);
+      },
+      (error) => {
+        end();
+        reject(error);
+      },
+    );
+  });
 }
 
 /** Waits for work until the signal aborts. */
