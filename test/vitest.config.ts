@@ -59,6 +59,9 @@ const separate = {
 
 /** The slowest files. One that began last would run alone, on one processor. */
 const LONGEST = [
+  'test/inboxes/postgres-transaction.test.ts',
+  'test/inboxes/postgres.test.ts',
+  'test/adapters/contract.test.ts',
   'test/chaos/chaos.test.ts',
   'test/inboxes/postgres-data-layers.slow.test.ts',
   'test/adapters/next.slow.test.ts',
@@ -85,8 +88,8 @@ const limits = {
 export default defineConfig({
   root: fileURLToPath(root),
   test: {
-    // One more than there are processors, because many files wait for the processes and sockets that they test.
-    maxWorkers: availableParallelism() + 1,
+    // Two more than there are processors, because many files wait for the processes and sockets that they test.
+    maxWorkers: availableParallelism() + 2,
     reporters: ['default', new SkippedReporter()],
     sequence: { sequencer: LongestFirst },
     projects: [

@@ -11,7 +11,7 @@ import { toFastifyPlugin } from 'stablehooks/fastify';
 import { toFetchHandler } from 'stablehooks/fetch';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, type TestContext, test } from 'vitest';
 import { createObserved, secret } from './observed.js';
 
 const SERVERS: readonly {
@@ -50,7 +50,7 @@ const SERVERS: readonly {
 ];
 
 /** Serves the receiver, and connects to it. `post` begins a delivery; `closed` resolves when its stream is closed. */
-async function connectTo(server: Http2Server) {
+async function connectTo(server: Http2Server, { onTestFinished }: TestContext) {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const session = http2.connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
@@ -75,12 +75,13 @@ async function connectTo(server: Http2Server) {
   };
 }
 
-describe.each(SERVERS)('$name over HTTP/2', ({ serve }) => {
+// At the same time: each test waits for a time limit.
+describe.concurrent.each(SERVERS)('$name over HTTP/2', ({ serve }) => {
   const forged = { 'x-service-signature': '0'.repeat(64) };
 
-  test('the stream of a body that never ends is closed after the answer, and other streams go on', async () => {
+  test('the stream of a body that never ends is closed after the answer, and other streams go on', async (context) => {
     const { receiver, outcomes } = createObserved({ bodyTimeoutMs: 1_000 });
-    const { session, post } = await connectTo(await serve(receiver));
+    const { session, post } = await connectTo(await serve(receiver), context);
     const stalled = post(forged);
     stalled.stream.write('{"id":');
 
@@ -97,9 +98,9 @@ describe.each(SERVERS)('$name over HTTP/2', ({ serve }) => {
     expect(outcomes.map(({ kind, error }) => error?.code ?? kind)).toEqual(['ERR_BODY_TIMEOUT', 'handled']);
   });
 
-  test('the stream of a body that is too large and does not end is closed after the answer', async () => {
+  test('the stream of a body that is too large and does not end is closed after the answer', async (context) => {
     const { receiver } = createObserved({ maxBodyBytes: 10 });
-    const { session, post } = await connectTo(await serve(receiver));
+    const { session, post } = await connectTo(await serve(receiver), context);
     const large = post(forged);
     large.stream.write('x'.repeat(11));
 

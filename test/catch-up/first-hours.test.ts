@@ -1,19 +1,15 @@
 /** The first hours of a poller with its defaults: what it reports, and when it raises an alarm. */
 import { describe, expect, test } from 'vitest';
+import { atNight } from '../nightly.js';
 import { type RunOptions, type RunResult, runScenario } from './scenarios-run.js';
-import {
-  arrivals,
-  burst,
-  DAY,
-  HOUR,
-  MINUTE,
-  ofOneType,
-  SECOND,
-  type ServiceEvent,
-} from './scenarios-service.js';
+import { arrivals, burst, DAY, MINUTE, ofOneType, SECOND, type ServiceEvent } from './scenarios-service.js';
 
 const START = Date.parse('2026-03-02T09:00:00Z');
-const NOW = { from: START, until: START + 2.5 * HOUR };
+/** The first hour is judged, and what follows raises no other alarm. */
+const MINUTES = atNight(150, 80);
+const NOW = { from: START, until: START + MINUTES * MINUTE };
+/** Where the watermark of a healthy poller ends: the lag and a minute before the last poll. */
+const PROVEN = MINUTES - 6;
 
 const at = (minutes: number) => START + minutes * MINUTE;
 const mixed = (size: number, minute: number) => burst({ at: at(minute), size, pushed: true });
@@ -40,12 +36,12 @@ interface Row {
 
 const quiet = (row: Omit<Row, 'verdict' | 'alarm' | 'provenUntil'>): Row => ({
   ...row,
-  ...{ verdict: 'proven', alarm: null, provenUntil: 144 },
+  ...{ verdict: 'proven', alarm: null, provenUntil: PROVEN },
 });
 
 /** A list of one type that could be exactly cut. */
 const doubtful = (title: string, events: readonly ServiceEvent[]): Row => ({
-  ...{ title, run: { events }, verdict: 'unconfirmed', alarm: null, provenUntil: 144 },
+  ...{ title, run: { events }, verdict: 'unconfirmed', alarm: null, provenUntil: PROVEN },
 });
 
 const ROWS: readonly Row[] = [
@@ -69,7 +65,7 @@ const ROWS: readonly Row[] = [
   {
     title: 'one type, oldest first, an event each half hour',
     run: { events: growing, window: 'oldest' },
-    ...{ verdict: 'unconfirmed', alarm: null, provenUntil: 144 },
+    ...{ verdict: 'unconfirmed', alarm: null, provenUntil: PROVEN },
   },
   {
     title: 'a dead service from the first poll on',

@@ -2,6 +2,7 @@
 import { EVENT_TYPES, type UnknownEvent } from 'stablehooks';
 import { listGaps } from 'stablehooks/catch-up';
 import { expect, test } from 'vitest';
+import { atNight } from '../nightly.js';
 import { DAY_MS, history, listed, MINUTE_MS, START, setUp } from './virtual-service.js';
 
 /** A service with a day of events, two polls of it, and more polls ten minutes apart. */
@@ -146,7 +147,7 @@ test.each<[string, Parameters<typeof setUp>[0]]>([
   const sixAMinute = () => {
     for (let count = 0; count < 6; count++) it.create(it.clock.now - 50_000 + count * 1_000);
   };
-  await it.run(200, sixAMinute);
+  await it.run(atNight(200, 120), sixAMinute);
   await it.run(1, sixAMinute);
   const known = new Set(it.handled);
   const missing = it.events

@@ -56,8 +56,9 @@ export function setUp({
       }): Promise<ListedEvents> {
         if (!service.up) throw new Error('503');
         const sign = order === 'newest' ? -1 : 1;
-        const sorted = events.toSorted(
-          (a, b) => sign * (Date.parse(a.created_at) - Date.parse(b.created_at)),
+        // Times in ISO 8601 have the order of their texts.
+        const sorted = events.toSorted(({ created_at: a }, { created_at: b }) =>
+          a === b ? 0 : a < b ? -sign : sign,
         );
         const ofType = sorted.filter((event) => type === undefined || event.type === type);
         const shown = serve?.(sorted, { type, limit }) ?? ofType.slice(0, Math.min(limit, cap));

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import Database from 'libsql';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { expect, test } from 'vitest';
+import { atNight } from '../nightly.js';
 import {
   anyEvent,
   type Command,
@@ -63,6 +64,6 @@ test('the SQLite inbox returns the same as the memory inbox for random sequences
       expect(await play(sqlite, sequence)).toEqual(await play(openMemory(), sequence));
       db.close();
     }),
-    { numRuns: 60 },
+    { numRuns: atNight(60, 25) },
   );
 });

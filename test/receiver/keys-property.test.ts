@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { createReceiver, type Inbox, type InboxOperations, memoryInbox, type Receiver } from 'stablehooks';
 import { expect, test } from 'vitest';
+import { atNight } from '../nightly.js';
 import { anEvent, delivery, secret } from './delivery.js';
 
 const HOUR_MS = 3_600_000;
@@ -140,7 +141,7 @@ const property = (change: (inbox: MemoryInbox) => MemoryInbox) =>
 test('in any order of deliveries, polls, redrives and their steps, no two events of a key run at once, and each takes effect once', async () => {
   await fc.assert(
     property((inbox) => inbox),
-    { numRuns: 250 },
+    { numRuns: atNight(250, 80) },
   );
 });
 

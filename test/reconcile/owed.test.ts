@@ -3,6 +3,7 @@ import { createPoller } from 'stablehooks/catch-up';
 import { health } from 'stablehooks/health';
 import { findOwed, type OwedOptions } from 'stablehooks/reconcile';
 import { describe, expect, test } from 'vitest';
+import { atNight } from '../nightly.js';
 import { runMovements, WITHIN_MS } from './random-movements.js';
 import { finish, LEASE, listOf, makeEvent, makeInbox, NOW } from './small-books.js';
 
@@ -202,7 +203,7 @@ describe('what a poller has proven counts where the list of today is cut', () =>
 describe('random services, lost pushes and killed processes', () => {
   test('owed is never said of a movement whose event there was', async () => {
     const seen = { owed: 0, 'not-proven': 0, 'arrived-not-booked': 0, 'listed-not-received': 0 };
-    for (let seed = 1; seed <= 40; seed += 1) {
+    for (let seed = 1; seed <= atNight(40, 15); seed += 1) {
       const { movements, judged, records, settledAt } = await runMovements(seed);
       for (const { key, event, listedAt } of movements) {
         const verdict = judged.get(key)?.verdict;
@@ -224,7 +225,7 @@ describe('random services, lost pushes and killed processes', () => {
 
   test('every owed movement is found where the list is complete', async () => {
     let found = 0;
-    for (let seed = 101; seed <= 112; seed += 1) {
+    for (let seed = 101; seed <= 100 + atNight(12, 5); seed += 1) {
       const { movements, judged, now } = await runMovements(seed, { isPlain: true });
       for (const { key, since, event } of movements) {
         if (event !== undefined || since.getTime() + WITHIN_MS > now - 300_000) continue;
@@ -232,6 +233,6 @@ describe('random services, lost pushes and killed processes', () => {
         found += 1;
       }
     }
-    expect(found).toBeGreaterThan(50);
+    expect(found).toBeGreaterThan(atNight(50, 20));
   });
 });

@@ -30,14 +30,14 @@ export async function runMovements(seed: number, { isPlain = false } = {}) {
   const keptMs = isPlain ? Number.POSITIVE_INFINITY : pick([Number.POSITIVE_INFINITY, 3_600_000, 7_200_000]);
   const pollMs = isPlain ? 5 * MINUTE : pick([MINUTE, 10 * MINUTE, 60 * MINUTE]);
   const pushed = pick([0, 0.5, 0.95]);
-  const hours = 2 + Math.floor(random() * 6);
+  const hours = 1 + Math.floor(random() * 3);
   const end = START + hours * 60 * MINUTE;
 
   let now = START;
   const runtime = { now: () => now };
   const inbox = memoryInbox({ runtime });
   const movements: Movement[] = [];
-  for (let index = 0; index < 60 + random() * 120; index += 1) {
+  for (let index = 0; index < 100 + random() * 200; index += 1) {
     const since = START + Math.floor(random() * (end - START));
     const createdAt = since + Math.floor(random() * 2 * WITHIN_MS);
     const event = {

@@ -1,7 +1,9 @@
 /** A real Postgres on a free loopback port, with its data in a new directory. */
-import { chown, cp, lstat, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { chown, cp, lstat, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { run } from '../child.js';
 import { freePort } from './free-port.js';
 import { type Service, startProgram } from './service.js';
@@ -21,20 +23,9 @@ const locale = { LC_ALL: 'C', LANG: 'C' };
 export async function startPostgres({ fsync = false } = {}): Promise<Service> {
   const { postgres, initdb } = await findBinaries();
   const directory = await mkdtemp(join(await temporaryFolder(), 'stablehooks-postgres-'));
+  if (isRoot) await chown(directory, 65_534, 65_534);
   const data = join(directory, 'data');
-  const password = join(directory, 'password');
-  await writeFile(password, 'password\n');
-  if (isRoot) for (const path of [directory, password]) await chown(path, 65_534, 65_534);
-  await run({
-    program: initdb,
-    args: [
-      ...[`--pgdata=${data}`, '--username=postgres', `--pwfile=${password}`, '--auth=password'],
-      ...['--encoding=UTF8', '--locale=C', '--no-sync'],
-    ],
-    cwd: directory,
-    env: locale,
-    user,
-  });
+  await createCluster(initdb, data);
 
   const port = await freePort();
   const settings = [
@@ -52,6 +43,39 @@ export async function startPostgres({ fsync = false } = {}): Promise<Service> {
     // that are still open, which ends the process of a pool without an `error` listener. On SIGQUIT it closes them.
     stop: 'SIGQUIT',
   });
+}
+
+const templates = fileURLToPath(new URL('../../node_modules/.cache/postgres/', import.meta.url));
+
+/** `initdb` takes a second of a processor, so it runs once per version and user; later clusters are copies of the first. */
+async function createCluster(initdb: string, data: string): Promise<void> {
+  const cwd = dirname(data);
+  const copy = (from: string, to: string) => run({ program: 'cp', args: ['-a', from, to], cwd });
+  const version = (await run({ program: initdb, args: ['--version'], cwd })).trim();
+  const template = join(templates, `${version} ${process.getuid?.()}`);
+  if (existsSync(template)) {
+    await copy(template, data);
+    return;
+  }
+  const password = join(cwd, 'password');
+  await writeFile(password, 'password\n');
+  if (isRoot) await chown(password, 65_534, 65_534);
+  await run({
+    program: initdb,
+    args: [
+      ...[`--pgdata=${data}`, '--username=postgres', `--pwfile=${password}`, '--auth=password'],
+      ...['--encoding=UTF8', '--locale=C', '--no-sync'],
+    ],
+    cwd,
+    env: locale,
+    user,
+  });
+  await mkdir(templates, { recursive: true });
+  const made = await mkdtemp(join(templates, 'new-'));
+  await copy(data, join(made, 'data'));
+  // A process that has been faster has made the same one.
+  await rename(join(made, 'data'), template).catch(() => undefined);
+  await rm(made, { recursive: true });
 }
 
 /**

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { migratePostgres } from 'stablehooks/inboxes/postgres';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { atNight } from '../../../test/nightly.js';
 import { freePort } from '../../../test/services/free-port.js';
 import { startPostgres } from '../../../test/services/postgres.js';
@@ -67,7 +67,7 @@ function caughtIn(file: string, { points }: Certified) {
     .map(({ side, effect }) => `${side}: ${effect}`);
 }
 
-describe('certify passes an app that does each event once', () => {
+describe.concurrent('certify passes an app that does each event once', () => {
   test('the program for Express and SQLite', async () => {
     await using folder = await makeFolder();
     const { exitCode, result } = await certify('server.ts', {
@@ -90,7 +90,9 @@ describe('certify passes an app that does each event once', () => {
   });
 });
 
-describe('certify names the line of an app that does not', () => {
+describe.concurrent('certify names the line of an app that does not', () => {
+  /** An effect that is lost is waited for at each point. */
+  const SOON = ['--settle', '3s'];
   const night: readonly (readonly [file: string, expected: string])[] = [
     ['work-before-row.ts', 'after: twice'],
     ['answer-before-commit.ts', 'before: lost'],
@@ -99,17 +101,17 @@ describe('certify names the line of an app that does not', () => {
     ['two-databases.ts', 'before: lost'],
     ['swallowed-error.ts', 'fails: lost'],
   ];
-  test.each([['row-before-work.ts', 'before: lost'] as const, ...atNight(night, [])])(
+  test.for([['row-before-work.ts', 'before: lost'] as const, ...atNight(night, [])])(
     '%s',
-    async (file, expected) => {
+    async ([file, expected]) => {
       await using folder = await makeFolder();
-      const { exitCode, result } = await certify(file, { database: folder.at('app.db') });
+      const { exitCode, result } = await certify(file, { database: folder.at('app.db'), flags: SOON });
       expect(exitCode).toBe(1);
       expect(caughtIn(file, result)).toContain(expected);
     },
   );
 
-  test.runIf(atNight(true, false))('payout-without-key.ts', async () => {
+  test.runIf(atNight(true, false))('payout-without-key.ts', async ({ onTestFinished }) => {
     await using folder = await makeFolder();
     const bank = createServer((_request, response) => response.end('{}')).listen(0, '127.0.0.1');
     onTestFinished(() => void bank.close());
@@ -123,10 +125,10 @@ describe('certify names the line of an app that does not', () => {
     expect(caughtIn('payout-without-key.ts', result)).toContain('after: twice');
   });
 
-  test.runIf(atNight(true, false)).each([
+  test.runIf(atNight(true, false)).for([
     ['autocommit-inside.ts', 'after: twice'],
     ['missing-await.ts', 'fails: lost'],
-  ])('%s', async (file, expected) => {
+  ] as const)('%s', async ([file, expected], { onTestFinished }) => {
     const postgres = await startPostgres();
     onTestFinished(() => postgres.stop());
     const pool = new pg.Pool({ connectionString: postgres.url });
@@ -136,6 +138,7 @@ describe('certify names the line of an app that does not', () => {
     const { exitCode, result } = await certify(file, {
       database: 'env:DATABASE_URL',
       env: { DATABASE_URL: postgres.url },
+      flags: SOON,
     });
     expect(exitCode).toBe(1);
     expect(caughtIn(file, result)).toContain(expected);

@@ -66,7 +66,7 @@ async function expectCaughtUp(url: string): Promise<void> {
   expect((await stats('fresh')).exitCode).toBe(2);
 }
 
-test('inbox reads and redrives an inbox in Postgres', async () => {
+test.concurrent('inbox reads and redrives an inbox in Postgres', async () => {
   const postgres = await startPostgres();
   try {
     const noTables = await run(['inbox', 'stats', '--inbox', 'env:INBOX_URL'], {
@@ -92,8 +92,85 @@ test('inbox reads and redrives an inbox in Postgres', async () => {
   }
 });
 
+test.concurrent.for(['postgres', 'redis'])(
+  'an inbox in %s that cannot be reached is exit 3',
+  async (scheme) => {
+    const url = (await findClosedUrl()).replace('http', scheme);
+    const { stderr, exitCode } = await run(['inbox', 'stats', '--inbox', url]);
+    expect(stderr).toMatch(/^stablehooks: 127\.0\.0\.1:\d+: Nothing listens there[^\n]*\(ECONNREFUSED\)\n$/);
+    expect(exitCode).toBe(3);
+  },
+);
+
+test.concurrent.for(['postgres', 'redis with ioredis', 'redis with redis'])(
+  'a server that does not answer is exit 3 within the time for a connection: %s',
+  async (kind) => {
+    await using silent = await listenSilently();
+    const [scheme = '', , driver = 'pg'] = kind.split(' ');
+    await using folder = await makeFolder();
+    await useOnly(driver, folder);
+    const url = silent.url.replace('tcp', scheme);
+    const { stderr, exitCode } = await run(['gaps', 'list', '--inbox', url], { cwd: folder.path });
+    expect(stderr).toMatch(/^stablehooks: [^\n]*(?:timeout|in time)[^\n]*\n$/);
+    expect(exitCode).toBe(3);
+  },
+);
+
+/** Runs commands that fail in the inbox, and answers how each ended. */
+async function runFailing(url: string, ...commands: readonly (readonly string[])[]) {
+  const ended = [];
+  for (const words of commands) {
+    ended.push(await run([...words, '--inbox', 'env:INBOX_URL'], { env: { INBOX_URL: url } }));
+  }
+  return ended.map(({ stderr, exitCode }) => ({ stderr, exitCode }));
+}
+
+/** How a command ends when the inbox fails: one line that does not report a defect of the tool. */
+const failed = (exitCode: number, says: RegExp) => ({
+  exitCode,
+  stderr: expect.stringMatching(new RegExp(`^stablehooks: ${says.source}[^\\n]*\\n$`)),
+});
+
+test.concurrent('every error of Postgres is exit 3 with its message and code, and a refused user or password is exit 2', async () => {
+  const postgres = await startPostgres();
+  const pool = new pg.Pool({ connectionString: postgres.url });
+  try {
+    await migratePostgres(pool);
+    const id = await leaveDead(postgresInbox(pool));
+    const requeue = ['inbox', 'requeue', id];
+    const withOption = (option: string) => `${postgres.url}?options=${encodeURIComponent(`-c ${option}`)}`;
+    expect(await runFailing(withOption('default_transaction_read_only=on'), requeue)).toEqual([
+      failed(3, /The inbox failed: cannot execute UPDATE in a read-only transaction \(25006\)\./),
+    ]);
+
+    const client = await pool.connect();
+    await client.query('BEGIN; LOCK TABLE stablehooks.events');
+    expect(await runFailing(withOption('statement_timeout=200'), requeue, ['inbox', 'stats'])).toEqual(
+      Array(2).fill(failed(3, /The inbox failed: canceling statement due to statement timeout \(57014\)\./)),
+    );
+    await client.query('ROLLBACK');
+    client.release();
+
+    await pool.query("CREATE ROLE reader LOGIN PASSWORD 'reads'");
+    const asReader = postgres.url.replace(/\/\/[^@]*@/, '//reader:reads@');
+    // The packages wrap what the inbox rejects with.
+    expect(await runFailing(asReader, ['inbox', 'stats'], ['gaps', 'list'])).toEqual(
+      Array(2).fill(failed(3, /The inbox failed: permission denied for schema stablehooks \(42501\)\./)),
+    );
+    await pool.query('ALTER ROLE reader NOLOGIN');
+    expect(await runFailing(asReader, ['gaps', 'list'])).toEqual([
+      failed(2, /The inbox refused the user or the password: role "reader" is not permitted to log in /),
+    ]);
+    const withoutPassword = postgres.url.replace(/:[^:@/]*@/, '@');
+    expect(await runFailing(withoutPassword, ['gaps', 'list'])).toMatchObject([{ exitCode: 2 }]);
+  } finally {
+    await pool.end();
+    await postgres.stop();
+  }
+});
+
 describeWithMariadb('a MariaDB', () => {
-  test('inbox reads and redrives an inbox in MySQL', async () => {
+  test.concurrent('inbox reads and redrives an inbox in MySQL', async () => {
     const server = await startMariadb();
     try {
       const stats = (url: string, ...flags: readonly string[]) =>
@@ -127,7 +204,7 @@ describeWithMariadb('a MariaDB', () => {
 });
 
 describeWithRedis('a Redis', () => {
-  test('inbox reads and redrives an inbox in Redis', async () => {
+  test.concurrent('inbox reads and redrives an inbox in Redis', async () => {
     const server = await startRedis();
     try {
       const redis = new Redis(server.url);
@@ -140,7 +217,7 @@ describeWithRedis('a Redis', () => {
     }
   });
 
-  test('inbox reads an inbox with a prefix of its own, and refuses a Redis without an inbox there', async () => {
+  test.concurrent('inbox reads an inbox with a prefix of its own, and refuses a Redis without an inbox there', async () => {
     const server = await startRedis();
     try {
       const redis = new Redis(server.url);
@@ -168,7 +245,7 @@ describeWithRedis('a Redis', () => {
     }
   });
 
-  test.for(['ioredis', 'redis'])(
+  test.concurrent.for(['ioredis', 'redis'])(
     'a database that a Redis does not have is refused, and nothing is done in another one: %s',
     async (driver) => {
       const server = await startRedis();
@@ -203,7 +280,7 @@ describeWithRedis('a Redis', () => {
     },
   );
 
-  test('the ordering key is printed, and inbox run says what runs an event that waits for another one of its key', async () => {
+  test.concurrent('the ordering key is printed, and inbox run says what runs an event that waits for another one of its key', async () => {
     const server = await startRedis();
     const redis = new Redis(server.url);
     try {
@@ -245,70 +322,8 @@ describeWithRedis('a Redis', () => {
       await server.stop();
     }
   });
-});
 
-test.for(['postgres', 'redis'])('an inbox in %s that cannot be reached is exit 3', async (scheme) => {
-  const url = (await findClosedUrl()).replace('http', scheme);
-  const { stderr, exitCode } = await run(['inbox', 'stats', '--inbox', url]);
-  expect(stderr).toMatch(/^stablehooks: 127\.0\.0\.1:\d+: Nothing listens there[^\n]*\(ECONNREFUSED\)\n$/);
-  expect(exitCode).toBe(3);
-});
-
-/** Runs commands that fail in the inbox, and answers how each ended. */
-async function runFailing(url: string, ...commands: readonly (readonly string[])[]) {
-  const ended = [];
-  for (const words of commands) {
-    ended.push(await run([...words, '--inbox', 'env:INBOX_URL'], { env: { INBOX_URL: url } }));
-  }
-  return ended.map(({ stderr, exitCode }) => ({ stderr, exitCode }));
-}
-
-/** How a command ends when the inbox fails: one line that does not report a defect of the tool. */
-const failed = (exitCode: number, says: RegExp) => ({
-  exitCode,
-  stderr: expect.stringMatching(new RegExp(`^stablehooks: ${says.source}[^\\n]*\\n$`)),
-});
-
-test('every error of Postgres is exit 3 with its message and code, and a refused user or password is exit 2', async () => {
-  const postgres = await startPostgres();
-  const pool = new pg.Pool({ connectionString: postgres.url });
-  try {
-    await migratePostgres(pool);
-    const id = await leaveDead(postgresInbox(pool));
-    const requeue = ['inbox', 'requeue', id];
-    const withOption = (option: string) => `${postgres.url}?options=${encodeURIComponent(`-c ${option}`)}`;
-    expect(await runFailing(withOption('default_transaction_read_only=on'), requeue)).toEqual([
-      failed(3, /The inbox failed: cannot execute UPDATE in a read-only transaction \(25006\)\./),
-    ]);
-
-    const client = await pool.connect();
-    await client.query('BEGIN; LOCK TABLE stablehooks.events');
-    expect(await runFailing(withOption('statement_timeout=200'), requeue, ['inbox', 'stats'])).toEqual(
-      Array(2).fill(failed(3, /The inbox failed: canceling statement due to statement timeout \(57014\)\./)),
-    );
-    await client.query('ROLLBACK');
-    client.release();
-
-    await pool.query("CREATE ROLE reader LOGIN PASSWORD 'reads'");
-    const asReader = postgres.url.replace(/\/\/[^@]*@/, '//reader:reads@');
-    // The packages wrap what the inbox rejects with.
-    expect(await runFailing(asReader, ['inbox', 'stats'], ['gaps', 'list'])).toEqual(
-      Array(2).fill(failed(3, /The inbox failed: permission denied for schema stablehooks \(42501\)\./)),
-    );
-    await pool.query('ALTER ROLE reader NOLOGIN');
-    expect(await runFailing(asReader, ['gaps', 'list'])).toEqual([
-      failed(2, /The inbox refused the user or the password: role "reader" is not permitted to log in /),
-    ]);
-    const withoutPassword = postgres.url.replace(/:[^:@/]*@/, '@');
-    expect(await runFailing(withoutPassword, ['gaps', 'list'])).toMatchObject([{ exitCode: 2 }]);
-  } finally {
-    await pool.end();
-    await postgres.stop();
-  }
-});
-
-describeWithRedis('a Redis that fails', () => {
-  test('every error of Redis is exit 3 with its message, and a refused password is exit 2', async () => {
+  test.concurrent('every error of Redis is exit 3 with its message, and a refused password is exit 2', async () => {
     const server = await startRedis(['--requirepass', 'secret']);
     const redis = new Redis(server.url, { password: 'secret' });
     try {
@@ -330,7 +345,7 @@ describeWithRedis('a Redis that fails', () => {
     }
   });
 
-  test.for(['ioredis', 'redis'])(
+  test.concurrent.for(['ioredis', 'redis'])(
     'a Redis that accepts no more connections is exit 3, and no database that is missing: %s',
     async (driver) => {
       const server = await startRedis();
@@ -355,17 +370,3 @@ describeWithRedis('a Redis that fails', () => {
     },
   );
 });
-
-test.for(['postgres', 'redis with ioredis', 'redis with redis'])(
-  'a server that does not answer is exit 3 within the time for a connection: %s',
-  async (kind) => {
-    await using silent = await listenSilently();
-    const [scheme = '', , driver = 'pg'] = kind.split(' ');
-    await using folder = await makeFolder();
-    await useOnly(driver, folder);
-    const url = silent.url.replace('tcp', scheme);
-    const { stderr, exitCode } = await run(['gaps', 'list', '--inbox', url], { cwd: folder.path });
-    expect(stderr).toMatch(/^stablehooks: [^\n]*(?:timeout|in time)[^\n]*\n$/);
-    expect(exitCode).toBe(3);
-  },
-);

@@ -62,7 +62,7 @@ describe.concurrent('types that --type leaves out', () => {
     expect(first.exitCode).toBe(1);
 
     // As the first run advises; while the event is due, and while it is not.
-    const dueAgain = () => run(['inbox', 'requeue', id, ...inbox]);
+    const dueAgain = () => run(['inbox', 'requeue', id, ...inbox, '--wait', '0']);
     await dueAgain();
     for (const _ of ['due', 'not due']) {
       const advised = await run([...args, '--type', 'transfer.settled'], service);
