@@ -114,12 +114,13 @@ export function toRow(record: InboxRecord): EventRow {
 
 const RESULT_TONES = {
   ...{ done: 'good', failed: 'bad', dead: 'bad', lapsed: 'bad', discarded: 'neutral' },
-  later: 'neutral',
+  ...{ later: 'neutral', requeued: 'neutral' },
 } as const satisfies Record<InboxRecord['history'][number]['result'], Tone>;
 
 function toLine(entry: InboxRecord['history'][number]): AttemptLine {
   const { attempt, startedAt: at, endedAt, result, error, by, reason } = entry;
-  const why = result === 'discarded' ? `by ${by ?? 'a person'}: ${reason ?? ''}` : error;
+  const isByPerson = result === 'discarded' || result === 'requeued';
+  const why = isByPerson ? `by ${by ?? 'a person'}: ${reason ?? ''}` : error;
   return {
     ...{ id: null, at, attempt, tone: RESULT_TONES[result], endpoint: null, faults: [] },
     result: why === null ? result : `${result}: ${why}`,
