@@ -64,7 +64,7 @@ function compile(files: ReadonlyMap<string, string>): readonly string[] {
 describe('the blocks of README and docs', () => {
   test('every TypeScript block compiles as a module of its own', () => {
     // Those that import their neighbours are files of `examples`, and are compiled there: test/project/programs.test.ts.
-    const blocks = [...pages, 'AGENTS.md', 'kit/README.md'].flatMap((page) =>
+    const blocks = [...pages, 'AGENTS.md', 'kit/README.md', 'site/index.md'].flatMap((page) =>
       blocksOf(textOf(page), 'ts')
         .map(
           (text, index) =>
