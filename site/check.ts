@@ -1,8 +1,14 @@
-/** Checks the built site: every link leads to a file and an anchor, and every export has its place in the reference. */
+/**
+ * Checks the built site: every link leads to a file and an anchor, every export has its place in the reference, and the search
+ * finds what readers look for.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import MiniSearch from 'minisearch';
 import ts from 'typescript';
 import { entries, root } from './entries.js';
+import { searchOptions } from './search.js';
 import { slugOf } from './slug.js';
 
 const dist = join(root, 'site/.vitepress/dist');
@@ -57,6 +63,32 @@ function missingOf(program: ts.Program, name: string, declarations: string): rea
     .map((symbol) => `${name}: ${symbol}`);
 }
 
+/** What readers type, and the page or section that is to be the first hit. */
+const queries: readonly (readonly [query: string, hit: string])[] = [
+  ['rotate', 'docs/secrets#rotate-a-secret'],
+  ['rotate secret', 'docs/secrets#rotate-a-secret'],
+  ['ngrok', 'docs/testing#real-events-on-your-machine'],
+  ...matches(readFileSync(join(root, 'docs/errors.md'), 'utf8'), /^### (ERR_\w+)$/gm).map(
+    (code) => [code, `docs/errors#${slugOf(code)}`] as const,
+  ),
+];
+
+/** The queries whose first hit is another one, in the index that the site loads. */
+async function wrongHits(): Promise<readonly string[]> {
+  const chunk = [...files].find((path) => path.includes('@localSearchIndexroot'));
+  if (chunk === undefined) return ['the site has no search index'];
+  const { default: json }: { readonly default: string } = await import(pathToFileURL(join(dist, chunk)).href);
+  const index = MiniSearch.loadJSON(json, {
+    fields: ['title', 'titles', 'text'],
+    storeFields: ['title', 'titles'],
+    searchOptions,
+  });
+  return queries.flatMap(([query, hit]) => {
+    const found = String(index.search(query)[0]?.id).slice(base.length);
+    return found === hit ? [] : [`the search for ${query} finds ${found} first, and not ${hit}`];
+  });
+}
+
 const program = ts.createProgram(
   entries.map(({ declarations }) => declarations),
   { module: ts.ModuleKind.NodeNext, skipLibCheck: true },
@@ -66,7 +98,16 @@ const problems = [
     deadLinksOf(path, html).map((link) => `${path} links to ${link}, which does not exist`),
   ),
   ...entries.flatMap(({ name, declarations }) => missingOf(program, name, declarations)),
+  ...(await wrongHits()),
+  ...['index.html', 'README.html', 'docs/guide.html']
+    .filter((path) => !pages.get(path)?.html.includes('twoslash-hover'))
+    .map((path) => `${path} shows no types on hover`),
+  ...['favicon.svg', 'og.png', 'sitemap.xml', 'llms-full.txt', '404.html', 'docs/index.html']
+    .filter((path) => !files.has(path))
+    .map((path) => `${path} is missing`),
 ];
 for (const problem of problems) console.error(problem);
-console.log(`${pages.size} pages, ${entries.length} subpaths, ${problems.length} problems`);
+console.log(
+  `${pages.size} pages, ${entries.length} subpaths, ${queries.length} searches, ${problems.length} problems`,
+);
 process.exitCode = problems.length === 0 ? 0 : 1;

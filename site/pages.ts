@@ -2,7 +2,8 @@
  * Collects the Markdown pages of the site in `pages`: those of the repository, and a reference with one page for each
  * public subpath of both packages, generated from the declarations that they ship.
  */
-import { cp, rm } from 'node:fs/promises';
+import { readdirSync } from 'node:fs';
+import { cp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { Application, type TypeDocOptions } from 'typedoc';
 import type { PluginOptions } from 'typedoc-plugin-markdown';
@@ -20,6 +21,60 @@ for (const path of [
 await cp(join(root, 'site/index.md'), join(out, 'index.md'));
 // The folder itself, which readers type.
 await cp(join(root, 'site/docs.md'), join(out, 'docs/index.md'));
+await cp(join(root, 'site/public'), join(out, 'public'), { recursive: true });
+await writeFile(join(out, 'programs.md'), renderPrograms());
+await writeFile(join(out, 'llms-full.txt'), await joinPages());
+for (const page of ['index.md', 'README.md', 'docs/guide.md', 'docs/exactly-once.md']) {
+  const text = await readFile(join(out, page), 'utf8');
+  // A block that imports its neighbours is compiled in `examples`.
+  const marked = text.replaceAll(/^```ts\n([\s\S]*?)^```$/gm, (block, code: string) =>
+    / from '\.\.?\//.test(code) ? block : block.replace('```ts', '```ts twoslash'),
+  );
+  await writeFile(join(out, page), marked);
+}
+
+/** A page with a tab for each file of each program in `examples`. VitePress includes the files themselves. */
+function renderPrograms(): string {
+  const titles: Readonly<Record<string, string>> = {
+    'express-sqlite': 'Express, SQLite',
+    'express-postgres': 'Express, Postgres, Drizzle',
+    'fastify-postgres': 'Fastify, Postgres',
+    'next-postgres': 'Next, Postgres, Vercel',
+    'nest-prisma': 'NestJS, Postgres, Prisma',
+    'hono-durable-object': 'Hono, Cloudflare Workers, Durable Object',
+    'lambda-postgres': 'AWS Lambda, Postgres',
+    payout: 'A payout with a step',
+    rotation: 'Rotate a secret',
+    'reconcile-nightly': 'Compare the books at night',
+  };
+  const sections = Object.entries(titles).map(([program, title]) => {
+    const folder = join(root, 'examples', program);
+    const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((path) => /\.(?:ts|tsx|mjs|prisma|jsonc)$/.test(path))
+      .filter((path) => !/node_modules|generated|\.next|(?:^|\/)dist\/|\.d\.ts$/.test(path))
+      .sort((a, b) => Number(/handlers/.test(b)) - Number(/handlers/.test(a)) || a.localeCompare(b));
+    const tabs = files.map((path) => `<<< @/../../examples/${program}/${path} [${path}]`);
+    return [`## ${title}`, ['::: code-group', ...tabs, ':::'].join('\n\n')].join('\n\n');
+  });
+  return `---
+search: false
+---
+
+# Whole programs
+
+Copy a program for your framework and database. \`npx stablehooks-kit init\` writes the same files, with a sandbox beside them.
+
+${sections.join('\n\n')}
+`;
+}
+
+/** The pages that llms.txt links, in its order, as one text. */
+async function joinPages(): Promise<string> {
+  const index = await readFile(join(root, 'llms.txt'), 'utf8');
+  const paths = [...index.matchAll(/^- \[[^\]]+\]\(([^)]+\.md)\)/gm)].map(([, path = '']) => path);
+  const pages = paths.map(async (path) => `<!-- ${path} -->\n\n${await readFile(join(root, path), 'utf8')}`);
+  return (await Promise.all(pages)).join('\n');
+}
 
 const options: Partial<TypeDocOptions & PluginOptions> & { readonly placeInternalsInOwningModule: boolean } =
   {

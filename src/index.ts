@@ -1,4 +1,4 @@
-/** `stablehooks`: the receiver, the memory inbox, the ports, and verifying and parsing on their own. */
+/** `stablehooks`: the receiver, the memory inbox, the ports, and functions that verify and parse alone. */
 export {
   ConfigError,
   PermanentError,

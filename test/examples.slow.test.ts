@@ -59,7 +59,10 @@ describe('the README', () => {
   /** Runs the command that the README shows below a heading, and returns what it prints and what the README shows. */
   async function runShown(heading: string, folder: string, change: (line: string) => string) {
     const [block = ''] = blocksOf(sectionOf(readme, heading), 'console');
-    const [command = '', ...output] = block.trimEnd().split('\n');
+    const [command = '', ...output] = block
+      .trimEnd()
+      .replaceAll(/ \\\n */g, ' ')
+      .split('\n');
     const line = `${change(command.replace(/^\$ /, ''))} 2>&1`;
     const PATH = `${join(folder, 'bin')}:${process.env['PATH']}`;
     const printed = await run({ program: 'bash', args: ['-c', line], cwd: folder, env: { PATH } });

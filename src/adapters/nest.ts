@@ -239,7 +239,7 @@ async function registerRoute(host: HttpAdapterHost, path: string, receiver: Rece
  * {@link OnEvent} of all providers and controllers of the app.
  *
  * `app.close()` and, after `app.enableShutdownHooks()`, signals close the receiver in `onModuleDestroy`: new deliveries
- * are answered 503, and verified deliveries end first, after `leaseMs` at the latest. The receiver logs to Nest's logger,
+ * get a 503, and verified deliveries end first, after `leaseMs` at the latest. The receiver logs to Nest's logger,
  * unless `logger` is given.
  *
  * The app fails to start with `ERR_CONFIG_INVALID` when an option is wrong, a type is unknown or has two handlers, the

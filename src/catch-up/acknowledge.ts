@@ -76,7 +76,7 @@ export async function acknowledgeGap(
   const parts = later.length === 0 ? [record] : [record, rest];
   const gaps = state.gaps.flatMap((stored) => (stored === found ? parts : [stored]));
   const isSaved = await ask(() => writePollState(inbox, { ...state, gaps }, { holder }));
-  // If this fails, the lease lapses by itself.
+  // If this fails, the lease expires by itself.
   await lease(0).catch(() => undefined);
   return isSaved ? toGap(record) : null;
 }

@@ -38,7 +38,7 @@ export interface ListVerdict {
   readonly reason: GapReason | null;
   /** How far back it shows the events in their order, in ms before the poll; `null` if it is complete, ignores the limit or has no order. */
   readonly windowMs: number | null;
-  /** By how much neighbours are out of order, in ms, apart from a tenth that can be late; `null` if it is complete, ignores the limit or has too few events. */
+  /** By how much neighbours are out of order, in ms, apart from a tenth that may be late; `null` if it is complete, ignores the limit or has too few events. */
   readonly disorderMs: number | null;
 }
 
@@ -118,7 +118,7 @@ function gather(evidence: Evidence, judged: readonly Judged[]) {
   );
   const gone = judged.flatMap((each) => lostFrom(evidence, lacking, each));
   const all = new Set([...still, ...gone, ...unlisted]);
-  // An empty list goes on losing events until it shows something again.
+  // An empty list keeps losing events until it shows something again.
   const isLosing = all.size > (shown.size === 0 ? 0 : still.length);
   const events = [...all].slice(0, MAX_LOST);
   // A list that is losing events proves nothing.

@@ -26,7 +26,7 @@ const SECRET = rule(
  * It answers 200 when the poll is proven or unconfirmed, not doubtful, and no event failed, even while a gap of an earlier
  * poll is open; 409 when another process polls; 401, without a poll, when the request does not contain the secret; and 500
  * for anything else, such as a new gap. The body is the report. If the inbox is not durable, or a function fails, a request
- * is answered 500 without a poll, and a line in the log says how to fix it.
+ * gets a 500 without a poll, and a line in the log says how to fix it.
  *
  * @param poller - a poller, or a function that makes it at the first request with the secret, so a build such as
  * `next build` needs neither secrets nor connections.
@@ -62,7 +62,7 @@ export function toCronRoute(
     try {
       // The scheme is case-insensitive (RFC 9110, 11.1).
       const given = /^bearer +(.*)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
-      // Again: an environment variable that a function reads can be empty.
+      // Again: an environment variable that a function reads may be empty.
       const current = readOptions(
         where,
         { secret: isFunction(secret) ? secret() : secret },

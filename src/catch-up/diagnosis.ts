@@ -1,4 +1,4 @@
-/** The sentences about the proof of a poll, or why it has none. docs/catch-up.md has a table of them. */
+/** The sentences about the proof of a poll, or why it has none. */
 import { countOf } from '../core/count.js';
 import type { SurveyResult } from './conclude.js';
 import { describeReason, describeUnconfirmed, exceptIn, toIso } from './gap-text.js';

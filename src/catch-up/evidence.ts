@@ -74,7 +74,7 @@ export function toEvidence(options: SurveyOptions, servedAt: number | null) {
       isAhead,
       /** The start of the poll by the earlier of the two clocks: a clock that is ahead must not move the watermark too far. */
       until,
-      /** `until` less the lag: events created later can still be listed. */
+      /** `until` less the lag: events created later may still be listed. */
       settledAt,
       /** The start of the poll by our clock and the service's; `earlier` is a lag before ours if the service's is not known. */
       clocks: { earlier, later },

@@ -3,16 +3,16 @@ import { countOf } from '../core/count.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import type { GapReason, RefusedEvent, StoredGap } from './state.js';
 
-/** A span of `created_at` for which it is not proven that every event is in the inbox. Times are ISO. */
+/** A span of `created_at` in which an event may be missing from the inbox. Times are ISO. */
 export interface Gap {
   /**
    * `closed`: a later poll proved it. `acknowledged`: a person accepted it without a proof. `unconfirmed`: nothing shows that
    * events are missing, and no larger answer that the list was complete.
    */
   readonly state: 'open' | 'closed' | 'acknowledged' | 'unconfirmed';
-  /** The types of which events can be missing. */
+  /** The types of which events may be missing. */
   readonly types: readonly EventType[];
-  /** Events created after this time can be missing. */
+  /** Events created after this time may be missing. */
   readonly from: string;
   /** Events created after this time are not missing. */
   readonly until: string;
@@ -48,7 +48,7 @@ export function toIso(time: number): string {
   return new Date(Math.max(-MAX_TIME, Math.min(MAX_TIME, time))).toISOString();
 }
 
-/** Why events of a gap can be missing, and what to do. */
+/** Why events of a gap may be missing, and what to do. */
 const REASONS: Readonly<Record<GapReason, string>> = {
   unconfirmed:
     "the list cannot be told apart from one that is cut at its size. A larger answer settles that, or the service's word on how many events it returns",
@@ -79,7 +79,7 @@ export function describeReason(reason: GapReason): string {
   return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
 }
 
-/** Neither right nor wrong: what the answers show, and what would settle it. */
+/** An undecided case: what the answers show, and what would settle it. */
 export function describeUnconfirmed(size: number | null): string {
   const shown =
     size === null ? 'as many events as maxLimit asks for' : `${size} events for every limit asked`;
@@ -103,7 +103,7 @@ export function describeSpan({ types, from, until, event }: Gap): string {
   return `${which} created after ${from} and up to ${until}`;
 }
 
-/** A gap in one or two sentences: which events can be missing, why, and what to do. */
+/** A gap in one or two sentences: which events may be missing, why, and what to do. */
 export function describeGap(gap: Gap): string {
   const { state, reason, acknowledged } = gap;
   const span = describeSpan(gap);

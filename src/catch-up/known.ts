@@ -7,11 +7,11 @@ import type { KnownEvent } from './state.js';
 const MAX_KNOWN = 20;
 
 /**
- * The newest events that can no longer be listed late, the oldest event, and some that can still be listed late, which stay
- * known until they cannot: a list that another replica serves may lack them until then.
+ * The newest events that can no longer be listed late, the oldest event, and some that may still be listed late. These stay
+ * known until they cannot, because a list that another replica serves may lack them until then.
  *
  * @param last - the events known before.
- * @param settledAt - events created later can still be listed late.
+ * @param settledAt - events created later may still be listed late.
  * @param until - events dated later show nothing.
  */
 export function toKnown(

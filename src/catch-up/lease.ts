@@ -13,7 +13,7 @@ export interface PollLease {
   readonly renew: () => Promise<boolean>;
   /** Saves the state and returns the lease; `false` when another process has it, `null` when the inbox failed. */
   readonly save: (state: PollState, problems: PollProblem[]) => Promise<boolean | null>;
-  /** Stops renewing. Unless it is released, the lease lapses. */
+  /** Stops renewing. Unless it is released, the lease expires. */
   readonly drop: () => void;
 }
 
@@ -65,7 +65,7 @@ export async function acquireLease(
         const isOurs = (await read()) === note;
         const saved = isOurs && (await store.ask(() => writePollState(inbox, next, { holder })));
         if (!saved) problems.push(problemOf('ERR_LEASE_LOST'));
-        // If this fails, the lease lapses by itself.
+        // If this fails, the lease expires by itself.
         await lease(0).catch(() => undefined);
         return saved;
       } catch (error) {

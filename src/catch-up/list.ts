@@ -20,7 +20,7 @@ import { isSameElement } from './same-event.js';
 /** The part of a client of `stablehooks/client` that the poller uses. */
 export interface PollerClient {
   readonly events: {
-    /** Lists events. Malformed elements are reported apart and do not prevent the others. */
+    /** Lists events. Malformed elements are reported separately, and the valid ones are returned. */
     listWithProblems(query: {
       readonly type?: EventType | undefined;
       readonly limit: number;

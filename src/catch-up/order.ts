@@ -6,7 +6,7 @@ import type { GapReason } from './state.js';
 /** The highest probability at which a result that can happen by chance counts as evidence. */
 const MAX_CHANCE = 1e-9;
 
-/** How many events must show how far back a list reaches: one or two can be late. */
+/** How many events must show how far back a list reaches: one or two may be late. */
 export const REACH_EVENTS = 3;
 
 /** One in so many events can be older than its place by more than the disorder. */
@@ -64,7 +64,7 @@ function latenessOf(events: readonly EventKey[]): readonly number[] {
   return lateness.reverse();
 }
 
-/** An event is below its place if it is newer than most of this many events before it: one of them can be late. */
+/** An event is below its place if it is newer than most of this many events before it: one of them may be late. */
 const SINK_NEIGHBOURS = 3;
 
 /** By how much an event is newer than most of those just before it, at most; of events that are newest first, in ms. */

@@ -205,7 +205,7 @@ async function saveNext(settings: OpenSettings, options: LeasedOptions, found: F
     const isBefore = at > last.since && at <= (last.watermark ?? last.since) && !wasAhead;
     return isBefore && known === 'new' && isKnownEvent(event) && !isInGap(last, event.type, at);
   });
-  // One or two can be late by themselves.
+  // One or two may be late by themselves.
   const lateFrom = late[REACH_EVENTS - 1]?.at ?? Number.POSITIVE_INFINITY;
   const earlier = state.gaps.flatMap(({ event }) => event?.id ?? []);
   const stored = earlier.filter((id) => found.events.some(({ event }) => event.id === id));

@@ -22,26 +22,26 @@ export interface PollReport {
   readonly watermark: string | null;
   /** How many different readable events the answers of this poll contain. */
   readonly fetched: number;
-  /** Of `fetched`, the events created before the start date, which are neither recorded nor handled. */
+  /** The events of `fetched` created before the start date. They are neither recorded nor handled. */
   readonly skipped: number;
-  /** Of `fetched`, the events that the inbox did not know before this poll, unknown types included. */
+  /** The events of `fetched` that the inbox did not know before this poll, unknown types included. */
   readonly new: number;
   /**
-   * Of `new`, the events of the five types, which push had not brought. Exactly one poll counts each, and any process may run
+   * The events of `new` that are of the five types: push did not bring them. Exactly one poll counts each, and any process may run
    * it.
    */
   readonly recovered: number;
-  /** Of `fetched`, the events that wait in the inbox to be run, as far as this poll knows. */
+  /** The events of `fetched` that wait in the inbox to be run, as far as this poll knows. */
   readonly waiting: number;
-  /** Of `new`, from the start date on, the events that the list calls `delivered`: an endpoint answered 2xx. */
+  /** The events of `new` that the list calls `delivered`, from the start date on: some endpoint responded with a 2xx. */
   readonly deliveredButUnseen: number;
   /** Events, found now or waiting in the inbox, whose handler finished in this poll. */
   readonly handled: number;
-  /** Of `fetched`, the events that were done before this poll. */
+  /** The events of `fetched` that were done before this poll. */
   readonly duplicates: number;
   /** Events, found now or waiting in the inbox, that this poll ran and that did not succeed. */
   readonly failed: number;
-  /** Of `new`, the events created before the watermark and outside every gap: they were listed later than `lagMs`. */
+  /** The events of `new` created before the watermark and outside every gap: they were listed later than `lagMs`. */
   readonly late: number;
   /** The ids of the events that the count of the same name counts, at most 1,000 each. */
   readonly ids: Readonly<Record<Listed, readonly string[]>>;
@@ -49,7 +49,7 @@ export interface PollReport {
   readonly requests: number;
   /** The verdict on the whole list, and on each type if it was asked for by itself. */
   readonly verdicts: readonly ListVerdict[];
-  /** Where events can be missing: the gaps that are open after this poll, and the spans that are unconfirmed. */
+  /** Where events may be missing: the gaps that are open after this poll, and the spans that are unconfirmed. */
   readonly gaps: readonly Gap[];
   /** The gaps that this poll opened. */
   readonly gapsOpened: readonly Gap[];

@@ -17,7 +17,7 @@ export function saysTheSame(a: UnknownEvent, b: UnknownEvent): boolean {
   return a.type === b.type && createdAtMs(a) === createdAtMs(b) && isSameValue(a.payload, b.payload);
 }
 
-/** Compares values from JSON without recursion, so that no depth of nesting overflows the stack. */
+/** Compares values from JSON without recursion, so no depth of nesting overflows the stack. */
 function isSameValue(a: unknown, b: unknown): boolean {
   const pairs: [unknown, unknown][] = [[a, b]];
   // The array grows while it is read.

@@ -3,7 +3,7 @@ import type { Awaitable } from '../core/awaitable.js';
 import { type Inbox, POLL_NOTE } from '../core/ports.js';
 
 /**
- * Why events of a span can be missing.
+ * Why events of a span may be missing.
  *
  * - `unconfirmed`: the list can be complete, or cut at the most that the service returns: no larger answer was seen.
  * - `not-reached`: the list shows its newest events, and begins after the previously proven span.
@@ -40,11 +40,11 @@ export interface RefusedEvent {
   readonly error: string;
 }
 
-/** A span of `created_at` before the watermark in which events can be missing from the inbox. Times are epoch ms. */
+/** A span of `created_at` before the watermark in which events may be missing from the inbox. Times are epoch ms. */
 export interface StoredGap {
   /** The span begins after this time. */
   readonly from: number;
-  /** The end of the span, inclusive, for each type of which events can be missing. */
+  /** The end of the span, inclusive, for each type of which events may be missing. */
   readonly until: Readonly<Record<string, number>>;
   readonly reason: GapReason;
   /** The event that the inbox refuses, if the gap is about one. It closes when the inbox has the event. */

@@ -7,7 +7,7 @@ export interface RequestLine {
   readonly url: string;
 }
 
-/** The service answered with a status other than 2xx. No field contains the token. */
+/** The service responded with a status other than 2xx. No field contains the token. */
 export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements RequestLine {
   override readonly name = 'ApiError';
   declare readonly method: string;
@@ -53,7 +53,7 @@ export interface ResponseFacts extends RequestLine {
   readonly answer: unknown;
 }
 
-/** The service answered 2xx, but not with the JSON that the call returns. */
+/** The service responded with a 2xx, but not with the JSON that the call returns. */
 export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implements RequestLine {
   override readonly name = 'ResponseError';
   readonly method: string;

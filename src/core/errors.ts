@@ -35,7 +35,7 @@ export class SignatureError extends StablehooksError<
 }
 
 /**
- * Thrown by a handler for a failure that a retry cannot fix: the event is dead-lettered and answered 200.
+ * Thrown by a handler for a failure that a retry cannot fix: the event is dead-lettered, and the response is 200.
  */
 export class PermanentError extends StablehooksError<'ERR_HANDLER_PERMANENT'> {
   override readonly name = 'PermanentError';
@@ -47,7 +47,7 @@ export class PermanentError extends StablehooksError<'ERR_HANDLER_PERMANENT'> {
 
 /**
  * Thrown by a handler that cannot act yet, for example because the app's own row does not exist: the event is due again
- * after `afterMs`, and no attempt is used up. A durable inbox answers 202; without one, the delivery is answered 503 with
+ * after `afterMs`, and no attempt is used up. A durable inbox answers 202; without one, the delivery gets a 503 with
  * `Retry-After`. An event that asks for later longer than `maxLaterMs` is dead-lettered with the reason.
  */
 export class RetryLater extends StablehooksError<'ERR_HANDLER_LATER'> {

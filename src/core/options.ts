@@ -59,7 +59,7 @@ export function rule<Default = undefined>(
   return { expected, accepts, default: fallback as Default };
 }
 
-/** An integer; by default from 1 to the longest time that a timer takes (a signed 32-bit number of ms). */
+/** An integer; by default from 1 to the longest time that a timer accepts (a signed 32-bit number of ms). */
 export function integer<const Default extends number | undefined = undefined>(
   bounds: { readonly default?: Default; readonly min?: number; readonly max?: number } = {},
 ): OptionRule<Default> {

@@ -12,7 +12,7 @@ import type { UnknownEvent } from './events.js';
  * The state of an event.
  *
  * - `received`: recorded and not run yet, or about to run again.
- * - `leased`: one process runs it, under a fencing token, until the lease lapses.
+ * - `leased`: one process runs it, under a fencing token, until the lease expires.
  * - `done`: it was handled, ignored, discarded or imported. Its id is kept permanently, even when the event is pruned.
  * - `failed`: the last attempt failed; it runs again at its retry time.
  * - `dead`: dead-lettered, until a person requeues it.
@@ -58,7 +58,7 @@ export type Claim =
   | { readonly state: 'dead' }
   | {
       readonly state: 'leased' | 'failed' | 'waiting';
-      /** How long until the other lease lapses, or until the event's retry time, in ms; at least 1. */
+      /** How long until the other lease expires, or until the event's retry time, in ms; at least 1. */
       readonly retryAfterMs: number;
     };
 
@@ -132,14 +132,14 @@ export interface Inbox<Tx = undefined> {
    * Claims an event, so that only one process runs it: records and leases it in one atomic round trip.
    *
    * Of any number of simultaneous claims exactly one returns `claimed`. An event can be claimed unless it is `done`,
-   * `dead`, under a lease that has not lapsed, or `failed` and not due yet. Any other result uses up no attempt and changes
+   * `dead`, under a lease that has not expired, or `failed` and not due yet. Any other result uses up no attempt and changes
    * nothing, except for `waiting`. No claim waits for a handler: an event whose transaction is open, or which another call
    * changes at this moment, is `leased`.
    *
    * With a `key`, which is stored and replaces an old one, no claim returns `claimed` while another event of the key is
-   * under a lease that has not lapsed. An event that could otherwise have been claimed returns `waiting`: it is stored as
-   * `received` and due when that lease lapses, or as soon as the leased event ends if it is the first-created of those that
-   * wait. Once a lease of the key has lapsed, a claim of another event of the key takes it over: the old lease is lost, and
+   * under a lease that has not expired. An event that could otherwise have been claimed returns `waiting`: it is stored as
+   * `received` and due when that lease expires, or as soon as the leased event ends if it is the first-created of those that
+   * wait. Once a lease of the key has expired, a claim of another event of the key takes it over: the old lease is lost, and
    * its event waits as well.
    */
   claim(event: UnknownEvent, options: ClaimOptions): Awaitable<Claim>;
@@ -233,9 +233,9 @@ export interface Inbox<Tx = undefined> {
   /**
    * Takes up to `limit` due events of the given `types`, the longest due first, and makes them `received`, ready to be
    * claimed. Their attempts stay. Due are `received` and `failed` events at their time, `leased` events whose lease has
-   * lapsed (the old token then has no effect), and `parked` events. The claim decides about ordering keys.
+   * expired (the old token then has no effect), and `parked` events. The claim decides about ordering keys.
    *
-   * Atomic. The events it took are not due for `visibilityTimeoutMs`, so that two callers never take the same one.
+   * Atomic. The events it took are not due for `visibilityTimeoutMs`, so two callers never take the same one.
    */
   takeDue(options: {
     readonly limit: number;
@@ -296,7 +296,7 @@ export interface InboxRecord {
   readonly receivedAt: number;
   /** When its state last changed. A received event that is taken or enqueued again stays received. */
   readonly updatedAt: number;
-  /** When it runs again, or its lease lapses; `null` when it is done, dead or parked. */
+  /** When it runs again, or its lease expires; `null` when it is done, dead or parked. */
   readonly dueAt: number | null;
   /** Why the last attempt failed, or asked for a later one; `null` for neither. */
   readonly lastError: string | null;
@@ -305,7 +305,7 @@ export interface InboxRecord {
   /** The last 10 attempts that have ended, oldest first; empty once it is pruned. */
   readonly history: readonly InboxAttempt[];
   /**
-   * The event; `null` once it is pruned, if it was imported, and if its stored text cannot be read, as after a failed disk.
+   * The event, or `null` if it was pruned or imported, or if its stored text cannot be read, for example after a disk failure.
    * An event that cannot be read runs only when it is delivered again.
    */
   readonly event: UnknownEvent | null;
@@ -375,7 +375,7 @@ export interface InboxOperations {
   steps(id: string): Promise<readonly InboxStep[]>;
   /**
    * Makes `dead` and `failed` events, or with `ignored` only ignored ones, `received` and due now, with their attempts counted
-   * from 0. So does it with `leased` events whose lease has lapsed, was written by a clock that was ahead, or with `force`. Other
+   * from 0. The same goes for `leased` events whose lease has expired, was written by a clock that was ahead, or with `force`. Other
    * events do not change. Resolves to how many it requeued: with an id 1 or 0; with a filter at most `limit`, those that were
    * received first.
    *
@@ -396,7 +396,7 @@ export interface InboxOperations {
           readonly by?: string | undefined;
           /** Why. Only with `by`. */
           readonly reason?: string | undefined;
-          /** Whether to end leases that have not lapsed: their handlers can be running, and take effect twice. @default false */
+          /** Whether to end leases that have not expired: their handlers may be running, and take effect twice. @default false */
           readonly force?: boolean | undefined;
         }),
   ): Promise<number>;
@@ -413,7 +413,7 @@ export interface InboxOperations {
       readonly reason: string;
       /** At most 10,000. @default 1_000 */
       readonly limit?: number | undefined;
-      /** Whether to end leases that have not lapsed. The effects of their handlers can happen nevertheless. @default false */
+      /** Whether to end leases that have not expired. The effects of their handlers may happen nevertheless. @default false */
       readonly force?: boolean | undefined;
     },
   ): Promise<number>;

@@ -49,7 +49,7 @@ export interface SignOptions extends SignatureFormat {
 export interface VerifyOptions extends SignatureFormat {
   /**
    * Secrets, or a function that is called at every verification and may cache its result. Every secret is always
-   * compared, so that the response time does not reveal which one matched.
+   * compared, so the response time does not reveal which one matched.
    */
   readonly secret: Secrets | SecretFunction;
   /** The name of the header, for messages. @default 'X-SERVICE-Signature' */

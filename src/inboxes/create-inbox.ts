@@ -50,7 +50,7 @@ export interface AttemptEnd {
 
 export const DONE: AttemptEnd = { result: 'done', retryAfterMs: null, error: null, maxAgeMs: null };
 
-/** A page of different events, of which the new ones are stored in one state. */
+/** A page of distinct events. The new ones are all stored in the same state. */
 export interface Page {
   readonly events: readonly NewEvent[];
   readonly state: 'received' | 'parked' | 'done';

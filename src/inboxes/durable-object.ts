@@ -21,7 +21,7 @@ export interface DurableObjectInboxOptions extends SynchronousInboxOptions {}
 /**
  * Keeps events in the SQLite storage of a Cloudflare Durable Object, in tables called `prefix_…`, which it creates
  * and migrates. Call it in the constructor of the object. Cloudflare holds back the responses and requests of an object until
- * what it wrote before is on disk, so an event that was answered 200 or 202 is kept.
+ * what it wrote before is on disk, so an event that got a 200 or 202 is kept.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong or a newer release wrote the tables. Errors of the
  * storage pass through, such as that of a class without SQLite storage.

@@ -28,7 +28,7 @@ export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
     return entry?.state === 'leased' && entry.token === token ? entry : undefined;
   }
 
-  /** Makes an event received again, and ends its lease, which has lapsed. */
+  /** Makes an event received again, and ends its lease, which has expired. */
   function receive(entry: Entry, dueAt: number, { isWaiting }: Pick<Entry, 'isWaiting'>, at = now()): void {
     if (entry.state === 'leased') store.endAttempt(entry, 'lapsed', null);
     entry.isWaiting = isWaiting;
@@ -244,7 +244,7 @@ export class EventStore {
     return this.open.get(id) ?? this.done.get(id);
   }
 
-  /** Another event that has the lease of the key, even if it has lapsed. */
+  /** Another event that has the lease of the key, even if it has expired. */
   findHolder(entry: Entry, key: string): Entry | undefined {
     return this.#ofKey(key).find((other) => other.state === 'leased' && other !== entry);
   }

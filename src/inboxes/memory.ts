@@ -19,7 +19,7 @@ export interface MemoryInboxOptions {
   /**
    * The maximum number of events. A full inbox forgets the oldest `done` event, else the oldest `dead`, else the
    * oldest `parked` one, which then runs again if it is delivered again. If all events still have to run, the inbox
-   * takes no new event and the delivery is answered 503.
+   * takes no new event and the delivery gets a 503.
    *
    * @default 100_000
    */

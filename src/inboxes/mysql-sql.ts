@@ -35,7 +35,7 @@ const TOKEN = 'VARBINARY(36)';
 
 /**
  * Begins a transaction of READ COMMITTED, and keeps the level of the session. `SET TRANSACTION` fails (1568) inside a
- * transaction that the app left open: the inbox must not answer what that one can still roll back.
+ * transaction that the app left open: the inbox must not answer what that one may still roll back.
  */
 const BEGIN = 'SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION';
 

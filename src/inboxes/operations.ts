@@ -91,7 +91,7 @@ function assertGiven(where: string, filter: unknown): void {
 
 /** @param held - the tokens of the leases that this process holds. */
 export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = NONE): InboxOperations {
-  /** Changes selected events, after the lapsed leases among them are ended, or all if forced. */
+  /** Changes selected events, after the expired leases among them are ended, or all if forced. */
   async function change(
     states: readonly InboxState[],
     { force, limit, ...filter }: InboxFilter & { readonly force: boolean; readonly limit: number },

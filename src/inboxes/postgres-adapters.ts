@@ -97,7 +97,7 @@ interface Gate {
   refusal: (() => Error) | undefined;
 }
 
-/** postgres.js must not go on after a lost connection: its ROLLBACK would end the process. */
+/** postgres.js must not continue after a lost connection: its ROLLBACK would end the process. */
 const never = () => new Promise<never>(() => undefined);
 
 type Method = (...args: unknown[]) => unknown;

@@ -77,7 +77,7 @@ export const poolRule = (transactional: boolean) =>
 
 /** The parts of the transaction of an event. */
 export interface TransactionParts<Tx> {
-  /** The first statement. No row if the transaction must not go on. */
+  /** The first statement. No row if the transaction must not continue. */
   readonly begin: Statement;
   /** The time limit of a transaction whose first statement is prepared, in ms. The others set their own. */
   readonly limitMs: number | undefined;
@@ -86,7 +86,7 @@ export interface TransactionParts<Tx> {
   effect(tx: Tx): Promise<void>;
 }
 
-/** Thrown inside a transaction to roll it back: it must not go on, or its lease is lost. */
+/** Thrown inside a transaction to roll it back: it must not continue, or its lease is lost. */
 export const REFUSED = new Error('The event is stored or runs, or its lease is lost.');
 
 /** Exists as long as the transaction that began for an event. */
@@ -176,7 +176,7 @@ async function runOnClient<Tx>(
     throw error;
   } finally {
     client.release(broken);
-    // A client that is being closed can still emit an error.
+    // A client that is being closed may still emit an error.
     if (broken === undefined) client.removeListener('error', onError);
   }
 }

@@ -29,7 +29,7 @@ export const lockNumber = ({ schema }: Tables, name: string, kind: 'id' | 'key' 
 export const tryLock = (tables: Tables, name: string, kind: 'id' | 'key' = 'id') =>
   `pg_try_advisory_xact_lock(${lockNumber(tables, name, kind)})`;
 
-/** Kept plans must use the indexes: they can be made while a table is small, and outlive that. */
+/** Cached plans must use the indexes, even if they were made while a table was small. */
 export const FUNCTION = 'LANGUAGE plpgsql SET enable_seqscan = off';
 
 /** Not a plain condition on the state: for one, the planner can choose to read all rows that were leased recently. */

@@ -1,7 +1,7 @@
 /**
  * The functions of the inbox: what has to take a lock before it reads, in one round trip.
  *
- * Of the events of an ordering key one is leased at a time; the others wait: they are `received`, due when that lease lapses,
+ * One event of an ordering key is leased at a time. The others wait: they are `received`, due when that lease expires,
  * and the first of them is due as soon as its event ends. A lock per key serializes these operations in all processes. Each
  * takes it before it locks a row, so no two can deadlock.
  */
@@ -162,7 +162,7 @@ END $end$;`;
  * the statement; its rows are returned as JSON.
  *
  * It begins with COMMIT: in a transaction that the app left open on a pooled connection this fails (2D000) before anything is
- * read or written. Without it, the inbox would answer what that transaction can still roll back. Answers wait for the disk,
+ * read or written. Without it, the inbox would answer what that transaction may still roll back. Answers wait for the disk,
  * even where `synchronous_commit` is off.
  */
 const writeRun = ({

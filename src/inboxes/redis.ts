@@ -44,7 +44,7 @@ export interface NodeRedisLike {
  * Adapts an ioredis client to the Redis inbox.
  *
  * Create the client with `enableOfflineQueue: false` or a small `maxRetriesPerRequest`. By default ioredis
- * waits for a server that is down, and the delivery is not answered 503.
+ * waits for a server that is down, and the delivery gets no 503.
  */
 export function fromIoredis(client: IoredisLike): RedisLike {
   return {
@@ -58,7 +58,7 @@ export function fromIoredis(client: IoredisLike): RedisLike {
  * Adapts a node-redis client to the Redis inbox.
  *
  * Create the client with `disableOfflineQueue: true`; otherwise it waits for a server that is down, and the
- * delivery is not answered 503. Add an `error` listener. A `typeMapping` of strings to Buffers does not matter.
+ * delivery gets no 503. Add an `error` listener. A `typeMapping` of strings to Buffers does not matter.
  */
 export function fromNodeRedis(client: NodeRedisLike): RedisLike {
   return {
@@ -107,7 +107,7 @@ const CHANGE_BATCH = 1_000;
  * it is delivered or listed again. If an effect must never happen twice, use Postgres with `transactional`.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is wrong. Calls reject with it while the
- * `maxmemory-policy` of the server is not `noeviction`, which is looked at once a minute; a server that forbids INFO in scripts is not checked.
+ * `maxmemory-policy` of the server is not `noeviction`, which is checked once a minute; a server that forbids INFO in scripts is not checked.
  */
 export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): Inbox & InboxOperations {
   const { prefix, ...given } = readOptions('redisInbox', options, {

@@ -8,7 +8,7 @@ export interface Selection extends Omit<InboxFilter, 'state'> {
   readonly known?: true | undefined;
   /** Only leases that a clock wrote which was ahead, and whose tokens are not in `held`. */
   readonly ahead?: true | undefined;
-  /** Only leases that have lapsed, or were written so. */
+  /** Only leases that have expired, or were written so. */
   readonly expired?: true | undefined;
   /** The tokens that this process holds. */
   readonly held?: readonly string[] | undefined;
@@ -17,7 +17,7 @@ export interface Selection extends Omit<InboxFilter, 'state'> {
 /** A lease that was written so far in the future, by the present clock, holds for nobody but its holder. */
 export const AHEAD_MS = 60_000;
 
-/** The events that an operation changes: of the selected ones, those that were received first. */
+/** The events that an operation changes: those selected that were received first. */
 export interface Limited {
   readonly selection: Selection;
   readonly limit: number;
@@ -109,7 +109,7 @@ export function selectionWriter({
     count: (selection: Selection) =>
       select(`state, count(*) AS count, ${oldest} AS oldest`, selection, 'GROUP BY state'),
 
-    /** Of the selected events, those that were received first. */
+    /** The selected events that were received first. */
     first: (columns: string, { selection, limit }: Limited) =>
       select(columns, selection, `ORDER BY received_at, id LIMIT ${limit}`),
   };

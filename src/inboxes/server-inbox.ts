@@ -105,7 +105,7 @@ export function callOps(
 /** The version of the tables, or of the keys of Redis. It rises when a process of an older release cannot use them. */
 export const VERSION = 1;
 
-/** How often the version and the settings of a server are looked at, in ms: another process can change them. */
+/** How often the version and the settings of a server are checked, in ms: another process can change them. */
 const CHECK_MS = 60_000;
 
 /** Checks the server before the first operation, and again when the last check is old. */

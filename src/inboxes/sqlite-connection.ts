@@ -108,7 +108,7 @@ function enableWriteAheadLog(db: SqliteLike, { until }: { readonly until: number
 /**
  * Runs the work in a transaction that takes the write lock first: no other process writes between its reads and
  * writes. The work is synchronous, so nothing else in this process runs in between either. Fails in a transaction of the
- * app, whose rollback would undo events that were answered 200.
+ * app, whose rollback would undo events that got a 200.
  */
 export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
   execOutside(db, 'BEGIN IMMEDIATE');
@@ -198,7 +198,7 @@ function assertSameTransaction(db: SqliteLike, thrown?: unknown): void {
 
 /** The levels of `PRAGMA synchronous`. In WAL, a commit under NORMAL is on disk with the next commit under FULL. */
 const NORMAL = 1;
-/** Under a lower level, a power failure can undo commits of events that were answered 200. */
+/** Under a lower level, a power failure may undo commits of events that got a 200. */
 const FULL = 2;
 
 interface WaitingStep {

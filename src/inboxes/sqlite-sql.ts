@@ -33,7 +33,7 @@ const HISTORY_WITH_PERSON = (result: string) =>
   `history = json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', CAST(:at AS INTEGER),
       'endedAt', CAST(:at AS INTEGER), 'result', '${result}', 'error', NULL, 'by', :by, 'reason', :reason))`;
 
-/** The end of a lease that has lapsed. */
+/** The end of a lease that has expired. */
 const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at', "'lapsed'", 'NULL')} ELSE history END`;
 
 /** Leases from the future, but those that this process holds. */
@@ -81,7 +81,7 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
     AND result IS NULL AND name IN (SELECT value FROM json_each(:names))`;
   return {
     own: rows<ContenderRow>(own),
-    /** The event of an id, and another event that has the lease of a key, even a lapsed one; none has that of `NULL`. */
+    /** The event of an id, and another event that has the lease of a key, even an expired one; none has that of `NULL`. */
     contenders: rows<ContenderRow>(
       `${own} UNION ALL SELECT 'holder', rowid, state, received_at, due_at FROM ${prefix}_events
       WHERE key = :key AND state = 'leased' AND id <> :id`,

@@ -45,7 +45,7 @@ const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsq
  *
  * Pass a path, which `node:sqlite` opens, or a connection of `node:sqlite`, `better-sqlite3`, `libsql` or
  * `bun:sqlite`. The connection is set to WAL. Everything that an answer promises is committed with `synchronous = FULL`, so
- * events that were answered 2xx survive a power failure; other statements keep the level of the connection.
+ * events that got a 2xx survive a power failure; other statements keep the level of the connection.
  *
  * Each operation is part of a transaction and fails while the app has one open on the same connection, so an app that keeps
  * transactions open across an `await` uses another connection. The file must be on a local disk. While a connection has

@@ -9,7 +9,7 @@ import type { Receiver } from '../receiver/receiver.js';
 /** Options of every queue. */
 export interface QueueOptions {
   /**
-   * How long to wait for the engine, in ms. Then the delivery is answered 503. The job can still be added later; its id
+   * How long to wait for the engine, in ms. Then the delivery gets a 503. The job may still be added later; its id
    * and the inbox prevent a second effect of the event.
    *
    * @default 5_000

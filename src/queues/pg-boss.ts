@@ -46,7 +46,7 @@ export interface PgBossQueueOptions extends QueueOptions {
 /**
  * Adds each event to a queue of pg-boss 10, 11 or 12 as one job. `redrive()` replaces the finished job of an event whose job
  * failed for the last time. The queue needs the policy `standard`, the default: others add no job while a job of another event
- * waits or runs, and the delivery is answered 503. docs/queues.md has a whole program.
+ * waits or runs, and the delivery gets a 503. docs/queues.md has a whole program.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong.
  */

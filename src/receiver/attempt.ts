@@ -144,7 +144,7 @@ export class Attempt {
     const retryAfterMs = backoffMs(1, { ...RETRY, random: settings.runtime.random() });
     const error = 'ERR_INBOX_FAILED: The transaction could not begin.';
     const failure = { retryAfterMs, error, later: { maxAgeMs: MAX_AGE_MS } };
-    // If it fails, the lease lapses.
+    // If it fails, the lease expires.
     await store.fail(this.#lease, failure).catch(() => undefined);
   }
 

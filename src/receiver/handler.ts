@@ -105,7 +105,7 @@ export type HandlerResult<Tx> = [Tx] extends [never]
       : unknown;
 
 /**
- * One handler per type. A new event of a type without a handler is answered 200 and recorded as done, so all receivers
+ * One handler per type. A new event of a type without a handler gets a 200 and is recorded as done, so all receivers
  * of an inbox need the same handlers.
  */
 export type Handlers<Tx = undefined> = { readonly [Type in EventType]?: Handler<Type, Tx> };

@@ -51,7 +51,7 @@ export interface PollSummary {
 export interface Layer {
   /** Wraps each delivery or stored event, up to its outcome. */
   conclude?(next: Conclude): Conclude;
-  /** Wraps each run of a handler. In a transaction of SQLite the wrapper must not be async: a promise dead-letters the event. */
+  /** Wraps each run of a handler. In a SQLite transaction, the wrapper must not be async: a promise dead-letters the event. */
   handler?(next: CallHandler): CallHandler;
   /** Wraps the effect of each `ctx.step` that runs. */
   step?(next: RunStep): RunStep;

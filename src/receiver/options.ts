@@ -53,21 +53,21 @@ export interface ReceiverOptions<Tx = undefined> {
   readonly answer?: 'handled' | 'recorded' | undefined;
   /**
    * Returns the ordering key of an event. At most one event per key runs at a time, in all processes that share the
-   * inbox. A delivery that must wait is stored and answered 503 (202 under `answer: 'recorded'`). `start`, `redrive` or
+   * inbox. A delivery that must wait is stored and gets a 503 (202 under `answer: 'recorded'`). `start`, `redrive` or
    * the poller runs waiting events, the first-created one first.
    *
    * All receivers of the inbox need the same function. The payload is not narrowed by its schema. A key has 1 to 512
    * bytes of UTF-8 and no control characters. If the function throws, the attempt at the event fails.
    *
-   * A key does not order events: an event can arrive after one that was created later, and while no event of a key runs,
+   * A key does not order events: an event may arrive after one that was created later, and while no event of a key runs,
    * the first one that a process claims runs.
    *
    * @default none: events are independent of each other
    */
   readonly orderingKey?: OrderingKey | undefined;
   /**
-   * How many handlers run at the same time in this process. Further deliveries are answered 503 and not stored; under
-   * `answer: 'recorded'` they are stored, answered 202 and run in turn. `redrive`, the poller and workers wait for a free
+   * How many handlers run at the same time in this process. Further deliveries get a 503 and are not stored; under
+   * `answer: 'recorded'` they are stored, get a 202 and run in turn. `redrive`, the poller and workers wait for a free
    * slot. With a transactional inbox, use at most the size of the pool minus 1.
    *
    * @default no limit
@@ -188,7 +188,7 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   const inbox: Inbox<unknown> = read.inbox ?? memoryOps(new EventStore(store));
   if (read.queue !== undefined && !inbox.durable) throw queueInboxError('createReceiver');
   if (read.answer === 'recorded' && !inbox.durable) {
-    // An event that was answered 202 could be lost.
+    // An event that got a 202 could be lost.
     throw new ConfigError(
       "createReceiver: `answer: 'recorded'` needs a durable `inbox`: sqliteInbox with a file, postgresInbox, mysqlInbox, redisInbox or durableObjectInbox.",
     );

@@ -67,7 +67,7 @@ export type OutcomeResult = {
 /** The name of an outcome. */
 export type OutcomeKind = Outcome['kind'];
 
-/** The outcomes that are answered 2xx: the event took effect, or it is durably stored. */
+/** The outcomes with a 2xx: the event took effect, or it is durably stored. */
 type SuccessKind = Exclude<OutcomeKind, 'rejected' | 'failed' | 'busy' | 'unavailable'>;
 
 /** The HTTP status of each success and each error code. 5xx asks for a retry; 4xx stops retries. */

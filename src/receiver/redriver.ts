@@ -179,7 +179,7 @@ export class Redriver {
 
   /**
    * Runs due events, a few at a time, until nothing is due, the signal aborts, or a lease has passed. After a lease,
-   * taken events that have not run yet would be due again. Resolves to whether more events can be due.
+   * taken events that have not run yet would be due again. Resolves to whether more events may be due.
    */
   once(options: OnceOptions): Promise<boolean> {
     this.#hasRedriven = true;

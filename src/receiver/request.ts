@@ -25,7 +25,7 @@ export interface WebhookRequest {
    */
   cancelBody?(): void;
   /**
-   * Called with work that goes on after the answer: a handler under `answer: 'recorded'`, or one that outlives
+   * Called with work that continues after the answer: a handler under `answer: 'recorded'`, or one that outlives
    * `handlerTimeoutMs`. It must keep the invocation alive until the promise resolves, after `leaseMs` at the latest. The
    * promise never rejects. Leave it out where the process keeps running.
    */

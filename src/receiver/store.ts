@@ -122,7 +122,7 @@ export class Store {
       isAbandoned = true;
       throw error;
     }
-    // If the connection fails, the handler goes on.
+    // If the connection fails, the handler continues.
     await Promise.allSettled([running]);
     return this.#inTime(committed);
   }

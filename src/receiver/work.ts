@@ -17,7 +17,7 @@ export interface Work {
 /** How it ended. */
 export interface Run {
   readonly result: OutcomeResult;
-  /** The work that goes on after the answer: an overdue handler, or one that runs after a 202. It never rejects. */
+  /** The work that continues after the answer: an overdue handler, or one that runs after a 202. It never rejects. */
   readonly rest?: Promise<unknown> | undefined;
 }
 

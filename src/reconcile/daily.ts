@@ -20,9 +20,9 @@ export interface DailyTotal {
 
 /** Where the amounts are. Sums are exact: amounts are decimal strings, and never become floats. */
 export interface Amounts<Entry> {
-  /** The amount of an event; `undefined` when it has none, which adds nothing. */
+  /** The amount of an event; `undefined` if it has none: it then adds nothing. */
   readonly event: (event: UnknownEvent) => string | undefined;
-  /** The amount of a ledger entry; `undefined` when it has none, which adds nothing. */
+  /** The amount of a ledger entry; `undefined` if it has none: it then adds nothing. */
   readonly entry: (entry: Entry) => string | undefined;
   /** The currency of an event: each has a sum of its own. @default one sum */
   readonly currency?: ((event: UnknownEvent) => string | undefined) | undefined;

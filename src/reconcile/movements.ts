@@ -1,6 +1,6 @@
 import type { UnknownEvent } from '../core/events.js';
 
-/** The movements of the events that a run has read, to find one that two events of one type are about. */
+/** The movements of the events that a run has read, to find those with two events of one type. */
 export class Movements {
   readonly #keyOf: (event: UnknownEvent) => unknown;
   /** The ids of each type and key, joined: most have one, and a set for each would take far more memory. */

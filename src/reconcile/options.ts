@@ -61,7 +61,7 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
   readonly copiedAt?: Date | undefined;
   /** Events created before this time or before the poller's start date are left out. */
   readonly since: Date;
-  /** Events created at this time or later are left out. @default `lagMs` before now: later events can still be listed */
+  /** Events created at this time or later are left out. @default `lagMs` before now: later events may still be listed */
   readonly until?: Date | undefined;
   /**
    * Compares an entry with its event; returns the differences in words, or nothing. Compare amounts with
@@ -83,7 +83,7 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
   readonly amounts?: Amounts<Entry> | undefined;
   /**
    * Changes nothing. Otherwise listed events that neither the inbox nor the ledger has are recorded in the inbox, due
-   * now, so that the app's redrive or poller runs each once. @default false
+   * now, so the app's redrive or poller runs each once. @default false
    */
   readonly dryRun?: boolean | undefined;
   /** Ends the run early: it rejects with the reason. Events that were recorded stay. */

@@ -52,10 +52,10 @@ export interface OwedFacts {
     readonly lagMs: number;
   };
   readonly at: number;
-  /** Events created later can still be listed. */
+  /** Events created later may still be listed. */
   readonly settledAt: number;
   readonly ended: ReadonlyMap<string, Ending>;
-  /** Spans in which an event of a terminal type can be missing. */
+  /** Spans in which an event of a terminal type may be missing. */
   readonly unproven: readonly UnprovenSpan[];
   /** When an event was received last whose text is gone. */
   readonly unreadableAt: number;

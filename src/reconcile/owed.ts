@@ -50,7 +50,7 @@ export interface OwedOptions
   readonly inbox: Pick<Inbox<unknown>, 'readNote' | 'writeNote'> & Pick<InboxOperations, 'find' | 'list'>;
   /** The pending movements of the app, read once, 100,000 at a time. The oldest first takes the fewest reads of the inbox. */
   readonly pending: () => Rows | Promise<Rows>;
-  /** The key of the movement that an event is about; anything but a string or number for none. */
+  /** The key of the movement that an event is about. A value that is neither a string nor a number means none. */
   readonly keyOf: (event: UnknownEvent) => unknown;
   /** The types that end a movement. */
   readonly terminal: readonly EventType[];

@@ -104,7 +104,7 @@ function createdAtOf(
   return at > receivedAt + list.lagMs ? receivedAt : at;
 }
 
-/** Whether the inbox has another event with this id than the list. Pruned events are not compared. */
+/** Whether the inbox has a different event under this id. Pruned events are not compared. */
 export function isOther({ id, event }: InboxRecord, list: ReadList): boolean {
   const listed = list.events.get(id)?.event;
   return listed !== undefined && event !== null && !saysTheSame(listed, event);

@@ -35,7 +35,7 @@ export async function readList({
   return {
     /** The events from `since` on, by id. */
     events: new Map(found.map((listed) => [listed.event.id, listed])),
-    /** The ids with which it shows different events. */
+    /** The ids under which the list shows different events. */
     conflicts: list.conflicts(since),
     proof: Object.fromEntries(spans) as ListProof,
     /**
@@ -46,7 +46,7 @@ export async function readList({
     isEmpty: list.size === 0,
     /** Pushed events that no poll has found in the list. */
     unlisted: new Set(lost?.reason === 'unlisted' ? lost.events.map(({ id }) => id) : []),
-    /** Events created later can still be listed, epoch ms. */
+    /** Events created later may still be listed, epoch ms. */
     settledAt,
     /** How late an event can be listed after its `created_at`, and how wrong a clock can be. */
     lagMs,

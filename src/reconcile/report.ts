@@ -61,15 +61,15 @@ export interface FindingCount {
 }
 
 /**
- * Why a span is not proven: as for a gap of the poller; `not-settled`: later events of it can still be listed;
+ * Why a span is not proven: as for a gap of the poller; `not-settled`: later events of it may still be listed;
  * `acknowledged`: a person acknowledged a gap without a proof.
  */
 export type UnprovenReason = GapReason | 'not-settled' | 'acknowledged';
 
-/** A span of `created_at` in which events can be missing from both the list and the inbox. Times are ISO. */
+/** A span of `created_at` in which events may be missing from both the list and the inbox. Times are ISO. */
 export interface UnprovenPart {
   readonly types: readonly EventType[];
-  /** Events created after this time can be missing. */
+  /** Events created after this time may be missing. */
   readonly from: string;
   /** Events created after this time are not part of it. */
   readonly until: string;
@@ -109,7 +109,7 @@ export interface ReconcileResult {
     readonly compared: number;
     /** Parked events of unknown types. They aren't findings: this release cannot run them. */
     readonly parked: number;
-    /** Of `unseen`, the events that this run recorded; always 0 in a dry run. */
+    /** The events of `unseen` that this run recorded. Always 0 in a dry run. */
     readonly recorded: number;
     /** Pruned events, and events that ended while the books were read. */
     readonly unjudged: number;

@@ -48,7 +48,7 @@ export interface OpenTelemetryOptions {
 /** Outcomes that need a person. Their spans have the status ERROR. */
 const FAILURES: readonly string[] = ['failed', 'unavailable', 'dead'] satisfies Outcome['kind'][];
 
-/** The handler asked for a later attempt, and has not failed. */
+/** The handler asked for a later attempt and did not fail. */
 const LATER = 'ERR_HANDLER_LATER';
 
 /**

@@ -30,7 +30,8 @@ export interface LanguageSteps {
 export const INSTALL: readonly string[] = onlyBlock(introduction, 'sh').trim().split('\n');
 
 /** Signs an event and sends it twice. */
-export const FIRE: string = onlyBlock(trial, 'console').split('\n')[0]?.replace(/^\$ /, '') ?? '';
+export const FIRE: string =
+  /^\$ (.*)/.exec(onlyBlock(trial, 'console').replaceAll(/ \\\n */g, ' '))?.[1] ?? '';
 
 export const CHECK: string = commandsOf(languages, 'npx tsc')[0] ?? '';
 

@@ -5,6 +5,8 @@ import { ApiError, ConnectionError } from 'stablehooks/client';
 import type { HealthCheckName, HealthTone } from 'stablehooks/health';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, test, vi } from 'vitest';
+import { blocksOf } from '../project/markdown.js';
+import { textOf } from '../project/source.js';
 import { createWorld, MINUTE_MS, type World } from './world.js';
 
 const HOUR = 60;
@@ -265,6 +267,21 @@ const BROKEN: readonly Broken[] = [
   },
 ];
 
+/** The lines of `status` that are not green, as the runbook shows them. */
+const printed = new Set<string>();
+
+function note({ checks }: Awaited<ReturnType<World['judge']>>) {
+  for (const { name, tone, message } of checks)
+    if (tone === 'failing') printed.add(toLine(`no ${name} ${message}`));
+    else if (tone === 'warning') printed.add(toLine(`! ${name} ${message}`));
+}
+
+const toLine = (text: string) =>
+  text
+    .replaceAll(/\d{4}-[\d:.T-]+Z/g, 'TIME')
+    .replaceAll(/\s+/g, ' ')
+    .trim();
+
 function expired() {
   const facts = { ...request, status: 401, headers: new Headers(), body: '', retryAfterMs: undefined };
   return new ApiError('GET … was answered 401. Check the token.', facts);
@@ -282,6 +299,7 @@ describe('a calm app is never red, and every judge says the same', () => {
       expect(healthy, `minute ${now}: ${JSON.stringify(checks)}`).toBe(true);
     }
     const judged = await world.judge();
+    note(judged);
     expect(judged).toMatchObject({ tone, verdict: expect.stringMatching(verdict) });
     expect(await world.status()).toEqual({ exitCode: 0, ...judged });
   });
@@ -336,6 +354,7 @@ describe('a broken app is red within ten minutes of meeting the rule, and not be
       expect(now, `the check ${check} does not see it`).toBeLessThan(from + NOTICED);
     }
     const judged = await world.judge();
+    note(judged);
     const { verdict, checks } = judged;
     expect(now, verdict).toBeGreaterThanOrEqual(from);
     const found = checks.find(({ name }) => name === check);
@@ -344,4 +363,13 @@ describe('a broken app is red within ten minutes of meeting the rule, and not be
     // Another process may write to the copy.
     if (!name.includes('read-only')) expect(await world.status()).toEqual({ exitCode: 1, ...judged });
   });
+});
+
+test('the runbook shows lines that status printed in these situations', () => {
+  const blocks = blocksOf(textOf('docs/operations.md'), 'console').filter((block) =>
+    block.includes('status\n'),
+  );
+  const shown = blocks.map((block) => toLine(/status\n([\s\S]*?)(?:^\$|(?![\s\S]))/m.exec(block)?.[1] ?? ''));
+  expect(shown.length).toBeGreaterThan(8);
+  expect(shown.filter((line) => !printed.has(line))).toEqual([]);
 });

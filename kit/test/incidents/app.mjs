@@ -25,11 +25,20 @@ const receiver = createReceiver({
   },
 });
 const server = createServer(toNodeHandler(receiver));
-server.listen(0, '127.0.0.1', () => console.log(`listening on http://127.0.0.1:${server.address().port}/hooks.`));
+server.listen(0, '127.0.0.1', () =>
+  console.log(`listening on http://127.0.0.1:${server.address().port}/hooks.`),
+);
 if (BASE_URL) {
   const client = createClient({ baseUrl: BASE_URL, token: TOKEN, retries: 0 });
   const since = new Date(SINCE ?? Date.now() - 60_000);
-  const poller = createPoller({ client, receiver, since, lagMs: 1, logger, ...(MAX_LIMIT && { maxLimit: Number(MAX_LIMIT) }) });
+  const poller = createPoller({
+    client,
+    receiver,
+    since,
+    lagMs: 1,
+    logger,
+    ...(MAX_LIMIT && { maxLimit: Number(MAX_LIMIT) }),
+  });
   process.on('SIGUSR2', async () => {
     const { proven, doubtful, diagnosis, problems } = await poller.pollOnce();
     console.log(`polled ${JSON.stringify({ proven, doubtful, diagnosis, problems })}.`);

@@ -1,5 +1,5 @@
 /**
- * Draws the picture of the README, or every view in four sizes, in light and dark:
+ * Draws the picture of docs/inspector.md, or every view in four sizes, in light and dark:
  * `npm run picture`, or `npm run picture -- --all FOLDER`.
  */
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
