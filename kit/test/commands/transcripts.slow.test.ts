@@ -1,5 +1,4 @@
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { chmod, readFile, symlink, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { createReceiver, PermanentError, type UnknownPayload } from 'stablehooks';
@@ -23,14 +22,6 @@ const handlers = {
 interface Step {
   readonly command: string;
   readonly output: string;
-}
-
-/** The page on the command line, or the section of the README where there is no such page. */
-async function readPage(): Promise<string> {
-  const page = `${ROOT}docs/command-line.md`;
-  if (existsSync(page)) return readFile(page, 'utf8');
-  const markdown = await readFile(`${ROOT}README.md`, 'utf8');
-  return markdown.split(/^## /m).find((section) => section.startsWith('The command line\n')) ?? '';
 }
 
 function readSteps(markdown: string): readonly Step[] {
@@ -132,7 +123,7 @@ test('the documented commands print what their transcripts show', async () => {
     }
   }
 
-  const steps = readSteps(await readPage());
+  const steps = readSteps(await readFile(`${ROOT}docs/command-line.md`, 'utf8'));
   for (const step of steps) {
     // It runs what the inbox of the app has, in the app.
     const to = step.command.includes(' inbox run ') ? `${appServer.url}/hooks` : endpoint;
