@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 
 /** A server that the tests start, take away and bring back. */
-export interface Service {
+export interface Service extends AsyncDisposable {
   readonly port: number;
   readonly url: string;
   /** Ends every connection and comes back with the same data. */
@@ -62,6 +62,11 @@ export async function startProgram(program: Program): Promise<Service> {
     await exit;
   }
   const halt = () => end(program.halt);
+  async function stop() {
+    await end(program.stop);
+    process.off('exit', abort);
+    await rm(folder, { recursive: true, force: true });
+  }
 
   await start();
   return {
@@ -73,10 +78,7 @@ export async function startProgram(program: Program): Promise<Service> {
     },
     halt,
     start,
-    async stop() {
-      await end(program.stop);
-      process.off('exit', abort);
-      await rm(folder, { recursive: true, force: true });
-    },
+    stop,
+    [Symbol.asyncDispose]: stop,
   };
 }

@@ -1,5 +1,5 @@
 import { mkdir, writeFile } from 'node:fs/promises';
-import { describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET } from '../command.js';
 import { findClosedUrl, serve } from '../http-server.js';
 import { startService, TOKEN } from '../service.js';
@@ -98,8 +98,9 @@ const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: Re
 ];
 
 describe.concurrent('wrong use', () => {
-  test.for(WRONG_USE)('wrong use is exit 2 and one line: %j', async ([typed, says]) => {
-    await using folder = await makeFolder();
+  let folder: Awaited<ReturnType<typeof makeFolder>>;
+  beforeAll(async () => {
+    folder = await makeFolder();
     await mkdir(folder.at('folder'));
     await writeFile(folder.at('not.json'), '{"amount": 10.50');
     await writeFile(folder.at('list.json'), '[]');
@@ -107,6 +108,10 @@ describe.concurrent('wrong use', () => {
     await writeFile(folder.at('spaced'), ' a secret ');
     (await openSqlite(folder.at('app.db')))[Symbol.dispose]();
     await writeFile(folder.at('latin1'), Buffer.from('whsec_ä', 'latin1'));
+  });
+  afterAll(() => folder[Symbol.asyncDispose]());
+
+  test.for(WRONG_USE)('wrong use is exit 2 and one line: %j', async ([typed, says]) => {
     const env = {
       STABLEHOOKS_BASE_URL: 'http://127.0.0.1:9',
       STABLEHOOKS_TOKEN: TOKEN,

@@ -67,29 +67,25 @@ async function expectCaughtUp(url: string): Promise<void> {
 }
 
 test.concurrent('inbox reads and redrives an inbox in Postgres', async () => {
-  const postgres = await startPostgres();
-  try {
-    const noTables = await run(['inbox', 'stats', '--inbox', 'env:INBOX_URL'], {
-      env: { INBOX_URL: postgres.url },
-    });
-    expect(noTables.stderr).toMatch(/has no inbox in this schema: .*--namespace/);
-    expect(noTables.exitCode).toBe(2);
+  await using postgres = await startPostgres();
+  const noTables = await run(['inbox', 'stats', '--inbox', 'env:INBOX_URL'], {
+    env: { INBOX_URL: postgres.url },
+  });
+  expect(noTables.stderr).toMatch(/has no inbox in this schema: .*--namespace/);
+  expect(noTables.exitCode).toBe(2);
 
-    const pool = new pg.Pool({ connectionString: postgres.url });
-    for (const schema of [OWN, 'tenant_b_catch_up']) {
-      await migratePostgres(pool, { schema });
-      await expectRedriven(await leaveDead(postgresInbox(pool, { schema })), postgres.url, schema);
-    }
-    await pool.end();
-    await expectCaughtUp(postgres.url);
-    const wrong = await run(['inbox', 'stats', '--inbox', 'env:INBOX_URL', '--namespace', 'tenant_c'], {
-      env: { INBOX_URL: postgres.url },
-    });
-    expect(wrong.stderr).toMatch(/^stablehooks: This database has no inbox in this schema: /);
-    expect(wrong.exitCode).toBe(2);
-  } finally {
-    await postgres.stop();
+  const pool = new pg.Pool({ connectionString: postgres.url });
+  for (const schema of [OWN, 'tenant_b_catch_up']) {
+    await migratePostgres(pool, { schema });
+    await expectRedriven(await leaveDead(postgresInbox(pool, { schema })), postgres.url, schema);
   }
+  await pool.end();
+  await expectCaughtUp(postgres.url);
+  const wrong = await run(['inbox', 'stats', '--inbox', 'env:INBOX_URL', '--namespace', 'tenant_c'], {
+    env: { INBOX_URL: postgres.url },
+  });
+  expect(wrong.stderr).toMatch(/^stablehooks: This database has no inbox in this schema: /);
+  expect(wrong.exitCode).toBe(2);
 });
 
 test.concurrent.for(['postgres', 'redis'])(
@@ -171,112 +167,96 @@ test.concurrent('every error of Postgres is exit 3 with its message and code, an
 
 describeWithMariadb('a MariaDB', () => {
   test.concurrent('inbox reads and redrives an inbox in MySQL', async () => {
-    const server = await startMariadb();
-    try {
-      const stats = (url: string, ...flags: readonly string[]) =>
-        run(['inbox', 'stats', '--inbox', 'env:INBOX_URL', ...flags], { env: { INBOX_URL: url } });
-      const missing = /has no inbox with this prefix: .*--namespace/;
-      expect(await stats(server.url)).toMatchObject({ stderr: expect.stringMatching(missing), exitCode: 2 });
+    await using server = await startMariadb();
+    const stats = (url: string, ...flags: readonly string[]) =>
+      run(['inbox', 'stats', '--inbox', 'env:INBOX_URL', ...flags], { env: { INBOX_URL: url } });
+    const missing = /has no inbox with this prefix: .*--namespace/;
+    expect(await stats(server.url)).toMatchObject({ stderr: expect.stringMatching(missing), exitCode: 2 });
 
-      const pool = createPool(server.url);
-      for (const prefix of [OWN, 'tenant_b_catch_up']) {
-        await migrateMysql(pool, { prefix });
-        await expectRedriven(await leaveDead(mysqlInbox(pool, { prefix })), server.url, prefix);
-      }
-      await pool.end();
-      await expectCaughtUp(server.url);
-      expect(await stats(server.url, '--namespace', 'a-b')).toMatchObject({
-        stderr: expect.stringMatching(/`prefix` must be /),
-        exitCode: 2,
-      });
-      expect(await stats(server.url.replace('root', 'root:hunter2'))).toMatchObject({
-        stderr: expect.stringMatching(/refused the user or the password: (?!.*hunter2)/),
-        exitCode: 2,
-      });
-      expect(await stats(server.url.replace(/mysql$/, 'nowhere'))).toMatchObject({
-        stderr: expect.stringMatching(/^stablehooks: MySQL has no database of that name/),
-        exitCode: 2,
-      });
-    } finally {
-      await server.stop();
+    const pool = createPool(server.url);
+    for (const prefix of [OWN, 'tenant_b_catch_up']) {
+      await migrateMysql(pool, { prefix });
+      await expectRedriven(await leaveDead(mysqlInbox(pool, { prefix })), server.url, prefix);
     }
+    await pool.end();
+    await expectCaughtUp(server.url);
+    expect(await stats(server.url, '--namespace', 'a-b')).toMatchObject({
+      stderr: expect.stringMatching(/`prefix` must be /),
+      exitCode: 2,
+    });
+    expect(await stats(server.url.replace('root', 'root:hunter2'))).toMatchObject({
+      stderr: expect.stringMatching(/refused the user or the password: (?!.*hunter2)/),
+      exitCode: 2,
+    });
+    expect(await stats(server.url.replace(/mysql$/, 'nowhere'))).toMatchObject({
+      stderr: expect.stringMatching(/^stablehooks: MySQL has no database of that name/),
+      exitCode: 2,
+    });
   });
 });
 
 describeWithRedis('a Redis', () => {
   test.concurrent('inbox reads and redrives an inbox in Redis', async () => {
-    const server = await startRedis();
-    try {
-      const redis = new Redis(server.url);
-      const id = await leaveDead(redisInbox(fromIoredis(redis), { prefix: OWN }));
-      await redis.quit();
-      await expectRedriven(id, server.url);
-      await expectCaughtUp(server.url);
-    } finally {
-      await server.stop();
-    }
+    await using server = await startRedis();
+    const redis = new Redis(server.url);
+    const id = await leaveDead(redisInbox(fromIoredis(redis), { prefix: OWN }));
+    await redis.quit();
+    await expectRedriven(id, server.url);
+    await expectCaughtUp(server.url);
   });
 
   test.concurrent('inbox reads an inbox with a prefix of its own, and refuses a Redis without an inbox there', async () => {
-    const server = await startRedis();
-    try {
-      const redis = new Redis(server.url);
-      const id = await leaveDead(redisInbox(fromIoredis(redis), { prefix: 'payments_catch_up' }));
-      await redis.quit();
-      const env = { INBOX_URL: server.url, OTHER_DATABASE: `${server.url}/1` };
-      const refused = (place: string, prefix: string) => ({
-        exitCode: 2,
-        stdout: '',
-        stderr: expect.stringContaining(`${place}: this Redis has no inbox with the prefix ${prefix}`),
-      });
-      const place = 'env:INBOX_URL';
-      const stats = await run(['inbox', 'stats', '--inbox', place], { env });
-      expect(stats).toMatchObject(refused(place, 'stablehooks'));
-      const other = ['--inbox', 'env:OTHER_DATABASE', '--namespace', 'payments'];
-      expect(await run(['inbox', 'requeue', '--state', 'dead', ...other], { env })).toMatchObject(
-        refused('env:OTHER_DATABASE', 'payments'),
-      );
-      const braces = await run(['inbox', 'stats', '--inbox', place, '--namespace', '{payments}'], { env });
-      expect(braces.stderr).toMatch(/`prefix` must be /);
-      expect(braces.exitCode).toBe(2);
-      await expectRedriven(id, server.url, 'payments_catch_up');
-    } finally {
-      await server.stop();
-    }
+    await using server = await startRedis();
+    const redis = new Redis(server.url);
+    const id = await leaveDead(redisInbox(fromIoredis(redis), { prefix: 'payments_catch_up' }));
+    await redis.quit();
+    const env = { INBOX_URL: server.url, OTHER_DATABASE: `${server.url}/1` };
+    const refused = (place: string, prefix: string) => ({
+      exitCode: 2,
+      stdout: '',
+      stderr: expect.stringContaining(`${place}: this Redis has no inbox with the prefix ${prefix}`),
+    });
+    const place = 'env:INBOX_URL';
+    const stats = await run(['inbox', 'stats', '--inbox', place], { env });
+    expect(stats).toMatchObject(refused(place, 'stablehooks'));
+    const other = ['--inbox', 'env:OTHER_DATABASE', '--namespace', 'payments'];
+    expect(await run(['inbox', 'requeue', '--state', 'dead', ...other], { env })).toMatchObject(
+      refused('env:OTHER_DATABASE', 'payments'),
+    );
+    const braces = await run(['inbox', 'stats', '--inbox', place, '--namespace', '{payments}'], { env });
+    expect(braces.stderr).toMatch(/`prefix` must be /);
+    expect(braces.exitCode).toBe(2);
+    await expectRedriven(id, server.url, 'payments_catch_up');
   });
 
   test.concurrent.for(['ioredis', 'redis'])(
     'a database that a Redis does not have is refused, and nothing is done in another one: %s',
     async (driver) => {
-      const server = await startRedis();
+      await using server = await startRedis();
       await using folder = await makeFolder();
       await useOnly(driver, folder);
-      try {
-        const redis = new Redis(server.url);
-        const inbox = redisInbox(fromIoredis(redis));
-        const event = exampleEvent('redeem.failed');
-        await complete(inbox, event);
-        const prune = (database: string) =>
-          run(['inbox', 'prune', '--older-than', '0', '--yes', '--inbox', 'env:INBOX_URL'], {
-            env: { INBOX_URL: `${server.url}${database}` },
-            cwd: folder.path,
-          });
-        for (const [database, says] of [
-          ['/99', 'this Redis has no database 99'],
-          ['/prod', 'write the database of Redis as a number'],
-          ['?db=1', 'write the database of Redis as a number'],
-        ] as const) {
-          const { stdout, stderr, exitCode } = await prune(database);
-          expect([stdout, exitCode]).toEqual(['', 2]);
-          expect(stderr).toContain(says);
-        }
-        expect((await prune('/1')).stderr).toMatch(/this Redis has no inbox with the prefix stablehooks/);
-        expect(await inbox.find(event.id)).toMatchObject({ event: { id: event.id } });
-        expect((await prune('/0')).exitCode).toBe(0);
-        await redis.quit();
-      } finally {
-        await server.stop();
+      const redis = new Redis(server.url);
+      const inbox = redisInbox(fromIoredis(redis));
+      const event = exampleEvent('redeem.failed');
+      await complete(inbox, event);
+      const prune = (database: string) =>
+        run(['inbox', 'prune', '--older-than', '0', '--yes', '--inbox', 'env:INBOX_URL'], {
+          env: { INBOX_URL: `${server.url}${database}` },
+          cwd: folder.path,
+        });
+      for (const [database, says] of [
+        ['/99', 'this Redis has no database 99'],
+        ['/prod', 'write the database of Redis as a number'],
+        ['?db=1', 'write the database of Redis as a number'],
+      ] as const) {
+        const { stdout, stderr, exitCode } = await prune(database);
+        expect([stdout, exitCode]).toEqual(['', 2]);
+        expect(stderr).toContain(says);
       }
+      expect((await prune('/1')).stderr).toMatch(/this Redis has no inbox with the prefix stablehooks/);
+      expect(await inbox.find(event.id)).toMatchObject({ event: { id: event.id } });
+      expect((await prune('/0')).exitCode).toBe(0);
+      await redis.quit();
     },
   );
 
