@@ -37,6 +37,8 @@ export interface Program {
   readonly types?: readonly ('accept.confirmed' | 'transfer.settled' | 'redeem.completed')[];
   /** Whether `status` reaches the inbox. @default true */
   readonly status?: boolean;
+  /** How `certify` ends and what it prints, for programs that run only once they are built or installed. */
+  readonly certify?: { readonly code: number; readonly prints: RegExp };
   /** A second program that must run beside it. */
   readonly beside?: string;
   /** Whether only the nightly workflow runs it. */
@@ -117,6 +119,8 @@ export const PROGRAMS: readonly Program[] = [
     start: 'exec npm start',
     poll: 'npm run cron',
     ledger: POSTGRES,
+    // The line in the sources, not in the bundle.
+    certify: { code: 0, prints: /once +once +once +INSERT INTO ledger .* lib\/handlers\.ts:10\n/ },
     nightly: true,
   },
   {
@@ -127,6 +131,10 @@ export const PROGRAMS: readonly Program[] = [
     sql: 'prisma/migrations/1_ledger/migration.sql',
     start: 'exec node --env-file=.env dist/src/main.js',
     ledger: POSTGRES,
+    certify: {
+      code: 0,
+      prints: /once +once +once +INSERT INTO "public"."ledger" .* dist\/src\/movements\.js:\d+\n/,
+    },
     nightly: true,
   },
   {
@@ -151,6 +159,8 @@ export const PROGRAMS: readonly Program[] = [
       },
     },
     status: false,
+    // workerd runs it, which is not Node.
+    certify: { code: 2, prints: /No delivery to \/hooks was seen in the app/ },
     nightly: true,
   },
   { name: 'rotation', init: '--example rotation', start: SERVER, ledger: SQLITE, nightly: true },

@@ -24,7 +24,7 @@ import { LIMIT_MS, succeed, toEnv, write } from './write.js';
 const KILLS = atNight(10, 1);
 
 async function prove(program: Program, tarballs: Tarballs, postgresUrl: string): Promise<readonly string[]> {
-  const { start, prepare = [], ledger, status = true, beside, poll } = program;
+  const { start, prepare = [], ledger, status = true, beside, poll, certify } = program;
   const types = program.types ?? ['accept.confirmed', 'transfer.settled', 'redeem.completed'];
   const folder = await write(program.init, tarballs);
   // Two attempts, close together: what is pushed while the program is down is lost.
@@ -105,6 +105,14 @@ async function prove(program: Program, tarballs: Tarballs, postgresUrl: string):
     assert.equal(listed.length, fired.length);
     await until('/healthz to be green', async () => (await fetch(`${place.origin}/healthz`)).ok);
     if (status) await succeed('npm run status', folder);
+
+    if (certify !== undefined) {
+      await server.stop();
+      const command = `npx stablehooks certify --app '${start}' --url ${place.origin}/hooks ${CERTIFY}`;
+      const { code, output } = await paste(lines(command), folder).ended(AbortSignal.timeout(2 * LIMIT_MS));
+      assert.equal(code, certify.code, output);
+      assert.match(output, certify.prints);
+    }
     return [];
   } finally {
     for (const running of started.reverse()) await running.stop();
@@ -112,6 +120,9 @@ async function prove(program: Program, tarballs: Tarballs, postgresUrl: string):
     await rm(join(folder, '..'), { recursive: true, maxRetries: 5 });
   }
 }
+
+const CERTIFY =
+  "--env-file .env --database env:DATABASE_URL --start 1m --effects 'SELECT event_id, type, amount FROM ledger'";
 
 /** Prisma 7 downloads its schema engine even to generate a client, which does not use it. */
 const PRISMA = 'export PRISMA_SCHEMA_ENGINE_BINARY=/bin/true';

@@ -67,10 +67,8 @@ export class AppProcess {
       const why = this.isRunning
         ? Date.now() > endMs && `did not listen at ${url.host} within ${startMs / 1_000} s`
         : 'ended before it listened';
-      if (why)
-        throw unreachableError(
-          `The app ${why}. Check --app and --url. It printed: ${this.#quoted() || 'nothing'}`,
-        );
+      const printed = redact(toPlain(this.#output.trim().replaceAll(/\s*\n\s*/g, ' | '))) || 'nothing';
+      if (why) throw unreachableError(`The app ${why}. Check --app and --url. It printed: ${printed}`);
       await sleep(LOOK_MS);
     }
   }
@@ -109,10 +107,6 @@ export class AppProcess {
     } catch {
       // The group has ended.
     }
-  }
-
-  #quoted(): string {
-    return redact(toPlain(this.#output.trim().replaceAll(/\s*\n\s*/g, ' | ')));
   }
 }
 

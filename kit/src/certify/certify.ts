@@ -65,7 +65,6 @@ const REFERENCE_QUIET_MS = 1_000;
 const LOOK_MS = 50;
 const PAIRS = 3;
 const DAY_MS = 86_400_000;
-const DAY_LATER = 'the same delivery a day later';
 /** These end or begin something around the work; without them, databases roll back. */
 const CONTROL = /^(?:begin|start|commit|end|rollback|savepoint|release|pragma|set)\b/i;
 
@@ -107,7 +106,13 @@ class Certification {
     const startup = notes.count;
     const [cold, coldRows] = await this.#undisturbed();
     const [, warmRows] = await this.#undisturbed();
-    this.#reference = this.#compared(coldRows, warmRows);
+    const reference = toReference(coldRows, warmRows);
+    if (reference === undefined)
+      throw new CommandError(
+        EXIT.failed,
+        `Two undisturbed deliveries had different effects: ${coldRows.length} and ${warmRows.length} rows or requests. Certify needs a handler that does the same for each event.`,
+      );
+    this.#reference = reference;
     this.#hasInbox = await this.#findInbox(cold.id);
     const seen = notes.since(startup);
     const known = namesOf(notes.since(0).slice(0, startup));
@@ -122,11 +127,9 @@ class Certification {
     const scenarios: ScenarioRun[] = [];
     for (let pair = 1; pair <= PAIRS; pair++) {
       onRun(plans.length + scenarios.length, total);
-      const scenario = `two copies at the same time, ${pair}`;
-      scenarios.push({ scenario, effect: await this.#runPair(scenario) });
+      scenarios.push(await this.#runPair(`two copies at the same time, ${pair}`));
     }
-    scenarios.push({ scenario: DAY_LATER, effect: await this.#runDayLater(DAY_LATER) });
-    scenarios.push(...(await this.#lateEffects()));
+    scenarios.push(await this.#runDayLater(), ...(await this.#lateEffects()));
     return { points, scenarios, unseen: unseenIn(notes.since(0), seen, known), hasInbox: this.#hasInbox };
   }
 
@@ -142,6 +145,10 @@ class Certification {
     const { notes, sandbox, settleMs, setup } = this.#options;
     const trial = this.#begin('undisturbed');
     await sandbox.settled();
+    if (!notes.since(trial.since).some(({ note }) => note === 'arrived'))
+      throw usageError(
+        `No delivery to ${setup.path} was seen in the app. Check --url; the app must be a server of node:http in Node 20 or later.`,
+      );
     const endMs = Date.now() + settleMs;
     for (;;) {
       const rows = await this.#effectsOf(trial);
@@ -149,10 +156,6 @@ class Certification {
       if ((isQuiet && rows.length > 0) || Date.now() > endMs) break;
       await this.#pause();
     }
-    if (!notes.since(trial.since).some(({ note }) => note === 'arrived'))
-      throw usageError(
-        `No delivery to ${setup.path} was seen in the app. Check --url; the app must be a server of node:http in Node 20 or later.`,
-      );
     if (!this.#isDelivered(trial)) {
       const attempt = sandbox.attempts({ eventId: trial.id }).at(-1);
       const answer = attempt?.response ? `responded with ${attempt.response.status}` : 'did not respond';
@@ -165,15 +168,6 @@ class Certification {
     if (rows.length > 0) return [trial, rows];
     throw usageError(
       'No row of --effects names the event of an undisturbed delivery. Select the column with the event id, or with an id of the payload.',
-    );
-  }
-
-  #compared(cold: readonly Row[], warm: readonly Row[]): Reference {
-    const reference = toReference(cold, warm);
-    if (reference !== undefined) return reference;
-    throw new CommandError(
-      EXIT.failed,
-      `Two undisturbed deliveries had different effects: ${cold.length} and ${warm.length} rows or requests. Certify needs a handler that does the same for each event.`,
     );
   }
 
@@ -196,27 +190,28 @@ class Certification {
     return 'not shown';
   }
 
-  async #runPair(what: string): Promise<Effect> {
+  async #runPair(scenario: string): Promise<ScenarioRun> {
     const { sandbox } = this.#options;
-    const trial = this.#begin(what);
+    const trial = this.#begin(scenario);
     sandbox.redeliver(trial.id);
     await sandbox.settled();
     // The copy that was refused because the other one ran.
     sandbox.redeliver(trial.id);
     await sandbox.settled();
-    return await this.#settle(trial);
+    return { scenario, effect: await this.#settle(trial) };
   }
 
-  async #runDayLater(what: string): Promise<Effect> {
+  async #runDayLater(): Promise<ScenarioRun> {
     const { app, sandbox, setup } = this.#options;
-    const trial = this.#begin(what);
+    const scenario = 'the same delivery a day later';
+    const trial = this.#begin(scenario);
     await sandbox.settled();
     await this.#settle(trial);
     await app.stop();
     await app.start({ ...setup, laterMs: DAY_MS });
     sandbox.redeliver(trial.id);
     await sandbox.settled();
-    return await this.#settle(trial);
+    return { scenario, effect: await this.#settle(trial) };
   }
 
   /** Ends what is left of the app, and the lease that its event may have. */

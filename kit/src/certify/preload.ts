@@ -2,7 +2,7 @@
  * Runs inside the app, before its own code (`NODE_OPTIONS=--import`): notes each call into a counted driver, each `fetch` and
  * each answer, and ends the process at the one that the plan names.
  */
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { AsyncLocalStorage, createHook, executionAsyncResource } from 'node:async_hooks';
 import { createHash } from 'node:crypto';
 import { subscribe } from 'node:diagnostics_channel';
 import { appendFileSync, readFileSync, rmSync } from 'node:fs';
@@ -33,9 +33,13 @@ interface Call {
   end(): void;
 }
 
+type Place = Pick<Point, 'at' | 'by'>;
+
 const { folder, path, laterMs }: Setup = JSON.parse(process.env[SETUP] ?? '');
 /** Where a pool was called: it calls its client later, when the caller is no longer on the stack. */
-const places = new AsyncLocalStorage<Pick<Point, 'at' | 'by'>>();
+const places = new AsyncLocalStorage<Place>();
+/** Where work began that goes on when its caller is no longer on the stack, such as a query builder that is awaited. */
+const origins = new WeakMap<object, Place>();
 const deliveries = new AsyncLocalStorage<Delivery | undefined>();
 const own = dirname(fileURLToPath(import.meta.url));
 const requires = [process.argv[1], join(process.cwd(), 'app.js')]
@@ -72,10 +76,11 @@ function resolveInApp(name: string): string | undefined {
 }
 
 function framesOf(): readonly (readonly [file: string, line: string])[] {
-  const { stackTraceLimit } = Error;
-  Error.stackTraceLimit = 80;
+  const { stackTraceLimit, prepareStackTrace } = Error;
+  // Next shows the lines of its bundle.
+  Object.assign(Error, { stackTraceLimit: 80, prepareStackTrace: undefined });
   const { stack = '' } = new Error();
-  Error.stackTraceLimit = stackTraceLimit;
+  Object.assign(Error, { stackTraceLimit, prepareStackTrace });
   return stack.split('\n').flatMap((line) => {
     // Not the frames of Node itself, `node:internal/…`.
     const [, place = '', number = ''] =
@@ -85,15 +90,25 @@ function framesOf(): readonly (readonly [file: string, line: string])[] {
   });
 }
 
-function whereCalled(): Pick<Point, 'at' | 'by'> {
+function whereCalled(): Place {
   const frames = framesOf();
   const packages = frames.map(([file]) => packageOf(file));
   const first = packages.indexOf(undefined);
   const [file, line] = frames[first] ?? [];
   if (file !== undefined) return { at: `${relative(process.cwd(), file)}:${line}`, by: 'app' };
   if (packages.includes('stablehooks')) return { at: 'stablehooks', by: 'stablehooks' };
-  return places.getStore() ?? { at: packages.at(-1) ?? 'unknown', by: 'package' };
+  const origin = places.getStore() ?? origins.get(executionAsyncResource());
+  return origin ?? { at: packages.at(-1) ?? 'unknown', by: 'package' };
 }
+
+createHook({
+  init(_id, _type, _trigger, resource) {
+    const place = deliveries.getStore() && whereCalled();
+    if (place && place.by !== 'package') origins.set(resource, place);
+  },
+}).enable();
+// The lines of the app, not of its bundle.
+process.setSourceMapsEnabled(true);
 
 /** `undefined` for code of the app. */
 function packageOf(file: string): string | undefined {
@@ -123,7 +138,8 @@ function reach(kind: CallKind, words: string, delivery = deliveries.getStore()):
   delivery?.counts.set(name, nth);
   const point = { ...called, nth };
   note({ note: 'call', point, inDelivery: delivery !== undefined });
-  const side = isSame(delivery?.plan?.point, point) ? delivery?.plan?.side : undefined;
+  const { plan } = delivery ?? {};
+  const side = JSON.stringify(plan?.point) === JSON.stringify(point) ? plan?.side : undefined;
   const happen = () => {
     if (side !== undefined) note({ note: 'happened', point, side });
     if (side !== 'fails') process.kill(process.pid, 'SIGKILL');
@@ -135,10 +151,6 @@ function reach(kind: CallKind, words: string, delivery = deliveries.getStore()):
       if (side === 'after') happen();
     },
   };
-}
-
-function isSame(one: Point | undefined, other: Point): boolean {
-  return one?.kind === other.kind && one.text === other.text && one.at === other.at && one.nth === other.nth;
 }
 
 /** The plan is for the first delivery that arrives after it was written. */
@@ -237,30 +249,21 @@ globalThis.fetch = async (input, init) => {
   const call = reach('fetch', text);
   if (call.fails) throw new TypeError('fetch failed (planned by stablehooks certify)');
   if (!/^(?:GET|HEAD|OPTIONS) /.test(text))
-    note({ note: 'sent', text, key: digest(keyOf(text, url.href, headers, init?.body)) });
+    note({ note: 'sent', text, key: keyOf(text, url.href, headers, init?.body) });
   return await fetch(input, init).finally(call.end);
 };
 
-/** What makes a repeated request harmless: an idempotency key, or the URL of a PUT or DELETE. */
-function keyOf(
-  text: string,
-  href: string,
-  headers: HeadersInit | undefined,
-  body: unknown,
-): string | undefined {
-  if (/^(?:PUT|DELETE) /.test(text)) return href;
+/** A digest of what makes a repeated request harmless: an idempotency key, or the URL of a PUT or DELETE. */
+function keyOf(text: string, href: string, headers: HeadersInit | undefined, body: unknown): string | null {
   const fields: [string, unknown][] = [...new Headers(headers)];
   if (typeof body === 'string' && body.startsWith('{')) {
     try {
       fields.push(...Object.entries(JSON.parse(body)));
     } catch {}
   }
-  const [, key] = fields.find(([name]) => /idempotency[-_]?key$/i.test(name)) ?? [];
-  return key === undefined ? undefined : String(key);
-}
-
-function digest(key: string | undefined): string | null {
-  return key === undefined ? null : createHash('sha256').update(key).digest('hex').slice(0, 16);
+  const [, given] = fields.find(([name]) => /idempotency[-_]?key$/i.test(name)) ?? [];
+  const key = /^(?:PUT|DELETE) /.test(text) ? href : given;
+  return key === undefined ? null : createHash('sha256').update(String(key)).digest('hex').slice(0, 16);
 }
 
 replace(Socket.prototype, 'write', (write, args, socket) => {

@@ -14,7 +14,7 @@ interface Case {
 }
 
 /** Each run, and each call that no run could end. */
-export function casesOf({ points, scenarios, unseen }: Certificate): readonly Case[] {
+function casesOf({ points, scenarios, unseen }: Certificate): readonly Case[] {
   return [
     ...points.map(({ point, side, effect }) => ({
       name: `${side} ${point.text}`,
@@ -28,6 +28,12 @@ export function casesOf({ points, scenarios, unseen }: Certificate): readonly Ca
 
 function placeOf({ at, nth }: Point): string {
   return nth === 1 ? at : `${at} (call ${nth})`;
+}
+
+export function countCases(certificate: Certificate): { readonly failed: number; readonly notShown: number } {
+  const effects = casesOf(certificate).map(({ effect }) => effect);
+  const notShown = effects.filter((effect) => effect === 'not shown').length;
+  return { failed: effects.filter((effect) => effect !== 'once').length - notShown, notShown };
 }
 
 export function toText(certificate: Certificate, paint: Paint): string {
@@ -59,17 +65,13 @@ function sumUp(certificate: Certificate): string {
     ([effect, count]) => `${count} ${effect}`,
   );
   const text = `${countOf(certificate.points.length + certificate.scenarios.length, 'run')}: ${counts.join(', ')}.`;
-  const isInboxMissing = !certificate.hasInbox;
-  return isInboxMissing
-    ? `${text} No inbox of stablehooks has the events, so leases of killed processes were left to expire. Pass --inbox if there is one.`
-    : text;
+  if (certificate.hasInbox) return text;
+  return `${text} No inbox of stablehooks has the events, so leases of killed processes were left to expire. Pass --inbox if there is one.`;
 }
 
 export function toJunit(certificate: Certificate): string {
   const cases = casesOf(certificate);
-  const count = (isOne: (effect: Effect) => boolean) => cases.filter(({ effect }) => isOne(effect)).length;
-  const failures = count((effect) => effect !== 'once' && effect !== 'not shown');
-  const skipped = count((effect) => effect === 'not shown');
+  const { failed, notShown } = countCases(certificate);
   const lines = cases.map(({ name, at, effect }) => {
     const attributes = `classname="certify" name="${toXml(`${name} ${at}`.trim())}"`;
     if (effect === 'once') return `  <testcase ${attributes}/>`;
@@ -79,7 +81,7 @@ export function toJunit(certificate: Certificate): string {
   });
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
-    `<testsuite name="stablehooks certify" tests="${cases.length}" failures="${failures}" skipped="${skipped}">`,
+    `<testsuite name="stablehooks certify" tests="${cases.length}" failures="${failed}" skipped="${notShown}">`,
     ...lines,
     '</testsuite>',
     '',

@@ -7,7 +7,7 @@ import { exampleEvent } from 'stablehooks/testing';
 import { AppProcess } from '../certify/app-process.js';
 import { certify, createService } from '../certify/certify.js';
 import { Notes } from '../certify/notes.js';
-import { casesOf, toJunit, toText } from '../certify/report.js';
+import { countCases, toJunit, toText } from '../certify/report.js';
 import { unreachableError } from '../io/errors.js';
 import { readPlace } from '../io/inbox.js';
 import { EXIT, toPlain } from '../io/output.js';
@@ -105,13 +105,8 @@ async function run({ flags, given, settings, printer, signal }: CommandContext<C
       onRun: (done, total) => progress.show(Math.round((done * 1_000) / total)),
     });
     progress.clear();
-    const cases = casesOf(certificate);
-    const failed = cases.filter(({ effect }) => effect !== 'once' && effect !== 'not shown').length;
-    const notShown = cases.filter(({ effect }) => effect === 'not shown').length;
-    printer.print({
-      text: toText(certificate, printer.paint),
-      data: { ...certificate, failed, notShown },
-    });
+    const { failed, notShown } = countCases(certificate);
+    printer.print({ text: toText(certificate, printer.paint), data: { ...certificate, failed, notShown } });
     if (flags.junit !== undefined) await writeJunit(flags.junit, toJunit(certificate));
     return failed > 0 || (notShown > 0 && flags.allowNotShown !== true) ? EXIT.failed : EXIT.good;
   } finally {
