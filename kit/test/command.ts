@@ -19,6 +19,8 @@ export interface CommandOptions {
   readonly fileLimitBytes?: number;
   /** Whether the rights of files hold for it, even if root runs the tests. */
   readonly obeysRights?: boolean;
+  /** A command that runs it, such as one that enters another view of the files. */
+  readonly within?: readonly string[];
   /** Redirects stdout to this file. */
   readonly outputFile?: string;
 }
@@ -44,12 +46,12 @@ export interface Running {
 /** Starts the built command as a process of its own. */
 export function start(
   args: readonly string[],
-  { env, cwd, input, obeysRights, fileLimitBytes, outputFile }: CommandOptions = {},
+  { env, cwd, input, obeysRights, within = [], fileLimitBytes, outputFile }: CommandOptions = {},
 ): Running {
   const isRoot = process.getuid?.() === 0;
   // The folder of this repository can be root's alone, so it cannot be another user.
   const drop = obeysRights && isRoot ? ['setpriv', '--bounding-set=-dac_override'] : [];
-  const command = [...drop, process.execPath, MAIN, ...args];
+  const command = [...within, ...drop, process.execPath, MAIN, ...args];
   const limit = fileLimitBytes === undefined ? '' : `ulimit -f ${fileLimitBytes / 1_024};`;
   const into = outputFile === undefined ? '' : `> ${outputFile}`;
   const shell = ['bash', '--norc', '-c', `${limit} exec "$@" ${into}`, 'bash', ...command];

@@ -4,7 +4,7 @@ import { describeGap, type Gap, type PollReport, readPollState } from 'stablehoo
 import { isQueued } from '../io/answer.js';
 import { printRow } from '../io/delivery-rows.js';
 import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
-import { addInboxFlags, INBOX_PLACE, type InboxFlags, openOwnInbox } from '../io/inbox.js';
+import { addInboxFlags, INBOX_PLACE, type InboxFlags, openOwnInbox, toOwnNamespace } from '../io/inbox.js';
 import {
   countAlike,
   countOf,
@@ -28,6 +28,7 @@ import {
   toDate,
 } from '../io/settings.js';
 import { describeTypes, listUndelivered, type Undelivered } from '../io/undelivered.js';
+import { toShellWord } from '../shell-word.js';
 
 interface CatchUpFlags extends PollFlags, InboxFlags {
   readonly to: string;
@@ -70,6 +71,7 @@ async function catchUp({ flags, settings, printer, signal }: CommandContext<Catc
       inbox,
       timeoutMs: flags.timeout,
       types: flags.type,
+      stopsAtWrongTarget: true,
       poll: { ...pollOptions, since: flags.since && toDate(flags.since, Date.now()) },
       onAttempt(row) {
         rows.push(row);
@@ -82,7 +84,7 @@ async function catchUp({ flags, settings, printer, signal }: CommandContext<Catc
     const lists =
       inboxError === undefined ? await listUndelivered(inbox, flags.type) : { undelivered: [], leftOut: [] };
     const { since } = inboxError === undefined ? await readPollState(inbox) : { since: null };
-    const result: CatchUpResult = { report, rows, ...lists, since };
+    const result: CatchUpResult = { report, rows, ...lists, since, flags };
     printer.print({ text: toText(result, printer.paint), data: toData(result) });
     if (inboxError !== undefined) throw inboxError;
     if (signal.aborted) {
@@ -105,6 +107,7 @@ interface CatchUpResult {
   readonly leftOut: readonly Undelivered[];
   /** The start date, epoch ms. */
   readonly since: number | null;
+  readonly flags: InboxFlags;
 }
 
 /**
@@ -215,15 +218,19 @@ function toProblems({ report, rows }: CatchUpResult): readonly string[] {
     .map(({ code, message, id }) => toPlain(`problem     ${code}${id ? ` ${id}` : ''}: ${message}`));
 }
 
-function toUndelivered({ undelivered }: CatchUpResult, bad: Paint['bad']): string | false {
+function toUndelivered(
+  { undelivered, flags: { inbox, namespace } }: CatchUpResult,
+  bad: Paint['bad'],
+): string | false {
   // The others have lines of their own, and another run would not help them.
   const waiting = undelivered.filter(({ type, ignored }) => isEventType(type) && !ignored);
   if (waiting.length === 0) return false;
   const counts = countAlike(waiting.map(({ state }) => state));
   const words = counts.map(([state, count]) => `${count} ${state}`).join(', ');
+  // Only endpoints dead-letter forwarded events.
   const isDead = waiting.some(({ state }) => state === 'dead');
   const dead = isDead
-    ? ' `stablehooks inbox requeue --state dead --wait 0` makes dead events due again.'
+    ? ` \`stablehooks inbox requeue --inbox ${toShellWord(inbox)} --namespace ${toOwnNamespace(namespace)} --state dead --wait 0\` makes dead events due again.`
     : '';
   return `${bad('waiting')}     Not delivered yet: ${words}. \`stablehooks doctor\` finds what is wrong with an endpoint; then run the same command again.${dead}`;
 }

@@ -120,7 +120,7 @@ async function examine(context: CommandContext<DoctorFlags>) {
   const total = totalOf(runHandlers);
   const report = createReport(printer, total);
   let isReached = false;
-  const { genuine, ids } = await examineEndpoint({
+  const { genuine, ids, stored } = await examineEndpoint({
     ...options,
     onGenuine({ type, genuine: { answer } }) {
       if (answer.kind === 'unreachable' && !signal.aborted) {
@@ -135,13 +135,13 @@ async function examine(context: CommandContext<DoctorFlags>) {
     },
     onRow: report.add,
   }).finally(() => (isReached ? report.end() : report.clear()));
-  const left = hasInbox(flags) ? await endLeft(flags, [...ids], printer) : 0;
+  const wrong = hasInbox(flags) ? await endLeft(flags, { ids: [...ids], stored }, printer) : 0;
   if (signal.aborted) return interruptedExit();
   if (!runHandlers) printer.note(`Not checked without --run-handlers: ${LEFT_OUT.join(', ')}.`);
   const shown = report.count('pass') === total;
   // If the genuine delivery had no effect, the other checks show nothing.
   const allowed = flags.allowNotShown === true && genuine.verdict === 'pass' && report.count('fail') === 0;
-  return left === 0 && (shown || allowed) ? EXIT.good : EXIT.failed;
+  return wrong === 0 && (shown || allowed) ? EXIT.good : EXIT.failed;
 }
 
 const IGNORED =
@@ -150,16 +150,29 @@ const IGNORED =
 const FOR_REAL =
   'The handlers of the endpoint run for real on these test events: payload.test is true, and the ids begin with evt_doctor_. What the handlers write stays, and so do the ids in the inbox; --inbox ends the events that are left to run.';
 
-/** Ends the test events that would run again or need a person. Returns how many are in the inbox although they were refused. */
-async function endLeft(flags: InboxFlags, ids: readonly string[], printer: Printer): Promise<number> {
+/**
+ * Ends the test events that would run again or need a person. Returns how many are in the inbox although they were refused, or
+ * are not in it although the endpoint says so.
+ */
+async function endLeft(
+  flags: InboxFlags,
+  { ids, stored }: { readonly ids: readonly string[]; readonly stored: ReadonlySet<string> },
+  printer: Printer,
+): Promise<number> {
   return withInbox(flags, async (inbox) => {
     const records = await inbox.list({ ids, limit: ids.length });
     const refused = records.filter(({ id }) => MUST_BE_REFUSED.test(id)).map(({ id }) => id);
     if (refused.length > 0) printer.note(`In the inbox, although it was refused: ${nameSome(refused)}.`);
+    const missing = [...stored].filter((id) => !records.some((record) => record.id === id));
+    if (missing.length > 0) {
+      printer.note(
+        `Not in this inbox, although the endpoint accepted them: ${countOf(missing.length, 'test event')}. Pass the inbox of this endpoint to --inbox; if it is this one, the endpoint stores nothing.`,
+      );
+    }
     const by = { by: 'stablehooks doctor', reason: 'a test event' };
     const ended = await inbox.discard({ ids, limit: ids.length, ...by });
     printer.note(`In the inbox: ${countOf(records.length, 'test event')}, ${ended} of them ended here.`);
-    return refused.length;
+    return refused.length + missing.length;
   });
 }
 

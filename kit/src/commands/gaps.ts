@@ -4,7 +4,7 @@ import { health } from 'stablehooks/health';
 import { unreachableError, usageError } from '../io/errors.js';
 import { addInboxAction, addInboxFlags, type InboxFlags, type OpenInbox, toInboxWords } from '../io/inbox.js';
 import { EXIT, formatAge, type Text, toPlain } from '../io/output.js';
-import { addProvenWithin } from '../io/poll-flags.js';
+import { addProvenWithin, noteOldProof } from '../io/poll-flags.js';
 import { type CommandContext, type Moment, parseMoment, parseText, toDate } from '../io/settings.js';
 
 export function gapsCommand(): Command {
@@ -52,11 +52,16 @@ async function list(inbox: OpenInbox, { flags, printer }: CommandContext<ListFla
     printer.print({ text: coverage?.message ?? '', data });
     return EXIT.failed;
   }
+  // Nothing alarms while a span is unconfirmed, but where all of the time is, nothing is proven.
+  const isProven = !gaps.some((gap) => gap.state === 'unconfirmed' && Date.parse(gap.from) <= (since ?? 0));
   printer.print({
-    text: `${countGaps(open.length, 'open')} before the watermark ${watermark}${more}.`,
+    text: isProven
+      ? `${countGaps(open.length, 'open')} before the watermark ${watermark}${more}.`
+      : `Not shown: no poll has proven any time yet, up to the watermark ${watermark}${more}.`,
     data,
   });
-  if (!isStale) return open.length === 0 ? EXIT.good : EXIT.failed;
+  await noteOldProof(inbox, flags, printer);
+  if (!isStale) return open.length === 0 && isProven ? EXIT.good : EXIT.failed;
   const age = formatAge(Date.now() - Date.parse(watermark));
   const fix = isOwn ? 'Run `stablehooks catch-up`.' : "Check that the app's poller runs (createPoller).";
   printer.note(
@@ -144,7 +149,7 @@ function toText(gap: Gap, place: InboxFlags): readonly Text[] {
   const text = `${gap.state.padEnd(12)}  ${toPlain(describeGap(gap))}`;
   if (!isOpen(gap)) return [text];
   const command = [
-    `              stablehooks gaps acknowledge ${toInboxWords(place)} \\`,
+    `              stablehooks gaps acknowledge${toInboxWords(place)} \\`,
     `                --from ${gap.from} --until ${gap.until} \\`,
     '                --by NAME --reason TEXT',
   ];

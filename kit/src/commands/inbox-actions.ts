@@ -1,8 +1,9 @@
 /** The commands that change events of an inbox without sending them. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
-import { INBOX_STATES, type InboxCount, type InboxOperations, type InboxState } from 'stablehooks';
+import type { InboxOperations, InboxState } from 'stablehooks';
 import { usageError } from '../io/errors.js';
+import { findEvents, toInboxFilter } from '../io/event-filter.js';
 import { addInboxFlags, type InboxFlags, type OpenInbox, toInboxWords, withInbox } from '../io/inbox.js';
 import {
   addSelection,
@@ -13,6 +14,7 @@ import {
   inBatches,
   type Selected,
   type SelectionFlags,
+  userName,
 } from '../io/inbox-filter.js';
 import { countOf, EXIT, formatDuration, interruptedExit, type Printer, toPlain } from '../io/output.js';
 import { addAction, type CommandContext, parseDuration, parseText, readInput } from '../io/settings.js';
@@ -22,7 +24,11 @@ interface RequeueFlags extends SelectionFlags {
   readonly wait: number;
   readonly step?: StepStatements;
   readonly rehearsed?: string;
+  readonly by?: string;
+  readonly reason?: string;
 }
+
+type InboxRequeue = Exclude<Parameters<InboxOperations['requeue']>[0], string>;
 
 /** For each step without a result, whether its effect happened. */
 type StepStatements = Readonly<Record<string, 'done' | 'again'>>;
@@ -32,15 +38,17 @@ const REQUEUEABLE = ['failed', 'dead', 'leased'] as const satisfies readonly Inb
 export function requeueCommand(): Command {
   const command = addSelection(
     new Command('requeue').description(
-      'make dead, failed, lapsed or (with --ignored) ignored events due now, and look whether the app runs them',
+      'make dead, failed, expired or (with --ignored) ignored events due now, the first one alone, and look whether the app runs them',
     ),
     REQUEUEABLE,
   ).option(
     '--wait <duration>',
-    'how long to look for a process that runs them; 0 only makes them due',
+    'how long to look for a process that runs them; 0 makes all of them due without a look',
     parseDuration,
     10_000,
   );
+  command.option('--by <name>', 'who requeues them, for their history (default: USER)', parseText(200));
+  command.option('--reason <text>', 'why, for their history', parseText(1_000));
   command.option(...IGNORED_FLAG);
   command.option(
     '--step <name=what>',
@@ -115,17 +123,12 @@ export async function noteSkipped(
 /** Requeues events, and finds those that are still dead, failed or leased: one question for each batch that has some. */
 export async function requeueAll(
   inbox: InboxOperations,
-  {
-    ids,
-    filter,
-    steps,
-    force,
-  }: Selected & { readonly steps?: StepStatements | undefined; readonly force?: boolean | undefined },
+  { ids, filter, ...how }: Selected & Pick<InboxRequeue, 'steps' | 'force' | 'by' | 'reason'>,
 ): Promise<{ readonly requeued: number; readonly held: readonly string[] }> {
   const held: string[] = [];
   const requeued = await inBatches(ids, async (some) => {
     const limit = some.length;
-    const count = await inbox.requeue({ ...filter, ids: some, limit, force, ...(steps && { steps }) });
+    const count = await inbox.requeue({ ...toInboxFilter(filter), ...how, ids: some, limit });
     if (count === limit) return count;
     const records = await inbox.list({ ids: some, limit });
     held.push(...records.flatMap(({ id, state }) => (isRequeueable(state) ? [id] : [])));
@@ -168,19 +171,35 @@ async function requeue({ args: given, flags, printer, signal }: CommandContext<R
   return changeSelected(
     { args, flags, printer, states: flags.ignored ? ['done'] : REQUEUEABLE, done: 'requeued' },
     async (inbox, { ids, filter }) => {
-      const { step: steps, force } = flags;
+      const { step: steps, force, reason, by = userName() } = flags;
       if (steps !== undefined) await checkStatements(inbox, ids, steps);
-      const { requeued, held } = await requeueAll(inbox, { ids, filter, steps, force });
-      const skipped = ids.length - requeued;
-      const { counts, isTaken } = await watchRuns(inbox, ids, { waitMs: flags.wait, signal });
-      const now = describeStates(counts);
-      const states = Object.fromEntries(counts.map(({ state, count }) => [state, count]));
       const isWatched = flags.wait > 0;
+      // The first one shows whether the app of this inbox runs them, and whether the cause is fixed.
+      const groups = isWatched && ids.length > 1 ? [ids.slice(0, 1), ids.slice(1)] : [ids];
+      const tried: string[] = [];
+      const held: string[] = [];
+      let requeued = 0;
+      let watched: Watched = { states: {}, isTaken: false };
+      for (const group of groups) {
+        if (tried.length > 0 && requeued > 0 && !isRun(watched)) break;
+        const result = await requeueAll(inbox, { ids: group, filter, steps, force, by, reason });
+        tried.push(...group);
+        held.push(...result.held);
+        requeued += result.requeued;
+        watched = await watchRuns(inbox, tried, { waitMs: flags.wait, signal });
+        if (signal.aborted) break;
+      }
+      const { states, isTaken } = watched;
+      const [skipped, untried] = [tried.length - requeued, ids.length - tried.length];
       printer.print({
-        text: `${countOf(requeued, 'event')} requeued${isWatched ? `; now ${now}` : ''}.`,
-        data: { requeued, skipped, ...(isWatched && { states }) },
+        text: `${countOf(requeued, 'event')} requeued${isWatched ? `; now ${describeStates(states)}` : ''}.`,
+        data: { requeued, skipped, untried, ...(isWatched && { states }) },
       });
       if (skipped > 0) await noteSkipped(inbox, held, { skipped, printer });
+      if (untried > 0)
+        printer.note(
+          `Not requeued, because the first one did not succeed: ${countOf(untried, 'event')}. --wait 0 makes all of them due without a look.`,
+        );
       if (signal.aborted) return interruptedExit();
       if (!isWatched) {
         printer.note('It was not looked whether a process runs them: `stablehooks status` does later.');
@@ -190,16 +209,16 @@ async function requeue({ args: given, flags, printer, signal }: CommandContext<R
       const place = toInboxWords(flags);
       if (received > 0) {
         const which =
-          ids.length > 3 ? '--state received' : ids.map((id) => toShellWord(toPlain(id))).join(' ');
+          tried.length > 3 ? '--state received' : tried.map((id) => toShellWord(toPlain(id))).join(' ');
         const seen = isTaken
           ? `${countOf(received, 'event')} still due: nothing changed for ${formatDuration(flags.wait)}.`
           : `No process was seen to run them in ${formatDuration(flags.wait)}. Start the app, with receiver.start() in a process that has the handlers.`;
-        printer.note(`${seen} To run them now: \`stablehooks inbox run ${which} ${place} --to URL\`.`);
+        printer.note(`${seen} To run them now: \`stablehooks inbox run ${which}${place} --to URL\`.`);
       }
       if (leased > 0) printer.note(`${countOf(leased, 'event')} in a handler that has not ended.`);
       const failedAgain = failed + dead - held.length;
       if (failedAgain > 0)
-        printer.note(`${failedAgain} failed again. \`stablehooks inbox list ${place}\` prints the errors.`);
+        printer.note(`${failedAgain} failed again. \`stablehooks inbox list${place}\` prints the errors.`);
       return done === ids.length ? EXIT.good : EXIT.failed;
     },
   );
@@ -208,41 +227,44 @@ async function requeue({ args: given, flags, printer, signal }: CommandContext<R
 /** How often the inbox is read while a command waits, in ms. */
 const LOOK_MS = 250;
 
-/**
- * Waits until no event is due or leased, or until nothing has changed for `waitMs`.
- *
- * @returns the last counts, and whether any event was seen to leave the state `received`.
- */
+interface Watched {
+  /** How many of the events are in each state. */
+  readonly states: Partial<Record<InboxState, number>>;
+  /** Whether any of them has left the state `received`. */
+  readonly isTaken: boolean;
+}
+
+/** Whether a process runs the one event, and it has not failed. */
+const isRun = ({ states: { dead = 0, failed = 0 }, isTaken }: Watched) => isTaken && dead + failed === 0;
+
+/** Waits until no event is due or leased, or until nothing has changed for `waitMs`. */
 async function watchRuns(
   inbox: InboxOperations,
   ids: readonly string[],
   { waitMs, signal }: { readonly waitMs: number; readonly signal: AbortSignal },
-): Promise<{ readonly counts: readonly InboxCount[]; readonly isTaken: boolean }> {
-  let counts: readonly InboxCount[] = [];
+): Promise<Watched> {
   let changedAt = performance.now();
+  let isTaken = false;
   for (let last = ''; ; ) {
-    counts = await countIds(inbox, ids);
-    const states = describeStates(counts);
-    if (states !== last) changedAt = performance.now();
-    last = states;
-    const open = counts.filter(
-      ({ state, count }) => count > 0 && (state === 'received' || state === 'leased'),
-    );
-    const isTaken = counts.some(({ state, count }) => state !== 'received' && count > 0);
-    if (open.length === 0 || signal.aborted || performance.now() - changedAt >= waitMs)
-      return { counts, isTaken };
+    const states = await countIds(inbox, ids);
+    const { received = 0, leased = 0 } = states;
+    if (describeStates(states) !== last) changedAt = performance.now();
+    last = describeStates(states);
+    isTaken ||= received < ids.length;
+    if (received + leased === 0 || signal.aborted || performance.now() - changedAt >= waitMs)
+      return { states, isTaken };
     await wait(Math.min(LOOK_MS, waitMs), undefined, { signal }).catch(() => undefined);
   }
 }
 
-async function countIds(inbox: InboxOperations, ids: readonly string[]): Promise<readonly InboxCount[]> {
-  const sums = new Map<InboxState, number>();
+async function countIds(inbox: InboxOperations, ids: readonly string[]): Promise<Watched['states']> {
+  const sums: Partial<Record<InboxState, number>> = {};
   await inBatches(ids, async (some) => {
-    const counts = await inbox.count({ ids: some });
-    for (const { state, count } of counts) sums.set(state, (sums.get(state) ?? 0) + count);
+    for (const { state, count } of await inbox.count({ ids: some }))
+      if (count > 0) sums[state] = (sums[state] ?? 0) + count;
     return 0;
   });
-  return INBOX_STATES.map((state) => ({ state, count: sums.get(state) ?? 0, oldest: null }));
+  return sums;
 }
 
 interface DiscardFlags extends SelectionFlags {
@@ -276,7 +298,14 @@ async function discard({ args, flags, printer }: CommandContext<DiscardFlags>) {
     { args, flags, printer, states: DISCARDABLE, done: 'discarded' },
     async (inbox, { ids, filter }) => {
       const discarded = await inBatches(ids, (some) =>
-        inbox.discard({ ...filter, ids: some, by, reason, limit: some.length, force: flags.force }),
+        inbox.discard({
+          ...toInboxFilter(filter),
+          ids: some,
+          by,
+          reason,
+          limit: some.length,
+          force: flags.force,
+        }),
       );
       const skipped = ids.length - discarded;
       printer.print({
@@ -287,8 +316,9 @@ async function discard({ args, flags, printer }: CommandContext<DiscardFlags>) {
         printer.note(
           `Skipped: ${countOf(skipped, 'event')} that another process has changed or runs. ${FORCE_RISK}`,
         );
-      const counts = flags.state === undefined && args.length === 0 ? await inbox.count(filter) : [];
-      const running = counts.find(({ state }) => state === 'leased')?.count ?? 0;
+      let running = 0;
+      if (flags.state === undefined && args.length === 0)
+        for await (const _ of findEvents(inbox, { ...filter, state: 'leased' })) running += 1;
       if (running > 0)
         printer.note(`Not discarded: ${countOf(running, 'event')} that a handler runs. ${FORCE_RISK}`);
       return skipped + running === 0 ? EXIT.good : EXIT.failed;
@@ -312,15 +342,13 @@ async function importIds({ flags, printer }: CommandContext<ImportFlags>) {
   const work = async (inbox: OpenInbox) => {
     const isUnused = (await inbox.count()).every(({ count }) => count === 0);
     const imported = await inbox.importDone(ids);
-    const counts = await countIds(inbox, ids);
-    const done = counts.find(({ state }) => state === 'done')?.count ?? 0;
+    const { done = 0, ...open } = await countIds(inbox, ids);
     printer.print({
       text: `${countOf(imported, 'id')} imported as done; the inbox had ${ids.length - imported} of ${ids.length} already.`,
       data: { imported, known: ids.length - imported, notDone: ids.length - done },
     });
     if (isUnused) printer.note("The inbox had no event before. Check that it is the app's.");
     if (done === ids.length) return EXIT.good;
-    const open = counts.filter(({ state }) => state !== 'done');
     printer.note(
       `Not done, and unchanged: ${describeStates(open)}. They can still run: \`stablehooks inbox discard\` ends them.`,
     );

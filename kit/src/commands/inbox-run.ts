@@ -5,7 +5,13 @@ import { type EndpointAnswer, isBusy, isQueued, isWrongTarget } from '../io/answ
 import { type DeliveryRow, noteUnaccepted, printRow, summarise } from '../io/delivery-rows.js';
 import { toFailure } from '../io/errors.js';
 import type { OpenInbox } from '../io/inbox.js';
-import { addSelection, changeSelected, FORCE_RISK, type SelectionFlags } from '../io/inbox-filter.js';
+import {
+  addSelection,
+  changeSelected,
+  FORCE_RISK,
+  type SelectionFlags,
+  userName,
+} from '../io/inbox-filter.js';
 import { countOf, EXIT, type ExitCode, interruptedExit, nameSome, toPlain } from '../io/output.js';
 import { type Runnable, toClaimOptions, toFailOptions } from '../io/run-by-hand.js';
 import { createSender, type Sender } from '../io/sender.js';
@@ -147,7 +153,10 @@ async function takeOrNote(
   { printer, force }: Pick<CommandContext<RunFlags>, 'printer'> & { readonly force: boolean | undefined },
 ): Promise<Runnable | undefined> {
   const record = await inbox.find(id);
-  if (record?.state === 'received' || (await inbox.requeue({ ids: [id], force })) > 0) {
+  if (
+    record?.state === 'received' ||
+    (await inbox.requeue({ ids: [id], force, by: userName(), reason: 'stablehooks inbox run' })) > 0
+  ) {
     if (record?.event) return { ...record, event: record.event };
     printer.note(
       `${toPlain(id)} is skipped: its stored text cannot be read. Have the service deliver it again.`,

@@ -24,7 +24,6 @@ import {
   toPrintedJson,
   toTable,
 } from '../io/output.js';
-import { recordsOf } from '../io/records-of.js';
 import { addAction, type CommandContext, parseCount, parseDuration } from '../io/settings.js';
 import { toShellWord } from '../shell-word.js';
 import { discardCommand, importCommand, requeueCommand } from './inbox-actions.js';
@@ -140,7 +139,7 @@ async function errors(inbox: OpenInbox, { flags, printer }: CommandContext<Inbox
       text: [
         { whole: lines[index] ?? '' },
         `  ${toPlain(error)}`,
-        { whole: `  stablehooks inbox requeue ${toInboxWords(flags)} ${select}` },
+        { whole: `  stablehooks inbox requeue${toInboxWords(flags)} ${select}` },
       ],
       data: { ...group, first: toTime(first), last: toTime(last) },
     });
@@ -266,7 +265,7 @@ async function countPrunable(
 ): Promise<number> {
   const until = Date.now() - olderThanMs;
   let count = 0;
-  for await (const { event, receivedAt, updatedAt } of recordsOf(inbox, 'done')) {
+  for await (const { event, receivedAt, updatedAt } of findEvents(inbox, { state: 'done' })) {
     signal.throwIfAborted();
     // Oldest receipt first, and an event is done after its receipt.
     if (receivedAt > until) break;

@@ -124,10 +124,11 @@ async function trigger(context: CommandContext<TriggerFlags>) {
       if (!isExpected(answer, copy)) unexpected.push(answer);
       if (isNotDue(answer)) notDue.push(row.event.id);
       printRow(printer, row, () => isExpected(answer, copy));
-      const isFirst = rows.length <= sender.rowsPerEvent;
-      if (flags.to !== undefined && isFirst && !isForged && isWrongTarget(answer)) wrong.abort();
       progress.show(rows.length);
     }
+    // Of a sandbox: at none of its endpoints.
+    const first = rows.slice(0, sender.rowsPerEvent).map(({ answer }) => answer);
+    if (!isForged && rows.length === first.length && first.every(isWrongTarget)) wrong.abort();
   }
   try {
     const stop = AbortSignal.any([signal, wrong.signal]);

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { isEventType, SIGNATURE_ENCODINGS, type SignatureEncoding, sign } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
-import { describeAnswer, type EndpointAnswer } from '../io/answer.js';
+import { describeAnswer, type EndpointAnswer, outcomeOf } from '../io/answer.js';
 import { type DeliveryRequest, deliver } from '../io/deliver.js';
 import { unreachableError, usageError } from '../io/errors.js';
 import { toPlain } from '../io/output.js';
@@ -73,6 +73,9 @@ const OTHER_SECRET = new TextEncoder().encode('not the secret of this endpoint')
 /** Shorter secrets occur as parts of ordinary words. */
 const MIN_SECRET_LENGTH = 6;
 
+/** The outcomes after which a durable inbox has the event. */
+const STORED: ReadonlySet<string> = new Set(['handled', 'queued', 'parked', 'duplicate', 'dead']);
+
 /** How much of a reply is shown. */
 const MAX_WORDS = 160;
 
@@ -82,6 +85,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
   const createdAt = new Date().toISOString();
   const leaks = new Set<Leak>();
   const ids = new Set<string>();
+  const stored = new Set<string>();
 
   async function signatureOf(body: Uint8Array, send: SendOptions): Promise<string | undefined> {
     if (send.unsigned) return undefined;
@@ -111,6 +115,9 @@ export function createTestedEndpoint(options: EndpointOptions) {
       ...(value !== undefined && { [header]: value }),
     };
     const { answer, reply } = await deliver(url, { timeoutMs, ...options, headers, body, signal });
+    // The body may be empty, or not an event.
+    const [, id] = /"id":\s*"([^"]+)"/.exec(new TextDecoder().decode(body)) ?? [];
+    if (id !== undefined && STORED.has(outcomeOf(answer) ?? '')) stored.add(id);
     const text = String(reply?.body ?? '');
     await noteLeaks(`${JSON.stringify(reply?.headers)}${text}`, body, value);
     const shown = answer.kind === 'reply' && answer.isPage ? text.replaceAll(/<[^>]*>/g, ' ') : text;
@@ -137,6 +144,8 @@ export function createTestedEndpoint(options: EndpointOptions) {
     runsHandlers: type !== TEST_TYPE,
     /** The ids of the test events so far. */
     ids: ids as ReadonlySet<string>,
+    /** The ids of the test events that the endpoint says to have in its inbox. */
+    stored: stored as ReadonlySet<string>,
     /** When the test began, by `performance.now()`. */
     startedAt: performance.now(),
     /** The forbidden texts that the replies so far contained. */

@@ -12,6 +12,8 @@ export interface Examination {
   readonly type: string;
   /** The ids of all test events. */
   readonly ids: ReadonlySet<string>;
+  /** The ids of those that the endpoint says to have in its inbox. */
+  readonly stored: ReadonlySet<string>;
   readonly genuine: GenuineResult;
 }
 
@@ -94,5 +96,6 @@ async function checkTypes(
   const endpoint = createTestedEndpoint({ ...options, type });
   const genuine = await checkGenuine(endpoint, options.secret);
   const isOver = next === undefined || outcomeOf(genuine.answer) !== 'ignored' || options.signal.aborted;
-  return isOver ? { type, endpoint, ids: endpoint.ids, genuine } : checkTypes([next, ...others], options);
+  const { ids, stored } = endpoint;
+  return isOver ? { type, endpoint, ids, stored, genuine } : checkTypes([next, ...others], options);
 }

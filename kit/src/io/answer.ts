@@ -87,6 +87,8 @@ export function isWrongTarget(answer: EndpointAnswer): boolean {
   const status = statusOf(answer);
   const isElsewhere = (status >= 300 && status < 400) || [404, 405, 410].includes(status);
   const isPage = answer.kind === 'reply' && answer.isPage === true && isDelivered(answer);
+  // A sandbox with a fault makes signatures wrong by itself.
+  if (faultOf(answer) !== undefined) return false;
   return answer.kind === 'unreachable' || isElsewhere || isPage || isSignatureRefused(answer);
 }
 

@@ -66,11 +66,12 @@ function meets(record: InboxRecord, filter: EventFilter): boolean {
     record.id.toLowerCase().includes(id.toLowerCase()) &&
     record.attempts >= attempts &&
     (group === undefined || toErrorPattern(lastError) === group) &&
-    payload.every(([path, value]) => event !== null && String(valueAt(event.payload, path)) === value) &&
+    payload.every(([path, text]) => textAt(event?.payload, path) === text) &&
     !except.some((each) => isLeftOut[each]())
   );
 }
 
-function valueAt(payload: unknown, path: string): unknown {
-  return path.split('.').reduce((value, name) => (isObject(value) ? value[name] : undefined), payload);
+function textAt(payload: unknown, path: string): string | undefined {
+  const value = path.split('.').reduce((at, name) => (isObject(at) ? at[name] : undefined), payload);
+  return value === undefined ? undefined : String(value);
 }

@@ -10,6 +10,7 @@ import {
 } from 'stablehooks';
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
+import { isWrongTarget } from './answer.js';
 import type { DeliveryRow } from './delivery-rows.js';
 import { CommandError, toFailure, unreachableError, withErrors } from './errors.js';
 import type { OpenInbox } from './inbox.js';
@@ -29,6 +30,8 @@ interface ForwardingOptions {
    */
   readonly types?: readonly EventType[] | undefined;
   readonly poll: Omit<PollerOptions, 'client' | 'receiver'>;
+  /** Whether nothing more is sent once the first answer shows that the URL or the secret is not that of the receiver. */
+  readonly stopsAtWrongTarget?: true;
   /** Called after each attempt, once its result is recorded. */
   readonly onAttempt: (attempt: ForwardingAttempt) => void;
 }
@@ -42,6 +45,8 @@ export interface ForwardingAttempt extends DeliveryRow {
   /** The request and the answer. */
   readonly sent: SentDelivery;
 }
+
+const NOT_SENT = 'Not sent: the first answer shows that the URL or the secret is not that of the receiver.';
 
 /** Silent, because the command prints each attempt and each problem of a poll itself. */
 const logger = { warn: () => undefined, error: () => undefined };
@@ -64,8 +69,19 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
   /** The answers of attempts that have not ended in the inbox yet, by the ids of their events. */
   const answers = new Map<string, Pick<ForwardingAttempt, 'event' | 'answer' | 'sent'>>();
 
+  /** The first delivery, for which the others wait. */
+  let first: Promise<SentDelivery> | undefined;
+  const send = async (json: string): Promise<SentDelivery> => {
+    const isRefused =
+      options.stopsAtWrongTarget && first !== undefined && isWrongTarget((await first).answer);
+    if (isRefused) throw new StablehooksError('ERR_HANDLER_FAILED', NOT_SENT);
+    const sent = sender.sendKept(Buffer.from(json));
+    first ??= sent;
+    return sent;
+  };
+
   const forward = async (event: WebhookEvent, { json }: EventContext) => {
-    const sent = await sender.sendKept(Buffer.from(json));
+    const sent = await send(json);
     const { answer } = sent;
     answers.set(event.id, { event, answer, sent });
     const lastError = (await inbox.target.find(event.id))?.lastError;

@@ -1,15 +1,9 @@
 /** The selection of events of an inbox by ids or by flags, for the commands that list and change them. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import {
-  type InboxCount,
-  type InboxFilter,
-  type InboxOperations,
-  type InboxState,
-  isEventType,
-} from 'stablehooks';
+import { type InboxOperations, type InboxState, isEventType } from 'stablehooks';
 import { givenOf } from '../given.js';
 import { usageError } from './errors.js';
-import { type EventFilter, EXCEPTIONS, findEvents, toInboxFilter } from './event-filter.js';
+import { type EventFilter, EXCEPTIONS, findEvents } from './event-filter.js';
 import { addInboxFlags, type InboxFlags, type OpenInbox, withInbox } from './inbox.js';
 import { countOf, EXIT, type ExitCode, type Printer, toPlain } from './output.js';
 import { knownTypes, type Moment, parseCount, parseMoment, toDate } from './settings.js';
@@ -117,8 +111,8 @@ export function toFilter(flags: FilterFlags, printer: Printer): EventFilter {
 export interface Selected {
   /** The first received of a state first, at most `--limit`. */
   readonly ids: readonly string[];
-  /** The conditions that each of them met, as far as an inbox looks them up. */
-  readonly filter: InboxFilter;
+  /** The conditions that each of them met. */
+  readonly filter: EventFilter;
 }
 
 /** How many events one step of an inbox reads or changes. */
@@ -154,27 +148,28 @@ export async function changeSelected(
     const found = isFiltered
       ? await findMatching(inbox, filter)
       : await findNamed(inbox, [...new Set(args)], action.states);
-    return changeFound(inbox, found, toInboxFilter(filter));
+    return changeFound(inbox, found, filter);
   });
 
   async function findMatching(inbox: OpenInbox, filter: EventFilter): Promise<readonly string[]> {
     const ids: string[] = [];
-    const counts: InboxCount[] = [];
+    const counts: Partial<Record<InboxState, number>> = {};
     for (const state of action.states) {
       // Most leased events run at this moment.
       if ((state === 'leased' && !flags.force && !flags.state) || (filter.state ?? state) !== state) continue;
       const before = ids.length;
       for await (const { id } of findEvents(inbox, { ...filter, state })) ids.push(id);
-      counts.push({ state, count: ids.length - before, oldest: null });
+      counts[state] = ids.length - before;
     }
-    printer.note(describeMatching(counts));
+    const which = ids.length > 0 ? `: ${describeStates(counts)}` : '';
+    printer.note(`${countOf(ids.length, 'event')} ${ids.length === 1 ? 'matches' : 'match'}${which}.`);
     return ids;
   }
 
   async function changeFound(
     inbox: OpenInbox,
     found: readonly string[],
-    selected: InboxFilter,
+    selected: EventFilter,
   ): Promise<ExitCode> {
     const { done } = action;
     const ids = found.slice(0, flags.limit);
@@ -188,17 +183,17 @@ export async function changeSelected(
   }
 }
 
-function describeMatching(counts: readonly InboxCount[]): string {
-  const total = counts.reduce((sum, { count }) => sum + count, 0);
-  return `${countOf(total, 'event')} ${total === 1 ? 'matches' : 'match'}${total > 0 ? `: ${describeStates(counts)}` : ''}.`;
+/** The states that have events: `2 done, 1 dead`. */
+export function describeStates(counts: Partial<Record<InboxState, number>>): string {
+  return Object.entries(counts)
+    .filter(([, count]) => count > 0)
+    .map(([state, count]) => `${count.toLocaleString('en-US')} ${state}`)
+    .join(', ');
 }
 
-/** The states that have events: `2 done, 1 dead`. */
-export function describeStates(counts: readonly InboxCount[]): string {
-  return counts
-    .filter(({ count }) => count > 0)
-    .map(({ state, count }) => `${count.toLocaleString('en-US')} ${state}`)
-    .join(', ');
+/** Who changes events, unless a flag says it. */
+export function userName(): string {
+  return process.env['USER'] || 'stablehooks';
 }
 
 async function findNamed(

@@ -21,6 +21,7 @@ export interface InboxFlags {
   readonly inbox: string;
   /** Its schema in Postgres, or its prefix elsewhere. */
   readonly namespace?: string;
+  readonly envFile?: string;
 }
 
 /**
@@ -34,10 +35,14 @@ export function hasInbox(flags: Partial<InboxFlags>): flags is InboxFlags {
   throw usageError('--namespace has no effect without --inbox. Pass both.');
 }
 
-/** The flags as they are typed, for a command to paste. */
-export function toInboxWords({ inbox, namespace }: InboxFlags): string {
-  const where = namespace === undefined ? '' : ` --namespace ${toShellWord(namespace)}`;
-  return `--inbox ${toShellWord(inbox)}${where}`;
+/** The flags that a command to paste needs, each after a space: not `--inbox` where the environment says it. */
+export function toInboxWords({ inbox, namespace, envFile }: InboxFlags): string {
+  const words = [
+    ...(inbox === placeFromEnvironment() ? [] : ['--inbox', inbox]),
+    ...(namespace === undefined ? [] : ['--namespace', namespace]),
+    ...(envFile === undefined ? [] : ['--env-file', envFile]),
+  ];
+  return words.map((word) => ` ${toShellWord(word)}`).join('');
 }
 
 /**
@@ -52,12 +57,17 @@ const DEFAULT_NAMESPACE = 'stablehooks';
 /** The variables of an inbox, the first one that is set: a database of the app is often in the second one. */
 const PLACES = ['STABLEHOOKS_INBOX', 'DATABASE_URL'] as const;
 
+function placeFromEnvironment(): string | undefined {
+  const name = PLACES.find((each) => process.env[each] !== undefined);
+  return name && `env:${name}`;
+}
+
 function takePlaceFromEnvironment(command: Command): void {
   if (command.getOptionValue('inbox') !== undefined) return;
-  const name = PLACES.find((each) => process.env[each] !== undefined);
-  if (name === undefined)
+  const place = placeFromEnvironment();
+  if (place === undefined)
     throw usageError(`The inbox is missing. Pass --inbox, or set ${PLACES.join(' or ')}.`);
-  command.setOptionValueWithSource('inbox', `env:${name}`, 'env');
+  command.setOptionValueWithSource('inbox', place, 'env');
 }
 
 /** The values of `--inbox`, for `--help`. */
@@ -91,7 +101,7 @@ export function addInboxFlags(
  */
 export function openInbox(flags: InboxFlags, { unused = false } = {}): Promise<OpenInbox> {
   const { inbox, namespace } = flags;
-  const namespaces = [namespace ?? DEFAULT_NAMESPACE, namespace ?? DEFAULT_NAMESPACE + OWN] as const;
+  const namespaces = [namespace ?? DEFAULT_NAMESPACE, namespace ?? toOwnNamespace()] as const;
   return open(inbox, { create: false, unused, namespaces });
 }
 
@@ -102,7 +112,12 @@ export function openInbox(flags: InboxFlags, { unused = false } = {}): Promise<O
  * @throws {CommandError} as {@link openInbox}.
  */
 export function openOwnInbox({ inbox, namespace = DEFAULT_NAMESPACE }: InboxFlags): Promise<OpenInbox> {
-  return open(inbox, { create: true, unused: true, namespaces: [namespace + OWN, namespace] });
+  return open(inbox, { create: true, unused: true, namespaces: [toOwnNamespace(namespace), namespace] });
+}
+
+/** The namespace of `catch-up` and `listen` beside that of an app. */
+export function toOwnNamespace(namespace = DEFAULT_NAMESPACE): string {
+  return namespace + OWN;
 }
 
 async function open(place: string, options: Omit<OpenOptions, 'name'>): Promise<OpenInbox> {

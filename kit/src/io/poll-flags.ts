@@ -1,5 +1,8 @@
 import type { Command } from 'commander';
+import { readPollState } from 'stablehooks/catch-up';
 import { usageError } from './errors.js';
+import type { OpenInbox } from './inbox.js';
+import { formatAge, formatDuration, type Printer } from './output.js';
 import { parseCount, parseDuration } from './settings.js';
 
 export interface PollFlags {
@@ -35,7 +38,23 @@ export function addProvenWithin(command: Command): Command {
     '--proven-within <duration>',
     'how old the last proof of the list may be',
     parseDuration,
-    3_600_000,
+    PROVEN_MS,
+  );
+}
+
+const PROVEN_MS = 3_600_000;
+
+/** Notes a proof that only counts because of `--proven-within`. */
+export async function noteOldProof(
+  inbox: OpenInbox,
+  { provenWithin }: { readonly provenWithin: number },
+  printer: Printer,
+): Promise<void> {
+  const { watermark } = await readPollState(inbox);
+  const ageMs = Date.now() - (watermark ?? 0);
+  if (watermark === null || ageMs <= PROVEN_MS || ageMs > provenWithin) return;
+  printer.note(
+    `The last proof is ${formatAge(ageMs)} old, and counts only because of --proven-within ${formatDuration(provenWithin)}.`,
   );
 }
 

@@ -69,7 +69,8 @@ export function addAction<Flags>(
       const { env, stdout, stderr } = process;
       process.exitCode = await run({
         flags,
-        args: command.args,
+        // A pasted id often has a space around it.
+        args: command.args.map((arg) => arg.trim()),
         given: new Set(Object.keys(flags).filter((name) => command.getOptionValueSource(name) === 'cli')),
         settings: createSettings(flags, env),
         printer: createPrinter({ stdout, stderr, env, json: flags.json === true, color: flags.color }),
@@ -107,9 +108,23 @@ function describeOptions(command: Command): void {
 /** Sets the variables of the file of `--env-file`, in the format of `node --env-file`, unless they are set already. */
 export async function loadEnvironment(path: string): Promise<void> {
   const bytes = await readInput(path, '--env-file');
-  for (const [name, value] of Object.entries(parseEnv(new TextDecoder().decode(bytes))))
+  const variables = Object.entries(parseEnv(new TextDecoder().decode(bytes)));
+  for (const [name, value] of variables) {
+    if (process.env[name] !== undefined && process.env[name] !== value && isRead(name))
+      process.stderr.write(`${name} of ${path} is not used: the environment has another value.\n`);
     process.env[name] ??= value;
+  }
+  if (!variables.some(([name]) => isRead(name)))
+    process.stderr.write(`${path} sets none of ${VARIABLES.join(', ')}. Check its names.\n`);
 }
+
+/** The variables that commands read. */
+const VARIABLES = [
+  ...['STABLEHOOKS_BASE_URL', 'STABLEHOOKS_TOKEN', 'STABLEHOOKS_SECRET', 'STABLEHOOKS_INBOX'],
+  'DATABASE_URL',
+] as const;
+
+const isRead = (name: string) => VARIABLES.some((each) => each === name);
 
 /**
  * Refuses flags that would have no effect.

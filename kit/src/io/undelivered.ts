@@ -1,7 +1,7 @@
 /** The events of a forwarding inbox that have reached neither a handler nor a queue of the endpoint. */
 import type { InboxOperations, InboxState } from 'stablehooks';
+import { findEvents } from './event-filter.js';
 import { countAlike, countOf, toPlain } from './output.js';
-import { recordsOf } from './records-of.js';
 import { isWithoutHandler } from './without-handler.js';
 
 /** An undelivered event, found by this or an earlier run. */
@@ -21,13 +21,13 @@ const UNDELIVERED = ['parked', 'dead', 'failed', 'received', 'leased'] satisfies
  * @param types - the types of `--type`; `undefined` for all, including types that this release does not know.
  */
 export async function listUndelivered(
-  inbox: Pick<InboxOperations, 'list'>,
+  inbox: Pick<InboxOperations, 'list' | 'find'>,
   types: readonly string[] | undefined,
 ) {
   const undelivered: Undelivered[] = [];
   const leftOut: Undelivered[] = [];
   for (const state of UNDELIVERED) {
-    for await (const { type, lastError } of recordsOf(inbox, state)) {
+    for await (const { type, lastError } of findEvents(inbox, { state })) {
       const list = (types?.includes(type) ?? true) ? undelivered : leftOut;
       list.push({ type, state, ignored: isWithoutHandler(lastError) });
     }

@@ -272,7 +272,18 @@ describe.concurrent('settings', () => {
     expect(refused.stderr).toContain('refused the token');
     expect(refused.exitCode).toBe(2);
     const ended = await run(args, { cwd: folder.path, env: { STABLEHOOKS_TOKEN: TOKEN } });
-    expect(ended).toEqual({ exitCode: 0, stdout: 'No events.\n', stderr: '' });
+    const stderr = 'STABLEHOOKS_TOKEN of .env is not used: the environment has another value.\n';
+    expect(ended).toEqual({ exitCode: 0, stdout: 'No events.\n', stderr });
+  });
+
+  test('--env-file whose names are misspelt says so', async () => {
+    await using folder = await makeFolder();
+    await writeFile(folder.at('.env'), 'STABLEHOOKS_INBX=app.db\n');
+    const { stderr, exitCode } = await run(['status', '--env-file', '.env'], { cwd: folder.path });
+    expect(stderr).toMatch(
+      /^\.env sets none of STABLEHOOKS_BASE_URL, .* Check its names\.\n.*inbox is missing/,
+    );
+    expect(exitCode).toBe(2);
   });
 
   test('--env-file with a missing file is an error that names it, and nothing runs', async () => {

@@ -61,7 +61,13 @@ describe.concurrent('gaps', () => {
     expect(stale.stdout).toMatch(/^No open gaps before the watermark /);
     expect(stale.stderr).toMatch(/^The watermark is 5h[ \dms]* old.*poller runs/);
     expect(stale.exitCode).toBe(1);
-    expect((await run([...args, '--proven-within', '1d'])).exitCode).toBe(0);
+    const accepted = await run([...args, '--proven-within', '30d']);
+    expect(accepted.stderr).toMatch(
+      /^The last proof is 5h.* old, and counts only because of --proven-within 30d\.\n$/,
+    );
+    expect(accepted.exitCode).toBe(0);
+    const status = await run(['status', '--inbox', folder.at('events.db'), '--proven-within', '30d']);
+    expect(status.stderr).toMatch(/^The last proof is 5h.* counts only because of --proven-within 30d\.\n$/);
   });
 
   test('gaps list is exit 1 after a poll that proved nothing, and says so', async () => {
@@ -72,6 +78,25 @@ describe.concurrent('gaps', () => {
     const ended = await run(['gaps', 'list', '--inbox', folder.at('events.db')]);
     expect(ended.stdout).toMatch(/^Not shown: no poll has proven yet that push loses nothing\. /);
     expect(ended.exitCode).toBe(1);
+  });
+
+  test('gaps list is exit 1 where all of the time is unconfirmed, and 0 once some of it is proven', async () => {
+    await using folder = await makeFolder();
+    using inbox = await openSqlite(folder.at('events.db'));
+    const gap = {
+      ...{ from: START, until: { 'transfer.settled': START + 5 * HOUR } },
+      ...({ reason: 'unconfirmed', openedAt: START + 5 * HOUR, acknowledged: null } as const),
+    };
+    const saved = { since: START, watermark: START + 5 * HOUR, limit: 50, oldest: null };
+    await writePollState(inbox, { ...saved, gaps: [gap] });
+    const args = ['gaps', 'list', '--inbox', folder.at('events.db')];
+    const none = await run(args);
+    expect(none.stdout).toContain(
+      `\nNot shown: no poll has proven any time yet, up to the watermark ${watermark}.`,
+    );
+    expect(none.exitCode).toBe(1);
+    await writePollState(inbox, { ...saved, gaps: [{ ...gap, from: START + HOUR }] });
+    expect(await run(args)).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/\nNo open gaps/) });
   });
 
   test('the printed command can be copied, also for a file whose name a shell would split', async () => {

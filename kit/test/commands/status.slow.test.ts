@@ -2,7 +2,7 @@ import { chmod } from 'node:fs/promises';
 import Database from 'libsql';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
-import { makeFolder, run } from '../command.js';
+import { makeFolder, run, start } from '../command.js';
 import { fail } from '../inbox-states.js';
 import { openSqlite } from '../sqlite-file.js';
 
@@ -31,6 +31,20 @@ describe.concurrent('status', () => {
     expect(exitCode).toBe(1);
     const { stdout: json } = await run(['status', '--inbox', path, '--json']);
     expect(JSON.parse(json)).toMatchObject({ healthy: false });
+  });
+
+  test('--watch prints each change until Ctrl-C', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    using inbox = await openSqlite(path);
+    const watching = start(['status', '--watch', '50ms', '--inbox', path]);
+    await watching.printed('Nothing to judge');
+    await fail(inbox, exampleEvent('transfer.settled'), { error: 'broken' });
+    await watching.printed('Needs you: dead (1)');
+    watching.interrupt();
+    const { stdout, exitCode } = await watching.ended;
+    expect(stdout.match(/^(?:Nothing|Needs) .*$/gm)).toHaveLength(2);
+    expect(exitCode).toBe(130);
   });
 
   test('a file that another process writes, or that is read-only, is judged', async () => {

@@ -21,7 +21,7 @@ describe.concurrent('a wrong target', () => {
     expect(exitCode).toBe(1);
     using inbox = await openSqlite(path);
     const records = await inbox.list({ state: 'dead', limit: 10 });
-    expect(records.map(({ history }) => history.length).toSorted()).toEqual([1, 1, 1, 1, 2]);
+    expect(records.map(({ history }) => history.length).toSorted()).toEqual([1, 1, 1, 1, 3]);
   });
 
   test.for([401, 404])('trigger and events replay stop after the first answer %i', async (status) => {
@@ -41,5 +41,45 @@ describe.concurrent('a wrong target', () => {
     const replayed = await run(['events', 'replay', '--all', '--to', site.url], service);
     expect(replayed.stderr).toContain('Stopped: 1 of 3 sent');
     expect([replayed.exitCode, requests]).toEqual([1, 2]);
+  });
+
+  test('trigger by a sandbox stops when all of its endpoints are wrong, and not when one is', async () => {
+    await using wrong = await serve((request, response) => {
+      request.resume();
+      response.writeHead(404).end();
+    });
+    await using right = await startEndpoint();
+    const trigger = async (...urls: readonly string[]) => {
+      await using service = await startService({ endpoints: urls.map((url) => ({ url })) });
+      return (await run(['trigger', 'transfer.settled', '--count', '4'], service)).stderr;
+    };
+    expect(await trigger(wrong.url, wrong.url)).toContain('2 of 8 sent');
+    expect(await trigger(wrong.url, right.url)).toContain('8 of 8 sent');
+  });
+
+  test('catch-up sends one event to a wrong URL, or with a wrong secret, and none of the others', async () => {
+    const requests: unknown[] = [];
+    await using wrong = await serve((request, response) => {
+      request.resume();
+      requests.push(request.url);
+      response.writeHead(404).end();
+    });
+    await using endpoint = await startEndpoint();
+    await using service = await startService();
+    await using folder = await makeFolder();
+    fire(service.sandbox, 4);
+    const catchUp = (to: string, env = service.env) => {
+      const file = ['--inbox', folder.at(`${requests.length}-${endpoint.outcomes.length}.db`)];
+      return run(['catch-up', '--to', to, ...file, '--since', '1h', '--lag', '0s'], { env });
+    };
+    const refused = await catchUp(wrong.url);
+    expect([requests.length, refused.exitCode]).toEqual([1, 1]);
+    expect(refused.stdout).toContain(
+      'Not sent: the first answer shows that the URL or the secret is not that',
+    );
+    const other = { ...service.env, STABLEHOOKS_SECRET: 'another secret' };
+    expect((await catchUp(endpoint.url, other)).exitCode).toBe(1);
+    expect(endpoint.outcomes.map(({ kind }) => kind)).toEqual(['rejected']);
+    expect((await catchUp(endpoint.url)).exitCode).toBe(0);
   });
 });

@@ -117,6 +117,18 @@ describe.concurrent('what doctor leaves', () => {
     expect(states.map(({ state }) => state)).toEqual(['done']);
   });
 
+  test('--inbox of another app is a failure, even with --allow-not-shown', async () => {
+    await using folder = await makeFolder();
+    await using app = await startApp(folder.at('app.db'));
+    (await openSqlite(folder.at('other.db')))[Symbol.dispose]();
+    const doctor = (inbox: string) =>
+      run(['doctor', app.url, '--run-handlers', '--allow-not-shown', '--inbox', folder.at(inbox)]);
+    const other = await doctor('other.db');
+    expect(other.stderr).toContain('Not in this inbox, although the endpoint accepted them: 12 test events.');
+    expect(other.exitCode).toBe(1);
+    expect((await doctor('app.db')).exitCode).toBe(0);
+  });
+
   test('a handler that swallows failures is not shown to be right', async () => {
     await using server = await serve(
       createListener({ secret: SECRET, handlers: { 'transfer.settled': () => undefined } }),
