@@ -52,7 +52,7 @@ function renderPrograms(): string {
     const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
       .filter((path) => /\.(?:ts|tsx|mjs|prisma|jsonc)$/.test(path))
       .filter((path) => !/node_modules|generated|\.next|(?:^|\/)dist\/|\.d\.ts$/.test(path))
-      .sort((a, b) => Number(/handlers/.test(b)) - Number(/handlers/.test(a)) || a.localeCompare(b));
+      .sort((a, b) => placeOf(a) - placeOf(b) || a.localeCompare(b));
     const tabs = files.map((path) => `<<< @/../../examples/${program}/${path} [${path}]`);
     return [`## ${title}`, ['::: code-group', ...tabs, ':::'].join('\n\n')].join('\n\n');
   });
@@ -66,6 +66,15 @@ Copy a program for your framework and database. \`npx stablehooks-kit init\` wri
 
 ${sections.join('\n\n')}
 `;
+}
+
+/** The business comes first, then what receives, then the rest. */
+function placeOf(path: string): number {
+  return /handlers|movements|step/.test(path)
+    ? 0
+    : /server|main|hooks|receiver|worker|module/.test(path)
+      ? 1
+      : 2;
 }
 
 /** The pages that llms.txt links, in its order, as one text. */

@@ -28,13 +28,13 @@ export interface Faults {
   readonly cut: Chance;
   /** An attempt arrives, and its connection is reset before the answer: the service sees a failure. @default 0 */
   readonly reset: Chance;
-  /** A request under `/v1` is answered 429 and changes nothing. @default 0 */
+  /** A request under `/v1` gets a 429 and changes nothing. @default 0 */
   readonly apiTooManyRequests: Chance;
   /** The `Retry-After` of a 429, rounded up to seconds. @default 1000 */
   readonly apiRetryAfterMs: number;
-  /** A request under `/v1` is answered 500 and changes nothing. @default 0 */
+  /** A request under `/v1` gets a 500 and changes nothing. @default 0 */
   readonly apiServerError: Chance;
-  /** A request under `/v1` is answered after `apiSlowMs`. @default 0 */
+  /** The response to a request under `/v1` comes after `apiSlowMs`. @default 0 */
   readonly apiSlow: Chance;
   /** @default 1000 */
   readonly apiSlowMs: number;

@@ -48,7 +48,7 @@ export interface SandboxOptions {
   readonly concurrency?: number | undefined;
   /** The largest `limit` that the list accepts. @default 1_000_000 */
   readonly maxLimit?: number | undefined;
-  /** The largest request body, in bytes; a larger one is answered 413. @default 1_048_576 */
+  /** The largest request body, in bytes; a larger one gets a 413. @default 1_048_576 */
   readonly maxBodyBytes?: number | undefined;
   /** How many events, ended movements and ended deliveries are kept, the newest of each. @default 250_000 */
   readonly maxEvents?: number | undefined;

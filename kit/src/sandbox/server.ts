@@ -18,13 +18,13 @@ export interface ListenOptions {
   readonly hostname?: string | undefined;
   /**
    * Names that others use for the sandbox, without ports, such as that of a container. Requests to names other than these,
-   * `hostname` and `localhost` are answered 403, because a web site can make its name resolve to this machine (DNS
+   * `hostname` and `localhost` get a 403, because a web site can make its name resolve to this machine (DNS
    * rebinding). IP addresses are always allowed. @default []
    */
   readonly allowedHosts?: readonly string[] | undefined;
   /**
    * Answers the requests of a page for people: `/`, `/api/*` and `/assets/*`. These requests need no token of the sandbox and
-   * can have any host, so it must check itself who asks. @default none: they are answered as other paths are
+   * can have any host, so it must check itself who asks. @default none: they get the same responses as other paths
    */
   readonly page?: RequestHandler | undefined;
 }
