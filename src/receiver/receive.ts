@@ -6,7 +6,6 @@ import { readRequestBody } from './body.js';
 import { queueInboxError } from './options.js';
 import { type Outcome, toFailure } from './outcome.js';
 import type { ReceiverParts } from './parts.js';
-import { noteDelivery } from './per-request.js';
 import { logOutcome, type OpenFacts } from './report.js';
 import type { WebhookRequest } from './request.js';
 import { assertDelivery } from './request-checks.js';
@@ -40,7 +39,6 @@ export async function receive(made: () => ReceiverParts, request: WebhookRequest
       facts.secretIndex = secretIndex;
       inFlight.enter();
       isAdmitted = true;
-      noteDelivery(receiver, facts.logger);
       const { event, json } = readEvent(body);
       facts.event = event;
       if (event.type === TEST_TYPE) return { kind: 'ignored' };
