@@ -4,15 +4,7 @@ import type { UnknownEvent } from '../core/events.js';
 import { integer, readOptions, string } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { RUNTIME } from '../core/runtime.js';
-import {
-  assertMethods,
-  assertWorker,
-  type JobData,
-  type QueueOptions,
-  runJob,
-  toQueue,
-  type WorkerReceiver,
-} from './job.js';
+import { type JobData, type QueueOptions, runJob, toQueue, type WorkerReceiver } from './job.js';
 
 export type { Queue } from '../core/ports.js';
 export type { JobData, QueueOptions } from './job.js';
@@ -51,7 +43,6 @@ export interface PgBossQueueOptions extends QueueOptions {
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong.
  */
 export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}): Queue {
-  assertMethods('pgBossQueue', { boss }, ['send', 'getJobById', 'deleteJob']);
   const { queue, ...limit } = readOptions('pgBossQueue', options, {
     queue: string('stablehooks'),
     timeoutMs: integer({ default: 5_000 }),
@@ -83,15 +74,13 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
  * Postgres disconnects at the end of a batch, pg-boss 10 leaves an unhandled rejection, which ends the process; no event is
  * lost.
  *
- * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the receiver's inbox is not durable.
+ * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue. With another inbox
+ * each job fails with `ERR_CONFIG_INVALID`.
  */
 export function pgBossProcessor(
   boss: PgBossCompleteLike,
   receiver: WorkerReceiver,
 ): (jobs: readonly PgBossJob[]) => Promise<void> {
-  assertMethods('pgBossProcessor', { boss }, ['complete']);
-  assertWorker('pgBossProcessor', receiver);
   return async (jobs) => {
     const finished: PgBossJob[] = [];
     const failures: unknown[] = [];
