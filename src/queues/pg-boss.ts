@@ -82,18 +82,10 @@ export function pgBossProcessor(
   receiver: WorkerReceiver,
 ): (jobs: readonly PgBossJob[]) => Promise<void> {
   return async (jobs) => {
-    const finished: PgBossJob[] = [];
-    const failures: unknown[] = [];
-    const run = async (job: PgBossJob) => {
-      try {
-        await runJob(receiver, job.data);
-        finished.push(job);
-      } catch (error) {
-        failures.push(error);
-      }
-    };
-    await Promise.all(jobs.map(run));
-    if (failures.length === 0) return;
+    const ends = await Promise.allSettled(jobs.map(({ data }) => runJob(receiver, data)));
+    const failure = ends.find((end) => end.status === 'rejected');
+    if (failure === undefined) return;
+    const finished = jobs.filter((_, index) => ends[index]?.status === 'fulfilled');
     // A rejection fails all jobs of the batch that are not complete yet. If single jobs were failed here, pg-boss would
     // complete the batch, including jobs that another worker has taken in the meantime.
     const [first] = finished;
@@ -104,8 +96,7 @@ export function pgBossProcessor(
       );
     }
     // Only the code: pg-boss stores the error as jsonb, which refuses some strings, and it must not contain payloads.
-    const [failure] = failures;
-    throw new Error(failure instanceof StablehooksError ? failure.code : 'ERR_HANDLER_FAILED');
+    throw new Error(failure.reason instanceof StablehooksError ? failure.reason.code : 'ERR_HANDLER_FAILED');
   };
 }
 
