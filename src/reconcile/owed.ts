@@ -1,7 +1,7 @@
 /** Movements that the app waits for: where the event is that ends each, or what proves that the service owes it. */
 import { LIST_RULES, type PollerOptions } from '../catch-up/options.js';
 import { type GapReason, type PollState, readPollState } from '../catch-up/state.js';
-import { ConfigError, orUnavailable } from '../core/errors.js';
+import { ConfigError } from '../core/errors.js';
 import {
   createdAtMs,
   EVENT_TYPES,
@@ -14,7 +14,7 @@ import {
 import { abortSignal, func, integer, readOptions, required, rule } from '../core/options.js';
 import type { Inbox, InboxOperations, InboxRecord } from '../core/ports.js';
 import { toRuntime } from '../core/runtime.js';
-import { inboxWith } from './options.js';
+import { inboxWith, orInboxFailed } from './options.js';
 import { OWED_NOTE, type OwedCounts, type OwedNote } from './owed-note.js';
 import {
   type Ending,
@@ -133,7 +133,7 @@ export async function findOwed(options: OwedOptions): Promise<OwedResult> {
     }
   }
   const note: OwedNote = { at, counts };
-  await orUnavailable('ERR_INBOX_FAILED', () => inbox.writeNote(OWED_NOTE, JSON.stringify(note)));
+  await inbox.writeNote(OWED_NOTE, JSON.stringify(note));
   return { counts, movements };
 }
 
@@ -162,18 +162,11 @@ function toSettings(options: OwedOptions) {
     onMovement: func((): void => undefined),
     signal: abortSignal(new AbortController().signal),
   });
-  const { inbox } = settings;
-  const ask = async <Answer>(call: () => Answer | Promise<Answer>) => orUnavailable('ERR_INBOX_FAILED', call);
   return {
     ...settings,
     maxLimit: Math.max(settings.maxLimit, settings.listMax ?? 0),
     runtime: toRuntime(settings.runtime),
-    inbox: {
-      find: (id: string) => ask(() => inbox.find(id)),
-      list: (filter: Parameters<InboxOperations['list']>[0]) => ask(() => inbox.list(filter)),
-      readNote: (name: string) => ask(() => inbox.readNote(name)),
-      writeNote: (name: string, text: string) => ask(() => inbox.writeNote(name, text)),
-    },
+    inbox: orInboxFailed(settings.inbox),
   };
 }
 
