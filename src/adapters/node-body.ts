@@ -120,11 +120,6 @@ export class NodeWebhookRequest implements WebhookRequest {
       stream.resume();
       const body = await reading;
       this.#reading = undefined;
-      // A reset stream of HTTP/2 ends as if it were whole, and only then reports that it was aborted.
-      if (this.#request.httpVersionMajor === 2) {
-        await new Promise(setImmediate);
-        if (this.#request.aborted) throw incomplete();
-      }
       return body;
     } catch (error) {
       throw this.#toError(error as RawBodyError, { stream, ...options });
