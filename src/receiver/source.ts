@@ -1,6 +1,6 @@
 /** A receiver, or a function that creates one, as adapters and pollers accept it. */
 import { ConfigError } from '../core/errors.js';
-import { findParts, partsOf, type ReceiverParts } from './parts.js';
+import { partsOf, type ReceiverParts } from './parts.js';
 import type { Receiver } from './receiver.js';
 
 /**
@@ -34,13 +34,12 @@ export function toParts(where: string, source: ReceiverSource): () => ReceiverPa
 }
 
 function make(where: string, source: () => Receiver): Receiver {
-  let receiver: Receiver;
   try {
-    receiver = source();
+    const receiver = source();
+    partsOf(where, receiver);
+    return receiver;
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
     throw new ConfigError(`${where}: the function that makes the receiver failed; see the cause.`, { cause });
   }
-  if (findParts(receiver) !== undefined) return receiver;
-  throw new ConfigError(`${where}: the function must return a receiver made by createReceiver.`);
 }
