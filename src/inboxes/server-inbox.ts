@@ -1,7 +1,7 @@
 /** The common parts of the inboxes of database servers. */
 import { ConfigError } from '../core/errors.js';
 import type { StoredEvent } from '../core/ports.js';
-import type { Runtime, RuntimeOptions } from '../core/runtime.js';
+import { type Runtime, type RuntimeOptions, timeLimit } from '../core/runtime.js';
 import type { AttemptEnd, ClaimRow, NewEvent, Stored, StoreOps } from './create-inbox.js';
 import { type EventRow, type NoteRow, type StepRow, toNote, toRecord } from './rows.js';
 import type { Values } from './statements.js';
@@ -224,25 +224,13 @@ export function orClose<Value>(
   close: (error: Error) => unknown,
   runtime: Runtime,
 ): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const timer = runtime.setTimeout(() => {
-      const message = `The server did not answer within ${SILENT_MS} ms, and the inbox closed the connection.`;
-      const error = Object.assign(new Error(message), { code: 'ETIMEDOUT' });
-      close(error);
-      reject(error);
-    }, SILENT_MS);
-    const end = () => runtime.clearTimeout(timer);
-    answer.then(
-      (value) => {
-        end();
-        resolve(value);
-      },
-      (error) => {
-        end();
-        reject(error);
-      },
-    );
-  });
+  const onTimeUp = () => {
+    const message = `The server did not answer within ${SILENT_MS} ms, and the inbox closed the connection.`;
+    const error = Object.assign(new Error(message), { code: 'ETIMEDOUT' });
+    close(error);
+    throw error;
+  };
+  return timeLimit(answer, SILENT_MS, onTimeUp, runtime);
 }
 
 /** The error of a connection that came from the pool with an open transaction. Nothing was written over it. */
