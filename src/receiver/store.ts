@@ -14,7 +14,8 @@ import type {
   StoredEvent,
   StoreOptions,
 } from '../core/ports.js';
-import { type Runtime, timeLimit } from '../core/runtime.js';
+import { timeLimit } from '../core/runtime.js';
+import type { ReceiverSettings } from './options.js';
 import type { Tally } from './tally.js';
 import type { Work } from './work.js';
 
@@ -23,16 +24,13 @@ type RecordOptions = StoreOptions & {
   readonly dueInMs: number;
 };
 
-interface StoreSettings {
-  readonly inbox: Inbox<unknown>;
+interface StoreSettings
+  extends Pick<
+    ReceiverSettings,
+    'inbox' | 'leaseMs' | 'maxAttempts' | 'answer' | 'inboxTimeoutMs' | 'runtime' | 'onUnknown'
+  > {
   /** Returns the ordering key of an event. @default events have no keys */
   readonly keyOf: ((event: UnknownEvent) => string | undefined) | undefined;
-  readonly leaseMs: number;
-  readonly maxAttempts: number;
-  readonly answer: 'handled' | 'recorded';
-  readonly inboxTimeoutMs: number;
-  readonly runtime: Runtime;
-  readonly onUnknown: ((event: UnknownEvent) => unknown) | undefined;
   readonly logger: Logger;
   readonly tally: Tally;
   /** The types that this process runs or enqueues. */
