@@ -2,23 +2,7 @@
 import type { Awaitable } from '../core/awaitable.js';
 import { type Inbox, POLL_NOTE } from '../core/ports.js';
 
-/**
- * Why events of a span can be missing.
- *
- * - `unconfirmed`: the list can be complete, or cut at the most that the service returns: no larger answer was seen.
- * - `not-reached`: the list shows its newest events, and begins after the previously proven span.
- * - `oldest-first`: the list shows its oldest events, and lacks others.
- * - `no-order`: the list lacks events, and its order is not confirmed.
- * - `filtered-late`: the service filters by type only after it has cut the list.
- * - `contradiction`: an answer lacks an event that another answer of the same poll has.
- * - `removed`: events of the span can have left the list before a poll saw them.
- * - `unlisted`: the list lacks events of the span that were pushed.
- * - `late`: events of the span were listed later than the poller's `lagMs`, and the list was not read further back.
- * - `malformed`: an element of the list is not an event.
- * - `no-answer`: a request failed.
- * - `not-stored`: the inbox refuses the event of the gap.
- * - `clock`: the watermark was in the future.
- */
+/** Why events of a span can be missing: `REASONS` of gap-text.ts has a sentence for each. */
 export type GapReason =
   | 'unconfirmed'
   | 'not-reached'

@@ -18,7 +18,6 @@ export interface Elements {
   readonly events: readonly UnknownEvent[];
   /** The JSON of each event as the service wrote it, in the same order. */
   readonly json: readonly string[];
-  /** The elements that are not events. */
   readonly problems: readonly EventProblem[];
   /** How many elements the answer has, malformed ones included. */
   readonly size: number;

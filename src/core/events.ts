@@ -57,10 +57,7 @@ export function isKnownEvent(event: UnknownEvent): event is WebhookEvent {
 /** The longest `id` and `type`, in bytes of UTF-8: an index of Postgres refuses rows of more than 2,704. */
 export const MAX_NAME_BYTES = 512;
 
-/**
- * Control characters and lone surrogates are refused: databases can change them, and a changed id can become equal to
- * another id.
- */
+/** Databases can change control characters and lone surrogates, and a changed id can become equal to another one. */
 const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
 
 /** Whether a value can be the id, type or ordering key of an event. */
@@ -88,9 +85,7 @@ export function createdAtMs(event: Pick<UnknownEvent, 'created_at'>): number {
   return Date.parse(event.created_at.toUpperCase());
 }
 
-/**
- * The fields for which a value is not an event, none if it is not an object; `null` for an event.
- */
+/** The fields for which a value is not an event, none if it is not an object; `null` for an event. */
 export function wrongFields(value: unknown): readonly string[] | null {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
   const { id, type, created_at, payload, delivered }: { readonly [Field in keyof UnknownEvent]?: unknown } =
@@ -118,10 +113,7 @@ export function parseEvent(body: Uint8Array): ParsedEvent {
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/**
- * As {@link parseEvent}, with the JSON that the event was parsed from, which inboxes store.
- * The event is the parsed object, with keys beyond the envelope, their order and a `__proto__` key.
- */
+/** As {@link parseEvent}, with the JSON that inboxes store. The event is the parsed object, extra keys and their order included. */
 export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; readonly json: string } {
   let json: string;
   let value: unknown;

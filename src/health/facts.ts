@@ -68,7 +68,6 @@ async function findReadOnly(inbox: HealthInbox): Promise<string | undefined> {
   }
 }
 
-/** The codes of Postgres and MySQL. */
 const READ_ONLY: ReadonlySet<unknown> = new Set(['25006', 1290, 1792, 1836]);
 
 function isReadOnly(error: unknown): boolean {
@@ -79,11 +78,7 @@ function isReadOnly(error: unknown): boolean {
   );
 }
 
-/**
- * Received events without an attempt since before `until`, in the first page that has any: behind a queue without workers
- * they are enqueued again before they are due for long. Others wait for the time that their handler named or, while a
- * handler runs, for an event of their key.
- */
+/** Received events without an attempt since before `until`; postponed ones, and ones whose key is busy, may wait. */
 async function findUnrun(
   inbox: HealthInbox,
   until: number,

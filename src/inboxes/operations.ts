@@ -27,7 +27,6 @@ export interface OperatorOps {
   discard(which: Limited, who: { readonly by: string; readonly reason: string }): Awaitable<number>;
   /** Ends selected leases, whose events become failed and due. Returns the events: none that an open transaction has locked. */
   endLeases(which: Limited): Awaitable<readonly Pick<InboxRecord, 'id'>[]>;
-  /** Returns how many of the ids were new. */
   importDone(ids: readonly string[]): Awaitable<number>;
   /** Prunes events that have been done for `olderThanMs`: at most `limit`, or all of them. Returns how many. */
   prune(olderThanMs: number, limit: number): Awaitable<number>;
@@ -61,7 +60,6 @@ const TEXT = required(string());
 const NONE: ReadonlySet<string> = new Set();
 
 const REQUEUEABLE: readonly InboxState[] = ['failed', 'dead'];
-/** The state of ignored events. */
 const IGNORED: readonly InboxState[] = ['done'];
 const DISCARDABLE: readonly InboxState[] = ['received', 'failed', 'dead', 'parked'];
 

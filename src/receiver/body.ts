@@ -4,11 +4,7 @@ import { timeLimit } from '../core/runtime.js';
 import type { ReceiverSettings } from './options.js';
 import type { WebhookRequest } from './request.js';
 
-/**
- * Reads the body within `bodyTimeoutMs`. Reading begins synchronously.
- *
- * @throws {StablehooksError} `ERR_BODY_TIMEOUT`, and the errors of `request.body`.
- */
+/** Reads the body within `bodyTimeoutMs`. Reading begins synchronously. */
 export async function readRequestBody(
   request: WebhookRequest,
   {

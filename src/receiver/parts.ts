@@ -11,7 +11,6 @@ import type { Store } from './store.js';
 import type { Tally } from './tally.js';
 import type { Dispatch } from './work.js';
 
-/** The parts that a flow is composed from. */
 export interface CoreParts {
   readonly settings: ReceiverSettings;
   readonly logger: Logger;
@@ -20,11 +19,8 @@ export interface CoreParts {
   readonly report: Report;
   readonly inFlight: InFlight;
   readonly redriver: Redriver;
-  /** The slots of `maxConcurrency`. */
   readonly slots: Slots | undefined;
-  /** Calls the handler of an event inside the layers. */
   readonly callHandler: CallHandler;
-  /** Runs the effect of a step inside the layers. */
   readonly runStep: RunStep;
 }
 

@@ -11,12 +11,7 @@ import type { WebhookRequest } from './request.js';
 import { assertDelivery } from './request-checks.js';
 import type { Dispatch, Work } from './work.js';
 
-/**
- * Receives one delivery: checks the request, reads its body, verifies the signature, parses the event and delivers it.
- * Never rejects. The body is read in the first synchronous step.
- *
- * @param made - returns the receiver, and creates it at the first delivery of a lazy one.
- */
+/** Receives one delivery. Never rejects. Calls `made`, then reads the body, in the first synchronous step. */
 export async function receive(made: () => ReceiverParts, request: WebhookRequest): Promise<Outcome> {
   let receiver: ReceiverParts;
   try {

@@ -11,7 +11,6 @@ import type { Outcome } from './outcome.js';
 import type { CoreParts } from './parts.js';
 import type { Work } from './work.js';
 
-/** How many events run at a time. */
 const WIDTH = 16;
 
 const INTERVAL_MS = 1_000;
@@ -168,10 +167,7 @@ export class Redriver {
     this.#endPause = undefined;
   }
 
-  /**
-   * Runs due events, a few at a time, until nothing is due, the signal aborts, or a lease has passed. After a lease,
-   * taken events that have not run yet would be due again. Resolves to whether more events can be due.
-   */
+  /** Runs due events until none is left or a lease has passed, when taken ones are due again. Resolves to whether more may be due. */
   once(options: OnceOptions): Promise<boolean> {
     this.#hasRedriven = true;
     // The taken events are not due in other processes during a lease, so `close()` waits for them.

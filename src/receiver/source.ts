@@ -9,12 +9,7 @@ import type { Receiver } from './receiver.js';
  */
 export type ReceiverSource = Receiver | (() => Receiver);
 
-/**
- * Returns a function for the receiver. A function given as `source` is called at the first use, and its receiver is kept.
- * A failed call is repeated at the next use.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `source` is neither a receiver nor a function.
- */
+/** A function is called at the first use, and its receiver is kept. A failed call is repeated at the next use. */
 export function toReceiver(where: string, source: ReceiverSource): () => Receiver {
   if (typeof source !== 'function') {
     partsOf(where, source);

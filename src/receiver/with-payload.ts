@@ -64,7 +64,6 @@ function mismatch(
   );
 }
 
-/** How many issues an error names, and how many keys of each. */
 const MAX_SHOWN = 10;
 
 /** The names in the JSON Schema, where the library offers one (`standardschema.dev/json-schema`); else plain words. */

@@ -101,7 +101,6 @@ export const inboxWith = (...methods: readonly string[]) =>
 
 const NEVER = new AbortController().signal;
 
-/** @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option. */
 export function toReconcileSettings<Entry extends LedgerEntry>(options: ReconcileOptions<Entry>) {
   const settings = readOptions('reconcile', options, {
     ...LIST_RULES,

@@ -76,7 +76,6 @@ export interface OwedResult {
 /** How many movements are judged with one reading of the inbox. */
 const CHUNK = 100_000;
 
-/** How many movements of each verdict a result holds. */
 const MAX_MOVEMENTS = 1_000;
 
 /**
@@ -187,14 +186,12 @@ function toPending({ key, since }: PendingMovement, row: number): Pending {
 const toKey = (key: unknown) =>
   typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint' ? String(key) : undefined;
 
-/** What one run knows. */
 interface Search {
   readonly settings: OwedSettings;
   /** When it began, epoch ms. */
   readonly at: number;
   /** Read before the list: the inbox still has the events that it is about. */
   readonly state: PollState;
-  /** The records that the inbox received first. */
   readonly first: readonly InboxRecord[];
   list: (ReadList & { readonly from: number }) | undefined;
 }
