@@ -3,12 +3,14 @@ import { ConfigError, describeThrown } from '../core/errors.js';
 import { createdAtMs } from '../core/events.js';
 import { log } from '../core/log.js';
 import { abortSignal, integer, readOptions } from '../core/options.js';
-import { POLL_NOTE } from '../core/ports.js';
+import { type Logger, POLL_NOTE } from '../core/ports.js';
 import { nextTurn, setBackgroundTimeout, timeLimit } from '../core/runtime.js';
+import type { Slots } from '../flow/slots.js';
+import type { InFlight } from './in-flight.js';
 import { runInside } from './layers.js';
-import type { StartOptions } from './options.js';
+import type { ReceiverSettings, StartOptions } from './options.js';
 import type { Outcome } from './outcome.js';
-import type { CoreParts } from './parts.js';
+import type { Store } from './store.js';
 import type { Work } from './work.js';
 
 const WIDTH = 16;
@@ -18,7 +20,12 @@ const INTERVAL_MS = 1_000;
 /** How long synchronous inboxes and handlers may keep timers and sockets waiting, in ms. */
 const PAUSE_AFTER_MS = 50;
 
-interface RedriverParts extends Pick<CoreParts, 'settings' | 'store' | 'inFlight' | 'logger' | 'slots'> {
+interface RedriverParts {
+  readonly settings: ReceiverSettings;
+  readonly store: Store;
+  readonly inFlight: InFlight;
+  readonly logger: Logger;
+  readonly slots: Slots | undefined;
   readonly runOne: (work: Work, onRest: (rest: Promise<unknown>) => void) => Promise<Outcome>;
 }
 
