@@ -64,10 +64,7 @@ export function createFetchHandler(
   };
 }
 
-/**
- * A Request as a `WebhookRequest`. A class, because it is faster to create than an object with functions of its own. It
- * reads the arguments of the handler, which can be wrong, when the receiver asks: an error then becomes the outcome.
- */
+/** A Request as a `WebhookRequest`: a class, because it is faster to create. Wrong arguments throw when the receiver reads them. */
 class FetchWebhookRequest implements WebhookRequest {
   readonly #request: Request;
   readonly #context: readonly unknown[];
@@ -175,13 +172,7 @@ class FetchWebhookRequest implements WebhookRequest {
     }
   }
 
-  /**
-   * Discards the unread rest of the body: at most {@link DRAIN_BYTES} within {@link DRAIN_MS}. Then it is cancelled,
-   * which closes the connection in some runtimes.
-   *
-   * @returns a promise to await before the response is returned, if the connection closes after it: a sender that is
-   * still writing would lose the response.
-   */
+  /** Discards the unread rest of the body. Await the result before the response if the connection closes after it. */
   drainUnread(): Promise<void> | undefined {
     if (this.#isRead) return undefined;
     this.#chunks = [];
@@ -200,7 +191,6 @@ class FetchWebhookRequest implements WebhookRequest {
   }
 }
 
-/** A platform object that extends the life of an invocation. */
 interface Lifetime {
   waitUntil(work: Promise<unknown>): void;
 }
@@ -232,10 +222,7 @@ function incomingOf(request: Request): Incoming | undefined {
   return key && (request as unknown as Record<symbol, Incoming>)[key];
 }
 
-/**
- * Whether a framework reads the connection itself (Hono on Node), where HTTP ends a body at its declared length. Its
- * `arrayBuffer` is three times as fast as a web stream. The platform's own `arrayBuffer` would buffer a longer stream.
- */
+/** Whether a framework reads the connection itself (Hono on Node): its `arrayBuffer` is three times as fast as a web stream. */
 function isConnection(request: Request): boolean {
   return request instanceof Request && request.arrayBuffer !== Request.prototype.arrayBuffer;
 }

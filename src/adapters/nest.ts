@@ -118,7 +118,6 @@ interface ProviderMethod extends Mark {
   readonly wrapper: ReturnType<DiscoveryService['getProviders']>[number];
   readonly key: string;
   readonly method: object;
-  /** Class, method and module, for messages. */
   readonly title: string;
 }
 

@@ -58,7 +58,6 @@ export class NodeWebhookRequest implements WebhookRequest {
   readonly #fix: string;
   readonly #framework: Framework;
   readonly logger: Logger | undefined;
-  /** The stream while raw-body reads it. */
   #reading: Readable | undefined;
 
   constructor(request: IncomingMessage & NodeRequest, fix: string, framework = NONE) {
@@ -120,11 +119,6 @@ export class NodeWebhookRequest implements WebhookRequest {
       stream.resume();
       const body = await reading;
       this.#reading = undefined;
-      // A reset stream of HTTP/2 ends as if it were whole, and only then reports that it was aborted.
-      if (this.#request.httpVersionMajor === 2) {
-        await new Promise(setImmediate);
-        if (this.#request.aborted) throw incomplete();
-      }
       return body;
     } catch (error) {
       throw this.#toError(error as RawBodyError, { stream, ...options });
@@ -153,7 +147,6 @@ export class NodeWebhookRequest implements WebhookRequest {
   }
 }
 
-/** The bytes that parsers left, if they left any. */
 function readLeft(parsed: Parsed): Uint8Array | undefined {
   try {
     const { rawBody } = parsed;
@@ -175,11 +168,8 @@ function refuseOther(this: Readable, chunk: unknown): void {
 }
 
 /**
- * Discards the unread rest of a body: at most {@link DRAIN_BYTES} within {@link DRAIN_MS}. Then the connection, or the
- * stream of HTTP/2, is closed. Call it before the response is written, which waits for at most {@link RESPONSE_WAIT_MS}.
- *
- * @returns a promise to await before the response is written, if the connection closes after it: a sender that is still
- * writing would lose the response, of which a proxy that speaks HTTP/1.0 to the receiver makes a 502.
+ * Discards the unread rest of a body, at most {@link DRAIN_BYTES} within {@link DRAIN_MS}, then closes the connection. Await the
+ * result before the response is written: a sender that is still writing would lose it, of which some proxies make a 502.
  */
 export function drainUnread(
   request: IncomingMessage & Partial<Pick<Http2ServerRequest, 'stream'>>,

@@ -5,7 +5,6 @@ export interface NodeRequest {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  readonly httpVersionMajor: number;
   pause(): unknown;
   /** Express, Nest, Connect: the URL before the prefix of a mounted router was removed from `url`. */
   readonly originalUrl?: string | undefined;

@@ -1,7 +1,6 @@
 /** The queries of the list, and its answers. */
 import type { EventType } from '../core/events.js';
 
-/** One query of the list. */
 export interface ListQuery {
   /** `null`: every type. */
   readonly type: EventType | null;
@@ -16,7 +15,6 @@ export interface EventKey {
   readonly at: number;
 }
 
-/** One answer of the list. */
 export interface ListAnswer extends ListQuery {
   /** How many elements came back, unreadable ones and repetitions included: a cap counts them all. */
   readonly size: number;

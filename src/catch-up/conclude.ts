@@ -42,13 +42,10 @@ export interface ListVerdict {
   readonly disorderMs: number | null;
 }
 
-/** The result of a survey. */
 export interface SurveyResult extends Readonly<Evidence['times']> {
-  /** Whether the list answered at all. */
   readonly answered: boolean;
   readonly proofs: Readonly<Record<EventType, Proof>>;
   readonly verdicts: readonly ListVerdict[];
-  /** The limit to begin with at the next poll. */
   readonly limit: number;
   /** The oldest event of the list, of this survey or the last one that knew it; `null` for an empty list. */
   readonly oldest: OldestListed | null;
@@ -95,12 +92,10 @@ export function conclude(evidence: Evidence, judged: readonly Judged[]): SurveyR
   };
 }
 
-/** How many lost events the list must show again. */
 const MAX_LOST = 100;
 
 type Gathered = ReturnType<typeof gather>;
 
-/** Gathers the events that the answers show, lack and have lost. */
 function gather(evidence: Evidence, judged: readonly Judged[]) {
   const { answers, times, options } = evidence;
   const { known = [], lost: last } = options.state.seen ?? {};

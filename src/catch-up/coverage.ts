@@ -1,8 +1,6 @@
 /**
- * Asks the list until its answers prove enough, or cannot. Pure: no request, clock or inbox.
- *
- * The model: an answer contains `min(|S|, L, C)` of the matching events `S`, where `L` is the limit of the query and
- * `C` a constant cap of the server, which is not specified. Nor is which events it contains, and in which order.
+ * Asks the list until its answers prove enough, or cannot. Pure: no request, clock or inbox. An answer has `min(|S|, L, C)` of the
+ * matching events `S`: `L` is the limit of the query, `C` an unknown constant cap. Which events, and in which order, is unknown.
  */
 import { EVENT_TYPES } from '../core/events.js';
 import type { EventKey, ListAnswer, ListQuery } from './answer.js';
@@ -128,10 +126,7 @@ function* judgeWindow(evidence: Evidence, answer: ListAnswer, reach: number): Su
   return { query: answer, answer, verdict: 'window', proof: { from, reason: 'not-reached' }, order };
 }
 
-/**
- * Asks for the newest events of each type that a window of all types does not show. A list sorted by type, then by time,
- * looks like a window of the first types. `null` if the window lacks no event.
- */
+/** Whether a type that the window lacks has newer events: a list sorted by type looks like a window of the first types. */
 function* judgeUnshown(evidence: Evidence, window: ListAnswer, from: number): Survey<GapReason | null> {
   const { newest, start, times } = evidence;
   const shown = new Set([...window.events.values()].map(({ type }) => type));
@@ -156,10 +151,7 @@ function* judgeUnshown(evidence: Evidence, window: ListAnswer, from: number): Su
   return null;
 }
 
-/**
- * `null` if the service filters by type before it cuts the list. It then returns `n` events of a type with a limit of `n`;
- * a service that cuts first returns only the events of that type among the first `n`.
- */
+/** `null` if the service filters by type before it cuts: a limit of `n` then returns `n` events of the type. */
 function* judgeFilter(evidence: Evidence, whole: ListAnswer): Survey<GapReason | null> {
   const query = chooseFilterProbe(whole);
   if (query === null) return 'no-order';
@@ -168,10 +160,7 @@ function* judgeFilter(evidence: Evidence, whole: ListAnswer): Survey<GapReason |
   return answer.size >= query.limit ? null : 'filtered-late';
 }
 
-/**
- * Whether an answer for one type, which its limit did not cut, lacks events of the type that the whole list shows. Between
- * the two requests, the oldest ones can have left.
- */
+/** Whether an uncut answer for one type lacks events that the whole list shows. The oldest ones can have left in between. */
 function hides({ type, events, size, limit }: ListAnswer, whole: ListAnswer, settledAt: number): boolean {
   if (size >= limit) return false;
   const hidden = [...whole.events.values()].filter((event) => event.type === type && !events.has(event.id));

@@ -30,7 +30,7 @@ const SECRET = rule(
  *
  * @param poller - a poller, or a function that makes it at the first request with the secret, so a build such as
  * `next build` needs neither secrets nor connections.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `poller` is neither, or the secret is missing or empty.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is missing or empty.
  *
  * @example
  * ```ts
@@ -48,11 +48,6 @@ export function toCronRoute(
     ),
     logger: withMethods<Logger>('a logger, such as console or pino()', ['warn', 'error'], console),
   });
-  if (!isFunction(poller) && !isFunction(Object(poller).pollOnce)) {
-    throw new ConfigError(
-      `${where}: \`poller\` must be a poller made by createPoller, or a function that returns one.`,
-    );
-  }
   let made: Pick<Poller, 'pollOnce' | 'inbox'> | undefined;
   let lastLine: string | undefined;
 

@@ -16,14 +16,12 @@ export interface SurveyOptions {
   readonly startedAt: number;
   readonly lagMs: number;
   readonly disorderMs: number;
-  /** The lowest limit of a query. */
   readonly limit: number;
   readonly maxLimit: number;
   /** @default 0: not known */
   readonly listMax?: number | undefined;
   /** Events that push brought: an answer that has everything of their time must show them. @default none */
   readonly pushed?: readonly KnownEvent[] | undefined;
-  /** The state that earlier polls saved. */
   readonly state: Pick<PollState, 'limit' | 'oldest' | 'seen' | 'unconfirmed'>;
 }
 
@@ -34,16 +32,13 @@ export type Evidence = ReturnType<typeof toEvidence>;
 export interface Proof {
   /** Epoch ms. `-Infinity`: every event. `Infinity`: nothing is proven. */
   readonly from: number;
-  /** Why it does not begin earlier. */
   readonly reason: GapReason;
 }
 
-/** An answer and what it proves by itself. */
 export interface Judged {
   readonly query: ListQuery;
   /** `null`: the request failed. */
   readonly answer: ListAnswer | null;
-  /** As in `ListVerdict`. */
   readonly verdict: 'complete' | 'window' | 'unproven' | 'failed';
   readonly proof: Proof;
   /** `null`: it is not judged by its order, or shows none. */
@@ -101,11 +96,7 @@ export function largestSeen({ options, answers }: Evidence): Pick<SeenAnswers, '
   return { all, type };
 }
 
-/**
- * Whether neither the limit nor the cap can have cut the answer, because a larger one shows that the cap is larger.
- *
- * @param largest - the most events that an answer to such a query had.
- */
+/** Whether a larger answer shows that neither the limit nor the cap can have cut this one. */
 export function isComplete({ declared }: Evidence, { size, limit }: ListAnswer, largest: number): boolean {
   if (declared > size && ROUND_CAPS.has(size)) return false;
   return size < limit && size < Math.max(MIN_CAP, declared || largest);
@@ -155,10 +146,7 @@ export function keptFrom({ options, times }: Evidence, { type }: ListQuery): num
   return times.clocks.later - Math.max(keptMs, 2 * lagMs);
 }
 
-/**
- * The oldest event now. An event older than the previous oldest one was listed late, and shows nothing about others. If
- * that one was dated in the future, events created since then are older as well, and count.
- */
+/** The oldest event now. One older than the previous oldest was listed late, unless that one was dated in the future. */
 export function oldestListed({ options, answers }: Evidence): number {
   const { at = null, seenAt = 0 } = options.state.oldest ?? {};
   return oldestTime(answers, at === null ? null : Math.min(at, seenAt));

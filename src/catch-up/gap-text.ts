@@ -25,7 +25,6 @@ export interface Gap {
   readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: string } | null;
 }
 
-/** A stored gap for people. */
 export function toGap({ from, until, reason, event, openedAt, acknowledged }: StoredGap): Gap {
   const open = reason === 'unconfirmed' ? 'unconfirmed' : 'open';
   return {
@@ -96,7 +95,6 @@ export function exceptIn(gaps: readonly StoredGap[]): string {
   return counts.length > 0 ? `, except in ${counts.join(' and ')}` : '';
 }
 
-/** Which events a gap is about. */
 export function describeSpan({ types, from, until, event }: Gap): string {
   if (event) return `Event ${event.id} (${event.error}), created at ${until},`;
   const which = types.length === EVENT_TYPES.length ? 'Events' : `Events of ${types.join(', ')}`;

@@ -6,26 +6,22 @@ import type { GapReason, PollState, RefusedEvent, StoredGap } from './state.js';
 /** The state of a poller with a start date, which the first poll sets. */
 type Started = PollState & { readonly since: number };
 
-/** The changes by a survey. */
 export interface Advance {
   readonly state: PollState;
   /** Whether everything from the old watermark to the new one is proven, and no span is unconfirmed. */
   readonly proven: boolean;
   /** Whether the rest of it is only unconfirmed. */
   readonly unconfirmed: boolean;
-  /** Why it is not proven; of no meaning if it is. */
   readonly reason: GapReason;
   readonly opened: readonly StoredGap[];
   readonly closed: readonly StoredGap[];
 }
 
-/** Facts that the survey does not show. */
 interface Circumstances {
   /** Whether the start date of the last poll was set by a wrong clock. */
   readonly wasAhead: boolean;
   /** From when on events were listed late; `Infinity` without any. */
   readonly lateFrom: number;
-  /** The events that the inbox refused. */
   readonly refused: readonly RefusedListed[];
   /** The ids of earlier refused events that the inbox has now. */
   readonly stored: readonly string[];
@@ -37,10 +33,7 @@ export interface RefusedListed extends RefusedEvent {
   readonly at: number;
 }
 
-/**
- * Moves the watermark and keeps unproven spans as gaps. A gap that a proof covers is closed. A gap that ends where this poll
- * begins becomes longer if the poll proves nothing.
- */
+/** Moves the watermark. Unproven spans become gaps, and proven gaps close. */
 export function advance(last: Started, survey: SurveyResult, circumstances: Circumstances): Advance {
   if (!survey.answered) {
     const nothing = { proven: false, unconfirmed: false, opened: [], closed: [] };
@@ -70,11 +63,9 @@ function spanToProve(
   const ever = Math.min(0, settledAt);
   const start = wasAhead ? ever : isAhead ? since : known;
   return {
-    /** The watermark before. */
     start,
     /** The span begins after this time: an event that was created at the start date itself counts. */
     begin: start === since ? start - 1 : start,
-    /** The watermark after. */
     end: Math.max(start, since, settledAt),
     isClockWrong,
     confirmed,
@@ -83,7 +74,6 @@ function spanToProve(
   };
 }
 
-/** A time for each type. */
 type Ends = Record<string, number>;
 
 type Unproven = ReturnType<typeof findUnproven>;
@@ -131,7 +121,6 @@ function findUnproven(
   };
 }
 
-/** The gaps and the state after the survey. */
 function settle(
   last: Started,
   { until, settledAt, limit, oldest, seen, isCut }: SurveyResult,
@@ -242,7 +231,6 @@ function limitGaps(gaps: readonly StoredGap[]): readonly StoredGap[] {
   return limitGaps(gaps.filter((gap) => gap !== second).map((gap) => (gap === first ? joined : gap)));
 }
 
-/** Whether an event of this type and time is in a gap. */
 export function isInGap({ gaps }: PollState, type: string, at: number): boolean {
   return gaps.some(({ from, until }) => at > from && at <= (until[type] ?? Number.NEGATIVE_INFINITY));
 }

@@ -6,14 +6,7 @@ import type { KnownEvent } from './state.js';
 /** How many of the newest events are known, before and after they can no longer be listed late. */
 const MAX_KNOWN = 20;
 
-/**
- * The newest events that can no longer be listed late, the oldest event, and some that may still be listed late. These stay
- * known until they cannot, because a list that another replica serves may lack them until then.
- *
- * @param last - the events known before.
- * @param settledAt - events created later may still be listed late.
- * @param until - events dated later show nothing.
- */
+/** The newest settled events, the oldest, and some that may still be listed late: another replica may lack them. */
 export function toKnown(
   shown: Iterable<readonly [EventKey, ...unknown[]]>,
   last: readonly KnownEvent[],

@@ -5,7 +5,6 @@ import { type PollProblem, problemOf, toProblem } from './problems.js';
 import { type PollState, readPollState, writePollState } from './state.js';
 
 export interface PollLease {
-  /** The state that the last poll saved. */
   readonly state: PollState;
   /** Aborts when another process has taken over. */
   readonly lost: AbortSignal;
@@ -17,11 +16,7 @@ export interface PollLease {
   readonly drop: () => void;
 }
 
-/**
- * Acquires the lease and renews it until it is released; `null` while another holder has it.
- *
- * @throws {StablehooksError} `ERR_INBOX_FAILED`.
- */
+/** Acquires the lease and renews it until it is released; `null` while another holder has it. */
 export async function acquireLease(
   { receiver: { inbox }, parts, leaseMs, runtime }: OpenSettings,
   holder: string,

@@ -33,7 +33,6 @@ export interface PollerClient {
 export type ListedEvents = Pick<EventList, 'events' | 'problems' | 'size'> &
   Partial<Pick<EventList, 'json' | 'servedAt'>>;
 
-/** An event of the list. */
 export interface ListedEvent {
   readonly event: UnknownEvent;
   /** Its JSON as the service wrote it. */
@@ -45,7 +44,6 @@ export interface ListedEvent {
 /** After how many elements of an answer other work of the process has its turn. */
 const PIECE = 5_000;
 
-/** The answers of one poll. */
 export class ListReader {
   readonly #client: PollerClient;
   readonly #signal: AbortSignal;
@@ -56,7 +54,6 @@ export class ListReader {
   readonly #malformed: (readonly EventProblem[])[] = [];
   readonly #failures = new Map<string, PollProblem>();
   requests = 0;
-  /** The error of the last request that failed. */
   lastError: unknown;
 
   constructor(client: PollerClient, signal: AbortSignal) {
@@ -118,7 +115,6 @@ export class ListReader {
     };
   }
 
-  /** How many ids the answers show. */
   get size(): number {
     return this.#first.size;
   }
@@ -151,7 +147,6 @@ export class ListReader {
   }
 }
 
-/** Surveys the list by reading it. */
 export async function runSurvey(list: ListReader, options: SurveyOptions): Promise<SurveyResult> {
   const survey = surveyList(options);
   let step = survey.next();
@@ -159,10 +154,7 @@ export async function runSurvey(list: ListReader, options: SurveyOptions): Promi
   return step.value;
 }
 
-/**
- * When an element that is not an event was created, epoch ms; `null` unless it has an RFC 3339 date-time. `Date.parse` also
- * reads a date alone, a time without an offset and `0`, as other times than the event's.
- */
+/** When an element that is not an event was created, epoch ms; `null` without an RFC 3339 date-time. `Date.parse` reads more. */
 function timeOf(element: unknown): number | null {
   const { created_at }: { readonly created_at?: unknown } = Object(element);
   const time = isDateTime(created_at) ? createdAtMs({ created_at }) : Number.NaN;

@@ -60,7 +60,6 @@ export interface PollerOptions {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** The options, checked, with their defaults. */
 export type PollerSettings = ReturnType<typeof toPollerSettings>;
 
 /** The settings of one poll, with the receiver that is made. */
@@ -86,7 +85,6 @@ export const LIST_RULES = {
   runtime: RUNTIME,
 };
 
-/** @throws {ConfigError} `ERR_CONFIG_INVALID` */
 export function toPollerSettings(options: PollerOptions) {
   const settings = readOptions('createPoller', options, {
     ...LIST_RULES,

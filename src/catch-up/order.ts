@@ -22,11 +22,7 @@ export interface Order {
   readonly sink: number;
 }
 
-/**
- * The order of an answer; `null` if it shows none. Neighbours are in order within `disorderMs`, except a few late events,
- * and the times are too many and too different for a shuffled list to look like this by chance: fifty equal times show no
- * order.
- */
+/** The order of an answer; `null` if a shuffled list could look like this by chance, as with fifty equal times. */
 export function readOrder(answer: ListAnswer, disorderMs: number): Order | null {
   const dated = datedEvents(answer);
   for (const events of [dated, dated.toReversed()]) {
@@ -51,10 +47,7 @@ function datedEvents({ events }: ListAnswer): readonly EventKey[] {
   return [...events.values()].filter(({ at }) => Number.isFinite(at));
 }
 
-/**
- * By how much each event is older than a later one of a list that is newest first, in ms. An event below its place counts as
- * in order, because it shows that further ones can be below the cut.
- */
+/** By how much each event is older than a later one, in ms; newest first. An event below its place counts as in order. */
 function latenessOf(events: readonly EventKey[]): readonly number[] {
   let newest = Number.NEGATIVE_INFINITY;
   const lateness = events.toReversed().map(({ at }) => {
@@ -77,11 +70,8 @@ function measureSink(events: readonly EventKey[]): number {
 }
 
 /**
- * Whether events in random order are in this order with less than a probability, given as its logarithm. It is the
- * product, event by event, of the share of places that it can have among those that are newer: events within the disorder
- * can change places freely.
- *
- * @param times - newest first.
+ * Whether events in random order are in this order with less than a probability, given as its logarithm: the product of the
+ * shares of places that each can have among those that are newer. Events within the disorder change places freely.
  */
 function isMoreThanChance(
   times: readonly number[],
@@ -113,12 +103,7 @@ export const PROBED_SHARE = 0.6;
 /** How many events must be in the probe: a server that cuts at random passes once in a million. */
 export const MIN_PROBED_EVENTS = 20;
 
-/**
- * Checks that a smaller answer, requested after a larger one, contains the newest events of it; `null` if it does.
- *
- * A server can take any fifty events and then sort them, which looks like a window. A server that sorts before it cuts
- * answers a smaller limit with the newer part.
- */
+/** `null` if a smaller answer has the newest events of a larger one: a server that takes any fifty and then sorts them does not. */
 export function refutesWindow(order: Order, probe: ListAnswer, disorderMs: number): GapReason | null {
   // A server that ignores the limit returns the same list again, which proves nothing.
   if (ignoresLimit(probe)) return 'no-order';
@@ -142,10 +127,7 @@ export function ignoresLimit({ size, limit }: ListAnswer): boolean {
 /** The highest probability that a server passes which cuts a shuffled list and then filters it. */
 const MAX_FILTER_CHANCE = 1e-6;
 
-/**
- * The query that shows whether the list is filtered before it is cut: a type, with the number of its events in the answer
- * as the limit. `null` if no type is scattered enough over the answer.
- */
+/** A type, with the number of its events as the limit; `null` if no type is scattered enough over the answer. */
 export function chooseFilterProbe(whole: ListAnswer): ListQuery | null {
   const events = datedEvents(whole);
   const probes = EVENT_TYPES.map((type) => {

@@ -28,7 +28,6 @@ import type { LastAttempt } from './state.js';
 interface PollOptions {
   readonly holder: string;
   readonly signal: AbortSignal;
-  /** Whether it is the first poll of this poller. */
   readonly isFirst: boolean;
   /** Whether the poller's timer started it: then it belongs to nothing that called the poller. */
   readonly isTimed: boolean;
@@ -186,7 +185,6 @@ function toCode(error: unknown): string {
   return String(Object(cause).code ?? code).slice(0, 100);
 }
 
-/** Advances the state and saves it. */
 async function saveNext(settings: OpenSettings, options: LeasedOptions, found: Found) {
   const { state, list, start } = found;
   const { answered, isAhead, until } = found.result;

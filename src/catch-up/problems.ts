@@ -57,7 +57,6 @@ export function toProblem(
   return { code, message: `An unexpected error (${name}) was thrown.`, ...about };
 }
 
-/** The codes of the problems that make a report doubtful. */
 export const DOUBTFUL: ReadonlySet<string> = new Set<PollProblemCode | 'ERR_INBOX_FAILED'>([
   'ERR_CLOCK_BEHIND',
   'ERR_EVENT_CONFLICT',

@@ -70,7 +70,6 @@ export interface PollReport {
   readonly durationMs: number;
 }
 
-/** The counts whose ids are in a report. */
 type Listed = 'new' | 'recovered' | 'deliveredButUnseen' | 'late' | 'failed';
 
 /** The report of a poll that did not read the list. */
@@ -106,21 +105,17 @@ export interface FoundEvent extends ListedEvent {
   readonly result: RecordResult;
 }
 
-/** The result of one redrive of the inbox. */
 export interface Redriven {
   /** `null` when the inbox failed. */
   readonly counts: OutcomeCounts | null;
-  /** How each event ended last, by id. */
   readonly kinds: ReadonlyMap<string, OutcomeKind>;
   readonly problems: readonly PollProblem[];
 }
 
-/** Whether an outcome counts as failed. */
 export function isFailure(kind: OutcomeKind): boolean {
   return kind === 'failed' || kind === 'dead' || kind === 'rejected' || kind === 'unavailable';
 }
 
-/** How many ids of each kind, and how many problems, a report has. */
 const MAX_LISTED = 1_000;
 
 export function toReport({

@@ -9,10 +9,7 @@ export function isSameElement(a: UnknownEvent, b: UnknownEvent): boolean {
   return isSameValue({ ...a, delivered: undefined }, { ...b, delivered: undefined });
 }
 
-/**
- * Whether a listed and a stored event say the same: type, time and payload. A delivery need not have the other fields of
- * the list, and can write the same time in another way.
- */
+/** Whether a listed and a stored event say the same. A delivery may lack other fields, and write the time in another way. */
 export function saysTheSame(a: UnknownEvent, b: UnknownEvent): boolean {
   return a.type === b.type && createdAtMs(a) === createdAtMs(b) && isSameValue(a.payload, b.payload);
 }

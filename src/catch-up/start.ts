@@ -5,7 +5,6 @@ import type { Evidence } from './evidence.js';
 import type { OpenSettings, PollerSettings } from './options.js';
 import type { KnownEvent, OldestListed, PollState } from './state.js';
 
-/** How many pushed events a poll compares with the list. */
 const PUSHED_RECORDS = 100;
 
 /** How long before the start date pushed events are compared with the list: no service removes events that early. */
@@ -35,13 +34,9 @@ async function listRecords(
   return parts.store.ask(() => inbox.list?.(options) ?? []);
 }
 
-/** How many records a first poll reads to find the oldest event that push brought. */
 const FIRST_RECORDS = 500;
 
-/**
- * The oldest of the first events that the inbox received, if it was created before `settledAt`: a list without an event as old
- * has lost events. A pruned event counts by its receipt. `null` if the inbox has no `list`.
- */
+/** The oldest of the first events that the inbox received: a list without one as old has lost events. */
 export async function oldestReceived(open: OpenSettings, settledAt: number): Promise<OldestListed | null> {
   const records = await listRecords(open, { state: 'done', limit: FIRST_RECORDS });
   let at = Number.POSITIVE_INFINITY;
@@ -54,13 +49,8 @@ export async function oldestReceived(open: OpenSettings, settledAt: number): Pro
 }
 
 /**
- * The start date, from when on events are taken, and whether a wrong clock had set the stored date. Times are epoch ms.
- *
- * The start date moves only until the first poll with an answer has ended. A later change of `since` would add events that
- * are before the watermark and not proven, or lose events.
- *
- * A date that neither clock has reached moves back as far as the watermark does, so the span that polls covered stays. The
- * events skipped before that are not known.
+ * The start date, from when on events are taken, and whether a wrong clock had set the stored date; epoch ms. It moves until the
+ * first poll with an answer has ended. A date in the future moves back as far as the watermark, so the covered span stays.
  */
 export function toStart(
   { since: given, backfill, lagMs }: Pick<PollerSettings, 'since' | 'backfill' | 'lagMs'>,
@@ -75,10 +65,7 @@ export function toStart(
   return { since, takeFrom, wasAhead: stored !== null && stored > later + lagMs };
 }
 
-/**
- * Where the oldest open gap begins, if this poll tries to close the gaps as well, which takes more requests: at the first
- * poll, because options can be new, and then once, twice, four times, … the interval after a gap was opened.
- */
+/** Where the oldest gap begins, if this poll spends requests on gaps: the first, and those 1, 2, 4, … intervals after one opened. */
 export function gapToTry(
   { gaps, watermark }: PollState,
   { intervalMs, lagMs }: Pick<PollerSettings, 'intervalMs' | 'lagMs'>,

@@ -16,7 +16,6 @@ export interface Answered {
   readonly bytes: ArrayBuffer;
 }
 
-/** The most that an error contains of a body, in characters. */
 const MAX_QUOTED = 2_000;
 
 /** @throws {ResponseError} `ERR_API_RESPONSE` when the body is not JSON. */
@@ -78,10 +77,7 @@ function fixOf(status: number, method: string): string {
   return 'See `body` of this error for the reason that the service states.';
 }
 
-/**
- * Reads an IMF-fixdate (RFC 9110, 5.6.7), the only form that a sender may use; `null` for other text. `Date.parse` alone
- * would read `0` as the year 2000.
- */
+/** Reads an IMF-fixdate (RFC 9110, 5.6.7); `null` for other text: `Date.parse` alone reads `0` as the year 2000. */
 function readDate(header: string | null): number | null {
   const time = Date.parse(header ?? '');
   return !Number.isNaN(time) && new Date(time).toUTCString() === header ? time : null;

@@ -18,14 +18,10 @@ export interface Elements {
   readonly events: readonly UnknownEvent[];
   /** The JSON of each event as the service wrote it, in the same order. */
   readonly json: readonly string[];
-  /** The first 1,000 elements that are not events. */
   readonly problems: readonly EventProblem[];
   /** How many elements the answer has, malformed ones included. */
   readonly size: number;
 }
-
-/** A list of more malformed elements is not worth the memory to keep them all. */
-const MAX_PROBLEMS = 1_000;
 
 /** Other white space is not JSON. */
 const NOT_BLANK = /[^ \t\n\r]/;
@@ -56,9 +52,7 @@ export async function readElements(text: string): Promise<Elements | null> {
       events.push(value as UnknownEvent);
       // A copy: a slice would keep the whole answer in memory for as long as the inbox keeps one event of it.
       json.push(` ${element.trim()}`.slice(1));
-    } else if (problems.length < MAX_PROBLEMS) {
-      problems.push({ index: size, fields, value });
-    }
+    } else problems.push({ index: size, fields, value });
     size += 1;
     if (size % PIECE.elements === 0 || end - pausedAt > PIECE.characters) {
       await nextTurn();

@@ -1,6 +1,5 @@
 import { type ConfigError, StablehooksError, type UnavailableError } from '../core/errors.js';
 
-/** The request that failed. */
 export interface RequestLine {
   readonly method: string;
   /** Without its query. */

@@ -116,11 +116,7 @@ function toConnectionError(
   return new ConnectionError(`${method} ${url} ${what}. ${fix}`, { ...line, unsent, cause });
 }
 
-/**
- * The service accepts no idempotency key, and does not specify whether a request that it answers with 429 was carried
- * out. So a POST is sent again only if it certainly did not arrive. The same holds for 408, which gateways also return
- * when the service behind them is slow.
- */
+/** A POST is sent again only if it did not arrive: there is no idempotency key, and the service may act before a 408 or 429. */
 function isRetryable(error: unknown): error is ApiError | ConnectionError {
   if (error instanceof ConnectionError) return error.unsent || error.method !== 'POST';
   if (!(error instanceof ApiError) || error.method === 'POST') return false;

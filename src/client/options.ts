@@ -24,7 +24,6 @@ export interface ClientOptions {
 
 export type Settings = ReturnType<typeof toSettings>;
 
-/** @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option. */
 export function toSettings(options: ClientOptions) {
   const settings = readOptions('createClient', options, {
     baseUrl: required(

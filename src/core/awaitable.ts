@@ -6,7 +6,6 @@ export function isPromise<Value>(value: Value | PromiseLike<Value>): value is Pr
   return typeof (value as Partial<PromiseLike<Value>> | null | undefined)?.then === 'function';
 }
 
-/** A promise, and the function that resolves it. */
 export function deferred(): { readonly promise: Promise<void>; readonly resolve: () => void } {
   let resolve = () => {};
   const promise = new Promise<void>((settle) => {

@@ -1,7 +1,4 @@
-/**
- * `baseMs`, doubled for each attempt after the first (1), at most `maxMs`. A random part of up to a half is subtracted,
- * which spreads attempts that failed together.
- */
+/** `baseMs`, doubled for each attempt after the first (1), at most `maxMs`, minus a random part of up to a half. */
 export function backoffMs(
   attempt: number,
   { baseMs, maxMs, random }: { readonly baseMs: number; readonly maxMs: number; readonly random: number },

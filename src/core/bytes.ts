@@ -12,10 +12,7 @@ export function toHex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/**
- * Whether a value is a Uint8Array (a Buffer is one), including one of another realm, such as the globals of jsdom in Jest
- * and Vitest or a `node:vm` context, where `instanceof` is false.
- */
+/** Whether a value is a Uint8Array, including one of another realm, as with jsdom in Jest, where `instanceof` is false. */
 export function isBytes(value: unknown): value is Uint8Array {
   return (
     value instanceof Uint8Array ||

@@ -1,9 +1,4 @@
-/**
- * Errors: one class with many stable codes, and a subclass where an app throws or catches one.
- *
- * Each message says what happened and what to do. The error of a driver or handler is the `cause`.
- * No message contains a secret, a token or a payload.
- */
+/** Errors: one class with stable codes. A message says what happened and what to do, without secrets, tokens or payloads. */
 import { isPromise } from './awaitable.js';
 
 /** An error of this package. Its `code` is stable and safe to branch on. */
@@ -34,9 +29,7 @@ export class SignatureError extends StablehooksError<
   override readonly name = 'SignatureError';
 }
 
-/**
- * Thrown by a handler for a failure that a retry cannot fix: the event is dead-lettered, and the response is 200.
- */
+/** Thrown by a handler for a failure that a retry cannot fix: the event is dead-lettered, and the response is 200. */
 export class PermanentError extends StablehooksError<'ERR_HANDLER_PERMANENT'> {
   override readonly name = 'PermanentError';
 
@@ -86,11 +79,7 @@ export type EventError = StablehooksError<'ERR_EVENT_MALFORMED' | 'ERR_PAYLOAD_I
 /** A handler failed or timed out. The thrown value is the `cause`. */
 export type HandlerError = StablehooksError<'ERR_HANDLER_FAILED' | 'ERR_HANDLER_TIMEOUT'>;
 
-/**
- * The event cannot run now: another delivery or process runs it, or an event of its ordering key runs, or its retry time
- * is not reached, or its handler asked for a later attempt and the inbox is not durable, or the receiver is full or
- * closing. Try again after `retryAfterMs`.
- */
+/** The event cannot run now, or the receiver is full or closing. Try again after `retryAfterMs`. */
 export type BusyError = StablehooksError<
   | 'ERR_EVENT_BUSY'
   | 'ERR_EVENT_NOT_DUE'

@@ -5,10 +5,7 @@ export function hmac(secret: string | Uint8Array, body: Uint8Array): Uint8Array 
   return createHmac('sha256', secret).update(body).digest();
 }
 
-/**
- * The index of the first secret whose HMAC over the body is `mac` (32 bytes), or -1.
- * Compares every secret in constant time, so the response time does not reveal which one matched.
- */
+/** The index of the first secret whose HMAC over the body is `mac`, or -1. Every secret is compared, in constant time. */
 export function findSecret(
   secrets: readonly (string | Uint8Array)[],
   body: Uint8Array,

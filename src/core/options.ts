@@ -19,10 +19,7 @@ type CheckedOptions<Options, Rules extends OptionRules<Options>> = {
     : Exclude<Options[Name], undefined>;
 };
 
-/**
- * Checks options and fills in the defaults; `undefined` counts as left out. The message of the error begins with `where`
- * and never contains a value.
- */
+/** Checks options and fills in the defaults; `undefined` counts as left out. No message contains a value. */
 export function readOptions<const Options extends object, const Rules extends OptionRules<Options>>(
   where: string,
   options: Options,

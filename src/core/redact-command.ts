@@ -1,7 +1,4 @@
-/**
- * Awaits the answer of a driver and removes the command from its error, because the arguments of the command include the
- * payload. The error can then be logged.
- */
+/** Awaits the answer of a driver and removes the command, which includes the payload, from its error. */
 export async function redactCommand<Value>(answer: Promise<Value>): Promise<Value> {
   try {
     return await answer;

@@ -60,10 +60,7 @@ export function toStoreRuntime(given: RuntimeOptions = {}): Runtime {
 /** How far a clock must jump before leases move with it, in ms. */
 const JUMP_MS = 1_000;
 
-/**
- * Reads the clock. If it has jumped since the last time, calls `shift` first, with how far: a lease of this process ends
- * after an elapsed time, whatever the clock does.
- */
+/** Reads the clock. After a jump it calls `shift` first: leases of this process end after an elapsed time. */
 export function watchClock(
   { now, elapsed }: Pick<Runtime, 'now' | 'elapsed'>,
   shift: (ms: number) => void,
@@ -94,7 +91,6 @@ function snapshot(): <Result>(run: () => Result) => Result {
   return storage?.snapshot?.() ?? ((run) => run());
 }
 
-/** A moment, by both clocks of a runtime. */
 export interface Moment {
   readonly elapsed: number;
   readonly now: number;
@@ -105,7 +101,6 @@ export function msSince(moment: Moment, { elapsed, now }: Pick<Runtime, 'elapsed
   return Math.max(elapsed() - moment.elapsed, now() - moment.now);
 }
 
-/** Calls back after `ms`, without keeping the process alive. */
 export function setBackgroundTimeout(runtime: Runtime, callback: () => void, ms: number): unknown {
   const timer = runtime.setTimeout(callback, ms);
   // Outside Node a timer is a number and keeps no process alive.
@@ -118,10 +113,7 @@ export function nextTurn(runtime: Pick<Runtime, 'setTimeout'> = PLATFORM): Promi
   return new Promise((resolve) => runtime.setTimeout(resolve, 0));
 }
 
-/**
- * Waits for work for at most `ms`. When the time is up, the result is what `onTimeUp` returns or throws, and a late result of
- * the work is ignored.
- */
+/** Waits for work for at most `ms`, then returns what `onTimeUp` returns or throws, and ignores a late result. */
 export function timeLimit<Value, Late = never>(
   work: PromiseLike<Value>,
   ms: number,

@@ -102,10 +102,7 @@ export async function verifySignature(
   return { body, secretIndex: await matchSecret(body, mac, source) };
 }
 
-/**
- * The index of the secret that made the signature `mac` (32 bytes). Synchronous where the HMAC is, as in Node: an await
- * takes 5 % of the time of a short body.
- */
+/** The index of the secret that made `mac`. Synchronous where the HMAC is: an await takes 5 % of the time of a short body. */
 export function matchSecret(
   body: Uint8Array,
   mac: Uint8Array,
@@ -157,17 +154,13 @@ export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
   );
 }
 
-/**
- * HMAC pads a short key with zeros, so zeros are the empty key. White space around a string is usually a mistake, as in a
- * secret read from a file. Bytes can contain it.
- */
+/** HMAC pads keys with zeros, so zeros are the empty key. White space around a string is usually a mistake. */
 function isSecret(secret: unknown): boolean {
   return typeof secret === 'string'
     ? /[^\0]/.test(secret) && secret === secret.trim()
     : isBytes(secret) && secret.some((byte) => byte !== 0);
 }
 
-/** The secrets that the function returns; `null` for an unknown sender. */
 async function askSecrets(source: SecretFunction): Promise<readonly Secret[] | null> {
   let secrets: Secrets | null;
   try {

@@ -5,7 +5,6 @@ import { hasHandler } from '../receiver/options.js';
 import type { CoreParts } from '../receiver/parts.js';
 import type { Dispatch, Work } from '../receiver/work.js';
 
-/** Stores the event, and runs it after the answer. */
 export function answerFirst(next: Dispatch, parts: CoreParts): Dispatch {
   const { settings, store, inFlight } = parts;
   return async (work) => {
@@ -34,7 +33,6 @@ export function awaitIdle(next: Dispatch, { redriver }: CoreParts): Dispatch {
   };
 }
 
-/** Runs the handler of an answered delivery. Never rejects. */
 async function runAfterAnswer(
   next: Dispatch,
   work: Work,

@@ -2,10 +2,7 @@ import { hasHandler } from '../receiver/options.js';
 import type { CoreParts } from '../receiver/parts.js';
 import type { Dispatch } from '../receiver/work.js';
 
-/**
- * Runs handlers only in slots. A slot is held until its handler has ended. Deliveries do not wait for a slot: they go to
- * `whenFull`, and without it they are `busy`. Stored events and jobs wait.
- */
+/** Runs handlers in slots. Without a free one, deliveries go to `whenFull` or are `busy`, and stored events and jobs wait. */
 export function limitConcurrency(
   next: Dispatch,
   { slots, settings }: CoreParts,

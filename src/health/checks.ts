@@ -183,7 +183,6 @@ const CLOCK_MS = 60_000;
 /** A result of `findOwed` that is older says nothing: a nightly job has missed a night. */
 const OWED_MS = 26 * HOUR_MS;
 
-/** What to do about refused deliveries, by their codes. */
 const REFUSALS: Readonly<Record<string, string>> = {
   ERR_SIGNATURE_MISMATCH: 'the secret is wrong or was rotated, or a proxy changes bodies.',
   ERR_SIGNATURE_MALFORMED: 'set `signature` to the encoding and prefix that the service sends.',
@@ -236,7 +235,6 @@ function none({ isEmpty }: HealthFacts, message: string): Finding {
     : { tone: 'ok', message, count: 0 };
 }
 
-/** The last error of an event, as the end of a sentence. */
 function errorOf(record: InboxRecord | undefined): string {
   return (record?.lastError ?? 'no error is known').replace(/\.$/, '');
 }

@@ -83,11 +83,7 @@ function unwritableCause(error: unknown): unknown {
   return isSqlite || UNWRITABLE.has(code) || UNWRITABLE.has(errno) ? error : undefined;
 }
 
-/**
- * Received events without an attempt since before `until`, in the first page that has any: behind a queue without workers
- * they are enqueued again before they are due for long. Others wait for the time that their handler named or, while a
- * handler runs, for an event of their key.
- */
+/** Received events without an attempt since before `until`; postponed ones, and ones whose key is busy, may wait. */
 async function findUnrun(
   inbox: HealthInbox,
   until: number,

@@ -22,7 +22,6 @@ export interface HealthLimits {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the limit. */
 export function readLimits(where: string, limits: HealthLimits) {
   return readOptions(where, limits, {
     dueMs: integer({ default: 300_000, min: 0, max: Number.MAX_SAFE_INTEGER }),

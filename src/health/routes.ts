@@ -12,7 +12,6 @@ export interface HealthRoutes {
   readonly ready: () => Promise<Response>;
 }
 
-/** How long the inbox may take to answer, in ms. */
 const TIMEOUT_MS = 5_000;
 
 /**

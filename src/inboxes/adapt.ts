@@ -1,7 +1,4 @@
-/**
- * Data layers as the inboxes of Postgres and MySQL use them: the inbox sends its statements through the data layer, and
- * handlers receive the data layer's own transaction. The types are structural: nothing here imports a data layer.
- */
+/** Data layers: the inbox sends its statements through them, and handlers receive their own transactions. Imports none of them. */
 import { StablehooksError } from '../core/errors.js';
 import { withMethods } from '../core/options.js';
 
@@ -14,7 +11,6 @@ export interface DataLayer<Tx> extends Queries {
   transaction<Value>(work: (tx: Tx, queries: Queries) => Promise<Value>): Promise<Value>;
 }
 
-/** The parts that differ between data layers. */
 interface Parts<Tx, Db> {
   readonly db: Db;
   /** Sends one statement over `db`, or over a transaction, and resolves to its rows. */

@@ -59,7 +59,6 @@ export interface Page {
   readonly origin: Origin;
 }
 
-/** What storing an event did. */
 export interface Stored {
   readonly id: string;
   readonly result: RecordResult;

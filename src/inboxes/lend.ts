@@ -2,12 +2,8 @@
 import { type HandlerError, PermanentError, StablehooksError } from '../core/errors.js';
 
 /**
- * A connection or a transaction as a handler receives it. After the end of the handler a statement would reach whatever
- * transaction the connection has then, so it is refused.
- *
- * @param statements - the methods that send statements.
- * @param control - the methods that begin or end transactions, which are always refused.
- * @returns with `close`, which returns the refusal of such a method: the handler may have swallowed it.
+ * A connection or transaction as a handler receives it. Late `statements` are refused, because they would reach another
+ * transaction, and `control` always is; `close` returns the refusal of such a method, which the handler may have swallowed.
  */
 export function lend<Lent extends object>(
   lent: Lent,

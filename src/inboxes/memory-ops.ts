@@ -14,7 +14,6 @@ import { type Runtime, watchClock } from '../core/runtime.js';
 import { toStorable } from './rows.js';
 import { AHEAD_MS } from './selection.js';
 
-/** The default of the option `capacity`. */
 export const CAPACITY = 100_000;
 
 /** The operations of the receiver and the poller, on the events of a store. */
@@ -173,7 +172,6 @@ type Mutable<Of> = { -readonly [Name in keyof Of]: Of[Name] };
 
 /** An event and its state, changed in place. One flat object, because a full inbox keeps many of them alive. */
 export interface Entry extends Mutable<Omit<InboxRecord, 'event'>> {
-  /** When the last attempt began. */
   startedAt: number;
   /** The attempts that ended, without the one that completed the event. */
   history: readonly InboxAttempt[];
@@ -185,7 +183,6 @@ export interface Entry extends Mutable<Omit<InboxRecord, 'event'>> {
   isWaiting: boolean;
   /** When an event with a key was created, in epoch ms. */
   createdAt: number;
-  /** In which order the events were received. */
   readonly number: number;
 }
 
@@ -326,7 +323,6 @@ export class EventStore {
     this.done.set(entry.id, this.#settings.keepsDone ? entry : DONE);
   }
 
-  /** Makes an ignored event open again. */
   reopen(entry: Entry): void {
     entry.ignored = false;
     this.done.delete(entry.id);

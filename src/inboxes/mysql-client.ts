@@ -56,7 +56,6 @@ export interface Mysql<Tx> extends Queries {
   transaction<Value>(work: (tx: Tx, session: Session) => Promise<Value>): Promise<Value>;
 }
 
-/** The connection of a transaction. */
 interface Session extends Queries {
   /** Refuses later statements of the handler, and returns what was refused while it ran. */
   close(): HandlerError | undefined;
@@ -138,8 +137,8 @@ async function send(connection: MysqlConnectionLike, text: string, given?: unkno
 }
 
 /**
- * A statement whose texts need no escapes, because they are in base64 if they have other characters than these. Drivers
- * escape with backslashes, which a session with NO_BACKSLASH_ESCAPES does not read: a quote in a payload would end its text.
+ * A statement whose texts need no escapes, because others than these are in base64: a session with NO_BACKSLASH_ESCAPES does not
+ * read the escapes of drivers, and a quote in a payload would end its text.
  */
 function withoutEscapes(text: string, values: readonly unknown[] = []): [text: string, values: unknown[]] {
   const isPlain = (value: unknown) => typeof value !== 'string' || /^[\w .:-]+$/.test(value);
@@ -153,10 +152,7 @@ function withoutEscapes(text: string, values: readonly unknown[] = []): [text: s
   return [sql, sent.map((value) => (isPlain(value) ? value : Buffer.from(`${value}`).toString('base64')))];
 }
 
-/**
- * The first rows of a result. It can be in an array with the description of its columns, and CALL has an array of results:
- * those of each SELECT, and a header.
- */
+/** The first rows of a result, which can have a description of its columns; CALL has an array of results and a header. */
 function firstRows(result: unknown): readonly object[] {
   const [first] = Array.isArray(result) ? result : [result];
   if (Array.isArray(first)) return firstRows(first);
@@ -173,7 +169,6 @@ function decode(row: object): object {
   return Object.fromEntries(columns);
 }
 
-/** The parts of the transaction of an event. */
 export interface TransactionParts<Tx> {
   /** Answers, like the last one, whether the lease of the event is not lost. */
   readonly begin: Statement;
@@ -186,13 +181,11 @@ export interface TransactionParts<Tx> {
   effect(tx: Tx): Promise<void>;
 }
 
-/** Thrown inside a transaction to roll it back. */
 export const LEASE_LOST = new Error('The lease is lost.');
 
 /**
- * Runs the parts in a transaction at READ COMMITTED. Rolls back and rejects with the error of a part that fails, with
- * {@link LEASE_LOST}, or with a `PermanentError` if the transaction had ended before its completion. A connection that
- * cannot be restored is closed.
+ * Runs the parts in a transaction. Rolls back and rejects with the error of a part, {@link LEASE_LOST}, or a `PermanentError` if
+ * the handler ended the transaction. A connection that cannot be restored is closed.
  */
 export async function runInTransaction<Tx>(
   mysql: Mysql<Tx>,

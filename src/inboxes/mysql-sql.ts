@@ -33,10 +33,7 @@ const NAME = 'VARBINARY(512)';
 const STATE = 'VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin';
 const TOKEN = 'VARBINARY(36)';
 
-/**
- * Begins a transaction of READ COMMITTED, and keeps the level of the session. `SET TRANSACTION` fails (1568) inside a
- * transaction that the app left open: the inbox must not answer what that one may still roll back.
- */
+/** Begins READ COMMITTED. `SET TRANSACTION` fails (1568) inside a transaction that the app left open and could roll back. */
 const BEGIN = 'SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION';
 
 /** Begins a step, which is one transaction and leaves none open when it fails. */
@@ -57,7 +54,6 @@ const withPerson = (result: string) =>
 const LAPSED = ended("'lapsed'", 'GREATEST(due_at, updated_at)', 'NULL');
 const IF_LAPSED = LAPSED.replace(/^history = (.*)$/s, "history = IF(state = 'leased', $1, history)");
 
-/** The ids of a JSON array, as a table. */
 const IDS = `JSON_TABLE(:ids, '$[*]' COLUMNS (id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$')) AS given`;
 /** Leases from the future, but those that this process holds. */
 const AHEAD = `(updated_at > ${NOW} + ${AHEAD_MS} AND token NOT IN (SELECT given.id FROM ${IDS.replace(':ids', ':held')}))`;
@@ -121,9 +117,8 @@ function writeTables(events: string, notes: string, steps: string): readonly str
 }
 
 /**
- * Claims an event. Each step locks the row that has the lease of the key first and its own row second, as the end of an
- * attempt locks its own row first and the event that waits second: no two can deadlock. Where two claims of a free key
- * meet, the unique index allows one lease, and the other claim is sent again.
+ * Claims an event. It locks the holder of the key first and its own row second, and the end of an attempt its own row first and
+ * the waiting event second, so no two deadlock. Where two claims of a free key meet, the unique index refuses one: it is sent again.
  */
 const claim = (events: string) => `
   DECLARE at_ms, until_ms, holder_due, own_due BIGINT;
@@ -171,10 +166,7 @@ const claim = (events: string) => `
   COMMIT;
   SELECT own_state AS result, own_attempts AS attempts, own_due - at_ms AS wait;`;
 
-/**
- * Ends an attempt in the transaction that is open, and makes the first event that waits for its key due. `ended` is the
- * result, or NULL if the lease is lost.
- */
+/** Ends an attempt in the open transaction. `ended` is the result, or NULL if the lease is lost. */
 const endAttempt = (events: string) => `
   DECLARE at_ms BIGINT DEFAULT ${NOW};
   DECLARE next_seq BIGINT UNSIGNED;
@@ -250,7 +242,6 @@ function declare(name: string): string {
   return `:${name} ${type}`;
 }
 
-/** The body of each procedure, whose values are those that it names. */
 function writeBodies(prefix: string, events: string, notes: string, steps: string) {
   const ends = endAttempt(events);
   const end = (given: Readonly<Record<string, string>> = {}) => {

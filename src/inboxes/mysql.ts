@@ -213,8 +213,6 @@ export function mysqlInbox(
   return createInbox(ops, runtime);
 }
 
-/** A rehearsal has no lease. */
 const NO_LEASE = { id: '', token: '', key: null };
 
-/** How many connections a pool of `mysql2` has. */
 const sizeOf = (pool: unknown): number | undefined => Object(pool).pool?.config?.connectionLimit;

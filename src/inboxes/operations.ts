@@ -33,7 +33,6 @@ export interface OperatorOps {
   discard(which: Limited, who: Person): Awaitable<number>;
   /** Ends selected leases, whose events become failed and due. Returns the events: none that an open transaction has locked. */
   endLeases(which: Limited): Awaitable<readonly Pick<InboxRecord, 'id'>[]>;
-  /** Returns how many of the ids were new. */
   importDone(ids: readonly string[]): Awaitable<number>;
   /** Prunes events that have been done for `olderThanMs`: at most `limit`, or all of them. Returns how many. */
   prune(olderThanMs: number, limit: number): Awaitable<number>;
@@ -67,7 +66,6 @@ const TEXT = required(string());
 const NONE: ReadonlySet<string> = new Set();
 
 const REQUEUEABLE: readonly InboxState[] = ['failed', 'dead'];
-/** The state of ignored events. */
 const IGNORED: readonly InboxState[] = ['done'];
 const DISCARDABLE: readonly InboxState[] = ['received', 'failed', 'dead', 'parked'];
 

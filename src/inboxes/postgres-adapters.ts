@@ -102,10 +102,7 @@ const never = () => new Promise<never>(() => undefined);
 
 type Method = (...args: unknown[]) => unknown;
 
-/**
- * The transaction of postgres.js as a handler gets it. postgres.js itself sends late statements over a connection that
- * another transaction can have, and writes to a closed socket after a connection is lost, which ends the process.
- */
+/** postgres.js sends late statements over the connection of another transaction, and a write to a lost one ends the process. */
 function guard<Sql extends Method>(sql: Sql, gate: Gate): Sql {
   const onError = (error: Error & Readonly<Record<string, unknown>>) => {
     const { code, severity, syscall } = error;

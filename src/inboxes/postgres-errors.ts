@@ -8,7 +8,6 @@ function sqlState(error: unknown): string | undefined {
   return /^(?=.*\d)(?!P[12]\d)[0-9A-Z]{5}$/.test(String(code)) ? String(code) : undefined;
 }
 
-/** Whether an error has one of these SQLSTATEs. */
 const hasState =
   (...states: readonly string[]) =>
   (error: unknown) =>
@@ -20,7 +19,6 @@ const READ_ONLY = '25006';
 export const isConflict = hasState('40001', '40P01');
 /** Whether a table, a schema or a function of the inbox does not exist. */
 export const isNotMigrated = hasState('42P01', '3F000', '42883');
-/** Whether the role lacks a right. */
 export const isForbidden = hasState('42501');
 /** Whether a server may have refused to write: it has become a standby, or was set to read-only. */
 export const isReadOnly = hasState(READ_ONLY, '0A000');

@@ -120,10 +120,7 @@ BEGIN
   END IF;
 END $claim$;`;
 
-/**
- * Ends an attempt, and makes the first event that waits for its key due. Returns the result; NULL if the lease is lost. A done
- * event has its token if its handler ended its own transaction; it can only become dead.
- */
+/** Returns the result; NULL if the lease is lost. A done event with its token can only become dead: its handler ended its transaction. */
 const writeEndAttempt = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.end_attempt(
     ${parameters(VALUES.finish)}
   ) RETURNS text ${FUNCTION} AS $end$

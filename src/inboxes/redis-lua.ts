@@ -186,10 +186,7 @@ const LISTS: ReadonlySet<string> = new Set([
   'versions',
 ]);
 
-/**
- * Each script is atomic. Its values are texts in locals of their names, empty for none. It returns its rows as JSON, because
- * the client of Upstash parses other replies in its own way.
- */
+/** Each script is atomic. Its values are texts in locals of their names. It returns JSON, because Upstash parses other replies. */
 const BODIES: Readonly<Record<RedisScript, string>> = {
   claim: `
 local leaseUntil = now + tonumber(leaseMs)
@@ -471,7 +468,6 @@ return answer({ policy, redis.call('GET', base .. ':version') or '${VERSION}' })
 
 export type RedisScript = keyof typeof SCRIPT_VALUES;
 
-/** The complete script. */
 export function toLua(name: RedisScript): string {
   const locals = SCRIPT_VALUES[name].map(
     (each) => `local ${each} = ${LISTS.has(each) ? 'takeList' : 'take'}()`,

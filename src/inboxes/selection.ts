@@ -10,7 +10,6 @@ export interface Selection extends Omit<InboxFilter, 'state'> {
   readonly ahead?: true | undefined;
   /** Only leases that have expired, or were written so. */
   readonly expired?: true | undefined;
-  /** The tokens that this process holds. */
   readonly held?: readonly string[] | undefined;
 }
 
@@ -23,7 +22,6 @@ export interface Limited {
   readonly limit: number;
 }
 
-/** Which page of records to list. */
 export interface PageQuery extends Limited {
   readonly after: string | undefined;
   readonly order: 'oldest' | 'newest';
@@ -31,21 +29,16 @@ export interface PageQuery extends Limited {
 
 type Condition = Exclude<keyof Selection, 'states' | 'held'>;
 
-/** The SQL of each condition, with `:name` for its value. */
 type ConditionSql = Readonly<Record<Condition, string>>;
 
 /** How a database writes what the statements about selections have. */
 interface Dialect {
   readonly events: string;
   readonly record: string;
-  /**
-   * Whether the index of the states has the column `pruned` second: 1 for an event that is pruned or imported, which only done
-   * events are, else 0.
-   */
+  /** Whether the index of the states has the column `pruned` second: 1 for pruned and imported events, which are done. */
   readonly hasPruned?: boolean;
   /** The time that was updated first, in epoch ms. */
   readonly oldest?: string;
-  /** The time of epoch ms. */
   readonly time?: (ms: string) => string;
   readonly conditions: Pick<ConditionSql, 'known' | 'ids' | 'key' | 'error' | 'ahead' | 'expired'>;
 }
@@ -109,13 +102,11 @@ export function selectionWriter({
     count: (selection: Selection) =>
       select(`state, count(*) AS count, ${oldest} AS oldest`, selection, 'GROUP BY state'),
 
-    /** The selected events that were received first. */
     first: (columns: string, { selection, limit }: Limited) =>
       select(columns, selection, `ORDER BY received_at, id LIMIT ${limit}`),
   };
 }
 
-/** Whether an event is part of a selection. */
 export function isSelected(
   record: Omit<InboxRecord, 'history' | 'event' | 'origin'>,
   selection: Selection,
@@ -148,7 +139,6 @@ export function toPage<Listed extends Age>(
   return after.sort(compare).slice(0, limit);
 }
 
-/** By when they were received, then by id. */
 function byAge(a: Age, b: Age): number {
   return a.receivedAt - b.receivedAt || Number(a.id > b.id) - Number(a.id < b.id);
 }

@@ -65,7 +65,6 @@ export const readCount = (rows: readonly CountRow[]) => Number(rows[0]?.count ??
 /** Resolves to the rows of the operation. Where no row is read, the operation has changed something if there is one. */
 type CallOp = <Row>(name: keyof typeof VALUES, values: Values) => Promise<readonly Row[]>;
 
-/** The operations that are the same in every server. */
 export function callOps(
   call: CallOp,
   { transactional, connections }: Pick<ServerInboxOptions, 'transactional' | 'connections'> = {},
@@ -118,10 +117,7 @@ export function checkedOften(check: () => Promise<void>, { elapsed }: Pick<Runti
   return () => (elapsed() < checkAt ? undefined : checkNow());
 }
 
-/**
- * @param migrate - what brings older tables to this version.
- * @throws {ConfigError} if another release wrote the tables.
- */
+/** @param migrate - what brings older tables to this version. */
 export function assertVersion(inbox: string, found: unknown, migrate: string): void {
   if (Number(found) === VERSION) return;
   const [release, fix] =
@@ -155,10 +151,7 @@ export async function storeInParts(
   return stored;
 }
 
-/**
- * Runs at most one transaction less than the pool has connections: a handler that waits for its step never holds the
- * connection that the step needs.
- */
+/** Leaves one connection of the pool free: a handler that waits for its step does not hold the one that the step needs. */
 export function keepOneFree(pool: object, connections = 1): InTurn {
   const turns = TURNS.get(pool) ?? takeTurns(connections);
   // All inboxes of a pool together.
@@ -198,7 +191,6 @@ export function assertFreeConnection(connections: number | undefined): void {
 
 const CONFLICT_WAIT_MS = 100;
 
-/** Sends an operation, again if it conflicts with another. */
 export async function sendAgain<Value>(
   send: () => Promise<Value>,
   { isConflict, tries }: { isConflict(error: unknown): boolean; readonly tries: number },

@@ -11,11 +11,7 @@ export interface OwnConnection extends SqliteLike {
   close(): void;
 }
 
-/**
- * Opens a file with `node:sqlite`.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when this runtime has no `node:sqlite`.
- */
+/** Opens a file with `node:sqlite`. @throws {ConfigError} when this runtime has none. */
 export function openPath(path: string): OwnConnection {
   // Not an import: Node 20 and bundlers fail at the import.
   const sqlite = process.getBuiltinModule('node:sqlite') as
@@ -29,12 +25,7 @@ export function openPath(path: string): OwnConnection {
   return new sqlite.DatabaseSync(path);
 }
 
-/**
- * Checks how the connection reads rows. Its statements keep what is set when they are prepared, which is next.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when it reads integers as BigInt or rows as arrays: what an event has gone
- * through would be misread.
- */
+/** Refuses a connection that reads integers as BigInt or rows as arrays: what an event has gone through would be misread. */
 export function assertRows(db: SqliteLike): void {
   const [row] = db.prepare('SELECT 1 AS one').all() as { readonly one?: unknown }[];
   if (row?.one === 1) return;
@@ -43,11 +34,7 @@ export function assertRows(db: SqliteLike): void {
   );
 }
 
-/**
- * Sets the busy timeout and the write-ahead log.
- *
- * @returns whether committed data survives this process; `false` for `:memory:`, and for the temporary file of an empty path.
- */
+/** Sets the busy timeout and the log. Returns whether data survives this process: not in `:memory:` or a temporary file. */
 export function configure(db: SqliteLike, { busyTimeoutMs }: { readonly busyTimeoutMs: number }): boolean {
   db.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
   // A reader that stays can make the log large, and it would stay as large when the reader has left.
@@ -105,11 +92,7 @@ function enableWriteAheadLog(db: SqliteLike, { until }: { readonly until: number
   }
 }
 
-/**
- * Runs the work in a transaction that takes the write lock first: no other process writes between its reads and
- * writes. The work is synchronous, so nothing else in this process runs in between either. Fails in a transaction of the
- * app, whose rollback would undo events that got a 200.
- */
+/** Runs synchronous work under the write lock. Fails in a transaction of the app, whose rollback would undo events that got a 200. */
 export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
   execOutside(db, 'BEGIN IMMEDIATE');
   try {
@@ -174,10 +157,7 @@ const ROLLS_BACK = {
   SQLITE_FULL: 13,
 };
 
-/**
- * Whether an error or its cause, which a handler can have wrapped, is one of these of SQLite. Drivers have the name in `code`,
- * or the number in `errcode` or `errno`; names and numbers can be those of a more detailed error.
- */
+/** Whether an error or its cause is one of these. Drivers have the name in `code` or the number in `errcode` or `errno`. */
 function hasCode(error: unknown, codes: Readonly<Record<string, number>>): boolean {
   const { code, errcode, errno, cause } = Object(error) as Readonly<Record<string, unknown>>;
   const number = Number(errcode ?? errno) % 256;
@@ -209,12 +189,7 @@ interface WaitingStep {
   reject(error: unknown): void;
 }
 
-/**
- * Shares transactions: a commit waits for the disk, which takes far longer than an operation.
- *
- * All operations of one turn of the event loop run one after the other in one transaction. If it fails, each of
- * them rejects and nothing changes.
- */
+/** Runs all operations of one turn of the event loop in one transaction, because a commit waits for the disk. All fail together. */
 export function createTransactions(db: SqliteLike, runtime: Pick<Runtime, 'elapsed'>): Transactions {
   const [{ synchronous: ownLevel }] = db.prepare('PRAGMA synchronous').all() as [
     { readonly synchronous: number },

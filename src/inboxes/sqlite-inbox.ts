@@ -34,24 +34,14 @@ export interface SynchronousInboxOptions {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** The transactions of a database. */
 export interface Transactions {
-  /**
-   * Runs work in a transaction, or in one that it shares, and resolves with its result after the commit.
-   *
-   * @param options.flush - whether the commit waits for the disk. @default true
-   */
+  /** Runs work in a transaction that it may share. Resolves after the commit, which waits for the disk unless `flush` is false. */
   share<Value>(work: () => Value, options?: { readonly flush: boolean }): Promise<Value>;
-  /**
-   * Runs `begin` and then an effect in a transaction of their own, immediately. Rolls back and throws what they throw.
-   *
-   * @throws {PermanentError} when the effect ended the transaction.
-   */
+  /** Runs `begin` and an effect in a transaction of their own, immediately. @throws {PermanentError} if the effect ended it. */
   own(begin: () => void, effect: () => void): void;
 }
 
 interface SqliteInboxSettings<Tx> {
-  /** A database whose tables are migrated. */
   readonly db: SqliteLike;
   readonly prefix: string;
   /** The `ctx.tx` of handlers; `undefined` for an inbox without transactions. */
@@ -71,7 +61,6 @@ export function createSqliteInbox<Tx>({
 }: SqliteInboxSettings<Tx>): Inbox<Tx> & InboxOperations {
   const sql = prepareStatements(db, prefix);
 
-  /** The tokens of the leases that this process holds. */
   const held = new Set<string>();
   const now = watchClock(runtime, (ms) => sql.shiftLeases({ held: [...held], ms: Math.round(ms) }));
 
@@ -225,7 +214,6 @@ export function createSqliteInbox<Tx>({
   return createInbox(ops, runtime, held);
 }
 
-/** Thrown inside a transaction to roll it back. */
 const LEASE_LOST = new Error('The lease is lost.');
 
 /** @throws {PermanentError} for a promise: the transaction ends before it does. */

@@ -20,10 +20,7 @@ interface ContenderRow {
 const LAST_9 = `CASE WHEN json_valid(history) IS NOT 1 THEN '[]'
       WHEN json_array_length(history) >= 10 THEN json_remove(history, '$[0]') ELSE history END`;
 
-/**
- * The SQL of the history with one more attempt, and of that at most the last 10. While an event is leased,
- * `updated_at` is the time of its claim, or later than now if the clock was set back; `due_at` is the end of its lease.
- */
+/** The history with one more attempt, the last 10. A lease has its claim in `updated_at`, and its end in `due_at`. */
 const historyWith = (endedAt: string, result: string, error: string) =>
   `json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', min(updated_at, CAST(${endedAt} AS INTEGER)),
       'endedAt', CAST(${endedAt} AS INTEGER), 'result', ${result}, 'error', ${error}))`;
@@ -39,11 +36,7 @@ const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at
 /** Leases from the future, but those that this process holds. */
 const AHEAD = `(updated_at > :at + ${AHEAD_MS} AND token NOT IN (SELECT value FROM json_each(:held)))`;
 
-/**
- * Prepares every statement of the inbox.
- *
- * The drivers differ in named parameters: parameters are therefore `?`.
- */
+/** Prepares every statement, with `?`: the drivers differ in named parameters. */
 export function prepareStatements(db: SqliteLike, prefix: string) {
   const selections = selectionWriter({
     events: `${prefix}_events`,
@@ -66,13 +59,11 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
     return (values: Values = {}) =>
       statement.all(...names.map((name) => toBound(values[name]))) as readonly Row[];
   }
-  /** A statement that returns how many rows it changed. */
   function changes(sql: string) {
     const { text, names } = place(sql);
     const statement = db.prepare(text);
     return (values: Values) => Number(statement.run(...names.map((name) => values[name])).changes);
   }
-  /** Changes the selected events that were received first. */
   function update(set: string, which: Limited, values: Values) {
     const changing = `UPDATE ${prefix}_events SET ${set} WHERE rowid IN (${selections.first('rowid', which)}) RETURNING id`;
     return rows<Pick<EventRow, 'id'>>(changing)({ ...which.selection, ...values });
@@ -193,7 +184,6 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
         WHERE result IS NULL AND excluded.result IS NOT NULL
       RETURNING name`,
     ),
-    /** Forgets that a step has begun. */
     forgetStep: rows(
       `DELETE FROM ${prefix}_steps WHERE event_id = :id AND name = :name AND result IS NULL AND event_id IN (
         SELECT id FROM ${prefix}_events WHERE id = :id AND state = 'leased' AND token = :token) RETURNING name`,

@@ -20,10 +20,8 @@ export const OPEN = "(due_at IS NOT NULL OR state = 'parked')";
 export const DUE = 'coalesce(due_at, 0)';
 
 /**
- * The entry with index `n` changes the tables from version `n` to `n + 1`. Released entries never change.
- *
- * Strings compare by bytes (BINARY, SQLite's default). Only one index has the events that are done: each index of a new event
- * costs a page of its commit.
+ * The entry with index `n` changes the tables from version `n` to `n + 1`. Released entries never change. Only one index has the
+ * done events: each index of a new event costs a page of its commit.
  */
 const writeMigrations = (prefix: string): readonly string[] => [
   `
@@ -70,15 +68,7 @@ const writeMigrations = (prefix: string): readonly string[] => [
   `,
 ];
 
-/**
- * Migrates the tables to the version of this release. The caller runs it in one transaction: if two processes open
- * the file at the same time, one migrates it and the other finds it migrated.
- *
- * The version is in a table of its own, because `PRAGMA user_version` belongs to the app that may share the
- * file.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when a newer release wrote the file.
- */
+/** Migrates in the caller's transaction. The version has a table, because `PRAGMA user_version` belongs to the app. */
 export function migrate(
   db: SqliteLike,
   { prefix, inbox }: { readonly prefix: string; readonly inbox: 'sqliteInbox' | 'durableObjectInbox' },

@@ -11,7 +11,6 @@ export interface Template {
   readonly name?: string | undefined;
 }
 
-/** A statement, and the values of its placeholders. */
 export interface Statement {
   readonly text: string;
   readonly values: unknown[];
@@ -21,10 +20,8 @@ export interface Statement {
 /** A name, and not a cast such as `::text`. */
 const NAME = /(?<!:):([a-z]\w*)/gi;
 
-/** The names of the values in SQL, each once. */
 export const namesIn = (sql: string) => [...new Set([...sql.matchAll(NAME)].map(([, name = '']) => name))];
 
-/** Replaces each `:name` by `?`. */
 export function place(sql: string): Template {
   return { text: sql.replaceAll(NAME, '?'), names: [...sql.matchAll(NAME)].map(([, name = '']) => name) };
 }
@@ -39,7 +36,6 @@ export function bind({ text, names, name }: Template, values: Values): Statement
   return { text, values: names.map((each) => values[each]), name };
 }
 
-/** The list of values that a call passes. */
 export const named = (names: readonly string[]) => names.map((name) => `:${name}`).join(', ');
 
 /** Replaces each `:name` in the text of a procedure by the parameter `in_name`. */

@@ -5,15 +5,7 @@ import type { Queue } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
-import {
-  assertMethods,
-  assertWorker,
-  type JobData,
-  type QueueOptions,
-  runJob,
-  toQueue,
-  type WorkerReceiver,
-} from './job.js';
+import { type JobData, type QueueOptions, runJob, toQueue, type WorkerReceiver } from './job.js';
 
 export type { Queue } from '../core/ports.js';
 export type { JobData, QueueOptions } from './job.js';
@@ -38,7 +30,6 @@ export interface BullJobLike {
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong.
  */
 export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Queue {
-  assertMethods('bullmqQueue', { queue }, ['add', 'getJobState', 'remove']);
   const limit = readOptions('bullmqQueue', options, {
     timeoutMs: integer({ default: 5_000 }),
     runtime: RUNTIME,
@@ -59,14 +50,13 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
  * throws if the event must be retried; BullMQ then retries the job. A job is delayed, by a minute at most, when its event
  * runs elsewhere, or failed and is not due yet. BullMQ does not count that as an attempt.
  *
- * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the receiver's inbox is not durable.
+ * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue. With another inbox
+ * each job fails with `ERR_CONFIG_INVALID`.
  */
 export function bullmqProcessor(
   receiver: WorkerReceiver,
   options: Pick<QueueOptions, 'runtime'> = {},
 ): (job: BullJobLike, token?: string) => Promise<OutcomeKind> {
-  assertWorker('bullmqProcessor', receiver);
   const { runtime } = readOptions('bullmqProcessor', options, { runtime: RUNTIME });
   const { now } = toRuntime(runtime);
   return async (job, token) => {

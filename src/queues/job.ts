@@ -1,8 +1,6 @@
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
-import { readOptions, required, withMethods } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { type RuntimeOptions, timeLimit, toRuntime } from '../core/runtime.js';
-import { queueInboxError } from '../receiver/options.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 
@@ -17,19 +15,6 @@ export interface QueueOptions {
   readonly timeoutMs?: number | undefined;
   /** Time, timers and randomness, for tests. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
-}
-
-/** @throws {ConfigError} `ERR_CONFIG_INVALID` when the value is not the engine's object. */
-export function assertMethods(where: string, given: object, methods: readonly string[]): void {
-  const expected = `an object with the methods ${methods.join(', ')}`;
-  const rules = Object.keys(given).map((name) => [name, required(withMethods(expected, methods))]);
-  readOptions(where, given, Object.fromEntries(rules));
-}
-
-/** @throws {ConfigError} `ERR_CONFIG_INVALID` when it is not a receiver, or its inbox is not durable. */
-export function assertWorker(where: string, receiver: WorkerReceiver): void {
-  assertMethods(where, { receiver }, ['handle']);
-  if (!receiver.inbox?.durable) throw queueInboxError(where);
 }
 
 /** A queue that rejects if its engine does not answer in time. Some clients wait for a server that is down without a limit. */
@@ -61,7 +46,7 @@ export interface JobData {
 }
 
 /** The part of a receiver that a worker uses. */
-export type WorkerReceiver = Pick<Receiver, 'handle' | 'inbox'>;
+export type WorkerReceiver = Pick<Receiver, 'handle'>;
 
 /** Handles the event of a job. Rejects with the error of the outcome if the engine must retry the job. */
 export async function runJob(

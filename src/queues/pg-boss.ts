@@ -4,15 +4,7 @@ import type { UnknownEvent } from '../core/events.js';
 import { integer, readOptions, string } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { RUNTIME } from '../core/runtime.js';
-import {
-  assertMethods,
-  assertWorker,
-  type JobData,
-  type QueueOptions,
-  runJob,
-  toQueue,
-  type WorkerReceiver,
-} from './job.js';
+import { type JobData, type QueueOptions, runJob, toQueue, type WorkerReceiver } from './job.js';
 
 export type { Queue } from '../core/ports.js';
 export type { JobData, QueueOptions } from './job.js';
@@ -51,7 +43,6 @@ export interface PgBossQueueOptions extends QueueOptions {
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong.
  */
 export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}): Queue {
-  assertMethods('pgBossQueue', { boss }, ['send', 'getJobById', 'deleteJob']);
   const { queue, ...limit } = readOptions('pgBossQueue', options, {
     queue: string('stablehooks'),
     timeoutMs: integer({ default: 5_000 }),
@@ -83,28 +74,18 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
  * Postgres disconnects at the end of a batch, pg-boss 10 leaves an unhandled rejection, which ends the process; no event is
  * lost.
  *
- * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the receiver's inbox is not durable.
+ * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue. With another inbox
+ * each job fails with `ERR_CONFIG_INVALID`.
  */
 export function pgBossProcessor(
   boss: PgBossCompleteLike,
   receiver: WorkerReceiver,
 ): (jobs: readonly PgBossJob[]) => Promise<void> {
-  assertMethods('pgBossProcessor', { boss }, ['complete']);
-  assertWorker('pgBossProcessor', receiver);
   return async (jobs) => {
-    const finished: PgBossJob[] = [];
-    const failures: unknown[] = [];
-    const run = async (job: PgBossJob) => {
-      try {
-        await runJob(receiver, job.data);
-        finished.push(job);
-      } catch (error) {
-        failures.push(error);
-      }
-    };
-    await Promise.all(jobs.map(run));
-    if (failures.length === 0) return;
+    const ends = await Promise.allSettled(jobs.map(({ data }) => runJob(receiver, data)));
+    const failure = ends.find((end) => end.status === 'rejected');
+    if (failure === undefined) return;
+    const finished = jobs.filter((_, index) => ends[index]?.status === 'fulfilled');
     // A rejection fails all jobs of the batch that are not complete yet. If single jobs were failed here, pg-boss would
     // complete the batch, including jobs that another worker has taken in the meantime.
     const [first] = finished;
@@ -115,8 +96,7 @@ export function pgBossProcessor(
       );
     }
     // Only the code: pg-boss stores the error as jsonb, which refuses some strings, and it must not contain payloads.
-    const [failure] = failures;
-    throw new Error(failure instanceof StablehooksError ? failure.code : 'ERR_HANDLER_FAILED');
+    throw new Error(failure.reason instanceof StablehooksError ? failure.reason.code : 'ERR_HANDLER_FAILED');
   };
 }
 

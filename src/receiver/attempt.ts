@@ -24,12 +24,7 @@ const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 /** However old an event is, an attempt that could not begin must not end it: a century. */
 const MAX_AGE_MS = 3_155_760_000_000;
 
-/**
- * One attempt.
- *
- * A handler that outlives `handlerTimeoutMs` is answered `failed`. Its event stays leased until the handler ends, so no
- * second run starts beside it. The end is then recorded, in `rest`, and reported as an outcome of its own.
- */
+/** One attempt. After `handlerTimeoutMs` it goes on as `rest`, under its lease, and reports its end as a second outcome. */
 export class Attempt {
   readonly #parts: CoreParts;
   readonly #work: Work & { readonly event: WebhookEvent };
@@ -55,10 +50,7 @@ export class Attempt {
     this.#call = new HandlerCall(parts, work, lease, { askedAt, limitMs: this.#limitMs });
   }
 
-  /**
-   * Resolves when the attempt has ended, or at the time limit; `undefined` for a first attempt whose event is stored or runs
-   * already, and must be claimed. If it rejects, the lease expires, and the event runs again.
-   */
+  /** Resolves at the end or the time limit; `undefined` if a first attempt must be claimed. If it rejects, the lease expires. */
   async run(): Promise<Run | undefined> {
     const { store, inFlight, settings } = this.#parts;
     const { leaseMs, maxAttempts } = settings;

@@ -1,25 +1,22 @@
 import { isPromise } from '../core/awaitable.js';
 import { StablehooksError } from '../core/errors.js';
-import { type Runtime, timeLimit } from '../core/runtime.js';
+import { timeLimit } from '../core/runtime.js';
+import type { ReceiverSettings } from './options.js';
 import type { WebhookRequest } from './request.js';
 
-/**
- * Reads the body within `bodyTimeoutMs`. Reading begins synchronously.
- *
- * @throws {StablehooksError} `ERR_BODY_TIMEOUT`, and the errors of `request.body`.
- */
+/** Reads the body within `bodyTimeoutMs`. Reading begins synchronously. */
 export async function readRequestBody(
   request: WebhookRequest,
   {
     maxBodyBytes,
     bodyTimeoutMs,
     runtime,
-  }: { readonly maxBodyBytes: number; readonly bodyTimeoutMs: number; readonly runtime: Runtime },
+  }: Pick<ReceiverSettings, 'maxBodyBytes' | 'bodyTimeoutMs' | 'runtime'>,
 ): Promise<Uint8Array> {
   const reading = request.body(maxBodyBytes);
   const onTimeUp = () => {
     // It may throw an error of the adapter, which knows why a body never ends, such as a parser in front that read it.
-    cancelBody(request);
+    request.cancelBody?.();
     throw new StablehooksError(
       'ERR_BODY_TIMEOUT',
       `The body did not arrive within ${bodyTimeoutMs} ms. Check that proxies pass it on (nginx: no \`proxy_pass_request_body off\`). Raise bodyTimeoutMs if the sender is genuine and slow.`,
@@ -33,11 +30,3 @@ export async function readRequestBody(
 /** An empty body is never an event, and its sender must not be told that its signature is wrong. */
 const EMPTY =
   'The body is empty, so the signed bytes are lost: a parser or middleware in front read them, or a proxy or the framework passed none on (SvelteKit without a content-type). Pass the unread request to the receiver, above parsers of Node such as express.json.';
-
-function cancelBody(request: WebhookRequest): void {
-  try {
-    request.cancelBody?.();
-  } catch (thrown) {
-    if (thrown instanceof StablehooksError) throw thrown;
-  }
-}

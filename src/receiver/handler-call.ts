@@ -52,14 +52,12 @@ export function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFau
   );
 }
 
-/** One call of the handler of an event. */
 export class HandlerCall {
   /** Resolves once the handler has outlived its limit. */
   readonly timeUp: Promise<HandlerError>;
   /** How long the handler ran, in ms: until it ended, or until its time was up. */
   handlerMs: number | undefined;
   state: 'waiting' | 'running' | 'returned' = 'waiting';
-  /** The error of a handler that has outlived its limit. */
   timeout: HandlerError | undefined;
   readonly #parts: CoreParts;
   readonly #work: Work & { readonly event: WebhookEvent };
@@ -82,11 +80,7 @@ export class HandlerCall {
     });
   }
 
-  /**
-   * Runs the handler and its steps. Returns synchronously if the handler does, because a transaction of SQLite ends with it.
-   *
-   * Throws or rejects with a {@link HandlerFault}.
-   */
+  /** Runs the handler and its steps; synchronously if the handler is, because a transaction of SQLite ends with it. */
   run(tx: unknown): Awaitable<void> {
     const { callHandler, settings } = this.#parts;
     const { runtime } = settings;
@@ -140,7 +134,6 @@ export class HandlerCall {
 interface CallLimits {
   /** The time limit of the handler, in ms. */
   readonly limitMs: number;
-  /** When the claim was sent. */
   readonly askedAt: Moment;
 }
 

@@ -6,10 +6,7 @@ const OFFSET = 0x6c62272e07bb014262b821756295c58dn;
 const PRIME = 0x1000000000000000000013bn;
 const encoder = new TextEncoder();
 
-/**
- * A UUID of the event and the name: the 128-bit FNV-1a hash, because the hashes of the web platform are asynchronous. It has
- * the form of version 4, which is the one that payment APIs accept.
- */
+/** A UUID by FNV-1a, because the hashes of the web platform are asynchronous; of version 4, which payment APIs accept. */
 export function toIdempotencyKey(id: string, ...given: readonly [name?: string]): string {
   const [name = ''] = given;
   // A missing name would share the key of the call without one, and two objects would share theirs.

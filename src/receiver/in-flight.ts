@@ -9,7 +9,6 @@ export class InFlight {
   #count = 0;
   #resolvers: (() => void)[] = [];
 
-  /** @throws {StablehooksError} `ERR_RECEIVER_CLOSED` */
   assertOpen(): void {
     if (!this.isClosed) return;
     throw receiverClosed();
@@ -36,7 +35,6 @@ export class InFlight {
     }
   }
 
-  /** Resolves when the work has ended. */
   async close(): Promise<void> {
     this.isClosed = true;
     if (this.#count > 0) await new Promise<void>((resolve) => this.#resolvers.push(resolve));

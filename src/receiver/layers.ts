@@ -10,7 +10,6 @@ export type CallHandler = (event: WebhookEvent, lease: Lease, context: HandlerCo
 /** Runs the effect of a handler's step. A step whose result is stored already does not run. */
 export type RunStep = (lease: Lease, name: string, run: () => unknown) => unknown;
 
-/** Puts an event into the queue. */
 export type Enqueue = (
   event: WebhookEvent,
   options: { readonly json: string | undefined; readonly traceparent?: string | undefined },

@@ -149,7 +149,6 @@ const INBOX_METHODS = [
   ...['readNote', 'writeNote', 'leaseNote'],
 ];
 
-/** The options, checked, with their defaults. */
 export type ReceiverSettings = ReturnType<typeof readReceiverOptions>;
 
 export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
@@ -235,7 +234,6 @@ function readHandlers<Tx>(handlers: Handlers<Tx>, { synchronous }: Inbox<unknown
   );
 }
 
-/** Whether this process has a handler for the event. */
 export function hasHandler({ handlers }: Pick<ReceiverSettings, 'handlers'>, event: UnknownEvent): boolean {
   return isKnownEvent(event) && handlers[event.type] !== undefined;
 }

@@ -23,7 +23,6 @@ export type Outcome = OutcomeResult & {
   readonly secretIndex?: number | undefined;
 };
 
-/** The part of an outcome that the pipeline decides. */
 export type OutcomeResult = {
   /** How long the handler ran, in ms; until the answer if it outlived `handlerTimeoutMs`. */
   readonly handlerMs?: number | undefined;
@@ -122,7 +121,6 @@ export function toFailure(thrown: unknown): OutcomeResult {
 /** The number of deliveries per outcome. */
 export type OutcomeCounts = Readonly<Record<OutcomeKind, number>>;
 
-/** Counts of zero for every outcome. */
 export function emptyCounts(): Record<OutcomeKind, number> {
   const zeros = Object.values(OUTCOMES).map(({ kind }) => [kind, 0]);
   return Object.fromEntries(zeros);

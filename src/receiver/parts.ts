@@ -11,7 +11,6 @@ import type { Store } from './store.js';
 import type { Tally } from './tally.js';
 import type { Dispatch } from './work.js';
 
-/** The parts that a flow is composed from. */
 export interface CoreParts {
   readonly settings: ReceiverSettings;
   readonly logger: Logger;
@@ -20,11 +19,8 @@ export interface CoreParts {
   readonly report: Report;
   readonly inFlight: InFlight;
   readonly redriver: Redriver;
-  /** The slots of `maxConcurrency`. */
   readonly slots: Slots | undefined;
-  /** Calls the handler of an event inside the layers. */
   readonly callHandler: CallHandler;
-  /** Runs the effect of a step inside the layers. */
   readonly runStep: RunStep;
 }
 
@@ -51,16 +47,10 @@ export function withParts<Receiver extends object>(receiver: Receiver, parts: Re
   return Object.freeze(Object.assign(receiver, { [PARTS]: { owner: receiver, parts } }));
 }
 
-/** The parts of a receiver made by `createReceiver`; `undefined` for another value, such as a copy or a proxy of one. */
-export function findParts(value: unknown): ReceiverParts | undefined {
-  const held = (value as Holder | null | undefined)?.[PARTS];
-  return held?.owner === value ? held?.parts : undefined;
-}
-
-/** @throws {ConfigError} `ERR_CONFIG_INVALID` when the value is not a receiver made by `createReceiver`. */
+/** @throws {ConfigError} `ERR_CONFIG_INVALID` for another value than a receiver, such as a copy or a proxy of one. */
 export function partsOf(where: string, receiver: unknown): ReceiverParts {
-  const parts = findParts(receiver);
-  if (parts !== undefined) return parts;
+  const held = (receiver as Holder | null | undefined)?.[PARTS];
+  if (held !== undefined && held.owner === receiver) return held.parts;
   throw new ConfigError(
     `${where}: \`receiver\` must be a receiver made by createReceiver, or a function that returns one. To wrap a receiver, pass a layer in its \`use\`.`,
   );

@@ -6,18 +6,12 @@ import { readRequestBody } from './body.js';
 import { queueInboxError } from './options.js';
 import { type Outcome, toFailure } from './outcome.js';
 import type { ReceiverParts } from './parts.js';
-import { noteDelivery } from './per-request.js';
 import { logOutcome, type OpenFacts } from './report.js';
 import type { WebhookRequest } from './request.js';
 import { assertDelivery } from './request-checks.js';
 import type { Dispatch, Work } from './work.js';
 
-/**
- * Receives one delivery: checks the request, reads its body, verifies the signature, parses the event and delivers it.
- * Never rejects. The body is read in the first synchronous step.
- *
- * @param made - returns the receiver, and creates it at the first delivery of a lazy one.
- */
+/** Receives one delivery. Never rejects. Calls `made`, then reads the body, in the first synchronous step. */
 export async function receive(made: () => ReceiverParts, request: WebhookRequest): Promise<Outcome> {
   let receiver: ReceiverParts;
   try {
@@ -40,7 +34,6 @@ export async function receive(made: () => ReceiverParts, request: WebhookRequest
       facts.secretIndex = secretIndex;
       inFlight.enter();
       isAdmitted = true;
-      noteDelivery(receiver, facts.logger);
       const { event, json } = readEvent(body);
       facts.event = event;
       if (event.type === TEST_TYPE) return { kind: 'ignored' };

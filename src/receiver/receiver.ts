@@ -24,6 +24,7 @@ import { Report } from './report.js';
 import type { WebhookRequest } from './request.js';
 import { Store } from './store.js';
 import { Tally } from './tally.js';
+import type { Dispatch } from './work.js';
 
 /** Optional facts about an authentic event. */
 export interface AcceptOptions {
@@ -121,13 +122,15 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx> & Ne
     ended ??= end(parts);
     return ended;
   };
+  const enterBy =
+    (dispatch: Dispatch): Receiver['accept'] =>
+    (event, origin, { json, traceparent, waitUntil } = {}) =>
+      runEvent(parts, dispatch, { event, origin, json }, { traceparent, onRest: waitUntil });
   for (const layer of settings.use) layer.opened?.(settings.inbox);
   const receiver: Receiver = {
     receive: (request) => receive(() => parts, request),
-    accept: (event, origin, { json, traceparent, waitUntil } = {}) =>
-      runEvent(parts, flows.accept, { event, origin, json }, { traceparent, onRest: waitUntil }),
-    handle: (event, origin, { json, traceparent, waitUntil } = {}) =>
-      runEvent(parts, flows.handle, { event, origin, json }, { traceparent, onRest: waitUntil }),
+    accept: enterBy(flows.accept),
+    handle: enterBy(flows.handle),
     rehearse: (rehearseOptions) => rehearse(parts, rehearseOptions),
     redrive: (redriveOptions) => redrive(parts, redriveOptions),
     start: (startOptions) => parts.redriver.start(startOptions),

@@ -13,7 +13,6 @@ import type { Outcome } from './outcome.js';
 import type { Store } from './store.js';
 import type { Work } from './work.js';
 
-/** How many events run at a time. */
 const WIDTH = 16;
 
 const INTERVAL_MS = 1_000;
@@ -26,9 +25,7 @@ interface RedriverParts {
   readonly store: Store;
   readonly inFlight: InFlight;
   readonly logger: Logger;
-  /** The slots of `maxConcurrency`. */
   readonly slots: Slots | undefined;
-  /** Takes an event to its outcome. */
   readonly runOne: (work: Work, onRest: (rest: Promise<unknown>) => void) => Promise<Outcome>;
 }
 
@@ -177,10 +174,7 @@ export class Redriver {
     this.#endPause = undefined;
   }
 
-  /**
-   * Runs due events, a few at a time, until nothing is due, the signal aborts, or a lease has passed. After a lease,
-   * taken events that have not run yet would be due again. Resolves to whether more events may be due.
-   */
+  /** Runs due events until none is left or a lease has passed, when taken ones are due again. Resolves to whether more may be due. */
   once(options: OnceOptions): Promise<boolean> {
     this.#hasRedriven = true;
     // The taken events are not due in other processes during a lease, so `close()` waits for them.

@@ -45,7 +45,6 @@ type Found = Pick<Rehearsal, 'verdict' | 'step' | 'error'>;
 
 type RehearsedInbox = Inbox<unknown> & InboxOperations & Required<Pick<Inbox<unknown>, 'rehearse'>>;
 
-/** Rolls a rehearsal back. */
 const ENDED = new PermanentError('The rehearsal has ended.');
 
 export async function rehearse(

@@ -18,7 +18,6 @@ export interface OpenFacts {
 
 export class Report {
   readonly #onOutcome: ((outcome: Outcome) => unknown) | undefined;
-  /** The layers around each run. */
   readonly #around: Conclude;
 
   constructor(onOutcome: ((outcome: Outcome) => unknown) | undefined, layers: readonly Layer[]) {
@@ -30,11 +29,7 @@ export class Report {
     );
   }
 
-  /**
-   * Runs `run` to its outcome; the one place where an error becomes an outcome. Never rejects.
-   *
-   * `run` is called synchronously: the body of a request is read in the adapter's first synchronous step.
-   */
+  /** Runs `run`, synchronously, to its outcome: the one place where an error becomes an outcome. Never rejects. */
   async conclude(
     facts: OpenFacts,
     run: () => Promise<OutcomeResult>,

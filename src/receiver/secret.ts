@@ -28,10 +28,7 @@ export type ReceiverSecret = Secrets | SecretFunction<[request: SecretRequest]>;
 /** Fixed secrets, or the function that returns the secrets of a request. */
 export type SecretOfRequest = readonly Secret[] | ((request: WebhookRequest) => SecretFunction);
 
-/**
- * Fixed secrets are copied, so later changes to them do not affect the receiver. A function has at most `timeoutMs` to
- * answer, because any sender can make the receiver call it.
- */
+/** Copies fixed secrets. A function has at most `timeoutMs` to answer, because any sender can make the receiver call it. */
 export function readSecret(
   secret: ReceiverSecret,
   { runtime, timeoutMs }: { readonly runtime: Runtime; readonly timeoutMs: number },
@@ -46,7 +43,6 @@ export function readSecret(
   };
 }
 
-/** Checked copies of secrets. @throws {ConfigError} `ERR_CONFIG_INVALID` */
 function copySecrets(secrets: Secrets): readonly Secret[] {
   return toSecrets(secrets).map((secret) => (typeof secret === 'string' ? secret : new Uint8Array(secret)));
 }

@@ -1,6 +1,6 @@
 /** A receiver, or a function that creates one, as adapters and pollers accept it. */
 import { ConfigError } from '../core/errors.js';
-import { findParts, partsOf, type ReceiverParts } from './parts.js';
+import { partsOf, type ReceiverParts } from './parts.js';
 import type { Receiver } from './receiver.js';
 
 /**
@@ -9,12 +9,7 @@ import type { Receiver } from './receiver.js';
  */
 export type ReceiverSource = Receiver | (() => Receiver);
 
-/**
- * Returns a function for the receiver. A function given as `source` is called at the first use, and its receiver is kept.
- * A failed call is repeated at the next use.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `source` is neither a receiver nor a function.
- */
+/** A function is called at the first use, and its receiver is kept. A failed call is repeated at the next use. */
 export function toReceiver(where: string, source: ReceiverSource): () => Receiver {
   if (typeof source !== 'function') {
     partsOf(where, source);
@@ -34,13 +29,12 @@ export function toParts(where: string, source: ReceiverSource): () => ReceiverPa
 }
 
 function make(where: string, source: () => Receiver): Receiver {
-  let receiver: Receiver;
   try {
-    receiver = source();
+    const receiver = source();
+    partsOf(where, receiver);
+    return receiver;
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
     throw new ConfigError(`${where}: the function that makes the receiver failed; see the cause.`, { cause });
   }
-  if (findParts(receiver) !== undefined) return receiver;
-  throw new ConfigError(`${where}: the function must return a receiver made by createReceiver.`);
 }

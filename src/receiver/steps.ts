@@ -8,7 +8,6 @@ import type { StepOptions } from './handler.js';
 import type { CoreParts } from './parts.js';
 import { leaseLost } from './store.js';
 
-/** The longest result, in characters of JSON. */
 const MAX_RESULT_LENGTH = 65_536;
 
 /** Why a handler has failed, whether or not it caught that. */
@@ -22,9 +21,7 @@ export type HandlerSteps = ReturnType<typeof createSteps>;
 export function createSteps({ store, settings, runStep }: CoreParts, lease: Lease, askedAt: Moment) {
   const { runtime, leaseMs } = settings;
   const used = new Set<string>();
-  /** The steps of earlier attempts, read once. */
   let stored: Promise<readonly InboxStep[]> | undefined;
-  /** The steps that have not ended. */
   const open = new Set<Promise<unknown>>();
   let state: 'running' | 'ending' | 'ended' = 'running';
   let failure: StepFailure | undefined;
@@ -116,7 +113,6 @@ class StepPromise extends Promise<unknown> {
 
 const ON_INTERRUPTED = oneOf(['repeat', 'fail']);
 
-/** `null` for a value that cannot be stored. */
 function toResult(value: unknown): string | null {
   try {
     const json = value === undefined ? '' : JSON.stringify(value);

@@ -14,7 +14,8 @@ import type {
   StoredEvent,
   StoreOptions,
 } from '../core/ports.js';
-import { type Runtime, timeLimit } from '../core/runtime.js';
+import { timeLimit } from '../core/runtime.js';
+import type { ReceiverSettings } from './options.js';
 import type { Tally } from './tally.js';
 import type { Work } from './work.js';
 
@@ -23,16 +24,13 @@ type RecordOptions = StoreOptions & {
   readonly dueInMs: number;
 };
 
-interface StoreSettings {
-  readonly inbox: Inbox<unknown>;
+interface StoreSettings
+  extends Pick<
+    ReceiverSettings,
+    'inbox' | 'leaseMs' | 'maxAttempts' | 'answer' | 'inboxTimeoutMs' | 'runtime' | 'onUnknown'
+  > {
   /** Returns the ordering key of an event. @default events have no keys */
   readonly keyOf: ((event: UnknownEvent) => string | undefined) | undefined;
-  readonly leaseMs: number;
-  readonly maxAttempts: number;
-  readonly answer: 'handled' | 'recorded';
-  readonly inboxTimeoutMs: number;
-  readonly runtime: Runtime;
-  readonly onUnknown: ((event: UnknownEvent) => unknown) | undefined;
   readonly logger: Logger;
   readonly tally: Tally;
   /** The types that this process runs or enqueues. */
@@ -63,10 +61,7 @@ export class Store {
     return this.ask(() => this.#inbox.claim(event, options));
   }
 
-  /**
-   * The lease of a first attempt, whose transaction stores the event; `undefined` if the event must be claimed first: one
-   * that may be stored already, one with an ordering key, and one whose only attempt must be counted before it begins.
-   */
+  /** The lease of a first attempt; `undefined` for an event that may be stored or has a key, or whose only attempt must count. */
   firstLease({ event, origin, json = encodeEvent(event) }: Work): Lease | undefined {
     const { answer, leaseMs, maxAttempts, keyOf } = this.#settings;
     if (origin !== 'push' || answer !== 'handled' || maxAttempts === 1 || keyOf?.(event) !== undefined)
@@ -82,19 +77,16 @@ export class Store {
     return this.ask(() => this.#inbox.fail(lease, failure));
   }
 
-  /** @throws {ConfigError} when the inbox stores no steps. */
   assertSteps(): void {
     if (this.#inbox.readSteps === undefined) throw new ConfigError(NO_STEPS);
   }
 
-  /** @throws {StablehooksError} `ERR_LEASE_LOST` */
   async readSteps(lease: Lease): Promise<readonly InboxStep[]> {
     const steps = await this.ask(() => this.#inbox.readSteps?.(lease) ?? null);
     if (steps === null) throw leaseLost(lease);
     return steps;
   }
 
-  /** @throws {StablehooksError} `ERR_LEASE_LOST` */
   async saveStep(lease: Lease, name: string, result: string | null | undefined): Promise<void> {
     if (!(await this.ask(() => this.#inbox.saveStep?.(lease, name, result)))) throw leaseLost(lease);
   }
@@ -177,17 +169,11 @@ export class Store {
     return result;
   }
 
-  /** Whether this process runs or enqueues events of the type. */
   dispatches({ type }: UnknownEvent): boolean {
     return this.#settings.dispatched.includes(type);
   }
 
-  /**
-   * Records events without running them: events that this process dispatches as due, other known types as ignored,
-   * unknown types as parked. Returns a result for each, in order.
-   *
-   * @throws {StablehooksError} `ERR_INBOX_FAILED`.
-   */
+  /** Records events: those that this process dispatches as due, other known types as ignored, unknown types as parked. */
   async record(
     events: readonly UnknownEvent[],
     { dueInMs, origin, json }: RecordOptions,
@@ -239,7 +225,6 @@ function toStoreOptions({ origin, json }: Work): StoreOptions {
   return { origin, json: json === undefined ? undefined : [json] };
 }
 
-/** The element of a list that has one there. */
 function at<Value>(list: readonly Value[], index: number): Value {
   return list[index] as Value;
 }

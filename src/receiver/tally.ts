@@ -49,7 +49,6 @@ interface TallySettings extends Pick<ReceiverSettings, 'inbox' | 'runtime' | 'si
 
 export class Tally {
   readonly #settings: TallySettings;
-  /** What the note lacks. */
   #counted: TallyNote = EMPTY_TALLY;
   /** Whether a delivery was refused since the last accepted one. */
   #hasRefused = false;
@@ -62,10 +61,7 @@ export class Tally {
     this.#settings = settings;
   }
 
-  /**
-   * Counts a delivery that was refused, and when one was accepted after it. A signature of another form can come from anyone, or
-   * show that `signature` is set wrong: it counts, and does not show that push is broken.
-   */
+  /** Counts a refused delivery, and the first accepted one after it. A malformed signature does not show that push is broken. */
   delivery({ error }: Outcome, request: WebhookRequest): void {
     if (error === undefined && !this.#hasRefused) return;
     // It sends what must be refused.

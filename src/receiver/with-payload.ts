@@ -1,5 +1,5 @@
 import { isPromise, wrapping } from '../core/awaitable.js';
-import { ConfigError, StablehooksError } from '../core/errors.js';
+import { StablehooksError } from '../core/errors.js';
 import type { EventType, SchemaIssue, SchemaResult, StandardSchema, WebhookEvent } from '../core/events.js';
 import type { Given, Handler, HandlerContext, HandlerResult } from './handler.js';
 
@@ -9,7 +9,6 @@ import type { Given, Handler, HandlerContext, HandlerResult } from './handler.js
  * @param schema - a Standard Schema, such as one of zod, valibot or arktype.
  * @returns a handler. It fails with `ERR_PAYLOAD_INVALID` when the payload does not match, and the event runs again once
  * the schema is corrected. The error names the fields that the schema declares, and contains no value of the payload.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the first argument is not a schema or the second not a function.
  *
  * @example
  * ```ts
@@ -22,14 +21,6 @@ export function withPayload<Output, Type extends EventType = EventType, Tx = und
   schema: StandardSchema<Output>,
   handler: (event: WebhookEvent<Type, Output>, context: HandlerContext<Tx>) => HandlerResult<Given<Tx>>,
 ): Handler<Type, Tx> {
-  if (typeof schema?.['~standard']?.validate !== 'function') {
-    throw new ConfigError(
-      'withPayload: the first argument must be a Standard Schema, such as z.object({ … }).',
-    );
-  }
-  if (typeof handler !== 'function') {
-    throw new ConfigError('withPayload: the second argument must be a function.');
-  }
   let declared: Declared | undefined;
   const checked = (event: WebhookEvent<Type>, context: HandlerContext<Tx>): unknown => {
     const run = (result: SchemaResult<Output>) => {
@@ -73,7 +64,6 @@ function mismatch(
   );
 }
 
-/** How many issues an error names, and how many keys of each. */
 const MAX_SHOWN = 10;
 
 /** The names in the JSON Schema, where the library offers one (`standardschema.dev/json-schema`); else plain words. */

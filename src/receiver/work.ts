@@ -14,12 +14,10 @@ export interface Work {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** How it ended. */
 export interface Run {
   readonly result: OutcomeResult;
   /** The work that continues after the answer: an overdue handler, or one that runs after a 202. It never rejects. */
   readonly rest?: Promise<unknown> | undefined;
 }
 
-/** Takes an authentic event to its result. */
 export type Dispatch = (work: Work) => Promise<Run>;

@@ -10,13 +10,11 @@ export interface BookLine {
   readonly unlisted: boolean;
   /** Whether the inbox has another event with its id than the list. */
   readonly differs: boolean;
-  /** How many entries of the ledger have its id. */
   readonly entries: number;
 }
 
 const NOTHING: BookLine = { state: null, booked: false, unlisted: false, differs: false, entries: 0 };
 
-/** The ids of the three books, with the facts about each. */
 export class Books {
   readonly #lines = new Map<string, BookLine>();
   /** Ids with the same facts share a line: a million lines would take far more memory than the ids. */
@@ -26,7 +24,6 @@ export class Books {
     return this.#lines;
   }
 
-  /** Changes facts about an id, or adds the id. */
   set(id: string, known: Partial<BookLine>): void {
     const line = { ...(this.#lines.get(id) ?? NOTHING), ...known };
     const facts = Object.values(line).join();

@@ -67,7 +67,6 @@ async function judgeLine<Entry extends LedgerEntry>(
   return [];
 }
 
-/** Reports every event of a movement but the first. */
 export async function judgeMovements<Entry extends LedgerEntry>({
   list,
   log,

@@ -19,7 +19,6 @@ export class Movements {
     else if (!known.split('\n').includes(event.id)) this.#ids.set(movement, `${known}\n${event.id}`);
   }
 
-  /** The ids of each movement that several events of one type are about. */
   *repeated(): Generator<readonly string[]> {
     for (const ids of this.#ids.values()) if (ids.includes('\n')) yield ids.split('\n');
   }

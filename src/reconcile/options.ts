@@ -101,7 +101,6 @@ export const inboxWith = (...methods: readonly string[]) =>
 
 const NEVER = new AbortController().signal;
 
-/** @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option. */
 export function toReconcileSettings<Entry extends LedgerEntry>(options: ReconcileOptions<Entry>) {
   const settings = readOptions('reconcile', options, {
     ...LIST_RULES,
@@ -143,13 +142,13 @@ function isIterable(value: unknown): boolean {
   return typeof (many ?? some) === 'function';
 }
 
-function orInboxFailed(inbox: ReconcileInbox): ReconcileInbox {
-  const ask = async <Answer>(call: () => Answer | Promise<Answer>) => orUnavailable('ERR_INBOX_FAILED', call);
-  return {
-    find: (id) => ask(() => inbox.find(id)),
-    list: (options) => ask(() => inbox.list(options)),
-    count: () => ask(() => inbox.count()),
-    readNote: (name) => ask(() => inbox.readNote(name)),
-    record: (events, options) => ask(() => inbox.record(events, options)),
-  };
+/** The inbox, whose errors become `ERR_INBOX_FAILED`. */
+export function orInboxFailed<Part extends object>(inbox: Part): Part {
+  const methods = inbox as Readonly<Record<PropertyKey, (...args: readonly unknown[]) => unknown>>;
+  const get =
+    (_: object, name: PropertyKey) =>
+    async (...args: readonly unknown[]) =>
+      orUnavailable('ERR_INBOX_FAILED', () => methods[name]?.(...args));
+  // Not over the inbox itself, which may be frozen.
+  return new Proxy({}, { get }) as Part;
 }

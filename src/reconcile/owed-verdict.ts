@@ -32,13 +32,11 @@ export interface OwedMovement {
   readonly detail: string;
 }
 
-/** A pending movement with times as epoch ms. */
 export interface Pending {
   readonly key: string;
   readonly since: number;
 }
 
-/** The event that ends a movement. */
 export type Ending = Pick<InboxRecord, 'id' | 'type' | 'updatedAt' | 'lastError' | 'ignored'> & {
   /** `null`: only the list has it. */
   readonly state: InboxState | null;

@@ -1,7 +1,7 @@
 /** Movements that the app waits for: where the event is that ends each, or what proves that the service owes it. */
 import { LIST_RULES, type PollerOptions } from '../catch-up/options.js';
 import { type GapReason, type PollState, readPollState } from '../catch-up/state.js';
-import { ConfigError, orUnavailable } from '../core/errors.js';
+import { ConfigError } from '../core/errors.js';
 import {
   createdAtMs,
   EVENT_TYPES,
@@ -14,7 +14,7 @@ import {
 import { abortSignal, func, integer, readOptions, required, rule } from '../core/options.js';
 import type { Inbox, InboxOperations, InboxRecord } from '../core/ports.js';
 import { toRuntime } from '../core/runtime.js';
-import { inboxWith } from './options.js';
+import { inboxWith, orInboxFailed } from './options.js';
 import { OWED_NOTE, type OwedCounts, type OwedNote } from './owed-note.js';
 import {
   type Ending,
@@ -76,7 +76,6 @@ export interface OwedResult {
 /** How many movements are judged with one reading of the inbox. */
 const CHUNK = 100_000;
 
-/** How many movements of each verdict a result holds. */
 const MAX_MOVEMENTS = 1_000;
 
 /**
@@ -133,7 +132,7 @@ export async function findOwed(options: OwedOptions): Promise<OwedResult> {
     }
   }
   const note: OwedNote = { at, counts };
-  await orUnavailable('ERR_INBOX_FAILED', () => inbox.writeNote(OWED_NOTE, JSON.stringify(note)));
+  await inbox.writeNote(OWED_NOTE, JSON.stringify(note));
   return { counts, movements };
 }
 
@@ -162,18 +161,11 @@ function toSettings(options: OwedOptions) {
     onMovement: func((): void => undefined),
     signal: abortSignal(new AbortController().signal),
   });
-  const { inbox } = settings;
-  const ask = async <Answer>(call: () => Answer | Promise<Answer>) => orUnavailable('ERR_INBOX_FAILED', call);
   return {
     ...settings,
     maxLimit: Math.max(settings.maxLimit, settings.listMax ?? 0),
     runtime: toRuntime(settings.runtime),
-    inbox: {
-      find: (id: string) => ask(() => inbox.find(id)),
-      list: (filter: Parameters<InboxOperations['list']>[0]) => ask(() => inbox.list(filter)),
-      readNote: (name: string) => ask(() => inbox.readNote(name)),
-      writeNote: (name: string, text: string) => ask(() => inbox.writeNote(name, text)),
-    },
+    inbox: orInboxFailed(settings.inbox),
   };
 }
 
@@ -194,14 +186,12 @@ function toPending({ key, since }: PendingMovement, row: number): Pending {
 const toKey = (key: unknown) =>
   typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint' ? String(key) : undefined;
 
-/** What one run knows. */
 interface Search {
   readonly settings: OwedSettings;
   /** When it began, epoch ms. */
   readonly at: number;
   /** Read before the list: the inbox still has the events that it is about. */
   readonly state: PollState;
-  /** The records that the inbox received first. */
   readonly first: readonly InboxRecord[];
   list: (ReadList & { readonly from: number }) | undefined;
 }

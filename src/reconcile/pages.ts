@@ -4,7 +4,6 @@ import { nextTurn, type Runtime } from '../core/runtime.js';
 /** How many records or entries are read at a time: small pages are garbage before they reach the old generation. */
 export const PAGE_SIZE = 500;
 
-/** How many lookups run at a time. */
 const LOOKUPS = 16;
 
 /** How a run gives way to other work, and ends early. */

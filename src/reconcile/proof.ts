@@ -25,7 +25,6 @@ export type ListProof = Readonly<Record<EventType, ProvenSpan>>;
 /** Evidence that events are in the list or the inbox. Times are epoch ms. */
 export interface Proofs {
   readonly list: ListProof;
-  /** The poller's. */
   readonly state: PollState;
   /** Events created up to here can have been removed from the list; `-Infinity` without a sign of that. */
   readonly removedUntil: number;
@@ -57,10 +56,7 @@ function provenByList(proven: ProvenSpan, removedUntil: number): ProvenSpan {
   return proven.from < removedUntil ? { ...proven, from: removedUntil, reason: 'removed' } : proven;
 }
 
-/**
- * The spans that the poller has proven for a type: up to the watermark, except in the open gaps. None begins before its
- * start date.
- */
+/** The spans that the poller has proven for a type: from its start date up to the watermark, except in the open gaps. */
 function provenByPoller(type: EventType, { state, removedUntil, firstAt }: Proofs): readonly Span[] {
   // A first poll puts the watermark at the start date, and proves nothing.
   if (state.watermark === null || state.watermark === state.since) return [];

@@ -10,17 +10,13 @@ import { recordPages } from './record-pages.js';
 
 const MOVING = ['received', 'leased', 'failed'] as const;
 
-/**
- * An event that changes its state meanwhile is read again later: an attempt ends in a state that is read after the one
- * that it began in, and events that are taken to run again become `received`.
- */
+/** An attempt ends in a state that is read after the one that it began in, and events that are taken to run become `received`. */
 const READING_ORDER = ['parked', 'dead', ...MOVING, ...MOVING, 'done', 'dead'] as const;
 
 export class InboxReader<Entry extends LedgerEntry> {
   readonly #comparison: Comparison<Entry>;
   /** Events created up to here can have been removed from the list; `-Infinity` without a sign of that. */
   removedUntil = Number.NEGATIVE_INFINITY;
-  /** When the inbox received its first event, epoch ms. */
   firstAt = Number.POSITIVE_INFINITY;
 
   constructor(comparison: Comparison<Entry>) {
@@ -75,10 +71,7 @@ export class InboxReader<Entry extends LedgerEntry> {
   }
 }
 
-/**
- * Where the list has an event of the inbox: `lacking` if it must have the event and does not, `removed` if a complete
- * list lacks it because it is older than all that the list shows, `unknown` if the list proves neither.
- */
+/** `lacking`: the list must have the event. `removed`: all that a complete list shows is newer. `unknown`: neither is proven. */
 export function placeInList(
   { id, type, event, receivedAt }: InboxRecord,
   list: ReadList,

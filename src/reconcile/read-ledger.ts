@@ -7,7 +7,6 @@ import { inPages, inParallel } from './pages.js';
 import { isIn } from './proof.js';
 import type { InboxReader } from './read-inbox.js';
 
-/** Adds the entries of the ledger to the books, and compares each with its event. */
 export async function readLedger<Entry extends LedgerEntry>(
   comparison: Comparison<Entry>,
   inboxReader: InboxReader<Entry>,

@@ -6,11 +6,7 @@ import type { ListProof } from './proof.js';
 /** The events of the list, and the times for which it showed all of them. */
 export type ReadList = Awaited<ReturnType<typeof readList>>;
 
-/**
- * Reads the list as a poll does, and with the same proof, but records nothing.
- *
- * @param options.since - the list is read until it is proven back to here, as far as that is possible; epoch ms.
- */
+/** Reads the list as a poll does, back to `since` if it can be proven so far, but records nothing. */
 export async function readList({
   client,
   since,
@@ -35,13 +31,9 @@ export async function readList({
   return {
     /** The events from `since` on, by id. */
     events: new Map(found.map((listed) => [listed.event.id, listed])),
-    /** The ids under which the list shows different events. */
     conflicts: list.conflicts(since),
     proof: Object.fromEntries(spans) as ListProof,
-    /**
-     * The list has every event that was created later, if it was complete: a service that removes events by age has
-     * everything that is newer than the oldest that it shows.  `-Infinity` if that is from before `since`.
-     */
+    /** A complete list has every event that was created later; `-Infinity` if that is from before `since`. */
     shownFrom: list.size > found.length ? Number.NEGATIVE_INFINITY : oldestAt + lagMs + disorderMs,
     isEmpty: list.size === 0,
     /** Pushed events that no poll has found in the list. */

@@ -126,7 +126,6 @@ export interface ReconcileResult {
 
 export type Totals = { -readonly [Name in keyof ReconcileResult['totals']]: number };
 
-/** How many ids of a kind a result holds. */
 const MAX_IDS = 1_000;
 
 export class FindingLog {

@@ -12,7 +12,6 @@ export function typeOf({ type }: UnknownEvent): string {
   return isEventType(type) ? type : OTHER;
 }
 
-/** The name of a span. */
 export function nameOf(operation: string, event: UnknownEvent | undefined): string {
   return event !== undefined && isEventType(event.type) ? `${operation} ${event.type}` : operation;
 }

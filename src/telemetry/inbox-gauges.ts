@@ -9,7 +9,6 @@ import type { HealthInbox, HealthLimits } from '../health/options.js';
 /** How long to wait for an inbox, in ms. Exporters wait for metrics without a limit. */
 const READ_TIMEOUT_MS = 5_000;
 
-/** The value of a check. */
 const LEVELS = { ok: 0, neutral: 0, warning: 1, failing: 2 } as const;
 
 export class Inboxes {

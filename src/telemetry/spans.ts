@@ -11,17 +11,13 @@ import {
 import { isPromise } from '../core/awaitable.js';
 import { codeOf } from './attributes.js';
 
-/** How the work of a span ended. */
 export type End<Value> = { readonly value: Value } | { readonly error: unknown };
 
 export interface SpanStart extends SpanOptions {
   readonly name: string;
 }
 
-/**
- * Runs work in a span, synchronously if the work is synchronous. `onEnd` is called before the span ends, even if the span
- * could not be started.
- */
+/** Runs work in a span, synchronously if the work is. `onEnd` is called even if the span could not be started. */
 export function inSpan<Result>(
   tracer: Tracer,
   { name, ...options }: SpanStart,

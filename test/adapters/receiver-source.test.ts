@@ -70,8 +70,12 @@ test.each<[string, unknown, RegExp]>([
     },
     /the function that makes the receiver failed; see the cause\.\n.*no DATABASE_URL/,
   ],
-  ['returns a promise', async () => createObserved().receiver, /the function must return a receiver/],
-  ['returns nothing', () => undefined, /the function must return a receiver/],
+  [
+    'returns a promise',
+    async () => createObserved().receiver,
+    /`receiver` must be a receiver made by createReceiver/,
+  ],
+  ['returns nothing', () => undefined, /`receiver` must be a receiver made by createReceiver/],
 ])(
   'a function that %s is a logged 500 ERR_CONFIG_INVALID, and is called again at the next delivery',
   async (_, fails, words) => {

@@ -1,13 +1,10 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import http2 from 'node:http2';
-import { type AddressInfo, connect } from 'node:net';
+import { createServer } from 'node:http';
+import { connect } from 'node:net';
 import { toNodeHandler } from 'stablehooks/node';
-import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { deferred } from '../receiver/delivery.js';
 import { listen } from './listening.js';
-import { createObserved, deliverTo, expectUnavailable, secret } from './observed.js';
+import { createObserved, deliverTo, expectUnavailable } from './observed.js';
 
 describe('node:http', () => {
   test('a delivery whose stream has an encoding set is answered 500 ERR_BODY_UNAVAILABLE', async () => {
@@ -21,36 +18,6 @@ describe('node:http', () => {
     const message = await expectUnavailable(await deliverTo(server), outcomes);
 
     expect(message).toContain('rawBody: true');
-  });
-
-  test('a stream of HTTP/2 that is reset in the middle of its body is incomplete, and not forged', async () => {
-    const { receiver, outcomes } = createObserved();
-    const handler = toNodeHandler(receiver);
-    const handled = deferred();
-    const server = http2.createServer();
-    server.on('stream', (stream) => stream.on('error', () => undefined));
-    server.on('request', (request, response) => {
-      // What Node's own types keep apart, frameworks pass on as the request and response of HTTP/1.1.
-      const answered: unknown = handler(
-        request as unknown as IncomingMessage,
-        response as unknown as ServerResponse,
-      );
-      void Promise.resolve(answered).then(() => handled.resolve());
-      request.once('data', () => stream.close(http2.constants.NGHTTP2_CANCEL));
-    });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const session = http2.connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-    onTestFinished(() => {
-      session.destroy();
-      server.close();
-    });
-    const { headers } = await signedRequest(exampleEvent('transfer.settled'), { secret });
-    const stream = session.request({ ...headers, ':method': 'POST' });
-    stream.on('error', () => undefined);
-    stream.write('{"id":');
-    await handled.promise;
-    expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_INCOMPLETE']);
   });
 
   test('close() does not wait for a body that never arrives', async () => {

@@ -72,7 +72,11 @@ test.each<[string, () => Receiver, RegExp]>([
     },
     /createPoller: the function that makes the receiver failed/,
   ],
-  ['returns something else', () => ({}) as Receiver, /createPoller: the function must return a receiver/],
+  [
+    'returns something else',
+    () => ({}) as Receiver,
+    /createPoller: `receiver` must be a receiver made by createReceiver/,
+  ],
   [
     'makes a receiver with wrong options',
     () => createReceiver({ secret: '', handlers: {} }),

@@ -102,21 +102,14 @@ test('parseEvent and a schema of zod give the same verdict on any value and name
   );
 });
 
-test("parseEvent accepts the date-times of zod's own format, and beyond them only lower case and leap seconds", () => {
+test("parseEvent accepts the date-times of zod's own format, and beyond them only lower case", () => {
   const format = z.iso.datetime({ offset: true });
   fc.assert(
     fc.property(dateTime, (created_at) => {
       const isAccepted =
         wrongByTable({ id: 'evt_1', type: 'transfer.settled', created_at, payload: {} }).length === 0;
-      const upper = created_at.toUpperCase();
-      if (upper.slice(17, 19) === '60') {
-        expect([created_at, isAccepted]).toEqual([
-          created_at,
-          /T(23:59:60(\.\d+)?(Z|[+-]00:00)|00:00:60-23:59)$/.test(upper),
-        ]);
-      } else {
-        expect([created_at, isAccepted]).toEqual([created_at, z.safeParse(format, upper).success]);
-      }
+      const { success } = z.safeParse(format, created_at.toUpperCase());
+      expect([created_at, isAccepted]).toEqual([created_at, success]);
     }),
     { numRuns: atNight(5_000, 1_000) },
   );

@@ -78,8 +78,6 @@ describe('createdAtMs', () => {
     ['2026-01-02T03:04:05Z', '2026-01-02T03:04:05.000Z'],
     ['2026-01-02t03:04:05.25z', '2026-01-02T03:04:05.250Z'],
     ['2026-01-02T03:04:05.123456789+05:30', '2026-01-01T21:34:05.123Z'],
-    ['2016-12-31T23:59:60Z', '2017-01-01T00:00:00.000Z'],
-    ['2016-12-31T15:59:60.5-08:00', '2017-01-01T00:00:00.500Z'],
   ])('createdAtMs reads %s as %s', (created_at, expected) => {
     expect(iso(created_at)).toBe(expected);
   });
@@ -135,8 +133,7 @@ describe('ERR_EVENT_MALFORMED', () => {
     ['a date that is not one', { ...event, created_at: 'yesterday' }],
     ['a date without an offset', { ...event, created_at: '2026-01-02T03:04:05' }],
     ['the 30th of February', { ...event, created_at: '2026-02-30T03:04:05Z' }],
-    ['the 61st second of a minute that has none', { ...event, created_at: '2016-12-31T23:58:60Z' }],
-    ['the 61st second of a local day', { ...event, created_at: '2016-12-31T23:59:60+01:00' }],
+    ['a leap second', { ...event, created_at: '2016-12-31T23:59:60Z' }],
   ])('parseEvent throws ERR_EVENT_MALFORMED for %s', (_name, value) => {
     expect(() => parseEvent(bytes(value))).toThrow(StablehooksError);
     expect(() => parseEvent(bytes(value))).toThrow(expect.objectContaining({ code: 'ERR_EVENT_MALFORMED' }));

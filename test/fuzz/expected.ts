@@ -72,7 +72,7 @@ function isName(value: unknown): boolean {
 const TIME =
   /^([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.[0-9]+)?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))$/;
 
-/** An RFC 3339 date-time of a day that exists. A leap second is 23:59:60 in UTC. */
+/** An RFC 3339 date-time of a day that exists. */
 function isTime(value: unknown): boolean {
   const parts = typeof value === 'string' ? TIME.exec(value) : null;
   if (parts === null) return false;
@@ -81,9 +81,7 @@ function isTime(value: unknown): boolean {
   const isLeapYear = (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
   const days = [31, isLeapYear ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month - 1] ?? 0;
   if (day < 1 || day > days || hour > 23 || minute > 59 || part(8) > 23 || part(9) > 59) return false;
-  const offset = (part(8) * 60 + part(9)) * (parts[7] === '-' ? -1 : 1);
-  const isLastMinute = (hour * 60 + minute - offset + 2 * 1_440) % 1_440 === 1_439;
-  return second < 60 || (second === 60 && isLastMinute);
+  return second < 60;
 }
 
 /** Whether two values from JSON are the same, keys in order included. A stack of its own, because values nest deeply. */

@@ -17,30 +17,21 @@ const tests = filesBelow('test').filter((path) => path.endsWith('.test.ts'));
 const pick = (paths: readonly string[], patterns: readonly RegExp[]) =>
   paths.filter((path) => patterns.some((pattern) => pattern.test(path)));
 
-/**
- * Tests of seconds would run once for each mutant: `npm test` runs the others. `per-request` loads modules again, so every
- * static mutant would count as covered by it, and as not noticed.
- */
+/** Tests of seconds would run once for each mutant: `npm test` runs the others. */
 const fast = (...patterns: readonly RegExp[]) =>
-  pick(tests, patterns).filter((path) => !/(?:\.slow|kills|property|per-request)\.test\.ts$/.test(path));
+  pick(tests, patterns).filter((path) => !/(?:\.slow|kills|property)\.test\.ts$/.test(path));
 
 export const groups: readonly Group[] = [
   {
     name: 'receiver',
     kind: 'code',
-    sources: pick(sources, [/^src\/(?:receiver|flow)\/(?!per-request)/]),
+    sources: pick(sources, [/^src\/(?:receiver|flow)\//]),
     tests: fast(
       /^test\/(?:receiver|telemetry)\//,
       /^test\/options/,
       /^test\/adapters\/(?:platform-requests|receiver-source)/,
       /^test\/catch-up\/wiring/,
     ),
-  },
-  {
-    name: 'receiver made per request',
-    kind: 'code',
-    sources: ['src/receiver/per-request.ts'],
-    tests: ['test/receiver/per-request.test.ts'],
   },
   {
     name: 'core',

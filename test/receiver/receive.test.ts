@@ -142,15 +142,12 @@ describe('the body', () => {
     expect((await outcome).kind).toBe('handled');
   });
 
-  test.each([() => undefined, missing])(
-    'that does not arrive within bodyTimeoutMs is answered 500, and the connection closes, whatever cancelBody does',
-    async (cancelBody) => {
-      const { receiver } = setUp({ bodyTimeoutMs: 5 });
-      const outcome = await receiver.receive({ ...(await delivery(anEvent())), body: never, cancelBody });
-      expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_BODY_TIMEOUT' } });
-      expect(toWebhookResponse(outcome)).toMatchObject({ status: 500, headers: { connection: 'close' } });
-    },
-  );
+  test('that does not arrive within bodyTimeoutMs is answered 500, and the connection closes', async () => {
+    const { receiver } = setUp({ bodyTimeoutMs: 5 });
+    const outcome = await receiver.receive({ ...(await delivery(anEvent())), body: never });
+    expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_BODY_TIMEOUT' } });
+    expect(toWebhookResponse(outcome)).toMatchObject({ status: 500, headers: { connection: 'close' } });
+  });
 
   test('that still arrives is not waited for by close, and refused when it has arrived; others are not read', async () => {
     const { receiver, ran } = setUp();
