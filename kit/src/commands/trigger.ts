@@ -71,7 +71,6 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   const notDue: string[] = [];
   /** Whether the first answers show that the events go to the wrong place. */
   let isWrong = false;
-  const progress = printer.progress('trigger', total);
 
   async function fireOnce(event: UnknownEvent, copy: Copy): Promise<void> {
     for (const row of await sender.fire(event)) {
@@ -81,7 +80,6 @@ async function trigger(context: CommandContext<TriggerFlags>) {
       if (!isAccepted(answer, copy)) unexpected.push(answer);
       if (isNotDue(answer)) notDue.push(row.event.id);
       printRow(printer, row, () => isAccepted(answer, copy));
-      progress.show(rows.length);
     }
     // Of a sandbox: at none of its endpoints.
     const first = rows.slice(0, sender.rowsPerEvent).map(({ answer }) => answer);
@@ -96,8 +94,6 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   } catch (error) {
     // The events sent before Ctrl-C are summarised.
     if (!isInterruption(error)) throw error;
-  } finally {
-    progress.clear();
   }
   const answers = rows.map(({ answer }) => answer);
   if (total > 1 || signal.aborted) printer.note(summarise(rows, total));

@@ -91,7 +91,6 @@ const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: Re
   [[...TRIGGER.split(' '), '--prefix', 'sha256 \u{1F511}'], /--prefix must contain ASCII characters only/],
   [['doctor', 'http://127.0.0.1:9/', '--effects', ''], /--effects must be a URL/],
   ['doctor http://127.0.0.1:9/ --effects http://127.0.0.1:9/', /--effects needs \{id\} in it/],
-  ['doctor http://127.0.0.1:9/ --oversize 9999999999', /up to 67108864 \(64 MiB\)/],
   [`events list --base-url ${WITH_PASSWORD}`, /--base-url contains a user or a password/],
 ];
 
