@@ -73,9 +73,6 @@ export function Bytes({ bytes, label }: { readonly bytes: Uint8Array; readonly l
           </span>
         )}
       </div>
-      {form === 'json' && (
-        <p class="faint">Indented for reading. “Exact text” shows the bytes as they were sent.</p>
-      )}
       {form === 'text' && text === undefined && (
         <p class="faint">Bytes that are not UTF-8 are shown as �. Hex shows them.</p>
       )}

@@ -29,7 +29,7 @@ export const KEY_HELP: readonly (readonly [keys: string, meaning: string])[] = [
   ['g e', 'Events'],
   ['g c', 'Coverage'],
   ['g s', 'Sandbox'],
-  ['/', 'Find an event by its id'],
+  ['/', 'Find an event or a movement by its id'],
   ['j, k', 'Next and previous event, or attempt of an event'],
   ['Enter', 'Open the event'],
   ['e', 'Unfold its attempts'],

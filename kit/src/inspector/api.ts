@@ -68,7 +68,10 @@ export interface SelectedResult {
   readonly eligible: number;
   /** How many it changed or ran; 0 after a dry run. */
   readonly changed: number;
-  /** How runs ended, such as `{ handled: 3 }`; `error` for a run that threw. */
+  /**
+   * How runs ended, such as `{ handled: 3 }`; `error` for a run that threw, `elsewhere` for the last one if this inbox does not
+   * show it: the other events were not run.
+   */
   readonly outcomes: Readonly<Record<string, number>>;
   /** The ids of the events that a dry run found, for the action itself: it must change no event that nobody has seen. */
   readonly ids: readonly string[];
@@ -143,6 +146,8 @@ export interface AttemptRow {
   readonly type: string;
   /** Whether the sent bytes differ from those of the event. @default false */
   readonly edited?: boolean | undefined;
+  /** Whether a person sent it to another URL than that of the endpoint. @default false */
+  readonly elsewhere?: boolean | undefined;
   readonly endpoint: string;
   /** Which attempt of the delivery, from 1. */
   readonly attempt: number;
@@ -220,14 +225,19 @@ export interface EventCounts {
   readonly states: readonly { readonly state: EventState; readonly count: number }[] | null;
   /** The types that are known. */
   readonly types: readonly string[];
-  /** Events over time, by the time of the first attempt; `null` in an inbox. */
-  readonly strip: {
-    readonly from: number;
-    readonly stepMs: number;
-    readonly good: readonly number[];
-    readonly bad: readonly number[];
-  } | null;
+  /** Events that the list lacks, because none of their attempts is kept or was made yet; zeros in an inbox. */
+  readonly dropped: DroppedEvents;
 }
+
+export interface DroppedEvents {
+  /** An endpoint never answered with 2xx, and is not tried again. */
+  readonly exhausted: number;
+  /** Every endpoint answered with 2xx. */
+  readonly delivered: number;
+  readonly unattempted: number;
+}
+
+export const NONE_DROPPED: DroppedEvents = { exhausted: 0, delivered: 0, unattempted: 0 };
 
 /** `GET api/events/:id` */
 export interface EventDetail extends EventRow {
@@ -238,10 +248,39 @@ export interface EventDetail extends EventRow {
   readonly deliveries: readonly AttemptLine[];
   /** Whether `GET api/events/:id/body` has its JSON. */
   readonly body: 'stored' | 'pruned' | 'none';
+  /** Its exact text if it is short; `null` otherwise. */
+  readonly text: string | null;
+  /** The command that prints it; `null` without an inbox. */
+  readonly command: string | null;
   /** The steps of its handler, without their results. */
   readonly steps: readonly StepRow[];
   /** When it last changed; `null` without an inbox. */
   readonly updatedAt: number | null;
+}
+
+/** `GET api/find?key`: the event with this id, or the movement with this ordering key or value of a payload. */
+export interface Found {
+  /** The id of the event. */
+  readonly event: string | null;
+  /** Without an event of this id; `null` without an inbox. */
+  readonly movement: MovementReport | null;
+}
+
+export interface MovementReport {
+  /** In the order of their creation. */
+  readonly rows: readonly MovementRow[];
+  /** How many events could not be searched, because their text is gone. */
+  readonly unread: number;
+  /** What is proven of later events, as a sentence. */
+  readonly proof: string;
+  readonly isProven: boolean;
+}
+
+export interface MovementRow extends EventRow {
+  readonly createdAt: number;
+  readonly origin: string;
+  /** Its exact text if it is short; `null` otherwise. */
+  readonly text: string | null;
 }
 
 /** A step of the handler of an event. */
@@ -256,6 +295,19 @@ export interface OverviewCheck {
   readonly tone: Tone;
   readonly message: string;
   readonly count: number | null;
+  /** Since when it needs a person, in epoch ms; `null` if that is not known. */
+  readonly since: number | null;
+  /** The most frequent errors of its events; empty if the message says the cause. */
+  readonly causes: readonly string[];
+}
+
+/** A number of the last hour. */
+export interface FlowNumber {
+  readonly name: string;
+  readonly count: number;
+  readonly tone: Tone;
+  /** What the number includes or leaves out, as a sentence. */
+  readonly note: string | null;
 }
 
 /** `GET api/overview` */
@@ -265,11 +317,7 @@ export interface OverviewReport {
   readonly verdict: string;
   /** Checks that need a person come first. */
   readonly checks: readonly OverviewCheck[];
-  readonly states: readonly {
-    readonly state: EventState;
-    readonly count: number;
-    readonly oldest: number | null;
-  }[];
+  readonly flow: readonly FlowNumber[];
   /** The errors of dead and failed events; `null` without an inbox. */
   readonly errors: ErrorGroups | null;
   /** Epoch ms. */

@@ -1,10 +1,19 @@
 import type { HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
-import { ConfigError, encodeEvent, INBOX_STATES, type InboxRecord } from 'stablehooks';
+import {
+  ConfigError,
+  createdAtMs,
+  encodeEvent,
+  INBOX_STATES,
+  type InboxRecord,
+  type UnknownEvent,
+} from 'stablehooks';
 import * as z from 'zod/mini';
+import { findMovement } from '../explain/movement.js';
 import type { SandboxOperations } from '../sandbox/index.js';
 import { readJsonBody } from '../sandbox/read-json-body.js';
 import { jsonObject, SandboxError } from '../sandbox/validation.js';
+import { toShellWord } from '../shell-word.js';
 import type { Access } from './access.js';
 import {
   type ActionInputs,
@@ -12,6 +21,9 @@ import {
   type ActionResults,
   ATTEMPT_KINDS,
   type EventDetail,
+  type Found,
+  type MovementRow,
+  NONE_DROPPED,
   type Problem,
   type Session,
   type View,
@@ -23,7 +35,7 @@ import { createOverview } from './overview.js';
 import { PAGE_HEADERS, readPageFile } from './page-files.js';
 import { reportService, toClock } from './sandbox-source.js';
 import { applyToSelected, TooMany } from './selected-actions.js';
-import type { DeliveriesPart, InboxPart, InspectorSource } from './source.js';
+import { DEFAULT_FLAG, type DeliveriesPart, type InboxPart, type InspectorSource } from './source.js';
 import { createStream } from './stream.js';
 
 export const ACTION_NAMES: readonly ActionName[] = [
@@ -108,6 +120,10 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
   app.get('/api/overview', async (context) =>
     context.json(await ask(overview(context.req.query('fresh') === '1'))),
   );
+  app.get('/api/find', async (context) => {
+    const { key } = parse(z.object({ key: id }), context.req.query());
+    return context.json(await find(source, key.trim(), context.req.raw.signal));
+  });
   app.route('/api/events', eventRoutes(source));
   if (source.deliveries) app.route('/api/attempts', attemptRoutes(source.deliveries));
   const { inbox, service } = source;
@@ -145,6 +161,7 @@ function viewsOf({ inbox, service }: InspectorSource): readonly View[] {
   ];
 }
 
+const id = z.string().check(z.minLength(1));
 const optional = z.optional(z.string());
 const time = z.optional(z.coerce.number().check(z.int(), z.minimum(0)));
 const filterShape = {
@@ -169,7 +186,9 @@ function eventRoutes({ inbox, deliveries }: InspectorSource): Hono {
     .get('/counts', async (context) => {
       const filter = parse(filterQuery, context.req.query());
       if (inbox) return context.json(await ask(countEvents(inbox.operations, filter)));
-      return context.json((await deliveries?.counts(filter)) ?? { states: [], types: [], strip: null });
+      return context.json(
+        (await deliveries?.counts(filter)) ?? { states: [], types: [], dropped: NONE_DROPPED },
+      );
     })
     .get('/:id', async (context) =>
       context.json(await readEvent({ inbox, deliveries }, context.req.param('id'))),
@@ -180,6 +199,31 @@ function eventRoutes({ inbox, deliveries }: InspectorSource): Hono {
       if (event === null) throw new RequestRefused(404, 'The body of this event is pruned.');
       return context.json({ json: encodeEvent(event) });
     });
+}
+
+/** The event with this id, wherever it is, else the movement that the key names. */
+async function find(
+  { inbox, deliveries }: InspectorSource,
+  key: string,
+  signal: AbortSignal,
+): Promise<Found> {
+  const isEvent = deliveries?.event(key) ?? (inbox && (await ask(inbox.operations.find(key))));
+  if (isEvent !== undefined) return { event: key, movement: null };
+  if (inbox === undefined) return { event: null, movement: null };
+  const { found, unread, proven, proof } = await ask(findMovement(inbox.operations, key, signal));
+  const rows = found.map((record): MovementRow => {
+    const { event, origin } = record;
+    return { ...toRow(record), createdAt: createdAtMs(event), origin, text: shortText(event) };
+  });
+  return { event: null, movement: { rows, unread, proof, isProven: proven !== null } };
+}
+
+/** The longest text that is shown without a request of its own. */
+const MAX_SHORT = 16_384;
+
+function shortText(event: UnknownEvent | null): string | null {
+  const text = event === null ? null : encodeEvent(event);
+  return text !== null && text.length <= MAX_SHORT ? text : null;
 }
 
 async function readEvent(
@@ -197,6 +241,8 @@ async function readEvent(
       deliveries: delivered?.history ?? [],
       steps: steps.map(({ result, ...step }) => ({ ...step, hasResult: result !== null })),
       body: event === null ? 'pruned' : 'stored',
+      text: shortText(event),
+      command: `stablehooks inbox show ${toShellWord(id)} --inbox ${toShellWord(inbox.flag ?? DEFAULT_FLAG)}`,
     };
   }
   const last = delivered?.history.at(-1);
@@ -209,7 +255,7 @@ async function readEvent(
     ...delivered,
     explanation: attempt?.verdict ?? { what: delivered.verdict, fix: null },
     deliveries: delivered.history,
-    ...{ origin: null, body: 'none', updatedAt: null, steps: [] },
+    ...{ origin: null, body: 'none', updatedAt: null, steps: [], text: null, command: null },
   };
 }
 
@@ -231,7 +277,6 @@ type Actions = {
   readonly [Name in ActionName]?: ((input: unknown) => Promise<ActionResults[Name]>) | undefined;
 };
 
-const id = z.string().check(z.minLength(1));
 const selected = z.object({
   filter: z.strictObject({ ...filterShape, ids: z.optional(z.array(id).check(z.maxLength(10_000))) }),
   dryRun: z.optional(z.boolean()),

@@ -8,7 +8,15 @@ import {
 } from 'stablehooks';
 import type { Finding } from '../explain/replies.js';
 import { givenOf } from '../given.js';
-import type { AttemptLine, EventCounts, EventFilter, EventPage, EventRow, Tone } from './api.js';
+import {
+  type AttemptLine,
+  type EventCounts,
+  type EventFilter,
+  type EventPage,
+  type EventRow,
+  NONE_DROPPED,
+  type Tone,
+} from './api.js';
 import type { EventQuery, InspectedInbox } from './source.js';
 
 /** How many events a request reads for a part of an id or a text, which no inbox can look up. */
@@ -47,7 +55,7 @@ export async function countEvents(inbox: InspectedInbox, filter: EventFilter): P
   return {
     states: exact === undefined ? null : await inbox.count(isAll ? undefined : exact),
     types: [...EVENT_TYPES],
-    strip: null,
+    dropped: NONE_DROPPED,
   };
 }
 

@@ -2,10 +2,10 @@ import { EVENT_TYPES, SIGNATURE_HEADER } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
 import { answerOf } from '../sandbox/answer.js';
 import { bytesOf, KEPT_RESPONSE_BYTES } from '../sandbox/deliveries.js';
-import type { Attempt, Sandbox, SandboxOperations } from '../sandbox/index.js';
+import type { Attempt, Delivery, Sandbox, SandboxOperations } from '../sandbox/index.js';
 import { SandboxError } from '../sandbox/validation.js';
-import type { AttemptDetail, Message, ServiceReport, StreamEntry } from './api.js';
-import { createAttemptEvents, type KeptAttempt, toResult } from './attempt-events.js';
+import type { AttemptDetail, DroppedEvents, Message, ServiceReport, StreamEntry } from './api.js';
+import { createAttemptEvents, isOwn, type KeptAttempt, toResult } from './attempt-events.js';
 import type { DeliveriesPart, InspectorSource } from './source.js';
 
 const MAX_MOVEMENTS = 200;
@@ -32,7 +32,9 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
       attempts: () => sandbox.attempts(),
       toKept,
       pending: () => new Set(sandbox.deliveries({ state: 'pending' }).map(({ eventId }) => eventId)),
+      dropped: () => countDropped(sandbox),
     }),
+    now: () => sandbox.clock.now(),
     async find(id) {
       const attempt = find(id);
       return attempt && toDetail(sandbox, attempt);
@@ -51,17 +53,42 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
   };
 }
 
+/** Counts the events of which an endpoint that is still there has no kept attempt. */
+function countDropped(sandbox: Sandbox): DroppedEvents {
+  const own = sandbox.attempts().filter((attempt) => isOwn(toKept(attempt)));
+  const kept = new Set(own.map(({ eventId, endpointId }) => `${eventId} ${endpointId}`));
+  const endpoints = new Set(sandbox.endpoints.list().map(({ id }) => id));
+  const others = sandbox
+    .deliveries()
+    .filter(({ eventId, endpointId }) => endpoints.has(endpointId) && !kept.has(`${eventId} ${endpointId}`));
+  const countOf = (...states: readonly Delivery['state'][]) => {
+    const pairs = others.filter(({ state }) => states.includes(state));
+    return new Map(pairs.map(({ eventId, endpointId }) => [`${eventId} ${endpointId}`, eventId]));
+  };
+  const [pending, delivered] = [countOf('pending'), countOf('delivered')];
+  // A delivery that was repeated counts by its success.
+  const exhausted = new Set(
+    [...countOf('exhausted')].flatMap(([pair, id]) => (delivered.has(pair) || pending.has(pair) ? [] : id)),
+  );
+  return {
+    exhausted: exhausted.size,
+    delivered: new Set([...delivered.values()].filter((id) => !exhausted.has(id))).size,
+    unattempted: new Set(pending.values()).size,
+  };
+}
+
 /** Each attempt is read once, because its reply must be parsed for the outcome. */
 const read = new WeakMap<Attempt, KeptAttempt>();
 
 function toKept(attempt: Attempt): KeptAttempt {
   const known = read.get(attempt);
   if (known !== undefined) return known;
-  const { deliveryId, number, eventId, type, edited, startedAt, request, response, faults } = attempt;
+  const { deliveryId, number, eventId, type, edited, elsewhere, startedAt, request, response, faults } =
+    attempt;
   const id = `${deliveryId}.${number}${faults.includes('duplicate') ? '.duplicate' : ''}`;
   const kept = {
     row: {
-      ...{ id, at: startedAt, eventId, type, edited, endpoint: request.url, attempt: number },
+      ...{ id, at: startedAt, eventId, type, edited, elsewhere, endpoint: request.url, attempt: number },
       ...toResult(answerOf(attempt)),
       faults,
     },

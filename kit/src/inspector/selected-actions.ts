@@ -100,24 +100,34 @@ async function runAll(
     // A lapsed lease means that no process runs it.
     if (run === undefined || event === null || isRunning(record)) continue;
     if (state === 'dead' || state === 'failed') await operations.requeue(id);
-    const outcome = await run(event).catch((error) => {
+    const said = await run(event).catch((error) => {
       console.error(error);
       return THREW;
     });
-    if (state === 'dead') await keepDead(operations, { ...record, event }, outcome);
+    const after = (await operations.find(id))?.state;
+    // A handler that ran in the app of this inbox has changed it.
+    const outcome = (said === 'handled' || said === 'duplicate') && after !== 'done' ? ELSEWHERE : said;
+    if (state === 'dead' || (state === 'failed' && outcome === ELSEWHERE))
+      await keepDead(operations, { ...record, event }, outcome);
     outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
     changed += 1;
+    if (outcome === ELSEWHERE) break;
   }
   return { changed, outcomes };
 }
 
 const THREW = 'error';
+/** The outcome of a run that this inbox does not show: its receiver has another inbox. No further event is run. */
+export const ELSEWHERE = 'elsewhere';
+
+const NOT_HERE = 'it ran in a receiver that does not use this inbox';
 
 /** A dead event that fails stays dead, with its first cause, even where the app would try it later. */
 async function keepDead(operations: InspectedInbox, record: Runnable, outcome: string): Promise<void> {
   const { state, lastError } = (await operations.find(record.id)) ?? {};
   if (state === 'failed') await returnToDead(operations, record, lastError ?? 'it failed');
-  if (state === 'received' && outcome === THREW) {
-    await returnToDead(operations, record, 'it threw an error, which is in the log of the page');
-  }
+  const why = { [THREW]: 'it threw an error, which is in the log of the page', [ELSEWHERE]: NOT_HERE }[
+    outcome
+  ];
+  if (state === 'received' && why !== undefined) await returnToDead(operations, record, why);
 }

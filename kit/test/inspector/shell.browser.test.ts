@@ -248,7 +248,7 @@ describe.each(CASES)('every view of a $of, $colorScheme and $size', ({ start, co
     await page.getByRole('table').getByRole('link').first().click();
     await page
       .getByRole('textbox', { name: 'Request: body' })
-      .or(page.getByRole('button', { name: 'Show the body' }))
+      .or(page.getByRole('textbox', { name: 'Body' }))
       .first()
       .waitFor();
     await inspectView(page, 'with the first event open');
@@ -259,6 +259,7 @@ describe.each(CASES)('every view of a $of, $colorScheme and $size', ({ start, co
 /** Waits until a view shows what it loads. */
 const showsAll: Readonly<Record<string, (page: Page) => Promise<void>>> = {
   async Overview(page) {
+    await page.getByText('All checks').click();
     await page.getByRole('list', { name: 'Checks' }).waitFor();
   },
   async Events(page) {

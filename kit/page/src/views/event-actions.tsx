@@ -229,6 +229,9 @@ function describe(name: Name, { changed, eligible, outcomes }: SelectedResult): 
   const rest = eligible > changed ? ` ${plural(eligible - changed)} that match were not changed.` : '';
   if (name === 'requeue') return `${plural(changed)} requeued: due now, with attempts from 0.${rest}`;
   if (name === 'discard') return `${plural(changed)} discarded.${rest}`;
+  if (outcomes['elsewhere'] !== undefined) {
+    return `Stopped after ${plural(changed)}: \`run\` handled the last one with a receiver that does not use this inbox, which did not change. Pass a \`run\` with the receiver of this inbox.${rest}`;
+  }
   const ends = Object.entries(outcomes).map(([outcome, count]) => `${count.toLocaleString('en')} ${outcome}`);
   return `${plural(changed)} ran: ${ends.join(', ')}.${rest}`;
 }

@@ -37,8 +37,6 @@ export function EventsView() {
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   useEffect(() => setSelected(new Set()), [key]);
   const [listed, setListed] = useState<{ readonly key: string; readonly states: EventCounts['states'] }>();
-  const search = useRef<HTMLInputElement>(null);
-  useKeys({ '/': () => search.current?.focus() });
   const acts = (['requeue', 'run', 'discard'] as const).some(can);
   return (
     <div class="events">
@@ -46,7 +44,7 @@ export function EventsView() {
       <div class="bars">
         <div class="bar">
           <States counts={last.current} />
-          {acts ? (
+          {acts && (
             <EventActions
               states={counts.data?.states ?? (listed?.key === key ? listed.states : null)}
               selected={selected}
@@ -55,11 +53,9 @@ export function EventsView() {
                 counts.reload();
               }}
             />
-          ) : (
-            <Strip strip={last.current?.strip ?? null} />
           )}
         </div>
-        <Filters types={last.current?.types ?? []} search={search} />
+        <Filters types={last.current?.types ?? []} />
       </div>
       {counts.error !== undefined && (
         <p class="bad" role="alert">
@@ -72,7 +68,19 @@ export function EventsView() {
         onSelect={setSelected}
         onLoad={(page, after) => setListed({ key, states: after === undefined ? tally(page) : null })}
       />
+      <Dropped dropped={last.current?.dropped} />
     </div>
+  );
+}
+
+/** The events that the list lacks. */
+function Dropped({ dropped }: { readonly dropped: EventCounts['dropped'] | undefined }) {
+  if (dropped === undefined || dropped.delivered + dropped.exhausted === 0) return null;
+  return (
+    <p class="faint">
+      {dropped.delivered + dropped.exhausted} older events are not listed, because their attempts are no
+      longer kept: {dropped.delivered} were answered with 2xx, {dropped.exhausted} were not.
+    </p>
   );
 }
 
@@ -113,45 +121,7 @@ function States({ counts }: { readonly counts: EventCounts | undefined }) {
   );
 }
 
-/** Events over time, as bars of one colour above another. */
-function Strip({ strip }: { readonly strip: EventCounts['strip'] }) {
-  if (strip === null) return null;
-  const { good, bad, from, stepMs } = strip;
-  const top = Math.max(1, ...good.map((count, index) => count + (bad[index] ?? 0)));
-  const height = (count: number) => (count === 0 ? 0 : Math.max(1.5, (count / top) * 22));
-  const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0);
-  return (
-    <figure class="strip">
-      <svg
-        role="img"
-        aria-label={`${sum(good).toLocaleString('en')} events accepted and ${sum(bad).toLocaleString('en')} not, over time`}
-        viewBox={`0 0 ${good.length * 4} 22`}
-        preserveAspectRatio="none"
-      >
-        {good.map((count, index) => {
-          const [up, down] = [height(count), height(bad[index] ?? 0)];
-          return (
-            <g key={index}>
-              <rect class="strip-good" x={index * 4} width={3} y={22 - up} height={up} />
-              <rect class="strip-bad" x={index * 4} width={3} y={22 - up - down} height={down} />
-            </g>
-          );
-        })}
-      </svg>
-      <figcaption class="faint">
-        <Time at={from} /> to <Time at={from + stepMs * good.length} />
-      </figcaption>
-    </figure>
-  );
-}
-
-function Filters({
-  types,
-  search,
-}: {
-  readonly types: readonly string[];
-  readonly search: { current: HTMLInputElement | null };
-}) {
+function Filters({ types }: { readonly types: readonly string[] }) {
   const type = param('type');
   const time = param('time');
   const shown = [...new Set([...types, ...(type === undefined ? [] : [type])])];
@@ -193,7 +163,7 @@ function Filters({
           </button>
         )}
       </fieldset>
-      <Field name="id" label="Id or part of it" field={search} />
+      <Field name="id" label="Id contains" />
       <button
         type="button"
         class="quiet filters-more"
@@ -217,15 +187,7 @@ function Filters({
 /** How long after the last key the list is requested. */
 const TYPING_MS = 300;
 
-function Field({
-  name,
-  label,
-  field,
-}: {
-  readonly name: 'id' | 'text' | 'error' | 'key';
-  readonly label: string;
-  readonly field?: { current: HTMLInputElement | null };
-}) {
+function Field({ name, label }: { readonly name: 'id' | 'text' | 'error' | 'key'; readonly label: string }) {
   const value = param(name) ?? '';
   const [typed, setTyped] = useState<string>();
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
@@ -236,7 +198,6 @@ function Field({
   }, [value]);
   return (
     <input
-      ref={field ?? null}
       type="search"
       aria-label={label}
       placeholder={label}
@@ -248,8 +209,8 @@ function Field({
         clearTimeout(timer.current);
         timer.current = setTimeout(() => {
           timer.current = undefined;
-          // An id that was copied has the spaces around it.
-          const text = name === 'id' ? currentTarget.value.trim() : currentTarget.value;
+          // An id that was copied has spaces around it.
+          const text = name === 'id' || name === 'key' ? currentTarget.value.trim() : currentTarget.value;
           go({ [name]: text, after: undefined }, { replace: true });
         }, TYPING_MS);
       }}
@@ -289,9 +250,13 @@ function List({
   const [held, setHeld] = useState(0);
   const [active, setActive] = useState<string>();
   const [unfolded, setUnfolded] = useState<ReadonlySet<string>>(new Set());
+  /** Where the search goes on by itself, and how many events it has read before, until one is found. */
+  const [searchOn, setSearchOn] = useState<{ readonly after: string; readonly searched: number }>();
+  useEffect(() => setSearchOn(undefined), [after]);
+  const from = searchOn?.after ?? after;
   const { data, error, reload } = useLoaded(
-    `events ${after}`,
-    (signal) => ask<EventPage>('events', { ...readFilter(), after, limit: PAGE_ROWS }, signal),
+    `events ${from}`,
+    (signal) => ask<EventPage>('events', { ...readFilter(), after: from, limit: PAGE_ROWS }, signal),
     isStale,
     1_000,
   );
@@ -299,7 +264,11 @@ function List({
   const loaded = useRef<{ readonly after: string | undefined }>(undefined);
   useEffect(() => {
     if (data === undefined) return;
-    onLoad(data, after);
+    if (data.rows.length === 0 && data.next !== null) {
+      setSearchOn({ after: data.next, searched: (searchOn?.searched ?? 0) + (data.searched ?? 0) });
+      return;
+    }
+    onLoad(data, from);
     const isSame = loaded.current?.after === after && loaded.current !== undefined;
     loaded.current = { after };
     if (!isSame || shown === undefined || !isReading(list.current)) {
@@ -365,7 +334,7 @@ function List({
       )}
       <LoadError error={error} reload={reload} />
       {rows.length === 0 && error === undefined ? (
-        <Nothing page={shown} />
+        <Nothing isSearching={data === undefined || data.next !== null} isOlder={after !== undefined} />
       ) : (
         <table
           class={`rows ${isInbox ? 'rows-inbox' : ''} ${selected === undefined ? 'rows-unselectable' : ''}`}
@@ -423,22 +392,22 @@ function List({
             {shown.searched === null ? 'Older' : 'Search older events'}
           </a>
         )}
-        {shown?.searched != null && (
-          <span class="faint">{shown.searched.toLocaleString('en')} events searched.</span>
+        {(searchOn !== undefined || shown?.searched != null) && (
+          <span class="faint">
+            {((searchOn?.searched ?? 0) + (shown?.searched ?? 0)).toLocaleString('en')} events searched.
+          </span>
         )}
       </p>
     </div>
   );
 }
 
-function Nothing({ page }: { readonly page: EventPage | undefined }) {
-  if (page === undefined) return <p class="empty">Loading …</p>;
+function Nothing({ isSearching, isOlder }: { readonly isSearching: boolean; readonly isOlder: boolean }) {
+  if (isSearching) return <p class="empty">{isFiltered() ? 'Searching …' : 'Loading …'}</p>;
   if (!isFiltered()) return <p class="empty">No events yet. They appear here as they arrive.</p>;
   return (
     <p class="empty">
-      {page.next === null
-        ? 'No event meets this filter.'
-        : 'None of the events searched so far meets this filter.'}{' '}
+      {isOlder ? 'No older event meets this filter.' : 'No event meets this filter.'}{' '}
       <button type="button" onClick={() => go(NO_FILTER)}>
         Clear the filter
       </button>
