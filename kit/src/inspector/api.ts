@@ -165,12 +165,13 @@ export type Tone = 'good' | 'bad' | 'doubtful' | 'neutral';
 /** The state of an event: of an inbox, or without one the kind of its attempts. */
 export type EventState = InboxState | AttemptKind;
 
-/** An attempt at an event, by a delivery or by an inbox. Times are epoch ms. */
+/** An attempt at an event, by a delivery or by an inbox, or what a person did with it. Times are epoch ms. */
 export interface AttemptLine {
   /** `null` for an attempt of an inbox, which has no bytes. */
   readonly id: string | null;
   readonly at: number;
-  readonly attempt: number;
+  /** Such as `Attempt 2`, or `Discarded by Ada`. */
+  readonly name: string;
   readonly tone: Tone;
   readonly result: string;
   readonly endpoint: string | null;

@@ -262,5 +262,5 @@ function toLine({ row, at }: KeptAttempt): AttemptLine {
   const result = [status, outcome ?? (status === null ? kind : null)]
     .filter((part) => part !== null)
     .join(' ');
-  return { id, at, attempt, tone: TONES[kind], result, endpoint, durationMs, faults };
+  return { id, at, name: `Attempt ${attempt}`, tone: TONES[kind], result, endpoint, durationMs, faults };
 }

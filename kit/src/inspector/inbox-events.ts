@@ -127,12 +127,18 @@ const RESULT_TONES = {
 
 function toLine(entry: InboxRecord['history'][number]): AttemptLine {
   const { attempt, startedAt: at, endedAt, result, error, by, reason } = entry;
-  const why = result === 'discarded' ? `by ${by ?? 'a person'}: ${reason ?? ''}` : error;
-  return {
-    ...{ id: null, at, attempt, tone: RESULT_TONES[result], endpoint: null, faults: [] },
-    result: why === null ? result : `${result}: ${why}`,
+  const line = {
+    id: null,
+    at,
+    tone: RESULT_TONES[result],
+    endpoint: null,
+    faults: [],
     durationMs: endedAt - at,
   };
+  if (result === 'discarded') {
+    return { ...line, name: `Discarded by ${by ?? 'a person'}`, result: reason ?? '' };
+  }
+  return { ...line, name: `Attempt ${attempt}`, result: error === null ? result : `${result}: ${error}` };
 }
 
 /** Whether a process runs the event. Once its lease has ended, none does, although the state stays. */

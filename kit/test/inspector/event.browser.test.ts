@@ -362,7 +362,7 @@ describe('hostile content', () => {
       HOSTILE.map((text, index) => {
         const all = make(text);
         const line = {
-          ...{ id: null, at: 0, attempt: 1, result: all, endpoint: all, durationMs: 1 },
+          ...{ id: null, at: 0, name: 'Attempt 1', result: all, endpoint: all, durationMs: 1 },
           ...{ tone: 'bad' as const, faults: [] },
         };
         return rowOf({ id: `${index} ${all}`, type: all, verdict: all, history: [line] });

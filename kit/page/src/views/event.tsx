@@ -238,8 +238,7 @@ function Timeline({
       {lines.length === 0 && <p class="faint">None has ended.</p>}
       <ol class="timeline">
         {lines.toReversed().map((line, index) => {
-          const { id, at, attempt, tone, result, endpoint, durationMs, faults } = line;
-          const name = `Attempt ${attempt}`;
+          const { id, at, name, tone, result, endpoint, durationMs, faults } = line;
           return (
             <li key={index} class={id !== null && id === shown ? 'timeline-shown' : undefined}>
               <Mark tone={tone} />

@@ -513,7 +513,9 @@ function Row({
             <td class="c-at">
               <Time at={line.at} />
             </td>
-            <td class="c-type">attempt {line.attempt}</td>
+            <td class="c-type">
+              <Plain text={line.name} />
+            </td>
             <td class="c-id" title={toPlain(line.endpoint ?? '')}>
               <Plain text={line.endpoint ?? ''} />
             </td>

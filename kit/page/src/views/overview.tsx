@@ -186,7 +186,7 @@ function Proven() {
           'Nothing is proven yet'
         )}
         <a href={hrefOf({ view: 'coverage' })} onClick={follow}>
-          Coverage
+          See coverage
         </a>
       </h3>
       {data !== undefined && isProven && <Lanes report={data} isOne />}
