@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 import { readFileSync, writeSync } from 'node:fs';
-import { Argument, Command, CommanderError } from 'commander';
-import { completionScript, SHELLS, suggest } from './completion.js';
+import { Command, CommanderError } from 'commander';
 import { toFailure } from './io/errors.js';
 import {
   describeStack,
@@ -96,9 +95,6 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   },
 };
 
-/** The command that the script of `completion` runs at each Tab, with the typed words. */
-const COMPLETE = 'complete';
-
 const HELP_FOOTER = `
 Exit codes: 0 success, 1 the check failed, 2 wrong use, 3 unreachable,
 130 interrupted.
@@ -122,8 +118,7 @@ try {
 /** The typed words, with `help X` as `X --help`, because commander's own `help` prints no help of subcommands. */
 function toWords(): readonly string[] {
   if (first !== 'help' || others[0] === undefined) return process.argv.slice(2);
-  const isKnown = Object.hasOwn(COMMANDS, others[0]) || others[0] === 'completion';
-  return isKnown ? [...others, '--help'] : others;
+  return Object.hasOwn(COMMANDS, others[0]) ? [...others, '--help'] : others;
 }
 
 async function createProgram(): Promise<Command> {
@@ -137,28 +132,12 @@ async function createProgram(): Promise<Command> {
       const { envFile } = command.opts();
       if (envFile !== undefined) await (await import('./io/settings.js')).loadEnvironment(envFile);
     });
-  const completes = words[0] === COMPLETE;
   for (const [name, { group, summary, load }] of Object.entries(COMMANDS)) {
     if (group !== undefined) root.commandsGroup(group);
-    const command = completes || words[0] === name ? await load() : new Command(name);
+    const command = words[0] === name ? await load() : new Command(name);
     root.addCommand(command.description(summary));
   }
   root.commandsGroup('Other:').helpCommand(true);
-  root
-    .command('completion')
-    .description('print the script that completes commands with Tab')
-    .addArgument(new Argument('<shell>', 'your shell').choices(SHELLS))
-    .action((shell) => {
-      process.stdout.write(completionScript(shell));
-    });
-  if (completes) {
-    root
-      .command(COMPLETE, { hidden: true })
-      .argument('[words...]')
-      .action((typed: readonly string[]) => {
-        for (const each of suggest(root, typed)) process.stdout.write(`${each}\n`);
-      });
-  }
   throwUsageErrors(root);
   return root;
 }

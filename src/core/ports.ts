@@ -264,19 +264,19 @@ export const POLL_NOTE = 'poll';
 
 /** One attempt at an event. Times are epoch ms by the inbox's clock. */
 export interface InboxAttempt {
-  /** Which attempt it was, from 1; 0 for an event that was discarded before its first. */
+  /** Which attempt it was, from 1; 0 for an event that a person changed before its first. */
   readonly attempt: number;
   readonly startedAt: number;
   /** Equal to `startedAt` for a first attempt that succeeded in a transaction, because that is stored when it begins. */
   readonly endedAt: number;
   /**
    * `later`: the handler threw `RetryLater`, and the attempt does not count. `lapsed`: its lease ended before it was
-   * completed or failed. `discarded`: a person ended the event.
+   * completed or failed. `discarded`, `requeued`: a person ended the event, or made it due.
    */
-  readonly result: 'done' | 'failed' | 'dead' | 'later' | 'lapsed' | 'discarded';
+  readonly result: 'done' | 'failed' | 'dead' | 'later' | 'lapsed' | 'discarded' | 'requeued';
   /** Why it failed, or has to run later; `null` for other results. */
   readonly error: string | null;
-  /** Who discarded the event. Only where `result` is `discarded`, as `reason`. */
+  /** Who discarded or requeued the event. Only in these results, as `reason`. */
   readonly by?: string | undefined;
   readonly reason?: string | undefined;
 }
@@ -392,6 +392,10 @@ export interface InboxOperations {
           readonly limit?: number | undefined;
           /** For one id: what happened to steps without a result. @default none */
           readonly steps?: Readonly<Record<string, 'done' | 'again'>> | undefined;
+          /** Who requeues them, for their history; truncated to 1,000 characters, as the reason. @default not recorded */
+          readonly by?: string | undefined;
+          /** Why. Only with `by`. */
+          readonly reason?: string | undefined;
           /** Whether to end leases that have not lapsed: their handlers can be running, and take effect twice. @default false */
           readonly force?: boolean | undefined;
         }),

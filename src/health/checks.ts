@@ -68,12 +68,13 @@ export const CHECKS = {
     return { tone: 'warning', message: `${countOf(count, 'event')} failed, to run again: ${newest}`, count };
   },
 
-  refused({ now, readOnly, newest, tally }, { requirePush }) {
-    if (readOnly !== undefined) {
-      const fix = 'Make it writable, or connect to the primary: until then every delivery is answered 503.';
+  refused({ now, unwritable, newest, tally }, { requirePush }) {
+    if (unwritable !== undefined) {
+      const fix =
+        'Make room on its disk, make it writable, or connect to the primary: until then every delivery is answered 503.';
       return {
         tone: 'failing',
-        message: `The database of the inbox cannot be written: ${readOnly.replace(/\.$/, '')}. ${fix}`,
+        message: `The database of the inbox cannot be written: ${unwritable.replace(/\.$/, '')}. ${fix}`,
       };
     }
     const pushedAt = newest.findIndex(({ origin }) => origin === 'push');
@@ -94,7 +95,11 @@ export const CHECKS = {
     }
     const fix = 'Check the URL at the service with `stablehooks doctor`.';
     if (pushed === undefined && tally.genuineAt === 0) {
-      const message = `Not shown: no push among the last ${countOf(newest.length, 'event')}. ${fix}`;
+      const what =
+        newest.length === 0
+          ? 'no event came yet'
+          : `no push among the last ${countOf(newest.length, 'event')}`;
+      const message = `Not shown: ${what}. ${fix}`;
       return { tone: requirePush ? 'failing' : 'neutral', message };
     }
     const last = `the last by push at ${toIso(genuineAt)}.`;
@@ -106,7 +111,11 @@ export const CHECKS = {
 
   ignored(facts) {
     const { count: parked, oldest } = countIn(facts.counts, 'parked');
-    const types = countedSince(facts.tally.ignored, facts.now - 48 * HOUR_MS);
+    const since = facts.now - 48 * HOUR_MS;
+    const counted = countedSince(facts.tally.ignored, since);
+    // A process that is killed has not counted its last ones.
+    const seen = facts.newest.filter((record) => record.ignored && record.receivedAt > since);
+    const types = counted.length > 0 ? counted : seen.map(({ type }) => [type, 1] as const);
     const ignored = sumOf(types);
     if (ignored + parked === 0) return none(facts, 'Every event had a handler.');
     const without = `${countOf(ignored, 'event')} ended without a handler since yesterday: ${nameCounts(types)}. Add a handler, even one that does nothing. If another process should have run them: \`stablehooks inbox requeue --ignored\`.`;
@@ -123,6 +132,10 @@ export const CHECKS = {
       return { tone: requirePoll ? 'failing' : 'neutral', message };
     }
     const { at, error } = lastAttempt;
+    if (at > now + CLOCK_MS) {
+      const message = `The last poll ran at ${toIso(at)}, which is in the future: the clock of the poller or this clock is wrong. Set both clocks.`;
+      return { tone: 'failing', message };
+    }
     if (error !== undefined) {
       const since = lastAttempt.failingSince ?? at;
       const message = `Polls cannot read the list since ${toIso(since)}. ${error}: ${lastAttempt.message ?? 'the log of the poller says why.'}`;
@@ -164,6 +177,9 @@ export const CHECKS = {
   },
 } satisfies Readonly<Record<string, Check>>;
 
+/** How far the clocks of two machines may differ. */
+const CLOCK_MS = 60_000;
+
 /** A result of `findOwed` that is older says nothing: a nightly job has missed a night. */
 const OWED_MS = 26 * HOUR_MS;
 
@@ -188,7 +204,9 @@ function checkCoverage(
 ): Finding {
   const { since, watermark, unconfirmed, doubts = [] } = state;
   const last = newest[0]?.receivedAt;
+  const doubt = `the last poll was doubtful: ${doubts.join(', ')}. The poller's log says why.`;
   if (watermark === null || watermark === since) {
+    if (doubts.length > 0) return { tone: 'failing', message: `Nothing is proven yet, and ${doubt}` };
     const fix = state.lastAttempt
       ? 'The poller proves something once it has read the list for lagMs; the check `poll` says whether it can.'
       : 'Start a poller (createPoller) with this inbox, and wait until it has been running for lagMs.';
@@ -204,8 +222,7 @@ function checkCoverage(
   const quiet = last === undefined ? 'No event was received yet' : `${heard} ${toIso(last)}`;
   const proven = `${quiet}, proven until ${toIso(watermark)}${exceptIn(state.gaps)}.`;
   if (doubts.length > 0) {
-    const message = `${proven} But the last poll was doubtful: ${doubts.join(', ')}. The poller's log says why.`;
-    return { tone: 'failing', message };
+    return { tone: 'failing', message: `${proven} But ${doubt}` };
   }
   return unconfirmed
     ? { tone: 'neutral', message: `${proven} ${describeUnconfirmed(unconfirmed.size)}` }

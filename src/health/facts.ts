@@ -41,7 +41,7 @@ export async function readFacts(inbox: HealthInbox, { dueMs }: Pick<HealthSettin
     state: await readPollState(inbox),
     tally: await readTally(inbox),
     owed: await readOwed(inbox),
-    readOnly: await findReadOnly(inbox),
+    unwritable: await findUnwritable(inbox),
     /** Received events without an attempt for as long as those that are overdue. */
     unrun: received.count > 0 ? [] : await findUnrun(inbox, dueUntil, isBusy),
     /** Events that no process runs in time, by state. */
@@ -57,26 +57,30 @@ export function countIn(counts: readonly InboxCount[], state: InboxState) {
   return { count, oldest };
 }
 
-/** The message of a database that takes no writes: nobody has leased the note, so nothing is written. */
-async function findReadOnly(inbox: HealthInbox): Promise<string | undefined> {
+/** The message of a database that takes no writes. No process has leased the note, so nothing is written. */
+async function findUnwritable(inbox: HealthInbox): Promise<string | undefined> {
   try {
     await inbox.writeNote('health', '', { holder: 'health' });
     return undefined;
   } catch (error) {
     // A role without the right to write, as of a dashboard, shows nothing.
-    return isReadOnly(error) ? (messageOf(error) ?? 'read-only') : undefined;
+    const cause = unwritableCause(error);
+    return cause === undefined ? undefined : (messageOf(cause) ?? 'read-only');
   }
 }
 
-/** The codes of Postgres and MySQL. */
-const READ_ONLY: ReadonlySet<unknown> = new Set(['25006', 1290, 1792, 1836]);
+/** Read-only databases and full disks, by the codes of Postgres, MySQL and SQLite. */
+const UNWRITABLE: ReadonlySet<unknown> = new Set(['25006', 1290, 1792, 1836, '53100', 1021, 1114]);
+const SQLITE_UNWRITABLE: ReadonlySet<number> = new Set([8, 13]);
 
-function isReadOnly(error: unknown): boolean {
+/** The error of the driver: data layers and commands wrap it. */
+function unwritableCause(error: unknown): unknown {
   const { code, errno, errcode, cause } = Object(error) as Readonly<Record<string, unknown>>;
-  const isSqlite = /^SQLITE_READONLY/.test(String(code)) || Number(errcode) % 256 === 8;
-  return (
-    isSqlite || READ_ONLY.has(code) || READ_ONLY.has(errno) || (cause !== undefined && isReadOnly(cause))
-  );
+  const inner = cause === undefined ? undefined : unwritableCause(cause);
+  if (inner !== undefined) return inner;
+  const isSqlite =
+    /^SQLITE_(?:READONLY|FULL)/.test(String(code)) || SQLITE_UNWRITABLE.has(Number(errcode) % 256);
+  return isSqlite || UNWRITABLE.has(code) || UNWRITABLE.has(errno) ? error : undefined;
 }
 
 /**

@@ -25,8 +25,8 @@ export interface HealthLimits {
 /** @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the limit. */
 export function readLimits(where: string, limits: HealthLimits) {
   return readOptions(where, limits, {
-    dueMs: integer({ default: 300_000, min: 0 }),
-    provenMs: integer({ default: 3_600_000, min: 0 }),
+    dueMs: integer({ default: 300_000, min: 0, max: Number.MAX_SAFE_INTEGER }),
+    provenMs: integer({ default: 3_600_000, min: 0, max: Number.MAX_SAFE_INTEGER }),
     maxDead: integer({ default: 0, min: 0 }),
     requirePoll: boolean(false),
     requirePush: boolean(false),

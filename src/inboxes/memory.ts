@@ -11,7 +11,7 @@ import {
   NO_STEPS,
   withAttempt,
 } from './memory-ops.js';
-import { countRecords, createOperations, type OperatorOps } from './operations.js';
+import { countRecords, createOperations, type OperatorOps, type Person } from './operations.js';
 import { isSelected, type Limited, type Selection, toPage } from './selection.js';
 
 /** Options of {@link memoryInbox}. */
@@ -60,6 +60,12 @@ function toOperations(store: EventStore): OperatorOps {
     );
   }
 
+  function addChange(entry: Entry, result: 'requeued' | 'discarded', who: Person): void {
+    const at = now();
+    const attempt = { attempt: entry.attempts, startedAt: at, endedAt: at, result, error: null, ...who };
+    entry.history = withAttempt(entry.history, attempt);
+  }
+
   const selectFirst = ({ selection, limit }: Limited) =>
     toPage(select(selection), { order: 'oldest', limit });
 
@@ -78,9 +84,10 @@ function toOperations(store: EventStore): OperatorOps {
     count: (selection) =>
       countRecords(selection ? select(selection) : [...store.open.values(), ...store.done.values()]),
 
-    requeue(options) {
-      const requeued = selectFirst(options);
+    requeue(which, who) {
+      const requeued = selectFirst(which);
       for (const entry of requeued) {
+        if (who !== undefined) addChange(entry, 'requeued', who);
         entry.attempts = 0;
         store.reopen(entry);
         store.change(entry, 'received', now());
@@ -102,12 +109,10 @@ function toOperations(store: EventStore): OperatorOps {
       return ended;
     },
 
-    discard(which, { by, reason }) {
+    discard(which, who) {
       const discarded = selectFirst(which);
       for (const entry of discarded) {
-        const at = now();
-        const attempt = { attempt: entry.attempts, startedAt: at, endedAt: at, result: 'discarded' } as const;
-        entry.history = withAttempt(entry.history, { ...attempt, error: null, by, reason });
+        addChange(entry, 'discarded', who);
         store.finish(entry);
       }
       return discarded.length;

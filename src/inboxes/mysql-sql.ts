@@ -49,6 +49,11 @@ const history = (...members: readonly string[]) =>
       '$', JSON_OBJECT('attempt', attempts, ${members.join()}))`;
 const ended = (result: string, endedAt: string, error: string) =>
   history(`'startedAt', updated_at, 'endedAt', ${endedAt}, 'result', ${result}, 'error', ${error}`);
+/** A change that a person made. */
+const withPerson = (result: string) =>
+  history(
+    `'startedAt', at_ms, 'endedAt', at_ms, 'result', '${result}', 'error', NULL, 'by', :by, 'reason', :reason`,
+  );
 const LAPSED = ended("'lapsed'", 'GREATEST(due_at, updated_at)', 'NULL');
 const IF_LAPSED = LAPSED.replace(/^history = (.*)$/s, "history = IF(state = 'leased', $1, history)");
 
@@ -306,11 +311,12 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
   SELECT name FROM ${notes} WHERE name = :name AND holder = :holder;
   COMMIT;`,
     requeue: update(
-      "state = 'received', attempts = 0, due_at = at_ms",
+      `${withPerson('requeued').replace(/^history = (.*)$/s, 'history = IF(:by IS NULL, history, $1)')},
+    state = 'received', attempts = 0, due_at = at_ms`,
       `state IN ('failed', 'dead') OR (state = 'done' AND ${IGNORED})`,
     ),
     discard: update(
-      `${history("'startedAt', at_ms, 'endedAt', at_ms, 'result', 'discarded', 'error', NULL, 'by', :by, 'reason', :reason")},
+      `${withPerson('discarded')},
     state = 'done', due_at = NULL, last_error = NULL, waiting = FALSE`,
       "state IN ('received', 'failed', 'dead', 'parked')",
     ),

@@ -17,6 +17,7 @@ import {
 } from './mysql-client.js';
 import { type MysqlPrefixOptions, mysqlMigrations, writeStatements } from './mysql-sql.js';
 import { PREFIX_RULE } from './name-rule.js';
+import type { Person } from './operations.js';
 import { type EventRow, toRecord } from './rows.js';
 import type { Limited } from './selection.js';
 import {
@@ -143,8 +144,9 @@ export function mysqlInbox(
   const findIds = async (which: Limited) =>
     (await send<Id>(place(selections.first('id', which)), { ...which.selection })).map(({ id }) => id);
 
-  async function change(name: 'requeue' | 'discard', which: Limited, who: Values = {}): Promise<number> {
-    return readCount(await send(calls[name], { ...who, ids: await findIds(which) }));
+  async function change(name: 'requeue' | 'discard', which: Limited, who?: Person): Promise<number> {
+    const { by = null, reason = null } = who ?? {};
+    return readCount(await send(calls[name], { by, reason, ids: await findIds(which) }));
   }
 
   const partsOf = (lease: { readonly id: string; readonly token: string; readonly key: string | null }) => ({
@@ -170,8 +172,8 @@ export function mysqlInbox(
         ? []
         : (await send<Id>(calls.endLeases, { ids, force })).map(({ id }) => ({ id: String(id) }));
     },
-    requeue: (which) => change('requeue', which),
-    discard: (which, who) => change('discard', which, { ...who }),
+    requeue: (which, who) => change('requeue', which, who),
+    discard: (which, who) => change('discard', which, who),
 
     store: ({ events, ...page }) =>
       storeInParts(events, (part) => {

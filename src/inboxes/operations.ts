@@ -14,6 +14,12 @@ import {
 import { type StepRow, toSteps, toStorable } from './rows.js';
 import type { Limited, PageQuery, Selection } from './selection.js';
 
+/** Who changes events, and why, for their history. */
+export interface Person {
+  readonly by: string;
+  readonly reason: string;
+}
+
 /** What {@link createOperations} needs of a store. Each operation is atomic, and its options are checked. */
 export interface OperatorOps {
   find(id: string): Awaitable<InboxRecord | undefined>;
@@ -22,9 +28,9 @@ export interface OperatorOps {
   /** The states that have events; of all events without a selection. Drivers can read numbers as text. */
   count(selection: Selection | undefined): Awaitable<readonly InboxCount[]>;
   /** Returns how many of the selected events it requeued: those that were received first, and have no step without a result. */
-  requeue(which: Limited): Awaitable<number>;
+  requeue(which: Limited, who: Person | undefined): Awaitable<number>;
   /** Returns how many of the selected events it discarded: those that were received first. */
-  discard(which: Limited, who: { readonly by: string; readonly reason: string }): Awaitable<number>;
+  discard(which: Limited, who: Person): Awaitable<number>;
   /** Ends selected leases, whose events become failed and due. Returns the events: none that an open transaction has locked. */
   endLeases(which: Limited): Awaitable<readonly Pick<InboxRecord, 'id'>[]>;
   /** Returns how many of the ids were new. */
@@ -137,19 +143,26 @@ export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = N
     async requeue(which) {
       const options = typeof which === 'string' ? { ids: [which] } : which;
       assertGiven('inbox.requeue', options);
-      const rules = { ...FILTER, limit: LIMIT, steps: STATEMENTS, force: boolean(false) };
-      const { steps: statements, ...filter } = readOptions('inbox.requeue', options, rules);
-      if (statements !== undefined) {
+      const { by, reason, steps, ...filter } = readOptions('inbox.requeue', options, {
+        ...FILTER,
+        limit: LIMIT,
+        steps: STATEMENTS,
+        force: boolean(false),
+        by: string(),
+        reason: string(),
+      });
+      const who = by === undefined ? undefined : { by: toStorable(by), reason: toStorable(reason ?? '') };
+      if (steps !== undefined) {
         const [id, ...others] = filter.ids ?? [];
         if (id === undefined || others.length > 0) {
           throw new ConfigError('inbox.requeue: `steps` needs one id in `ids`.');
         }
-        const names = (what: string) => Object.keys(statements).filter((name) => statements[name] === what);
+        const names = (what: string) => Object.keys(steps).filter((name) => steps[name] === what);
         await ops.stateSteps(id, names('done'), names('again'));
       }
       const states = filter.ignored ? IGNORED : REQUEUEABLE;
       return change(states, filter, ({ selection, limit }) =>
-        ops.requeue({ selection: { ...selection, known: true }, limit }),
+        ops.requeue({ selection: { ...selection, known: true }, limit }, who),
       );
     },
 

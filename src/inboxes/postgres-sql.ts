@@ -1,5 +1,6 @@
 import { readOptions } from '../core/options.js';
 import { nameRule } from './name-rule.js';
+import type { Person } from './operations.js';
 import { type PgLike, QUERIES_RULE } from './postgres-client.js';
 import {
   CLOCK,
@@ -200,6 +201,10 @@ export function writeStatements(name: string) {
     },
   });
   /** Changes the selected events that were received first, and returns how many. */
+  /** A change that a person made. */
+  const historyWithPerson = (result: string) =>
+    `history = (coalesce(e.history, '[]') - (-10)) || jsonb_build_object('attempt', e.attempts, 'startedAt', ${ms(CLOCK)},
+      'endedAt', ${ms(CLOCK)}, 'result', '${result}', 'error', NULL, 'by', :by::text, 'reason', :reason::text)`;
   const update = (set: string, which: Limited) =>
     committed(`WITH changed AS (
   UPDATE ${events} AS e SET ${set} WHERE id = ANY (ARRAY (${selections.first('id', which)} FOR UPDATE))
@@ -342,14 +347,16 @@ RETURNING name`),
 
     find: sent(`SELECT ${record} FROM ${events} WHERE id = :id::text`),
 
-    requeue: (which: Limited) =>
-      update(`state = 'received', attempts = 0, due_at = ${CLOCK}, updated_at = ${CLOCK}`, which),
+    requeue: (which: Limited, who: Person | undefined) =>
+      update(
+        `state = 'received', attempts = 0, due_at = ${CLOCK}, updated_at = ${CLOCK}${who ? `, ${historyWithPerson('requeued')}` : ''}`,
+        which,
+      ),
 
     discard: (which: Limited) =>
       update(
         `state = 'done', due_at = NULL, last_error = NULL, waiting = NULL, updated_at = ${CLOCK},
-    history = (coalesce(e.history, '[]') - (-10)) || jsonb_build_object('attempt', e.attempts, 'startedAt', ${ms(CLOCK)},
-      'endedAt', ${ms(CLOCK)}, 'result', 'discarded', 'error', NULL, 'by', :by::text, 'reason', :reason::text)`,
+    ${historyWithPerson('discarded')}`,
         which,
       ),
 

@@ -183,7 +183,8 @@ export function postgresInbox(
     },
     count: (selection = { states: INBOX_STATES }) => send(statements.count(selection), { ...selection }),
     endLeases: (which) => send(statements.endLeases(which), { ...which.selection }),
-    requeue: async (which) => readCount(await send(statements.requeue(which), { ...which.selection })),
+    requeue: async (which, who) =>
+      readCount(await send(statements.requeue(which, who), { ...which.selection, ...who })),
     discard: async (which, who) =>
       readCount(await send(statements.discard(which), { ...which.selection, ...who })),
 

@@ -167,8 +167,8 @@ export const SCRIPT_VALUES = {
   /** `after`: the id to continue after. */
   list: ['state', 'limit', 'after', 'order'],
   count: ['states'],
-  /** To discard events, or without `by` to requeue them. `versions`: id and when it was last changed of each. */
-  change: ['by', 'reason', 'versions'],
+  /** `result`: discarded or requeued. `versions`: id and when it was last changed of each. */
+  change: ['result', 'by', 'reason', 'versions'],
   /** `kind`: which leases, of `ids` unless it is `ahead`. */
   endLeases: ['kind', 'held', 'ids', 'limit'],
   /** Returns what the server removes when its memory is full, '' if it does not say so, and the version of the keys. */
@@ -407,13 +407,17 @@ for index = 1, #versions, 2 do
   local event = load(versions[index])
   local state = event and event.updatedAt == versions[index + 1] and event.state
   local isOpen = state == 'dead' or state == 'failed'
-  if by == '' and state and (isOpen and isKnown(event.id) or state == 'done' and isIgnored(event)) then
+  if result == 'requeued' and state and (isOpen and isKnown(event.id) or state == 'done' and isIgnored(event)) then
     redis.call('ZREM', base .. ':whole', event.id)
+    if by ~= '' then
+      event.updatedAt = NOW
+      ended(event, NOW, result, nil, { by = by, reason = reason })
+    end
     move(event, 'received', now, 'attempts', '0')
     count = count + 1
-  elseif by ~= '' and state and state ~= 'leased' and state ~= 'done' then
+  elseif result == 'discarded' and state and state ~= 'leased' and state ~= 'done' then
     event.updatedAt = NOW
-    ended(event, NOW, 'discarded', nil, { by = by, reason = reason })
+    ended(event, NOW, result, nil, { by = by, reason = reason })
     move(event, 'done')
     count = count + 1
   end

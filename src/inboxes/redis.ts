@@ -5,7 +5,7 @@ import { INBOX_STATES, type Inbox, type InboxOperations, type InboxRecord } from
 import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, type Runtime, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { createInbox, type StoreOps } from './create-inbox.js';
-import { countRecords } from './operations.js';
+import { countRecords, type Person } from './operations.js';
 import { type RedisScript, SCRIPT_VALUES, toLua } from './redis-lua.js';
 import { type EventRow, toRecord } from './rows.js';
 import { isSelected, type Limited, type PageQuery, toPage } from './selection.js';
@@ -158,13 +158,13 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
     return toPage(found, { order, limit: query.limit });
   }
 
-  /** Discards selected events, or requeues them if no person is named. Skips those that changed after they were read. */
-  async function change(which: Limited, who: Values = {}) {
+  /** Skips the selected events that changed after they were read. */
+  async function change(result: 'discarded' | 'requeued', which: Limited, who?: Person) {
     const records = await select(which);
     let changed = 0;
     for (let at = 0; at < records.length; at += CHANGE_BATCH) {
       const versions = records.slice(at, at + CHANGE_BATCH).flatMap(({ id, updatedAt }) => [id, updatedAt]);
-      changed += readCount(await call('change', { ...who, versions }));
+      changed += readCount(await call('change', { result, ...who, versions }));
     }
     return changed;
   }
@@ -187,8 +187,8 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
       const ids = ahead ? [] : (await select({ selection, limit })).map(({ id }) => id);
       return ahead || ids.length > 0 ? call('endLeases', { kind, held, ids, limit }) : [];
     },
-    requeue: (which) => change(which),
-    discard: (which, who) => change(which, { ...who }),
+    requeue: (which, who) => change('requeued', which, who),
+    discard: (which, who) => change('discarded', which, who),
 
     store: ({ events, ...page }) =>
       call('record', {

@@ -112,7 +112,7 @@ export function createSqliteInbox<Tx>({
     find: (id) => sql.find({ id }).map(toRecord)[0],
     list: (query) => sql.list(query).map(toRecord),
     count: (selection) => (selection === undefined ? sql.countAll() : sql.count(selection)),
-    requeue: (which) => op((at) => sql.requeue(which, { at }).length),
+    requeue: (which, who) => op((at) => sql.requeue(which, { at, ...who }).length),
     discard: (which, who) => op((at) => sql.discard(which, { at, ...who }).length),
     endLeases: (which) => op((at) => sql.endLeases(which, { at }), { flush: false }),
     importDone: (ids) => op((at) => sql.importDone({ at, ids }).length),

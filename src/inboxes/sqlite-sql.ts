@@ -28,6 +28,11 @@ const historyWith = (endedAt: string, result: string, error: string) =>
   `json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', min(updated_at, CAST(${endedAt} AS INTEGER)),
       'endedAt', CAST(${endedAt} AS INTEGER), 'result', ${result}, 'error', ${error}))`;
 
+/** A change that a person made. */
+const HISTORY_WITH_PERSON = (result: string) =>
+  `history = json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', CAST(:at AS INTEGER),
+      'endedAt', CAST(:at AS INTEGER), 'result', '${result}', 'error', NULL, 'by', :by, 'reason', :reason))`;
+
 /** The end of a lease that has lapsed. */
 const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at', "'lapsed'", 'NULL')} ELSE history END`;
 
@@ -199,11 +204,15 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
       `DELETE FROM ${prefix}_steps WHERE event_id IN (SELECT value FROM json_each(:ids)) RETURNING name`,
     ),
     requeue: (which: Limited, values: Values) =>
-      update("state = 'received', attempts = 0, due_at = :at, updated_at = :at", which, values),
+      update(
+        `${'by' in values ? `${HISTORY_WITH_PERSON('requeued')},` : ''}
+        state = 'received', attempts = 0, due_at = :at, updated_at = :at`,
+        which,
+        values,
+      ),
     discard: (which: Limited, values: Values) =>
       update(
-        `history = json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', CAST(:at AS INTEGER),
-          'endedAt', CAST(:at AS INTEGER), 'result', 'discarded', 'error', NULL, 'by', :by, 'reason', :reason)),
+        `${HISTORY_WITH_PERSON('discarded')},
         updated_at = :at, state = 'done', due_at = NULL, last_error = NULL, waiting = 0`,
         which,
         values,

@@ -56,6 +56,46 @@ test('a first poll that has proven nothing yet is not coverage', async () => {
   expect((await check({ requirePoll: true })).checks.coverage).toMatchObject({ tone: 'neutral' });
 });
 
+test('a first poll that was doubtful is unhealthy, although nothing is proven yet', async () => {
+  const { check, savePoll } = setUp();
+  const doubts = ['ERR_CLOCK_BEHIND'];
+  await savePoll({ since: START, watermark: START, lastAttempt: { at: START }, doubts });
+  expect((await check()).checks.coverage).toMatchObject({
+    tone: 'failing',
+    message: expect.stringMatching(
+      /^Nothing is proven yet, and the last poll was doubtful: ERR_CLOCK_BEHIND\./,
+    ),
+  });
+});
+
+test('a poll in the future is unhealthy, because a clock is wrong', async () => {
+  const { clock, check, savePoll } = setUp();
+  await savePoll({ watermark: START, lastAttempt: { at: START + MINUTE_MS + 1 } });
+  expect((await check()).checks.poll).toMatchObject({
+    tone: 'failing',
+    message: expect.stringMatching(/^The last poll ran at 2026-03-01T09:01\S+, which is in the future/),
+  });
+  clock.now += 1;
+  expect((await check()).checks.poll).toMatchObject({ tone: 'ok' });
+});
+
+test('an event that ended without a handler is a warning, even if its process was killed before it counted', async () => {
+  const { inbox, event, check } = setUp();
+  await inbox.ignore([event('a', 'redeem.failed')], { origin: 'push' });
+  expect((await check()).checks.ignored).toMatchObject({
+    ...{ tone: 'warning', count: 1 },
+    message: expect.stringContaining('since yesterday: redeem.failed 1.'),
+  });
+});
+
+test('a proof may be as old as the limit says, even a month', async () => {
+  const { clock, check, savePoll } = setUp();
+  await savePoll({ watermark: START, lastAttempt: { at: START } });
+  clock.now += 29 * 24 * 60 * MINUTE_MS;
+  const limits = { provenMs: 30 * 24 * 60 * MINUTE_MS };
+  expect((await check(limits)).checks).toMatchObject({ poll: { tone: 'ok' }, coverage: { tone: 'ok' } });
+});
+
 describe('the quiet week', () => {
   async function quietWeek(watermark: number, state: Partial<PollState> = {}) {
     const it = setUp();
@@ -375,25 +415,29 @@ test('an event that a person requeued fails again: its former attempts do not ma
   expect((await check()).checks.failing).toMatchObject({ tone: 'failing', count: 1 });
 });
 
-test('a database that cannot be written is unhealthy, even if a data layer wraps the error of its driver', async () => {
-  const { inbox, event } = setUp();
-  await inbox.record([event('a')], { dueInMs: 60_000, origin: 'push' });
-  const cause = Object.assign(new Error('cannot execute INSERT in a read-only transaction'), {
-    code: '25006',
-  });
-  const readOnly = {
-    ...inbox,
-    writeNote: () => Promise.reject(new Error('The query failed.', { cause })),
-  };
-  const { healthy, checks } = await health(readOnly);
-  expect(healthy).toBe(false);
-  expect(checks).toContainEqual(
-    expect.objectContaining({
-      ...{ name: 'refused', tone: 'failing' },
-      message: expect.stringMatching(/cannot be written: The query failed\..*connect to the primary/),
-    }),
-  );
-});
+test.for([
+  ['25006', 'cannot execute INSERT in a read-only transaction'],
+  ['SQLITE_FULL', 'database or disk is full'],
+] as const)(
+  'a database that cannot be written (%s) is unhealthy, even if a data layer wraps the error of its driver',
+  async ([code, words]) => {
+    const { inbox, event } = setUp();
+    await inbox.record([event('a')], { dueInMs: 60_000, origin: 'push' });
+    const cause = Object.assign(new Error(words), { code });
+    const readOnly = {
+      ...inbox,
+      writeNote: () => Promise.reject(new Error('The query failed.', { cause })),
+    };
+    const { healthy, checks } = await health(readOnly);
+    expect(healthy).toBe(false);
+    expect(checks).toContainEqual(
+      expect.objectContaining({
+        ...{ name: 'refused', tone: 'failing' },
+        message: expect.stringMatching(`cannot be written: ${words}\\. Make room on its disk`),
+      }),
+    );
+  },
+);
 
 test('poll: a first failure is a warning, and failures for five minutes are unhealthy, with the code of the last', async () => {
   const { clock, check, savePoll } = setUp();

@@ -3,6 +3,7 @@ import { encodeEvent, INBOX_STATES, type InboxOperations, type InboxRecord } fro
 import { groupErrors } from '../explain/error-groups.js';
 import { canAsk, confirm } from '../io/confirm.js';
 import { usageError } from '../io/errors.js';
+import { findEvents, mustRead, toInboxFilter } from '../io/event-filter.js';
 import {
   addInboxAction,
   addInboxFlags,
@@ -75,12 +76,19 @@ async function list({ flags, printer }: CommandContext<ListFlags>) {
   const { limit } = flags;
   const filter = toFilter(flags, printer);
   return withInbox(flags, async (inbox) => {
-    // One more record shows whether the page is cut.
-    const records = await inbox.list({ ...filter, limit: limit + 1, order: 'newest' });
-    printRecords(printer, records.slice(0, limit));
-    if (records.length > limit) {
-      const total = (await inbox.count(filter)).reduce((sum, { count }) => sum + count, 0);
-      printer.note(`${limit} of ${countOf(total, 'event')} that match. Raise --limit.`);
+    const records: InboxRecord[] = [];
+    let matching = 0;
+    // Every page is read before the command says that no event matches.
+    for await (const record of findEvents(inbox, filter, 'newest')) {
+      matching += 1;
+      if (matching <= limit) records.push(record);
+      else if (!mustRead(filter)) break;
+    }
+    printRecords(printer, records);
+    if (matching > limit) {
+      const counts = mustRead(filter) ? [] : await inbox.count(toInboxFilter(filter));
+      const total = counts.reduce((sum, { count }) => sum + count, 0);
+      printer.note(`${limit} of ${countOf(total || matching, 'event')} that match. Raise --limit.`);
     }
     return EXIT.good;
   });
@@ -126,8 +134,8 @@ async function errors(inbox: OpenInbox, { flags, printer }: CommandContext<Inbox
   if (groups.length === 0) printer.print({ text: 'No event is dead or failed.', data: null });
   else if (!printer.json) printer.print({ text: { whole: head }, data: null });
   for (const [index, group] of groups.entries()) {
-    const { state, error, part, first, last } = group;
-    const select = `--state ${state} --error ${toShellWord(toPlain(part))}`;
+    const { state, error, first, last } = group;
+    const select = `--state ${state} --group ${toShellWord(toPlain(error))}`;
     printer.print({
       text: [
         { whole: lines[index] ?? '' },

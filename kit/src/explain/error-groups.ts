@@ -30,6 +30,13 @@ const MAX_READ = 2_000;
 const VARIABLE =
   /"[^"]*"|'[^']*'|\d{4}-\d\d-\d\dT[\d:.]+Z?|(?![1-5]\d\d(?![\w.,:-]*\w))(?<!\w)[\w-]*\d(?:[\w.:-]*\w)?/g;
 
+/** The error that groups it with others: `…` stands for each variable part. */
+export function toErrorPattern(lastError: string | null): string {
+  // What a person ran by hand afterwards is not the cause.
+  const [text = ''] = (lastError ?? 'no error is known').split('; inbox run: ');
+  return text.replaceAll(VARIABLE, '…').replace(/\.$/, '');
+}
+
 /** Reads the newest dead and failed events, and groups them by state and error. */
 export async function groupErrors(inbox: Pick<InboxOperations, 'list'>): Promise<ErrorGroups> {
   const groups = new Map<string, ErrorGroup>();
@@ -49,9 +56,7 @@ export async function groupErrors(inbox: Pick<InboxOperations, 'list'>): Promise
 }
 
 function add(groups: Map<string, ErrorGroup>, { state, type, lastError, updatedAt }: InboxRecord): void {
-  // What a person ran by hand afterwards is not the cause.
-  const [text = ''] = (lastError ?? 'no error is known').split('; inbox run: ');
-  const error = text.replaceAll(VARIABLE, '…').replace(/\.$/, '');
+  const error = toErrorPattern(lastError);
   const key = `${state} ${error}`;
   const known = groups.get(key);
   groups.set(key, {

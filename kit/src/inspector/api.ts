@@ -30,8 +30,8 @@ export interface ActionInputs {
     readonly url?: string | undefined;
     readonly body?: string | undefined;
   };
-  /** Makes dead and failed events due now, at most 10,000. */
-  readonly requeue: Selected;
+  /** Makes dead and failed events due now, at most 10,000. Their history keeps who did it and why. */
+  readonly requeue: Selected & { readonly by?: string | undefined; readonly reason?: string | undefined };
   /** Runs events now, one after the other, at most 100. */
   readonly run: Selected;
   /** Ends events that must not run, at most 10,000. */
@@ -201,12 +201,20 @@ export interface EventRow {
 export interface EventFilter {
   readonly state?: EventState | undefined;
   readonly type?: string | undefined;
-  /** Received at this time or later, in epoch ms. */
+  /** In an inbox, last changed at this time or later; without one, first attempted. Epoch ms. */
   readonly since?: number | undefined;
-  /** Received before this time, in epoch ms. */
+  /** The same, before this time. */
   readonly until?: number | undefined;
   readonly error?: string | undefined;
+  /** The error of a group, with `…` for its variable parts. */
+  readonly group?: string | undefined;
   readonly key?: string | undefined;
+  /** At least so many attempts. */
+  readonly attempts?: number | undefined;
+  /** A value of the payload, such as `transfer_id=trf_1`. */
+  readonly payload?: string | undefined;
+  /** Events to leave out: their handler said that a retry cannot help, or an attempt recorded no result. */
+  readonly except?: readonly ('permanent' | 'expired')[] | undefined;
   readonly id?: string | undefined;
   readonly text?: string | undefined;
 }

@@ -10,6 +10,7 @@ import {
 } from 'stablehooks';
 import * as z from 'zod/mini';
 import { findMovement } from '../explain/movement.js';
+import { EXCEPTIONS } from '../io/event-filter.js';
 import type { SandboxOperations } from '../sandbox/index.js';
 import { readJsonBody } from '../sandbox/read-json-body.js';
 import { jsonObject, SandboxError } from '../sandbox/validation.js';
@@ -166,8 +167,9 @@ const optional = z.optional(z.string());
 const time = z.optional(z.coerce.number().check(z.int(), z.minimum(0)));
 const filterShape = {
   state: z.optional(z.enum([...INBOX_STATES, ...ATTEMPT_KINDS])),
-  ...{ type: optional, key: optional, error: optional, id: optional, text: optional },
-  ...{ since: time, until: time },
+  ...{ type: optional, key: optional, error: optional, group: optional, id: optional, text: optional },
+  payload: z.optional(z.string().check(z.includes('='))),
+  ...{ since: time, until: time, attempts: time },
 };
 const filterQuery = z.object(filterShape);
 const pageQuery = z.object({
@@ -278,7 +280,11 @@ type Actions = {
 };
 
 const selected = z.object({
-  filter: z.strictObject({ ...filterShape, ids: z.optional(z.array(id).check(z.maxLength(10_000))) }),
+  filter: z.strictObject({
+    ...filterShape,
+    ids: z.optional(z.array(id).check(z.maxLength(10_000))),
+    except: z.optional(z.array(z.enum(EXCEPTIONS))),
+  }),
   dryRun: z.optional(z.boolean()),
 });
 const money = z.string().check(z.minLength(1));
@@ -294,7 +300,14 @@ function createActions({ deliveries, inbox, service }: InspectorSource): Actions
       },
     }),
     ...(inbox && {
-      requeue: async (input) => ask(applyToSelected(inbox, 'requeue', parse(selected, input))),
+      requeue: async (input) =>
+        ask(
+          applyToSelected(
+            inbox,
+            'requeue',
+            parse(z.extend(selected, { by: optional, reason: optional }), input),
+          ),
+        ),
       discard: async (input) => {
         const wanted = parse(z.extend(selected, { by: id, reason: id }), input);
         if (Object.values(wanted.filter).every((value) => value === undefined)) {

@@ -8,6 +8,7 @@ import {
 } from 'stablehooks';
 import type { Finding } from '../explain/replies.js';
 import { givenOf } from '../given.js';
+import { meets, mustRead, type EventFilter as SharedFilter, toInboxFilter } from '../io/event-filter.js';
 import {
   type AttemptLine,
   type EventCounts,
@@ -27,7 +28,7 @@ export async function listEvents(
   inbox: InspectedInbox,
   { limit, after, ...filter }: EventQuery,
 ): Promise<EventPage> {
-  const exact = await toInboxFilter(inbox, filter);
+  const exact = await toExactFilter(inbox, filter);
   if (exact !== undefined) {
     const records = await inbox.list({ ...exact, limit, after, order: 'newest' });
     const next = records.length < limit ? null : (records.at(-1)?.id ?? null);
@@ -47,10 +48,10 @@ export async function listEvents(
   return { rows: found.map(toRow), next: null, searched };
 }
 
-/** Counts the events of an inbox. Texts are not counted, because all events would be read. */
+/** Counts the events of an inbox. Those that must be read are not counted. */
 export async function countEvents(inbox: InspectedInbox, filter: EventFilter): Promise<EventCounts> {
   const { state: _, ...rest } = filter;
-  const exact = await toInboxFilter(inbox, rest);
+  const exact = await toExactFilter(inbox, rest);
   const isAll = Object.values(rest).every((value) => value === undefined);
   return {
     states: exact === undefined ? null : await inbox.count(isAll ? undefined : exact),
@@ -59,39 +60,44 @@ export async function countEvents(inbox: InspectedInbox, filter: EventFilter): P
   };
 }
 
-/** The filter in the inbox's terms; `undefined` if events must be read to find a part of an id or a text. */
-export async function toInboxFilter(
-  inbox: InspectedInbox,
-  filter: EventFilter & { readonly ids?: readonly string[] | undefined },
-): Promise<InboxFilter | undefined> {
-  const { id, text } = filter;
-  if (text !== undefined) return undefined;
-  if (id === undefined) return toConditions(filter);
-  return (await inbox.find(id)) === undefined ? undefined : { ...toConditions(filter), ids: [id] };
+type Filter = EventFilter & { readonly ids?: readonly string[] | undefined };
+
+/** The filter in the inbox's terms; `undefined` if events must be read to find those that meet it. */
+export async function toExactFilter(inbox: InspectedInbox, filter: Filter): Promise<InboxFilter | undefined> {
+  const { id, text, ids } = filter;
+  const { id: part, ...rest } = toShared(filter);
+  if (text !== undefined || mustRead(rest)) return undefined;
+  if (part === undefined) return givenOf({ ...toInboxFilter(rest), ids });
+  return id === undefined || (await inbox.find(id)) === undefined
+    ? undefined
+    : { ...toInboxFilter(rest), ids: [id] };
 }
 
-function toConditions(filter: EventFilter & { readonly ids?: readonly string[] | undefined }): InboxFilter {
-  const { state, type, since, until, error, key, ids } = filter;
-  return givenOf({
+/** The filter as the commands have it. */
+function toShared({ state, since, until, payload, ids: _ids, text: _text, ...rest }: Filter): SharedFilter {
+  const [, path = '', value = ''] = /^(?:payload\.)?([^=]+)=(.*)$/s.exec(payload?.trim() ?? '') ?? [];
+  return {
+    ...rest,
     // By the last change, as the command line selects: an event that is dead since yesterday came earlier.
-    ...{ ids, type, error, key, updatedSince: since, updatedUntil: until },
+    ...{ updatedSince: since, updatedUntil: until },
     state: INBOX_STATES.find((each) => each === state),
-  });
+    payload: payload === undefined ? undefined : [[path, value]],
+  };
 }
 
 /** Reads events, newest first, and says of each whether it meets the filter. */
 export async function* search(
   inbox: InspectedInbox,
-  filter: EventFilter,
+  filter: Filter,
   after?: string,
 ): AsyncGenerator<{ readonly record: InboxRecord; readonly isFound: boolean }> {
-  const [part, text] = [filter.id?.toLowerCase(), filter.text?.toLowerCase()];
+  const [shared, text] = [toShared(filter), filter.text?.toLowerCase()];
+  const query = givenOf({ ...toInboxFilter(shared), ids: filter.ids });
   for (let last = after; ; ) {
-    const query = { ...toConditions(filter), limit: PAGE, order: 'newest' } as const;
-    const records = await inbox.list({ ...query, after: last });
+    const records = await inbox.list({ ...query, limit: PAGE, order: 'newest', after: last });
     for (const record of records) {
-      const isNamed = part === undefined || record.id.toLowerCase().includes(part);
-      const isFound = isNamed && (text === undefined || jsonOf(record).toLowerCase().includes(text));
+      const isFound =
+        meets(record, shared) && (text === undefined || jsonOf(record).toLowerCase().includes(text));
       yield { record, isFound };
     }
     if (records.length < PAGE) return;
@@ -122,7 +128,7 @@ export function toRow(record: InboxRecord): EventRow {
 
 const RESULT_TONES = {
   ...{ done: 'good', failed: 'bad', dead: 'bad', lapsed: 'bad', discarded: 'neutral' },
-  later: 'neutral',
+  ...{ later: 'neutral', requeued: 'neutral' },
 } as const satisfies Record<InboxRecord['history'][number]['result'], Tone>;
 
 function toLine(entry: InboxRecord['history'][number]): AttemptLine {
@@ -135,9 +141,8 @@ function toLine(entry: InboxRecord['history'][number]): AttemptLine {
     faults: [],
     durationMs: endedAt - at,
   };
-  if (result === 'discarded') {
-    return { ...line, name: `Discarded by ${by ?? 'a person'}`, result: reason ?? '' };
-  }
+  const act = { discarded: 'Discarded', requeued: 'Requeued' }[result as string];
+  if (act !== undefined) return { ...line, name: `${act} by ${by ?? 'a person'}`, result: reason ?? '' };
   return { ...line, name: `Attempt ${attempt}`, result: error === null ? result : `${result}: ${error}` };
 }
 

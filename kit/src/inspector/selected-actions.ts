@@ -1,7 +1,8 @@
 import type { InboxFilter, InboxRecord, InboxState } from 'stablehooks';
+import { givenOf } from '../given.js';
 import { type Runnable, returnToDead } from '../io/run-by-hand.js';
 import type { ActionInputs, Selected, SelectedResult } from './api.js';
-import { isRunning, search, toInboxFilter } from './inbox-events.js';
+import { isRunning, search, toExactFilter } from './inbox-events.js';
 import type { InboxPart, InspectedInbox } from './source.js';
 
 /** The most events that are requeued or discarded at a time, and that are found for a text. */
@@ -27,7 +28,10 @@ export class TooMany extends Error {}
  */
 export async function applyToSelected(
   { operations, run }: InboxPart,
-  ...[name, input]: readonly ['requeue' | 'run', Selected] | readonly ['discard', ActionInputs['discard']]
+  ...[name, input]: { [Name in 'requeue' | 'run' | 'discard']: readonly [Name, ActionInputs[Name]] }[
+    | 'requeue'
+    | 'run'
+    | 'discard']
 ): Promise<SelectedResult> {
   const filter = await toFilter(operations, input.filter);
   const counts = await operations.count(filter);
@@ -44,7 +48,8 @@ export async function applyToSelected(
   }
   if (plan.eligible === 0) return plan;
   if (name === 'requeue') {
-    return { ...plan, changed: await operations.requeue({ ...filter, limit: MAX_CHANGED }) };
+    const statement = givenOf({ by: input.by, reason: input.reason });
+    return { ...plan, changed: await operations.requeue({ ...filter, ...statement, limit: MAX_CHANGED }) };
   }
   if (name === 'discard') {
     const { by, reason } = input;
@@ -55,7 +60,7 @@ export async function applyToSelected(
 }
 
 async function toFilter(inbox: InspectedInbox, filter: Selected['filter']): Promise<InboxFilter> {
-  const exact = await toInboxFilter(inbox, filter);
+  const exact = await toExactFilter(inbox, filter);
   if (exact !== undefined) return exact;
   const ids: string[] = [];
   let read = 0;

@@ -1,5 +1,5 @@
 /** The selection of events of an inbox by ids or by flags, for the commands that list and change them. */
-import { type Command, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import {
   type InboxCount,
   type InboxFilter,
@@ -7,9 +7,9 @@ import {
   type InboxState,
   isEventType,
 } from 'stablehooks';
-import { recordPages } from 'stablehooks/reconcile';
 import { givenOf } from '../given.js';
 import { usageError } from './errors.js';
+import { type EventFilter, EXCEPTIONS, findEvents, toInboxFilter } from './event-filter.js';
 import { addInboxFlags, type InboxFlags, type OpenInbox, withInbox } from './inbox.js';
 import { countOf, EXIT, type ExitCode, type Printer, toPlain } from './output.js';
 import { knownTypes, type Moment, parseCount, parseMoment, toDate } from './settings.js';
@@ -20,7 +20,12 @@ export interface FilterFlags extends InboxFlags {
   readonly since?: Moment;
   readonly until?: Moment;
   readonly error?: string;
+  readonly group?: string;
   readonly key?: string;
+  readonly id?: string;
+  readonly attempts?: number;
+  readonly where?: NonNullable<EventFilter['payload']>;
+  readonly except?: NonNullable<EventFilter['except']>;
   readonly ignored?: true;
   readonly limit?: number;
 }
@@ -34,8 +39,34 @@ export function addFilterFlags(command: Command, states: readonly InboxState[]):
     .option('--type <type>', 'only this event type')
     .option('--since <time>', 'only events whose last change was then or later: 24h, 2026-01-31', parseMoment)
     .option('--until <time>', 'only events whose last change was before then', parseMoment)
-    .option('--error <text>', 'only events whose last error contains this text, in the same case')
-    .option('--key <key>', 'only events of this ordering key');
+    .option('--error <text>', 'only events whose last error contains this code or text, in the same case')
+    .option('--group <error>', 'only events of this group of `inbox errors`')
+    .option('--key <key>', 'only events of this ordering key')
+    .option('--id <text>', 'only events whose id contains this text')
+    .option('--attempts <number>', 'only events with at least so many attempts', parseCount)
+    .option(
+      '--where <payload.name=value>',
+      'only events with this value in the payload; can be repeated',
+      parseWhere,
+    )
+    .option(
+      '--except <what>',
+      'leave out events whose error is permanent, or with an attempt whose lease expired',
+      parseExcept,
+    );
+}
+
+function parseWhere(text: string, others: FilterFlags['where'] = []): NonNullable<FilterFlags['where']> {
+  const [, path, value] = /^payload\.([^=]+)=(.*)$/s.exec(text) ?? [];
+  if (path === undefined || value === undefined)
+    throw new InvalidArgumentError('Write payload.NAME=VALUE, such as payload.transfer_id=trf_1.');
+  return [...others, [path, value]];
+}
+
+function parseExcept(text: string, others: FilterFlags['except'] = []): NonNullable<FilterFlags['except']> {
+  const names = text.split(',').map((each) => EXCEPTIONS.find((name) => name === each.trim()));
+  if (names.includes(undefined)) throw new InvalidArgumentError(`Write ${EXCEPTIONS.join(' or ')}.`);
+  return [...others, ...names.filter((each) => each !== undefined)];
 }
 
 export const IGNORED_FLAG = [
@@ -64,24 +95,29 @@ export function addSelection(command: Command, states: readonly InboxState[]): C
  *
  * @throws {CommandError} exit 2 when `--since` is not before `--until`, or a text is empty.
  */
-export function toFilter(flags: FilterFlags, printer: Printer): InboxFilter {
-  const { state, type, error, key, ignored } = flags;
+export function toFilter(flags: FilterFlags, printer: Printer): EventFilter {
+  const { state, type, error, group, key, attempts, where: payload, except, ignored } = flags;
+  const id = flags.id?.trim();
   const now = Date.now();
   const updatedSince = flags.since && toDate(flags.since, now).getTime();
   const updatedUntil = flags.until && toDate(flags.until, now).getTime();
   if (updatedSince !== undefined && updatedUntil !== undefined && updatedSince >= updatedUntil)
     throw usageError('--since is not before --until, so no event is between them. Swap the two.');
-  for (const [name, text] of Object.entries({ type, error, key }))
+  if (updatedSince !== undefined && updatedSince > now)
+    throw usageError('--since is in the future, so no event is later. Check the date.');
+  for (const [name, text] of Object.entries({ type, error, group, key, id }))
     if (text === '') throw usageError(`--${name} is empty. If it comes from a variable, check its value.`);
   if (type !== undefined && !isEventType(type))
     printer.note(`This release does not know the event type ${toPlain(type)}. ${knownTypes()}`);
-  return givenOf({ state, type, error, key, ignored, updatedSince, updatedUntil });
+  return givenOf({
+    ...{ state, type, error, group, key, id, attempts, payload, except, ignored, updatedSince, updatedUntil },
+  });
 }
 
 export interface Selected {
   /** The first received of a state first, at most `--limit`. */
   readonly ids: readonly string[];
-  /** The conditions that each of them met. */
+  /** The conditions that each of them met, as far as an inbox looks them up. */
   readonly filter: InboxFilter;
 }
 
@@ -99,8 +135,7 @@ interface Action {
 }
 
 /**
- * Selects events by ids or flags, calls `change` with them unless nothing matches or it is a dry run, and notes how many
- * match before and after.
+ * Selects events by ids or flags, notes how many match, and calls `change` with them unless nothing matches or it is a dry run.
  *
  * @throws {CommandError} exit 2 when nothing selects events, or the event of an id is missing or in another state.
  */
@@ -116,23 +151,25 @@ export async function changeSelected(
   if (args.length === 0 && !isFiltered)
     throw usageError('Name the events by their ids, or select them by flags such as --state dead.');
   return withInbox(flags, async (inbox) => {
-    if (!isFiltered)
-      return changeFound(inbox, await findNamed(inbox, [...new Set(args)], action.states), filter);
-    const matching = async () =>
-      (await inbox.count(filter)).filter(
-        // Most leased events run at this moment.
-        ({ state, count }) =>
-          count > 0 && action.states.includes(state) && (state !== 'leased' || flags.force || flags.state),
-      );
-    const before = await matching();
-    printer.note(describeMatching(before));
-    const states = before.map(({ state }) => state);
-    const ids = await listIds(inbox, filter, { states, limit: flags.limit });
-    const exitCode = await changeFound(inbox, ids, filter);
-    if (ids.length > 0 && flags.dryRun !== true)
-      printer.note(`Afterwards: ${describeMatching(await matching())}`);
-    return exitCode;
+    const found = isFiltered
+      ? await findMatching(inbox, filter)
+      : await findNamed(inbox, [...new Set(args)], action.states);
+    return changeFound(inbox, found, toInboxFilter(filter));
   });
+
+  async function findMatching(inbox: OpenInbox, filter: EventFilter): Promise<readonly string[]> {
+    const ids: string[] = [];
+    const counts: InboxCount[] = [];
+    for (const state of action.states) {
+      // Most leased events run at this moment.
+      if ((state === 'leased' && !flags.force && !flags.state) || (filter.state ?? state) !== state) continue;
+      const before = ids.length;
+      for await (const { id } of findEvents(inbox, { ...filter, state })) ids.push(id);
+      counts.push({ state, count: ids.length - before, oldest: null });
+    }
+    printer.note(describeMatching(counts));
+    return ids;
+  }
 
   async function changeFound(
     inbox: OpenInbox,
@@ -162,24 +199,6 @@ export function describeStates(counts: readonly InboxCount[]): string {
     .filter(({ count }) => count > 0)
     .map(({ state, count }) => `${count.toLocaleString('en-US')} ${state}`)
     .join(', ');
-}
-
-async function listIds(
-  inbox: InboxOperations,
-  filter: InboxFilter,
-  {
-    states,
-    limit = Infinity,
-  }: { readonly states: readonly InboxState[]; readonly limit: number | undefined },
-): Promise<readonly string[]> {
-  const ids: string[] = [];
-  for (const state of states) {
-    for await (const page of recordPages(inbox, { ...filter, state, limit: BATCH })) {
-      ids.push(...page.map(({ id }) => id));
-      if (ids.length >= limit) break;
-    }
-  }
-  return ids;
 }
 
 async function findNamed(

@@ -1,11 +1,7 @@
-import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { chmod, readFile, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
-import { EVENT_TYPES } from 'stablehooks';
 import { expect, test } from 'vitest';
-import { makeFolder, run } from '../command.js';
+import { run } from '../command.js';
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 /** The help of a command, or of a subcommand. */
@@ -67,7 +63,7 @@ const SHARED = ['Service', 'Signature', 'Common'];
 
 /** The page of all flags. Those that several commands share are listed once. */
 async function renderFlagsPage(): Promise<string> {
-  const leaves = (await pages).filter(({ isCommand, words }) => isCommand && words[0] !== 'completion');
+  const leaves = (await pages).filter(({ isCommand }) => isCommand);
   const isOwn = ({ group, flag }: HelpOption) => !SHARED.includes(group) && flag !== '--help';
   const shared = SHARED.flatMap((name) => {
     const options = leaves.map((leaf) => leaf.options.filter(({ group }) => group === name));
@@ -134,9 +130,7 @@ test('the help of each command fits 80 columns', async () => {
 
 test('each command has an example in its help, and each flag a description', async () => {
   const leaves = (await pages).filter(({ text, words }) => words.length > 0 && !/^Commands:/m.test(text));
-  const without = leaves.filter(
-    ({ text, words }) => words[0] !== 'completion' && !text.includes('\nExample'),
-  );
+  const without = leaves.filter(({ text }) => !text.includes('\nExample'));
   expect(without.map(({ words }) => words.join(' '))).toEqual([]);
   const bare = leaves.flatMap(({ options }) => options.filter(({ about }) => about === ''));
   expect(bare).toEqual([]);
@@ -179,31 +173,4 @@ test('a call without a command prints the help, and is not a success', async () 
     expect(bare.exitCode).toBe(2);
     expect(help.stdout).toContain(bare.stdout.trim().split('\n').slice(0, 8).join('\n'));
   }
-});
-
-test.for(['zsh', 'fish'])('completion %s prints a script that evaluates no typed word', async (shell) => {
-  const { stdout, exitCode } = await run(['completion', shell]);
-  expect(exitCode).toBe(0);
-  expect(stdout).toContain('stablehooks complete --');
-  expect(stdout).not.toContain('eval');
-});
-
-test('bash completes with the script of completion alone, and runs nothing that is typed', async () => {
-  await using folder = await makeFolder();
-  const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
-  await writeFile(folder.at('stablehooks'), `#!/bin/sh\nexec '${process.execPath}' '${main}' "$@"\n`);
-  await chmod(folder.at('stablehooks'), 0o755);
-  await writeFile(folder.at('script'), (await run(['completion', 'bash'])).stdout);
-  const complete = async (...words: readonly string[]) => {
-    const typed = words.map((word) => `'${word}'`).join(' ');
-    // Twice, as when ~/.bashrc is read again.
-    const lines = ['. ./script', '. ./script', `COMP_WORDS=(${typed})`, `COMP_CWORD=${words.length - 1}`];
-    const shell = ['--norc', '-c', `${lines.join('; ')}; _stablehooks; printf '%s\n' "\${COMPREPLY[@]}"`];
-    const env = { PATH: `${folder.path}:${process.env['PATH']}` };
-    return (await promisify(execFile)('bash', shell, { cwd: folder.path, env })).stdout.trim().split('\n');
-  };
-  expect(await complete('stablehooks', 'ev')).toEqual(['events']);
-  expect(await complete('stablehooks', 'trigger', '')).toEqual([...EVENT_TYPES]);
-  expect(await complete('stablehooks', 'sign', '--body', '$(touch ran)', '--enc')).toEqual(['--encoding']);
-  expect(existsSync(folder.at('ran'))).toBe(false);
 });

@@ -47,7 +47,6 @@ const SCENARIOS: readonly (readonly [command: string, exitCode: number, interrup
   ['wallets create --agent agent-7 --chain base --per-tx 10 --daily 25', 0],
   ['wallets limits wal_unknown --per-tx 20 --daily 50', 2],
   ['doctor ENDPOINT', 0],
-  ['completion tcsh', 2],
   ['evnts', 2],
 ];
 

@@ -228,6 +228,23 @@ export const filterCases = [
     assert.equal(await inbox.port.requeue({ ids }), 0);
     assert.equal(await inbox.port.discard({ ...WHO, ids, force: true }), 1);
   }),
+  test('the history of a requeued event says who requeued it and why, if that was given, and its attempts count from 0', async (inbox) => {
+    const { failed, dead } = await fill(inbox);
+    assert.equal(await inbox.port.requeue({ ...WHO, ids: [dead.id] }), 1);
+    const { history, attempts, state } = await inbox.find(dead);
+    assert.deepEqual([state, attempts, history.length], ['received', 0, 2]);
+    const { startedAt, endedAt, ...requeued } = history[1] ?? { startedAt: 0, endedAt: 0 };
+    assert.deepEqual(requeued, { attempt: 1, result: 'requeued', error: null, ...WHO });
+    assert.ok(startedAt >= (history[0]?.endedAt ?? Infinity) && endedAt >= startedAt);
+    await inbox.port.complete(await inbox.claimed(dead));
+    const after = await inbox.find(dead);
+    assert.deepEqual(
+      [after.attempts, after.history.map(({ result }) => result)],
+      [1, ['dead', 'requeued', 'done']],
+    );
+    assert.equal(await inbox.port.requeue(failed.id), 1);
+    assert.equal((await inbox.find(failed)).history.length, 1);
+  }),
   test('a discarded event keeps no other event of its key from running', async (inbox) => {
     const [first, second] = someEvents(2);
     assert.ok(first && second);

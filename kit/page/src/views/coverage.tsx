@@ -8,7 +8,7 @@ import { LoadError } from '../load-error';
 import { attempt } from '../notice';
 import { Plain, Sentence } from '../plain';
 import { act, ask, can } from '../server';
-import { NO_STATEMENT, StatementFields } from '../statement';
+import { keepName, newStatement, StatementFields } from '../statement';
 import { Age, now, Time } from '../time';
 import { Mark } from '../tone';
 import { follow, hrefOf } from '../url';
@@ -259,9 +259,10 @@ function Acknowledge({
   readonly index: number;
   readonly onClose: () => void;
 }) {
-  const [statement, setStatement] = useState(NO_STATEMENT);
+  const [statement, setStatement] = useState(newStatement);
   async function acknowledge() {
     onClose();
+    keepName(statement);
     await attempt(
       async () => {
         const { done } = await act('acknowledge-gap', { id, until, ...statement });

@@ -8,7 +8,7 @@ import { Plain, toPlain } from '../plain';
 import { ask, can, session } from '../server';
 import { formatMs, Time } from '../time';
 import { Mark } from '../tone';
-import { follow, go, hrefWith, param } from '../url';
+import { follow, go, hrefOf, hrefWith, param } from '../url';
 import { EventActions } from './event-actions';
 import { filterKey, isFiltered, NO_FILTER, readFilter, TIMES } from './filter';
 import './events.css';
@@ -173,7 +173,14 @@ function Filters({ types }: { readonly types: readonly string[] }) {
         {isMore ? 'Fewer filters' : 'More filters'}
       </button>
       <Field name="error" label="Error contains" />
-      {isInbox && <Field name="key" label="Ordering key" />}
+      {isInbox && (
+        <>
+          <Field name="group" label="Error of a group" />
+          <Field name="key" label="Ordering key" />
+          <Field name="attempts" label="Attempts at least" />
+          <Field name="payload" label="payload.name=value" />
+        </>
+      )}
       <Field name="text" label="Body contains" />
       {isFiltered() && (
         <button type="button" class="quiet" onClick={() => go(NO_FILTER)}>
@@ -187,7 +194,13 @@ function Filters({ types }: { readonly types: readonly string[] }) {
 /** How long after the last key the list is requested. */
 const TYPING_MS = 300;
 
-function Field({ name, label }: { readonly name: 'id' | 'text' | 'error' | 'key'; readonly label: string }) {
+function Field({
+  name,
+  label,
+}: {
+  readonly name: 'id' | 'text' | 'error' | 'group' | 'key' | 'attempts' | 'payload';
+  readonly label: string;
+}) {
   const value = param(name) ?? '';
   const [typed, setTyped] = useState<string>();
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
@@ -210,7 +223,7 @@ function Field({ name, label }: { readonly name: 'id' | 'text' | 'error' | 'key'
         timer.current = setTimeout(() => {
           timer.current = undefined;
           // An id that was copied has spaces around it.
-          const text = name === 'id' || name === 'key' ? currentTarget.value.trim() : currentTarget.value;
+          const text = name === 'text' || name === 'error' ? currentTarget.value : currentTarget.value.trim();
           go({ [name]: text, after: undefined }, { replace: true });
         }, TYPING_MS);
       }}
@@ -408,6 +421,11 @@ function Nothing({ isSearching, isOlder }: { readonly isSearching: boolean; read
   return (
     <p class="empty">
       {isOlder ? 'No older event meets this filter.' : 'No event meets this filter.'}{' '}
+      {param('id') !== undefined && (
+        <a class="button" href={hrefOf({ view: 'events', find: param('id') ?? '' })} onClick={follow}>
+          Find this id without a filter
+        </a>
+      )}{' '}
       <button type="button" onClick={() => go(NO_FILTER)}>
         Clear the filter
       </button>

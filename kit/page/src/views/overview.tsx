@@ -215,7 +215,7 @@ function Errors({ groups, isCut }: NonNullable<OverviewReport['errors']>) {
           </tr>
         </thead>
         <tbody>
-          {groups.slice(0, MAX_GROUPS).map(({ state, error, part, count, first, last, types }) => (
+          {groups.slice(0, MAX_GROUPS).map(({ state, error, count, first, last, types }) => (
             <tr key={`${state} ${error}`}>
               <td>
                 <span class="mono">
@@ -226,7 +226,7 @@ function Errors({ groups, isCut }: NonNullable<OverviewReport['errors']>) {
                   {types.map((type) => (
                     <a
                       key={type}
-                      href={hrefOf({ view: 'events', state, error: part, type })}
+                      href={hrefOf({ view: 'events', state, group: error, type })}
                       onClick={follow}
                     >
                       <Plain text={type} />
@@ -242,10 +242,10 @@ function Errors({ groups, isCut }: NonNullable<OverviewReport['errors']>) {
                 <Time at={last} />
               </td>
               <td class="errors-acts">
-                <a class="button" href={hrefOf({ view: 'events', state, error: part })} onClick={follow}>
+                <a class="button" href={hrefOf({ view: 'events', state, group: error })} onClick={follow}>
                   Show
                 </a>
-                <RequeueThese filter={{ state: state as EventState, error: part }} />
+                <RequeueThese filter={{ state: state as EventState, group: error }} />
               </td>
             </tr>
           ))}

@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { usageError } from '../errors.js';
@@ -36,7 +36,11 @@ export async function openSqlite(place: string, options: OpenOptions): Promise<O
         `${name}: this isn't a file, so SQLite keeps nothing after the end of this command. Pass the path of a file.`,
       );
     }
-    return { ...inbox, namespace, close: () => db.close(), isCurrent: () => inode() === opened };
+    const writeNote: Opened['writeNote'] = (...note) => {
+      assertRoom(folder);
+      return inbox.writeNote(...note);
+    };
+    return { ...inbox, writeNote, namespace, close: () => db.close(), isCurrent: () => inode() === opened };
   } catch (error) {
     db.close();
     throw error;
@@ -80,6 +84,17 @@ function assertIsOfThisRelease(
   throw usageError(
     `${name}: another release of stablehooks wrote this file, and opening it with this release would migrate it, after which the other release cannot open it. Use the kit of the app's release, or start the app once with this one.`,
   );
+}
+
+/** With less room on its disk, an inbox cannot be expected to store the next events, in bytes. */
+const MIN_ROOM = 1_048_576;
+
+/** `health` asks whether an inbox can be written without writing, so SQLite itself would not see a full disk. */
+function assertRoom(folder: string): void {
+  const { bavail, bsize } = statfsSync(folder);
+  if (bavail * bsize >= MIN_ROOM) return;
+  const message = `The disk has ${Math.floor((bavail * bsize) / 1_024)} KiB of room left.`;
+  throw Object.assign(new Error(message), { code: 'SQLITE_FULL' });
 }
 
 /** How long to wait while another process writes, in ms. */

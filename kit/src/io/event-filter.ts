@@ -1,0 +1,77 @@
+/** Which events a person selects, for the commands and the page: some conditions the inbox looks up, others are read from its events. */
+import type { InboxFilter, InboxOperations, InboxRecord } from 'stablehooks';
+import { toErrorPattern } from '../explain/error-groups.js';
+import { givenOf } from '../given.js';
+import { isObject } from './settings.js';
+
+/** What `except` can leave out. `permanent`: its handler said that a retry cannot help. `expired`: an attempt recorded no result. */
+export const EXCEPTIONS = ['permanent', 'expired'] as const;
+
+/** An event must meet every condition. */
+export interface EventFilter
+  extends Pick<InboxFilter, 'state' | 'type' | 'key' | 'ignored' | 'updatedSince' | 'updatedUntil'> {
+  /** A part of the last error; upper and lower case differ. */
+  readonly error?: string | undefined;
+  /** The error of a group, with `…` for its variable parts: only its events. */
+  readonly group?: string | undefined;
+  /** A part of the id, in any case. An event with exactly this id is the only one. */
+  readonly id?: string | undefined;
+  /** At least so many attempts. */
+  readonly attempts?: number | undefined;
+  /** Values of the payload by their path, such as `transfer_id` or `account.id`. */
+  readonly payload?: readonly (readonly [path: string, value: string])[] | undefined;
+  /** Events to leave out, because their effect may have happened or another attempt cannot help. */
+  readonly except?: readonly (typeof EXCEPTIONS)[number][] | undefined;
+}
+
+/** The conditions that the inbox looks up. */
+export function toInboxFilter(filter: EventFilter): InboxFilter {
+  const { state, type, key, ignored, updatedSince, updatedUntil, group } = filter;
+  const error = filter.error ?? group?.split('…').toSorted((a, b) => b.length - a.length)[0];
+  return givenOf({ state, type, key, ignored, updatedSince, updatedUntil, error: error || undefined });
+}
+
+/** Whether the inbox alone cannot tell which events meet the filter. */
+export function mustRead({ group, id, attempts, payload, except }: EventFilter): boolean {
+  return [group, id, attempts, payload, except].some((each) => each !== undefined);
+}
+
+/** Reads the events that meet the filter. An event that changes its state meanwhile may be left out. */
+export async function* findEvents(
+  inbox: Pick<InboxOperations, 'list' | 'find'>,
+  filter: EventFilter,
+  order: 'oldest' | 'newest' = 'oldest',
+): AsyncGenerator<InboxRecord, void, undefined> {
+  const { id } = filter;
+  const ids = id !== undefined && (await inbox.find(id)) !== undefined ? { ids: [id] } : {};
+  let after: string | undefined;
+  do {
+    const page = await inbox.list({ ...toInboxFilter(filter), ...ids, limit: PAGE, order, after });
+    yield* page.filter((record) => meets(record, filter));
+    // Not a page that is shorter than asked for: the inbox can have a maximum of its own.
+    after = page.at(-1)?.id;
+  } while (after !== undefined);
+}
+
+const PAGE = 500;
+
+/** Whether an event that the inbox looked up meets the other conditions as well. */
+export function meets(record: InboxRecord, filter: EventFilter): boolean {
+  const { group, id = '', attempts = 0, payload = [], except = [] } = filter;
+  const { lastError, history, event } = record;
+  const isLeftOut = {
+    permanent: () => lastError?.startsWith('ERR_HANDLER_PERMANENT') === true,
+    expired: () => history.some(({ result }) => result === 'lapsed'),
+  };
+  return (
+    record.id.toLowerCase().includes(id.toLowerCase()) &&
+    record.attempts >= attempts &&
+    (group === undefined || toErrorPattern(lastError) === group) &&
+    payload.every(([path, value]) => event !== null && String(valueAt(event.payload, path)) === value) &&
+    !except.some((each) => isLeftOut[each]())
+  );
+}
+
+function valueAt(payload: unknown, path: string): unknown {
+  return path.split('.').reduce((value, name) => (isObject(value) ? value[name] : undefined), payload);
+}
