@@ -374,6 +374,9 @@ export interface CoverageReport {
   } | null;
 }
 
+/** How many movements the page shows, the newest. */
+export const MAX_MOVEMENTS = 200;
+
 /** `GET api/sandbox` */
 export interface ServiceReport {
   readonly wallets: readonly Account[];

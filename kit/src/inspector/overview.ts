@@ -158,11 +158,16 @@ async function ofDeliveries(deliveries: DeliveriesPart): Promise<Part> {
     const count = eventsOf(name);
     const [some, none] = KIND_CHECKS[name];
     const tone = count > 0 ? (name === 'without-effect' ? 'doubtful' : 'bad') : isUnused ? 'neutral' : 'good';
-    const message = count > 0 ? some : isUnused ? 'Not shown: no event was delivered yet.' : none;
+    const message =
+      count > 0
+        ? `${countOf(count, 'event')} ${some}`
+        : isUnused
+          ? 'Not shown: no event was delivered yet.'
+          : none;
     return { name, tone, message, count, since: null, causes: [] };
   });
   if (exhausted > 0) {
-    const message = 'used up their attempts, which are no longer kept. Raise maxAttemptsKept to see them.';
+    const message = `${countOf(exhausted, 'event')} never accepted, whose attempts are no longer kept. Raise maxAttemptsKept to see them.`;
     checks.unshift({ name: 'dropped', tone: 'bad', message, count: exhausted, since: null, causes: [] });
   }
   const findings = [

@@ -4,11 +4,16 @@ import { answerOf } from '../sandbox/answer.js';
 import { bytesOf, KEPT_RESPONSE_BYTES } from '../sandbox/deliveries.js';
 import type { Attempt, Delivery, Sandbox, SandboxOperations } from '../sandbox/index.js';
 import { SandboxError } from '../sandbox/validation.js';
-import type { AttemptDetail, DroppedEvents, Message, ServiceReport, StreamEntry } from './api.js';
+import {
+  type AttemptDetail,
+  type DroppedEvents,
+  MAX_MOVEMENTS,
+  type Message,
+  type ServiceReport,
+  type StreamEntry,
+} from './api.js';
 import { createAttemptEvents, isOwn, type KeptAttempt, toResult } from './attempt-events.js';
 import type { DeliveriesPart, InspectorSource } from './source.js';
-
-const MAX_MOVEMENTS = 200;
 
 /** A sandbox in this process as the source of an inspector: its deliveries and its world. */
 export function fromSandbox(sandbox: Sandbox): InspectorSource {

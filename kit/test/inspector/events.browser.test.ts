@@ -166,15 +166,29 @@ describe('the list', () => {
     await expect.poll(() => rows.count()).toBe(3);
     await page.getByRole('navigation', { name: 'States' }).getByRole('link', { name: /^dead/ }).click();
     await expect.poll(() => rows.count()).toBe(2);
+    await page.getByRole('button', { name: 'More filters' }).click();
     for (const [label, text, count] of [
       ['Error contains', 'account was closed', 2],
       ['Id contains', 'DEAD', 2],
+      ['Attempts at least', '2', 0],
+      ['Attempts at least', '1', 2],
+      ['payload.name=value', 'payload.note=needle', 1],
+      ['payload.name=value', '', 2],
       ['Body contains', 'needle', 1],
     ] as const) {
       await page.getByRole('searchbox', { name: label }).fill(text);
       await expect.poll(() => rows.count()).toBe(count);
     }
-    const query = { view: 'events', state: 'dead', error: 'account was closed', id: 'DEAD', text: 'needle' };
+    const query = {
+      ...{
+        view: 'events',
+        state: 'dead',
+        error: 'account was closed',
+        id: 'DEAD',
+        attempts: '1',
+        text: 'needle',
+      },
+    };
     await expect.poll(() => Object.fromEntries(new URL(page.url()).searchParams)).toEqual(query);
     await page.reload();
     await expect.poll(() => rows.count()).toBe(1);
@@ -182,6 +196,50 @@ describe('the list', () => {
     await expect.poll(() => rows.count()).toBe(3);
     await page.getByRole('searchbox', { name: 'Id contains' }).fill('nothing like this');
     await page.getByText('No event meets this filter.').waitFor();
+    expect(errors).toEqual([]);
+  });
+
+  test('a search reads every event before it says that none meets the filter', async () => {
+    const app = await startApp();
+    const many = Array.from({ length: 5_100 }, (_, index) => eventOf(`evt_${index}`));
+    await app.receiver.accept(eventOf('evt_oldest', { note: 'needle' }), 'push');
+    for (let at = 0; at < many.length; at += 1_000) {
+      await app.inbox.record(many.slice(at, at + 1_000), { origin: 'push', dueInMs: 60_000 });
+    }
+    const { page } = await open(`${app.url}/?view=events&text=needle`);
+    await row(page, 'evt_oldest').waitFor();
+    await page.getByText('5,101 events searched.').waitFor();
+    await page.goto(`${app.url}/?view=events&text=nothing+like+this`);
+    await page.getByText('No event meets this filter.').waitFor();
+    await page.getByText('5,101 events searched.').waitFor();
+  });
+
+  test('an id that is outside of the filter is one step away', async () => {
+    const app = await startApp();
+    await app.receiver.accept(eventOf('evt_done'), 'push');
+    const { page } = await open(`${app.url}/?view=events&state=dead&id=evt_done`);
+    await page.getByRole('link', { name: 'Find this id without a filter' }).click();
+    await page.getByRole('heading', { name: 'evt_done' }).waitFor();
+  });
+
+  test('the history of a requeued event says who requeued it and why, and the name is there the next time', async () => {
+    const app = await startApp();
+    await deliverDead(app, [eventOf('evt_1'), eventOf('evt_2')]);
+    const { page, errors } = await open(`${app.url}/?view=events&event=evt_1`);
+    await page.getByRole('button', { name: 'Requeue …' }).click();
+    await page.getByRole('textbox', { name: 'Your name' }).fill('Ada');
+    await page.getByRole('textbox', { name: 'Reason' }).fill('the ledger is open again');
+    await page.getByRole('button', { name: 'Requeue 1 event' }).click();
+    const attempts = page.getByRole('region', { name: 'Attempts in the inbox' });
+    const newest = attempts.getByRole('listitem').first();
+    await newest.getByText('Requeued by Ada').waitFor();
+    await newest.getByText('the ledger is open again').waitFor();
+    await page.goto(`${app.url}/?view=events&event=evt_2`);
+    await page.getByRole('button', { name: 'Discard …' }).click();
+    expect(await page.getByRole('textbox', { name: 'Your name' }).inputValue()).toBe('Ada');
+    await page.getByRole('textbox', { name: 'Reason' }).fill('booked by hand');
+    await page.getByRole('button', { name: 'Discard 1 event' }).click();
+    await newest.getByText('Discarded by Ada').waitFor();
     expect(errors).toEqual([]);
   });
 

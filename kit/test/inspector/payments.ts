@@ -64,10 +64,15 @@ export async function fillPayments(db: Database.Database, count: number): Promis
     // The dead event is the second of its movement.
     const movement = `${kind}_${nameOf(index === 47 ? 40 : index)}`;
     const example = exampleEvent(type, { id, created_at: new Date(at - 1_500).toISOString() });
+    const { created_at } = example;
     const payload = {
-      ...example.payload,
-      [MOVEMENTS[kind]]: movement,
-      amount: `${pick(index, 90_000) / 100 + 12}`,
+      ...Object.fromEntries(
+        Object.entries(example.payload).map(([name, value]) => [
+          name,
+          name.endsWith('_at') ? created_at : value,
+        ]),
+      ),
+      ...{ [MOVEMENTS[kind]]: movement, amount: (pick(index, 90_000) / 100 + 12).toFixed(2) },
     };
     const error = errorOf(index, now - at);
     const state = error === undefined ? 'done' : error === REFUSED ? 'failed' : 'dead';

@@ -127,7 +127,14 @@ function Detail({
           {attempt !== undefined && <Attempt attempt={attempt} />}
         </div>
         <div class="event-side">
-          {isInbox && <Timeline title="Attempts in the inbox" lines={history} shown={undefined} />}
+          {isInbox && (
+            <Timeline
+              title="Attempts in the inbox"
+              lines={history}
+              isPart={history.length === MAX_HISTORY}
+              shown={undefined}
+            />
+          )}
           {(deliveries.length > 0 || !isInbox) && (
             <Timeline title="Deliveries" lines={deliveries} shown={attemptId} />
           )}
@@ -219,13 +226,19 @@ function Steps({ steps }: Pick<EventDetail, 'steps'>) {
   );
 }
 
+/** An inbox keeps so many attempts of an event. */
+const MAX_HISTORY = 10;
+
 function Timeline({
   title,
   lines,
+  isPart = false,
   shown,
 }: {
   readonly title: string;
   readonly lines: readonly AttemptLine[];
+  /** Whether there may have been more. */
+  readonly isPart?: boolean;
   /** The id of the attempt beside it. */
   readonly shown: string | undefined;
 }) {
@@ -233,7 +246,7 @@ function Timeline({
   return (
     <section aria-label={title}>
       <h3>
-        {title} <span class="faint">{lines.length}</span>
+        {title} <span class="faint">{isPart ? `the newest ${lines.length}` : lines.length}</span>
       </h3>
       {lines.length === 0 && <p class="faint">None has ended.</p>}
       <ol class="timeline">

@@ -1,6 +1,6 @@
 import './sandbox.css';
 import type { ComponentChildren } from 'preact';
-import type { ServiceReport } from '../../../src/inspector/api.js';
+import { MAX_MOVEMENTS, type ServiceReport } from '../../../src/inspector/api.js';
 import { staleFor } from '../live';
 import { useLoaded } from '../load';
 import { Plain, toPlain } from '../plain';
@@ -60,9 +60,12 @@ function Listing({
   action,
   columns,
   empty,
+  max,
   children,
 }: {
   readonly title: string;
+  /** How many rows the server sends at most. */
+  readonly max?: number;
   readonly action: ComponentChildren;
   /** The headings; a `#` before one aligns numbers. */
   readonly columns: readonly string[];
@@ -73,7 +76,10 @@ function Listing({
     <section class="listing" aria-label={title}>
       <div class="listing-head">
         <h3>
-          {title} {children.length > 0 && <span class="faint">{children.length}</span>}
+          {title}{' '}
+          {children.length > 0 && (
+            <span class="faint">{children.length === max ? `the newest ${max}` : children.length}</span>
+          )}
         </h3>
         {action}
       </div>
@@ -224,6 +230,7 @@ function Movements({
   return (
     <Listing
       title="Movements"
+      max={MAX_MOVEMENTS}
       action={can('move') && <Move wallets={wallets} reload={reload} />}
       columns={['Begun', 'Kind', 'State', '#Amount', 'Chain', 'From', 'To', 'Id']}
       empty={<>No movement yet. Each fires an event when it ends.</>}
