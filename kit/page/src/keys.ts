@@ -32,7 +32,6 @@ export const KEY_HELP: readonly (readonly [keys: string, meaning: string])[] = [
   ['/', 'Find an event or a movement by its id'],
   ['j, k', 'Next and previous event, or attempt of an event'],
   ['Enter', 'Open the event'],
-  ['e', 'Unfold its attempts'],
   ['x', 'Select it'],
   ['Esc', 'Back to the list'],
   ['z', 'Switch the time zone'],

@@ -3,22 +3,20 @@ import type { InboxState, InboxStep } from 'stablehooks';
 import type { Gap } from 'stablehooks/catch-up';
 import type { ErrorGroups } from '../explain/error-groups.js';
 import type { Finding } from '../explain/replies.js';
-import type {
-  Account,
-  Endpoint,
-  Faults,
-  FaultsInput,
-  LimitsInput,
-  Movement,
-  WalletInput,
-} from '../sandbox/index.js';
+import type { Endpoint, Faults, FaultsInput, Movement } from '../sandbox/index.js';
 
 /** The views of the page. A source has some of them. */
 export type View = 'overview' | 'events' | 'coverage' | 'sandbox';
 
+export interface SelectedFilter extends EventFilter {
+  readonly ids?: readonly string[] | undefined;
+  /** Events to leave out: their handler said that a retry cannot help, or an attempt recorded no result. */
+  readonly except?: readonly ('permanent' | 'expired')[] | undefined;
+}
+
 /** Which events of an inbox an action is about. With `dryRun` it changes nothing, and answers what it would do. */
 export interface Selected {
-  readonly filter: EventFilter & { readonly ids?: readonly string[] | undefined };
+  readonly filter: SelectedFilter;
   readonly dryRun?: boolean | undefined;
 }
 
@@ -48,12 +46,7 @@ export interface ActionInputs {
   readonly 'set-faults': FaultsInput;
   readonly 'clear-faults': Readonly<Record<string, never>>;
   readonly 'advance-clock': { readonly ms: number };
-  readonly 'create-wallet': WalletInput;
-  readonly 'set-limits': LimitsInput & { readonly id: string };
-  /** Begins a movement; `send` is a transfer out of a wallet, under its limits. */
-  readonly move:
-    | { readonly kind: 'accept' | 'transfer' | 'redeem'; readonly amount: string }
-    | { readonly kind: 'send'; readonly amount: string; readonly walletId: string; readonly to: string };
+  readonly move: { readonly kind: 'accept' | 'transfer' | 'redeem'; readonly amount: string };
   readonly 'add-endpoint': { readonly url: string };
   readonly 'remove-endpoint': { readonly id: string };
 }
@@ -90,8 +83,6 @@ export interface ActionResults {
   readonly 'set-faults': Faults;
   readonly 'clear-faults': Faults;
   readonly 'advance-clock': { readonly now: string };
-  readonly 'create-wallet': { readonly id: string };
-  readonly 'set-limits': { readonly id: string };
   readonly move: { readonly id: string };
   readonly 'add-endpoint': { readonly id: string };
   readonly 'remove-endpoint': Readonly<Record<string, never>>;
@@ -213,8 +204,6 @@ export interface EventFilter {
   readonly attempts?: number | undefined;
   /** A value of the payload, such as `transfer_id=trf_1`. */
   readonly payload?: string | undefined;
-  /** Events to leave out: their handler said that a retry cannot help, or an attempt recorded no result. */
-  readonly except?: readonly ('permanent' | 'expired')[] | undefined;
   readonly id?: string | undefined;
   readonly text?: string | undefined;
 }
@@ -348,8 +337,6 @@ export interface AttemptDetail extends AttemptRow {
     | null;
   readonly error: string | null;
   readonly verdict: Finding;
-  /** The name of the signature header. */
-  readonly signatureHeader: string;
 }
 
 /** A gap, with an id for the action, its sentence, and the command that compares the books of its span. */
@@ -379,7 +366,6 @@ export const MAX_MOVEMENTS = 200;
 
 /** `GET api/sandbox` */
 export interface ServiceReport {
-  readonly wallets: readonly Account[];
   readonly movements: readonly Movement[];
   readonly endpoints: readonly Endpoint[];
   readonly faults: Faults;

@@ -66,8 +66,6 @@ interface Group {
 
 /** How often other work of the process can run while bodies are searched. */
 const TURN_MS = 10;
-/** How many searched texts keep their results, because a page requests the same text again. */
-const MAX_TEXTS = 8;
 const MAX_HISTORY = 10;
 
 interface AttemptSource<Attempt> {
@@ -88,7 +86,6 @@ export function createAttemptEvents<Attempt>({
   pending,
   dropped,
 }: AttemptSource<Attempt>): Pick<DeliveriesPart, 'events' | 'counts' | 'event'> {
-  const searched = new Map<string, WeakMap<KeptAttempt, boolean>>();
   const groups = new Map<string, Group>();
   let known: ReadonlySet<Attempt> = new Set();
 
@@ -125,7 +122,7 @@ export function createAttemptEvents<Attempt>({
   async function select({ id, text, ...filter }: EventFilter): Promise<readonly EventRow[]> {
     follow();
     const waiting = pending();
-    const part = id?.toLowerCase();
+    const [part, wanted = ''] = [id?.toLowerCase(), text?.toLowerCase()];
     const isWanted = (row: EventRow) =>
       (filter.state === undefined || row.state === filter.state) &&
       (filter.type === undefined || row.type === filter.type) &&
@@ -142,23 +139,16 @@ export function createAttemptEvents<Attempt>({
       }
       if (!group.attempts.some(isOwn)) continue;
       const isNamed = part === undefined || group.id.toLowerCase().includes(part);
-      if (!isNamed || (text !== undefined && !contains(group, text.toLowerCase()))) continue;
+      if (
+        !isNamed ||
+        (text !== undefined &&
+          !group.attempts.some((kept) => kept.bodies().some((body) => body.toLowerCase().includes(wanted))))
+      )
+        continue;
       const row = rowOf(group, waiting.has(group.id));
       if (isWanted(row)) rows.push(row);
     }
     return rows;
-  }
-
-  function contains({ attempts: all }: Group, text: string): boolean {
-    const results = searched.get(text) ?? new WeakMap<KeptAttempt, boolean>();
-    if (!searched.has(text) && searched.size >= MAX_TEXTS) searched.clear();
-    searched.set(text, results);
-    return all.some((attempt) => {
-      const isFound =
-        results.get(attempt) ?? attempt.bodies().some((body) => body.toLowerCase().includes(text));
-      results.set(attempt, isFound);
-      return isFound;
-    });
   }
 
   return {

@@ -157,6 +157,5 @@ async function toDetail({ row, sent, isReplyCut }: KeptDelivery, settings: Setti
         : null,
     error: answer.kind === 'reply' ? null : describeAnswer(answer),
     verdict: await judgeAttempt({ headers, body, answer }, signing),
-    signatureHeader: header,
   };
 }

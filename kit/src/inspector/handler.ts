@@ -17,7 +17,6 @@ import { jsonObject, SandboxError } from '../sandbox/validation.js';
 import { toShellWord } from '../shell-word.js';
 import type { Access } from './access.js';
 import {
-  type ActionInputs,
   type ActionName,
   type ActionResults,
   ATTEMPT_KINDS,
@@ -42,7 +41,7 @@ import { createStream } from './stream.js';
 export const ACTION_NAMES: readonly ActionName[] = [
   ...(['resend', 'requeue', 'run', 'discard', 'acknowledge-gap'] as const),
   ...(['fire', 'set-faults', 'clear-faults', 'advance-clock'] as const),
-  ...(['create-wallet', 'set-limits', 'move', 'add-endpoint', 'remove-endpoint'] as const),
+  ...(['move', 'add-endpoint', 'remove-endpoint'] as const),
 ];
 
 interface InspectorParts {
@@ -287,7 +286,6 @@ const selected = z.object({
   }),
   dryRun: z.optional(z.boolean()),
 });
-const money = z.string().check(z.minLength(1));
 
 /** The actions of the source. Each checks its input. */
 function createActions({ deliveries, inbox, service }: InspectorSource): Actions {
@@ -344,20 +342,10 @@ function serviceActions(sandbox: SandboxOperations): Actions {
       await sandbox.clock.advance(parse(z.object({ ms: z.number() }), input).ms);
       return { now: toClock(sandbox).now };
     },
-    'create-wallet': async (input) =>
-      sandbox.wallets.create(parse(jsonObject, input) as unknown as ActionInputs['create-wallet']),
-    'set-limits': async (input) => {
-      const { id: walletId, ...change } = parse(z.looseObject({ id }), input);
-      return sandbox.wallets.updateLimits(walletId, change);
-    },
     move: async (input) => {
-      const kind = z.enum(['accept', 'transfer', 'redeem']);
-      const send = z.object({ kind: z.literal('send'), amount: money, walletId: id, to: id });
-      const move = parse(z.union([send, z.object({ kind, amount: money })]), input);
-      const { amount } = move;
-      return move.kind === 'send'
-        ? sandbox.send(move.walletId, { amount, to: move.to })
-        : sandbox[move.kind]({ amount });
+      const kinds = z.enum(['accept', 'transfer', 'redeem']);
+      const { kind, amount } = parse(z.object({ kind: kinds, amount: id }), input);
+      return sandbox[kind]({ amount });
     },
     'add-endpoint': async (input) => sandbox.endpoints.add(parse(z.object({ url: id }), input)),
     'remove-endpoint': async (input) => {

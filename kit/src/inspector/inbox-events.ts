@@ -16,6 +16,7 @@ import {
   type EventPage,
   type EventRow,
   NONE_DROPPED,
+  type SelectedFilter,
   type Tone,
 } from './api.js';
 import type { EventQuery, InspectedInbox } from './source.js';
@@ -60,10 +61,11 @@ export async function countEvents(inbox: InspectedInbox, filter: EventFilter): P
   };
 }
 
-type Filter = EventFilter & { readonly ids?: readonly string[] | undefined };
-
 /** The filter in the inbox's terms; `undefined` if events must be read to find those that meet it. */
-export async function toExactFilter(inbox: InspectedInbox, filter: Filter): Promise<InboxFilter | undefined> {
+export async function toExactFilter(
+  inbox: InspectedInbox,
+  filter: SelectedFilter,
+): Promise<InboxFilter | undefined> {
   const { id, text, ids } = filter;
   const { id: part, ...rest } = toShared(filter);
   if (text !== undefined || mustRead(rest)) return undefined;
@@ -74,7 +76,15 @@ export async function toExactFilter(inbox: InspectedInbox, filter: Filter): Prom
 }
 
 /** The filter as the commands have it. */
-function toShared({ state, since, until, payload, ids: _ids, text: _text, ...rest }: Filter): SharedFilter {
+function toShared({
+  state,
+  since,
+  until,
+  payload,
+  ids: _ids,
+  text: _text,
+  ...rest
+}: SelectedFilter): SharedFilter {
   const [, path = '', value = ''] = /^(?:payload\.)?([^=]+)=(.*)$/s.exec(payload?.trim() ?? '') ?? [];
   return {
     ...rest,
@@ -88,7 +98,7 @@ function toShared({ state, since, until, payload, ids: _ids, text: _text, ...res
 /** Reads events, newest first, and says of each whether it meets the filter. */
 export async function* search(
   inbox: InspectedInbox,
-  filter: Filter,
+  filter: SelectedFilter,
   after?: string,
 ): AsyncGenerator<{ readonly record: InboxRecord; readonly isFound: boolean }> {
   const [shared, text] = [toShared(filter), filter.text?.toLowerCase()];

@@ -1,4 +1,4 @@
-import { EVENT_TYPES, SIGNATURE_HEADER } from 'stablehooks';
+import { EVENT_TYPES } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
 import { answerOf } from '../sandbox/answer.js';
 import { bytesOf, KEPT_RESPONSE_BYTES } from '../sandbox/deliveries.js';
@@ -119,8 +119,6 @@ async function toDetail(sandbox: Sandbox, attempt: Attempt): Promise<AttemptDeta
     },
     error,
     verdict: await sandbox.explain(attempt),
-    // The other header of a delivery is `content-type`.
-    signatureHeader: Object.keys(request.headers).find((name) => name !== 'content-type') ?? SIGNATURE_HEADER,
   };
 }
 
@@ -132,7 +130,6 @@ const EXAMPLES = Object.fromEntries(EVENT_TYPES.map((type) => [type, exampleEven
 
 export function reportService(sandbox: SandboxOperations): ServiceReport {
   return {
-    wallets: sandbox.wallets.list(),
     movements: sandbox.movements({ limit: MAX_MOVEMENTS }),
     endpoints: sandbox.endpoints.list(),
     faults: sandbox.faults.get(),
@@ -146,7 +143,7 @@ export function toClock({ clock }: SandboxOperations): ServiceReport['clock'] {
 }
 
 /** Entries of the feed that the view of the sandbox shows. */
-const SANDBOX_ENTRY = /^(wallet|movement|endpoint|faults|clock)\./;
+const SANDBOX_ENTRY = /^(movement|endpoint|faults|clock)\./;
 
 function* toEntries(kind: string, data: unknown): Generator<StreamEntry> {
   const isReset = kind === 'sandbox.reset';

@@ -149,7 +149,6 @@ describe.concurrent('the inspector of a command', () => {
     expect(deliveries[0]).toMatchObject({ name: 'Attempt 1', endpoint: endpoint.url });
     const detail = await ask<AttemptDetail>(`attempts/${id}`);
     expect(detail).toMatchObject({
-      signatureHeader: 'X-SERVICE-Signature',
       verdict: { what: 'The signature is right. The handler threw.' },
       response: { status: 500, cut: false, headers: { 'content-type': 'application/problem+json' } },
     });

@@ -3,10 +3,7 @@ import type { Page, Response } from 'playwright-core';
 import type { UnknownEvent } from 'stablehooks';
 import { writePollState } from 'stablehooks/catch-up';
 import { exampleEvent } from 'stablehooks/testing';
-import { fromSandbox } from 'stablehooks-kit/inspector';
-import { createSandbox } from 'stablehooks-kit/sandbox';
 import { afterEach, describe, expect, test } from 'vitest';
-import { serveInspector } from '../../src/inspector/local-server.js';
 import { fail } from '../inbox-states.js';
 import { useBrowser } from './browser.js';
 import { giveUp, type InspectedApp, startInspectedApp } from './inspected-inbox.js';
@@ -362,7 +359,7 @@ describe('the list', () => {
     await page.getByText('Handled', { exact: true }).waitFor();
   });
 
-  test('with the keyboard alone, an event is found, unfolded, opened and closed, and its row has the focus again', async () => {
+  test('with the keyboard alone, an event is found, opened and closed, and its row has the focus again', async () => {
     const app = await startApp();
     await deliverDead(
       app,
@@ -378,8 +375,6 @@ describe('the list', () => {
     await page.keyboard.press('j');
     await page.keyboard.press('j');
     await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe(id);
-    await page.keyboard.press('e');
-    await page.getByText(/^dead: .*the account was closed/).waitFor();
     await page.keyboard.press('x');
     await page.getByText('1 selected:').waitFor();
     await page.keyboard.press('Enter');
@@ -463,20 +458,4 @@ test('a lost inbox is shown with the time since when, in each tab, and the page 
   await app.inbox.requeue('evt_1');
   await page.getByText('Due, not run yet').waitFor();
   await second.page.getByText(/cannot be read since/).waitFor({ state: 'detached' });
-});
-
-test('the attempts of a delivered event are folded into its row', async () => {
-  const statuses = [500, 500];
-  const fetch = async () => new Response(null, { status: statuses.shift() ?? 200 });
-  const sandbox = createSandbox({ clock: 'manual', endpoints: [{ fetch }] });
-  const server = await serveInspector(fromSandbox(sandbox), { port: 0 });
-  closing.push(server.close, sandbox.close);
-  sandbox.emit('transfer.settled');
-  await sandbox.settled();
-  const { page } = await open(`${server.url}&view=events`);
-  const rows = page.locator('.rows tbody tr');
-  await page.getByText('Accepted on attempt 3').waitFor();
-  expect(await rows.count()).toBe(1);
-  await page.getByRole('button', { name: /attempts of/ }).click();
-  await expect.poll(() => rows.count()).toBe(4);
 });

@@ -134,15 +134,7 @@ try {
       ['inbox-event', `${inbox.url}/?view=events&event=${DEAD.id}`],
       ['inbox-coverage', `${inbox.url}/?view=coverage`],
       ['sandbox-overview', world.url],
-      [
-        'sandbox-events',
-        `${world.url}/?view=events`,
-        (page) =>
-          page
-            .getByRole('button', { name: /attempts of/ })
-            .first()
-            .click(),
-      ],
+      ['sandbox-events', `${world.url}/?view=events`],
       [
         'sandbox-event',
         `${world.url}/?view=events&event=${refused}`,
@@ -154,11 +146,6 @@ try {
         (page) => page.locator('.bytes').first().waitFor(),
       ],
       ['sandbox-world', `${world.url}/?view=sandbox`],
-      [
-        'sandbox-wallet',
-        `${world.url}/?view=sandbox`,
-        (page) => page.getByRole('button', { name: 'Create a wallet …' }).click(),
-      ],
       ['empty-overview', emptyInbox.url],
       ['empty-events', `${emptyInbox.url}/?view=events`],
       ['empty-coverage', `${emptyInbox.url}/?view=coverage`],

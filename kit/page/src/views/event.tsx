@@ -12,7 +12,7 @@ import { ask, can } from '../server';
 import { formatMs, now, Time } from '../time';
 import { Mark } from '../tone';
 import { follow, go, hrefOf, hrefWith, param } from '../url';
-import { toCurl, toFixture, toTest } from './copies';
+import { toCurl } from './copies';
 import { OneEventActions } from './event-actions';
 import { Resend } from './resend';
 import './event.css';
@@ -335,8 +335,6 @@ function Attempt({ attempt }: { readonly attempt: AttemptDetail }) {
         </h3>
         <div class="buttons">
           <Copy title="Copy as curl" what="The curl command" text={() => toCurl(attempt)} />
-          <Copy title="Copy as fixture" what="The fixture" text={() => toFixture(attempt)} />
-          <Copy title="Copy as test" what="The test" text={() => toTest(attempt)} />
         </div>
         <p class="mono wrap">
           <Plain text={`${request.method} ${request.url}`} />

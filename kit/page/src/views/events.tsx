@@ -6,7 +6,7 @@ import { useEvery, useLoaded } from '../load';
 import { LoadError } from '../load-error';
 import { Plain, toPlain } from '../plain';
 import { ask, can, session } from '../server';
-import { formatMs, Time } from '../time';
+import { Time } from '../time';
 import { Mark } from '../tone';
 import { follow, go, hrefOf, hrefWith, param } from '../url';
 import { EventActions } from './event-actions';
@@ -23,7 +23,7 @@ const KINDS: readonly EventState[] = [
   ...(['wrongly-accepted', 'unanswered', 'failed', 'refused', 'without-effect', 'accepted'] as const),
 ];
 
-/** One row for each event, with its attempts folded inside. */
+/** One row for each event. */
 export function EventsView() {
   const key = filterKey();
   const counts = useLoaded(
@@ -236,7 +236,7 @@ function Field({
 
 /** Whether new rows would move what the reader looks at. */
 function isReading(list: HTMLElement | null): boolean {
-  return scrollY > 40 || list?.querySelector('tbody :focus-visible, input:checked, .fold') != null;
+  return scrollY > 40 || list?.querySelector('tbody :focus-visible, input:checked') != null;
 }
 
 const COLUMNS = [
@@ -262,7 +262,6 @@ function List({
   const [shown, setShown] = useState<EventPage>();
   const [held, setHeld] = useState(0);
   const [active, setActive] = useState<string>();
-  const [unfolded, setUnfolded] = useState<ReadonlySet<string>>(new Set());
   /** Where the search goes on by itself, and how many events it has read before, until one is found. */
   const [searchOn, setSearchOn] = useState<{ readonly after: string; readonly searched: number }>();
   useEffect(() => setSearchOn(undefined), [after]);
@@ -319,11 +318,9 @@ function List({
   const toggled = (ids: ReadonlySet<string>, id: string) =>
     new Set(ids.has(id) ? [...ids].filter((each) => each !== id) : [...ids, id]);
   const select = (id: string) => selected && onSelect(toggled(selected, id));
-  const unfold = (id: string) => setUnfolded(toggled(unfolded, id));
   useKeys({
     ...{ j: () => move(1), k: () => move(-1), ArrowDown: () => move(1), ArrowUp: () => move(-1) },
     x: () => reached !== undefined && select(reached),
-    e: () => reached !== undefined && unfold(reached),
   });
   const isAll = selected !== undefined && rows.length > 0 && rows.every(({ id }) => selected.has(id));
 
@@ -383,11 +380,9 @@ function List({
                 key={row.id}
                 row={row}
                 isReached={row.id === reached}
-                isUnfolded={unfolded.has(row.id)}
                 isSelected={selected?.has(row.id)}
                 isInbox={isInbox}
                 onReach={() => setActive(row.id)}
-                onUnfold={() => unfold(row.id)}
                 onSelect={() => select(row.id)}
               />
             ))}
@@ -436,120 +431,74 @@ function Nothing({ isSearching, isOlder }: { readonly isSearching: boolean; read
 function Row({
   row,
   isReached,
-  isUnfolded,
   isSelected,
   isInbox,
   onReach,
-  onUnfold,
   onSelect,
 }: {
   readonly row: EventRow;
   readonly isReached: boolean;
-  readonly isUnfolded: boolean;
   readonly isSelected: boolean | undefined;
   readonly isInbox: boolean;
   readonly onReach: () => void;
-  readonly onUnfold: () => void;
   readonly onSelect: () => void;
 }) {
   const { id, type, tone, verdict, attempts, at, dueAt, history: lines } = row;
   const tabIndex = isReached ? 0 : -1;
   const hasInjected = lines.at(-1)?.faults.some((fault) => fault !== 'duplicate') === true;
   return (
-    <>
-      <tr
-        class={isSelected === true ? 'selected' : undefined}
-        onFocusIn={onReach}
-        onClick={(event) => {
-          // The whole row can be clicked, but not selected text and not its controls.
-          const isControl =
-            event.target instanceof Element && event.target.closest('a, button, input') !== null;
-          if (!isControl && getSelection()?.isCollapsed !== false) open(id);
-        }}
-      >
-        <td class="c-select">
-          {isSelected !== undefined && (
-            <input
-              type="checkbox"
-              tabIndex={tabIndex}
-              aria-label={`Select ${toPlain(id)}`}
-              checked={isSelected}
-              onChange={onSelect}
-            />
-          )}
-        </td>
-        <td class="c-at">
-          <Time at={at} />
-        </td>
-        <td class="c-type" title={toPlain(type)}>
-          <Plain text={type} />
-        </td>
-        <td class="c-id mono">
-          <a
-            href={hrefWith({ event: id })}
-            data-event={id}
+    <tr
+      class={isSelected === true ? 'selected' : undefined}
+      onFocusIn={onReach}
+      onClick={(event) => {
+        // The whole row can be clicked, but not selected text and not its controls.
+        const isControl =
+          event.target instanceof Element && event.target.closest('a, button, input') !== null;
+        if (!isControl && getSelection()?.isCollapsed !== false) open(id);
+      }}
+    >
+      <td class="c-select">
+        {isSelected !== undefined && (
+          <input
+            type="checkbox"
             tabIndex={tabIndex}
-            title={toPlain(id)}
-            onClick={(event) => {
-              if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
-                return;
-              event.preventDefault();
-              open(id);
-            }}
-          >
-            <Plain text={id} />
-          </a>
-        </td>
-        <td class="c-verdict" title={toPlain(verdict)}>
-          <Mark tone={tone} /> {hasInjected && <span class="badge badge-first">injected</span>}
-          <Plain text={verdict} />
-        </td>
-        <td class="c-attempts">
-          {lines.length === 0 ? (
-            <span class="faint">{attempts}</span>
-          ) : (
-            <button
-              type="button"
-              class="fold-button"
-              tabIndex={tabIndex}
-              aria-expanded={isUnfolded}
-              onClick={onUnfold}
-            >
-              <span aria-hidden="true">{isUnfolded ? '▾' : '▸'}</span> {attempts}
-              <span class="unseen"> attempts of {toPlain(id)}</span>
-            </button>
-          )}
-        </td>
-        {isInbox && (
-          <td class="c-due">{dueAt === null ? <span class="faint">–</span> : <Time at={dueAt} />}</td>
+            aria-label={`Select ${toPlain(id)}`}
+            checked={isSelected}
+            onChange={onSelect}
+          />
         )}
-      </tr>
-      {isUnfolded &&
-        lines.map((line, index) => (
-          <tr class="fold" key={index}>
-            <td class="c-select" />
-            <td class="c-at">
-              <Time at={line.at} />
-            </td>
-            <td class="c-type">
-              <Plain text={line.name} />
-            </td>
-            <td class="c-id" title={toPlain(line.endpoint ?? '')}>
-              <Plain text={line.endpoint ?? ''} />
-            </td>
-            <td class="c-verdict" title={toPlain(line.result)}>
-              <Mark tone={line.tone} /> <Plain text={line.result} />
-              {line.faults.map((fault) => (
-                <span class="badge" key={fault}>
-                  injected: {fault}
-                </span>
-              ))}
-            </td>
-            <td class="c-attempts">{formatMs(line.durationMs)}</td>
-            {isInbox && <td class="c-due" />}
-          </tr>
-        ))}
-    </>
+      </td>
+      <td class="c-at">
+        <Time at={at} />
+      </td>
+      <td class="c-type" title={toPlain(type)}>
+        <Plain text={type} />
+      </td>
+      <td class="c-id mono">
+        <a
+          href={hrefWith({ event: id })}
+          data-event={id}
+          tabIndex={tabIndex}
+          title={toPlain(id)}
+          onClick={(event) => {
+            if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
+              return;
+            event.preventDefault();
+            open(id);
+          }}
+        >
+          <Plain text={id} />
+        </a>
+      </td>
+      <td class="c-verdict" title={toPlain(verdict)}>
+        <Mark tone={tone} /> {hasInjected && <span class="badge badge-first">injected</span>}
+        <Plain text={verdict} />
+      </td>
+      <td class="c-attempts">{attempts}</td>
+      {isInbox && (
+        <td class="c-due">{dueAt === null ? <span class="faint">–</span> : <Time at={dueAt} />}</td>
+      )}
+    </tr>
   );
 }
 
