@@ -151,8 +151,8 @@ function toLine(entry: InboxRecord['history'][number]): AttemptLine {
     faults: [],
     durationMs: endedAt - at,
   };
-  const act = { discarded: 'Discarded', requeued: 'Requeued' }[result as string];
-  if (act !== undefined) return { ...line, name: `${act} by ${by ?? 'a person'}`, result: reason ?? '' };
+  const act = result === 'discarded' ? 'Discarded' : result === 'requeued' ? 'Requeued' : null;
+  if (act !== null) return { ...line, name: `${act} by ${by ?? 'a person'}`, result: reason ?? '' };
   return { ...line, name: `Attempt ${attempt}`, result: error === null ? result : `${result}: ${error}` };
 }
 

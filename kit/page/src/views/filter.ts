@@ -35,16 +35,19 @@ export const NO_FILTER = Object.fromEntries([...NAMES, 'after'].map((name) => [n
 /** The filter of the URL, with its times now. */
 export function readFilter(): EventFilter {
   const [since, until] = TIMES[param('time') ?? '']?.span() ?? [parseTime('since'), parseTime('until')];
-  const attempts = Number(param('attempts'));
+  const [attempts, payload] = [param('attempts'), param('payload')];
   return {
     ...Object.fromEntries(TEXTS.map((name) => [name, param(name)])),
     state: param('state') as EventState | undefined,
-    attempts: attempts > 0 ? Math.floor(attempts) : undefined,
-    // While it is typed, it says nothing yet.
-    payload: param('payload')?.includes('=') ? param('payload') : undefined,
+    // What cannot be read meets no event: an action must not go beyond what was typed.
+    attempts: attempts === undefined ? undefined : /^[1-9]\d{0,8}$/.test(attempts) ? Number(attempts) : NEVER,
+    payload: payload === undefined || payload.includes('=') ? payload : `${payload}=`,
     ...{ since, until },
   };
 }
+
+/** More attempts than an event has. */
+const NEVER = Number.MAX_SAFE_INTEGER;
 
 function parseTime(name: string): number | undefined {
   const time = Date.parse(param(name) ?? '');
