@@ -226,13 +226,7 @@ interface Selection {
   readonly complete: boolean;
 }
 
-/**
- * Requests the list, separately for each type if there are several, and selects events.
- *
- * The service specifies neither an order nor a cursor, so a list that a limit can have cut may be incomplete.
- *
- * @throws {CommandError} exit 2 when `--since` is later than `--until`.
- */
+/** Requests the list, separately for each of several types, and selects events; a list that a limit can have cut may be incomplete. */
 async function selectEvents({
   flags,
   settings,
@@ -303,11 +297,7 @@ function byAge(a: UnknownEvent, b: UnknownEvent): number {
   return createdAtMs(a) - createdAtMs(b) || (a.id < b.id ? -1 : 1);
 }
 
-/**
- * The selected events with these ids, in the order of their creation.
- *
- * @throws {CommandError} exit 2 when an id is not among the selected events.
- */
+/** The selected events with these ids, in the order of their creation. */
 function pickEvents({ events, complete }: Selection, ids: readonly string[]): readonly UnknownEvent[] {
   const known = new Set(events.map(({ id }) => id));
   const missing = ids.filter((id) => !known.has(id));

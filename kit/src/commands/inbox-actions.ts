@@ -93,11 +93,7 @@ async function unknownSteps(inbox: InboxOperations, id: string): Promise<readonl
   return (await inbox.steps(id)).flatMap(({ name, result }) => (result === null ? [name] : []));
 }
 
-/**
- * Says why events were not requeued, naming the first one whose step is unknown.
- *
- * @param held - those that are still dead, failed or leased.
- */
+/** Says why events that are still dead, failed or leased were not requeued, naming the first one whose step is unknown. */
 export async function noteSkipped(
   inbox: InboxOperations,
   held: readonly string[],
@@ -141,11 +137,7 @@ function isRequeueable(state: InboxState): boolean {
   return REQUEUEABLE.some((each) => each === state);
 }
 
-/**
- * The ids of the events that a rehearsal has shown to succeed.
- *
- * @throws {CommandError} exit 2 for a file without one.
- */
+/** The ids of the events that a rehearsal has shown to succeed. */
 async function readRehearsed(file: string): Promise<readonly string[]> {
   const text = new TextDecoder().decode(await readInput(file, '--rehearsed'));
   let results: unknown;

@@ -213,11 +213,7 @@ function createOutage(printer: Printer, name: string) {
   };
 }
 
-/**
- * Prints attempts, and the fix for some answers.
- *
- * @param url - the URL of the endpoint for people.
- */
+/** Prints attempts, and the fix for some answers. */
 function createAttemptLog(printer: Printer, url: string) {
   const endpoint = createOutage(printer, `The endpoint ${url}`);
   const advised = new Set<string>();

@@ -175,11 +175,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
     send,
     /** Sends a delivery with the signature of another secret. */
     sendForged: (body: Uint8Array) => send(body, { secret: OTHER_SECRET }),
-    /**
-     * Returns how often the event took effect, by `--effects`; `undefined` without it.
-     *
-     * @throws {CommandError} exit 3 when the URL does not answer, 2 when the answer is not a count.
-     */
+    /** How often the event took effect, by `--effects`; `undefined` without it. */
     async effects(id: string): Promise<number | undefined> {
       if (effectsUrl === undefined) return undefined;
       const at = effectsUrl.replaceAll('{id}', encodeURIComponent(id));

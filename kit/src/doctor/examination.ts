@@ -59,11 +59,7 @@ export interface ExaminationOptions extends Omit<EndpointOptions, 'type'> {
   readonly onRow: (row: Row) => void;
 }
 
-/**
- * Sends to the endpoint what the service and an attacker would send.
- *
- * @throws {CommandError} when `--effects` returns no count; `onGenuine` can throw as well.
- */
+/** Sends to the endpoint what the service and an attacker would send. */
 export async function examineEndpoint(options: ExaminationOptions): Promise<Examination> {
   const { runHandlers, signal, onGenuine, onRow } = options;
   const only = runHandlers ? options.type : TEST_TYPE;

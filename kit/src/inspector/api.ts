@@ -61,10 +61,7 @@ export interface SelectedResult {
   readonly eligible: number;
   /** How many it changed or ran; 0 after a dry run. */
   readonly changed: number;
-  /**
-   * How runs ended, such as `{ handled: 3 }`; `error` for a run that threw, `elsewhere` for the last one if this inbox does not
-   * show it: the other events were not run.
-   */
+  /** How runs ended, such as `{ handled: 3 }`; `error` for one that threw, `elsewhere` for the last one if this inbox does not show it. */
   readonly outcomes: Readonly<Record<string, number>>;
   /** The ids of the events that a dry run found, for the action itself: it must change no event that nobody has seen. */
   readonly ids: readonly string[];

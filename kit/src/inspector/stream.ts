@@ -79,10 +79,7 @@ export function createStream() {
     },
     /** The id of the last entry. */
     position: () => `${run}-${count}`,
-    /**
-     * Answers with server-sent events. With `Last-Event-ID`, or `?after` for a page that takes over from another, it begins
-     * with the missed entries. If they have been dropped, it begins with `reset`, and the page requests everything again.
-     */
+    /** Sends server-sent events, first those missed since `Last-Event-ID` or `?after`, or `reset` if they have been dropped. */
     respond(request: Request): Response {
       // Unsent entries are for the earlier readers.
       flush();

@@ -22,11 +22,7 @@ export interface DeliveryRow {
   readonly endpoint?: string | undefined;
 }
 
-/**
- * Prints one delivery: green if the answer is the expected one, yellow if it is another 2xx, otherwise red.
- *
- * @param expected - whether an answer is a success of the command. By default {@link isAccepted}.
- */
+/** Prints one delivery: green if the answer is the expected one, yellow if it is another 2xx, otherwise red. */
 export function printRow(
   printer: Printer,
   { event, answer, endpoint }: DeliveryRow,

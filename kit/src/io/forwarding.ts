@@ -119,12 +119,7 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
   }
 
   return {
-    /**
-     * Polls the list of the service once and forwards new events. Never rejects.
-     *
-     * @returns `serviceError`: why the list was not read, unless the poll was stopped; `inboxError`: why the report is
-     * incomplete.
-     */
+    /** Polls the list once and forwards new events; never rejects: its errors say why the list or the report is incomplete. */
     async poll(signal: AbortSignal) {
       service.forget();
       inbox.forget();
@@ -160,10 +155,7 @@ function watchAttempts(
   };
 }
 
-/**
- * Remembers the last error of a method of the object. Reports contain only a summary of it, and the exit code depends on
- * its cause.
- */
+/** Remembers the last error of a method, because reports only summarize it and the exit code depends on its cause. */
 function watchErrors<Target extends object>(object: Target) {
   let last: unknown;
   const target = withErrors(object, (error) => {

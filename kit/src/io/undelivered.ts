@@ -15,11 +15,7 @@ export interface Undelivered {
 /** In the order in which events change their state, so an event that changes it meanwhile is not left out. */
 const UNDELIVERED = ['parked', 'dead', 'failed', 'received', 'leased'] satisfies readonly InboxState[];
 
-/**
- * Lists the undelivered events, and those of other types as `leftOut`.
- *
- * @param types - the types of `--type`; `undefined` for all, including types that this release does not know.
- */
+/** Lists the undelivered events, and those of other types as `leftOut`; without types, those that this release does not know too. */
 export async function listUndelivered(
   inbox: Pick<InboxOperations, 'list' | 'find'>,
   types: readonly string[] | undefined,

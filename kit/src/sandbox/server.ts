@@ -52,11 +52,7 @@ const shape = {
   ),
 } satisfies Readonly<Record<keyof ListenOptions, z.ZodMiniType>>;
 
-/**
- * Checks the options and fills in the defaults.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
- */
+/** Checks the options and fills in the defaults. */
 export function readListenOptions(options: ListenOptions = {}) {
   return readOptions('sandbox.listen', options, shape);
 }

@@ -147,10 +147,7 @@ export function FaultPanel({ faults, reload }: { readonly faults: Faults; readon
   );
 }
 
-/**
- * The faults with what the reader has changed and the sandbox has not answered yet. Changes are sent one after the
- * other, and together what was changed meanwhile: they cannot overtake each other.
- */
+/** The faults with the reader's unanswered changes, which are sent one request after the other so that they cannot overtake. */
 function useFaults(faults: Faults, reload: () => void) {
   const [unanswered, setUnanswered] = useState<FaultsInput>({});
   /** The faults that an action answered, until the next report. */

@@ -39,11 +39,7 @@ export async function closeOnError(work: Promise<unknown>, close: () => unknown)
   }
 }
 
-/**
- * Imports the first of these packages that the project in the current folder has installed.
- *
- * @throws {CommandError} exit 2, with the package to install.
- */
+/** Imports the first of these packages that the project in the current folder has installed. */
 export async function importFromProject<Driver>(
   names: readonly string[],
   reason: string,
