@@ -133,7 +133,7 @@ function Movements({
     >
       {movements.map(({ id, kind, state, reason, amount, chain, walletId, from, to, createdAt }) => (
         <tr key={id}>
-          <td data-label="Begun" class="time">
+          <td data-label="Begun">
             <Time at={createdAt} />
           </td>
           <td data-label="Kind">
