@@ -99,7 +99,6 @@ async function catchUp({ flags, settings, printer, signal }: CommandContext<Catc
 
 interface CatchUpResult {
   readonly report: PollReport;
-  /** The attempts of this run. */
   readonly rows: readonly ForwardingAttempt[];
   /** Empty when the inbox failed. */
   readonly undelivered: readonly Undelivered[];

@@ -32,10 +32,6 @@ import {
   toDate,
 } from '../io/settings.js';
 
-interface ListFlags extends SelectionFlags {
-  readonly undelivered?: boolean;
-}
-
 export function eventsCommand(): Command {
   return new Command('events')
     .addCommand(listCommand())
@@ -51,7 +47,7 @@ function listCommand(): Command {
   return addAction(command, list, ['stablehooks events list --type transfer.failed --since 24h']);
 }
 
-async function list(context: CommandContext<ListFlags>) {
+async function list(context: CommandContext<SelectionFlags & { readonly undelivered?: boolean }>) {
   const { flags, printer } = context;
   const { events: selected, complete, texts } = await selectEvents(context);
   const events = selected.filter(({ delivered }) => !flags.undelivered || delivered !== true).toReversed();
@@ -297,7 +293,6 @@ function byAge(a: UnknownEvent, b: UnknownEvent): number {
   return createdAtMs(a) - createdAtMs(b) || (a.id < b.id ? -1 : 1);
 }
 
-/** The selected events with these ids, in the order of their creation. */
 function pickEvents({ events, complete }: Selection, ids: readonly string[]): readonly UnknownEvent[] {
   const known = new Set(events.map(({ id }) => id));
   const missing = ids.filter((id) => !known.has(id));

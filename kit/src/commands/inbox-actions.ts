@@ -137,7 +137,6 @@ function isRequeueable(state: InboxState): boolean {
   return REQUEUEABLE.some((each) => each === state);
 }
 
-/** The ids of the events that a rehearsal has shown to succeed. */
 async function readRehearsed(file: string): Promise<readonly string[]> {
   const text = new TextDecoder().decode(await readInput(file, '--rehearsed'));
   let results: unknown;
@@ -318,10 +317,6 @@ async function discard({ args, flags, printer }: CommandContext<DiscardFlags>) {
   );
 }
 
-interface ImportFlags extends InboxFlags {
-  readonly ids: string;
-}
-
 export function importCommand(): Command {
   const command = addInboxFlags(
     new Command('import').description('record ids as done that an older handler has processed'),
@@ -329,7 +324,7 @@ export function importCommand(): Command {
   return addAction(command, importIds, ['stablehooks inbox import --ids processed.txt --inbox app.db']);
 }
 
-async function importIds({ flags, printer }: CommandContext<ImportFlags>) {
+async function importIds({ flags, printer }: CommandContext<InboxFlags & { readonly ids: string }>) {
   const ids = readIds(await readInput(flags.ids, '--ids'), `--ids ${flags.ids}`);
   const work = async (inbox: OpenInbox) => {
     const isUnused = (await inbox.count()).every(({ count }) => count === 0);

@@ -142,7 +142,6 @@ export function createTestedEndpoint(options: EndpointOptions) {
     url,
     /** Whether the test events have a type with a handler, which runs for real. */
     runsHandlers: type !== TEST_TYPE,
-    /** The ids of the test events so far. */
     ids: ids as ReadonlySet<string>,
     /** The ids of the test events that the endpoint says to have in its inbox. */
     stored: stored as ReadonlySet<string>,

@@ -8,9 +8,7 @@ import { createTestedEndpoint, type EndpointOptions, TEST_TYPE, type TestedEndpo
 export type Row = CheckResult & Pick<Check, 'name' | 'expected'>;
 
 export interface Examination {
-  /** The type of the test events. */
   readonly type: string;
-  /** The ids of all test events. */
   readonly ids: ReadonlySet<string>;
   /** The ids of those that the endpoint says to have in its inbox. */
   readonly stored: ReadonlySet<string>;

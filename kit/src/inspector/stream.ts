@@ -105,7 +105,6 @@ export function createStream() {
         headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
       });
     },
-    /** Whether a page is connected. */
     isRead: () => readers.size > 0,
     close(): void {
       flush();

@@ -14,7 +14,6 @@ import {
 } from './answer.js';
 import { countAlike, type Printer, toPlain } from './output.js';
 
-/** A delivered event, and the answer of the endpoint. */
 export interface DeliveryRow {
   readonly event: UnknownEvent;
   readonly answer: EndpointAnswer;
@@ -100,7 +99,6 @@ export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
   );
 }
 
-/** Counts deliveries by answer. */
 export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: number): string {
   // Without the time of a silence, which would make each silence a kind of its own.
   const words = rows.map(({ answer }) => (answer.kind === 'silence' ? 'no answer' : describeAnswer(answer)));

@@ -36,13 +36,11 @@ interface ForwardingOptions {
   readonly onAttempt: (attempt: ForwardingAttempt) => void;
 }
 
-/** One attempt to forward an event. */
 export interface ForwardingAttempt extends DeliveryRow {
   /** Which attempt it was, from 1. */
   readonly attempt: number;
   /** The time until the next attempt, in ms; `null` if there is none. */
   readonly nextInMs: number | null;
-  /** The request and the answer. */
   readonly sent: SentDelivery;
 }
 

@@ -73,7 +73,6 @@ export interface SelectionFlags extends FilterFlags {
   readonly force?: boolean;
 }
 
-/** What `--force` risks. */
 export const FORCE_RISK =
   'Its handler may still be running, and its effect can happen twice. Pass --force only if its process is gone.';
 

@@ -313,7 +313,6 @@ export function countOf(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** How many ids a message names. */
 const MAX_NAMED = 10;
 
 /** The first ids, and the number of the others. */

@@ -58,7 +58,6 @@ export async function noteOldProof(
   );
 }
 
-/** The flags as options of the poller and `reconcile`. */
 export function toPollOptions({ lag: lagMs, disorder: disorderMs, limit, maxLimit, listMax }: PollFlags) {
   if (limit > maxLimit) {
     throw usageError(

@@ -31,7 +31,6 @@ export async function connectSandbox(settings: Settings, { signal, timeoutMs }: 
 
   return {
     endpoints: endpoints as readonly Endpoint[],
-    /** Fires an event, and returns its id. */
     async emit(type: string, payload: unknown): Promise<string> {
       const event = await ask('POST', '/events', { type, payload });
       return (event as { readonly id: string }).id;
@@ -54,7 +53,6 @@ export async function connectSandbox(settings: Settings, { signal, timeoutMs }: 
   };
 }
 
-/** Creates the function that sends requests to the control API. */
 async function createRequest(settings: Settings, signal: AbortSignal) {
   const baseUrl = settings.baseUrl();
   const token = await settings.token();

@@ -25,7 +25,6 @@ import {
 
 export interface CommandContext<Flags> {
   readonly flags: Flags;
-  /** The arguments beside the flags, in their order. */
   readonly args: readonly string[];
   /** The names of the typed flags, such as `secretFile`; other flags have their defaults. */
   readonly given: ReadonlySet<string>;
@@ -121,7 +120,6 @@ const VARIABLES = [
 
 const isRead = (name: string) => VARIABLES.some((each) => each === name);
 
-/** Refuses flags that would have no effect. */
 export function refuseFlags(given: ReadonlySet<string>, names: readonly string[], why: string): void {
   const name = names.find((each) => given.has(each));
   if (name !== undefined) throw usageError(`--${toKebab(name)} ${why}`);
@@ -142,7 +140,6 @@ export function addServiceFlags(command: Command): Command {
     );
 }
 
-/** Adds the flags of commands that sign or verify. */
 export function addSecretFlags(command: Command, { header = true } = {}): Command {
   command
     .optionsGroup('Signature:')
@@ -359,7 +356,6 @@ export function claimStdin(flag: string): void {
   stdinFlag = flag;
 }
 
-/** Reads the bytes of a file, or of standard input if the path is `-`. */
 export async function readInput(path: string, flag: string): Promise<Uint8Array> {
   if (path === '-') claimStdin(flag);
   try {
@@ -414,7 +410,6 @@ export function parseWhole(value: string): number {
   throw new InvalidArgumentError('Write a whole number.');
 }
 
-/** Reads a whole number from 1. */
 export function parseCount(value: string): number {
   if (/^[1-9]\d{0,9}$/.test(value)) return Number(value);
   throw new InvalidArgumentError('Write a whole number from 1.');
@@ -468,14 +463,12 @@ export function toDate(moment: Moment, now: number): Date {
   return 'at' in moment ? moment.at : new Date(Math.max(0, now - moment.agoMs));
 }
 
-/** Checks that an event type is known. */
 export function parseEventType(value: string): EventType {
   const known = EVENT_TYPES.find((type) => type === value);
   if (known !== undefined) return known;
   throw usageError(`The event type ${toPlain(value)} is unknown. ${knownTypes()}`);
 }
 
-/** A sentence with the types that this release knows. */
 export function knownTypes(): string {
   return `The types are ${EVENT_TYPES.join(', ')}.`;
 }

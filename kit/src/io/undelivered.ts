@@ -4,7 +4,6 @@ import { findEvents } from './event-filter.js';
 import { countAlike, countOf, toPlain } from './output.js';
 import { isWithoutHandler } from './without-handler.js';
 
-/** An undelivered event, found by this or an earlier run. */
 export interface Undelivered {
   readonly type: string;
   readonly state: InboxState;

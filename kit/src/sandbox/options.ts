@@ -103,7 +103,6 @@ const shape = {
 /** The checked options, with the defaults. */
 export type SandboxSettings = z.output<z.ZodMiniObject<typeof shape>>;
 
-/** Checks the options and fills in the defaults. */
 export function readSandboxOptions(options: SandboxOptions): SandboxSettings {
   return readOptions('createSandbox', options, shape);
 }

@@ -52,7 +52,6 @@ const shape = {
   ),
 } satisfies Readonly<Record<keyof ListenOptions, z.ZodMiniType>>;
 
-/** Checks the options and fills in the defaults. */
 export function readListenOptions(options: ListenOptions = {}) {
   return readOptions('sandbox.listen', options, shape);
 }
