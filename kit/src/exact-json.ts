@@ -5,12 +5,7 @@ const MAX_INDENT = 32;
 
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s"{}[\],:]+/g;
 
-/**
- * The same tokens on lines of their own.
- *
- * @param json - a text that `JSON.parse` accepts.
- * @param outer - how deep the lines after the first are indented. @default 0
- */
+/** The tokens of a valid JSON text on lines of their own; `outer` is how deep those after the first are indented. */
 export function indentJson(json: string, outer = 0): string {
   let depth = outer;
   let last = '';

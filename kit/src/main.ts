@@ -183,7 +183,6 @@ function toUsageLine(error: CommanderError): string {
     : `A ${hidden} among the flags shows in the process list: set STABLEHOOKS_${hidden.toUpperCase()}, or pass --${hidden}-file FILE.`;
 }
 
-/** The typed command or subcommand, as far as it exists. */
 function typedCommand(): Command {
   let command = program;
   for (const word of words) {

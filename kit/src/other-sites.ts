@@ -5,10 +5,7 @@ export function isLoopback(hostname: string): boolean {
   return ['127.0.0.1', 'localhost', '[::1]', '::1'].includes(hostname);
 }
 
-/**
- * The host named by a request. A site whose name resolves to this machine (DNS rebinding) has the same origin as this
- * server, and only the name distinguishes its requests.
- */
+/** The host named by a request: only the name tells this server from a site that resolves to this machine (DNS rebinding). */
 export function readHost(request: Request): { readonly hostname: string; readonly port: number } {
   const [, hostname = '', port] = /^(.*?)(?::(\d+))?$/.exec(request.headers.get('host') ?? '') ?? [];
   return { hostname, port: Number(port ?? 80) };

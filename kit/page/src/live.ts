@@ -45,10 +45,7 @@ type Shared =
   | { readonly connection: typeof connection.value }
   | { readonly hello: true };
 
-/**
- * Follows the stream from a position; later calls do nothing. A browser keeps six connections to a host, so one tab
- * holds the stream and shares it with the others; when it is closed, the next one takes over.
- */
+/** Follows the stream, once. One tab holds it for all, because a browser keeps six connections to a host; the next one takes over. */
 export function follow(position: string): void {
   if (lastId !== undefined) return;
   lastId = position;

@@ -22,11 +22,7 @@ export function useEvery(intervalMs: number, work: () => void): void {
   }, [intervalMs]);
 }
 
-/**
- * Loads something now, when the key changes, when the connection returns, and when an entry of the stream makes it
- * stale: one request at a time, with `restMs` between an answer and the next request, and none while no person sees the
- * page. A busy source is then not kept busy by those who watch it.
- */
+/** Loads now and when it is stale, with `restMs` between requests and none while nobody looks, so that a busy source is not kept busy. */
 export function useLoaded<Data>(
   key: string,
   load: (signal: AbortSignal) => Promise<Data>,

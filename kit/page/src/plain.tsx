@@ -1,9 +1,6 @@
 import { Time } from './time';
 
-/**
- * Characters that change how other text is shown, or are not seen: controls, bidirectional marks, zero-width characters,
- * and halves of pairs. They are shown as their code points.
- */
+/** Controls, bidirectional marks, zero-width characters and halves of pairs, which are not seen or change how other text is shown. */
 const HIDDEN =
   /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 

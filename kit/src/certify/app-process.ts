@@ -8,7 +8,6 @@ import { redact, toPlain } from '../io/output.js';
 import { SETUP, type Setup } from './protocol.js';
 
 export interface AppOptions {
-  /** A command for the shell. */
   readonly command: string;
   readonly url: URL;
   readonly env: Readonly<Record<string, string>>;

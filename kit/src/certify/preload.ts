@@ -1,7 +1,4 @@
-/**
- * Runs inside the app, before its own code (`NODE_OPTIONS=--import`): notes each call into a counted driver, each `fetch` and
- * each answer, and ends the process at the one that the plan names.
- */
+/** Runs inside the app, before its code: notes each call of a driver, `fetch` and answer, and ends the process at the planned one. */
 import { AsyncLocalStorage, createHook, executionAsyncResource } from 'node:async_hooks';
 import { createHash } from 'node:crypto';
 import { subscribe } from 'node:diagnostics_channel';

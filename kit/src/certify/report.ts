@@ -3,7 +3,6 @@ import { type Cell, countAlike, countOf, type Paint, toPlain, toTable } from '..
 import type { Certificate, Effect } from './certify.js';
 import type { Point, Side } from './protocol.js';
 
-/** How much of a statement a row shows. */
 const SHOWN = 60;
 const SIDES: readonly Side[] = ['before', 'after', 'fails'];
 

@@ -99,7 +99,6 @@ async function catchUp({ flags, settings, printer, signal }: CommandContext<Catc
 
 interface CatchUpResult {
   readonly report: PollReport;
-  /** The attempts of this run. */
   readonly rows: readonly ForwardingAttempt[];
   /** Empty when the inbox failed. */
   readonly undelivered: readonly Undelivered[];
@@ -110,10 +109,7 @@ interface CatchUpResult {
   readonly flags: InboxFlags;
 }
 
-/**
- * Exit 0: everything up to the watermark is proven or unconfirmed, and every event of the selected types has reached a
- * handler of the endpoint or its queue.
- */
+/** Exit 0: all is proven or unconfirmed up to the watermark, and a handler or queue of the endpoint has every selected event. */
 function toExitCode(result: CatchUpResult): ExitCode {
   const { report, rows, undelivered } = result;
   if (isJustOpened(result)) return EXIT.failed;

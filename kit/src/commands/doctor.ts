@@ -136,10 +136,7 @@ const IGNORED =
 const FOR_REAL =
   'The handlers of the endpoint run for real on these test events: payload.test is true, and the ids begin with evt_doctor_. What the handlers write stays, and so do the ids in the inbox; --inbox ends the events that are left to run.';
 
-/**
- * Ends the test events that would run again or need a person. Returns how many are in the inbox although they were refused, or
- * are not in it although the endpoint says so.
- */
+/** Ends test events that would run again or need a person, and returns how many the inbox has or lacks against their answers. */
 async function endLeft(
   flags: InboxFlags,
   { ids, stored }: { readonly ids: readonly string[]; readonly stored: ReadonlySet<string> },

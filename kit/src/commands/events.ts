@@ -32,10 +32,6 @@ import {
   toDate,
 } from '../io/settings.js';
 
-interface ListFlags extends SelectionFlags {
-  readonly undelivered?: boolean;
-}
-
 export function eventsCommand(): Command {
   return new Command('events')
     .addCommand(listCommand())
@@ -51,7 +47,7 @@ function listCommand(): Command {
   return addAction(command, list, ['stablehooks events list --type transfer.failed --since 24h']);
 }
 
-async function list(context: CommandContext<ListFlags>) {
+async function list(context: CommandContext<SelectionFlags & { readonly undelivered?: boolean }>) {
   const { flags, printer } = context;
   const { events: selected, complete, texts } = await selectEvents(context);
   const events = selected.filter(({ delivered }) => !flags.undelivered || delivered !== true).toReversed();
@@ -226,13 +222,7 @@ interface Selection {
   readonly complete: boolean;
 }
 
-/**
- * Requests the list, separately for each type if there are several, and selects events.
- *
- * The service specifies neither an order nor a cursor, so a list that a limit can have cut may be incomplete.
- *
- * @throws {CommandError} exit 2 when `--since` is later than `--until`.
- */
+/** Requests the list, separately for each of several types, and selects events; a list that a limit can have cut may be incomplete. */
 async function selectEvents({
   flags,
   settings,
@@ -303,11 +293,6 @@ function byAge(a: UnknownEvent, b: UnknownEvent): number {
   return createdAtMs(a) - createdAtMs(b) || (a.id < b.id ? -1 : 1);
 }
 
-/**
- * The selected events with these ids, in the order of their creation.
- *
- * @throws {CommandError} exit 2 when an id is not among the selected events.
- */
 function pickEvents({ events, complete }: Selection, ids: readonly string[]): readonly UnknownEvent[] {
   const known = new Set(events.map(({ id }) => id));
   const missing = ids.filter((id) => !known.has(id));

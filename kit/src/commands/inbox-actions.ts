@@ -93,11 +93,7 @@ async function unknownSteps(inbox: InboxOperations, id: string): Promise<readonl
   return (await inbox.steps(id)).flatMap(({ name, result }) => (result === null ? [name] : []));
 }
 
-/**
- * Says why events were not requeued, naming the first one whose step is unknown.
- *
- * @param held - those that are still dead, failed or leased.
- */
+/** Says why events that are still dead, failed or leased were not requeued, naming the first one whose step is unknown. */
 export async function noteSkipped(
   inbox: InboxOperations,
   held: readonly string[],
@@ -141,11 +137,6 @@ function isRequeueable(state: InboxState): boolean {
   return REQUEUEABLE.some((each) => each === state);
 }
 
-/**
- * The ids of the events that a rehearsal has shown to succeed.
- *
- * @throws {CommandError} exit 2 for a file without one.
- */
 async function readRehearsed(file: string): Promise<readonly string[]> {
   const text = new TextDecoder().decode(await readInput(file, '--rehearsed'));
   let results: unknown;
@@ -326,10 +317,6 @@ async function discard({ args, flags, printer }: CommandContext<DiscardFlags>) {
   );
 }
 
-interface ImportFlags extends InboxFlags {
-  readonly ids: string;
-}
-
 export function importCommand(): Command {
   const command = addInboxFlags(
     new Command('import').description('record ids as done that an older handler has processed'),
@@ -337,7 +324,7 @@ export function importCommand(): Command {
   return addAction(command, importIds, ['stablehooks inbox import --ids processed.txt --inbox app.db']);
 }
 
-async function importIds({ flags, printer }: CommandContext<ImportFlags>) {
+async function importIds({ flags, printer }: CommandContext<InboxFlags & { readonly ids: string }>) {
   const ids = readIds(await readInput(flags.ids, '--ids'), `--ids ${flags.ids}`);
   const work = async (inbox: OpenInbox) => {
     const isUnused = (await inbox.count()).every(({ count }) => count === 0);

@@ -60,10 +60,6 @@ async function stats(inbox: OpenInbox, { printer }: CommandContext<InboxFlags>) 
   return EXIT.good;
 }
 
-interface ListFlags extends FilterFlags {
-  readonly limit: number;
-}
-
 function listCommand(): Command {
   const command = addFilterFlags(new Command('list').description('list events, newest first'), INBOX_STATES)
     .option(...IGNORED_FLAG)
@@ -71,7 +67,7 @@ function listCommand(): Command {
   return addAction(command, list, ['stablehooks inbox list --inbox events.db --state dead']);
 }
 
-async function list({ flags, printer }: CommandContext<ListFlags>) {
+async function list({ flags, printer }: CommandContext<FilterFlags & { readonly limit: number }>) {
   const { limit } = flags;
   const filter = toFilter(flags, printer);
   return withInbox(flags, async (inbox) => {

@@ -80,7 +80,9 @@ async function listen(context: CommandContext<ListenFlags>) {
   const url = flags.to;
   const pollOptions = toPollOptions(flags);
   const client = await settings.client();
-  const inbox = hasInbox(flags) ? await openOwnInbox(flags) : openMemory();
+  const inbox: OpenInbox = hasInbox(flags)
+    ? await openOwnInbox(flags)
+    : { ...memoryInbox(), isOwn: true, close: () => undefined };
   let inspection: Inspection | undefined;
   try {
     if (flags.inspect === true) inspection = await inspect(context, inbox);
@@ -89,14 +91,6 @@ async function listen(context: CommandContext<ListenFlags>) {
     await inspection?.close();
     await inbox.close();
   }
-}
-
-function openMemory(): OpenInbox {
-  return {
-    ...memoryInbox(),
-    isOwn: true,
-    close: () => undefined,
-  };
 }
 
 type Inspection = Awaited<ReturnType<typeof inspect>>;
@@ -213,11 +207,6 @@ function createOutage(printer: Printer, name: string) {
   };
 }
 
-/**
- * Prints attempts, and the fix for some answers.
- *
- * @param url - the URL of the endpoint for people.
- */
 function createAttemptLog(printer: Printer, url: string) {
   const endpoint = createOutage(printer, `The endpoint ${url}`);
   const advised = new Set<string>();

@@ -300,7 +300,6 @@ const MAX_SHOWN = 20;
 
 const CSV_COLUMNS = ['kind', 'id', 'type', 'created_at', 'state', 'entries', 'detail'];
 
-/** Prints findings as they arrive, and then the result. */
 function createReport(
   printer: Printer,
   { csv, comparesValues }: { readonly csv: boolean; readonly comparesValues: boolean },

@@ -215,7 +215,6 @@ interface Greeting {
   readonly url: string;
   /** The URL of the inspector, with its token. */
   readonly inspector: string | undefined;
-  /** The targets of events. */
   readonly endpoints: readonly { readonly url: string }[];
   readonly seed: number;
   /** Environment variables for other commands. */

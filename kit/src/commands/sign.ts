@@ -3,10 +3,6 @@ import { sign } from 'stablehooks';
 import { EXIT } from '../io/output.js';
 import { addAction, addSecretFlags, type CommandContext, readInput } from '../io/settings.js';
 
-interface SignFlags {
-  readonly body: string;
-}
-
 export function signCommand(): Command {
   const command = new Command('sign').requiredOption(
     '--body <file>',
@@ -19,7 +15,7 @@ export function signCommand(): Command {
   ]);
 }
 
-async function printHeader({ flags, settings, printer }: CommandContext<SignFlags>) {
+async function printHeader({ flags, settings, printer }: CommandContext<{ readonly body: string }>) {
   const body = await readInput(flags.body, '--body');
   const { header, encoding, prefix } = settings.signature;
   const signature = await sign(body, { secret: await settings.secret(), encoding, prefix });

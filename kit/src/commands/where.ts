@@ -15,13 +15,9 @@ export function whereCommand(): Command {
   return addInboxAction(command, where, ['stablehooks where trf_01 --inbox env:DATABASE_URL']);
 }
 
-interface WhereFlags extends InboxFlags {
-  readonly exact?: boolean;
-}
-
 async function where(
   inbox: OpenInbox,
-  { args: [key = ''], flags, printer, signal }: CommandContext<WhereFlags>,
+  { args: [key = ''], flags, printer, signal }: CommandContext<InboxFlags & { readonly exact?: boolean }>,
 ) {
   const { found, unread, proven, proof } = await findMovement(inbox, key, signal);
   const rows = found.map(({ event, id, type, state: now, attempts, origin }) => [

@@ -296,11 +296,7 @@ function refusedResult(answer: TestedAnswer, fix: string, answers = [answer]): C
   return busyResult(answer) ?? toResult('fail', answers, stoppedFix(answer) ?? fix);
 }
 
-/**
- * A genuine delivery of a new event must be answered 2xx, after a handler ran if its type has one.
- *
- * @param fix - what to change when it is refused because of the one thing in which it differs.
- */
+/** A genuine delivery of a new event must be answered 2xx, after a handler ran if its type has one. */
 export function judgeDelivery(
   { runsHandlers }: Pick<TestedEndpoint, 'runsHandlers'>,
   answer: TestedAnswer,
@@ -323,11 +319,7 @@ export function judgeDelivery(
   return toResult('not shown', [answer], how);
 }
 
-/**
- * Forged deliveries of one event must be refused, and must have no effect, as far as `--effects` counts.
- *
- * @param fix - what to change when it accepts one.
- */
+/** Forged deliveries of one event must be refused, and must have no effect, as far as `--effects` counts. */
 function judgeForgery(
   endpoint: TestedEndpoint,
   id: string,

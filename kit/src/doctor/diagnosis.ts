@@ -32,11 +32,7 @@ export interface GenuineResult extends CheckResult {
 
 const ABSENT: ReadonlySet<number> = new Set([404, 405, 410]);
 
-/**
- * Sends a genuine delivery. If it is not accepted, finds out why with deliveries that differ in one thing.
- *
- * @throws {CommandError} when `--effects` returns no count.
- */
+/** Sends a genuine delivery. If it is not accepted, finds out why with deliveries that differ in one thing. */
 export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Promise<GenuineResult> {
   const event = endpoint.event('genuine');
   const answer = await endpoint.send(toBody(event));

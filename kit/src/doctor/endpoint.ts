@@ -142,7 +142,6 @@ export function createTestedEndpoint(options: EndpointOptions) {
     url,
     /** Whether the test events have a type with a handler, which runs for real. */
     runsHandlers: type !== TEST_TYPE,
-    /** The ids of the test events so far. */
     ids: ids as ReadonlySet<string>,
     /** The ids of the test events that the endpoint says to have in its inbox. */
     stored: stored as ReadonlySet<string>,
@@ -175,11 +174,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
     send,
     /** Sends a delivery with the signature of another secret. */
     sendForged: (body: Uint8Array) => send(body, { secret: OTHER_SECRET }),
-    /**
-     * Returns how often the event took effect, by `--effects`; `undefined` without it.
-     *
-     * @throws {CommandError} exit 3 when the URL does not answer, 2 when the answer is not a count.
-     */
+    /** How often the event took effect, by `--effects`; `undefined` without it. */
     async effects(id: string): Promise<number | undefined> {
       if (effectsUrl === undefined) return undefined;
       const at = effectsUrl.replaceAll('{id}', encodeURIComponent(id));

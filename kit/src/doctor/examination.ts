@@ -8,9 +8,7 @@ import { createTestedEndpoint, type EndpointOptions, TEST_TYPE, type TestedEndpo
 export type Row = CheckResult & Pick<Check, 'name' | 'expected'>;
 
 export interface Examination {
-  /** The type of the test events. */
   readonly type: string;
-  /** The ids of all test events. */
   readonly ids: ReadonlySet<string>;
   /** The ids of those that the endpoint says to have in its inbox. */
   readonly stored: ReadonlySet<string>;
@@ -59,11 +57,7 @@ export interface ExaminationOptions extends Omit<EndpointOptions, 'type'> {
   readonly onRow: (row: Row) => void;
 }
 
-/**
- * Sends to the endpoint what the service and an attacker would send.
- *
- * @throws {CommandError} when `--effects` returns no count; `onGenuine` can throw as well.
- */
+/** Sends to the endpoint what the service and an attacker would send. */
 export async function examineEndpoint(options: ExaminationOptions): Promise<Examination> {
   const { runHandlers, signal, onGenuine, onRow } = options;
   const only = runHandlers ? options.type : TEST_TYPE;

@@ -64,7 +64,6 @@ function toLine(words: readonly string[]): string {
   return words.map((word, index) => word.padEnd(COLUMNS[index]?.[1] ?? 0)).join('  ');
 }
 
-/** A row. The rest of a long last column is continued below it. */
 function toLines(
   words: readonly string[],
   [first = '', ...more]: readonly string[],

@@ -1,4 +1,3 @@
-/** A way in which a connection fails. */
 export interface ConnectionFailure {
   /** Part of a row: begins in lower case and has no full stop. */
   readonly what: string;

@@ -38,12 +38,10 @@ const MAX_PAIRED_BYTES = 1_048_576;
 /** How often other work of the process can run. */
 const TURN_MS = 10;
 
-type OnTried = (tried: number, total: number) => void;
-
 /** Explains a signature by trying known changes. The result contains neither the secret nor the body. */
 export async function explainSignature(
   question: SignatureQuestion,
-  onTried: OnTried = () => undefined,
+  onTried: (tried: number, total: number) => void = () => undefined,
 ): Promise<SignatureExplanation> {
   const { body, signature, secret, format, others = [], thorough = true } = question;
   const macs = listMacs(signature, format);

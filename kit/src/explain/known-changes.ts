@@ -137,9 +137,7 @@ function rewrite(body: Uint8Array, change: (text: string) => string | undefined)
   return text === undefined ? undefined : bytes.encode(text);
 }
 
-/**
- * Parses the JSON and serializes it in another way; `undefined` if it is not JSON, or nested too deeply for serializers.
- */
+/** Serializes the JSON in another way; `undefined` if it is not JSON, or nested too deeply for serializers. */
 function reserialize(
   body: Uint8Array,
   write: (value: unknown) => string | undefined,

@@ -134,7 +134,6 @@ export function explainAnswer(answer: EndpointAnswer): Finding {
   return answer.kind === 'reply' ? explainReply(answer) : explainSilence(answer);
 }
 
-/** 401 or 403 without a code. */
 const REFUSED: Finding = {
   what: 'Its reply does not say why: it has another secret, reads another header, does not verify the raw bytes, or asks for a login.',
   fix: 'Set both sides to the same secret, and verify the raw bytes. `stablehooks doctor URL` finds out which it is.',

@@ -15,12 +15,7 @@ export interface Signing extends SignatureFormat {
   readonly signatureHeader: string;
 }
 
-/**
- * Judges an attempt that this process, or an earlier run of it, signed: whether its signature was right, and what the
- * answer shows about the endpoint.
- *
- * @param signing - `undefined` when it is unknown: then the signature is not judged.
- */
+/** Judges an attempt by its answer and, where its signing is known, by whether its signature was right. */
 export async function judgeAttempt(attempt: JudgedAttempt, signing: Signing | undefined): Promise<Finding> {
   const { answer } = attempt;
   if (answer.kind !== 'reply' || signing === undefined) return explainAnswer(answer);
@@ -73,10 +68,7 @@ async function describeFault(
   return `The signature does not match because of ${changes} (fault ${fault}).`;
 }
 
-/**
- * Without a fault, the signature was right when the delivery was sent, so the secret has changed since. Neither side is at
- * fault.
- */
+/** Without a fault, the signature was right when it was sent, so the secret has changed since and neither side is at fault. */
 function describeEarlierSecret(answer: Reply): Finding {
   const what = 'The delivery was signed with an earlier secret: the secret has changed since.';
   if (isSignatureRefused(answer)) return { what: `${what} The endpoint refused it.`, fix: null };

@@ -4,11 +4,7 @@ import { isFromOtherSite, isLoopback, readHost } from '../other-sites.js';
 
 /** Who may use the inspector. Each check returns a refusal, or `undefined`. */
 export interface Access {
-  /**
-   * Checks every request.
-   *
-   * @param remoteAddress - the address of the client, if the request came over a socket.
-   */
+  /** Checks every request; `remoteAddress` is that of the client, if the request came over a socket. */
   check(request: Request, remoteAddress: string | undefined): Promise<Refusal | undefined>;
   /** Adds the cookie for later requests to the answer of the page. */
   setCookie(request: Request, headers: Headers): void;

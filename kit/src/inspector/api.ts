@@ -55,30 +55,23 @@ export type ActionName = keyof ActionInputs;
 
 /** The result of an action on events, or of its dry run. */
 export interface SelectedResult {
-  /** How many events meet the filter. */
   readonly matched: number;
   /** How many of them the action can change, by their state. */
   readonly eligible: number;
   /** How many it changed or ran; 0 after a dry run. */
   readonly changed: number;
-  /**
-   * How runs ended, such as `{ handled: 3 }`; `error` for a run that threw, `elsewhere` for the last one if this inbox does not
-   * show it: the other events were not run.
-   */
+  /** How runs ended, such as `{ handled: 3 }`; `error` for one that threw, `elsewhere` for the last one if this inbox does not show it. */
   readonly outcomes: Readonly<Record<string, number>>;
   /** The ids of the events that a dry run found, for the action itself: it must change no event that nobody has seen. */
   readonly ids: readonly string[];
 }
 
-/** The answer to each action. */
 export interface ActionResults {
-  /** The new attempt. */
   readonly resend: AttemptRow;
   readonly requeue: SelectedResult;
   readonly run: SelectedResult;
   readonly discard: SelectedResult;
   readonly 'acknowledge-gap': { readonly done: boolean };
-  /** The id of the event. */
   readonly fire: { readonly id: string };
   readonly 'set-faults': Faults;
   readonly 'clear-faults': Faults;
@@ -98,7 +91,6 @@ export interface Session {
   /** The inspected sandbox or inbox, such as `sandbox` or `app.db`. */
   readonly name: string;
   readonly views: readonly View[];
-  /** The actions that are allowed. */
   readonly actions: readonly ActionName[];
   /** To be sent as the header `x-inspector-token` with each action. */
   readonly actionToken: string;
@@ -221,7 +213,6 @@ export interface EventPage {
 export interface EventCounts {
   /** `null` while `id` or `text` is searched for in an inbox. */
   readonly states: readonly { readonly state: EventState; readonly count: number }[] | null;
-  /** The types that are known. */
   readonly types: readonly string[];
   /** Events that the list lacks, because none of their attempts is kept or was made yet; zeros in an inbox. */
   readonly dropped: DroppedEvents;
@@ -242,7 +233,6 @@ export interface EventDetail extends EventRow {
   readonly explanation: Finding;
   /** How it first came; `null` without an inbox. */
   readonly origin: string | null;
-  /** The attempts at deliveries, oldest first. */
   readonly deliveries: readonly AttemptLine[];
   /** Whether `GET api/events/:id/body` has its JSON. */
   readonly body: 'stored' | 'pruned' | 'none';
@@ -258,7 +248,6 @@ export interface EventDetail extends EventRow {
 
 /** `GET api/find?key`: the event with this id, or the movement with this ordering key or value of a payload. */
 export interface Found {
-  /** The id of the event. */
   readonly event: string | null;
   /** Without an event of this id; `null` without an inbox. */
   readonly movement: MovementReport | null;

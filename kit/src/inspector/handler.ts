@@ -355,11 +355,7 @@ function serviceActions(sandbox: SandboxOperations): Actions {
   };
 }
 
-/**
- * Awaits an answer of the inbox.
- *
- * @throws {RequestRefused} 503 with the code of the error: its message can quote a connection string.
- */
+/** Awaits the inbox, and refuses with the code of an error alone: its message can quote a connection string. */
 async function ask<Answer>(answer: Promise<Answer>): Promise<Answer> {
   try {
     return await answer;

@@ -75,7 +75,6 @@ export async function toExactFilter(
     : { ...toInboxFilter(rest), ids: [id] };
 }
 
-/** The filter as the commands have it. */
 function toShared({
   state,
   since,

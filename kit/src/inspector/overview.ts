@@ -49,7 +49,6 @@ const NOTHING: Part = { tone: 'neutral', verdict: 'Nothing to judge.', checks: [
 
 const TONES = { failing: 'bad', warning: 'doubtful', neutral: 'neutral', ok: 'good' } as const;
 const HOUR_MS = 3_600_000;
-/** How many causes a check names. */
 const MAX_CAUSES = 2;
 
 async function ofInbox({ operations }: InboxPart): Promise<Part> {
@@ -96,7 +95,6 @@ const countIn = (counts: Health['counts'], state: InboxState) =>
 
 const inWords = (count: number) => count.toLocaleString('en');
 
-/** How the events of the last hour stand. */
 async function readFlow(inbox: InspectedInbox): Promise<readonly FlowNumber[]> {
   const now = Date.now();
   const recent = { receivedSince: now - HOUR_MS };

@@ -21,11 +21,7 @@ const ELIGIBLE = {
 /** Too many events would have to be read to find those of the filter. */
 export class TooMany extends Error {}
 
-/**
- * Requeues, runs or discards the events that a filter selects, or says what that would do.
- *
- * @throws {TooMany}
- */
+/** Requeues, runs or discards the events that a filter selects, or says what that would do. */
 export async function applyToSelected(
   { operations, run }: InboxPart,
   ...[name, input]: { [Name in 'requeue' | 'run' | 'discard']: readonly [Name, ActionInputs[Name]] }[

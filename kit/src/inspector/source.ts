@@ -27,7 +27,6 @@ export interface InspectorSource {
   subscribe(listener: (entry: StreamEntry) => void, isWatched: () => boolean): () => void;
 }
 
-/** One page of a list of events. */
 export interface EventQuery extends EventFilter {
   readonly limit: number;
   /** The id of the last event of the previous page. */
@@ -65,7 +64,6 @@ export interface LastReport {
 /** How the command line opens an inbox, unless the app says it. */
 export const DEFAULT_FLAG = 'env:DATABASE_URL';
 
-/** An inbox. */
 export interface InboxPart {
   readonly operations: InspectedInbox;
   /** Runs an event now, and resolves to its outcome. Without it, the page has no action `run`. */

@@ -79,10 +79,7 @@ export function createStream() {
     },
     /** The id of the last entry. */
     position: () => `${run}-${count}`,
-    /**
-     * Answers with server-sent events. With `Last-Event-ID`, or `?after` for a page that takes over from another, it begins
-     * with the missed entries. If they have been dropped, it begins with `reset`, and the page requests everything again.
-     */
+    /** Sends server-sent events, first those missed since `Last-Event-ID` or `?after`, or `reset` if they have been dropped. */
     respond(request: Request): Response {
       // Unsent entries are for the earlier readers.
       flush();
@@ -108,7 +105,6 @@ export function createStream() {
         headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
       });
     },
-    /** Whether a page is connected. */
     isRead: () => readers.size > 0,
     close(): void {
       flush();

@@ -79,10 +79,7 @@ export function isSignatureRefused(answer: EndpointAnswer): boolean {
   return statusOf(answer) === 401 || statusOf(answer) === 403;
 }
 
-/**
- * Whether the answer is a sign that the URL or the secret is not that of the receiver, so that no further delivery can help:
- * nothing listens there, the signature is refused, the path or the method is unknown, or a page or a redirect answered.
- */
+/** Whether the answer is a sign of a wrong URL or secret, so that no further delivery can help. */
 export function isWrongTarget(answer: EndpointAnswer): boolean {
   const status = statusOf(answer);
   const isElsewhere = (status >= 300 && status < 400) || [404, 405, 410].includes(status);

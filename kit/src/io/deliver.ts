@@ -3,7 +3,6 @@ import { request as requestHttps } from 'node:https';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type EndpointAnswer, MAX_REPLY_BYTES, readReport } from './answer.js';
 
-/** An HTTP request that delivers an event. */
 export interface DeliveryRequest {
   /** @default 'POST' */
   readonly method?: string | undefined;

@@ -14,7 +14,6 @@ import {
 } from './answer.js';
 import { countAlike, type Printer, toPlain } from './output.js';
 
-/** A delivered event, and the answer of the endpoint. */
 export interface DeliveryRow {
   readonly event: UnknownEvent;
   readonly answer: EndpointAnswer;
@@ -22,11 +21,7 @@ export interface DeliveryRow {
   readonly endpoint?: string | undefined;
 }
 
-/**
- * Prints one delivery: green if the answer is the expected one, yellow if it is another 2xx, otherwise red.
- *
- * @param expected - whether an answer is a success of the command. By default {@link isAccepted}.
- */
+/** Prints one delivery: green if the answer is the expected one, yellow if it is another 2xx, otherwise red. */
 export function printRow(
   printer: Printer,
   { event, answer, endpoint }: DeliveryRow,
@@ -104,7 +99,6 @@ export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
   );
 }
 
-/** Counts deliveries by answer. */
 export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: number): string {
   // Without the time of a silence, which would make each silence a kind of its own.
   const words = rows.map(({ answer }) => (answer.kind === 'silence' ? 'no answer' : describeAnswer(answer)));

@@ -24,7 +24,6 @@ export function unreachableError(message: string, options?: ErrorOptions): Comma
   return new CommandError(EXIT.unreachable, message, options);
 }
 
-/** The failure of a command: its exit code and one line. */
 export interface Failure {
   readonly exitCode: ExitCode;
   readonly message: string;

@@ -5,12 +5,7 @@ import { countOf, nameSome } from './output.js';
 /** The service's default limit. Its own cap, which is not specified, cannot be lower. */
 const LEAST_CAP = 50;
 
-/**
- * Why an answer of the list may have left out events; `undefined` if no limit can have cut it, because it is smaller than
- * the requested limit and than any cap of the service.
- *
- * @param size - the number of elements in the answer.
- */
+/** Why an answer of `size` events may have left some out; `undefined` if it is smaller than the limit and any cap of the service. */
 export function describeCut(size: number, limit: number): string | undefined {
   if (size < Math.min(limit, LEAST_CAP)) return undefined;
   const listed = `The service listed ${countOf(size, 'event')}`;
@@ -19,12 +14,7 @@ export function describeCut(size: number, limit: number): string | undefined {
     : `${listed}. There may be more: it can cut answers of ${LEAST_CAP} or more at a limit of its own.`;
 }
 
-/**
- * Leaves out copies of an event: elements with one id that differ at most in `delivered`.
- *
- * @returns `events`, the first for each id, in the order of the list; `others`, events that differ from an earlier event
- * with the same id, which contradict the list itself.
- */
+/** Leaves out copies that differ at most in `delivered`; `others` differ in more from an event with their id: a contradiction. */
 export function withoutCopies(listed: readonly UnknownEvent[]) {
   const events = new Map<string, UnknownEvent[]>();
   for (const event of listed) {

@@ -36,13 +36,11 @@ interface ForwardingOptions {
   readonly onAttempt: (attempt: ForwardingAttempt) => void;
 }
 
-/** One attempt to forward an event. */
 export interface ForwardingAttempt extends DeliveryRow {
   /** Which attempt it was, from 1. */
   readonly attempt: number;
   /** The time until the next attempt, in ms; `null` if there is none. */
   readonly nextInMs: number | null;
-  /** The request and the answer. */
   readonly sent: SentDelivery;
 }
 
@@ -119,12 +117,7 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
   }
 
   return {
-    /**
-     * Polls the list of the service once and forwards new events. Never rejects.
-     *
-     * @returns `serviceError`: why the list was not read, unless the poll was stopped; `inboxError`: why the report is
-     * incomplete.
-     */
+    /** Polls the list once and forwards new events; never rejects: its errors say why the list or the report is incomplete. */
     async poll(signal: AbortSignal) {
       service.forget();
       inbox.forget();
@@ -160,10 +153,7 @@ function watchAttempts(
   };
 }
 
-/**
- * Remembers the last error of a method of the object. Reports contain only a summary of it, and the exit code depends on
- * its cause.
- */
+/** Remembers the last error of a method, because reports only summarize it and the exit code depends on its cause. */
 function watchErrors<Target extends object>(object: Target) {
   let last: unknown;
   const target = withErrors(object, (error) => {

@@ -73,7 +73,6 @@ export interface SelectionFlags extends FilterFlags {
   readonly force?: boolean;
 }
 
-/** What `--force` risks. */
 export const FORCE_RISK =
   'Its handler may still be running, and its effect can happen twice. Pass --force only if its process is gone.';
 
@@ -84,11 +83,7 @@ export function addSelection(command: Command, states: readonly InboxState[]): C
     .option('--force', 'also take events whose lease has not expired: their effects can happen twice');
 }
 
-/**
- * The flags as conditions, and a note for a type that this release does not know.
- *
- * @throws {CommandError} exit 2 when `--since` is not before `--until`, or a text is empty.
- */
+/** The flags as conditions, and a note for a type that this release does not know. */
 export function toFilter(flags: FilterFlags, printer: Printer): EventFilter {
   const { state, type, error, group, key, attempts, where: payload, except, ignored } = flags;
   const id = flags.id?.trim();
@@ -128,11 +123,7 @@ interface Action {
   readonly done: string;
 }
 
-/**
- * Selects events by ids or flags, notes how many match, and calls `change` with them unless nothing matches or it is a dry run.
- *
- * @throws {CommandError} exit 2 when nothing selects events, or the event of an id is missing or in another state.
- */
+/** Selects events by ids or flags, notes how many match, and calls `change` with them unless nothing matches or it is a dry run. */
 export async function changeSelected(
   action: Action,
   change: (inbox: OpenInbox, selected: Selected) => Promise<ExitCode>,

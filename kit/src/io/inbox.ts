@@ -24,11 +24,7 @@ export interface InboxFlags {
   readonly envFile?: string;
 }
 
-/**
- * Whether `--inbox` is given, for commands that do not need it.
- *
- * @throws {CommandError} exit 2 when --namespace is given alone.
- */
+/** Whether `--inbox` is given, for commands that do not need it. */
 export function hasInbox(flags: Partial<InboxFlags>): flags is InboxFlags {
   if (flags.inbox !== undefined) return true;
   if (flags.namespace === undefined) return false;
@@ -130,11 +126,7 @@ async function open(place: string, options: Omit<OpenOptions, 'name'>): Promise<
   }
 }
 
-/**
- * Reads the place of a database.
- *
- * @throws {CommandError} exit 2 when it is empty, or shows a password.
- */
+/** Reads the place of a database, which must not show a password. */
 export function readPlace(place: string, flag = '--inbox'): string {
   const value = resolvePlace(place, flag);
   if (value !== place || !hasPassword(place)) return value;
@@ -198,11 +190,7 @@ async function openPlace(place: string, options: OpenOptions): Promise<Opened> {
   return openSqlite(place, options);
 }
 
-/**
- * Opens an inbox by a URL that can contain a password.
- *
- * @throws {CommandError} exit 2, without any part of the URL, when the driver cannot parse it.
- */
+/** Opens an inbox by a URL that can contain a password, so errors quote no part of it. */
 async function openUrl(url: string, which: string, open: (url: string) => Promise<Opened>): Promise<Opened> {
   for (const part of confidentialParts(url)) keepConfidential(part);
   try {

@@ -270,10 +270,7 @@ export function formatDuration(ms: number): string {
 
 const controller = new AbortController();
 
-/**
- * Aborts at Ctrl-C, and when the output can no longer be written. A command then finishes its current step, prints how far
- * it came, and ends.
- */
+/** Aborts at Ctrl-C or when the output is closed; a command then finishes its current step and prints how far it came. */
 export const interruption: AbortSignal = controller.signal;
 
 /** Only a slow step prints that it is finishing. */
@@ -316,7 +313,6 @@ export function countOf(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** How many ids a message names. */
 const MAX_NAMED = 10;
 
 /** The first ids, and the number of the others. */
@@ -352,10 +348,7 @@ export function redact(text: string): string {
 /** The maximum number of printed causes, because a chain can be a circle. */
 const MAX_ERRORS = 8;
 
-/**
- * The stacks of a thrown value and of its causes. Without other properties, because drivers keep the connection string in
- * them, and Node the refused input.
- */
+/** The stacks of an error and its causes, without other properties: they can hold a connection string or the refused input. */
 export function describeStack(thrown: unknown): string {
   const lines: string[] = [];
   for (let error = thrown; error !== undefined && lines.length < MAX_ERRORS; ) {

@@ -58,11 +58,6 @@ export async function noteOldProof(
   );
 }
 
-/**
- * The flags as options of the poller and `reconcile`.
- *
- * @throws {CommandError} exit 2 when `--limit` is more than `--max-limit`.
- */
 export function toPollOptions({ lag: lagMs, disorder: disorderMs, limit, maxLimit, listMax }: PollFlags) {
   if (limit > maxLimit) {
     throw usageError(

@@ -19,11 +19,7 @@ export function toFailOptions({ state, lastError, dueAt }: InboxRecord, error: s
     : { retryAfterMs: Math.max(0, (dueAt ?? 0) - Date.now()), error: `${RUN}${error}` };
 }
 
-/**
- * Makes an event dead again, with its first cause, after a run that failed: the app would try it later.
- *
- * @param record - the event before the run.
- */
+/** Makes an event dead again, with the first cause of its record, after a run that failed: the app would try it later. */
 export async function returnToDead(
   inbox: Pick<Inbox, 'claim' | 'fail'>,
   record: Runnable,

@@ -19,11 +19,7 @@ const ALL = 1_000_000;
 /** How often the first attempt of a delivery is looked for, in ms. */
 const LOOK_MS = 20;
 
-/**
- * Connects to the control API of the sandbox at the base URL, which makes it deliver events.
- *
- * @throws {CommandError} exit 2 when the URL is not a sandbox or refuses the token, exit 3 when nothing answers.
- */
+/** Connects to the control API of the sandbox at the base URL, which makes it deliver events. */
 export async function connectSandbox(settings: Settings, { signal, timeoutMs }: SandboxClientOptions) {
   const request = await createRequest(settings, signal);
   const ask = async (method: 'GET' | 'POST', path: string, body?: unknown) =>
@@ -35,7 +31,6 @@ export async function connectSandbox(settings: Settings, { signal, timeoutMs }: 
 
   return {
     endpoints: endpoints as readonly Endpoint[],
-    /** Fires an event, and returns its id. */
     async emit(type: string, payload: unknown): Promise<string> {
       const event = await ask('POST', '/events', { type, payload });
       return (event as { readonly id: string }).id;
@@ -58,7 +53,6 @@ export async function connectSandbox(settings: Settings, { signal, timeoutMs }: 
   };
 }
 
-/** Creates the function that sends requests to the control API. */
 async function createRequest(settings: Settings, signal: AbortSignal) {
   const baseUrl = settings.baseUrl();
   const token = await settings.token();

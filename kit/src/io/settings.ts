@@ -25,7 +25,6 @@ import {
 
 export interface CommandContext<Flags> {
   readonly flags: Flags;
-  /** The arguments beside the flags, in their order. */
   readonly args: readonly string[];
   /** The names of the typed flags, such as `secretFile`; other flags have their defaults. */
   readonly given: ReadonlySet<string>;
@@ -42,12 +41,7 @@ interface CommonFlags {
 
 const HELP_COLUMNS = 80;
 
-/**
- * Adds the flags of every command, an example for `--help`, and the action.
- *
- * @param run - returns the exit code of the process.
- * @param example - its lines; a command that is too long for a terminal is continued as shells do.
- */
+/** Adds the flags of every command, an example for `--help`, and the action, which returns the exit code. */
 export function addAction<Flags>(
   command: Command,
   run: (context: CommandContext<Flags>) => Promise<ExitCode>,
@@ -126,11 +120,6 @@ const VARIABLES = [
 
 const isRead = (name: string) => VARIABLES.some((each) => each === name);
 
-/**
- * Refuses flags that would have no effect.
- *
- * @throws {CommandError} exit 2, naming the flag as it was typed.
- */
 export function refuseFlags(given: ReadonlySet<string>, names: readonly string[], why: string): void {
   const name = names.find((each) => given.has(each));
   if (name !== undefined) throw usageError(`--${toKebab(name)} ${why}`);
@@ -151,11 +140,6 @@ export function addServiceFlags(command: Command): Command {
     );
 }
 
-/**
- * Adds the flags of commands that sign or verify.
- *
- * @param header - whether the command needs the name of the header.
- */
 export function addSecretFlags(command: Command, { header = true } = {}): Command {
   command
     .optionsGroup('Signature:')
@@ -332,11 +316,7 @@ function matching(value: string, pattern: RegExp, message: string): string {
   throw usageError(message);
 }
 
-/**
- * Checks that a setting is an HTTP URL without credentials, because URLs are printed and stored.
- *
- * @throws {CommandError} exit 2, naming the setting.
- */
+/** Checks that a setting is an HTTP URL without credentials, because URLs are printed and stored. */
 export function parseUrl(value: string, name: string): string {
   const url = URL.canParse(value) ? new URL(value) : undefined;
   if (url !== undefined && url.username + url.password !== '') {
@@ -348,11 +328,7 @@ export function parseUrl(value: string, name: string): string {
   throw usageError(`${name} must be a URL such as http://localhost:3000/hooks.`);
 }
 
-/**
- * Reads the URL of an endpoint, with or without its scheme.
- *
- * @throws {CommandError} exit 2.
- */
+/** Reads the URL of an endpoint, with or without its scheme. */
 export function parseEndpoint(value: string): string {
   return parseUrl(withScheme(value), '--to');
 }
@@ -373,22 +349,13 @@ export function withScheme(value: string): string {
 /** The flag that reads standard input, which can be read only once. */
 let stdinFlag: string | undefined;
 
-/**
- * Notes that a flag reads standard input.
- *
- * @throws {CommandError} exit 2 when another flag reads it.
- */
+/** Notes that a flag reads standard input, which only one can. */
 export function claimStdin(flag: string): void {
   if (stdinFlag !== undefined)
     throw usageError(`${flag} -: standard input is already read for ${stdinFlag}. Pass a file.`);
   stdinFlag = flag;
 }
 
-/**
- * Reads the bytes of a file, or of standard input if the path is `-`.
- *
- * @throws {CommandError} exit 2, naming the flag and the path.
- */
 export async function readInput(path: string, flag: string): Promise<Uint8Array> {
   if (path === '-') claimStdin(flag);
   try {
@@ -407,11 +374,7 @@ const FILE_ERRORS: Readonly<Record<string, string>> = {
   EACCES: 'this user has no permission to read it',
 };
 
-/**
- * Reads the file of `--payload`.
- *
- * @throws {CommandError} exit 2 when it cannot be read or is not a JSON object; the message never quotes the file.
- */
+/** Reads the file of `--payload`, which errors never quote. */
 export async function readPayload(path: string): Promise<Record<string, unknown>> {
   const bytes = await readInput(path, '--payload');
   let value: unknown;
@@ -447,7 +410,6 @@ export function parseWhole(value: string): number {
   throw new InvalidArgumentError('Write a whole number.');
 }
 
-/** Reads a whole number from 1. */
 export function parseCount(value: string): number {
   if (/^[1-9]\d{0,9}$/.test(value)) return Number(value);
   throw new InvalidArgumentError('Write a whole number from 1.');
@@ -501,27 +463,17 @@ export function toDate(moment: Moment, now: number): Date {
   return 'at' in moment ? moment.at : new Date(Math.max(0, now - moment.agoMs));
 }
 
-/**
- * Checks that an event type is known.
- *
- * @throws {CommandError} exit 2, with the known types.
- */
 export function parseEventType(value: string): EventType {
   const known = EVENT_TYPES.find((type) => type === value);
   if (known !== undefined) return known;
   throw usageError(`The event type ${toPlain(value)} is unknown. ${knownTypes()}`);
 }
 
-/** A sentence with the types that this release knows. */
 export function knownTypes(): string {
   return `The types are ${EVENT_TYPES.join(', ')}.`;
 }
 
-/**
- * Collects the types of `--type`, which can be repeated and can be a list separated by commas.
- *
- * @throws {CommandError} exit 2 for an unknown type, with the known ones.
- */
+/** Collects the types of `--type`, which can be repeated and can be a list separated by commas. */
 export function collectTypes(value: string, before: readonly EventType[] = []): readonly EventType[] {
   return [...before, ...value.split(',').map((type) => parseEventType(type.trim()))];
 }

@@ -4,7 +4,6 @@ import { findEvents } from './event-filter.js';
 import { countAlike, countOf, toPlain } from './output.js';
 import { isWithoutHandler } from './without-handler.js';
 
-/** An undelivered event, found by this or an earlier run. */
 export interface Undelivered {
   readonly type: string;
   readonly state: InboxState;
@@ -15,11 +14,7 @@ export interface Undelivered {
 /** In the order in which events change their state, so an event that changes it meanwhile is not left out. */
 const UNDELIVERED = ['parked', 'dead', 'failed', 'received', 'leased'] satisfies readonly InboxState[];
 
-/**
- * Lists the undelivered events, and those of other types as `leftOut`.
- *
- * @param types - the types of `--type`; `undefined` for all, including types that this release does not know.
- */
+/** Lists the undelivered events, and those of other types as `leftOut`; without types, those that this release does not know too. */
 export async function listUndelivered(
   inbox: Pick<InboxOperations, 'list' | 'find'>,
   types: readonly string[] | undefined,

@@ -19,10 +19,7 @@ export function hasTakenEffect(answer: EndpointAnswer, lastError: string | null 
   return isAccepted(answer) || (isAccepted(answer, 'repeated') && !isWithoutHandler(lastError));
 }
 
-/**
- * The last error of an event for which {@link hasTakenEffect} is false: the answer, and whether this attempt or an
- * earlier one was answered with `ignored`.
- */
+/** The last error of an event without effect: the answer, and whether it or an earlier one was `ignored`. */
 export function toLastError(answer: EndpointAnswer, lastError: string | null | undefined): string {
   const isMarked = outcomeOf(answer) === 'ignored' || isWithoutHandler(lastError);
   return describeAnswer(answer) + (isMarked ? `, ${MARK}` : '');

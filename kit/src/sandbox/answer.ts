@@ -4,7 +4,6 @@ import { ATTEMPT_TIMEOUT, type Attempt } from './deliveries.js';
 /** Faults of a sandbox for which a receiver rightly refuses the delivery. */
 const FORGERIES = ['corruptSignature', 'reserialise'] as const;
 
-/** How the endpoint answered an attempt of a sandbox. */
 export function answerOf(attempt: Attempt): EndpointAnswer {
   const { response, error, errorCode, faults, durationMs: elapsedMs } = attempt;
   if (response !== null) {

@@ -49,7 +49,6 @@ interface Env {
   Bindings: Partial<HttpBindings>;
 }
 
-/** Reads a JSON body by {@link readJsonBody}. */
 type ReadJson = <Claimed>(context: Context) => Promise<Claimed>;
 
 /** The sandbox over HTTP: the service under `/v1` and the control API under `/sandbox`. */
@@ -105,7 +104,6 @@ export function refuseOtherSites(handler: RequestHandler, names: readonly string
   };
 }
 
-/** The three routes of the service, and their faults. */
 function serviceRoutes(parts: AppParts, readJson: ReadJson, maxLimit: number): Hono<Env> {
   const { sandbox, clock, faults, nextRequest, tokenRenewedAt } = parts;
   const routes = new Hono<Env>();

@@ -304,11 +304,7 @@ function toDelivery({ id, eventId, endpointId, state, attempts }: Delivery): Del
   return { id, eventId, endpointId, state, attempts };
 }
 
-/**
- * Named queues of jobs, each with its own limit of jobs at the same time.
- *
- * @param work - must never reject.
- */
+/** Named queues of jobs, each with its own limit of jobs at the same time; `work` must never reject. */
 function createQueues<Job>(concurrency: number, work: (job: Job) => Promise<void>) {
   const create = () => ({ active: 0, waiting: new Fifo<Job>() });
   const queues = new Map<string, ReturnType<typeof create>>();

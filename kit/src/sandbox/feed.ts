@@ -37,10 +37,7 @@ const MAX_LAG = 10_000;
 /** How often a comment is sent, in ms, because a client or a proxy may close a stream that is silent for minutes. */
 const PING_INTERVAL_MS = 15_000;
 
-/**
- * Streams the feed as server-sent events, each entry as `event: <kind>`, until the reader disconnects. The comment
- * `: ping` is sent every 15 seconds.
- */
+/** Streams the feed as server-sent events, each entry as `event: <kind>`, until the reader disconnects. */
 export function streamFeed(feed: Feed): Response {
   const encoder = new TextEncoder();
   let stop = () => {};

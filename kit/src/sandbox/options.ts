@@ -103,11 +103,6 @@ const shape = {
 /** The checked options, with the defaults. */
 export type SandboxSettings = z.output<z.ZodMiniObject<typeof shape>>;
 
-/**
- * Checks the options and fills in the defaults.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option and never its value.
- */
 export function readSandboxOptions(options: SandboxOptions): SandboxSettings {
   return readOptions('createSandbox', options, shape);
 }

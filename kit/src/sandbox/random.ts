@@ -2,10 +2,7 @@ import type { Chain } from 'stablehooks/client';
 
 export type Random = ReturnType<typeof createRandom>;
 
-/**
- * Values that depend only on a seed and a key, and never on the order of calls. So an attempt has the same faults in every
- * run, in whatever order real endpoints answer.
- */
+/** Values that depend only on a seed and a key, so an attempt has the same faults in whatever order endpoints answer. */
 export function createRandom(seed: number) {
   function hex(key: string, digits: number): string {
     let text = '';

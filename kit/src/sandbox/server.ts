@@ -52,11 +52,6 @@ const shape = {
   ),
 } satisfies Readonly<Record<keyof ListenOptions, z.ZodMiniType>>;
 
-/**
- * Checks the options and fills in the defaults.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
- */
 export function readListenOptions(options: ListenOptions = {}) {
   return readOptions('sandbox.listen', options, shape);
 }

@@ -45,11 +45,7 @@ export class SandboxError extends StablehooksError<SandboxErrorCode> {
   }
 }
 
-/**
- * Parses an input.
- *
- * @throws {SandboxError} `ERR_SANDBOX_INPUT`, naming each field that is missing or wrong.
- */
+/** Parses an input, and names each field that is missing or wrong. */
 export function check<Schema extends z.ZodMiniType>(schema: Schema, input: unknown): z.output<Schema> {
   const result = z.safeParse(schema, input);
   if (result.success) return result.data;
@@ -58,12 +54,7 @@ export function check<Schema extends z.ZodMiniType>(schema: Schema, input: unkno
   throw new SandboxError('ERR_SANDBOX_INPUT', `Nothing was changed: ${text}.`, { errors });
 }
 
-/**
- * Checks the options of a factory and fills in the defaults.
- *
- * @param where - the factory; it begins every message.
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option and never its value.
- */
+/** Checks the options of a factory, with whose name each message begins, and fills in the defaults. */
 export function readOptions<const Shape extends z.core.$ZodShape>(
   where: string,
   options: object,

@@ -103,10 +103,7 @@ export function createWalletStore(random: Random, initialBalance: string) {
       });
     },
 
-    /**
-     * Withdraws an amount, or throws and changes nothing. The check and the withdrawal are one synchronous step, so concurrent
-     * sends cannot exceed a limit together.
-     */
+    /** Withdraws an amount, or throws and changes nothing: one synchronous step, so concurrent sends cannot exceed a limit together. */
     spend(id: string, { amount, to, now }: Spending): Account {
       const account = get(id);
       const day = toDay(now);

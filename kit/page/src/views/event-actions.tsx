@@ -11,18 +11,15 @@ import { readFilter } from './filter';
 
 type Name = 'requeue' | 'run' | 'discard';
 
-const ACTIONS: Readonly<
-  Record<
-    Name,
-    {
-      readonly verb: string;
-      readonly states: readonly string[];
-      readonly max: number;
-      /** The effect, for the confirmation. */
-      readonly effect: string;
-    }
-  >
-> = {
+interface Action {
+  readonly verb: string;
+  readonly states: readonly string[];
+  readonly max: number;
+  /** For the confirmation. */
+  readonly effect: string;
+}
+
+const ACTIONS: Readonly<Record<Name, Action>> = {
   requeue: {
     ...{ verb: 'Requeue', states: ['dead', 'failed'], max: 10_000 },
     effect: 'They become due now, their attempts count from 0, and their handlers run again.',

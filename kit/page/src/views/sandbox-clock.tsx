@@ -4,17 +4,12 @@ import { DURATION_HINT, formatDuration, parseDuration } from '../duration';
 import { attempt, tellReader } from '../notice';
 import { act, can } from '../server';
 import { now as clockOfPage, Time } from '../time';
+import type { Reloads } from './sandbox-forms';
 
 const STEPS_MS = [1_000, 60_000, 3_600_000, 86_400_000] as const;
 
 /** The sandbox's time, and moving it ahead. */
-export function Clock({
-  clock,
-  reload,
-}: {
-  readonly clock: ServiceReport['clock'];
-  readonly reload: () => void;
-}) {
+export function Clock({ clock, reload }: Pick<ServiceReport, 'clock'> & Reloads) {
   const isManual = clock.mode === 'manual';
   const now = useTime(clock);
   const [typed, setTyped] = useState('');

@@ -3,13 +3,12 @@ import type { Chance, Faults, FaultsInput } from '../../../src/sandbox/index.js'
 import { DURATION_HINT, formatDuration, parseDuration } from '../duration';
 import { attempt, tellReader } from '../notice';
 import { act, can } from '../server';
+import type { Reloads } from './sandbox-forms';
 
 type FaultName = keyof Faults;
-type Group = 'Deliveries' | 'Answers of the service' | 'The list of events';
 type Control = 'chance' | 'duration' | 'signed-duration' | 'expiry' | 'order' | 'cap' | 'switch';
 
 interface Fault {
-  readonly group: Group;
   readonly title: string;
   readonly meaning: string;
   readonly control: Control;
@@ -17,99 +16,81 @@ interface Fault {
   readonly none?: Faults[FaultName];
 }
 
-const chance = (group: Group, title: string, meaning: string): Fault => ({
-  ...{ group, title, meaning, control: 'chance', none: 0 },
-});
-const length = (group: Group, title: string, meaning: string): Fault => ({
-  ...{ group, title, meaning, control: 'duration' },
-});
+const chance = (title: string, meaning: string): Fault => ({ title, meaning, control: 'chance', none: 0 });
+const length = (title: string, meaning: string): Fault => ({ title, meaning, control: 'duration' });
 
+const GROUPS = {
+  Deliveries: {
+    drop: chance('Drop', 'An attempt never arrives. The service sees a failure and tries again.'),
+    duplicate: chance('Duplicate', 'An attempt arrives twice, at the same time.'),
+    reorder: chance('Reorder', 'The first attempt waits for a part of the time: later events arrive before.'),
+    reorderMs: length('Reorder: at most', 'The longest time that a reordered attempt waits.'),
+    delay: chance('Delay', 'The first attempt of an event waits.'),
+    delayMs: length('Delay: for', 'How long a delayed attempt waits.'),
+    corruptSignature: chance(
+      'Corrupt the signature',
+      'An attempt has a well-formed signature of something else.',
+    ),
+    reserialise: chance(
+      'Serialize again',
+      'The body is parsed and serialized with other white space after it was signed.',
+    ),
+    cut: chance('Cut', 'The connection is cut halfway through the body.'),
+    reset: chance('Reset', 'An attempt arrives, and its connection is reset before the answer.'),
+  },
+  'Answers of the service': {
+    apiTooManyRequests: chance('429', 'A request is answered 429 and changes nothing.'),
+    apiRetryAfterMs: length('429: Retry-After', 'What a 429 asks to wait, rounded up to seconds.'),
+    apiServerError: chance('500', 'A request is answered 500 and changes nothing.'),
+    apiSlow: chance('Slow', 'A request is answered late.'),
+    apiSlowMs: length('Slow: by', 'How late a slow answer is.'),
+    apiMalformed: chance(
+      'Malformed',
+      'A request takes effect, but half of the JSON of its answer is missing.',
+    ),
+    apiReset: chance(
+      'Connection reset',
+      'A request takes effect, and its connection is reset before the answer.',
+    ),
+    dateSkewMs: {
+      ...{ title: 'Wrong date', control: 'signed-duration', none: 0 },
+      meaning: 'How far the header Date is off; a negative duration is in the past.',
+    },
+    tokenExpiryMs: {
+      ...{ title: 'Token expires after', control: 'expiry', none: null },
+      meaning: 'How long the token is valid. Empty: it does not expire.',
+    },
+  },
+  'The list of events': {
+    listOrder: {
+      ...{ title: 'Order', control: 'order', none: 'newest' },
+      meaning: 'The order of the list. A limit cuts off what comes last.',
+    },
+    listCap: {
+      ...{ title: 'Cap', control: 'cap', none: null },
+      meaning: 'The most events that the list has, whatever its limit. Empty: no cap.',
+    },
+    listFilterAfterCap: {
+      ...{ title: 'Filter after the cap', control: 'switch', none: false },
+      meaning: 'A query by type is cut to its limit before it is filtered, and so lacks events.',
+    },
+    listLagMs: {
+      ...{ title: 'Lag', control: 'duration', none: 0 },
+      meaning: 'How long after its creation an event is first listed.',
+    },
+    listDuplicate: chance('List twice', 'An event is listed twice; the list has no more rows than without.'),
+    listWrongDelivered: chance('Wrong flag', 'The flag “delivered” of an event is wrong.'),
+  },
+} satisfies Readonly<Record<string, Partial<Record<FaultName, Fault>>>>;
 const FAULTS: Readonly<Record<FaultName, Fault>> = {
-  drop: chance('Deliveries', 'Drop', 'An attempt never arrives. The service sees a failure and tries again.'),
-  duplicate: chance('Deliveries', 'Duplicate', 'An attempt arrives twice, at the same time.'),
-  reorder: chance(
-    'Deliveries',
-    'Reorder',
-    'The first attempt waits for a part of the time: later events arrive before.',
-  ),
-  reorderMs: length('Deliveries', 'Reorder: at most', 'The longest time that a reordered attempt waits.'),
-  delay: chance('Deliveries', 'Delay', 'The first attempt of an event waits.'),
-  delayMs: length('Deliveries', 'Delay: for', 'How long a delayed attempt waits.'),
-  corruptSignature: chance(
-    'Deliveries',
-    'Corrupt the signature',
-    'An attempt has a well-formed signature of something else.',
-  ),
-  reserialise: chance(
-    'Deliveries',
-    'Serialize again',
-    'The body is parsed and serialized with other white space after it was signed.',
-  ),
-  cut: chance('Deliveries', 'Cut', 'The connection is cut halfway through the body.'),
-  reset: chance('Deliveries', 'Reset', 'An attempt arrives, and its connection is reset before the answer.'),
-  apiTooManyRequests: chance(
-    'Answers of the service',
-    '429',
-    'A request is answered 429 and changes nothing.',
-  ),
-  apiRetryAfterMs: length(
-    'Answers of the service',
-    '429: Retry-After',
-    'What a 429 asks to wait, rounded up to seconds.',
-  ),
-  apiServerError: chance('Answers of the service', '500', 'A request is answered 500 and changes nothing.'),
-  apiSlow: chance('Answers of the service', 'Slow', 'A request is answered late.'),
-  apiSlowMs: length('Answers of the service', 'Slow: by', 'How late a slow answer is.'),
-  apiMalformed: chance(
-    'Answers of the service',
-    'Malformed',
-    'A request takes effect, but half of the JSON of its answer is missing.',
-  ),
-  apiReset: chance(
-    'Answers of the service',
-    'Connection reset',
-    'A request takes effect, and its connection is reset before the answer.',
-  ),
-  dateSkewMs: {
-    ...{ group: 'Answers of the service', title: 'Wrong date', control: 'signed-duration', none: 0 },
-    meaning: 'How far the header Date is off; a negative duration is in the past.',
-  },
-  tokenExpiryMs: {
-    ...{ group: 'Answers of the service', title: 'Token expires after', control: 'expiry', none: null },
-    meaning: 'How long the token is valid. Empty: it does not expire.',
-  },
-  listOrder: {
-    ...{ group: 'The list of events', title: 'Order', control: 'order', none: 'newest' },
-    meaning: 'The order of the list. A limit cuts off what comes last.',
-  },
-  listCap: {
-    ...{ group: 'The list of events', title: 'Cap', control: 'cap', none: null },
-    meaning: 'The most events that the list has, whatever its limit. Empty: no cap.',
-  },
-  listFilterAfterCap: {
-    ...{ group: 'The list of events', title: 'Filter after the cap', control: 'switch', none: false },
-    meaning: 'A query by type is cut to its limit before it is filtered, and so lacks events.',
-  },
-  listLagMs: {
-    ...{ group: 'The list of events', title: 'Lag', control: 'duration', none: 0 },
-    meaning: 'How long after its creation an event is first listed.',
-  },
-  listDuplicate: chance(
-    'The list of events',
-    'List twice',
-    'An event is listed twice; the list has no more rows than without.',
-  ),
-  listWrongDelivered: chance(
-    'The list of events',
-    'Wrong flag',
-    'The flag “delivered” of an event is wrong.',
-  ),
+  ...GROUPS.Deliveries,
+  ...GROUPS['Answers of the service'],
+  ...GROUPS['The list of events'],
 };
 const NAMES = Object.keys(FAULTS) as FaultName[];
-const GROUPS: readonly Group[] = ['Deliveries', 'Answers of the service', 'The list of events'];
 
 /** The faults of the sandbox, and the form that changes them. */
-export function FaultPanel({ faults, reload }: { readonly faults: Faults; readonly reload: () => void }) {
+export function FaultPanel({ faults, reload }: { readonly faults: Faults } & Reloads) {
   const { shown, change, clear } = useFaults(faults, reload);
   const active = NAMES.filter((name) => isActive(name, shown)).length;
   return (
@@ -129,10 +110,10 @@ export function FaultPanel({ faults, reload }: { readonly faults: Faults; readon
       </div>
       {!can('set-faults') && <p class="faint">This inspector does not allow changes of faults.</p>}
       <div class="fault-groups">
-        {GROUPS.map((group) => (
+        {Object.entries(GROUPS).map(([group, members]) => (
           <fieldset key={group} disabled={!can('set-faults')}>
             <legend>{group}</legend>
-            {NAMES.filter((name) => FAULTS[name].group === group).map((name) => (
+            {(Object.keys(members) as FaultName[]).map((name) => (
               <FaultRow
                 key={name}
                 name={name}
@@ -147,10 +128,7 @@ export function FaultPanel({ faults, reload }: { readonly faults: Faults; readon
   );
 }
 
-/**
- * The faults with what the reader has changed and the sandbox has not answered yet. Changes are sent one after the
- * other, and together what was changed meanwhile: they cannot overtake each other.
- */
+/** The faults with the reader's unanswered changes, which are sent one request after the other so that they cannot overtake. */
 function useFaults(faults: Faults, reload: () => void) {
   const [unanswered, setUnanswered] = useState<FaultsInput>({});
   /** The faults that an action answered, until the next report. */
@@ -216,15 +194,13 @@ function isActive(name: FaultName, faults: Faults): boolean {
   return none !== undefined && value !== none;
 }
 
-function FaultRow({
-  name,
-  faults,
-  change,
-}: {
+interface OneFault {
   readonly name: FaultName;
   readonly faults: Faults;
   readonly change: (value: Faults[FaultName]) => void;
-}) {
+}
+
+function FaultRow({ name, faults, change }: OneFault) {
   const { title, meaning, none } = FAULTS[name];
   const id = useId();
   const classes = [
@@ -248,18 +224,8 @@ function FaultRow({
   );
 }
 
-function FaultControl({
-  name,
-  faults,
-  change,
-  describedBy,
-}: {
-  readonly name: FaultName;
-  readonly faults: Faults;
-  readonly change: (value: Faults[FaultName]) => void;
-  /** The id of the element that says what the fault means. */
-  readonly describedBy: string;
-}) {
+/** `describedBy` is the id of the element that says what the fault means. */
+function FaultControl({ name, faults, change, describedBy }: OneFault & { readonly describedBy: string }) {
   const { title, control } = FAULTS[name];
   const value = faults[name];
   const labels = { 'aria-label': title, 'aria-describedby': describedBy };

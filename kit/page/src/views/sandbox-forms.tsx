@@ -79,7 +79,7 @@ function Field({
   );
 }
 
-interface Reloads {
+export interface Reloads {
   readonly reload: () => void;
 }
 

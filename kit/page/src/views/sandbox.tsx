@@ -9,7 +9,7 @@ import { Time } from '../time';
 import { Clock } from './sandbox-clock';
 import { FaultPanel } from './sandbox-faults';
 import { Fire } from './sandbox-fire';
-import { AddEndpoint, Move, RemoveEndpoint } from './sandbox-forms';
+import { AddEndpoint, Move, type Reloads, RemoveEndpoint } from './sandbox-forms';
 
 /** The sandbox's world: what it holds, what goes wrong in it, and what time it is there. */
 export function SandboxView() {
@@ -116,13 +116,7 @@ const STATE_CLASSES = {
   failed: 'bad',
 } as const;
 
-function Movements({
-  movements,
-  reload,
-}: {
-  readonly movements: ServiceReport['movements'];
-  readonly reload: () => void;
-}) {
+function Movements({ movements, reload }: Pick<ServiceReport, 'movements'> & Reloads) {
   return (
     <Listing
       title="Movements"
@@ -133,7 +127,7 @@ function Movements({
     >
       {movements.map(({ id, kind, state, reason, amount, chain, walletId, from, to, createdAt }) => (
         <tr key={id}>
-          <td data-label="Begun" class="time">
+          <td data-label="Begun">
             <Time at={createdAt} />
           </td>
           <td data-label="Kind">
@@ -163,13 +157,7 @@ function Movements({
   );
 }
 
-function Endpoints({
-  endpoints,
-  reload,
-}: {
-  readonly endpoints: ServiceReport['endpoints'];
-  readonly reload: () => void;
-}) {
+function Endpoints({ endpoints, reload }: Pick<ServiceReport, 'endpoints'> & Reloads) {
   return (
     <Listing
       title="Endpoints"

@@ -1,4 +1,3 @@
-/** Shared by all drivers of inboxes. */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -24,7 +23,6 @@ export interface OpenOptions {
   readonly name: string;
 }
 
-/** How long to wait for a connection, in ms. */
 export const CONNECT_TIMEOUT_MS = 5_000;
 /** How long to wait for an answer, in ms, because a connection can be lost silently. */
 export const ANSWER_TIMEOUT_MS = 60_000;
@@ -39,11 +37,7 @@ export async function closeOnError(work: Promise<unknown>, close: () => unknown)
   }
 }
 
-/**
- * Imports the first of these packages that the project in the current folder has installed.
- *
- * @throws {CommandError} exit 2, with the package to install.
- */
+/** Imports the first of these packages that the project in the current folder has installed. */
 export async function importFromProject<Driver>(
   names: readonly string[],
   reason: string,

@@ -140,11 +140,7 @@ function byIoredis(Redis: Ioredis, url: string): RedisClient {
   };
 }
 
-/**
- * In Redis, a wrong database number or prefix looks like an inbox without events.
- *
- * @throws {CommandError} exit 2 when there is neither an event nor a poll.
- */
+/** Refuses a Redis with neither an event nor a poll: a wrong database number or prefix looks like an empty inbox. */
 async function assertIsUsed(
   inbox: Pick<Opened, 'count' | 'readNote'>,
   { prefix, name }: { readonly prefix: string; readonly name: string },

@@ -47,12 +47,7 @@ export async function openSqlite(place: string, options: OpenOptions): Promise<O
   }
 }
 
-/**
- * The namespace to open in an SQLite file.
- *
- * @throws {CommandError} exit 2 when the file has other tables alone: a wrong path must not add tables to the database of
- * another program.
- */
+/** The namespace in an SQLite file; a wrong path must not add tables to the database of another program. */
 function findNamespace(db: SqliteLike, { create, namespaces, name }: OpenOptions): string {
   const rows = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all();
   const tables = (rows as readonly { readonly name: string }[]).map((table) => table.name);
