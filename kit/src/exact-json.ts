@@ -6,7 +6,7 @@ const MAX_INDENT = 32;
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s"{}[\],:]+/g;
 
 /**
- * The same tokens on lines of their own.
+ * The same tokens on separate lines.
  *
  * @param json - a text that `JSON.parse` accepts.
  * @param outer - how deep the lines after the first are indented. @default 0

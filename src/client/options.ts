@@ -8,7 +8,7 @@ export interface ClientOptions {
   readonly baseUrl: string;
   /** The bearer token, or a function that returns it. */
   readonly token: TokenSource;
-  /** How long one attempt can take, including the token's function and the body, in ms. @default 10_000 */
+  /** How long one attempt may take, including the `token` function and the body, in ms. @default 10_000 */
   readonly timeoutMs?: number | undefined;
   /** How often a request is sent again where that is safe. @default 3 */
   readonly retries?: number | undefined;
@@ -18,7 +18,7 @@ export interface ClientOptions {
   readonly maxWaitMs?: number | undefined;
   /** Sends the requests. @default the platform's fetch */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;
-  /** Time, timers and randomness, for tests. @default those of the platform */
+  /** Time, timers and randomness, for tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 

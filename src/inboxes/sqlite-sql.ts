@@ -25,7 +25,7 @@ const historyWith = (endedAt: string, result: string, error: string) =>
   `json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', min(updated_at, CAST(${endedAt} AS INTEGER)),
       'endedAt', CAST(${endedAt} AS INTEGER), 'result', ${result}, 'error', ${error}))`;
 
-/** A change that a person made. */
+/** A change by a person. */
 const HISTORY_WITH_PERSON = (result: string) =>
   `history = json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', CAST(:at AS INTEGER),
       'endedAt', CAST(:at AS INTEGER), 'result', '${result}', 'error', NULL, 'by', :by, 'reason', :reason))`;
@@ -33,7 +33,7 @@ const HISTORY_WITH_PERSON = (result: string) =>
 /** The end of a lease that has expired. */
 const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at', "'lapsed'", 'NULL')} ELSE history END`;
 
-/** Leases from the future, but those that this process holds. */
+/** Leases from the future, except those that this process holds. */
 const AHEAD = `(updated_at > :at + ${AHEAD_MS} AND token NOT IN (SELECT value FROM json_each(:held)))`;
 
 /** Prepares every statement, with `?`: the drivers differ in named parameters. */
@@ -117,7 +117,7 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
       `UPDATE ${prefix}_events SET due_at = due_at + :ms
       WHERE state = 'leased' AND pruned = 0 AND token IN (SELECT value FROM json_each(:held)) RETURNING id`,
     ),
-    /** Makes the event due that waits for a key and was created first. */
+    /** Makes the first-created event that waits for a key due. */
     releaseKey: rows(
       `UPDATE ${prefix}_events SET waiting = 0, due_at = :at, updated_at = :at WHERE rowid = (
         SELECT rowid FROM ${prefix}_events WHERE key = :key AND state = 'received' AND waiting = 1
@@ -170,7 +170,9 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
     list: ({ after, ...query }: PageQuery) =>
       rows<EventRow>(selections.list({ after, ...query }))({ ...query.selection, after }),
     count: (selection: Selection) => rows<InboxCount>(selections.count(selection))({ ...selection }),
-    /** The steps of an event, which must have the lease of the token if there is one; one row without a name for none. */
+    /**
+     * An event's steps. If a token is given, its lease must be current. Returns one row without a name if there are no steps.
+     */
     steps: rows<StepRow>(
       `SELECT s.name, s.attempt, s.at, s.result FROM ${prefix}_events AS e
       LEFT JOIN ${prefix}_steps AS s ON s.event_id = e.id

@@ -24,7 +24,7 @@ export interface StepOptions {
   readonly onInterrupted?: 'repeat' | 'fail' | undefined;
 }
 
-/** The steps of a handler. */
+/** A handler's steps. */
 export interface StepContext {
   /**
    * Runs an effect outside of the database, and stores its result in the inbox: durably, before this resolves. A later
@@ -57,7 +57,7 @@ export interface StepContext {
 export interface EventContext<Tx = undefined> {
   /** In a transactional inbox, the open transaction in which the event is marked done; otherwise `undefined`. */
   readonly tx: Tx;
-  /** Aborts after `handlerTimeoutMs`. Pass it on, because another process can run the event after `leaseMs`. */
+  /** Aborts after `handlerTimeoutMs`. Pass it on, because another process may run the event after `leaseMs`. */
   readonly signal: AbortSignal;
   /** Which attempt this is, from 1. */
   readonly attempt: number;
@@ -90,7 +90,7 @@ export type Handler<Type extends EventType = EventType, Tx = undefined> = (
   context: HandlerContext<Tx>,
 ) => HandlerResult<Given<Tx>>;
 
-/** A type that is not inferred from what it is used for. */
+/** A type that is not inferred from its use. */
 export type Given<Type> = [Type][Type extends unknown ? 0 : never];
 
 type Nothing = ReturnType<() => void>;

@@ -15,7 +15,7 @@ const READING_ORDER = ['parked', 'dead', ...MOVING, ...MOVING, 'done', 'dead'] a
 
 export class InboxReader<Entry extends LedgerEntry> {
   readonly #comparison: Comparison<Entry>;
-  /** Events created up to here can have been removed from the list; `-Infinity` without a sign of that. */
+  /** Events created up to here may have been removed from the list; `-Infinity` without a sign of that. */
   removedUntil = Number.NEGATIVE_INFINITY;
   firstAt = Number.POSITIVE_INFINITY;
 

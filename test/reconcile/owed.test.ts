@@ -71,7 +71,7 @@ describe('the verdict says where the event is', () => {
     expect(movements).toMatchObject([
       {
         verdict: 'not-proven',
-        detail: expect.stringMatching(/can be missing between .* and .*cut at its size/),
+        detail: expect.stringMatching(/may be missing between .* and .*cut off at exactly its size/),
       },
     ]);
   });

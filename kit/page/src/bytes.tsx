@@ -17,7 +17,7 @@ const FORMS: readonly (readonly [Form, string])[] = [
   ['hex', 'Hex'],
 ];
 
-/** A body from elsewhere, in a box of its own: as text, as hex, and if it is JSON, indented. Nothing in it is run. */
+/** A body from elsewhere, in a box of its own: as text, as hex, and if it is JSON, indented. Nothing in it is executed. */
 export function Bytes({ bytes, label }: { readonly bytes: Uint8Array; readonly label: string }) {
   const text = useMemo(() => decodeUtf8(bytes), [bytes]);
   const indented = useMemo(() => (text === undefined ? undefined : toIndented(text)), [text]);
@@ -118,7 +118,7 @@ function textOf(bytes: Uint8Array, start: number, end: number): string {
   return toPlain(new TextDecoder('utf-8', { ignoreBOM: true }).decode(part), { lines: true });
 }
 
-/** Both pages beside a border agree on where the character at it begins. */
+/** Both pages next to a boundary agree on where the character at it begins. */
 function toCharacterStart(bytes: Uint8Array, at: number): number {
   let start = at;
   while (start < bytes.length && start < at + 3 && ((bytes[start] ?? 0) & 0xc0) === 0x80) start += 1;
@@ -142,7 +142,7 @@ function toHexRows(bytes: Uint8Array, start: number, end: number): string {
   return rows.join('\n');
 }
 
-/** The text of JSON on lines of its own; `undefined` unless it is an object or a list. */
+/** JSON text on separate lines; `undefined` unless it is an object or a list. */
 function toIndented(text: string): Uint8Array | undefined {
   try {
     const value: unknown = JSON.parse(text);

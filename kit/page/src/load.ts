@@ -10,7 +10,7 @@ export interface Loaded<Data> {
   readonly reload: () => void;
 }
 
-/** Does something again and again, such as to show what no entry of the stream tells, while somebody sees the page. */
+/** Repeats something while the page is visible, for example to show changes that the stream does not report. */
 export function useEvery(intervalMs: number, work: () => void): void {
   const latest = useRef(work);
   latest.current = work;
@@ -24,8 +24,8 @@ export function useEvery(intervalMs: number, work: () => void): void {
 
 /**
  * Loads something now, when the key changes, when the connection returns, and when an entry of the stream makes it
- * stale: one request at a time, with `restMs` between an answer and the next request, and none while no person sees the
- * page. A busy source is then not kept busy by those who watch it.
+ * stale: one request at a time, with `restMs` between an answer and the next request, and none while the page is hidden. A
+ * busy source is then not kept busy by those who watch it.
  */
 export function useLoaded<Data>(
   key: string,

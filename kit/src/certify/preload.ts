@@ -36,7 +36,7 @@ interface Call {
 type Place = Pick<Point, 'at' | 'by'>;
 
 const { folder, path, laterMs }: Setup = JSON.parse(process.env[SETUP] ?? '');
-/** Where a pool was called: it calls its client later, when the caller is no longer on the stack. */
+/** Where a pool was called. It calls its client later, when the caller is no longer on the stack. */
 const places = new AsyncLocalStorage<Place>();
 /** Where work began that goes on when its caller is no longer on the stack, such as a query builder that is awaited. */
 const origins = new WeakMap<object, Place>();
@@ -244,7 +244,7 @@ const { fetch } = globalThis;
 globalThis.fetch = async (input, init) => {
   const url = new URL(input instanceof Request ? input.url : input);
   const { method = 'GET', headers } = init ?? (input instanceof Request ? input : {});
-  // Parts of a path with digits are mostly ids.
+  // Path segments with digits are mostly ids.
   const text = `${method.toUpperCase()} ${url.origin}${url.pathname.replaceAll(/[^/]*\d[^/]*/g, '…')}`;
   const call = reach('fetch', text);
   if (call.fails) throw new TypeError('fetch failed (planned by stablehooks certify)');

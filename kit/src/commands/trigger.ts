@@ -126,7 +126,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
       printRow(printer, row, () => isExpected(answer, copy));
       progress.show(rows.length);
     }
-    // Of a sandbox: at none of its endpoints.
+    // From a sandbox: at none of its endpoints.
     const first = rows.slice(0, sender.rowsPerEvent).map(({ answer }) => answer);
     if (!isForged && rows.length === first.length && first.every(isWrongTarget)) wrong.abort();
   }
@@ -177,7 +177,7 @@ function noteNotRefused(printer: Printer, answers: readonly EndpointAnswer[]): v
     printer.note(
       status >= 200 && status < 300
         ? `The endpoint accepted a wrong signature (${status}). It must verify each delivery, and answer 401 or 403 if the signature does not match.`
-        : `${status} does not show that the endpoint refused the signature: only 401 and 403 do. ${status === 404 ? 'Check the path of --to.' : 'See the log of the endpoint.'}`,
+        : `${status} does not show that the endpoint refused the signature: only 401 and 403 do. ${status === 404 ? 'Check the path of --to.' : "See the endpoint's log."}`,
     );
   }
 }
@@ -189,7 +189,7 @@ async function readDraft(
   type: EventType,
   { payload: payloadFile, set }: TriggerFlags,
 ): Promise<() => UnknownEvent> {
-  // Loaded here, because it costs more than `--help`.
+  // Loaded lazily, because it costs more than `--help`.
   const { exampleEvent } = await import('stablehooks/testing');
   const payload = payloadFile === undefined ? exampleEvent(type).payload : await readPayload(payloadFile);
   const assignments = set.map(parseAssignment);
@@ -337,7 +337,7 @@ async function fireInSandbox(
   settings: Settings,
   options: { readonly signal: AbortSignal; readonly timeoutMs: number },
 ): Promise<EventSender> {
-  // Loaded here, because a delivery from here does not need it.
+  // Loaded lazily, because a delivery from here does not need it.
   const { connectSandbox } = await import('../io/sandbox-client.js');
   const sandbox = await connectSandbox(settings, options);
   const { endpoints } = sandbox;

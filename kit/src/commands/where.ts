@@ -28,7 +28,7 @@ async function where(
   inbox: OpenInbox,
   { args: [key = ''], flags, printer, signal }: CommandContext<WhereFlags>,
 ) {
-  // Before the events: what a poll proves meanwhile may be about events that were not read.
+  // Read before the events, because a poll that runs meanwhile may prove spans whose events were not read.
   const state = await readPollState(inbox);
   const found: Found[] = [];
   const unread: InboxRecord[] = [];
@@ -61,7 +61,7 @@ async function where(
   }
   const last = found.at(-1);
   const from = last === undefined ? Number.NEGATIVE_INFINITY : createdAtMs(last.event);
-  // An event whose text is gone may be a later one of the movement.
+  // An event whose text is gone may be a later event of the movement.
   const isSearched = unread.every(({ receivedAt }) => receivedAt < from);
   const proven = isSearched ? provenSpan(state, { from }) : null;
   const missing = found.length === 0 ? `The inbox has no event of ${toPlain(key)}. ` : '';

@@ -75,8 +75,8 @@ const PARSER =
 const NEVER_ANSWERS =
   'It answers no POST in that time, whether it is genuine or forged. If it is slow to answer, pass a longer --timeout. If not, it may wait for a body that a body parser before the receiver has consumed, or forget to answer: mount the receiver before the parser, and see its log.';
 const ANOTHER_SECRET =
-  'It has another secret than this one: a signature of the same form, in the same header, over the same bytes does not match. Set both sides to the same secret.';
-/** The fix for codes of a stablehooks receiver that the test event itself can cause. */
+  'The endpoint uses a different secret: a signature of the same form, in the same header, over the same bytes does not match. Set both sides to the same secret.';
+/** The fix for codes of a stablehooks receiver that the test event itself may cause. */
 const EVENT_FIXES: Readonly<Record<string, string>> = {
   ERR_BODY_TOO_LARGE:
     'Its maxBodyBytes is smaller than the test event: raise it, or pass a smaller --payload.',
@@ -91,7 +91,7 @@ const UNCLEAR_FIXES: Readonly<Record<string, (endpoint: TestedEndpoint) => strin
   ERR_SIGNATURE_MISSING: ({ header }) =>
     `It finds no signature in ${header}: set \`signature: { header }\` of the receiver to the header that the service sends, or pass its name with --header; let proxies pass it on.`,
   ERR_SIGNATURE_MALFORMED: () =>
-    'It cannot read the form of the signature: pass --encoding or --prefix as the service uses them, and set the same in `signature` of the receiver.',
+    "It does not recognise the signature's format: pass --encoding or --prefix as the service uses them, and set the same in the receiver's `signature`.",
   ERR_SIGNATURE_MISMATCH: () => ANOTHER_SECRET,
 };
 
@@ -109,7 +109,7 @@ async function findFix(endpoint: TestedEndpoint, answer: TestedAnswer, secret: s
   const differences = mayFail ? [UNPARSED, withoutMarks(event)] : listDifferences(endpoint, event, secret);
   for (const { body = toBody(event), options, fix } of differences) {
     if (!isDelivered(await endpoint.send(body, options))) continue;
-    // An endpoint that fails now and then accepts any of them. Then the difference is not the reason.
+    // An endpoint that fails intermittently may accept any of them, so the difference is not the reason.
     if (!isDelivered(await endpoint.send(toBody(endpoint.event('confirmation'))))) return fix;
     return `It refused a genuine delivery (${answer.status}) and accepted a later one of the same form. ${quoteReply(answer)} See its log.`;
   }
@@ -203,7 +203,7 @@ async function findPaths(endpoint: TestedEndpoint): Promise<string> {
   return `${nothing}. An unsigned POST is answered at ${toPlain(answers)}: check the path.`;
 }
 
-/** Whether a signature over a body that no JSON writer changes is accepted, unlike the signature of an event. */
+/** Whether a signature over a body that no JSON writer changes is accepted, unlike an event's signature. */
 async function isBodyChanged(endpoint: TestedEndpoint): Promise<boolean> {
   const body = new TextEncoder().encode('{}');
   const forged = await endpoint.sendForged(body);
@@ -261,7 +261,7 @@ function listDifferences(endpoint: TestedEndpoint, event: TestEvent, secret: str
     })),
     ...others.map(({ value, changes }) => ({
       options: { secret: value },
-      fix: `It has another form of this secret: ${changes.map(({ what }) => what).join(', ')}. Set both to the same string.`,
+      fix: `The endpoint uses another form of this secret: ${changes.map(({ what }) => what).join(', ')}. Set both to the same string.`,
     })),
     ...JSON_FORMS.flatMap(([form, indent]) =>
       ['', '\n'].map((end) => ({

@@ -12,7 +12,7 @@ export interface Examination {
   readonly type: string;
   /** The ids of all test events. */
   readonly ids: ReadonlySet<string>;
-  /** The ids of those that the endpoint says to have in its inbox. */
+  /** The ids of the test events that the endpoint claims to have in its inbox. */
   readonly stored: ReadonlySet<string>;
   readonly genuine: GenuineResult;
 }
@@ -62,7 +62,7 @@ export interface ExaminationOptions extends Omit<EndpointOptions, 'type'> {
 /**
  * Sends to the endpoint what the service and an attacker would send.
  *
- * @throws {CommandError} when `--effects` returns no count; `onGenuine` can throw as well.
+ * @throws {CommandError} when `--effects` returns no count; `onGenuine` may throw as well.
  */
 export async function examineEndpoint(options: ExaminationOptions): Promise<Examination> {
   const { runHandlers, signal, onGenuine, onRow } = options;

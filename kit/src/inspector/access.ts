@@ -7,7 +7,7 @@ export interface Access {
   /**
    * Checks every request.
    *
-   * @param remoteAddress - the address of the client, if the request came over a socket.
+   * @param remoteAddress - the client's address, if the request came over a socket.
    */
   check(request: Request, remoteAddress: string | undefined): Promise<Refusal | undefined>;
   /** Adds the cookie for later requests to the answer of the page. */
@@ -24,7 +24,7 @@ export interface Refusal {
 /** The header of an action. Another origin needs a preflight to send it, which is refused. */
 const ACTION_HEADER = 'x-inspector-token';
 
-/** The cookie that an action's token must be equal to. */
+/** The cookie that must equal an action's token. */
 const ACTION_COOKIE = 'stablehooks_inspector_action';
 
 /**
@@ -45,7 +45,7 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
       return token;
     },
     async check(request) {
-      // Only `true`: a function that returns a user, or forgets to return, must not open the page.
+      // Only `true` counts: a function that returns a user, or returns nothing by mistake, must not open the page.
       if ((await authorize(request)) !== true) {
         return { status: 403, message: 'The function given as `authorize` refused this request.' };
       }
@@ -56,10 +56,10 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
 }
 
 /**
- * For tools on this machine: the printed URL contains a token, which is exchanged for a cookie. So the token leaves the
- * address bar, and other sites cannot use it (`SameSite=Strict`).
+ * For tools on this machine: the printed URL contains a token, which is exchanged for a cookie. This removes the token from
+ * the address bar, and other sites cannot use it (`SameSite=Strict`).
  *
- * @param port - the port of the server. It is part of the cookie's name, because cookies do not distinguish ports.
+ * @param port - the server's port. It is part of the cookie's name, because cookies do not distinguish ports.
  */
 export function tokenAccess(port: () => number): Access & { readonly token: string } {
   const [token, session, actionToken] = [createToken(), createToken(), createToken()];

@@ -13,10 +13,10 @@ import type {
   WalletInput,
 } from '../sandbox/index.js';
 
-/** The views of the page. A source has some of them. */
+/** The views of the page. A source provides some of them. */
 export type View = 'overview' | 'events' | 'coverage' | 'sandbox';
 
-/** Which events of an inbox an action is about. With `dryRun` it changes nothing, and answers what it would do. */
+/** Which events of an inbox an action is about. With `dryRun` it changes nothing, and returns what it would do. */
 export interface Selected {
   readonly filter: EventFilter & { readonly ids?: readonly string[] | undefined };
   readonly dryRun?: boolean | undefined;
@@ -70,7 +70,7 @@ export interface SelectedResult {
   readonly changed: number;
   /** How runs ended, such as `{ handled: 3 }`; `error` for a run that threw. */
   readonly outcomes: Readonly<Record<string, number>>;
-  /** The ids of the events that a dry run found, for the action itself: it must change no event that nobody has seen. */
+  /** The ids of the events that a dry run found. The action itself must not change any other event. */
   readonly ids: readonly string[];
 }
 
@@ -82,7 +82,7 @@ export interface ActionResults {
   readonly run: SelectedResult;
   readonly discard: SelectedResult;
   readonly 'acknowledge-gap': { readonly done: boolean };
-  /** The id of the event. */
+  /** The event's id. */
   readonly fire: { readonly id: string };
   readonly 'set-faults': Faults;
   readonly 'clear-faults': Faults;
@@ -157,7 +157,7 @@ export interface AttemptRow {
 /** How a state or an attempt is shown. */
 export type Tone = 'good' | 'bad' | 'doubtful' | 'neutral';
 
-/** The state of an event: of an inbox, or without one the kind of its attempts. */
+/** An event's state: of an inbox, or without one the kind of its attempts. */
 export type EventState = InboxState | AttemptKind;
 
 /** An attempt at an event, by a delivery or by an inbox. Times are epoch ms. */
@@ -238,7 +238,7 @@ export interface EventDetail extends EventRow {
   readonly deliveries: readonly AttemptLine[];
   /** Whether `GET api/events/:id/body` has its JSON. */
   readonly body: 'stored' | 'pruned' | 'none';
-  /** The steps of its handler, without their results. */
+  /** Its handler's steps, without their results. */
   readonly steps: readonly StepRow[];
   /** When it last changed; `null` without an inbox. */
   readonly updatedAt: number | null;
@@ -252,7 +252,7 @@ export interface StepRow extends Omit<InboxStep, 'result'> {
 
 export interface OverviewCheck {
   readonly name: string;
-  /** `doubtful` is healthy, and worth to be known. */
+  /** `doubtful` is healthy, but worth knowing. */
   readonly tone: Tone;
   readonly message: string;
   readonly count: number | null;

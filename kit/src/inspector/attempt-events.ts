@@ -64,7 +64,7 @@ interface Group {
   isPending: boolean;
 }
 
-/** How often other work of the process can run while bodies are searched. */
+/** How often the process yields to other work while searching bodies. */
 const TURN_MS = 10;
 /** How many searched texts keep their results, because a page requests the same text again. */
 const MAX_TEXTS = 8;
@@ -113,7 +113,7 @@ export function createAttemptEvents<Attempt>({
     known = all;
   }
 
-  /** The row of an event, which is made again only after a change. */
+  /** An event's row, which is made again only after a change. */
   function rowOf(group: Group, isPending: boolean): EventRow {
     if (group.row === undefined || group.isPending !== isPending) group.row = toRow(group, isPending);
     group.isPending = isPending;

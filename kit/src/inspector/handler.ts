@@ -312,7 +312,7 @@ function serviceActions(sandbox: SandboxOperations): Actions {
 /**
  * Awaits an answer of the inbox.
  *
- * @throws {RequestRefused} 503 with the code of the error: its message can quote a connection string.
+ * @throws {RequestRefused} 503 with the code of the error: its message may quote a connection string.
  */
 async function ask<Answer>(answer: Promise<Answer>): Promise<Answer> {
   try {

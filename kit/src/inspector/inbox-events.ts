@@ -174,7 +174,7 @@ const FIXES: Readonly<Record<InboxState, string | null>> = {
   received: 'If it stays due, no process runs it: call receiver.start() in a process that has the handler.',
 };
 
-/** Explains the state of an event, with the fix. */
+/** Explains an event's state, with the fix. */
 export function explainRecord(record: InboxRecord): Finding {
   const { verdict } = toVerdict(record);
   const isLapsed = record.state === 'leased' && !isRunning(record);

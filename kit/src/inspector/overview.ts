@@ -59,7 +59,7 @@ async function ofInbox({ operations }: InboxPart): Promise<Part> {
   };
 }
 
-/** States in which events can need a person come first. */
+/** States in which events may need a person come first. */
 const URGENCY: readonly InboxState[] = ['dead', 'failed', 'leased', 'received', 'parked', 'done'];
 
 function byUrgency(counts: readonly InboxCount[]): readonly InboxCount[] {
@@ -79,7 +79,7 @@ const KIND_CHECKS: Readonly<Record<Exclude<AttemptKind, 'accepted'>, readonly [s
       'Every delivery was answered.',
     ],
     'without-effect': [
-      'answered 2xx without effect: ignored, parked or dead. Add the handlers, or see the inbox of the app.',
+      "answered 2xx without effect: ignored, parked or dead. Add the handlers, or see the app's inbox.",
       'No answer was without effect.',
     ],
   };

@@ -17,7 +17,7 @@ const ELIGIBLE = {
   run: ['dead', 'failed', 'received', 'parked', 'leased'],
 } as const satisfies Readonly<Record<string, readonly InboxState[]>>;
 
-/** Too many events would have to be read to find those of the filter. */
+/** Too many events would have to be read to find the matching ones. */
 export class TooMany extends Error {}
 
 /**
@@ -97,7 +97,7 @@ async function runAll(
   let changed = 0;
   for (const record of records) {
     const { id, state, event } = record;
-    // A lapsed lease means that no process runs it.
+    // An expired lease means that no process is running the event.
     if (run === undefined || event === null || isRunning(record)) continue;
     if (state === 'dead' || state === 'failed') await operations.requeue(id);
     const outcome = await run(event).catch((error) => {

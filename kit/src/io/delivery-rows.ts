@@ -14,11 +14,11 @@ import {
 } from './answer.js';
 import { countAlike, type Printer, toPlain } from './output.js';
 
-/** A delivered event, and the answer of the endpoint. */
+/** A delivered event, and the endpoint's answer. */
 export interface DeliveryRow {
   readonly event: UnknownEvent;
   readonly answer: EndpointAnswer;
-  /** The URL of the endpoint, where a command delivers to several. */
+  /** The endpoint's URL, where a command delivers to several. */
   readonly endpoint?: string | undefined;
 }
 
@@ -109,7 +109,7 @@ const MIN_TIMES = 10;
 
 /** Counts deliveries by answer, and summarises the times of the replies. */
 export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: number): string {
-  // Without the time of a silence, which would make each silence a kind of its own.
+  // Without the time of a silence, which would make each silence its own kind.
   const words = rows.map(({ answer }) => (answer.kind === 'silence' ? 'no answer' : describeAnswer(answer)));
   const kinds = countAlike(words).map(([kind, count]) => `${count} × ${kind}`);
   const sent = `${rows.length} of ${total} sent`;

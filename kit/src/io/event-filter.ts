@@ -48,7 +48,7 @@ export async function* findEvents(
   do {
     const page = await inbox.list({ ...toInboxFilter(filter), ...ids, limit: PAGE, order, after });
     yield* page.filter((record) => meets(record, filter));
-    // Not a page that is shorter than asked for: the inbox can have a maximum of its own.
+    // Not a page that is shorter than asked for: the inbox may have its own maximum.
     after = page.at(-1)?.id;
   } while (after !== undefined);
 }

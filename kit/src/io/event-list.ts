@@ -6,7 +6,7 @@ import { countOf, nameSome } from './output.js';
 const LEAST_CAP = 50;
 
 /**
- * Why an answer of the list may have left out events; `undefined` if no limit can have cut it, because it is smaller than
+ * Why an answer of the list may have left out events; `undefined` if no limit may have cut it, because it is smaller than
  * the requested limit and than any cap of the service.
  *
  * @param size - the number of elements in the answer.
@@ -16,7 +16,7 @@ export function describeCut(size: number, limit: number): string | undefined {
   const listed = `The service listed ${countOf(size, 'event')}`;
   return size >= limit
     ? `${listed}, which is the limit. There may be more: raise --limit.`
-    : `${listed}. There may be more: it can cut answers of ${LEAST_CAP} or more at a limit of its own.`;
+    : `${listed}. There may be more: the service may cut answers of ${LEAST_CAP} or more at its own limit.`;
 }
 
 /**

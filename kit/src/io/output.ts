@@ -28,7 +28,7 @@ export interface Paint {
 
 export interface Progress {
   show(done: number): void;
-  /** Removes the bar. Printing anything removes it as well. */
+  /** Removes the bar, as does printing anything. */
   clear(): void;
 }
 
@@ -49,9 +49,9 @@ export interface Printer {
       | { readonly json: string }
     ),
   ): void;
-  /** Prints a stored text on stdout, character for character; on a terminal in a line of its own, without control characters. */
+  /** Prints a stored text on stdout, character for character; on a terminal on its own line, without control characters. */
   printExact(text: string): void;
-  /** Whether stdout has accepted every result so far: a disk can be full, and a reader can close the pipe. */
+  /** Whether stdout has accepted every result so far: the disk may be full, or a reader may have closed the pipe. */
   isPrinted(): Promise<boolean>;
   /** Prints a note on stderr, with and without `--json`. */
   note(text: string): void;
@@ -140,7 +140,7 @@ function isColoured(stdout: Output, env: PrinterOptions['env']): boolean {
 
 const DEFAULT_COLUMNS = 80;
 
-/** The width of a terminal; `undefined` for a file or a pipe. */
+/** A terminal's width; `undefined` for a file or a pipe. */
 function widthOf({ isTTY, columns }: Output): number | undefined {
   // Some terminals report 0.
   return isTTY === true ? columns || DEFAULT_COLUMNS : undefined;
@@ -195,7 +195,7 @@ export function toTable(columns: readonly string[], rows: readonly (readonly Cel
   const lines = [columns.map((name) => name.toUpperCase()), ...rows];
   const textOf = (cell: Cell = '') => toPlain(typeof cell === 'string' ? cell : cell.text);
   const widths = columns.map((_, column) =>
-    // Not Math.max(...): there can be more rows than a call accepts arguments.
+    // Not Math.max(...): there may be more rows than a call accepts arguments.
     lines.reduce((width, line) => Math.max(width, stringWidth(textOf(line[column]))), 0),
   );
   return lines
@@ -332,7 +332,7 @@ export function countAlike(values: readonly string[]): readonly (readonly [value
   return [...counts];
 }
 
-/** The values that no printed message or stack may contain. */
+/** Values that no printed message or stack may contain. */
 const confidential = new Set<string>();
 
 /** Shorter values occur as parts of ordinary words. */
@@ -349,7 +349,7 @@ export function redact(text: string): string {
   return longestFirst.reduce((rest, value) => rest.replaceAll(value, '[redacted]'), text);
 }
 
-/** The maximum number of printed causes, because a chain can be a circle. */
+/** The maximum number of printed causes, because a chain may be a circle. */
 const MAX_ERRORS = 8;
 
 /**

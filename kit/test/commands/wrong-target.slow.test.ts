@@ -17,7 +17,7 @@ describe.concurrent('a wrong target', () => {
     const { stderr, exitCode } = await run(args);
     expect(otherApp.handled()).toHaveLength(1);
     expect(stderr).toContain('Not tried and unchanged: 4 events.');
-    expect(stderr).toContain('Pass the URL of its receiver to --to');
+    expect(stderr).toContain("Pass the URL of that app's receiver to --to");
     expect(exitCode).toBe(1);
     using inbox = await openSqlite(path);
     const records = await inbox.list({ state: 'dead', limit: 10 });

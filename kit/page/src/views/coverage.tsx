@@ -15,7 +15,7 @@ import './coverage.css';
 
 const REFRESH_MS = 30_000;
 
-/** The proven spans of the inbox, and the gaps in which events can be missing. */
+/** The proven spans of the inbox, and the gaps in which events may be missing. */
 export function CoverageView() {
   const { data, error, reload } = useLoaded(
     'coverage',
@@ -192,7 +192,7 @@ function Gaps({ report: { gaps, watermark } }: { readonly report: CoverageReport
 }
 
 function Gap({ gap, index }: { readonly gap: GapRow; readonly index: number }) {
-  /** The gap as it was when the dialog was opened: a poll can make it longer meanwhile. */
+  /** The gap as it was when the dialog was opened: a poll may make it longer meanwhile. */
   const [asked, setAsked] = useState<GapRow | null>(null);
   const { types, from, until, openedAt, text, command, state } = gap;
   return (
@@ -270,7 +270,7 @@ function Acknowledge({
         <Plain text={types.join(', ')} />, <Time at={from} full /> to <Time at={until} full />.
       </p>
       <p>
-        You accept that events of this span can be missing. It proves nothing. The inbox keeps your name and
+        You accept that events of this span may be missing. It proves nothing. The inbox keeps your name and
         the reason, and no poll reports the gap again.
       </p>
       <StatementFields value={statement} onChange={setStatement} />

@@ -47,18 +47,14 @@ const FAULTS: Readonly<Record<FaultName, Fault>> = {
   ),
   cut: chance('Deliveries', 'Cut', 'The connection is cut halfway through the body.'),
   reset: chance('Deliveries', 'Reset', 'An attempt arrives, and its connection is reset before the answer.'),
-  apiTooManyRequests: chance(
-    'Answers of the service',
-    '429',
-    'A request is answered 429 and changes nothing.',
-  ),
+  apiTooManyRequests: chance('Answers of the service', '429', 'A request gets a 429 and changes nothing.'),
   apiRetryAfterMs: length(
     'Answers of the service',
     '429: Retry-After',
     'What a 429 asks to wait, rounded up to seconds.',
   ),
-  apiServerError: chance('Answers of the service', '500', 'A request is answered 500 and changes nothing.'),
-  apiSlow: chance('Answers of the service', 'Slow', 'A request is answered late.'),
+  apiServerError: chance('Answers of the service', '500', 'A request gets a 500 and changes nothing.'),
+  apiSlow: chance('Answers of the service', 'Slow', 'A request gets a late answer.'),
   apiSlowMs: length('Answers of the service', 'Slow: by', 'How late a slow answer is.'),
   apiMalformed: chance(
     'Answers of the service',
@@ -108,7 +104,7 @@ const FAULTS: Readonly<Record<FaultName, Fault>> = {
 const NAMES = Object.keys(FAULTS) as FaultName[];
 const GROUPS: readonly Group[] = ['Deliveries', 'Answers of the service', 'The list of events'];
 
-/** The faults of the sandbox, and the form that changes them. */
+/** The sandbox's faults, and the form that changes them. */
 export function FaultPanel({ faults, reload }: { readonly faults: Faults; readonly reload: () => void }) {
   const { shown, change, clear } = useFaults(faults, reload);
   const active = NAMES.filter((name) => isActive(name, shown)).length;
