@@ -101,7 +101,7 @@ export class ListReader {
     const unreadable: (number | null)[] = [];
     for (const { value } of problems) {
       const { type }: { readonly type?: unknown } = Object(value);
-      // Events of other types do not matter to the proof.
+      // Events of other types are irrelevant to the proof.
       const isOther = typeof type === 'string' && type !== '' && !isEventType(type);
       if (!isOther) unreadable.push(timeOf(value));
     }

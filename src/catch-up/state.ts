@@ -72,9 +72,9 @@ export interface KnownEvent {
 
 /** Facts that the answers of the list have shown over all polls. */
 export interface SeenAnswers {
-  /** How many different events the largest answer to a query for all types had. */
+  /** The number of different events in the largest answer to a query for all types. */
   readonly all: number;
-  /** How many the largest answer to a query for one type had. */
+  /** The number in the largest answer to a query for one type. */
   readonly type: number;
   /** Whether an answer contradicted the poller's `listMax`, which then no longer counts. */
   readonly listMaxRefuted: boolean;

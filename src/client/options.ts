@@ -10,7 +10,7 @@ export interface ClientOptions {
   readonly token: TokenSource;
   /** How long one attempt may take, including the `token` function and the body, in ms. @default 10_000 */
   readonly timeoutMs?: number | undefined;
-  /** How often a request is sent again where that is safe. @default 3 */
+  /** How many times a request is retried where that is safe. @default 3 */
   readonly retries?: number | undefined;
   /** The wait after the first attempt, in ms; doubled after each, minus a random part of up to a half. @default 500 */
   readonly baseWaitMs?: number | undefined;

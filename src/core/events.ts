@@ -141,7 +141,7 @@ export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; rea
 /** The type of the events by which `stablehooks doctor` tests an endpoint: a receiver responds with `ignored` and stores nothing. */
 export const TEST_TYPE = 'doctor.unknown';
 
-/** Whether `stablehooks doctor` sent the event, so that the service does not list it. */
+/** Whether `stablehooks doctor` sent the event. If so, the service does not list it. */
 export const isTestId = (id: string): boolean => id.startsWith('evt_doctor_');
 
 /** The stored texts of events, because `JSON.parse` rounds large numbers. */

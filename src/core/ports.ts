@@ -31,7 +31,7 @@ export interface Lease {
   readonly id: string;
   /** The fencing token: it becomes invalid once another process has claimed the event. */
   readonly token: string;
-  /** Which attempt this is, from 1. */
+  /** The number of this attempt, from 1. */
   readonly attempt: number;
   /** The ordering key that the event was claimed with. */
   readonly key?: string | undefined;
@@ -177,8 +177,8 @@ export interface Inbox<Tx = undefined> {
   transaction?(lease: Lease, effect: (tx: Tx) => Awaitable<void>): Awaitable<boolean>;
 
   /**
-   * Runs an effect, which always rejects, in a transaction like that of a first attempt, and rolls it back. Rejects with the
-   * error of the effect. Only in inboxes with {@link transaction}.
+   * Runs an effect, which always rejects, in a transaction like a first attempt's, and rolls it back. Rejects with the
+   * effect's error. Only in inboxes with {@link transaction}.
    */
   rehearse?(effect: (tx: Tx) => Awaitable<never>, options: { readonly leaseMs: number }): Awaitable<void>;
 
@@ -264,7 +264,7 @@ export const POLL_NOTE = 'poll';
 
 /** One attempt at an event. Times are epoch ms by the inbox's clock. */
 export interface InboxAttempt {
-  /** Which attempt it was, from 1; 0 for an event that a person changed before its first. */
+  /** The number of the attempt, from 1; 0 for an event that a person changed before its first. */
   readonly attempt: number;
   readonly startedAt: number;
   /** Equal to `startedAt` for a first attempt that succeeded in a transaction, because that is stored when it begins. */
@@ -331,7 +331,7 @@ export interface InboxFilter {
   readonly updatedUntil?: number | undefined;
   /** Due before this time, or with a lease that ends before it. */
   readonly dueUntil?: number | undefined;
-  /** A part of the last error; upper and lower case differ. */
+  /** A part of the last error, case-sensitive. */
   readonly error?: string | undefined;
   /** Only events that were ignored. They are done. */
   readonly ignored?: true | undefined;

@@ -117,7 +117,7 @@ export const CHECKS = {
     const { count: parked, oldest } = countIn(facts.counts, 'parked');
     const since = facts.now - 48 * HOUR_MS;
     const counted = countedSince(facts.tally.ignored, since);
-    // A process that is killed has not counted its last ones.
+    // A killed process did not count its last deliveries.
     const seen = facts.newest.filter((record) => record.ignored && record.receivedAt > since);
     const types = counted.length > 0 ? counted : seen.map(({ type }) => [type, 1] as const);
     const ignored = sumOf(types);

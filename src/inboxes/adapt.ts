@@ -63,7 +63,7 @@ export const isNeonHttp = (value: unknown) =>
 export const toRows = (result: unknown): readonly unknown[] =>
   Array.isArray(result) ? result : (result as { readonly rows: readonly unknown[] }).rows;
 
-/** Whether a value is one connection: a `Client` of `pg` or `@neondatabase/serverless`. */
+/** Whether a value is a single connection: a `Client` of `pg` or `@neondatabase/serverless`. */
 export const isClient = withMethods('a Client', ['query', 'escapeLiteral']).accepts;
 
 /** The error of a statement in a transaction that its handler ended by the library, which then sends nothing more. */

@@ -248,5 +248,5 @@ export const isReadOnly = (error: unknown) => hasErrno(error, 1290, 1792, 1836);
 export const isNotMigrated = (error: unknown) =>
   hasErrno(error, 1146, 1046) || (hasErrno(error, 1305) && !isNoSavepoint(error));
 
-/** The number is also that of a missing procedure. */
+/** A missing procedure has the same number. */
 const isNoSavepoint = (error: unknown) => hasErrno(error, 1305) && /SAVEPOINT/i.test(String(error));

@@ -204,7 +204,7 @@ const record = (events: string) => `
   JOIN ${events} AS stored ON stored.id = page.id ORDER BY page.position;
   COMMIT;`;
 
-/** Takes due events. Each type is read from the index on its own, so due events of other types are not read. */
+/** Takes due events. Each type is read separately from the index, so due events of other types are not read. */
 const takeDue = (events: string) => `
   DECLARE at_ms BIGINT;
   DECLARE position INT DEFAULT 0;

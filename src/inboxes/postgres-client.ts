@@ -241,7 +241,7 @@ async function check(queries: PgLike, text = CHECK): Promise<unknown> {
   }
 }
 
-/** Whether the transaction is another than the one that began; after a failed statement as well. One that is lost has not. */
+/** Whether the transaction that began has ended, which works even after a failed statement. `false` for a lost connection. */
 function hasEnded(queries: PgLike): Promise<boolean> {
   return queries.query(`ROLLBACK TO ${SAVEPOINT}`).then(() => false, isEnded);
 }

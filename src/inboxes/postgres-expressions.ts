@@ -16,7 +16,7 @@ export function quoteTables(schema: string) {
 // Not now(): that is the statement's start, before it waited for another claim's lock.
 export const CLOCK = 'clock_timestamp()';
 export const span = (parameter: string) => `(${parameter}::double precision * interval '1 millisecond')`;
-/** The time that is so many ms after the epoch. */
+/** The time this many ms after the epoch. */
 export const fromMs = (parameter: string) => `(to_timestamp(0) + ${span(parameter)})`;
 export const later = (parameter: string) => `(${CLOCK} + ${span(parameter)})`;
 export const ms = (time: string) => `floor((extract(epoch FROM ${time}) * 1000))::double precision`;

@@ -263,7 +263,7 @@ ON CONFLICT (id) DO UPDATE SET state = excluded.state, due_at = NULL, token = NU
 RETURNING :result AS ended`),
 
     /**
-     * The first statement of the transaction of a claimed event: marks it as done. It takes the lock of its id, so nobody waits
+     * The first statement of the transaction of a claimed event: marks it as done. It takes the id's lock, so no call waits
      * for the row. No row if the lease is lost.
      */
     mark: sent(`UPDATE ${events} AS e SET state = 'done', due_at = NULL, last_error = NULL, updated_at = ${CLOCK},
@@ -301,7 +301,7 @@ FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace WHERE nspname 
 
     /**
      * The first part counts how many of the longest due events each type has. The second part locks that many of each type,
-     * past events that another call has locked. Each type is read from the index on its own, so due events of other types are
+     * past events that another call has locked. Each type is read separately from the index, so due events of other types are
      * not read.
      */
     takeDue: committed(`WITH wanted AS MATERIALIZED (

@@ -78,7 +78,7 @@ export interface RedisInboxOptions {
    * @default 'stablehooks'
    */
   readonly prefix?: string | undefined;
-  /** Randomness, for tests: the time is that of the server. @default those of the platform */
+  /** Randomness, for tests. The time is the server's. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 

@@ -24,7 +24,7 @@ export interface ServerInboxOptions {
    * @default the size of a pool of `pg` or `mysql2`; unknown for data layers
    */
   readonly connections?: number | undefined;
-  /** Timers and randomness, for tests: the time is that of the server. @default those of the platform */
+  /** Timers and randomness, for tests. The time is the server's. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 

@@ -123,7 +123,7 @@ function execOutside(db: SqliteLike, sql: string): void {
   }
 }
 
-/** Exists as long as the transaction that an effect began in. */
+/** Exists as long as the transaction in which an effect began. */
 const SAVEPOINT = 'stablehooks';
 
 function runOwn(db: SqliteLike, begin: () => void, effect: () => void): void {
@@ -200,7 +200,7 @@ export function createTransactions(db: SqliteLike, runtime: Pick<Runtime, 'elaps
   const assertFile = watchFile(db, runtime);
   let waiting: WaitingStep[] = [];
 
-  /** Runs the work under a level of its own; the app's statements keep the connection's level. */
+  /** Runs the work at a different level, while the app's statements keep the connection's. */
   function atLevel<Value>(level: number, work: () => Value): Value {
     if (level === ownLevel) return work();
     // Not prepared: a prepared PRAGMA has no effect the second time.

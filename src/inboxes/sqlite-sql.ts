@@ -72,7 +72,10 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
     AND result IS NULL AND name IN (SELECT value FROM json_each(:names))`;
   return {
     own: rows<ContenderRow>(own),
-    /** The event of an id, and another event that has the lease of a key, even an expired one; none has that of `NULL`. */
+    /**
+     * The event with an id, and another event that holds a key's lease, even an expired one. No event holds the lease of
+     * `NULL`.
+     */
     contenders: rows<ContenderRow>(
       `${own} UNION ALL SELECT 'holder', rowid, state, received_at, due_at FROM ${prefix}_events
       WHERE key = :key AND state = 'leased' AND id <> :id`,
@@ -104,7 +107,7 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
         WHERE e.token = :token AND excluded.state = 'dead'
       RETURNING id`,
     ),
-    /** Ends an attempt, if the token is that of the lease. The event keeps it if its transaction is open. */
+    /** Ends an attempt, if the token matches the lease. The event keeps the token while its transaction is open. */
     finish: rows<Pick<EventRow, 'key'>>(
       `UPDATE ${prefix}_events SET history = ${historyWith(':at', ':ended', ':error')},
         updated_at = :at, state = :state, last_error = :error, due_at = :dueAt,
@@ -131,7 +134,7 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
     ),
     /** Makes a commit wait for earlier ones: a commit without a change does not wait. */
     flush: rows(`UPDATE ${prefix}_flushes SET count = count + 1 RETURNING count`),
-    /** The due events of some types. Each type is read from the index on its own, so the events of other types are not read. */
+    /** The due events of some types. Each type is read separately from the index, so events of other types are not read. */
     due: rows<Pick<ContenderRow, 'rowid'>>(
       `SELECT e.rowid FROM json_each(:types) AS types JOIN ${prefix}_events AS e ON e.rowid IN (
         SELECT rowid FROM ${prefix}_events INDEXED BY ${prefix}_events_due

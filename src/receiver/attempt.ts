@@ -44,7 +44,7 @@ export class Attempt {
     this.#parts = parts;
     this.#work = work;
     this.#lease = lease;
-    // The time of a first attempt begins with its transaction.
+    // A first attempt's time limit starts with its transaction.
     const leftMs = lease.first === undefined ? leaseMs - msSince(askedAt, runtime) : leaseMs;
     this.#limitMs = Math.min(handlerTimeoutMs, leftMs);
     this.#call = new HandlerCall(parts, work, lease, { askedAt, limitMs: this.#limitMs });

@@ -11,8 +11,8 @@ export type HandlerContext<Tx = undefined> = EventContext<Tx> &
 /** How a step is run. */
 export interface StepOptions {
   /**
-   * What happens when a step began and recorded no result, because the process ended or the inbox could not be reached,
-   * so that its effect is unknown.
+   * What happens when a step began and recorded no result, because the process ended or the inbox could not be reached. Its
+   * effect is then unknown.
    *
    * - `repeat`: the next attempt runs it again. Use it with {@link EventContext.idempotencyKey}.
    * - `fail`: the event is dead-lettered, until a person requeues it and states whether the effect happened. The
@@ -59,7 +59,7 @@ export interface EventContext<Tx = undefined> {
   readonly tx: Tx;
   /** Aborts after `handlerTimeoutMs`. Pass it on, because another process may run the event after `leaseMs`. */
   readonly signal: AbortSignal;
-  /** Which attempt this is, from 1. */
+  /** The number of this attempt, from 1. */
   readonly attempt: number;
   /** Where the event came from. */
   readonly origin: Origin;

@@ -37,7 +37,7 @@ export type OutcomeResult = {
        *   asked for it (`RetryLater`).
        */
       readonly kind: 'handled' | 'duplicate' | 'ignored' | 'parked' | 'queued';
-      /** Which attempt the handler ran in, from 1. */
+      /** The number of the attempt in which the handler ran, from 1. */
       readonly attempt?: number | undefined;
       readonly error?: undefined;
     }

@@ -67,7 +67,7 @@ function check(
 }
 
 export interface RunOptions {
-  /** Called with the work that continues after the outcome. */
+  /** Called with work that continues after the outcome. */
   readonly onRest?: ((rest: Promise<unknown>) => void) | undefined;
   /** The trace context of the job that brought the event. */
   readonly traceparent?: string | undefined;

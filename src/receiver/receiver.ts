@@ -49,7 +49,7 @@ export interface Receiver {
   handle(event: UnknownEvent, origin: Origin, options?: AcceptOptions): Promise<Outcome>;
   /**
    * Runs the due events of the inbox once: received events, failed events at their retry time, events whose lease has
-   * lapsed, and parked events whose type this release knows. An event runs only if this process has a handler for its
+   * expired, and parked events whose type this release knows. An event runs only if this process has a handler for its
    * type, or a queue. {@link Receiver.start} and the catch-up poller call it; a cron job can as well.
    *
    * It ends when nothing is due, and takes no further event after `leaseMs`. Without `waitUntil`, it waits for overdue

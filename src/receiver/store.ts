@@ -145,7 +145,7 @@ export class Store {
     return this.ask(() => this.#inbox.takeDue({ limit, visibilityTimeoutMs: leaseMs, types: dispatched }));
   }
 
-  /** The stored events that can be read. Each of the others is named once. */
+  /** The stored events that can be read. Each unreadable event is logged once. */
   read(stored: readonly StoredEvent[]): Pick<Work, 'event' | 'json'>[] {
     return stored.flatMap(({ id, json }) => {
       const event = decodeEvent(id, json);

@@ -88,7 +88,7 @@ export function placeInList(
   return isUnlisted || at > list.shownFrom ? 'lacking' : 'removed';
 }
 
-/** Epoch ms. An event that is dated in the future of its receipt counts as created then, or no run would compare it. */
+/** Epoch ms. An event dated after its receipt counts as created at its receipt, or no run would compare it. */
 function createdAtOf(
   event: UnknownEvent,
   { receivedAt, list }: { readonly receivedAt: number; readonly list: ReadList },

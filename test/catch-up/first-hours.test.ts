@@ -82,7 +82,7 @@ const ROWS: readonly Row[] = [
 const SENTENCES = {
   proven: /^Every event created from 2026-03-02T09:00:00.000Z up to \S+ is/,
   unconfirmed: /^The list may have been cut off: \d+ events for every limit asked\./,
-  unread: /not read/,
+  unread: /could not be read/,
 };
 
 /** The polls of the first hour, after the first events can be judged. */

@@ -3,11 +3,11 @@ import { indentJson } from '../../src/exact-json.js';
 import './bytes.css';
 import { toPlain } from './plain';
 
-/** How many bytes are shown at once: a larger body takes longer to lay out than a reader waits. */
+/** How many bytes are shown at the same time: a larger body takes longer to lay out than a reader waits. */
 const PAGE_BYTES = { text: 32_768, hex: 4_096, json: 32_768 } as const;
 /** How many bytes a row of hex has. */
 export const HEX_ROW_BYTES = 16;
-/** How many lines of the box are seen at once. */
+/** How many lines of the box are visible. */
 const MAX_LINES = 24;
 
 type Form = keyof typeof PAGE_BYTES;
@@ -17,7 +17,7 @@ const FORMS: readonly (readonly [Form, string])[] = [
   ['hex', 'Hex'],
 ];
 
-/** A body from elsewhere, in a box of its own: as text, as hex, and if it is JSON, indented. Nothing in it is executed. */
+/** An untrusted body in a separate box: as text, as hex and, if it is JSON, indented. Nothing in it is executed. */
 export function Bytes({ bytes, label }: { readonly bytes: Uint8Array; readonly label: string }) {
   const text = useMemo(() => decodeUtf8(bytes), [bytes]);
   const indented = useMemo(() => (text === undefined ? undefined : toIndented(text)), [text]);

@@ -19,7 +19,7 @@ const KINDS: readonly LiveEntry['kind'][] = ['changed', 'lost', 'recovered', 're
 const REOPEN_AFTER_MS = 2_000;
 
 const listeners = new Set<(entry: LiveEntry) => void>();
-/** The id of the last entry, so that the tab that takes over misses none. */
+/** The id of the last entry, so the tab that takes over misses none. */
 let lastId: string | undefined;
 
 /** Calls the listener with each entry, until the returned function is called. */
@@ -84,7 +84,7 @@ export function follow(position: string): void {
 function tell(entry: LiveEntry, id: string): void {
   lastId = id;
   if (entry.kind === 'lost') lost.value = entry;
-  // After `reset`, the server tells again that the source is lost.
+  // After `reset`, the server reports again that the source is lost.
   if (entry.kind === 'recovered' || entry.kind === 'reset') lost.value = undefined;
   for (const listener of listeners) listener(entry);
 }

@@ -4,7 +4,7 @@ import { Plain } from './plain';
 /** The result of the last action, or why it failed. */
 const notice = signal<{ readonly text: string; readonly failed: boolean } | undefined>(undefined);
 
-/** Runs an action, and tells the reader how it ended. Resolves to its result, or to `undefined` if it failed. */
+/** Runs an action, and shows the reader how it ended. Resolves to its result, or to `undefined` if it failed. */
 export async function attempt<Result>(
   work: () => Promise<Result>,
   describe: (result: Result) => string,

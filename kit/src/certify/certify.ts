@@ -80,7 +80,7 @@ export function createService(endpoint: EndpointInput): Sandbox {
 
 interface Trial extends Identity {
   readonly what: string;
-  /** The number of notes when it began. */
+  /** The number of notes at its start. */
   readonly since: number;
 }
 

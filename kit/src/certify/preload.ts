@@ -38,14 +38,14 @@ type Place = Pick<Point, 'at' | 'by'>;
 const { folder, path, laterMs }: Setup = JSON.parse(process.env[SETUP] ?? '');
 /** Where a pool was called. It calls its client later, when the caller is no longer on the stack. */
 const places = new AsyncLocalStorage<Place>();
-/** Where work began that goes on when its caller is no longer on the stack, such as a query builder that is awaited. */
+/** Where work began that continues when its caller is no longer on the stack, such as an awaited query builder. */
 const origins = new WeakMap<object, Place>();
 const deliveries = new AsyncLocalStorage<Delivery | undefined>();
 const own = dirname(fileURLToPath(import.meta.url));
 const requires = [process.argv[1], join(process.cwd(), 'app.js')]
   .filter((file) => file !== undefined)
   .map((file) => createRequire(file));
-/** Where stablehooks is, if it is not below node_modules. */
+/** The location of stablehooks, if it is not below node_modules. */
 const library = `${dirname(resolveInApp('stablehooks/package.json') ?? '/nowhere/_')}${sep}dist${sep}`;
 const pgFolder = dirname(resolveInApp('pg/package.json') ?? '/nowhere/_');
 

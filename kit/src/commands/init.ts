@@ -65,7 +65,7 @@ async function init({ flags, args, printer, signal }: CommandContext<InitFlags>)
   const added = ['.env', '.gitignore'];
   await refuseFilesInTheWay(folder, [...files, ...added]);
   await cp(source, folder, { recursive: true, errorOnExist: true, force: false });
-  // Its values are those of the sandbox.
+  // It contains the sandbox's values.
   await cp(join(source, '.env.example'), join(folder, '.env'), { errorOnExist: true, force: false });
   await writeFile(join(folder, '.gitignore'), GITIGNORE, { flag: 'wx' });
 

@@ -153,7 +153,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   }
   if (isForged) noteNotRefused(printer, answers);
   if (wrong.signal.aborted && rows.length < total)
-    printer.note('Stopped: the first answer shows that the URL or the secret is not that of the receiver.');
+    printer.note("Stopped: the first answer shows that the URL or the secret is not the receiver's.");
   const isAnswered = rows.length >= total && unexpected.length === 0;
   const isOnce = copies.every((outcome) => outcome === 'duplicate');
   const isGood = isAnswered && isOnce;
@@ -283,7 +283,7 @@ interface EventSender {
   readonly rowsPerEvent: number;
   /** Sends one event and waits for the answers. In the sandbox the event has another id. */
   fire(event: UnknownEvent): Promise<readonly DeliveryRow[]>;
-  /** Sends an event with its right signature, whatever the flags say. */
+  /** Sends an event with its correct signature, whatever the flags say. */
   sendGenuine(event: UnknownEvent): Promise<EndpointAnswer>;
 }
 

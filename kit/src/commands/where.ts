@@ -1,4 +1,4 @@
-/** The command that tells the story of one movement: its events in order, and what polls prove about later ones. */
+/** The history of one movement: its events in order, and what polls prove about later ones. */
 import { Command } from 'commander';
 import { createdAtMs, encodeEvent, type InboxRecord, type UnknownEvent } from 'stablehooks';
 import { type ProvenSpan, provenSpan, readPollState } from 'stablehooks/catch-up';

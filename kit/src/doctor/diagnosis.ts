@@ -58,7 +58,7 @@ export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Pr
   return { ...result, fix, answer, comparable: await isComparable(endpoint, answer) };
 }
 
-/** An endpoint that fails on genuine deliveries must refuse forged ones before its handler fails. */
+/** Whether other checks can show something: an endpoint that fails on genuine deliveries must still refuse forged ones. */
 async function isComparable(endpoint: TestedEndpoint, answer: TestedAnswer): Promise<boolean> {
   if (isDelivered(answer)) return true;
   if (statusOf(answer) < 500 || explainStatus(answer) !== undefined) return false;

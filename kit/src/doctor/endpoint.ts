@@ -34,7 +34,7 @@ export interface SendOptions
   readonly prefix?: string | undefined;
   /** Omits the header. @default false */
   readonly unsigned?: boolean | undefined;
-  /** Changes the right value of the header. @default unchanged */
+  /** Changes the correct value of the header. @default unchanged */
   readonly changeSignature?: ((signature: string) => string) | undefined;
   /** @default 'application/json' */
   readonly contentType?: string | undefined;
@@ -59,7 +59,7 @@ export interface EndpointOptions {
   readonly signature: Settings['signature'];
   /** {@link TEST_TYPE}, or a type whose handler runs. */
   readonly type: string;
-  /** @default the example of the type, with an id of its own in each event */
+  /** @default the example of the type, with a new id in each event */
   readonly payload?: TestEvent['payload'] | undefined;
   readonly timeoutMs: number;
   /** The size of a body that must be refused, in bytes. */

@@ -18,7 +18,7 @@ export interface ErrorGroup {
 export interface ErrorGroups {
   /** The most frequent first. */
   readonly groups: readonly ErrorGroup[];
-  /** Whether older events were not read, so that counts are too small. */
+  /** Whether older events were not read, which makes the counts too small. */
   readonly isCut: boolean;
 }
 

@@ -29,7 +29,7 @@ const ACTION_COOKIE = 'stablehooks_inspector_action';
 
 /**
  * For apps: the app decides on each request, such as by its session. The token of actions is also a cookie and no process
- * stores it, so every process of the app accepts the tokens of the others.
+ * stores it, so all processes of the app accept each other's tokens.
  */
 export function appAccess(authorize: (request: Request) => boolean | Promise<boolean>): Access {
   const readToken = (request: Request) => {

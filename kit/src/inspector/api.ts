@@ -66,7 +66,7 @@ export interface SelectedResult {
   readonly matched: number;
   /** How many of them the action can change, by their state. */
   readonly eligible: number;
-  /** How many it changed or ran; 0 after a dry run. */
+  /** How many events it changed or ran; 0 after a dry run. */
   readonly changed: number;
   /** How runs ended, such as `{ handled: 3 }`; `error` for a run that threw. */
   readonly outcomes: Readonly<Record<string, number>>;
@@ -144,7 +144,7 @@ export interface AttemptRow {
   /** Whether the sent bytes differ from those of the event. @default false */
   readonly edited?: boolean | undefined;
   readonly endpoint: string;
-  /** Which attempt of the delivery, from 1. */
+  /** The number of the attempt within the delivery, from 1. */
   readonly attempt: number;
   readonly kind: AttemptKind;
   readonly status: number | null;
@@ -179,7 +179,7 @@ export interface EventRow {
   readonly type: string;
   readonly state: EventState;
   readonly tone: Tone;
-  /** How it ended or stands, such as `Accepted on attempt 5`. */
+  /** How it ended, or its current state, such as `Accepted on attempt 5`. */
   readonly verdict: string;
   readonly attempts: number;
   /** When it was received, or first attempted. */

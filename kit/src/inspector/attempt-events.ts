@@ -90,7 +90,7 @@ export function createAttemptEvents<Attempt>({
   const groups = new Map<string, Group>();
   let known: readonly Attempt[] = [];
 
-  /** Adds and removes the attempts that were made and dropped since the last time, without a look at the others. */
+  /** Adds and removes the attempts that were made and dropped since the last time, without looking at the others. */
   function follow(): void {
     const all = attempts();
     const dropped = known.length === 0 ? 0 : known.indexOf(all[0] as Attempt);
@@ -197,7 +197,7 @@ const KINDS: readonly AttemptKind[] = [
 
 function toRow({ id, attempts }: Group, isPending: boolean): EventRow {
   const first = attempts[0] as KeptAttempt;
-  // An edited body is not that of the event.
+  // An edited body is not the event's.
   const own = attempts.filter(({ row }) => row.edited !== true);
   const counted = own.length === 0 ? attempts : own;
   const decisive = [...new Set(counted.map(({ row }) => row.endpoint))].map((endpoint) => {

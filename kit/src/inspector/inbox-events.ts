@@ -154,7 +154,7 @@ function toVerdict(record: InboxRecord): { readonly tone: Tone; readonly verdict
     case 'leased':
       return isRunning(record)
         ? { tone: 'neutral', verdict: 'Running' }
-        : { tone: 'bad', verdict: 'Its lease lapsed: the process that ran it ended' };
+        : { tone: 'bad', verdict: 'Its lease expired: the process that ran it ended' };
     case 'parked':
       return { tone: 'doubtful', verdict: 'Parked: its type is unknown to this release' };
     case 'received':

@@ -9,7 +9,7 @@ import type { DeliveriesPart, InboxPart, InspectorSource } from './source.js';
 
 /** How long an answer is shared by pages, in ms. */
 const KEEP_MS = 1_000;
-/** After a slow read, it is shared for so many times as long. */
+/** After a slow read, it is shared for this many times as long. */
 const KEEP_FACTOR = 20;
 
 /** Returns whether all is well. Pages that ask at the same time share one answer. */

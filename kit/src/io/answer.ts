@@ -80,7 +80,7 @@ export function isSignatureRefused(answer: EndpointAnswer): boolean {
 }
 
 /**
- * Whether the answer is a sign that the URL or the secret is not that of the receiver, so further deliveries cannot help:
+ * Whether the answer is a sign that the URL or the secret is not the receiver's, so further deliveries cannot help:
  * nothing listens there, the signature is refused, the path or the method is unknown, or a page or a redirect answered.
  */
 export function isWrongTarget(answer: EndpointAnswer): boolean {

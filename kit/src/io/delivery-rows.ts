@@ -104,7 +104,7 @@ export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
   );
 }
 
-/** Of so many replies, the median and the 99th percentile say something. */
+/** From this many replies on, the median and the 99th percentile are meaningful. */
 const MIN_TIMES = 10;
 
 /** Counts deliveries by answer, and summarises the times of the replies. */

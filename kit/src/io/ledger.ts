@@ -14,8 +14,8 @@ export interface LedgerRow {
 /** A ledger whose header has been read and checked. */
 export interface LedgerFile {
   /**
-   * When the file was last written, by its mtime. Not its creation, because a repeated export is often written into the same
-   * file. For standard input it is now, because the time of the export is unknown.
+   * When the file was last written, by its mtime. Its creation time is not used, because a repeated export often overwrites
+   * the same file. For standard input it is now, because the time of the export is unknown.
    */
   readonly writtenAt: Date;
   /** 0 for standard input. */

@@ -32,7 +32,10 @@ export interface Progress {
   clear(): void;
 }
 
-/** Text for people. On a terminal long prose is continued at a word; a table, a command and JSON stay whole, so they can be pasted. */
+/**
+ * Text for people. On a terminal, long prose is wrapped at words; a table, a command and JSON stay whole, so they can be
+ * pasted.
+ */
 export type Text = string | { readonly whole: string };
 
 /** Prints for one command: results on stdout, notes and progress on stderr. */
@@ -319,7 +322,7 @@ export function countOf(count: number, noun: string): string {
 /** How many ids a message names. */
 const MAX_NAMED = 10;
 
-/** The first ids, and the number of the others. */
+/** The first ids, and the number of further ones. */
 export function nameSome(ids: readonly string[]): string {
   const more = ids.length > MAX_NAMED ? ` and ${ids.length - MAX_NAMED} more` : '';
   return `${toPlain(ids.slice(0, MAX_NAMED).join(', '))}${more}`;

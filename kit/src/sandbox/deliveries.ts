@@ -42,7 +42,7 @@ export interface Attempt {
   readonly endpointId: string;
   /** Whether `resend` sent bytes other than those of the event. @default false */
   readonly edited?: boolean | undefined;
-  /** Which attempt of the delivery, from 1. A duplicate has the number of its original. */
+  /** The number of the attempt within the delivery, from 1. A duplicate has the number of its original. */
   readonly number: number;
   readonly startedAt: string;
   readonly durationMs: number;

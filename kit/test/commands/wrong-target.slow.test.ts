@@ -33,7 +33,7 @@ describe.concurrent('a wrong target', () => {
     });
     const sent = await run(['trigger', 'transfer.settled', '--count', '9', '--to', site.url]);
     expect(sent.stderr).toContain('1 of 9 sent');
-    expect(sent.stderr).toContain('the URL or the secret is not that of the receiver');
+    expect(sent.stderr).toContain("the URL or the secret is not the receiver's");
     expect([sent.exitCode, requests]).toEqual([1, 1]);
 
     await using service = await startService();

@@ -40,7 +40,7 @@ export function toFixture({ request: { method, url, headers, body } }: AttemptDe
   return `${JSON.stringify({ method, url, headers, ...content }, null, 2)}\n`;
 }
 
-/** A test that signs these bytes with a secret of its own, and expects that the endpoint accepts them. */
+/** A test that signs these bytes with its own secret, and expects the endpoint to accept them. */
 export function toTest({ eventId, type, request, signatureHeader }: AttemptDetail): string {
   const text = toReadable(request.body);
   const body =

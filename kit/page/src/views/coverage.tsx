@@ -105,7 +105,7 @@ function Proven({
   );
 }
 
-/** The narrowest gap in pixels, so that it can be seen and clicked. */
+/** The minimum width of a gap in pixels, so it can be seen and clicked. */
 const MIN_GAP_PX = 12;
 
 /** A lane for each type: proven spans as bars, gaps as links to their cards. */

@@ -14,7 +14,7 @@ import { filterKey, isFiltered, NO_FILTER, readFilter, TIMES } from './filter';
 import './events.css';
 
 const PAGE_ROWS = 100;
-/** A retry of an event changes neither the counts nor the oldest time, from which the server tells a change. */
+/** A retry of an event changes neither the counts nor the oldest time, from which the server detects a change. */
 const REFRESH_MS = 5_000;
 const isStale = staleFor('events');
 /** States of an inbox, and without one of deliveries. States in which events may need a person come first. */

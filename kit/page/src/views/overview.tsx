@@ -88,7 +88,7 @@ export function OverviewView() {
   );
 }
 
-/** How many groups are shown: the others are rarer. */
+/** How many groups are shown. Rarer groups are left out. */
 const MAX_GROUPS = 20;
 
 function Errors({ groups, isCut }: NonNullable<OverviewReport['errors']>) {

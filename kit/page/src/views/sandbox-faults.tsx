@@ -316,7 +316,7 @@ function FaultControl({
   }
 }
 
-/** A probability as a slider and a number, or the next so many times. */
+/** A probability as a slider and a number, or the next N occasions. */
 function ChanceControl({
   title,
   describedBy,
