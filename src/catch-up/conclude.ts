@@ -180,7 +180,7 @@ function limitProof(gathered: Gathered, { answer, verdict, proof }: Judged): Pro
   return { from, reason };
 }
 
-/** Whether it lacks an event that was not removed: one newer than its oldest event, or one that a later answer shows. */
+/** Whether an answer lacks an event that was not removed: one newer than its oldest event, or one in a later answer. */
 function isContradicted(gathered: Gathered, answer: ListAnswer): boolean {
   const index = gathered.answers.indexOf(answer);
   const oldest = oldestTime([answer]);

@@ -60,7 +60,7 @@ function latenessOf(events: readonly EventKey[]): readonly number[] {
 /** An event is below its place if it is newer than most of this many events before it: one of them may be late. */
 const SINK_NEIGHBOURS = 3;
 
-/** By how much an event is newer than most of those just before it, at most; of events that are newest first, in ms. */
+/** The most by which an event is newer than most events just before it, in ms. The events are newest first. */
 function measureSink(events: readonly EventKey[]): number {
   return events.reduce((deepest, { at }, index) => {
     const before = events.slice(Math.max(0, index - SINK_NEIGHBOURS), index).map((event) => event.at);

@@ -417,7 +417,7 @@ export interface InboxOperations {
       readonly reason: string;
       /** At most 10,000. @default 1_000 */
       readonly limit?: number | undefined;
-      /** Whether to end leases that have not expired. The effects of their handlers may happen nevertheless. @default false */
+      /** Whether to end leases that have not expired. The effects of their handlers may still happen. @default false */
       readonly force?: boolean | undefined;
     },
   ): Promise<number>;

@@ -1,4 +1,4 @@
-/** The memory inbox without its operations: the default of a receiver, where no code can ask for them. */
+/** The memory inbox without the operations for operators: a receiver's default, where no code can call them. */
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import type {
   Inbox,

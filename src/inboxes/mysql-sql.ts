@@ -118,7 +118,8 @@ function writeTables(events: string, notes: string, steps: string): readonly str
 
 /**
  * Claims an event. It locks the holder of the key first and its own row second, and the end of an attempt its own row first and
- * the waiting event second, so no two deadlock. Where two claims of a free key meet, the unique index refuses one: it is sent again.
+ * the waiting event second, so no two deadlock. Where two claims of a free key meet, the unique index refuses one, which is
+ * sent again.
  */
 const claim = (events: string) => `
   DECLARE at_ms, until_ms, holder_due, own_due BIGINT;

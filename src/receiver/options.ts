@@ -121,7 +121,7 @@ export interface ReceiverOptions<Tx = undefined> {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** Handlers of a transaction need an inbox that has it: without one, `ctx.tx` is undefined. */
+/** Transactional handlers need an inbox with transactions: without one, `ctx.tx` is undefined. */
 export type NeededInbox<Tx> = undefined extends Tx ? unknown : { readonly inbox: Inbox<Tx> };
 
 /** Returns the ordering key of an event; `undefined` or `null` for an event without one. */

@@ -190,7 +190,7 @@ export function createAttemptEvents<Attempt>({
   };
 }
 
-/** From the worst to the best. */
+/** Worst first. */
 const KINDS: readonly AttemptKind[] = [
   ...(['wrongly-accepted', 'unanswered', 'failed', 'refused', 'without-effect', 'accepted'] as const),
 ];
