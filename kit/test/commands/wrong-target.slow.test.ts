@@ -75,7 +75,7 @@ describe.concurrent('a wrong target', () => {
     const refused = await catchUp(wrong.url);
     expect([requests.length, refused.exitCode]).toEqual([1, 1]);
     expect(refused.stdout).toContain(
-      'Not sent: the first answer shows that the URL or the secret is not that',
+      'Not sent: the first answer shows that the URL or the secret is not the',
     );
     const other = { ...service.env, STABLEHOOKS_SECRET: 'another secret' };
     expect((await catchUp(endpoint.url, other)).exitCode).toBe(1);
