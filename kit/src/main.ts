@@ -17,11 +17,11 @@ interface CommandEntry {
   /** @default that of the command before it */
   readonly group?: string;
   readonly summary: string;
-  /** Loads the command only when it is typed, because loading all commands takes longer than running one. */
+  /** Loads only the requested command, because loading all commands takes longer than running one. */
   readonly load: () => Promise<Command>;
 }
 
-/** In the order of `--help`, in which a new user needs them. The first of a group names it. */
+/** In the order of `--help`, in which a new user needs them. The first command of a group names the group. */
 const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   init: {
     group: 'Develop:',
@@ -41,7 +41,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/listen.js')).listenCommand(),
   },
   doctor: {
-    summary: 'check a running endpoint with test events; its handlers run for real',
+    summary: 'check a running endpoint; runs its handlers only with --run-handlers',
     load: async () => (await import('./commands/doctor.js')).doctorCommand(),
   },
   certify: {
@@ -62,7 +62,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   },
   status: {
     group: 'Operate:',
-    summary: 'say whether an inbox is healthy: nothing due, dead or unproven',
+    summary: 'check an inbox for overdue, dead or unproven events',
     load: async () => (await import('./commands/status.js')).statusCommand(),
   },
   inbox: {
@@ -96,7 +96,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
 };
 
 const HELP_FOOTER = `
-Exit codes: 0 success, 1 the check failed, 2 wrong use, 3 unreachable,
+Exit codes: 0 success, 1 the check failed, 2 usage error, 3 unreachable,
 130 interrupted.
 Settings come from flags, then from the environment (STABLEHOOKS_BASE_URL,
 STABLEHOOKS_TOKEN, STABLEHOOKS_SECRET; STABLEHOOKS_INBOX, else DATABASE_URL),
@@ -164,7 +164,7 @@ function fail(error: unknown): void {
   }
   const line = redact(`stablehooks: ${error instanceof CommanderError ? toUsageLine(error) : message}`);
   process.stderr.write(`${wrapFor(process.stderr, [line])}\n`);
-  // Commander's errors quote the typed words, which can contain a secret; their stacks add nothing.
+  // Commander's errors quote the typed words, which may contain a secret; their stacks add nothing.
   if (words.includes('--debug') && !(error instanceof CommanderError))
     process.stderr.write(`${describeStack(error)}\n`);
 }

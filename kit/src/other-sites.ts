@@ -1,6 +1,6 @@
-/** How a server on this machine recognises requests that a web site makes a browser send. */
+/** Recognises requests to a server on this machine that a web site makes a browser send. */
 
-/** Whether a host name always means this machine. */
+/** Whether a host name always refers to this machine. */
 export function isLoopback(hostname: string): boolean {
   return ['127.0.0.1', 'localhost', '[::1]', '::1'].includes(hostname);
 }
@@ -20,7 +20,7 @@ export function isFromOtherSite(request: Request): boolean {
     const host = request.headers.get('host') ?? new URL(request.url).host;
     return origin !== null && toHost(origin) !== host;
   }
-  // The browser has compared the origins. A proxy can change the host.
+  // The browser has compared the origins. A proxy may change the host.
   if (site === 'same-origin' || site === 'none') return false;
   // A link on another site may open a page, which shows nothing without a cookie or a token.
   const isNavigation = request.method === 'GET' && request.headers.get('sec-fetch-mode') === 'navigate';

@@ -11,7 +11,7 @@ export function tooLarge(maxBytes: number): RequestError {
 export function incomplete(cause?: unknown): RequestError {
   return new StablehooksError(
     'ERR_BODY_INCOMPLETE',
-    'The body is not as long as its content-length: the connection closed first, or something in front cut it, as the proxy of Next cuts at 10 MB (proxyClientMaxBodySize). No handler ran.',
+    "The body is not as long as its content-length: the connection closed first, or a proxy in front truncated it. Next's proxy truncates at 10 MB (proxyClientMaxBodySize). No handler ran.",
     { cause },
   );
 }
@@ -22,7 +22,7 @@ const CLOSED: readonly unknown[] = [
   'EPIPE',
   'ERR_STREAM_PREMATURE_CLOSE',
   'AbortError',
-  // Of Deno.
+  // Deno's error.
   ...['BadResource', 'Http'],
 ];
 
@@ -34,12 +34,12 @@ export function failed(cause: unknown): RequestError {
   }
   return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',
-    'The stream of the body failed with an error of its own; see the cause, such as a size limit of the framework or a decoder in front of the receiver.',
+    'The stream of the body failed; see the cause, for example a size limit of the framework or a decoder in front of the receiver.',
     { cause },
   );
 }
 
-/** The bytes that were signed are not known, because other code read the body or made something else of it. */
+/** The signed bytes are unknown, because other code read or converted the body first. */
 export function unavailable(fix: string): RequestError {
   return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',

@@ -13,7 +13,7 @@ const FIX =
 /** A content-type that every release of Fastify accepts. */
 const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+(?:; ?charset=[\w-]+)?$/;
 
-/** Fastify's instance, by a part of its shape, so an app can have any release of Fastify or none. */
+/** The part of a Fastify instance that is used. A structural type, so an app may have any release of Fastify, or none. */
 export interface FastifyScope {
   removeAllContentTypeParsers(): unknown;
 }
@@ -41,15 +41,15 @@ export function toFastifyPlugin(receiver: ReceiverSource): FastifyPlugin {
     const fastify = scope as FastifyInstance;
     fastify.removeAllContentTypeParsers();
     fastify.addContentTypeParser('*', ({ raw }, stream, done) => {
-      // Hooks before the handler can be asynchronous, and another listener may have set the stream flowing.
+      // Hooks before the handler may be asynchronous, and another listener may have set the stream flowing.
       stream.pause();
       if (stream !== raw) endWith(raw, stream);
       done(null, stream);
     });
-    // Fastify answers 415 to a malformed content-type, which does not matter to the receiver.
+    // Fastify responds with 415 to a malformed content-type, which the receiver does not care about.
     fastify.addHook('preParsing', (request, _reply, payload, done) => {
       const { 'content-type': type } = request.raw.headers;
-      // Setting a header makes Fastify copy all headers at each use: only for the requests that may need it.
+      // Setting a header makes Fastify copy all headers at each use, so only do this for requests that may need it.
       if (type !== undefined && !PLAIN_TYPE.test(type)) request.headers = { 'content-type': undefined };
       done(null, payload);
     });
@@ -71,6 +71,6 @@ export function toFastifyPlugin(receiver: ReceiverSource): FastifyPlugin {
 /** Ends a stream that a hook made of the request when the request is cut off. `pipe` does not do that. */
 function endWith(raw: IncomingMessage, stream: Readable): void {
   raw.once('aborted', () => stream.destroy());
-  // Readers recognise a cut-off request by this event. An error can come when no reader listens.
+  // Readers recognise a cut-off request by this event. The error may come while no reader is listening.
   stream.once('close', () => stream.emit('aborted')).on('error', () => undefined);
 }

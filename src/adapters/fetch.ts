@@ -17,7 +17,7 @@ const FIX =
 /** Options of {@link toFetchHandler}. */
 export interface FetchHandlerOptions {
   /**
-   * Keeps the invocation alive until handlers that run after the answer have ended, such as `waitUntil` of
+   * Keeps the invocation alive until handlers that run after the answer have ended, for example `waitUntil` from
    * `@vercel/functions`. Handlers run after the answer under `answer: 'recorded'`, and when they outlive
    * `handlerTimeoutMs`.
    *
@@ -161,7 +161,7 @@ class FetchWebhookRequest implements WebhookRequest {
         throw failed(cause);
       });
       if (done) return joinBytes(this.#chunks, this.#size);
-      // A stream of the network contains only bytes; a stream of other code can contain anything.
+      // A network stream contains only bytes. A stream that other code created may contain anything.
       if (!isBytes(value)) {
         reader.cancel().catch(() => undefined);
         throw unavailable(`${FIX} A stream of your own must contain Uint8Array.`);
@@ -199,7 +199,7 @@ function isLifetime(value: unknown): value is Lifetime {
   return typeof (value as Partial<Lifetime> | null | undefined)?.waitUntil === 'function';
 }
 
-/** Whether the body was read. Some requests throw then (srvx below Elysia on Node). */
+/** Whether the body was read. Some requests throw in that case (srvx below Elysia on Node). */
 function isUsed(request: Request): boolean {
   try {
     return request.bodyUsed;

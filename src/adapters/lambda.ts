@@ -17,7 +17,7 @@ export type LambdaEvent = {
   /** In payload format 2.0 and function URLs. */
   readonly rawPath?: string | undefined;
   readonly rawQueryString?: string | undefined;
-  /** In payload format 1.0 and ALB, as the parameters are. */
+  /** In payload format 1.0 and ALB, like the parameters. */
   readonly path?: string | undefined;
   readonly queryStringParameters?: Readonly<Record<string, string | undefined>> | null | undefined;
   readonly multiValueQueryStringParameters?:
@@ -34,8 +34,8 @@ export type LambdaEvent = {
  * must pass bodies unchanged, without a mapping template. The answer waits until the handler has ended, after `leaseMs`
  * at the latest, even under `answer: 'recorded'`, because Lambda freezes the process after the answer.
  *
- * Each HTTP request is answered. Other invocations, such as a batch of SQS messages, a scheduled event or a warm-up, are
- * rejected with `ERR_CONFIG_INVALID`, because Lambda counts every answer as a success.
+ * Each HTTP request gets a response. Other invocations, such as a batch of SQS messages, a scheduled event or a warm-up, are
+ * rejected with `ERR_CONFIG_INVALID`, because Lambda treats every return value as success.
  *
  * @param receiver - a receiver, or a function that creates it at the first delivery.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
@@ -48,7 +48,7 @@ export type LambdaEvent = {
 export function toLambdaHandler(receiver: ReceiverSource) {
   const parts = toParts('toLambdaHandler', receiver);
   return async (input: LambdaEvent) => {
-    // A test or a warmer can invoke the function with any JSON, such as null or a string.
+    // A test or a warmer may invoke the function with any JSON, such as null or a string.
     const event: LambdaEvent = Object(input);
     const method = readMethod(event);
     const works: Promise<unknown>[] = [];
@@ -68,7 +68,7 @@ export function toLambdaHandler(receiver: ReceiverSource) {
   };
 }
 
-/** Lambda counts every answer as a success: the source of another invocation would delete its message. */
+/** Lambda treats every return value as success, so the source of another invocation would delete its message. */
 function readMethod(event: LambdaEvent): string {
   const method: unknown = 'httpMethod' in event ? event.httpMethod : event.requestContext?.http?.method;
   if (typeof method === 'string') return method;
@@ -109,7 +109,7 @@ function toQuery(event: LambdaEvent, isEncoded: boolean): string {
 }
 
 function readHeader({ headers, multiValueHeaders }: LambdaEvent, wanted: string): string | undefined {
-  // A name can be there twice, in two cases. Gateways that pass both maps have the same values in both.
+  // A name may occur twice, in upper and lower case. Gateways that pass both maps have the same values in both.
   const valuesIn = (all: object) =>
     Object.entries(all).flatMap(([name, value]) => (name.toLowerCase() === wanted ? (value ?? []) : []));
   const values = [multiValueHeaders, headers].map((all) => valuesIn(all ?? {}));

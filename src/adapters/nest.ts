@@ -39,10 +39,10 @@ const logger = new Logger('StablehooksModule');
 
 /** Options of a receiver in Nest: those of `createReceiver`, except `handlers`, and these. {@link OnEvent} marks handlers. */
 export interface StablehooksModuleOptions extends Omit<ReceiverOptions<unknown>, 'handlers'> {
-  /** The whole path of the URL. The global prefix and versions are not added to it. @default '/hooks' */
+  /** The full URL path. The global prefix and versions are not added to it. @default '/hooks' */
   readonly path?: string | undefined;
   /**
-   * Whether `receiver.start()` runs due events from the start of the app until its shutdown.
+   * Whether `receiver.start()` runs due events from the app's start until its shutdown.
    * An object is passed on as its options.
    *
    * @default false
@@ -62,7 +62,7 @@ export type StablehooksOptionsFactory = ConfigurableModuleOptionsFactory<
   'createStablehooksOptions'
 >;
 
-/** A decorator of methods that accept this event. The type of the transaction is declared by the method and not checked. */
+/** A decorator of methods that accept this event. The method declares the transaction's type, which is not checked. */
 export type EventDecorator<Type extends EventType, Payload = UnknownPayload> = <
   Method extends (event: WebhookEvent<Type, Payload>, context: HandlerContext<never>) => unknown,
 >(
@@ -104,12 +104,12 @@ function marksOf(method: object): readonly Mark[] {
   return Reflect.getMetadata(MARKS, method) ?? [];
 }
 
-/** The token of the receiver, for `inject`, `app.get` and `overrideProvider`. */
+/** The receiver's token, for `inject`, `app.get` and `overrideProvider`. */
 export function getReceiverToken(): string {
   return RECEIVER;
 }
 
-/** Injects the receiver of the module. Its handlers can run from `onApplicationBootstrap` on. */
+/** Injects the receiver of the module. Its handlers may run from `onApplicationBootstrap` on. */
 export function InjectReceiver(): PropertyDecorator & ParameterDecorator {
   return Inject(RECEIVER);
 }
@@ -194,7 +194,7 @@ class Lifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy
     const { queue, start } = this.#options;
     if (this.#methods.length === 0 && queue === undefined) {
       logger.warn(
-        'No provider has a method with @OnEvent: new events are answered 200, and nothing runs. Add the class with the handlers to `providers`.',
+        'No provider has a method with @OnEvent: new events get a 200, and nothing runs. Add the class with the handlers to `providers`.',
       );
     }
     if (start) this.#receiver.start(start === true ? {} : start);
@@ -233,7 +233,7 @@ async function registerRoute(host: HttpAdapterHost, path: string, receiver: Rece
 }
 
 /**
- * A receiver with a route of its own. The route is in front of Nest's parsers, middleware, guards and interceptors, so it
+ * A receiver with its own route. The route is in front of Nest's parsers, middleware, guards and interceptors, so it
  * reads the signed bytes under every setting of `bodyParser` and `rawBody`. Its handlers are the methods with
  * {@link OnEvent} of all providers and controllers of the app.
  *

@@ -14,8 +14,8 @@ const FIX =
 export interface NextRouteOptions {
   /**
    * `after` of `next/server` (Next 15.1 and later). It keeps the invocation alive until handlers that run after the
-   * answer have ended: under `answer: 'recorded'`, and when they outlive `handlerTimeoutMs`. Without it a serverless
-   * platform can stop the handler, and the event runs again after `leaseMs`. Under `next start` it is not needed.
+   * answer have ended: under `answer: 'recorded'`, and when they outlive `handlerTimeoutMs`. Without it, a serverless
+   * platform may stop the handler, and the event runs again after `leaseMs`. It is not needed under `next start`.
    *
    * @default none
    */
@@ -44,8 +44,8 @@ export function toNextRoute(
 }
 
 /**
- * Creates the default export of a Pages Router API route on the Node runtime. Its promise never rejects; on the Edge
- * runtime it answers 500 `ERR_CONFIG_INVALID`.
+ * Creates the default export of a Pages Router API route on the Node runtime. Its promise never rejects; on the Edge runtime
+ * it responds with 500 `ERR_CONFIG_INVALID`.
  *
  * @param receiver - a receiver, or a function that creates it at the first delivery and not in the build.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.

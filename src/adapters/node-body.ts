@@ -14,22 +14,22 @@ import { failed, incomplete, tooLarge, unavailable } from './body-error.js';
 import { DRAIN_BYTES, DRAIN_MS, RESPONSE_WAIT_MS } from './drain.js';
 import type { NodeHandler, NodeRequest } from './node-types.js';
 
-/** Where parsers leave their results. Reading these can throw: `body` of Vercel does for a body that isn't JSON. */
+/** Where parsers leave their results. Reading these may throw: Vercel's `body` does so if the body isn't JSON. */
 type Parsed = Pick<NodeRequest, 'body' | 'rawBody'>;
 
-/** @param fix - the lines to write in this framework when a parser read the body first. */
+/** @param fix - what to change in this framework if a parser read the body first. */
 export function createNodeHandler(receiver: () => ReceiverParts, fix: string): NodeHandler {
   return async (given, answer) => {
     const request = given as IncomingMessage & NodeRequest;
     const outcome = await receive(receiver, new NodeWebhookRequest(request, fix));
     const { status, headers, body } = toWebhookResponse(outcome);
     const response = responseOf([answer, given]);
-    // A Request was passed, to a framework that expects a Response.
+    // The framework passed a Request and expects a Response.
     if (response === undefined) return new Response(body, { status, headers });
     if (request?.complete === false) await drainUnread(request, response);
     // The sender has closed the connection, or other code, such as a timeout, has responded.
     if (response.destroyed || response.headersSent) return undefined;
-    // With a length the response is one write. In chunks it would be five, a fifth of a server's time.
+    // With a length, the response takes one write. In chunks it would take five, which is a fifth of a server's time.
     response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) });
     return response.end(body);
   };
@@ -52,7 +52,7 @@ interface Framework {
 
 const NONE: Framework = {};
 
-/** Node's request as a `WebhookRequest`. A class, because it is faster to create than an object with functions of its own. */
+/** Node's request as a `WebhookRequest`. A class, because it is faster to create than an object with its own functions. */
 export class NodeWebhookRequest implements WebhookRequest {
   readonly #request: IncomingMessage & NodeRequest;
   readonly #fix: string;
@@ -71,7 +71,7 @@ export class NodeWebhookRequest implements WebhookRequest {
     const { method = '', headers, on }: Partial<IncomingMessage> = Object(this.#request);
     if (typeof on === 'function' && typeof headers === 'object') return method;
     throw new ConfigError(
-      "The handler must get Node's own request and response. In Koa, write `handler(ctx.req, ctx.res)`. In Fastify, register toFastifyPlugin(receiver). Where a framework passes a Request, use toFetchHandler or toNextRoute.",
+      "The handler needs Node's own request and response. In Koa, write `handler(ctx.req, ctx.res)`. In Fastify, register toFastifyPlugin(receiver). Where a framework passes a Request, use toFetchHandler or toNextRoute.",
     );
   }
 
@@ -97,7 +97,7 @@ export class NodeWebhookRequest implements WebhookRequest {
     const { readable, readableDidRead, readableEncoding } = stream;
     if (readableDidRead || !readable || readableEncoding) throw unavailable(this.#fix);
     const declared = request.headers['content-length'] ?? '';
-    // A stream that other code made of the request can differ in length.
+    // A stream that other code derived from the request may have a different length.
     const length = stream === request && /^\d+$/.test(declared) ? Number(declared) : null;
     if (length !== null && length > maxBytes) throw tooLarge(maxBytes);
     return this.#read(stream, { limit: maxBytes, length });
@@ -158,7 +158,7 @@ function readLeft(parsed: Parsed): Uint8Array | undefined {
   }
 }
 
-/** As errors of the stream, these end the reading of raw-body, which cannot be stopped in another way. */
+/** These are emitted as stream errors, because raw-body cannot be stopped in any other way. */
 const OTHER: unknown = new Error('The stream contains something other than bytes.');
 const CANCELLED = new Error('The body did not arrive in time.');
 
@@ -169,7 +169,7 @@ function refuseOther(this: Readable, chunk: unknown): void {
 
 /**
  * Discards the unread rest of a body, at most {@link DRAIN_BYTES} within {@link DRAIN_MS}, then closes the connection. Await the
- * result before the response is written: a sender that is still writing would lose it, of which some proxies make a 502.
+ * result before the response is written: a sender that is still writing would lose it, which some proxies turn into a 502.
  */
 export function drainUnread(
   request: IncomingMessage & Partial<Pick<Http2ServerRequest, 'stream'>>,

@@ -1,4 +1,4 @@
-/** A person accepts a gap without a proof. */
+/** A person accepts a gap without proof. */
 import type { Awaitable } from '../core/awaitable.js';
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { readOptions, required, rule } from '../core/options.js';
@@ -7,7 +7,7 @@ import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { type Gap, toGap } from './gap-text.js';
 import { readPollState, writePollState } from './state.js';
 
-/** Who accepts a gap, and why. Both are kept in the inbox and shown as they are. */
+/** Who accepts a gap, and why. The inbox keeps both and shows them unchanged. */
 export interface Acknowledgement {
   /** The person or job, at most 200 characters. */
   readonly by: string;
@@ -27,15 +27,15 @@ export async function listGaps(inbox: Pick<Inbox, 'readNote'>): Promise<readonly
   return gaps.map((gap) => toGap(gap));
 }
 
-/** How long other processes cannot poll if this process dies while it acknowledges a gap, in ms. */
+/** How long other processes cannot poll if this process dies while acknowledging a gap, in ms. */
 const ACKNOWLEDGE_LEASE_MS = 10_000;
 
 /**
- * Accepts a gap without a proof, such as after a comparison of the books. The gap stays in the inbox as a record of who
+ * Accepts a gap without proof, for example after comparing the books. The gap stays in the inbox as a record of who
  * accepted it, why and when, and no poll reports it again. A part that a poll has added since the report stays open.
  *
  * @param gap - a gap of a report or of {@link listGaps}; `from`, `until`, `openedAt` and the id of `event` identify it.
- * @returns the acknowledged gap; `null`, and nothing changed, while another process polls.
+ * @returns the acknowledged gap; `null` if nothing changed because another process is polling.
  * @throws {StablehooksError} `ERR_INBOX_FAILED`.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the gap is not open, or `by` or `reason` is missing.
  */

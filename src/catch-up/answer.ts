@@ -1,4 +1,4 @@
-/** The queries of the list, and its answers. */
+/** Queries to the list, and their answers. */
 import type { EventType } from '../core/events.js';
 
 export interface ListQuery {
@@ -7,7 +7,7 @@ export interface ListQuery {
   readonly limit: number;
 }
 
-/** The part of an event that coverage depends on. */
+/** The fields of an event that coverage depends on. */
 export interface EventKey {
   readonly id: string;
   readonly type: string;
@@ -16,12 +16,12 @@ export interface EventKey {
 }
 
 export interface ListAnswer extends ListQuery {
-  /** How many elements came back, unreadable ones and repetitions included: a cap counts them all. */
+  /** How many elements the list returned, including unreadable and repeated ones, because a cap counts them all. */
   readonly size: number;
   /** The events by id, in the order of the answer. */
   readonly events: ReadonlyMap<string, EventKey>;
-  /** When the elements were created that cannot be read and can be of a known type; `null` if that cannot be read either. */
+  /** When the unreadable elements were created that may be of a known type; `null` if that is unreadable as well. */
   readonly unreadable: readonly (number | null)[];
-  /** The service's clock when it answered, epoch ms; `null` when it did not say. */
+  /** The service's clock when it answered, epoch ms; `null` if the answer does not include it. */
   readonly servedAt: number | null;
 }

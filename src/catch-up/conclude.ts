@@ -24,17 +24,17 @@ export interface ListVerdict {
   readonly type: EventType | null;
   /** The limit of the query. */
   readonly limit: number;
-  /** How many elements came back. */
+  /** How many elements the list returned. */
   readonly size: number;
   /**
    * - `complete`: the answer contains every matching event.
    * - `window`: it contains the newest events.
-   * - `unconfirmed`: it can be complete, or as large as the service's answers ever are.
-   * - `unproven`: it can be cut anywhere.
+   * - `unconfirmed`: it may be complete, or it may have been cut off at the service's maximum.
+   * - `unproven`: it may have been cut off anywhere.
    * - `failed`: there was no answer.
    */
   readonly verdict: 'complete' | 'window' | 'unconfirmed' | 'unproven' | 'failed';
-  /** Why it proves nothing, or begins later than it could; `null` if it does not. */
+  /** Why it proves nothing, or begins later than it might; `null` if neither is the case. */
   readonly reason: GapReason | null;
   /** How far back it shows the events in their order, in ms before the poll; `null` if it is complete, ignores the limit or has no order. */
   readonly windowMs: number | null;
@@ -52,7 +52,10 @@ export interface SurveyResult extends Readonly<Evidence['times']> {
   readonly seen: SeenAnswers;
   /** What a larger answer would confirm; `null` if an answer contradicts it, or if it would not suffice. */
   readonly unconfirmed: Pick<Unconfirmed, 'from' | 'size'> | null;
-  /** Whether the list lacks events that it had, and is as long as when the span was unconfirmed: it is cut at that size. */
+  /**
+   * Whether the list lacks events that it had, at the same length as when the span was unconfirmed. If so, it is cut off at
+   * that size.
+   */
   readonly isCut: boolean;
 }
 
@@ -63,9 +66,9 @@ export function conclude(evidence: Evidence, judged: readonly Judged[]): SurveyR
   const checked = judged.map((each) => ({ ...each, proof: limitProof(gathered, each) }));
   const [whole] = checked;
   const answer = whole?.answer ?? null;
-  // An answer with more events shows that it was not cut, unless its limit can have cut it.
+  // An answer with more events shows that this one was not cut off, unless its own limit may have cut it.
   const size = answer !== null && answer.size < answer.limit && declared === 0 ? answer.size : null;
-  // After a window that suffices there are no further queries, so nothing is known about the rest of the list.
+  // Once a window suffices there are no further queries, so nothing is known about the rest of the list.
   const isUnclear = answer !== null && !(whole && reaches(whole, start)) && gathered.lacking.length === 0;
   const assumed = isUnclear ? proveUnconfirmed(gathered, answer, size) : null;
   const unconfirmed = assumed && assumed.from <= start ? { from: assumed.from, size } : null;
@@ -104,7 +107,7 @@ function gather(evidence: Evidence, judged: readonly Judged[]) {
   for (const [last, { events }] of answers.entries()) {
     for (const [id, event] of events) shown.set(id, [event, last]);
   }
-  /** Known events that can no longer be listed late, and that no answer shows. */
+  /** Known events that are missing from every answer, although it is too late for them to be listed late. */
   const lacking = known.filter(({ id, at }) => at <= times.settledAt && !shown.has(id));
   const still = (last?.events ?? []).filter(({ id }) => !shown.has(id));
   const pushed = (options.pushed ?? []).filter(({ id, at }) => !shown.has(id) && at <= times.settledAt);
@@ -128,7 +131,8 @@ function lostFrom(evidence: Evidence, lacking: readonly KnownEvent[], judged: Ju
   const { answer, verdict, proof } = judged;
   if (answer === null || lacking.length === 0) return [];
   const oldest = evidence.options.state.oldest?.at ?? Number.POSITIVE_INFINITY;
-  // An event can have left a complete list for its age if it is older than the oldest one was then, or than all are now.
+  // A complete list may have dropped an event for its age if it is older than the list's oldest event then, or than all
+  // events now.
   const left = Math.max(oldest, oldestTime([answer]));
   const from = verdict === 'complete' ? Math.min(keptFrom(evidence, answer), left) : proof.from;
   return lacking.filter(({ type, at }) => (answer.type ?? type) === type && at > from);
@@ -139,8 +143,8 @@ function proveUnconfirmed(gathered: Gathered, answer: ListAnswer, size: number |
   if (isContradicted(gathered, answer)) return null;
   const { options, times, start } = gathered;
   const { unconfirmed } = options.state;
-  // No event has been removed since the last poll that was unconfirmed: this one would have noticed, unless our limit had cut
-  // the list. While it still does, no larger answer confirms the span.
+  // No event has been removed since the last unconfirmed poll: this poll would have noticed, unless our limit cut the list
+  // off. While the limit still does so, no larger answer confirms the span.
   const isContinued =
     unconfirmed != null &&
     unconfirmed.until >= times.watermark &&
@@ -165,7 +169,7 @@ function limitProof(gathered: Gathered, { answer, verdict, proof }: Judged): Pro
   let lackedAt = from;
   for (const [{ at }] of lackedBy(gathered, answer)) lackedAt = Math.max(lackedAt, at);
   if (lackedAt > from) {
-    // An event from before the start can have been removed in the meantime.
+    // An event from before the start may have been removed in the meantime.
     [from, reason] = [lackedAt > start ? Number.POSITIVE_INFINITY : lackedAt, 'contradiction'];
   }
   for (const at of answers.flatMap(({ unreadable }) => unreadable)) {
@@ -176,16 +180,16 @@ function limitProof(gathered: Gathered, { answer, verdict, proof }: Judged): Pro
   return { from, reason };
 }
 
-/** Whether it lacks an event that was not removed: one newer than its oldest event, or one that a later answer shows. */
+/** Whether an answer lacks an event that was not removed: one newer than its oldest event, or one in a later answer. */
 function isContradicted(gathered: Gathered, answer: ListAnswer): boolean {
   const index = gathered.answers.indexOf(answer);
   const oldest = oldestTime([answer]);
   return lackedBy(gathered, answer).some(([{ at }, last]) => last > index || at > oldest);
 }
 
-/** The events of the query that an answer lacks and another one shows, and that can no longer be listed late. */
+/** The events of the query that an answer lacks and another one shows, and that are too old to be listed late. */
 function lackedBy({ shown, times }: Gathered, { events, ...query }: ListAnswer) {
-  // A list without a cap can have a million events, and no other answer then shows more.
+  // A list without a cap may have a million events, and then no other answer shows more.
   if (events.size === shown.size) return [];
   return [...shown.values()].filter(
     ([{ id, type, at }]) => (query.type ?? type) === type && at <= times.settledAt && !events.has(id),
@@ -205,7 +209,7 @@ function oldestToKeep(evidence: Evidence, [whole, ...types]: readonly Judged[]):
   return Number.isFinite(at) ? { at, seenAt } : null;
 }
 
-/** The smallest limit in the order of growth that would have sufficed now. */
+/** The smallest of the growing limits that would have sufficed this time. */
 function nextLimit({ options, start }: Evidence, [whole, ...types]: readonly Judged[]): number {
   const { limit: lowest, maxLimit, lagMs, disorderMs } = options;
   if (!whole?.answer) return lowest;
@@ -235,13 +239,13 @@ function toSeen(gathered: Gathered): SeenAnswers {
   };
 }
 
-/** Whether an answer has fewer events than the app declares and lacks some that the list has, or that it has lost. */
+/** Whether an answer has fewer events than the app declares, and lacks some that the list has or has lost. */
 function refutesDeclared(gathered: Gathered): boolean {
   const { answers, judged, lacking, declared } = gathered;
   for (const each of judged) {
     const { answer, verdict } = each;
     if (answer === null || verdict !== 'complete' || answer.size < MIN_CAP) continue;
-    // A list that is complete only by `listMax` is cut if it lacks events from before those that it shows.
+    // A list that is complete only by `listMax` was cut off if it lacks events older than the ones it shows.
     if (lostFrom(gathered, lacking, each).some(({ at }) => at < reachOf(answer))) return true;
   }
   return answers.some((each) => each.size < Math.min(each.limit, declared) && isContradicted(gathered, each));

@@ -29,7 +29,7 @@ import {
 } from './order.js';
 import type { GapReason } from './state.js';
 
-/** Yields queries and takes their answers; `null` stands for a request that failed. */
+/** Yields queries and receives their answers; `null` stands for a failed request. */
 export type Survey<Result = SurveyResult> = Generator<ListQuery, Result, ListAnswer | null>;
 
 /** Surveys the list: as a whole with a growing limit, then by type. */
@@ -60,11 +60,11 @@ function* judgeList(evidence: Evidence, first: ListAnswer): Survey<readonly Judg
       ? complete(evidence, answer)
       : yield* judgeWindow(evidence, answer, target);
     if (reaches(whole, target) || (isEarly && oldestTime([answer]) < target)) return [whole];
-    // An answer smaller than its limit is the whole list, or cut by a cap. A larger limit cannot tell which.
+    // An answer smaller than its limit is either the whole list or was cut off by a cap. A larger limit cannot tell which.
     const limit = Math.min(answer.size * 2, options.maxLimit);
     const grows = answer.size >= answer.limit && limit > answer.limit;
     const larger = grows ? yield* ask(evidence, { type: null, limit }) : null;
-    // The service can refuse a limit of this size. The types are then asked for with the previous one.
+    // The service may refuse a limit of this size. In that case, the types are requested with the previous one.
     if (larger === null) return isEarly ? [whole] : yield* judgeTypes(evidence, whole, answer);
     answer = larger;
   }
@@ -99,7 +99,7 @@ function* judgeTypes(evidence: Evidence, judgedWhole: Judged, whole: ListAnswer)
     else if (!isWhole(answer)) types.push(yield* judgeWindow(evidence, answer, settledAt));
     else types.push(reason === null ? complete(evidence, answer) : unproven(answer, reason));
   }
-  // The window of the whole list can prove a type that its own answer does not.
+  // The window of the whole list may prove a type that the type's own answer does not.
   const isNeeded =
     judgedWhole.proof.reason === 'not-reached' && types.some(({ proof }) => proof.from > settledAt);
   return [isNeeded ? yield* judgeWindow(evidence, whole, settledAt) : judgedWhole, ...types];
@@ -110,9 +110,9 @@ function* judgeWindow(evidence: Evidence, answer: ListAnswer, reach: number): Su
   const { lagMs, disorderMs } = evidence.options;
   const order = ignoresLimit(answer) ? null : readOrder(answer, disorderMs);
   if (order === null) return unproven(answer, 'no-order');
-  // A list in the order of listing can lack events created up to a lag after the oldest event that it shows.
+  // A list in listing order may lack events that were created up to one lag after the oldest event that it shows.
   const spare = lagMs + disorderMs;
-  // An event further below its place shows that the events below the cut can be newer than their place by as much.
+  // An event further below its place shows that the events below the cut may be newer than their place by as much.
   const sink = order.sink > spare ? order.sink : 0;
   const from = order.tail + spare + sink;
   const isYoung = from >= evidence.times.settledAt;
@@ -126,7 +126,10 @@ function* judgeWindow(evidence: Evidence, answer: ListAnswer, reach: number): Su
   return { query: answer, answer, verdict: 'window', proof: { from, reason: 'not-reached' }, order };
 }
 
-/** Whether a type that the window lacks has newer events: a list sorted by type looks like a window of the first types. */
+/**
+ * Whether a type that is missing from the window has newer events. A list sorted by type would look like a window of the
+ * first types.
+ */
 function* judgeUnshown(evidence: Evidence, window: ListAnswer, from: number): Survey<GapReason | null> {
   const { newest, start, times } = evidence;
   const shown = new Set([...window.events.values()].map(({ type }) => type));
@@ -160,7 +163,7 @@ function* judgeFilter(evidence: Evidence, whole: ListAnswer): Survey<GapReason |
   return answer.size >= query.limit ? null : 'filtered-late';
 }
 
-/** Whether an uncut answer for one type lacks events that the whole list shows. The oldest ones can have left in between. */
+/** Whether an uncut answer for one type lacks events that the whole list shows. The oldest ones may have left in between. */
 function hides({ type, events, size, limit }: ListAnswer, whole: ListAnswer, settledAt: number): boolean {
   if (size >= limit) return false;
   const hidden = [...whole.events.values()].filter((event) => event.type === type && !events.has(event.id));

@@ -11,7 +11,7 @@ import type { PollReport } from './report.js';
 export interface CronRouteOptions {
   /** The secret that the scheduler sends as `Authorization: Bearer <secret>`. A function is called at each request. */
   readonly secret: string | (() => string);
-  /** Receives a line when a mistake in the wiring prevents a poll. @default console */
+  /** Logs a line when a wiring mistake prevents a poll. @default console */
   readonly logger?: Logger | undefined;
 }
 
@@ -23,12 +23,13 @@ const SECRET = rule(
 /**
  * Creates a route handler that runs one poll, for a scheduler that sends a GET request.
  *
- * It answers 200 when the poll is proven or unconfirmed, not doubtful, and no event failed, even while a gap of an earlier
- * poll is open; 409 when another process polls; 401, without a poll, when the request does not contain the secret; and 500
- * for anything else, such as a new gap. The body is the report. If the inbox is not durable, or a function fails, a request
+ * It responds with 200 when the poll is proven or unconfirmed, not doubtful, and no event failed, even while a gap from an
+ * earlier poll is open; 409 when another process is polling; 401, without polling, when the request does not contain the
+ * secret; and 500 for anything else, such as a new gap. The body is the report. If the inbox is not durable, or a function
+ * fails, a request
  * gets a 500 without a poll, and a line in the log says how to fix it.
  *
- * @param poller - a poller, or a function that makes it at the first request with the secret, so a build such as
+ * @param poller - a poller, or a function that creates it at the first request with the secret, so a build such as
  * `next build` needs neither secrets nor connections.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is missing or empty.
  *
@@ -57,7 +58,7 @@ export function toCronRoute(
     try {
       // The scheme is case-insensitive (RFC 9110, 11.1).
       const given = /^bearer +(.*)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
-      // Again: an environment variable that a function reads may be empty.
+      // Checked again, because an environment variable that a function reads may be empty.
       const current = readOptions(
         where,
         { secret: isFunction(secret) ? secret() : secret },
@@ -68,7 +69,7 @@ export function toCronRoute(
       }
       made ??= isFunction(poller) ? poller() : poller;
       if (!made.inbox.durable) throw new ConfigError(NOT_DURABLE);
-      // Without the request's signal: the poll continues when the scheduler stops waiting.
+      // The request's signal is not passed on, so the poll continues if the scheduler stops waiting.
       const report = await made.pollOnce();
       return toResponse(report, statusOf(report));
     } catch (error) {

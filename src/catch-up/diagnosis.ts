@@ -15,7 +15,7 @@ interface Diagnosis {
 export function diagnose(diagnosis: Diagnosis): string {
   const { survey, advance, settings } = diagnosis;
   if (!survey.answered) {
-    return 'The list was not read, or what it showed was not recorded, so nothing is proven and the watermark stays.';
+    return 'The list could not be read, or its events could not be stored, so nothing is proven and the watermark stays.';
   }
   if (advance.reason === 'unconfirmed' && !advance.proven) return explainUnconfirmed(diagnosis);
   if (!advance.proven) return explainGap(diagnosis);
@@ -39,10 +39,10 @@ function explainUnconfirmed({ survey, settings: { maxLimit, listMax = 0 } }: Dia
   return describeUnconfirmed(size);
 }
 
-/** The share of the present window that is planned with: the rate of events varies. */
+/** The share of the current window that advice relies on, because the rate of events varies. */
 const PLANNED_SHARE = 0.7;
 
-/** A poll that comes so many intervals after the last one is late, or the only one of a job. */
+/** A poll that starts this many intervals after the last one is late, or is the only poll of a job. */
 const OUTAGE_INTERVALS = 3;
 
 function explainGap({ survey, advance, settings }: Diagnosis): string {

@@ -1,4 +1,4 @@
-/** The answers of one survey so far, and what one of them proves alone. */
+/** The answers of one survey so far, and what each proves on its own. */
 import type { EventType } from '../core/events.js';
 import type { ListAnswer, ListQuery } from './answer.js';
 import { type Order, REACH_EVENTS } from './order.js';
@@ -10,7 +10,7 @@ export interface SurveyOptions {
   readonly watermark: number;
   /** The survey tries to prove from here on. @default the watermark */
   readonly target?: number | undefined;
-  /** No poll was completed before: the watermark is only a start, and can move back to the service's clock. @default false */
+  /** No poll has completed yet: the watermark is only a start, and may move back to the service's clock. @default false */
   readonly first?: boolean | undefined;
   /** When the poll started, before its first query, by our own clock. */
   readonly startedAt: number;
@@ -20,7 +20,7 @@ export interface SurveyOptions {
   readonly maxLimit: number;
   /** @default 0: not known */
   readonly listMax?: number | undefined;
-  /** Events that push brought: an answer that has everything of their time must show them. @default none */
+  /** Events that push brought. An answer that covers their time must contain them. @default none */
   readonly pushed?: readonly KnownEvent[] | undefined;
   readonly state: Pick<PollState, 'limit' | 'oldest' | 'seen' | 'unconfirmed'>;
 }
@@ -53,7 +53,7 @@ export function toEvidence(options: SurveyOptions, servedAt: number | null) {
   const { target, first, startedAt, lagMs, listMax = 0, state } = options;
   const until = Math.min(startedAt, servedAt ?? startedAt);
   const settledAt = until - lagMs;
-  // Without the service's clock, ours can be ahead of it by `lagMs`.
+  // Without the service's clock, ours may be ahead of it by `lagMs`.
   const earlier = servedAt === null ? settledAt : until;
   const later = Math.max(startedAt, servedAt ?? startedAt);
   const watermark = first ? Math.min(options.watermark, earlier) : options.watermark;
@@ -67,17 +67,20 @@ export function toEvidence(options: SurveyOptions, servedAt: number | null) {
       watermark,
       /** Whether the watermark is in the future by both clocks. A clock was wrong, so it proves nothing. */
       isAhead,
-      /** The start of the poll by the earlier of the two clocks: a clock that is ahead must not move the watermark too far. */
+      /** The poll's start by the earlier of the two clocks: a clock that is ahead must not move the watermark too far. */
       until,
       /** `until` less the lag: events created later may still be listed. */
       settledAt,
-      /** The start of the poll by our clock and the service's; `earlier` is a lag before ours if the service's is not known. */
+      /** The poll's start by our clock and the service's; `earlier` is a lag before ours if the service's is not known. */
       clocks: { earlier, later },
     },
     /** The unproven part begins here. */
     start,
     target: Math.min(start, target ?? start),
-    /** The `listMax` of the app, which replaces the evidence of larger answers: the cap can then fall, and differ per type. 0: none. */
+    /**
+     * The `listMax` of the app, which replaces the evidence of larger answers: the cap may then fall, and differ per type. 0:
+     * none.
+     */
     declared: state.seen?.listMaxRefuted === true ? 0 : listMax,
     answers,
     /** The last answers for one type, with the newest events of it; `null`: the request failed. */
@@ -96,23 +99,23 @@ export function largestSeen({ options, answers }: Evidence): Pick<SeenAnswers, '
   return { all, type };
 }
 
-/** Whether a larger answer shows that neither the limit nor the cap can have cut this one. */
+/** Whether a larger answer shows that neither the limit nor the cap may have cut this one. */
 export function isComplete({ declared }: Evidence, { size, limit }: ListAnswer, largest: number): boolean {
   if (declared > size && ROUND_CAPS.has(size)) return false;
   return size < limit && size < Math.max(MIN_CAP, declared || largest);
 }
 
-/** Sizes at which services cut: an answer of exactly such a size, below a declared one, can be cut. */
+/** Common caps of services. An answer of exactly such a size, below a declared one, may have been cut off. */
 const ROUND_CAPS: ReadonlySet<number> = new Set([50, 100, 200, 250, 500, 1_000, 2_000, 2_500, 5_000, 10_000]);
 
-/** A complete answer proves everything unless events can have been removed from the list. */
+/** A complete answer proves everything unless events may have been removed from the list. */
 export function complete(evidence: Evidence, answer: ListAnswer): Judged {
   const { lagMs, disorderMs, state } = evidence.options;
   const { oldest } = state;
   const oldestNow = oldestListed(evidence);
   const isKept = oldest === null || (oldest.at !== null && oldestNow <= oldest.at);
-  // A service that removes the oldest events first has every event newer than the oldest listed one. It judges age by its
-  // own clock: by ours, if it is slow, removed events can be in the future.
+  // A service that removes the oldest events first keeps every event newer than the oldest listed one. It judges age by its
+  // own clock. If that clock is slow, removed events may be in the future by ours.
   const from = isKept
     ? Number.NEGATIVE_INFINITY
     : Math.min(oldestNow + lagMs + disorderMs, keptFrom(evidence, answer));
@@ -131,17 +134,17 @@ export function nothing(reason: GapReason): Proof {
   return { from: Number.POSITIVE_INFINITY, reason };
 }
 
-/** Whether an answer proves everything after a time, as far as it alone can. */
+/** Whether an answer on its own proves everything after a time. */
 export function reaches({ verdict, proof }: Judged, time: number): boolean {
   return verdict === 'complete' || proof.from <= time;
 }
 
-/** No event that was created later has been removed for its age. */
+/** No event created after this time has been removed because of its age. */
 export function keptFrom({ options, times }: Evidence, { type }: ListQuery): number {
   const { lagMs, disorderMs, state } = options;
   const { at = null, seenAt = 0 } = state.oldest ?? {};
-  // An event that was listed up to an age shows that the service keeps events at least as long. A list that is not
-  // complete as a whole can instead keep a number of events, which are younger the more events there are.
+  // An event that was listed up to an age shows that the service keeps events at least as long. A list that is not complete
+  // as a whole may instead keep a fixed number of events, which are younger the more events there are.
   const keptMs = at !== null && type === null ? seenAt - at - lagMs - disorderMs : 0;
   return times.clocks.later - Math.max(keptMs, 2 * lagMs);
 }
@@ -163,7 +166,7 @@ export function oldestTime(answers: readonly ListAnswer[], start: number | null 
   return oldest;
 }
 
-/** When the third oldest event of an answer was created: one or two can have been listed late. */
+/** When the third oldest event of an answer was created: one or two may have been listed late. */
 export function reachOf({ events }: ListAnswer): number {
   const times = [...events.values()].map(({ at }) => at).sort((a, b) => a - b);
   return times[REACH_EVENTS - 1] ?? Number.NEGATIVE_INFINITY;

@@ -6,7 +6,7 @@ import type { GapReason, RefusedEvent, StoredGap } from './state.js';
 /** A span of `created_at` in which an event may be missing from the inbox. Times are ISO. */
 export interface Gap {
   /**
-   * `closed`: a later poll proved it. `acknowledged`: a person accepted it without a proof. `unconfirmed`: nothing shows that
+   * `closed`: a later poll proved it. `acknowledged`: a person accepted it without proof. `unconfirmed`: nothing shows that
    * events are missing, and no larger answer that the list was complete.
    */
   readonly state: 'open' | 'closed' | 'acknowledged' | 'unconfirmed';
@@ -21,7 +21,7 @@ export interface Gap {
   readonly event?: RefusedEvent | undefined;
   /** When the poll that opened it started. */
   readonly openedAt: string;
-  /** Who accepted it without a proof, why and when; `null` unless it is acknowledged. */
+  /** Who accepted it without proof, why and when; `null` unless it is acknowledged. */
   readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: string } | null;
 }
 
@@ -42,7 +42,7 @@ export function toGap({ from, until, reason, event, openedAt, acknowledged }: St
 /** The last time of a `Date`, epoch ms (ECMA-262, 21.4.1.1). */
 const MAX_TIME = 8.64e15;
 
-/** ISO. A time that no calendar has becomes the nearest one that it has. */
+/** ISO. A time outside the range of a `Date` becomes the nearest one within it. */
 export function toIso(time: number): string {
   return new Date(Math.max(-MAX_TIME, Math.min(MAX_TIME, time))).toISOString();
 }
@@ -50,7 +50,7 @@ export function toIso(time: number): string {
 /** Why events of a gap may be missing, and what to do. */
 const REASONS: Readonly<Record<GapReason, string>> = {
   unconfirmed:
-    "the list cannot be told apart from one that is cut at its size. A larger answer settles that, or the service's word on how many events it returns",
+    "the list may have been cut off at exactly its size. A larger answer would settle that, as would the service's documented maximum",
   'not-reached':
     'the list shows its newest events, and they do not reach back far enough. Compare the books of the span with reconcile. If this happens without an outage, poll more often, lower lagMs or raise maxLimit',
   'oldest-first':
@@ -60,12 +60,12 @@ const REASONS: Readonly<Record<GapReason, string>> = {
   'filtered-late': 'the service filters by type only after it has cut the list. Ask the service',
   contradiction: 'two answers of the list contradict each other. Ask the service if this continues',
   removed:
-    'events of the span can have left the list before a poll saw them. Compare the books of the span with reconcile',
+    'events of the span may have left the list before a poll saw them. Compare the books of the span with reconcile',
   unlisted:
     'the list of this URL and token does not show events that were pushed: is it another environment? Check baseUrl and token of the client',
   late: 'events of the span were listed later than lagMs, and the list was not read further back. Later polls read it. If it happens again, raise lagMs',
   malformed: 'an element of the list is not an event. Report it to the service',
-  'no-answer': 'the list was not read, or what it showed was not recorded',
+  'no-answer': 'the list could not be read, or its events could not be stored',
   'not-stored':
     'the inbox refuses the event. Change what the code says, such as max_allowed_packet or the encoding of the database, and the next poll stores the event',
   clock:
@@ -82,7 +82,7 @@ export function describeReason(reason: GapReason): string {
 export function describeUnconfirmed(size: number | null): string {
   const shown =
     size === null ? 'as many events as maxLimit asks for' : `${size} events for every limit asked`;
-  return `The list cannot be told apart from a cap: ${shown}. A larger answer settles it, or the service's word on how many events it returns.`;
+  return `The list may have been cut off: ${shown}. A larger answer would settle it, as would the service's documented maximum.`;
 }
 
 /** The end of a sentence about what is proven: `, except in 1 open gap`, or nothing. */
@@ -108,10 +108,10 @@ export function describeGap(gap: Gap): string {
   if (state === 'closed') {
     return gap.event
       ? `${span} is in the inbox now.`
-      : `${span} are not missing any more: the list has proven this span.`;
+      : `${span} are no longer missing: the list has proven this span.`;
   }
   const what =
-    state === 'unconfirmed' ? `${span}: ${REASONS[reason]}.` : `${span} can be missing: ${REASONS[reason]}.`;
+    state === 'unconfirmed' ? `${span}: ${REASONS[reason]}.` : `${span} may be missing: ${REASONS[reason]}.`;
   if (acknowledged === null) return what;
   return `${what} Acknowledged by ${acknowledged.by} at ${acknowledged.at}: ${acknowledged.reason}`;
 }

@@ -37,7 +37,7 @@ export interface RefusedListed extends RefusedEvent {
 export function advance(last: Started, survey: SurveyResult, circumstances: Circumstances): Advance {
   if (!survey.answered) {
     const nothing = { proven: false, unconfirmed: false, opened: [], closed: [] };
-    // The service can refuse a limit that it accepted before, so the next poll begins with the lowest.
+    // The service may refuse a limit that it accepted before, so the next poll begins with the lowest.
     return { ...nothing, state: { ...last, limit: 0 }, reason: 'no-answer' };
   }
   const span = spanToProve(last, survey, circumstances.wasAhead);
@@ -59,7 +59,7 @@ function spanToProve(
   // After a larger answer, the unconfirmed one was complete.
   const confirmed = asked !== null && asked.size !== null && seen.all > asked.size ? asked : null;
   const known = Math.max(watermark, last.watermark ?? watermark);
-  // A wrong clock can have skipped any event.
+  // A wrong clock may have skipped any event.
   const ever = Math.min(0, settledAt);
   const start = wasAhead ? ever : isAhead ? since : known;
   return {
@@ -97,7 +97,7 @@ function findUnproven(
       // Any other reason says more.
       if (reason === 'no-order') reason = proofs[type].reason;
     }
-    // Other events can be listed as late.
+    // Other events may be listed just as late.
     if (lateFrom <= start && from >= lateFrom) late[type] = Math.min(from, start);
   }
   const isConfirmable = !isEmpty(ends) && !isClockWrong && unconfirmed !== null && unconfirmed.from <= begin;
@@ -108,7 +108,7 @@ function findUnproven(
     provenFrom,
     /** The ends of the unproven part of the span, which begins with it. */
     ends,
-    /** The ends of the spans in which further events can be listed late. */
+    /** The ends of the spans in which further events may be listed late. */
     late,
     reason,
     unconfirmed: isConfirmable
@@ -184,7 +184,7 @@ function carryOver(
       continue;
     }
     if (gap.event) {
-      // What the list shows does not close it.
+      // The contents of the list do not close it.
       (stored.includes(gap.event.id) ? closed : kept).push(gap);
       continue;
     }
@@ -194,7 +194,7 @@ function carryOver(
     const left: Ends = {};
     for (const [type, end] of Object.entries(gap.until)) {
       if (isConfirmed && end <= confirmed.until) continue;
-      // A clock that was set back: the proof ends before the gap does.
+      // The clock was set back, so the proof ends before the gap does.
       const from = end > settledAt ? end : Math.min(end, provenFrom[type] ?? end);
       if (from > gap.from) left[type] = from;
       if (left[type] === start && ends[type] !== undefined && isContinued) {
@@ -216,10 +216,10 @@ function isEmpty(ends: Ends): boolean {
   return Object.keys(ends).length === 0;
 }
 
-/** How many open gaps are kept apart. A poller that is too slow for its list opens a gap at each poll. */
+/** How many open gaps are kept separate. A poller that is too slow for its list opens a gap at each poll. */
 const MAX_GAPS = 500;
 
-/** Joins the two oldest open gaps into one until there are not too many. The joined gap covers the time between them as well. */
+/** Merges the two oldest open gaps until there are few enough. The merged gap covers the time between them as well. */
 function limitGaps(gaps: readonly StoredGap[]): readonly StoredGap[] {
   const [first, second, ...open] = gaps.filter(isOpen);
   if (first === undefined || second === undefined || open.length + 2 <= MAX_GAPS) return gaps;

@@ -1,9 +1,9 @@
-/** A sample of the events that the list showed: the next list must show them again. Pure. */
+/** A sample of the listed events, which the next list must contain again. Pure. */
 
 import type { EventKey } from './answer.js';
 import type { KnownEvent } from './state.js';
 
-/** How many of the newest events are known, before and after they can no longer be listed late. */
+/** How many of the newest events are known: of the settled ones, and of those that may still be listed late. */
 const MAX_KNOWN = 20;
 
 /** The newest settled events, the oldest, and some that may still be listed late: another replica may lack them. */

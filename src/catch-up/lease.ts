@@ -1,4 +1,4 @@
-/** The right to poll, which one process has at a time, and the poller's state. */
+/** The poll lease, which one process holds at a time, and the poller's state. */
 import { POLL_NOTE } from '../core/ports.js';
 import type { OpenSettings } from './options.js';
 import { type PollProblem, problemOf, toProblem } from './problems.js';

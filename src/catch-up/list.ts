@@ -29,7 +29,7 @@ export interface PollerClient {
   };
 }
 
-/** One answer of the list, as the client returns it. Your own client can leave out the exact JSON and the clock. */
+/** One answer of the list, as the client returns it. Your own client may leave out the exact JSON and the clock. */
 export type ListedEvents = Pick<EventList, 'events' | 'problems' | 'size'> &
   Partial<Pick<EventList, 'json' | 'servedAt'>>;
 
@@ -41,7 +41,7 @@ export interface ListedEvent {
   readonly at: number;
 }
 
-/** After how many elements of an answer other work of the process has its turn. */
+/** After how many elements of an answer the process yields to other work. */
 const PIECE = 5_000;
 
 export class ListReader {
@@ -86,10 +86,10 @@ export class ListReader {
       const { id, type } = event;
       const text = json?.[index];
       const known = this.#first.get(id);
-      // Most answers repeat events of an earlier one in the same words.
+      // Most answers repeat events from an earlier answer byte for byte.
       const isRepeated = known !== undefined && (known.event === event || known.json === text);
       const time = isRepeated ? known.at : createdAtMs(event);
-      // A date that no clock shows proves nothing.
+      // A date outside the range of a `Date` proves nothing.
       const at = Number.isNaN(time) ? Number.POSITIVE_INFINITY : time;
       if (!keys.has(id)) keys.set(id, { id, type, at });
       if (known === undefined) this.#first.set(id, { event, json: text ?? encodeEvent(event), at });
@@ -101,11 +101,11 @@ export class ListReader {
     const unreadable: (number | null)[] = [];
     for (const { value } of problems) {
       const { type }: { readonly type?: unknown } = Object(value);
-      // Events of other types do not matter to the proof.
+      // Events of other types are irrelevant to the proof.
       const isOther = typeof type === 'string' && type !== '' && !isEventType(type);
       if (!isOther) unreadable.push(timeOf(value));
     }
-    // Elements that the client did not keep can be anything.
+    // Elements that the client did not keep may be anything.
     if (size > events.length + problems.length) unreadable.push(null);
     return {
       size,
@@ -161,7 +161,7 @@ function timeOf(element: unknown): number | null {
   return Number.isNaN(time) ? null : time;
 }
 
-/** One problem for all malformed elements, without their ids, which can contain anything, even the token. */
+/** One problem for all malformed elements, without their ids, which may contain anything, even the token. */
 function malformedProblem({ index, fields }: EventProblem, count: number): PollProblem {
   const which =
     count === 1

@@ -15,8 +15,8 @@ export interface PollerOptions {
   /** Reads the list: a client of `stablehooks/client`. */
   readonly client: PollerClient;
   /**
-   * Receives the events. Its inbox keeps the watermark. Every process and job of the app must use this inbox, because
-   * another one does not know which events push has handled. A function is called at the first poll.
+   * Receives the events. Its inbox keeps the watermark. Every process and job of the app must use this inbox, because a
+   * different inbox does not know which events push has handled. If it is a function, it is called at the first poll.
    */
   readonly receiver: ReceiverSource;
   /** The limit of the first query. Below 50, a proof takes more requests. @default 50 */
@@ -24,39 +24,44 @@ export interface PollerOptions {
   /** The highest limit of a query; `listMax` if that is more. @default 20_000 */
   readonly maxLimit?: number | undefined;
   /**
-   * How many events the service lists at least, if it has them and `limit` asks for them: a smaller answer is complete, and
-   * only a smaller one. Declare it only if the service says so: a value that is too high hides events. @default not known:
+   * The number of events that the service is guaranteed to list, if it has them and `limit` asks for them. Only a smaller
+   * answer is complete. Declare it only if the service documents it, because a value that is too high hides events. @default
+   * not known:
    * an answer of 50 events or more is complete once a larger one was seen
    */
   readonly listMax?: number | undefined;
-  /** How late an event can be listed after its `created_at`, in ms. The watermark stays this far behind now. @default 300_000 */
+  /**
+   * How late an event may be listed after its `created_at`, in ms. The watermark stays this far behind now. @default 300_000
+   */
   readonly lagMs?: number | undefined;
   /**
-   * By how much neighbours of the list can be out of order, in ms; one in ten can be older than its place by more.
+   * By how much neighbours in the list may be out of order, in ms. One event in ten may be older than its place by more.
    * @default 1_000
    */
   readonly disorderMs?: number | undefined;
   /** The time from the start of one poll to the start of the next, in ms, plus or minus a tenth. @default 60_000 */
   readonly intervalMs?: number | undefined;
-  /** How long no other process polls when this one dies, in ms. @default 30_000 */
+  /** How long other processes wait before they poll if this one dies, in ms. @default 30_000 */
   readonly leaseMs?: number | undefined;
   /**
    * The start date, which the first poll stores in the inbox. Events created before it are neither recorded nor handled. After
-   * that, an earlier date lets the poller record older events, without a proof, and a later date changes nothing. A date in
+   * that, an earlier date lets the poller record older events, without proof. A later date changes nothing. A date in
    * the future counts as the first poll.
    *
    * @default the first poll, by the earlier of this clock and the service's, or `lagMs` before this one alone
    */
   readonly since?: Date | undefined;
-  /** Records and handles listed events of any age, without a proof for those before the start date. @default false */
+  /** Records and handles listed events of any age, without proof for events before the start date. @default false */
   readonly backfill?: boolean | undefined;
   /** Receives a line for each gap, and for mistakes in the wiring. @default console */
   readonly logger?: Logger | undefined;
-  /** Called with the report of each poll. Its failure is logged. @default none */
+  /** Called with each poll's report. Its errors are logged. @default none */
   readonly onReport?: ((report: PollReport) => void | Promise<void>) | undefined;
-  /** Called once when a gap opens and once when it closes, which is also logged. Its failure is logged. @default none */
+  /**
+   * Called once when a gap opens and once when it closes. Both are also logged, as are errors of this function. @default none
+   */
   readonly onGap?: ((gap: Gap) => void | Promise<void>) | undefined;
-  /** Time, timers and randomness, for tests. @default those of the platform */
+  /** Time, timers and randomness, for tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 

@@ -3,13 +3,13 @@ import { EVENT_TYPES } from '../core/events.js';
 import type { EventKey, ListAnswer, ListQuery } from './answer.js';
 import type { GapReason } from './state.js';
 
-/** The highest probability at which a result that can happen by chance counts as evidence. */
+/** The highest probability of a chance result that still counts as evidence. */
 const MAX_CHANCE = 1e-9;
 
 /** How many events must show how far back a list reaches: one or two may be late. */
 export const REACH_EVENTS = 3;
 
-/** One in so many events can be older than its place by more than the disorder. */
+/** One in this many events may be older than its place by more than the disorder. */
 const LATE_SHARE = 10;
 
 /** A list that is sorted by time, in either direction. */
@@ -18,7 +18,7 @@ export interface Order {
   readonly events: readonly EventKey[];
   /** When the oldest event was created, by {@link REACH_EVENTS} events. */
   readonly tail: number;
-  /** By how much an event is newer than its place, at most, in ms. In a list in the order of listing, the lag looks the same. */
+  /** By how much an event is newer than its place, at most, in ms. In a list in listing order, the lag looks the same. */
   readonly sink: number;
 }
 
@@ -33,7 +33,7 @@ export function readOrder(answer: ListAnswer, disorderMs: number): Order | null 
     const times = kept.map(({ at }) => at).sort((a, b) => b - a);
     const tail = times.at(-REACH_EVENTS);
     if (tail === undefined || outliers * LATE_SHARE > events.length) continue;
-    // Every choice of the outliers is one more way for chance.
+    // Each choice of outliers is one more way to get the result by chance.
     const maxChance = Math.log(MAX_CHANCE) - outliers * Math.log(events.length);
     if (isMoreThanChance(times, { disorderMs, maxChance })) {
       return { events: kept, tail, sink: measureSink(events) };
@@ -42,7 +42,7 @@ export function readOrder(answer: ListAnswer, disorderMs: number): Order | null 
   return null;
 }
 
-/** The events of an answer, without those whose date no clock shows. */
+/** The events of an answer, without those whose date is outside the range of a `Date`. */
 function datedEvents({ events }: ListAnswer): readonly EventKey[] {
   return [...events.values()].filter(({ at }) => Number.isFinite(at));
 }
@@ -60,7 +60,7 @@ function latenessOf(events: readonly EventKey[]): readonly number[] {
 /** An event is below its place if it is newer than most of this many events before it: one of them may be late. */
 const SINK_NEIGHBOURS = 3;
 
-/** By how much an event is newer than most of those just before it, at most; of events that are newest first, in ms. */
+/** The most by which an event is newer than most events just before it, in ms. The events are newest first. */
 function measureSink(events: readonly EventKey[]): number {
   return events.reduce((deepest, { at }, index) => {
     const before = events.slice(Math.max(0, index - SINK_NEIGHBOURS), index).map((event) => event.at);
@@ -124,7 +124,7 @@ export function ignoresLimit({ size, limit }: ListAnswer): boolean {
   return size > limit;
 }
 
-/** The highest probability that a server passes which cuts a shuffled list and then filters it. */
+/** The highest probability of passing for a server that cuts a shuffled list off and then filters it. */
 const MAX_FILTER_CHANCE = 1e-6;
 
 /** A type, with the number of its events as the limit; `null` if no type is scattered enough over the answer. */

@@ -29,7 +29,7 @@ interface PollOptions {
   readonly holder: string;
   readonly signal: AbortSignal;
   readonly isFirst: boolean;
-  /** Whether the poller's timer started it: then it belongs to nothing that called the poller. */
+  /** Whether the poller's timer started it, so it does not run in the context of a caller. */
   readonly isTimed: boolean;
 }
 
@@ -109,12 +109,12 @@ async function readSurvey(settings: OpenSettings, options: LeasedOptions) {
   const ourClock = { earlier: startedAt, later: startedAt };
   const watermark = state.watermark ?? toStart(settings, state, ourClock).since;
   const settledAt = startedAt - settings.lagMs;
-  // Only a first poll that looks back could call a list complete that lost events before any poll saw it. If the inbox
+  // Only a first poll that looks back might call a list complete although it lost events before any poll saw it. If the inbox
   // fails, the poll ends, because no later poll looks.
   if (first && watermark < settledAt && state.oldest === null) {
     state = { ...state, oldest: await oldestReceived(settings, settledAt) };
   }
-  // An event that was created at the start date itself counts.
+  // An event created exactly at the start date counts.
   const begin = watermark === (state.since ?? watermark) ? watermark - 1 : watermark;
   const target = Math.min(begin, gapToTry(state, settings, options));
   // Until the watermark leaves the start date.
@@ -136,7 +136,7 @@ async function recordFound(settings: OpenSettings, survey: Survey, lease: PollLe
   const problems: PollProblem[] = [];
   let refusal: unknown;
 
-  /** Records a page; in halves if the inbox fails but can write, so an event that it refuses keeps no other one from it. */
+  /** Records a page. If the inbox fails but can write, retries in halves, so a refused event does not keep out the others. */
   async function record(page: readonly ListedEvent[]): Promise<void> {
     try {
       const json = page.map((each) => each.json);
@@ -168,7 +168,7 @@ async function recordFound(settings: OpenSettings, survey: Survey, lease: PollLe
       if (from > 0) await nextTurn(settings.runtime);
       await record(oldestFirst.slice(from, from + RECORD_BATCH));
     }
-    // If it stores none, the reason is not in the events.
+    // If it stores none, the events are not the reason.
     if (taken > 0 && refused.length === taken) throw refusal;
   } catch (error) {
     problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
@@ -176,7 +176,7 @@ async function recordFound(settings: OpenSettings, survey: Survey, lease: PollLe
   return { ...survey, events, refused, taken, problems };
 }
 
-/** If it refuses more, the reason is not in the events either. */
+/** If it refuses more, the events are not the reason either. */
 const MAX_REFUSED = 100;
 
 /** The code of a driver's error, or else of ours. */
@@ -188,7 +188,7 @@ function toCode(error: unknown): string {
 async function saveNext(settings: OpenSettings, options: LeasedOptions, found: Found) {
   const { state, list, start } = found;
   const { answered, isAhead, until } = found.result;
-  // Nothing is stored of an event that runs for the first time: if its process ends, a later poll must find it.
+  // An event that runs for the first time is not stored yet: if its process ends, a later poll must find it.
   const running = found.events.filter((each) => each.result === 'running').map(({ at }) => at);
   const provableUntil = Math.min(found.result.settledAt, ...running.map((at) => at - 1));
   const isHeld = running.some((at) => at <= (state.watermark ?? start.since));
@@ -240,7 +240,7 @@ function toAttempt(last: LastAttempt | undefined, at: number, failure: PollProbl
   return { at, error, message, failingSince: last?.failingSince ?? at };
 }
 
-/** Runs the due events of the inbox: the events that this poll found, and those that waited. */
+/** Runs the inbox's due events: the ones that this poll found, and the ones that were waiting. */
 async function redriveDue(
   { receiver }: Pick<OpenSettings, 'receiver'>,
   { signal, isTimed }: PollOptions,
@@ -253,7 +253,7 @@ async function redriveDue(
     if (error !== undefined && isFailure(kind))
       problems.push(toProblem(error, { code: error.code, id: event.id }));
   };
-  // A platform can stop the process once its cron job has ended, but not while a timer runs.
+  // A platform may stop the process once its cron job has ended, but not while a timer runs.
   const waitUntil = isTimed ? () => undefined : undefined;
   try {
     return { counts: await receiver.redrive({ signal, onOutcome, waitUntil }), kinds, problems };

@@ -81,7 +81,7 @@ export function createPoller(options: PollerOptions): Poller {
       const isOpen = gap.state === 'open';
       // The diagnosis is about one of them.
       const isOnly = isOpen && gapsOpened.length === 1;
-      const line = isOnly ? `${describeSpan(gap)} can be missing. ${diagnosis}` : describeGap(gap);
+      const line = isOnly ? `${describeSpan(gap)} may be missing. ${diagnosis}` : describeGap(gap);
       log(logger, isOpen ? 'error' : 'warn', line);
       notify('onGap', onGap, { value: gap, logger });
     }
@@ -93,7 +93,7 @@ export function createPoller(options: PollerOptions): Poller {
     const startedAt = runtime.elapsed();
     const { problems } = await pollOnce();
     if (stopped.aborted) return;
-    // The list said when it wants to be asked again. A proof may wait for an hour at most.
+    // The list said when to ask again. A proof may wait for an hour at most.
     const asked = Math.min(MAX_WAIT_MS, Math.max(0, ...problems.map(({ retryAfterMs = 0 }) => retryAfterMs)));
     // A tenth more or less: processes that start together must not keep polling at the same time.
     const intervalMs = settings.intervalMs * (0.9 + runtime.random() / 5);

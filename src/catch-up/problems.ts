@@ -1,11 +1,11 @@
 import { StablehooksError } from '../core/errors.js';
 
-/** Something that failed or looks wrong. Holds no payload and no secret. */
+/** Something that failed or looks wrong. Contains no payload and no secret. */
 export interface PollProblem {
   /** An error code of this package, or one of {@link PollProblemCode}. */
   readonly code: string;
   readonly message: string;
-  /** The id of the event, if the problem is about one. */
+  /** The event's id, if the problem is about one. */
   readonly id?: string | undefined;
   /** How long the service asked to wait before the next request, in ms. */
   readonly retryAfterMs?: number | undefined;
@@ -17,7 +17,7 @@ const MESSAGES = {
   ERR_POLL_STOPPED:
     'The poll was stopped. The events that it found are in the inbox, and the next poll continues from there.',
   ERR_LEASE_LOST:
-    'Another process took over the lease to poll, so the watermark was not saved. Raise leaseMs if this happens often.',
+    'Another process took over the poll lease, so the watermark was not saved. Raise leaseMs if this happens often.',
   ERR_WATERMARK_AHEAD:
     'The stored watermark was in the future, because a clock was wrong. It moves back, as does a start date in the future, and spans that the list does not prove are gaps. Check the clocks.',
   ERR_CLOCK_BEHIND:
@@ -52,7 +52,7 @@ export function toProblem(
     const wait = retryAfterMs === undefined ? {} : { retryAfterMs };
     return { code: error.code, message: error.message, ...about, ...wait };
   }
-  // The messages of other packages can contain secrets, so only the name is kept.
+  // The messages of other packages may contain secrets, so only the name is kept.
   const name = error instanceof Error ? error.name : typeof error;
   return { code, message: `An unexpected error (${name}) was thrown.`, ...about };
 }

@@ -1,4 +1,4 @@
-/** What polls have proven after a point in time, for the tools that tell a late event from a missing one. */
+/** What polls have proven since a point in time, for tools that distinguish late events from missing ones. */
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import { toIso } from './gap-text.js';
 import type { PollState } from './state.js';
@@ -7,7 +7,7 @@ import type { PollState } from './state.js';
 export interface ProvenSpan {
   /** The span begins after this time. */
   readonly from: string;
-  /** The end of the span, inclusive: the watermark, or where the first gap begins, acknowledged and unconfirmed ones included. */
+  /** The span's end, inclusive: the watermark, or where the first gap begins, acknowledged and unconfirmed ones included. */
   readonly until: string;
 }
 

@@ -178,7 +178,7 @@ export function toReport({
     ids,
     verdicts: survey.verdicts,
     gaps: gaps.map((gap) => toGap(gap)).filter(({ state }) => state !== 'acknowledged'),
-    // If the state can be saved, a gap is told: better twice than never.
+    // A gap is reported if the state can be saved: better twice than never.
     gapsOpened: saved !== false ? openOf(advance.opened) : [],
     gapsClosed: saved ? openOf(advance.closed).map((gap) => ({ ...gap, state: 'closed' })) : [],
     problems: problems.slice(0, MAX_LISTED),

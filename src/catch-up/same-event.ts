@@ -2,7 +2,7 @@
 import { createdAtMs, type UnknownEvent } from '../core/events.js';
 
 /**
- * Whether two elements of the list are copies of one event. `delivered` can differ: it changes when a delivery succeeds.
+ * Whether two elements of the list are copies of one event. `delivered` may differ: it changes when a delivery succeeds.
  * The order of fields does not count, and no depth of nesting makes it throw.
  */
 export function isSameElement(a: UnknownEvent, b: UnknownEvent): boolean {

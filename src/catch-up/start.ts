@@ -7,10 +7,10 @@ import type { KnownEvent, OldestListed, PollState } from './state.js';
 
 const PUSHED_RECORDS = 100;
 
-/** How long before the start date pushed events are compared with the list: no service removes events that early. */
+/** How long before the start date pushed events are compared with the list. No service removes events that early. */
 const LOOK_BACK_MS = 3_600_000;
 
-/** Pushed events that were created after `from` and received since then, the first of them; none if the inbox has no `list`. */
+/** The first pushed events that were created after `from` and received since then; none if the inbox has no `list`. */
 export async function pushedSince(
   open: OpenSettings,
   begin: number,
@@ -61,7 +61,7 @@ export function toStart(
   if (since > later) since = earlier - Math.max(0, (watermark ?? since) - since);
   if (watermark === null) since = Math.min(given ?? since, earlier);
   const takeFrom = backfill ? Number.NEGATIVE_INFINITY : Math.min(given ?? since, since);
-  // Clocks can be wrong by less than the lag.
+  // Clocks may be wrong by less than the lag.
   return { since, takeFrom, wasAhead: stored !== null && stored > later + lagMs };
 }
 

@@ -5,13 +5,13 @@ import { type Inbox, POLL_NOTE } from '../core/ports.js';
 /**
  * Why events of a span may be missing.
  *
- * - `unconfirmed`: the list can be complete, or cut at the most that the service returns: no larger answer was seen.
+ * - `unconfirmed`: the list may be complete, or cut off at the service's maximum: no larger answer was seen.
  * - `not-reached`: the list shows its newest events, and begins after the previously proven span.
  * - `oldest-first`: the list shows its oldest events, and lacks others.
  * - `no-order`: the list lacks events, and its order is not confirmed.
  * - `filtered-late`: the service filters by type only after it has cut the list.
  * - `contradiction`: an answer lacks an event that another answer of the same poll has.
- * - `removed`: events of the span can have left the list before a poll saw them.
+ * - `removed`: events of the span may have left the list before a poll saw them.
  * - `unlisted`: the list lacks events of the span that were pushed.
  * - `late`: events of the span were listed later than the poller's `lagMs`, and the list was not read further back.
  * - `malformed`: an element of the list is not an event.
@@ -44,14 +44,14 @@ export interface RefusedEvent {
 export interface StoredGap {
   /** The span begins after this time. */
   readonly from: number;
-  /** The end of the span, inclusive, for each type of which events may be missing. */
+  /** The span's end, inclusive, for each type of which events may be missing. */
   readonly until: Readonly<Record<string, number>>;
   readonly reason: GapReason;
   /** The event that the inbox refuses, if the gap is about one. It closes when the inbox has the event. */
   readonly event?: RefusedEvent | undefined;
   /** When the poll that opened it started. */
   readonly openedAt: number;
-  /** The person who acknowledged the gap without a proof, the reason and the time; `null` while it is open. */
+  /** The person who acknowledged the gap without proof, the reason and the time; `null` while it is open. */
   readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: number } | null;
 }
 
@@ -72,9 +72,9 @@ export interface KnownEvent {
 
 /** Facts that the answers of the list have shown over all polls. */
 export interface SeenAnswers {
-  /** How many different events the largest answer to a query for all types had. */
+  /** The number of different events in the largest answer to a query for all types. */
   readonly all: number;
-  /** How many the largest answer to a query for one type had. */
+  /** The number in the largest answer to a query for one type. */
   readonly type: number;
   /** Whether an answer contradicted the poller's `listMax`, which then no longer counts. */
   readonly listMaxRefuted: boolean;
@@ -105,9 +105,9 @@ export interface SeenAnswers {
 export interface Unconfirmed {
   /** The span begins after this time. */
   readonly from: number;
-  /** The end of the span, inclusive. A gap contains what is left of it. */
+  /** The span's end, inclusive. A gap contains what is left of it. */
   readonly until: number;
-  /** An answer with more events confirms the span; `null` if the poller's own limit can have cut the list. */
+  /** An answer with more events confirms the span; `null` if the poller's own limit may have cut the list off. */
   readonly size: number | null;
 }
 

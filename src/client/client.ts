@@ -12,8 +12,8 @@ export interface Client {
 /**
  * Creates a client. It opens no connection before the first call and needs no `close`.
  *
- * Any 2xx is success. GET and PATCH are retried after connection errors, timeouts, 408, 429 and 5xx; POST only if the
- * request certainly did not arrive. Redirects are not followed.
+ * Any 2xx is success. GET and PATCH are retried after connection errors, timeouts, 408, 429 and 5xx. POST is retried only if
+ * the request certainly did not arrive. Redirects are not followed.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
  */

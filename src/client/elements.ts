@@ -8,7 +8,7 @@ export interface EventProblem {
   readonly index: number;
   /** The names of the fields that are missing or wrong; empty when the element is not an object. */
   readonly fields: readonly string[];
-  /** The element itself. It can contain a payload: take care where you log it. */
+  /** The element itself. It may contain a payload, so take care where you log it. */
   readonly value: unknown;
 }
 
@@ -16,7 +16,7 @@ export interface EventProblem {
 export interface Elements {
   /** In the order of the answer, which is not specified. */
   readonly events: readonly UnknownEvent[];
-  /** The JSON of each event as the service wrote it, in the same order. */
+  /** Each event's JSON as the service wrote it, in the same order. */
   readonly json: readonly string[];
   readonly problems: readonly EventProblem[];
   /** How many elements the answer has, malformed ones included. */
@@ -26,7 +26,7 @@ export interface Elements {
 /** Other white space is not JSON. */
 const NOT_BLANK = /[^ \t\n\r]/;
 
-/** After how many elements, and characters, other work of the process has its turn. */
+/** After how many elements, and characters, the process yields to other work. */
 const PIECE = { elements: 1_000, characters: 1_000_000 };
 
 /** Reads a JSON array of events; `null` for other JSON. @throws {SyntaxError} when the text is not JSON. */

@@ -73,8 +73,8 @@ export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implemen
    * The answer to `create` or `updateLimits`, which preserves the id of a created wallet: the parsed body, or its first
    * 2,000 characters when it is not JSON. `undefined` after a list.
    *
-   * It can contain an address or a balance. The message does not contain it, and loggers that print the own fields of an
-   * error do not print it.
+   * It may contain an address or a balance. The message does not contain it, and loggers that print an error's own fields do
+   * not print it.
    */
   get answer(): unknown {
     return this.#answer;

@@ -5,7 +5,7 @@ import type { Send } from './http.js';
 
 /** Filters of the list. */
 export interface EventQuery {
-  /** One event type; it can be newer than this release. @default every type */
+  /** One event type, which may be newer than this release. @default every type */
   readonly type?: string | undefined;
   /** The maximum number of events, an integer from 1. @default the service's own, 50 */
   readonly limit?: number | undefined;
@@ -14,7 +14,7 @@ export interface EventQuery {
 
 /** One answer of the list, malformed elements apart. */
 export interface EventList extends Elements {
-  /** The service's clock (the `Date` header, whole seconds), epoch ms; `null` when it does not say. */
+  /** The service's clock (the `Date` header, whole seconds), epoch ms; `null` without that header. */
   readonly servedAt: number | null;
 }
 

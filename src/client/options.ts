@@ -8,9 +8,9 @@ export interface ClientOptions {
   readonly baseUrl: string;
   /** The bearer token, or a function that returns it. */
   readonly token: TokenSource;
-  /** How long one attempt can take, including the token's function and the body, in ms. @default 10_000 */
+  /** How long one attempt may take, including the `token` function and the body, in ms. @default 10_000 */
   readonly timeoutMs?: number | undefined;
-  /** How often a request is sent again where that is safe. @default 3 */
+  /** How many times a request is retried where that is safe. @default 3 */
   readonly retries?: number | undefined;
   /** The wait after the first attempt, in ms; doubled after each, minus a random part of up to a half. @default 500 */
   readonly baseWaitMs?: number | undefined;
@@ -18,7 +18,7 @@ export interface ClientOptions {
   readonly maxWaitMs?: number | undefined;
   /** Sends the requests. @default the platform's fetch */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;
-  /** Time, timers and randomness, for tests. @default those of the platform */
+  /** Time, timers and randomness, for tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 

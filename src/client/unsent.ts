@@ -1,4 +1,4 @@
-/** The maximum number of causes that are read: an error can be its own cause. */
+/** The maximum number of causes that are read: an error may be its own cause. */
 export const MAX_CAUSES = 8;
 
 /** Failures before a connection: the codes of Node, undici and Bun, and the message of Deno, which has no codes. */

@@ -56,7 +56,7 @@ interface CallOptions {
 export interface Wallets {
   /** Creates a wallet. Retried only if it certainly did not arrive, because the service accepts no idempotency key. */
   create(input: CreateWallet, options?: CallOptions): Promise<Wallet>;
-  /** Changes the limits or the allowlist of a wallet, and resolves to the wallet after the change. */
+  /** Changes a wallet's limits or allowlist, and resolves to the changed wallet. */
   updateLimits(id: string, input: UpdateLimits, options?: CallOptions): Promise<Wallet>;
 }
 
@@ -74,7 +74,7 @@ export function createWallets(send: Send): Wallets {
   };
 }
 
-/** Checks the fields that the service specifies. The wallet is the value itself, with its further fields. */
+/** Checks the fields that the service specifies. The wallet is the value itself, including further fields. */
 function toWallet(value: unknown, facts: ResponseFacts): Wallet {
   const { id, agentId, address, chain, balance, limits, allowlist } = Object(value);
   const { perTx, daily } = Object(limits);

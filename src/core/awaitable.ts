@@ -17,7 +17,7 @@ export function deferred(): { readonly promise: Promise<void>; readonly resolve:
 /** Functions that return what an async function returns. */
 const wrappers = new WeakSet<object>();
 
-/** Whether a function is async: as it was compiled, so a function that returns a promise can be none. */
+/** Whether a function is async: as it was compiled, so a function that returns a promise may not count as one. */
 export function isAsync(value: object): boolean {
   return Object.prototype.toString.call(value) === '[object AsyncFunction]' || wrappers.has(value);
 }

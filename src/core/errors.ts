@@ -136,7 +136,7 @@ function unavailable(code: keyof typeof DEPENDENCY, cause: unknown): Stablehooks
   return new StablehooksError(code, message, { cause });
 }
 
-/** A thrown value as text for operators. Never throws, even for an error whose message cannot be read. */
+/** Formats a thrown value as text for operators. Never throws, even if the error's message cannot be read. */
 export function describeThrown(thrown: unknown, depth = 3): string {
   try {
     const error = innerError(thrown);
@@ -165,7 +165,7 @@ export function messageOf(thrown: unknown): string | undefined {
   }
 }
 
-/** Drizzle quotes the parameters of a statement, which can be a payload. The message of its cause is safe. */
+/** Drizzle quotes the parameters of a statement, which may contain a payload. Its cause's message is safe. */
 function innerError(thrown: unknown): unknown {
   return thrown instanceof Error && 'params' in thrown && thrown.cause !== undefined ? thrown.cause : thrown;
 }

@@ -24,7 +24,7 @@ export interface EventEnvelope<Type extends string, Payload> {
   /** When the event was created: an RFC 3339 date-time. Deliveries do not arrive in this order. */
   readonly created_at: string;
   readonly payload: Payload;
-  /** Whether an endpoint answered the event with success; present in the list, optional in a delivery. */
+  /** Whether an endpoint has accepted the event; present in the list, optional in a delivery. */
   readonly delivered?: boolean | undefined;
 }
 
@@ -57,7 +57,7 @@ export function isKnownEvent(event: UnknownEvent): event is WebhookEvent {
 /** The longest `id` and `type`, in bytes of UTF-8: an index of Postgres refuses rows of more than 2,704. */
 export const MAX_NAME_BYTES = 512;
 
-/** Databases can change control characters and lone surrogates, and a changed id can become equal to another one. */
+/** Databases may change control characters and lone surrogates, and a changed id may then equal another one. */
 const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
 
 /** Whether a value can be the id, type or ordering key of an event. */
@@ -81,11 +81,11 @@ export function isDateTime(value: unknown): value is string {
 
 /** When the event was created, in epoch ms. */
 export function createdAtMs(event: Pick<UnknownEvent, 'created_at'>): number {
-  // Date.parse does not know lower case.
+  // Date.parse does not accept lower case.
   return Date.parse(event.created_at.toUpperCase());
 }
 
-/** The fields for which a value is not an event, none if it is not an object; `null` for an event. */
+/** The missing or wrong fields that keep a value from being an event, none if it isn't an object; `null` for an event. */
 export function wrongFields(value: unknown): readonly string[] | null {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
   const { id, type, created_at, payload, delivered }: { readonly [Field in keyof UnknownEvent]?: unknown } =
@@ -100,7 +100,7 @@ export function wrongFields(value: unknown): readonly string[] | null {
 }
 
 /**
- * Parses the body of a delivery. Verify its signature first.
+ * Parses a delivery's body. Verify its signature first.
  *
  * @param body - the raw bytes, UTF-8 JSON.
  * @returns the event as it was sent, extra keys included.
@@ -113,7 +113,10 @@ export function parseEvent(body: Uint8Array): ParsedEvent {
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** As {@link parseEvent}, with the JSON that inboxes store. The event is the parsed object, extra keys and their order included. */
+/**
+ * Like {@link parseEvent}, with the JSON that inboxes store. The event is the parsed object, extra keys and their order
+ * included.
+ */
 export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; readonly json: string } {
   let json: string;
   let value: unknown;
@@ -138,14 +141,14 @@ export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; rea
 /** The type of the events by which `stablehooks doctor` tests an endpoint: a receiver responds with `ignored` and stores nothing. */
 export const TEST_TYPE = 'doctor.unknown';
 
-/** Whether `stablehooks doctor` sent the event, so that the service does not list it. */
+/** Whether `stablehooks doctor` sent the event. If so, the service does not list it. */
 export const isTestId = (id: string): boolean => id.startsWith('evt_doctor_');
 
 /** The stored texts of events, because `JSON.parse` rounds large numbers. */
 const texts = new WeakMap<UnknownEvent, string>();
 
 /**
- * The JSON of an event: of an event that an inbox returned, the stored text, unless the event was changed since.
+ * The JSON of an event. For an event that an inbox returned, this is the stored text, unless the event has changed since.
  *
  * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when it cannot be serialized, such as if it is nested too deeply.
  */

@@ -1,4 +1,4 @@
-/** HMAC-SHA256 by node:crypto. */
+/** HMAC-SHA256 using node:crypto. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 export function hmac(secret: string | Uint8Array, body: Uint8Array): Uint8Array {

@@ -1,11 +1,11 @@
-/** Lines for operators, and the app's own observers: neither may change what happens to an event. */
+/** Log lines for operators, and calls to the app's observers. Neither may affect what happens to an event. */
 import { describeThrown } from './errors.js';
 import type { Logger } from './ports.js';
 
-/** The longest line, in characters: the error of a handler can quote a whole response. */
+/** The longest line, in characters, because a handler's error may quote a whole response. */
 const MAX_LINE = 10_000;
 
-/** Writes one line. The failure of a logger is ignored: there is nowhere else to report it. */
+/** Writes one line. Errors of a logger are ignored, because there is nowhere else to report them. */
 export async function log(logger: Logger, level: 'warn' | 'error', line: string): Promise<void> {
   const rest = line.length > MAX_LINE ? `… (${line.length - MAX_LINE} characters more)` : '';
   try {
@@ -13,7 +13,7 @@ export async function log(logger: Logger, level: 'warn' | 'error', line: string)
   } catch {}
 }
 
-/** Calls an observer of the app. Its failure is logged under the name of its option and ignored. */
+/** Calls an observer of the app. Its errors are logged under the option's name and ignored. */
 export async function notify<Value>(
   option: string,
   observer: (value: Value) => unknown,

@@ -1,4 +1,4 @@
-/** The options checker of every factory: refuses unknown names and values that make no sense, fills in defaults. */
+/** Checks the options of every factory: refuses unknown names and invalid values, and fills in defaults. */
 import { ConfigError } from './errors.js';
 
 export interface OptionRule<Default = unknown> {
@@ -85,7 +85,7 @@ export function oneOf<const Default extends string | undefined = undefined>(
 export const func = <Default = undefined>(fallback?: Default) =>
   rule('a function', (value) => typeof value === 'function', fallback);
 
-/** An `AbortSignal`, including one of another realm, as in a test environment with globals of its own. */
+/** An `AbortSignal`, including one from another realm, as in a test environment with its own globals. */
 export const abortSignal = <Default = undefined>(fallback?: Default) =>
   rule('an AbortSignal', (value) => tagOf(value) === 'AbortSignal', fallback);
 

@@ -3,13 +3,13 @@
  * A `Queue` passes events to workers. A `Logger` receives the lines for operators.
  *
  * Callers pass durations and only the inbox reads a clock, so the clocks of several machines need not agree.
- * Methods reject only with the errors of the driver; the receiver turns them into `ERR_INBOX_FAILED`.
+ * Methods reject only with the driver's errors, which the receiver turns into `ERR_INBOX_FAILED`.
  */
 import type { Awaitable } from './awaitable.js';
 import type { UnknownEvent } from './events.js';
 
 /**
- * The state of an event.
+ * An event's state.
  *
  * - `received`: recorded and not run yet, or about to run again.
  * - `leased`: one process runs it, under a fencing token, until the lease expires.
@@ -26,12 +26,12 @@ export const INBOX_STATES: readonly InboxState[] = ['received', 'leased', 'faile
 /** Where an event came from: a signed delivery, the list, a queue's worker, or `redrive`. */
 export type Origin = 'push' | 'pull' | 'queue' | 'redrive';
 
-/** The right to complete or fail one attempt. */
+/** Permission to complete or fail one attempt. */
 export interface Lease {
   readonly id: string;
-  /** The fencing token: it has no effect once another process has claimed the event. */
+  /** The fencing token: it becomes invalid once another process has claimed the event. */
   readonly token: string;
-  /** Which attempt this is, from 1. */
+  /** The number of this attempt, from 1. */
   readonly attempt: number;
   /** The ordering key that the event was claimed with. */
   readonly key?: string | undefined;
@@ -49,7 +49,7 @@ export interface FirstAttempt {
 }
 
 /**
- * The result of a claim: the lease, or the reason why there is none. `leased`, `failed`, `done` and `dead` are states of
+ * A claim's result: the lease, or the reason why there is none. `leased`, `failed`, `done` and `dead` are states of
  * the event itself; `waiting` means that another event of its ordering key is leased.
  */
 export type Claim =
@@ -58,7 +58,7 @@ export type Claim =
   | { readonly state: 'dead' }
   | {
       readonly state: 'leased' | 'failed' | 'waiting';
-      /** How long until the other lease expires, or until the event's retry time, in ms; at least 1. */
+      /** The time until the other lease expires, or until the event's retry time, in ms; at least 1. */
       readonly retryAfterMs: number;
     };
 
@@ -116,13 +116,13 @@ export interface StoredEvent {
 /** How events are stored without a claim. */
 export interface StoreOptions {
   readonly origin: Origin;
-  /** The JSON of each event as it arrived, in the same order, to be stored unchanged. @default the events serialized */
+  /** Each event's JSON as it arrived, in the same order, to be stored unchanged. @default the events serialized */
   readonly json?: readonly string[] | undefined;
 }
 
 /** Where events are recorded, claimed and remembered. */
 export interface Inbox<Tx = undefined> {
-  /** Whether stored events survive the end of this process. */
+  /** Whether stored events survive a restart of this process. */
   readonly durable: boolean;
 
   /** Whether {@link transaction} ends before a promise of its effect does, so handlers cannot be async. @default false */
@@ -154,8 +154,8 @@ export interface Inbox<Tx = undefined> {
 
   /**
    * Returns the lease of a first attempt, without asking the store: its transaction is the lease. Only in inboxes that can
-   * answer others while the transaction runs: a claim returns `leased`, and `record` and `ignore` return `running`, and none
-   * of them waits.
+   * answer other calls while the transaction runs: without waiting, a claim returns `leased`, and `record` and `ignore`
+   * return `running`.
    *
    * With this lease, {@link transaction} stores the event as done together with the effect, or resolves to `false` before the
    * effect if the event is stored or runs already. {@link fail} stores a failed first attempt after the rollback; `false`
@@ -170,15 +170,15 @@ export interface Inbox<Tx = undefined> {
    * when the lease is lost. A failure of `effect` rolls back and passes through. The transaction ends with `effect`; later
    * statements are refused where the library allows it. An inbox over a synchronous driver calls a synchronous `effect`.
    *
-   * Rejects with `ERR_HANDLER_FAILED` when the handler is the reason for the rollback, such as a constraint that fails
-   * at COMMIT. Rejects with a `PermanentError` when the handler ended the transaction itself: its later statements may
-   * have taken effect, and another attempt could double them.
+   * Rejects with `ERR_HANDLER_FAILED` when the handler caused the rollback, for example by violating a constraint that is
+   * checked at COMMIT. Rejects with a `PermanentError` when the handler ended the transaction itself: its later statements
+   * may have taken effect, and another attempt might repeat them.
    */
   transaction?(lease: Lease, effect: (tx: Tx) => Awaitable<void>): Awaitable<boolean>;
 
   /**
-   * Runs an effect, which always rejects, in a transaction like that of a first attempt, and rolls it back. Rejects with the
-   * error of the effect. Only in inboxes with {@link transaction}.
+   * Runs an effect, which always rejects, in a transaction like a first attempt's, and rolls it back. Rejects with the
+   * effect's error. Only in inboxes with {@link transaction}.
    */
   rehearse?(effect: (tx: Tx) => Awaitable<never>, options: { readonly leaseMs: number }): Awaitable<void>;
 
@@ -199,7 +199,7 @@ export interface Inbox<Tx = undefined> {
   readSteps?(lease: Lease): Awaitable<readonly InboxStep[] | null>;
 
   /**
-   * Stores the result of a step: JSON, or empty for `undefined`. `null` stores that it has begun; `undefined` removes
+   * Stores a step's result: JSON, or empty for `undefined`. `null` stores that it has begun; `undefined` removes
    * this mark. Durable when it resolves, and outside of any transaction of the handler.
    *
    * Returns `false`, without any change, when the lease is lost, the step has a result, or it has begun before (for `null`).
@@ -232,10 +232,10 @@ export interface Inbox<Tx = undefined> {
 
   /**
    * Takes up to `limit` due events of the given `types`, the longest due first, and makes them `received`, ready to be
-   * claimed. Their attempts stay. Due are `received` and `failed` events at their time, `leased` events whose lease has
-   * expired (the old token then has no effect), and `parked` events. The claim decides about ordering keys.
+   * claimed. Their attempts stay. Events are due if they are `received` or `failed` and their time has come, `leased` with an
+   * expired lease (whose token becomes invalid), or `parked`. The claim decides about ordering keys.
    *
-   * Atomic. The events it took are not due for `visibilityTimeoutMs`, so two callers never take the same one.
+   * Atomic. The returned events are not due for `visibilityTimeoutMs`, so two callers never receive the same event.
    */
   takeDue(options: {
     readonly limit: number;
@@ -264,13 +264,13 @@ export const POLL_NOTE = 'poll';
 
 /** One attempt at an event. Times are epoch ms by the inbox's clock. */
 export interface InboxAttempt {
-  /** Which attempt it was, from 1; 0 for an event that a person changed before its first. */
+  /** The number of the attempt, from 1; 0 for an event that a person changed before its first. */
   readonly attempt: number;
   readonly startedAt: number;
   /** Equal to `startedAt` for a first attempt that succeeded in a transaction, because that is stored when it begins. */
   readonly endedAt: number;
   /**
-   * `later`: the handler threw `RetryLater`, and the attempt does not count. `lapsed`: its lease ended before it was
+   * `later`: the handler threw `RetryLater`, and the attempt does not count. `lapsed`: its lease expired before it was
    * completed or failed. `discarded`, `requeued`: a person ended the event, or made it due.
    */
   readonly result: 'done' | 'failed' | 'dead' | 'later' | 'lapsed' | 'discarded' | 'requeued';
@@ -312,8 +312,8 @@ export interface InboxRecord {
 }
 
 /**
- * Which events an operation is about: those that meet every condition that is given. A condition that is `undefined` is
- * refused. Times are epoch ms by the inbox's clock.
+ * Selects the events that meet every given condition. A condition that is `undefined` is refused. Times are epoch ms by the
+ * inbox's clock.
  */
 export interface InboxFilter {
   readonly ids?: readonly string[] | undefined;
@@ -331,7 +331,7 @@ export interface InboxFilter {
   readonly updatedUntil?: number | undefined;
   /** Due before this time, or with a lease that ends before it. */
   readonly dueUntil?: number | undefined;
-  /** A part of the last error; upper and lower case differ. */
+  /** A part of the last error, case-sensitive. */
   readonly error?: string | undefined;
   /** Only events that were ignored. They are done. */
   readonly ignored?: true | undefined;
@@ -375,7 +375,8 @@ export interface InboxOperations {
   steps(id: string): Promise<readonly InboxStep[]>;
   /**
    * Makes `dead` and `failed` events, or with `ignored` only ignored ones, `received` and due now, with their attempts counted
-   * from 0. The same goes for `leased` events whose lease has expired, was written by a clock that was ahead, or with `force`. Other
+   * from 0. The same applies to `leased` events whose lease has expired or was written by a clock that was ahead, and with
+   * `force` to all of them. Other
    * events do not change. Resolves to how many it requeued: with an id 1 or 0; with a filter at most `limit`, those that were
    * received first.
    *
@@ -396,7 +397,10 @@ export interface InboxOperations {
           readonly by?: string | undefined;
           /** Why. Only with `by`. */
           readonly reason?: string | undefined;
-          /** Whether to end leases that have not expired: their handlers may be running, and take effect twice. @default false */
+          /**
+           * Whether to end leases that have not expired. Their handlers may still be running, so effects may happen twice.
+           * @default false
+           */
           readonly force?: boolean | undefined;
         }),
   ): Promise<number>;
@@ -413,7 +417,7 @@ export interface InboxOperations {
       readonly reason: string;
       /** At most 10,000. @default 1_000 */
       readonly limit?: number | undefined;
-      /** Whether to end leases that have not expired. The effects of their handlers may happen nevertheless. @default false */
+      /** Whether to end leases that have not expired. The effects of their handlers may still happen. @default false */
       readonly force?: boolean | undefined;
     },
   ): Promise<number>;
@@ -424,8 +428,8 @@ export interface InboxOperations {
    */
   importDone(ids: readonly string[]): Promise<number>;
   /**
-   * Removes the JSON, the history and the steps of events that have been `done` for `olderThanMs`, and keeps their ids, so that
-   * a replay is still a duplicate. Resolves to how many it pruned.
+   * Removes the JSON, the history and the steps of events that have been `done` for `olderThanMs`. Their ids are kept, so a
+   * replay is still a duplicate. Resolves to how many it pruned.
    */
   prune(options: { readonly olderThanMs: number }): Promise<number>;
 }
@@ -433,8 +437,8 @@ export interface InboxOperations {
 /** A durable queue in front of workers that call `receiver.handle`. */
 export interface Queue {
   /**
-   * Puts an event into the queue and resolves once it is durably stored there. Keyed by `event.id`: an event that is waiting
-   * or running is not enqueued twice, and one whose job has finished can be enqueued again.
+   * Puts an event into the queue, and resolves once it is durably stored there. Keyed by `event.id`: a waiting or running
+   * event is not enqueued twice, and an event whose job has finished can be enqueued again.
    */
   enqueue(
     event: UnknownEvent,

@@ -1,4 +1,4 @@
-/** Awaits the answer of a driver and removes the command, which includes the payload, from its error. */
+/** Awaits a driver's answer and removes the command, which includes the payload, from its error. */
 export async function redactCommand<Value>(answer: Promise<Value>): Promise<Value> {
   try {
     return await answer;

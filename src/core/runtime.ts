@@ -1,4 +1,4 @@
-/** Time, timers and randomness of the platform, and their replacements. */
+/** The platform's time, timers and randomness, and their replacements. */
 import { deferred } from './awaitable.js';
 import type { OptionRule } from './options.js';
 
@@ -21,7 +21,7 @@ export interface Runtime {
 /** The longest time of a platform timer: a signed 32-bit number of ms. A longer timer would call back immediately. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** The parts of a {@link Runtime} that replace those of the platform. */
+/** The parts of a {@link Runtime} that replace the platform's. */
 export type RuntimeOptions = { readonly [Part in keyof Runtime]?: Runtime[Part] | undefined };
 
 // Looked up at each call, so a test can replace the globals later.
@@ -86,7 +86,7 @@ export const outsideRequests = snapshot();
 
 function snapshot(): <Result>(run: () => Result) => Result {
   const { AsyncLocalStorage, process }: typeof globalThis & AsyncContext = globalThis;
-  // The edge runtime of Next has the class as a global, and throws where a module of Node is asked for.
+  // Next's Edge runtime has the class as a global, and throws if a Node module is requested.
   const storage = AsyncLocalStorage ?? process?.getBuiltinModule?.('node:async_hooks')?.AsyncLocalStorage;
   return storage?.snapshot?.() ?? ((run) => run());
 }
@@ -96,19 +96,19 @@ export interface Moment {
   readonly now: number;
 }
 
-/** How long ago a moment was, in ms. The first clock stands still while a machine is suspended; the second can be set back. */
+/** How long ago a moment was, in ms. The first clock stops while a machine is suspended; the second may be set back. */
 export function msSince(moment: Moment, { elapsed, now }: Pick<Runtime, 'elapsed' | 'now'>): number {
   return Math.max(elapsed() - moment.elapsed, now() - moment.now);
 }
 
 export function setBackgroundTimeout(runtime: Runtime, callback: () => void, ms: number): unknown {
   const timer = runtime.setTimeout(callback, ms);
-  // Outside Node a timer is a number and keeps no process alive.
+  // Outside Node, a timer is a number and does not keep a process alive.
   (timer as { readonly unref?: () => void } | undefined)?.unref?.();
   return timer;
 }
 
-/** Lets the other work of the process have its turn. */
+/** Yields to the event loop. */
 export function nextTurn(runtime: Pick<Runtime, 'setTimeout'> = PLATFORM): Promise<void> {
   return new Promise((resolve) => runtime.setTimeout(resolve, 0));
 }

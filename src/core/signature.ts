@@ -1,4 +1,4 @@
-/** The signature of a delivery: HMAC-SHA256 over the exact bytes of its body. */
+/** A delivery's signature: HMAC-SHA256 over the exact bytes of its body. */
 import { decodeHex, findSecret, hmac } from 'stablehooks/internal/hmac';
 import type { Awaitable } from './awaitable.js';
 import { decodeBase64, encode, isBytes } from './bytes.js';
@@ -21,7 +21,7 @@ export interface SignatureFormat {
    * @default any: 64 hex digits, or 44 (padded) or 43 characters of base64 or base64url, whose formats cannot collide
    */
   readonly encoding?: SignatureEncoding | undefined;
-  /** The text before the digits, such as `sha256=`; a signature without it is malformed. @default '' */
+  /** The text before the digits, such as `sha256=`. A signature without it is malformed. @default '' */
   readonly prefix?: string | undefined;
 }
 
@@ -84,7 +84,7 @@ export async function sign(
  * Verifies the signature of a body, in constant time, on decoded bytes. Resolves only when it matches.
  *
  * Pass the bytes as they arrived: a body that was parsed and serialized again has lost its signature. A list of header
- * values, which Node passes for some repeated headers, is malformed.
+ * values, which Node passes for some repeated headers, counts as malformed.
  *
  * @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED`, `ERR_SIGNATURE_MISMATCH`;
  * `ERR_SECRET_UNKNOWN` when the function given as `secret` returns `null`, after as long as a mismatch takes.
@@ -102,7 +102,10 @@ export async function verifySignature(
   return { body, secretIndex: await matchSecret(body, mac, source) };
 }
 
-/** The index of the secret that made `mac`. Synchronous where the HMAC is: an await takes 5 % of the time of a short body. */
+/**
+ * The index of the secret that made `mac`. Synchronous if the HMAC is, because an await adds 5 % to the time for a short
+ * body.
+ */
 export function matchSecret(
   body: Uint8Array,
   mac: Uint8Array,
@@ -132,7 +135,7 @@ function orMismatch(secretIndex: number): number {
   );
 }
 
-/** Compared in place of the secrets of an unknown sender, so it takes the same time. It never matches. */
+/** Stands in for the secrets of an unknown sender, so the check takes the same time. It never matches. */
 const DECOY = ['decoy'] as const;
 
 /** @throws {ConfigError} when there is none, or one is missing, empty, all zeros, padded or of another type. */

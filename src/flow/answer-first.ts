@@ -38,7 +38,7 @@ async function runAfterAnswer(
   work: Work,
   { report, logger, settings }: CoreParts,
 ): Promise<void> {
-  // A synchronous start of a handler must not delay the answer.
+  // Handlers may start synchronously, which must not delay the answer.
   await nextTurn(settings.runtime);
   const { event, origin, secretIndex } = work;
   let rest: Promise<unknown> | undefined;

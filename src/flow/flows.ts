@@ -1,4 +1,7 @@
-/** The flows of an authentic event, composed once per receiver. Each wraps the next, and is the next if its option is not set. */
+/**
+ * The flows of an authentic event, composed once per receiver. Each layer wraps the next one, or is left out if its option is
+ * not set.
+ */
 import { createDispatch } from '../receiver/dispatch.js';
 import type { CoreParts, Flows } from '../receiver/parts.js';
 import { answerFirst, awaitIdle, storeForLater } from './answer-first.js';

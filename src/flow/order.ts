@@ -22,7 +22,9 @@ export function toKeyOf(orderingKey: OrderingKey): (event: UnknownEvent) => stri
   };
 }
 
-/** Fails an attempt whose event now has another key than its claim: two events of a key could run at the same time. */
+/**
+ * Fails an attempt whose event no longer has its claim's key, because two events of one key might run at the same time.
+ */
 export function checkKey(next: CallHandler, orderingKey: OrderingKey): CallHandler {
   return (event, lease, context) => {
     if (readKey(event, orderingKey) !== lease.key) {

@@ -3,7 +3,9 @@ import { deferred } from '../core/awaitable.js';
 import { type BusyError, StablehooksError } from '../core/errors.js';
 import { orAborted, type Runtime } from '../core/runtime.js';
 
-/** The longest wait before the next try when all slots are taken, in ms. The shortest is a second, which spreads a burst. */
+/**
+ * The longest wait before the next try when all slots are taken, in ms. The shortest is one second, which spreads out bursts.
+ */
 const RETRY_MS = 5_000;
 
 export class Slots {
@@ -11,7 +13,7 @@ export class Slots {
   free: number;
   readonly #runtime: Runtime;
   #released = deferred();
-  /** The waits for the next release, one per signal: Node warns of a leak at the eleventh listener of a signal. */
+  /** The waits for the next release, one per signal, because Node warns of a leak at a signal's eleventh listener. */
   readonly #waits = new Map<AbortSignal | undefined, Promise<void>>();
 
   constructor(count: number, runtime: Runtime) {

@@ -1,4 +1,4 @@
-/** The checks: each turns facts into its finding, and the most likely fix. */
+/** The checks. Each one turns facts into a finding and the most likely fix. */
 import { describeReason, describeUnconfirmed, exceptIn, toGap, toIso } from '../catch-up/gap-text.js';
 import { countOf } from '../core/count.js';
 import type { InboxRecord } from '../core/ports.js';
@@ -6,7 +6,7 @@ import { HOUR_MS, MANY, type TallyNote } from '../receiver/tally.js';
 import { countIn, type HealthFacts } from './facts.js';
 import type { HealthSettings } from './options.js';
 
-/** `neutral`: not shown, because nothing has happened yet that could be judged. Only `failing` is unhealthy. */
+/** `neutral`: not shown, because nothing has happened yet that can be judged. Only `failing` is unhealthy. */
 export type HealthTone = 'failing' | 'warning' | 'neutral' | 'ok';
 
 interface Finding {
@@ -34,7 +34,7 @@ export const CHECKS = {
 
   leases(facts) {
     const { count, oldest } = facts.overdue.leased;
-    if (count === 0) return none(facts, 'No lease has expired for long.');
+    if (count === 0) return none(facts, 'No long-expired leases.');
     const message = `${countOf(count, 'event')} whose lease has expired, the oldest claimed at ${toIso(oldest ?? 0)}: a process ended while the handler ran, and none took over. Call receiver.start() in a running process.`;
     return { tone: 'failing', message, count };
   },
@@ -65,13 +65,17 @@ export const CHECKS = {
       return { tone: 'failing', message, count: long.length };
     }
     if (count === 0) return none(facts, 'No event has failed without succeeding since.');
-    return { tone: 'warning', message: `${countOf(count, 'event')} failed, to run again: ${newest}`, count };
+    return {
+      tone: 'warning',
+      message: `${countOf(count, 'event')} failed and will run again: ${newest}`,
+      count,
+    };
   },
 
   refused({ now, unwritable, newest, tally }, { requirePush }) {
     if (unwritable !== undefined) {
       const fix =
-        'Make room on its disk, make it writable, or connect to the primary: until then every delivery is answered 503.';
+        'Make room on its disk, make it writable, or connect to the primary: until then every delivery gets a 503.';
       return {
         tone: 'failing',
         message: `The database of the inbox cannot be written: ${unwritable.replace(/\.$/, '')}. ${fix}`,
@@ -97,7 +101,7 @@ export const CHECKS = {
     if (pushed === undefined && tally.genuineAt === 0) {
       const what =
         newest.length === 0
-          ? 'no event came yet'
+          ? 'no event has arrived yet'
           : `no push among the last ${countOf(newest.length, 'event')}`;
       const message = `Not shown: ${what}. ${fix}`;
       return { tone: requirePush ? 'failing' : 'neutral', message };
@@ -113,7 +117,7 @@ export const CHECKS = {
     const { count: parked, oldest } = countIn(facts.counts, 'parked');
     const since = facts.now - 48 * HOUR_MS;
     const counted = countedSince(facts.tally.ignored, since);
-    // A process that is killed has not counted its last ones.
+    // A killed process did not count its last deliveries.
     const seen = facts.newest.filter((record) => record.ignored && record.receivedAt > since);
     const types = counted.length > 0 ? counted : seen.map(({ type }) => [type, 1] as const);
     const ignored = sumOf(types);
@@ -138,7 +142,7 @@ export const CHECKS = {
     }
     if (error !== undefined) {
       const since = lastAttempt.failingSince ?? at;
-      const message = `Polls cannot read the list since ${toIso(since)}. ${error}: ${lastAttempt.message ?? 'the log of the poller says why.'}`;
+      const message = `Polls cannot read the list since ${toIso(since)}. ${error}: ${lastAttempt.message ?? "the poller's log says why."}`;
       return { tone: now - since >= dueMs ? 'failing' : 'warning', message };
     }
     if (now - at <= provenMs) return { tone: 'ok', message: `The last poll read the list at ${toIso(at)}.` };
@@ -153,7 +157,7 @@ export const CHECKS = {
     const newest = open.at(-1);
     if (newest !== undefined) {
       const first = toIso(Math.min(...open.map(({ from }) => from)));
-      const message = `${countOf(open.length, 'open gap')}, the first from ${first}: events can be missing. ${describeReason(newest.reason)} \`stablehooks gaps list\` shows what to do.`;
+      const message = `${countOf(open.length, 'open gap')}, the first from ${first}: events may be missing. ${describeReason(newest.reason)} \`stablehooks gaps list\` shows what to do.`;
       return { tone: 'failing', message, count: open.length };
     }
     if (state.watermark === null)
@@ -177,10 +181,10 @@ export const CHECKS = {
   },
 } satisfies Readonly<Record<string, Check>>;
 
-/** How far the clocks of two machines may differ. */
+/** How far two machines' clocks may differ. */
 const CLOCK_MS = 60_000;
 
-/** A result of `findOwed` that is older says nothing: a nightly job has missed a night. */
+/** An older result of `findOwed` is stale, because a nightly job has missed a night. */
 const OWED_MS = 26 * HOUR_MS;
 
 const REFUSALS: Readonly<Record<string, string>> = {
@@ -213,12 +217,12 @@ function checkCoverage(
     return { tone: requirePoll && state.lastAttempt === undefined ? 'failing' : 'neutral', message };
   }
   if (now - watermark > provenMs) {
-    const silent = last === undefined ? 'No event was received yet' : `Silent since ${toIso(last)}`;
-    const message = `${silent}; not proven since ${toIso(watermark)}. Check that the poller runs, that the list answers, and the clocks; the report of a poll says which.`;
+    const silent = last === undefined ? 'No event has been received yet' : `Silent since ${toIso(last)}`;
+    const message = `${silent}; not proven since ${toIso(watermark)}. Check that the poller runs, that the list answers, and the clocks; a poll's report says which.`;
     return { tone: 'failing', message };
   }
   const heard = last !== undefined && last > watermark ? 'The last event came at' : 'Quiet since';
-  const quiet = last === undefined ? 'No event was received yet' : `${heard} ${toIso(last)}`;
+  const quiet = last === undefined ? 'No event has been received yet' : `${heard} ${toIso(last)}`;
   const proven = `${quiet}, proven until ${toIso(watermark)}${exceptIn(state.gaps)}.`;
   if (doubts.length > 0) {
     return { tone: 'failing', message: `${proven} But ${doubt}` };
@@ -231,7 +235,7 @@ function checkCoverage(
 /** Nothing is wrong; in an empty inbox that shows nothing. */
 function none({ isEmpty }: HealthFacts, message: string): Finding {
   return isEmpty
-    ? { tone: 'neutral', message: 'Not shown: no event came yet.' }
+    ? { tone: 'neutral', message: 'Not shown: no event has arrived yet.' }
     : { tone: 'ok', message, count: 0 };
 }
 

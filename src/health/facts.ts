@@ -1,4 +1,4 @@
-/** What the judge reads of an inbox: bounded lists, and counts that an index answers. */
+/** What `health` reads from an inbox: bounded lists, and counts from an index. */
 import { readPollState } from '../catch-up/state.js';
 import { messageOf } from '../core/errors.js';
 import {
@@ -57,13 +57,13 @@ export function countIn(counts: readonly InboxCount[], state: InboxState) {
   return { count, oldest };
 }
 
-/** The message of a database that takes no writes. No process has leased the note, so nothing is written. */
+/** The error message of a database that refuses writes. No process has leased the note, so nothing is written. */
 async function findUnwritable(inbox: HealthInbox): Promise<string | undefined> {
   try {
     await inbox.writeNote('health', '', { holder: 'health' });
     return undefined;
   } catch (error) {
-    // A role without the right to write, as of a dashboard, shows nothing.
+    // A role without the privilege to write, such as a dashboard's, shows nothing.
     const cause = unwritableCause(error);
     return cause === undefined ? undefined : (messageOf(cause) ?? 'read-only');
   }
@@ -73,7 +73,7 @@ async function findUnwritable(inbox: HealthInbox): Promise<string | undefined> {
 const UNWRITABLE: ReadonlySet<unknown> = new Set(['25006', 1290, 1792, 1836, '53100', 1021, 1114]);
 const SQLITE_UNWRITABLE: ReadonlySet<number> = new Set([8, 13]);
 
-/** The error of the driver: data layers and commands wrap it. */
+/** The driver's error: data layers and commands wrap it. */
 function unwritableCause(error: unknown): unknown {
   const { code, errno, errcode, cause } = Object(error) as Readonly<Record<string, unknown>>;
   const inner = cause === undefined ? undefined : unwritableCause(cause);
@@ -112,7 +112,7 @@ async function readFailing(inbox: HealthInbox, counts: readonly InboxCount[], no
   return {
     count,
     sample: [...newest, ...again].toSorted((a, b) => b.updatedAt - a.updatedAt),
-    /** Those that have failed for an hour. */
+    /** Events that have been failing for an hour. */
     long: [...oldest, ...again].filter((record) => failingSince(record) <= hourAgo),
     share: count + dead < MANY_FAILED ? undefined : await readShare(inbox, count + dead, hourAgo),
   };

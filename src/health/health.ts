@@ -23,9 +23,9 @@ export interface HealthCheck {
   readonly name: HealthCheckName;
   readonly tone: HealthTone;
   readonly healthy: boolean;
-  /** The finding, and what to do. It can contain the message of a handler's error; times are ISO. */
+  /** The finding, and what to do. It may contain the message of a handler's error. Times are ISO. */
   readonly message: string;
-  /** How many gaps, events or deliveries it is about; `null` where there is nothing to count. */
+  /** The number of gaps, events or deliveries concerned; `null` if there is nothing to count. */
   readonly count: number | null;
 }
 
@@ -85,7 +85,7 @@ function toVerdict(
   const [failing, warning, neutral] = [named('failing'), named('warning'), named('neutral')];
   if (failing !== '') return { tone: 'failing', verdict: `Needs you: ${failing}.` };
   if (warning !== '') return { tone: 'warning', verdict: `Nothing is failing. Look at: ${warning}.` };
-  if (isUnused) return { tone: 'neutral', verdict: 'Nothing to judge: no event went through yet.' };
+  if (isUnused) return { tone: 'neutral', verdict: 'Nothing to judge: no event has been processed yet.' };
   if (neutral !== '') return { tone: 'neutral', verdict: `Everything due runs. Not shown yet: ${neutral}.` };
   const proven = `The list proves that nothing is missing until ${toIso(state.watermark ?? 0)}${exceptIn(state.gaps)}.`;
   return { tone: 'ok', verdict: `All is well. Everything due runs. ${proven}` };

@@ -14,9 +14,9 @@ export interface HealthLimits {
   readonly provenMs?: number | undefined;
   /** How many events may be dead. @default 0 */
   readonly maxDead?: number | undefined;
-  /** Whether it is unhealthy that no poll has proven anything: no poller, or one before its first proof. @default false */
+  /** Whether an inbox is unhealthy until a poll has proven something. @default false */
   readonly requirePoll?: boolean | undefined;
-  /** Whether it is unhealthy that no event came by push. @default false */
+  /** Whether an inbox is unhealthy until an event arrives by push. @default false */
   readonly requirePush?: boolean | undefined;
   /** The clock, for tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;

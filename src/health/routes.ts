@@ -4,7 +4,7 @@ import { timeLimit, toRuntime } from '../core/runtime.js';
 import { health } from './health.js';
 import { type HealthInbox, type HealthLimits, readLimits } from './options.js';
 
-/** Two route handlers for `Request` and `Response`. Their answers contain no message, id or time. */
+/** Two route handlers for `Request` and `Response`. Their responses contain no message, id or time. */
 export interface HealthRoutes {
   /** For monitoring, such as `/healthz`: 200 if every check is healthy, 503 otherwise, with the names of the checks. */
   readonly health: () => Promise<Response>;
@@ -15,7 +15,7 @@ export interface HealthRoutes {
 const TIMEOUT_MS = 5_000;
 
 /**
- * Creates the handlers. Do not restart a process because `health` answers 503: a restart heals neither a dead event nor a
+ * Creates the handlers. Do not restart a process because `health` answers 503: a restart fixes neither a dead event nor a
  * gap.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when a limit is unknown or makes no sense.

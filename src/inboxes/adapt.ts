@@ -1,4 +1,7 @@
-/** Data layers: the inbox sends its statements through them, and handlers receive their own transactions. Imports none of them. */
+/**
+ * Data layers: the inbox sends its statements through them, and handlers receive their native transactions. None of them is
+ * imported.
+ */
 import { StablehooksError } from '../core/errors.js';
 import { withMethods } from '../core/options.js';
 
@@ -42,7 +45,7 @@ export function adapt<Tx, Db>({ db, send, begin, unwrap }: Parts<Tx, Db>): DataL
           return working;
         });
       } catch (error) {
-        // Its own error is the reason; some data layers reject with that of their ROLLBACK.
+        // The effect's own error is the reason; some data layers reject with the error of their ROLLBACK.
         await working;
         throw toDriverError(error);
       }
@@ -60,7 +63,7 @@ export const isNeonHttp = (value: unknown) =>
 export const toRows = (result: unknown): readonly unknown[] =>
   Array.isArray(result) ? result : (result as { readonly rows: readonly unknown[] }).rows;
 
-/** Whether a value is one connection: a `Client` of `pg` or `@neondatabase/serverless`. */
+/** Whether a value is a single connection: a `Client` of `pg` or `@neondatabase/serverless`. */
 export const isClient = withMethods('a Client', ['query', 'escapeLiteral']).accepts;
 
 /** The error of a statement in a transaction that its handler ended by the library, which then sends nothing more. */

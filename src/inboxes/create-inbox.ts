@@ -30,7 +30,7 @@ export interface ClaimValues extends NewEvent {
   readonly early: boolean;
 }
 
-/** The result of a claim. Drivers can read numbers as text, and NULL as `undefined`. */
+/** A claim's result. Drivers may return numbers as text, and NULL as `undefined`. */
 export interface ClaimRow {
   readonly result: Claim['state'];
   readonly attempts: number | string | null;
@@ -39,7 +39,7 @@ export interface ClaimRow {
 }
 
 export interface AttemptEnd {
-  /** The state of the event after it; `later` makes it received, or dead if it is older than `maxAgeMs`. */
+  /** The event's state after it; `later` makes it received, or dead if it is older than `maxAgeMs`. */
   readonly result: 'done' | 'failed' | 'dead' | 'later';
   /** `null` unless the event runs again. */
   readonly retryAfterMs: number | null;
@@ -114,7 +114,7 @@ export function createInbox<Tx>(
   /** When a call without due events looks for leases from the future again. */
   let lookAt = Number.NEGATIVE_INFINITY;
 
-  /** Ends leases that a clock wrote which was ahead; they would hold for as long as it was. */
+  /** Ends leases that were written by a clock that was ahead. Otherwise they would hold for as long as it was ahead. */
   async function endAhead(): Promise<boolean> {
     const selection = { states: ['leased'], ahead: true, held: [...held] } as const;
     return (await ops.endLeases({ selection, limit: 1_000 })).length > 0;
@@ -168,7 +168,7 @@ export function createInbox<Tx>(
     ...(ops.rehearse && { rehearse: ops.rehearse }),
 
     ...(ops.takesFirst && {
-      // As an event that nobody else knows.
+      // Handled like an event that no other process knows.
       async rehearse(effect, { leaseMs }) {
         const first = { type: 'rehearsal', json: '{}', origin: 'redrive', leaseMs } as const;
         await transaction?.({ id: uuid(), token: uuid(), attempt: 1, first }, effect);

@@ -14,10 +14,10 @@ export interface DrizzleLike<Tx> {
 /**
  * Adapts a Drizzle database, over node-postgres, postgres.js, PGlite, another driver of Postgres, or `mysql2`:
  * `postgresInbox(fromDrizzle(drizzle(pool, { schema })), { transactional: true })`. `ctx.tx` is Drizzle's own transaction,
- * with the schema of `db`; its `transaction` is a savepoint. Await every statement: Drizzle sends one that is late, and it
- * can become part of the transaction of another event.
+ * with the schema of `db`; its `transaction` is a savepoint. Await every statement: Drizzle sends late ones, which may become
+ * part of another event's transaction.
  *
- * Add a listener to the connections of a pool of `pg`; otherwise one that breaks ends the process:
+ * With a `pg` pool, add an `error` listener to its connections; otherwise a broken connection ends the process:
  * `pool.on('connect', (client) => client.on('error', console.error))`.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is a Drizzle database over a single `Client`.
@@ -34,8 +34,8 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
       const query = { getSQL: () => ({ toQuery: () => ({ sql: text, params: values }) }) };
       return toRows(await over.execute(query as never));
     },
-    // Over a pool, the transaction runs on a connection that is taken here: Drizzle keeps the one that it takes itself when
-    // its BEGIN fails, and the pool becomes empty.
+    // Over a pool, the transaction runs on a connection that is checked out here. Drizzle never releases its own connection
+    // if BEGIN fails, which empties the pool.
     async begin(work) {
       const connection = await (session?.client?.getConnection?.() ?? session?.client?.connect?.());
       if (connection === undefined) return db.transaction(work, config);
@@ -134,7 +134,7 @@ export function fromKnex<Tx>(knex: KnexLike<Tx>): DataLayer<Tx> {
         },
         { isolationLevel: 'read committed' },
       ),
-    // Knex writes the statement before the message of the server.
+    // Knex writes the statement before the server's message.
     unwrap(error) {
       const at = error.message.lastIndexOf(' - ');
       const { code, errno } = error as { readonly code?: unknown; readonly errno?: unknown };

@@ -70,7 +70,7 @@ export function durableObjectInbox(
     transactions: {
       // Without await: what a Durable Object writes in one turn of its event loop is on disk together.
       share: async (work) => storage.transactionSync(work),
-      // The storage refuses a COMMIT or ROLLBACK of the effect.
+      // The storage refuses COMMIT and ROLLBACK inside the effect.
       own: (begin, effect) =>
         storage.transactionSync(() => {
           begin();

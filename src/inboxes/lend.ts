@@ -18,7 +18,10 @@ export function lend<Lent extends object>(
     return refused;
   }
   const release = () => {
-    throw new StablehooksError('ERR_HANDLER_FAILED', 'The inbox releases the connection of ctx.tx.');
+    throw new StablehooksError(
+      'ERR_HANDLER_FAILED',
+      "Don't call release() on ctx.tx: the inbox releases its connection.",
+    );
   };
   const tx = new Proxy(lent, {
     get(_, name) {
@@ -54,7 +57,7 @@ export function sentLate(): HandlerError {
   );
 }
 
-/** Its later writes can be committed: another attempt could double them. */
+/** Its later writes may be committed, and another attempt would repeat them. */
 export function endedByHandler(cause: unknown): PermanentError {
   return new PermanentError(
     'The handler ended the transaction of its event: by a COMMIT, ROLLBACK, BEGIN or DDL, or by a failed statement or deadlock whose error it caught. What it wrote may be committed, so the event does not run again. Check what it wrote, then requeue or discard the event.',

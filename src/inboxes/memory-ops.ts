@@ -1,4 +1,4 @@
-/** The memory inbox without its operations: the default of a receiver, where no code can ask for them. */
+/** The memory inbox without the operations for operators: a receiver's default, where no code can call them. */
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import type {
   Inbox,
@@ -34,7 +34,7 @@ export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
     store.change(entry, 'received', dueAt, at);
   }
 
-  /** After the end of an attempt: the event is due that waits for its key and was created first. */
+  /** After an attempt ends, makes the first-created event that waits for its key due. */
   function release(key: string): void {
     const next = store.findFirstWaiting(key);
     if (next !== undefined) receive(next, now(), { isWaiting: false });
@@ -214,7 +214,7 @@ interface MemorySettings {
   readonly keepsDone: boolean;
 }
 
-/** Events by id. `done` is a map of its own, so neither a search for due events nor eviction reads both. */
+/** Events by id. `done` is a separate map, so neither a search for due events nor eviction reads both. */
 export class EventStore {
   readonly open = new Map<string, Entry>();
   readonly done = new Map<string, Entry>();
@@ -241,12 +241,12 @@ export class EventStore {
     return this.open.get(id) ?? this.done.get(id);
   }
 
-  /** Another event that has the lease of the key, even if it has expired. */
+  /** Another event that holds the key's lease, even an expired one. */
   findHolder(entry: Entry, key: string): Entry | undefined {
     return this.#ofKey(key).find((other) => other.state === 'leased' && other !== entry);
   }
 
-  /** The event that waits for a key and was created first; of those created at one time, the first received. */
+  /** The first-created event that waits for a key; among events created at the same time, the first received. */
   findFirstWaiting(key: string): Entry | undefined {
     const waiting = this.#ofKey(key).filter(({ isWaiting }) => isWaiting);
     return waiting.sort((a, b) => a.createdAt - b.createdAt || a.number - b.number)[0];
@@ -271,7 +271,7 @@ export class EventStore {
     if (entries?.size === 0) this.#keyed.delete(entry.key ?? '');
   }
 
-  /** Forgets an event that needs no run if the store is full, and throws if it has none. */
+  /** If the store is full, forgets an event that needs no run; throws if there is none. */
   add(event: UnknownEvent, stored: NewEntry, at = this.now()): Entry {
     if (this.open.size + this.done.size >= this.#settings.capacity) this.#evict();
     const { id, type } = event;
@@ -310,7 +310,7 @@ export class EventStore {
   endAttempt(entry: Entry, result: 'failed' | 'dead' | 'later' | 'lapsed', error: string | null): void {
     const { attempts: attempt, startedAt, dueAt } = entry;
     const lapsedAt = result === 'lapsed' ? dueAt : null;
-    // The clock can go on between the start and the end of a short lease, and can be set back.
+    // The clock may advance during a short lease, and may be set back.
     const endedAt = Math.max(startedAt, lapsedAt ?? this.now());
     entry.history = withAttempt(entry.history, { attempt, startedAt, endedAt, result, error });
   }
@@ -329,7 +329,7 @@ export class EventStore {
     this.open.set(entry.id, entry);
   }
 
-  /** The due events, the longest due first. They must then be due later: no call returns an event that another one did. */
+  /** The due events, longest due first. The caller must postpone them, so no event is returned twice. */
   findDue(at: number, types: readonly string[], limit: number): readonly Entry[] {
     const found = new Set<Entry>();
     // An entry may have been claimed or settled since the search.

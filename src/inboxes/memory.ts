@@ -18,21 +18,21 @@ import { isSelected, type Limited, type Selection, toPage } from './selection.js
 export interface MemoryInboxOptions {
   /**
    * The maximum number of events. A full inbox forgets the oldest `done` event, else the oldest `dead`, else the
-   * oldest `parked` one, which then runs again if it is delivered again. If all events still have to run, the inbox
-   * takes no new event and the delivery gets a 503.
+   * oldest `parked` one, which then runs again if it is delivered again. If all events still have to run, the inbox accepts
+   * no new event and the delivery gets a 503.
    *
    * @default 100_000
    */
   readonly capacity?: number | undefined;
-  /** Time, timers and randomness, for tests. @default those of the platform */
+  /** Time, timers and randomness, for tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
 /**
  * Keeps events in the memory of this process, for tests, demos and single long-running processes.
  *
- * It is not durable: all events are lost when the process ends. It therefore never dead-letters an event
- * after `maxAttempts`; the sender has to deliver the event again.
+ * It is not durable: all events are lost when the process ends. So it never dead-letters an event after `maxAttempts`: the
+ * sender has to deliver the event again.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or wrong.
  */

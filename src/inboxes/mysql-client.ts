@@ -74,7 +74,7 @@ export function toMysql<Tx>(pool: MysqlTransactional<Tx>, runtime?: Runtime): My
     transaction: (work) =>
       pool.transaction((given, layer) => {
         const { query } = toQueries(layer);
-        // Its methods would give a connection of Knex back to its pool as it is.
+        // Knex's own methods would return the connection to the pool as it is.
         const isKnex = 'commit' in Object(given);
         const lent = isKnex ? lend(given as Tx & object, [], CONTROL) : { tx: given, close: () => undefined };
         const destroy = () => query('KILL CONNECTION_ID()').catch(() => undefined);
@@ -104,7 +104,7 @@ function overPool<Tx>(pool: MysqlPoolLike<Tx>, runtime: Runtime | undefined): My
         connection.release();
         return answer;
       } catch (error) {
-        // A transaction can be open on it, or its server has become read-only. The next one reaches the new primary.
+        // It may have an open transaction, or its server has become read-only. The next connection reaches the new primary.
         if (isConflict(error)) connection.release();
         else connection.destroy();
         throw error;
@@ -137,8 +137,8 @@ async function send(connection: MysqlConnectionLike, text: string, given?: unkno
 }
 
 /**
- * A statement whose texts need no escapes, because others than these are in base64: a session with NO_BACKSLASH_ESCAPES does not
- * read the escapes of drivers, and a quote in a payload would end its text.
+ * A statement whose texts need no escapes, because all other texts are in base64. A session with NO_BACKSLASH_ESCAPES does
+ * not understand the drivers' escapes, and a quote in a payload would end its text.
  */
 function withoutEscapes(text: string, values: readonly unknown[] = []): [text: string, values: unknown[]] {
   const isPlain = (value: unknown) => typeof value !== 'string' || /^[\w .:-]+$/.test(value);
@@ -152,7 +152,9 @@ function withoutEscapes(text: string, values: readonly unknown[] = []): [text: s
   return [sql, sent.map((value) => (isPlain(value) ? value : Buffer.from(`${value}`).toString('base64')))];
 }
 
-/** The first rows of a result, which can have a description of its columns; CALL has an array of results and a header. */
+/**
+ * The first rows of a result, which may include a description of its columns. CALL returns an array of results and a header.
+ */
 function firstRows(result: unknown): readonly object[] {
   const [first] = Array.isArray(result) ? result : [result];
   if (Array.isArray(first)) return firstRows(first);
@@ -170,7 +172,7 @@ function decode(row: object): object {
 }
 
 export interface TransactionParts<Tx> {
-  /** Answers, like the last one, whether the lease of the event is not lost. */
+  /** Answers, like the last one, whether the event's lease is not lost. */
   readonly begin: Statement;
   /** Whether there is a lease. A rehearsal has none, and its effect always rejects. */
   readonly needsLease: boolean;
@@ -246,5 +248,5 @@ export const isReadOnly = (error: unknown) => hasErrno(error, 1290, 1792, 1836);
 export const isNotMigrated = (error: unknown) =>
   hasErrno(error, 1146, 1046) || (hasErrno(error, 1305) && !isNoSavepoint(error));
 
-/** The number is also that of a missing procedure. */
+/** A missing procedure has the same number. */
 const isNoSavepoint = (error: unknown) => hasErrno(error, 1305) && /SAVEPOINT/i.test(String(error));

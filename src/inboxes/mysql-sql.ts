@@ -8,7 +8,7 @@ import { named, namesIn, passed, place, type Template, toSnake } from './stateme
 /** Options of everything that needs to know the names of the tables. */
 export interface MysqlPrefixOptions {
   /**
-   * Begins the names of the tables and procedures of the inbox, which are in the database of the pool: letters, digits and
+   * The prefix of the inbox's tables and procedures, which are in the pool's database: letters, digits and
    * underscores, at most 40 characters, no digit first.
    *
    * @default 'stablehooks'
@@ -19,7 +19,7 @@ export interface MysqlPrefixOptions {
 /** Exists as long as the transaction that began for an event. */
 const FENCE = 'stablehooks_fence';
 
-/** What the connection had before the transaction of an event. */
+/** What the connection had before an event's transaction. */
 const AUTOCOMMIT = '@stablehooks_autocommit';
 
 /** Epoch ms. Not `UNIX_TIMESTAMP(NOW(3))`, which is ambiguous when daylight saving time ends. */
@@ -46,7 +46,7 @@ const history = (...members: readonly string[]) =>
       '$', JSON_OBJECT('attempt', attempts, ${members.join()}))`;
 const ended = (result: string, endedAt: string, error: string) =>
   history(`'startedAt', updated_at, 'endedAt', ${endedAt}, 'result', ${result}, 'error', ${error}`);
-/** A change that a person made. */
+/** A change by a person. */
 const withPerson = (result: string) =>
   history(
     `'startedAt', at_ms, 'endedAt', at_ms, 'result', '${result}', 'error', NULL, 'by', :by, 'reason', :reason`,
@@ -55,7 +55,7 @@ const LAPSED = ended("'lapsed'", 'GREATEST(due_at, updated_at)', 'NULL');
 const IF_LAPSED = LAPSED.replace(/^history = (.*)$/s, "history = IF(state = 'leased', $1, history)");
 
 const IDS = `JSON_TABLE(:ids, '$[*]' COLUMNS (id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$')) AS given`;
-/** Leases from the future, but those that this process holds. */
+/** Leases from the future, except those that this process holds. */
 const AHEAD = `(updated_at > ${NOW} + ${AHEAD_MS} AND token NOT IN (SELECT given.id FROM ${IDS.replace(':ids', ':held')}))`;
 /** Pairs of `seq` and `due_at`, as a table. */
 const PAIRS = `JSON_TABLE(found, '$[*]' COLUMNS (seq BIGINT UNSIGNED PATH '$[0]', due BIGINT PATH '$[1]')) AS pair`;
@@ -118,7 +118,8 @@ function writeTables(events: string, notes: string, steps: string): readonly str
 
 /**
  * Claims an event. It locks the holder of the key first and its own row second, and the end of an attempt its own row first and
- * the waiting event second, so no two deadlock. Where two claims of a free key meet, the unique index refuses one: it is sent again.
+ * the waiting event second, so no two deadlock. Where two claims of a free key meet, the unique index refuses one, which is
+ * sent again.
  */
 const claim = (events: string) => `
   DECLARE at_ms, until_ms, holder_due, own_due BIGINT;
@@ -204,7 +205,7 @@ const record = (events: string) => `
   JOIN ${events} AS stored ON stored.id = page.id ORDER BY page.position;
   COMMIT;`;
 
-/** Takes due events. Each type is read from the index on its own, so due events of other types are not read. */
+/** Takes due events. Each type is read separately from the index, so due events of other types are not read. */
 const takeDue = (events: string) => `
   DECLARE at_ms BIGINT;
   DECLARE position INT DEFAULT 0;
@@ -311,7 +312,7 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
     state = 'done', due_at = NULL, last_error = NULL, waiting = FALSE`,
       "state IN ('received', 'failed', 'dead', 'parked')",
     ),
-    // Again the conditions of the selection: another call can have leased an event since.
+    // Again the conditions of the selection: another call may have leased an event since.
     endLeases: `DECLARE at_ms BIGINT;
   DECLARE found ${TEXT};
   ${STEP}
@@ -330,8 +331,8 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
   ON DUPLICATE KEY UPDATE seq = ${events}.seq;
   SELECT COUNT(*) AS count FROM ${events} JOIN ${IDS} ON ${events}.id = given.id WHERE token = call_token;
   COMMIT;`,
-    // Reads the row of the event without a lock, which the transaction of the handler can have: of two processes that each
-    // believe to have the lease, the primary key lets one begin a step.
+    // Reads the event's row without a lock, because the handler's transaction may hold it. If two processes each believe that
+    // they hold the lease, the primary key lets only one begin a step.
     saveStep: `DECLARE at_ms BIGINT;
   DECLARE attempt_number INT;
   DECLARE changed INT DEFAULT 0;

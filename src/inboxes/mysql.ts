@@ -47,13 +47,13 @@ export { type MysqlPrefixOptions, mysqlMigrations } from './mysql-sql.js';
 export interface MysqlInboxOptions extends MysqlPrefixOptions, ServerInboxOptions {}
 
 /**
- * Creates the tables and procedures of the inbox in the database of the pool. Every process can call it at each start, at
+ * Creates the tables and procedures of the inbox in the pool's database. Every process can call it at each start, at
  * the same time as others.
  *
- * The user needs the rights CREATE and CREATE ROUTINE, and where the tables exist neither.
+ * The user needs the privileges CREATE and CREATE ROUTINE, or neither of them once the tables exist.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is wrong, or the character set of its connections is
- * not utf8mb4, which every event needs. Rejects with the error of the driver, for example if the user lacks a right.
+ * not utf8mb4, which every event needs. Rejects with the driver's error, for example if the user lacks a privilege.
  */
 export async function migrateMysql(
   pool: MysqlTransactional<unknown>,
@@ -76,8 +76,8 @@ export async function migrateMysql(
 /**
  * Keeps events in InnoDB tables of MariaDB or MySQL, which {@link migrateMysql} creates, for any number of receivers and
  * workers. Claiming, completing, failing and recording an event take one round trip each. The caller owns the pool: its
- * size, its timeouts and its end. A single connection is refused: a transaction that others have open on it would undo
- * what the inbox has answered.
+ * size, its timeouts and its end. A single connection is refused: a transaction that other code has open on it might undo
+ * what the inbox has confirmed.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is wrong.
  */
@@ -111,13 +111,13 @@ export function mysqlInbox(
     if (row) assertVersion('mysqlInbox', found, 'Call migrateMysql(pool) at start');
   }, runtime);
 
-  /** Sends one statement, with lists as JSON; again if it conflicts with another. */
+  /** Sends one statement, with lists as JSON. Sends it again if it conflicts with another. */
   async function send<Row>(template: Template, given: Values): Promise<readonly Row[]> {
     const { text, values } = bind(template, given);
     const sent = values.map((value) => (Array.isArray(value) ? JSON.stringify(value) : value));
     try {
       await assertTables();
-      // InnoDB ends many steps in a deadlock when they are many.
+      // Under high concurrency, InnoDB ends many steps in a deadlock.
       const conflicts = { isConflict, tries: 200 };
       const { rows } = await sendAgain(() => mysql.query(text, sent), conflicts, runtime);
       return rows as readonly Row[];

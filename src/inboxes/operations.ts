@@ -14,7 +14,7 @@ import {
 import { type StepRow, toSteps, toStorable } from './rows.js';
 import type { Limited, PageQuery, Selection } from './selection.js';
 
-/** Who changes events, and why, for their history. */
+/** Who changes events, and why, recorded in their history. */
 export interface Person {
   readonly by: string;
   readonly reason: string;
@@ -25,7 +25,7 @@ export interface OperatorOps {
   find(id: string): Awaitable<InboxRecord | undefined>;
   /** The records in their order; none if the store does not have the event `after`. */
   list(query: PageQuery): Awaitable<readonly InboxRecord[]>;
-  /** The states that have events; of all events without a selection. Drivers can read numbers as text. */
+  /** The states that have events; of all events without a selection. Drivers may read numbers as text. */
   count(selection: Selection | undefined): Awaitable<readonly InboxCount[]>;
   /** Returns how many of the selected events it requeued: those that were received first, and have no step without a result. */
   requeue(which: Limited, who: Person | undefined): Awaitable<number>;
@@ -38,7 +38,7 @@ export interface OperatorOps {
   prune(olderThanMs: number, limit: number): Awaitable<number>;
   /** Returns at least one row if the event has the lease of this token, whether it has steps or not. */
   steps(id: string, token: string | null): Awaitable<readonly StepRow[]>;
-  /** Of a dead or failed event: makes steps without a result done, or forgets them. */
+  /** Marks a dead or failed event's steps without a result as done, or forgets them. */
   stateSteps(id: string, done: readonly string[], again: readonly string[]): Awaitable<unknown>;
 }
 
@@ -69,7 +69,7 @@ const REQUEUEABLE: readonly InboxState[] = ['failed', 'dead'];
 const IGNORED: readonly InboxState[] = ['done'];
 const DISCARDABLE: readonly InboxState[] = ['received', 'failed', 'dead', 'parked'];
 
-/** How many events one operation imports or prunes: others wait for it. */
+/** How many events one operation imports or prunes, because others wait for it. */
 const BATCH = 1_000;
 
 /** @param from - the states that the operation reads or changes. */

@@ -32,7 +32,7 @@ export function fromPrisma<Tx>(prisma: PrismaLike<Tx>): PgTransactionsLike<Tx> {
         isolationLevel: 'ReadCommitted',
         // The lease limits the transaction. Prisma's own limit is 5 s.
         timeout: 2_147_483_647,
-        // Its default of 2 s is short when many handlers start at the same time.
+        // Its default of 2 s is too short when many handlers start at the same time.
         maxWait: 10_000,
       }),
     unwrap: unwrapPrisma,
@@ -52,8 +52,8 @@ export interface PostgresJsLike<Tx> {
  * Statements are prepared, because postgres.js needs two round trips for each unprepared one. A pooler in transaction
  * mode loses them: pass `prepare: false` in the options of `sql`, which has precedence.
  *
- * postgres.js waits for a silent server without a limit. Pass a socket that closes itself after a time that is longer than
- * handlers leave the connection idle; the types lack the option, and `connect` is that of `node:net`:
+ * postgres.js waits for a silent server without a limit. Pass a `socket` that closes itself after being idle longer than any
+ * handler leaves it. postgres.js's types lack this option. `connect` comes from `node:net`.
  *
  * ```ts
  * const socket = ({ host, port }) => {
@@ -84,7 +84,7 @@ export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<
         }
       });
       return (await begun.catch((error) => {
-        // Rejected before its handler ended: the connection is lost.
+        // If it rejects before its handler ends, the connection is lost.
         gate.refusal ??= () => error;
         throw error;
       })) as Value;
@@ -92,7 +92,7 @@ export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<
   });
 }
 
-/** Why a transaction of postgres.js must send nothing more: its connection is lost, or its handler has ended. */
+/** Why a postgres.js transaction must not send anything more: its connection is lost, or its handler has ended. */
 interface Gate {
   refusal: (() => Error) | undefined;
 }
@@ -102,7 +102,7 @@ const never = () => new Promise<never>(() => undefined);
 
 type Method = (...args: unknown[]) => unknown;
 
-/** postgres.js sends late statements over the connection of another transaction, and a write to a lost one ends the process. */
+/** postgres.js sends late statements over another transaction's connection, and a write to a lost one ends the process. */
 function guard<Sql extends Method>(sql: Sql, gate: Gate): Sql {
   const onError = (error: Error & Readonly<Record<string, unknown>>) => {
     const { code, severity, syscall } = error;

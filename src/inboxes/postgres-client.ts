@@ -14,7 +14,7 @@ export interface PgLike extends Queries {}
 /** A pool that lends clients: `Pool` of `pg` or `@neondatabase/serverless`. */
 export interface PgPoolLike<Client = PgClientLike> extends PgLike {
   connect(): Promise<Client & PgClientLike>;
-  // The drivers declare this one, too; without it TypeScript does not infer `Client`.
+  // The drivers declare this overload as well; without it, TypeScript does not infer `Client`.
   connect(callback: (error: Error | undefined, client: never, done: () => void) => void): void;
 }
 
@@ -63,11 +63,11 @@ export const QUERIES_RULE = required(
   rule(POOLS, (value) => has(value, 'query') && !has(value, 'getRepository')),
 );
 
-/** The rule of a pool, each of whose statements is a transaction of its own. */
+/** The rule of a pool, each of whose statements is its own transaction. */
 export const poolRule = (transactional: boolean) =>
   required(
     rule(
-      `${POOLS}; not a Client, whose connection can have a transaction open that undoes what was answered${transactional ? '; with transactions, and Neon has none over HTTP: pass its Pool (drizzle-orm/neon-serverless), not neon(url)' : ''}`,
+      `${POOLS}; not a Client, whose connection may have an open transaction that undoes what was confirmed${transactional ? '; with transactions, and Neon has none over HTTP: pass its Pool (drizzle-orm/neon-serverless), not neon(url)' : ''}`,
       (value) =>
         QUERIES_RULE.accepts(value) &&
         !isClient(value) &&
@@ -115,7 +115,7 @@ export async function runInTransaction<Tx>(
     await queries.query(SAVEPOINT);
     if ((await send(queries, parts.begin)).length === 0) throw REFUSED;
     await runEffect(queries, tx, parts.effect);
-    // The handler called `rollback()` of PGlite, which sends nothing more.
+    // The handler called PGlite's `rollback()`, so nothing more is sent.
     if (!adapted && pglite.closed) throw new TransactionEnded();
     await check(queries);
     await complete(queries, parts.complete);
@@ -153,7 +153,7 @@ async function runOnClient<Tx>(
   const { tx, close } = lend(client, ['query']);
   let broken: Error | undefined;
   let onLost: (error: Error) => void = () => undefined;
-  // A checked-out client has no other listener, and an 'error' event without a listener ends the process.
+  // A checked-out client has no other listener, and an unhandled 'error' event ends the process.
   const onError = (error: Error) => {
     broken = error;
     onLost(error);
@@ -162,7 +162,7 @@ async function runOnClient<Tx>(
   const queries: PgLike = { query: (...statement) => orClose(client.query(...statement), onError, runtime) };
   try {
     if ((await orClose(start(client, parts), onError, runtime)).length === 0) throw REFUSED;
-    // A handler that hangs must not keep a connection that the server has closed.
+    // A hanging handler must not keep a connection that the server has closed.
     await new Promise<void>((resolve, reject) => {
       onLost = reject;
       runEffect(queries, tx, parts.effect).then(resolve, reject);
@@ -183,7 +183,7 @@ async function runOnClient<Tx>(
 
 const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED; ${SAVEPOINT}`;
 
-/** The statements that were prepared on a connection, each with those that set what its transactions need. */
+/** The statements prepared on a connection, each with the statements that set what its transactions need. */
 const PREPARED = new WeakMap<object, Map<string, string>>();
 
 /** Begins a transaction, and returns the rows of its first statement. One that has a name is part of the message of BEGIN. */
@@ -241,7 +241,7 @@ async function check(queries: PgLike, text = CHECK): Promise<unknown> {
   }
 }
 
-/** Whether the transaction is another than the one that began; after a failed statement as well. One that is lost has not. */
+/** Whether the transaction that began has ended, which works even after a failed statement. `false` for a lost connection. */
 function hasEnded(queries: PgLike): Promise<boolean> {
   return queries.query(`ROLLBACK TO ${SAVEPOINT}`).then(() => false, isEnded);
 }

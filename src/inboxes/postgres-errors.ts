@@ -26,7 +26,7 @@ export const isReadOnly = hasState(READ_ONLY, '0A000');
 export const isAborted = hasState('25P02');
 /** Whether a transaction is not the one that began: it does not have the savepoint, or there is none. */
 export const isEnded = hasState('3B001', '25P01');
-/** Whether a pooler in transaction mode has given the connection to others, which prepared statements do not survive. */
+/** Whether a pooler in transaction mode has handed the connection to another client, which loses prepared statements. */
 export const isPoolerError = hasState('26000', '42P05');
 /** Whether the connection of a statement had an open transaction. */
 export const isLeftOpen = hasState('2D000', '25001', '25P02');
@@ -51,7 +51,7 @@ export function rolledBackAtCommit(): HandlerError {
 const SET_BACK =
   'If the handler set another role, end it with `SET LOCAL ROLE NONE`: with an ordering key, the inbox writes after the handler. ';
 
-/** Throws the error of a statement or COMMIT that ends a transaction, as the handler's if it is the reason. */
+/** Throws the error of a statement or COMMIT that ends a transaction, as the handler's if the handler caused it. */
 export function rethrowCommitError(error: unknown): never {
   const state = sqlState(error);
   if (isEnded(error)) throw endedByHandler(error);

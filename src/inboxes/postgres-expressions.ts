@@ -1,4 +1,4 @@
-/** Where the tables are, and the expressions of which the statements of the inbox are made. */
+/** Where the tables are, and the expressions of which the inbox's statements are made. */
 
 export type Tables = ReturnType<typeof quoteTables>;
 
@@ -13,15 +13,15 @@ export function quoteTables(schema: string) {
   };
 }
 
-// Not now(): that is the start of the statement, before it waited for the lock of another claim.
+// Not now(): that is the statement's start, before it waited for another claim's lock.
 export const CLOCK = 'clock_timestamp()';
 export const span = (parameter: string) => `(${parameter}::double precision * interval '1 millisecond')`;
-/** The time that is so many ms after the epoch. */
+/** The time this many ms after the epoch. */
 export const fromMs = (parameter: string) => `(to_timestamp(0) + ${span(parameter)})`;
 export const later = (parameter: string) => `(${CLOCK} + ${span(parameter)})`;
 export const ms = (time: string) => `floor((extract(epoch FROM ${time}) * 1000))::double precision`;
 
-/** The number of the lock of an id or a key, which can be equal texts. It is held until the end of the transaction. */
+/** The lock number of an id or a key, which may be equal texts. The lock is held until the transaction ends. */
 export const lockNumber = ({ schema }: Tables, name: string, kind: 'id' | 'key' = 'id') =>
   `hashtextextended('stablehooks ${schema} ${kind} ' || ${name}, 0)`;
 
@@ -32,7 +32,7 @@ export const tryLock = (tables: Tables, name: string, kind: 'id' | 'key' = 'id')
 /** Cached plans must use the indexes, even if they were made while a table was small. */
 export const FUNCTION = 'LANGUAGE plpgsql SET enable_seqscan = off';
 
-/** Not a plain condition on the state: for one, the planner can choose to read all rows that were leased recently. */
+/** Not a plain condition on the state: for one, the planner may choose to read all rows that were leased recently. */
 export const isLeased = (row: string) => `${row}.state || '' = 'leased'`;
 
 /** The condition of events that still have to run, which the indexes of due events have. */

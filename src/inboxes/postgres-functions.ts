@@ -30,8 +30,8 @@ export const writeFunctions = (tables: Tables) =>
  * 2. An event with a key that waits already is answered without the lock and without a write: repeated deliveries delay
  *    no other call. One statement reads both rows as they were at one time. The call that ends the lease must see that the event
  *    waits: either it waits for this lease, or it began to wait before the lease did, which was under the lock and
- *    therefore committed before the lease could be claimed. In that case it must be due by the end of the lease.
- * 3. An event whose lock is taken runs, or another call is about to decide about it: nobody waits for a handler.
+ *    therefore committed before the lease could be claimed. In that case it must be due by the lease's end.
+ * 3. An event whose lock is taken runs, or another call is about to decide about it: no call waits for a handler.
  * 4. Anything else is decided under the lock of the key, if there is one.
  */
 const writeClaim = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_event(

@@ -61,7 +61,7 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
 function writeMigrations(tables: Tables): readonly string[] {
   const { schema, events, notes, steps } = tables;
   return [
-    // CREATE SCHEMA IF NOT EXISTS needs the right to create one even where the schema exists.
+    // CREATE SCHEMA IF NOT EXISTS needs the privilege to create a schema even if it exists.
     `DO $schema$ BEGIN
 IF getdatabaseencoding() NOT IN ('UTF8', 'SQL_ASCII') THEN
   RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
@@ -123,11 +123,11 @@ END $version1$`,
  * Creates the tables or migrates them to this release. Every process can call it at each start: an advisory
  * lock serializes the calls, and each is one transaction and one round trip.
  *
- * The role needs the right to create a schema, or, where the schema exists, to create tables in it; where the tables
- * exist, none. The encoding of the database must be UTF8.
+ * The role needs the privilege to create a schema, or to create tables in it if the schema exists. Once the tables exist, it
+ * needs neither. The encoding of the database must be UTF8.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is wrong. Rejects with the error of the driver, for
- * example if the role lacks a right.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is wrong. Rejects with the driver's error, for example
+ * if the role lacks a privilege.
  */
 export async function migratePostgres(pool: PgLike, options: PostgresSchemaOptions = {}): Promise<void> {
   readOptions('migratePostgres', { pool }, { pool: QUERIES_RULE });
@@ -139,7 +139,7 @@ ${writeMigrations(tables).join(';\n')};
 END $migration$`);
 }
 
-/** Leases from the future, but those that this process holds. */
+/** Leases from the future, except those that this process holds. */
 const AHEAD = `(updated_at > ${later(`${AHEAD_MS}`)} AND token::text <> ALL (:held::text[]))`;
 
 export interface PgTemplate extends Template {
@@ -165,7 +165,7 @@ export function writeStatements(name: string) {
   /** The row of the steps of a first attempt, until its event is stored. */
   const owned = `${steps} WHERE event_id = :id::text AND name = '' AND result = :token::text
     AND NOT EXISTS (SELECT 1 FROM ${events} WHERE id = :id::text)`;
-  // Returned columns have names of one word: data layers can be told to rename others, as to camel case.
+  // Returned columns have names of one word, because data layers may rename longer ones, for example to camel case.
   const record = `id, type, state, attempts, source, key, last_error AS error, event AS json,
   history::text AS history,
   ${ms('received_at')} AS received, ${ms('updated_at')} AS updated, ${ms('due_at')} AS due`;
@@ -193,7 +193,7 @@ ON CONFLICT (id) DO NOTHING`;
     },
   });
   /** Changes the selected events that were received first, and returns how many. */
-  /** A change that a person made. */
+  /** A change by a person. */
   const historyWithPerson = (result: string) =>
     `history = (coalesce(e.history, '[]') - (-10)) || jsonb_build_object('attempt', e.attempts, 'startedAt', ${ms(CLOCK)},
       'endedAt', ${ms(CLOCK)}, 'result', '${result}', 'error', NULL, 'by', :by::text, 'reason', :reason::text)`;
@@ -245,7 +245,7 @@ FROM page LEFT JOIN known USING (id) LEFT JOIN recorded USING (id)`),
     /** The first statement of a first attempt. No row if the event is stored or runs, or the app left the connection in a wrong state. */
     take: sent(`${take} RETURNING ${settings(':leaseMs::bigint')}`),
 
-    /** The same, prepared, in a transaction that has its time limit. */
+    /** The same as a prepared statement, in a transaction that already has its time limit. */
     takePrepared: kept('take', `${take} RETURNING ${FLUSHED}`),
 
     /** Stores a first attempt that failed; one whose handler ended its own transaction is stored as done. */
@@ -263,7 +263,7 @@ ON CONFLICT (id) DO UPDATE SET state = excluded.state, due_at = NULL, token = NU
 RETURNING :result AS ended`),
 
     /**
-     * The first statement of the transaction of a claimed event: marks it as done. It takes the lock of its id, so nobody waits
+     * The first statement of the transaction of a claimed event: marks it as done. It takes the id's lock, so no call waits
      * for the row. No row if the lease is lost.
      */
     mark: sent(`UPDATE ${events} AS e SET state = 'done', due_at = NULL, last_error = NULL, updated_at = ${CLOCK},
@@ -279,7 +279,10 @@ WHERE id = :id::text AND token = :token::uuid`),
 
     complete: sent(`SELECT ${schema}.end_attempt(:id, :token, :key, 'done', NULL, NULL, NULL) AS ended`),
 
-    /** What the role lacks, such as `INSERT on stablehooks.events`. By oid: names are not found without a right on their schema. */
+    /**
+     * The privileges that the role lacks, such as `INSERT on stablehooks.events`. Looked up by oid, because names are not
+     * found without a privilege on their schema.
+     */
     lacking: sent(`SELECT string_agg(lacking, ', ') AS answer FROM (
   SELECT 'USAGE on schema ' || nspname FROM pg_namespace
   WHERE nspname = '${name}' AND NOT has_schema_privilege(oid, 'USAGE')
@@ -298,7 +301,7 @@ FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace WHERE nspname 
 
     /**
      * The first part counts how many of the longest due events each type has. The second part locks that many of each type,
-     * past events that another call has locked. Each type is read from the index on its own, so due events of other types are
+     * past events that another call has locked. Each type is read separately from the index, so due events of other types are
      * not read.
      */
     takeDue: committed(`WITH wanted AS MATERIALIZED (
@@ -359,7 +362,7 @@ WHERE id = ANY (ARRAY (${selections.first('id', which)} FOR UPDATE SKIP LOCKED))
   ON CONFLICT (id) DO NOTHING RETURNING id
 ) SELECT count(*) AS count FROM added`),
 
-    /** A first attempt whose process died can come again for a month, and needs its steps. */
+    /** A first attempt whose process died may be repeated for a month, and needs its steps. */
     prune: committed(`WITH pruned AS (
   UPDATE ${events} SET event = NULL, history = NULL, pruned = 1 WHERE id = ANY (ARRAY (
     SELECT id FROM ${events} WHERE state = 'done' AND pruned = 0
@@ -386,8 +389,8 @@ FROM (SELECT id FROM ${events} WHERE id = :id::text AND (:token::uuid IS NULL OR
 ORDER BY s.number`),
 
     /**
-     * Reads the row of the event without a lock, which the transaction of the handler can have: of two processes that each
-     * believe to have the lease, the primary key lets one begin a step.
+     * Reads the event's row without a lock, because the handler's transaction may hold it. If two processes each believe that
+     * they hold the lease, the primary key lets only one begin a step.
      */
     saveStep: committed(`WITH leased AS (
   SELECT id, attempts FROM ${events} WHERE id = :id::text AND token = :token::uuid

@@ -65,8 +65,8 @@ export interface PostgresInboxOptions extends PostgresSchemaOptions, ServerInbox
 /**
  * Keeps events in tables of Postgres, which {@link migratePostgres} creates, for any number of receivers
  * and workers. Claiming, completing, failing and recording an event take one round trip each. The caller owns the
- * pool: its size, its timeouts, its `error` listener and its end. A single `Client` is refused: a transaction that
- * others have open on its connection would undo what the inbox has answered.
+ * pool: its size, its timeouts, its `error` listener and its end. A single `Client` is refused: a transaction that other code
+ * has open on its connection might undo what the inbox has confirmed.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is wrong.
  */
@@ -95,7 +95,7 @@ export function postgresInbox(
   const inTurn = keepOneFree(pool, connections);
   const queries = 'connect' in pool ? overPool(pool as PgPoolLike, runtime) : pool;
 
-  /** Whether statements have names, which only `pg` takes. Poolers in transaction mode can lose them. */
+  /** Whether statements have names, which only `pg` takes. Poolers in transaction mode may lose them. */
   let areNamed = 'connect' in pool;
 
   function toStatement(template: PgTemplate, given: Values): Statement {
@@ -116,7 +116,7 @@ export function postgresInbox(
     }
   }
 
-  /** Sends one statement of its own, again if it conflicts with another. */
+  /** Sends a single statement, and again if it conflicts with another. */
   async function query<Row>(template: PgTemplate, given: Values): Promise<readonly Row[]> {
     const values = Object.fromEntries(
       Object.entries(given).map(([name, value]) => [name, Array.isArray(value) ? toArrayText(value) : value]),
@@ -164,7 +164,7 @@ export function postgresInbox(
     const rows = await sendStatement(queries, toStatement(statements.lacking, {})).catch(() => []);
     const [{ answer } = { answer: null }] = rows as readonly { readonly answer: string | null }[];
     if (answer === null) return cause;
-    const message = `The inbox failed: the role of the pool lacks ${answer}. GRANT it, as the owner of the tables.`;
+    const message = `The inbox failed: the pool's role lacks ${answer}. GRANT it, as the owner of the tables.`;
     return new StablehooksError('ERR_INBOX_FAILED', message, { cause });
   }
 

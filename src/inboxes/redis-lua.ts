@@ -4,19 +4,18 @@ import { VALUES, VERSION } from './server-inbox.js';
 
 /**
  * Every key begins with KEYS[1], a hash tag, so a cluster keeps all of them on one shard: `:event:<id>` a hash,
- * `:json:<id>` the JSON of the event, `:history:<id>` a list of its attempts (keys of their own keep the hash compact),
+ * `:json:<id>` the event's JSON, `:history:<id>` a list of its attempts (separate keys keep the hash compact),
  * `:steps:<id>` a hash of its steps by name, each as the attempt, the time in microseconds, the id of the call that stored it, and `=` with
  * the result or `-` for none;
  * sorted sets of ids: `:in:<state>` by receivedAt, `:since:<state>` by updatedAt, `:due:<type>` by dueAt, with the parked
  * events in front of it, `:whole` by updatedAt (done events with JSON); `:note:<name>` a hash, with
  * the text of a note and its lease; `:version` that of the keys.
  *
- * For each ordering key, while an event needs it: `:holder:<key>` the id of the event that is leased, even if its lease
- * has lapsed; `:waiting:<key>` a sorted set of the events that wait, each id after the `turn` of the event, digits that
- * sort by created_at, then by when it was received. An event that waits is also due when the lease that it waits for
- * lapses.
+ * For each ordering key, while an event needs it: `:holder:<key>` the id of the event that is leased, even if its lease has
+ * expired; `:waiting:<key>` a sorted set of the events that wait, each id after the `turn` of the event, digits that
+ * sort by created_at, then by when it was received. An event that waits is also due when that lease expires.
  *
- * `now` is the time of the server. Only `move` writes states, so every index follows them.
+ * `now` is the server's time. Only `move` writes states, so every index follows them.
  */
 const PRELUDE = `
 local base = KEYS[1]

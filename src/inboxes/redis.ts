@@ -21,7 +21,7 @@ export type { Inbox, InboxOperations } from '../core/ports.js';
 export interface RedisLike {
   eval(script: string, keys: string[], values: string[]): Promise<unknown>;
   evalsha(sha1: string, keys: string[], values: string[]): Promise<unknown>;
-  /** Ends the connection and connects again: its server became read-only or silent, as at a failover. @default nothing */
+  /** Reconnects, because the server became read-only or silent, for example at a failover. @default nothing */
   reconnect?(): unknown;
 }
 
@@ -78,7 +78,7 @@ export interface RedisInboxOptions {
    * @default 'stablehooks'
    */
   readonly prefix?: string | undefined;
-  /** Randomness, for tests: the time is that of the server. @default those of the platform */
+  /** Randomness, for tests. The time is the server's. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
@@ -95,16 +95,16 @@ const REDIS_RULE = withMethods('fromIoredis(client), fromNodeRedis(client), or a
 
 type Query = Limited & Partial<PageQuery>;
 
-/** How many events one script reads or changes: Redis runs nothing else meanwhile. */
+/** How many events one script reads or changes: Redis blocks other clients meanwhile. */
 const MAX_PAGE = 500;
 const CHANGE_BATCH = 1_000;
 
 /**
  * Keeps events in Redis 6.2 or later, for any number of receivers and workers. Each operation is one atomic script
- * and one round trip, and uses the clock of the server.
+ * and one round trip, and uses the server's clock.
  *
- * The inbox is as durable as its Redis: docs/inboxes.md says what each setting loses. An event that was lost runs again if
- * it is delivered or listed again. If an effect must never happen twice, use Postgres with `transactional`.
+ * The inbox is as durable as its Redis: docs/inboxes.md says what each setting loses. A lost event runs again if it is
+ * delivered or listed again. If an effect must never happen twice, use Postgres with `transactional`.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is wrong. Calls reject with it while the
  * `maxmemory-policy` of the server is not `noeviction`, which is checked once a minute; a server that forbids INFO in scripts is not checked.
@@ -140,7 +140,7 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
     }
     for (const state of selection.states) {
       let room = limit;
-      // Pages become larger, because a filter can find few.
+      // Pages grow, because a filter may match only a few events.
       for (let last = after, size = Math.min(limit, MAX_PAGE); ; size = Math.min(size * 2, MAX_PAGE)) {
         const page = (await call<EventRow>('list', { state, limit: size, after: last, order })).map(toRecord);
         const found = page.filter((record) => isSelected(record, selection));
@@ -176,7 +176,7 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
       if (selection === undefined) return call('count', { states: INBOX_STATES });
       const found: Pick<InboxRecord, 'state' | 'updatedAt'>[] = [];
       for await (const page of readPages({ selection, limit: Number.MAX_SAFE_INTEGER })) {
-        // Without the events: there can be many.
+        // Without the events, because there may be many.
         for (const { state, updatedAt } of page) found.push({ state, updatedAt });
       }
       return countRecords(found);
@@ -238,7 +238,7 @@ function scriptRunner(redis: RedisLike, key: string, runtime: Runtime) {
     const [policy, version] = await run('check', []);
     if (policy !== '' && policy !== 'noeviction') {
       throw new ConfigError(
-        `redisInbox: the maxmemory-policy of this Redis is ${policy}, so it can evict events. Set it to noeviction.`,
+        `redisInbox: the maxmemory-policy of this Redis is ${policy}, so it may evict events. Set it to noeviction.`,
       );
     }
     assertVersion('redisInbox', version, 'Use another `prefix`');

@@ -5,10 +5,10 @@ import type { InboxAttempt, InboxRecord, InboxStep } from '../core/ports.js';
 /** The first 1,000 characters of a text for operators, without those that some store cannot keep. */
 export const toStorable = (text: string) => text.slice(0, 1_000).replaceAll(/\0|\p{Cs}/gu, '\ufffd');
 
-/** An {@link InboxRecord}. Names have one word: data layers can be told to rename others, as to camel case. */
+/** An {@link InboxRecord}. Names have one word, because data layers may rename longer ones, for example to camel case. */
 export interface EventRow extends Pick<InboxRecord, 'id' | 'type' | 'state' | 'attempts' | 'key'> {
   readonly source: InboxRecord['origin'];
-  /** Epoch ms, as the others. */
+  /** Epoch ms, like the other times. */
   readonly received: number;
   readonly updated: number;
   readonly due: number | null;
@@ -17,7 +17,7 @@ export interface EventRow extends Pick<InboxRecord, 'id' | 'type' | 'state' | 'a
   readonly history: string | null;
 }
 
-/** Drivers can be told to read NULL as `undefined` and numbers as text. */
+/** Drivers may be configured to return NULL as `undefined` and numbers as text. */
 export function toRecord(row: EventRow): InboxRecord {
   const isFirst = row.state === 'done' && Number(row.attempts) === 1 && (row.json ?? null) !== null;
   const history = parseJson(row.history ?? (isFirst ? firstAttempt(row) : ''));
@@ -38,7 +38,7 @@ export function toRecord(row: EventRow): InboxRecord {
   };
 }
 
-/** As `IGNORED` in SQL; Redis has an empty history. */
+/** Like `IGNORED` in SQL; in Redis, the history is empty. */
 const isIgnored = ({ state, attempts, json, history }: EventRow) =>
   state === 'done' && Number(attempts) === 0 && (json ?? null) !== null && (history ?? '[]') === '[]';
 
@@ -48,7 +48,7 @@ function firstAttempt({ received, updated }: EventRow): string {
   return JSON.stringify([{ ...attempt, result: 'done', error: null }]);
 }
 
-/** A step as a store has it. Drivers can be told to read NULL as `undefined` and numbers as text. */
+/** A step as a store has it. Drivers may be configured to return NULL as `undefined` and numbers as text. */
 export interface StepRow {
   /** None in the row of an event without steps. */
   readonly name: string | null;

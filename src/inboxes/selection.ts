@@ -6,14 +6,14 @@ export interface Selection extends Omit<InboxFilter, 'state'> {
   readonly states: readonly InboxState[];
   /** Only events without a step that began and recorded no result. */
   readonly known?: true | undefined;
-  /** Only leases that a clock wrote which was ahead, and whose tokens are not in `held`. */
+  /** Only leases that were written by a clock that was ahead, and whose tokens are not in `held`. */
   readonly ahead?: true | undefined;
   /** Only leases that have expired, or were written so. */
   readonly expired?: true | undefined;
   readonly held?: readonly string[] | undefined;
 }
 
-/** A lease that was written so far in the future, by the present clock, holds for nobody but its holder. */
+/** A lease written this far in the future, by the current clock, binds no process but its holder. */
 export const AHEAD_MS = 60_000;
 
 /** The events that an operation changes: those selected that were received first. */
@@ -31,11 +31,11 @@ type Condition = Exclude<keyof Selection, 'states' | 'held'>;
 
 type ConditionSql = Readonly<Record<Condition, string>>;
 
-/** How a database writes what the statements about selections have. */
+/** The database's syntax for statements about selections. */
 interface Dialect {
   readonly events: string;
   readonly record: string;
-  /** Whether the index of the states has the column `pruned` second: 1 for pruned and imported events, which are done. */
+  /** Whether the index on states has `pruned` as its second column: 1 for pruned and imported events, which are done. */
   readonly hasPruned?: boolean;
   /** The time that was updated first, in epoch ms. */
   readonly oldest?: string;
@@ -75,7 +75,7 @@ export function selectionWriter({
   }
 
   return {
-    /** Each state is read from the index of the states on its own. */
+    /** Each state is read separately from the index on states. */
     list({ selection, limit, after, order }: PageQuery, columns = record): string {
       const [isAfter, direction] = order === 'oldest' ? ['>', 'ASC'] : ['<', 'DESC'];
       const received = `(SELECT received_at FROM ${events} WHERE id = :after)`;

@@ -12,8 +12,8 @@ export interface ServerInboxOptions {
    * Whether handlers receive `ctx.tx`, an open transaction that also marks the event done: what a handler writes
    * with it takes effect exactly once.
    *
-   * Each running handler holds one connection of the pool. The inbox keeps one connection free for claims and steps, so
-   * the pool needs at least one more than the number of handlers that run at the same time.
+   * Each running handler holds one connection from the pool. The inbox keeps one connection free for claims and steps, so the
+   * pool needs at least one more connection than the number of concurrent handlers.
    *
    * @default false
    */
@@ -24,7 +24,7 @@ export interface ServerInboxOptions {
    * @default the size of a pool of `pg` or `mysql2`; unknown for data layers
    */
   readonly connections?: number | undefined;
-  /** Timers and randomness, for tests: the time is that of the server. @default those of the platform */
+  /** Timers and randomness, for tests. The time is the server's. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
@@ -55,7 +55,7 @@ export interface EndedRow {
 export const toEnded = (row: EndedRow | undefined, { result }: AttemptEnd) =>
   row?.ended === 'dead' && result === 'later' ? 'dead' : Boolean(row?.ended);
 
-/** Drivers can read numbers as text. */
+/** Drivers may read numbers as text. */
 interface CountRow {
   readonly count: number | string;
 }
@@ -104,7 +104,7 @@ export function callOps(
 /** The version of the tables, or of the keys of Redis. It rises when a process of an older release cannot use them. */
 export const VERSION = 1;
 
-/** How often the version and the settings of a server are checked, in ms: another process can change them. */
+/** How often a server's version and settings are checked, in ms, because another process may change them. */
 const CHECK_MS = 60_000;
 
 /** Checks the server before the first operation, and again when the last check is old. */
@@ -130,7 +130,10 @@ export function assertVersion(inbox: string, found: unknown, migrate: string): v
 /** How many events a statement stores at most: a server has a table of all locks, which has 6,400 places by default. */
 const MAX_EVENTS = 200;
 
-/** How many characters of JSON a statement stores at most: MySQL accepts 16 MB by default, and a text can become four times as long. */
+/**
+ * How many characters of JSON a statement stores at most: MySQL accepts 16 MB by default, and a text may become four times as
+ * long.
+ */
 const MAX_CHARACTERS = 1_000_000;
 
 /** Stores a page in parts, each of which is atomic. */
@@ -185,7 +188,7 @@ function takeTurns(connections: number): InTurn {
 export function assertFreeConnection(connections: number | undefined): void {
   if (connections !== undefined && connections > 1) return;
   throw new ConfigError(
-    'ctx.step: a step needs a connection beside that of its transaction. Pass `connections` to the inbox, the size of the pool, if it is over a data layer, and raise the size to at least 2.',
+    "ctx.step: a step needs a connection besides its transaction's. Pass `connections` to the inbox, the size of the pool, if it is over a data layer, and raise the size to at least 2.",
   );
 }
 
@@ -207,7 +210,7 @@ export async function sendAgain<Value>(
   }
 }
 
-/** How long a connection may leave a statement of the inbox unanswered, in ms. Those of operators can take seconds. */
+/** How long a connection may leave a statement of the inbox unanswered, in ms. Those of operators may take seconds. */
 const SILENT_MS = 30_000;
 
 /** Closes a connection that does not answer. A pool would wait for it, and never have its place back. */
@@ -228,7 +231,7 @@ export function orClose<Value>(
 /** The error of a connection that came from the pool with an open transaction. Nothing was written over it. */
 export function leftOpen(cause: unknown): Error {
   return new Error(
-    'A connection of the pool had an open transaction, in which the inbox writes nothing. It was rolled back. Find the code that releases a connection without COMMIT or ROLLBACK, as after an error or a query_timeout.',
+    'A connection of the pool had an open transaction, in which the inbox writes nothing. It was rolled back. Find the code that releases a connection without COMMIT or ROLLBACK, for example after an error or a query_timeout.',
     { cause },
   );
 }

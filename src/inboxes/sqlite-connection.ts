@@ -25,7 +25,7 @@ export function openPath(path: string): OwnConnection {
   return new sqlite.DatabaseSync(path);
 }
 
-/** Refuses a connection that reads integers as BigInt or rows as arrays: what an event has gone through would be misread. */
+/** Refuses a connection that reads integers as BigInt or rows as arrays, because records would be misread. */
 export function assertRows(db: SqliteLike): void {
   const [row] = db.prepare('SELECT 1 AS one').all() as { readonly one?: unknown }[];
   if (row?.one === 1) return;
@@ -37,7 +37,7 @@ export function assertRows(db: SqliteLike): void {
 /** Sets the busy timeout and the log. Returns whether data survives this process: not in `:memory:` or a temporary file. */
 export function configure(db: SqliteLike, { busyTimeoutMs }: { readonly busyTimeoutMs: number }): boolean {
   db.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
-  // A reader that stays can make the log large, and it would stay as large when the reader has left.
+  // A long-lived reader can make the log grow, and the log would stay that large after the reader has left.
   db.exec(`PRAGMA journal_size_limit = ${LOG_BYTES}`);
   const journal = enableWriteAheadLog(db, { until: Date.now() + busyTimeoutMs });
   return journal !== 'memory' && pathOf(db) !== '';
@@ -57,7 +57,7 @@ function pathOf(db: SqliteLike): string {
   return files.find(({ name }) => name === 'main')?.file ?? '';
 }
 
-/** How often a process looks whether it still has the file of its path, in ms. */
+/** How often a process checks whether its open file is still the one at its path, in ms. */
 const LOOK_MS = 2_000;
 
 /** Returns a function that throws if the file was removed or replaced: what is written to it ends with the process. */
@@ -92,7 +92,10 @@ function enableWriteAheadLog(db: SqliteLike, { until }: { readonly until: number
   }
 }
 
-/** Runs synchronous work under the write lock. Fails in a transaction of the app, whose rollback would undo events that got a 200. */
+/**
+ * Runs synchronous work under the write lock. Fails inside a transaction of the app, because its rollback would undo events
+ * that got a 200.
+ */
 export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
   execOutside(db, 'BEGIN IMMEDIATE');
   try {
@@ -115,12 +118,12 @@ function execOutside(db: SqliteLike, sql: string): void {
     db.exec(sql);
   } catch (cause) {
     if (!hasCode(cause, { SQLITE_ERROR: 1 })) throw cause;
-    const what = 'The app has a transaction open on the connection of the inbox.';
-    throw new Error(`${what} Give the inbox a connection of its own.`, { cause });
+    const what = "The app has a transaction open on the inbox's connection.";
+    throw new Error(`${what} Give the inbox its own connection.`, { cause });
   }
 }
 
-/** Exists as long as the transaction that an effect began in. */
+/** Exists as long as the transaction in which an effect began. */
 const SAVEPOINT = 'stablehooks';
 
 function runOwn(db: SqliteLike, begin: () => void, effect: () => void): void {
@@ -148,7 +151,7 @@ function runOwn(db: SqliteLike, begin: () => void, effect: () => void): void {
   }
 }
 
-/** The errors of a statement at which SQLite itself can roll the transaction back. */
+/** The errors at which SQLite itself may roll the transaction back. */
 const ROLLS_BACK = {
   SQLITE_BUSY: 5,
   SQLITE_NOMEM: 7,
@@ -167,7 +170,7 @@ function hasCode(error: unknown, codes: Readonly<Record<string, number>>): boole
   return isOne || (cause !== undefined && hasCode(cause, codes));
 }
 
-/** @param thrown - the error of the handler, if any. */
+/** @param thrown - the handler's error, if any. */
 function assertSameTransaction(db: SqliteLike, thrown?: unknown): void {
   try {
     db.exec(`RELEASE ${SAVEPOINT}`);
@@ -178,7 +181,7 @@ function assertSameTransaction(db: SqliteLike, thrown?: unknown): void {
 
 /** The levels of `PRAGMA synchronous`. In WAL, a commit under NORMAL is on disk with the next commit under FULL. */
 const NORMAL = 1;
-/** Under a lower level, a power failure may undo commits of events that got a 200. */
+/** At a lower level, a power failure may undo commits of events that got a 200. */
 const FULL = 2;
 
 interface WaitingStep {
@@ -197,7 +200,7 @@ export function createTransactions(db: SqliteLike, runtime: Pick<Runtime, 'elaps
   const assertFile = watchFile(db, runtime);
   let waiting: WaitingStep[] = [];
 
-  /** Runs the work under another level than the connection's own, which the statements of the app keep. */
+  /** Runs the work at a different level, while the app's statements keep the connection's. */
   function atLevel<Value>(level: number, work: () => Value): Value {
     if (level === ownLevel) return work();
     // Not prepared: a prepared PRAGMA has no effect the second time.

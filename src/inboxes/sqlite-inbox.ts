@@ -12,7 +12,7 @@ import type { SqliteLike } from './sqlite-tables.js';
 /** Options of the inboxes over SQLite. */
 export interface SynchronousInboxOptions {
   /**
-   * Begins the names of the tables of the inbox: letters, digits and underscores, at most 40 characters, no digit first.
+   * The prefix of the inbox's tables: letters, digits and underscores, at most 40 characters, no digit first.
    * Inboxes with different prefixes share nothing. SQLite ignores the case of a prefix.
    *
    * @default 'stablehooks'
@@ -37,7 +37,7 @@ export interface SynchronousInboxOptions {
 export interface Transactions {
   /** Runs work in a transaction that it may share. Resolves after the commit, which waits for the disk unless `flush` is false. */
   share<Value>(work: () => Value, options?: { readonly flush: boolean }): Promise<Value>;
-  /** Runs `begin` and an effect in a transaction of their own, immediately. @throws {PermanentError} if the effect ended it. */
+  /** Immediately runs `begin`, then an effect, in their own transaction. @throws {PermanentError} if the effect ended it. */
   own(begin: () => void, effect: () => void): void;
 }
 
@@ -69,7 +69,7 @@ export function createSqliteInbox<Tx>({
     return transactions.share(() => work(Math.round(now())), options);
   }
 
-  /** Durations can have a fraction. */
+  /** Durations may have a fraction. */
   const sum = (at: number, ms: number) => Math.round(at + ms);
 
   function finish(
@@ -164,7 +164,8 @@ export function createSqliteInbox<Tx>({
 
           // Such handlers are synchronous, and so is their transaction.
           transaction(lease, effect) {
-            // First: what a handler commits by itself must not run again. Nobody sees it before the commit.
+            // Done first, because writes that a handler commits itself must not be repeated. They are invisible before the
+            // commit.
             const begin = () => {
               if (!finish(lease, DONE, Math.round(runtime.now()), 1)) throw LEASE_LOST;
             };
@@ -186,7 +187,7 @@ export function createSqliteInbox<Tx>({
           const [known] = stored === undefined ? sql.own({ id: event.id }) : [];
           return { id: event.id, result: known?.state ?? ('new' as const) };
         });
-        // Its claim did not wait for the disk, and the delivery is answered 202.
+        // Its claim did not wait for the disk, and the delivery gets a 202.
         if (rows.some(({ result }) => result === 'received' || result === 'leased')) sql.flush();
         return rows;
       }),
@@ -197,7 +198,7 @@ export function createSqliteInbox<Tx>({
         const due = sql.due({ types, at, limit });
         return due.flatMap(({ rowid }) => sql.receive({ dueAt, at, waiting: 0, rowid }));
       };
-      // Events whose taking is lost are due again.
+      // If taking events is lost, they are due again.
       return op(take, { flush: false });
     },
 

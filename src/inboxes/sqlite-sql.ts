@@ -25,7 +25,7 @@ const historyWith = (endedAt: string, result: string, error: string) =>
   `json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', min(updated_at, CAST(${endedAt} AS INTEGER)),
       'endedAt', CAST(${endedAt} AS INTEGER), 'result', ${result}, 'error', ${error}))`;
 
-/** A change that a person made. */
+/** A change by a person. */
 const HISTORY_WITH_PERSON = (result: string) =>
   `history = json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', CAST(:at AS INTEGER),
       'endedAt', CAST(:at AS INTEGER), 'result', '${result}', 'error', NULL, 'by', :by, 'reason', :reason))`;
@@ -33,7 +33,7 @@ const HISTORY_WITH_PERSON = (result: string) =>
 /** The end of a lease that has expired. */
 const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at', "'lapsed'", 'NULL')} ELSE history END`;
 
-/** Leases from the future, but those that this process holds. */
+/** Leases from the future, except those that this process holds. */
 const AHEAD = `(updated_at > :at + ${AHEAD_MS} AND token NOT IN (SELECT value FROM json_each(:held)))`;
 
 /** Prepares every statement, with `?`: the drivers differ in named parameters. */
@@ -72,7 +72,10 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
     AND result IS NULL AND name IN (SELECT value FROM json_each(:names))`;
   return {
     own: rows<ContenderRow>(own),
-    /** The event of an id, and another event that has the lease of a key, even an expired one; none has that of `NULL`. */
+    /**
+     * The event with an id, and another event that holds a key's lease, even an expired one. No event holds the lease of
+     * `NULL`.
+     */
     contenders: rows<ContenderRow>(
       `${own} UNION ALL SELECT 'holder', rowid, state, received_at, due_at FROM ${prefix}_events
       WHERE key = :key AND state = 'leased' AND id <> :id`,
@@ -104,7 +107,7 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
         WHERE e.token = :token AND excluded.state = 'dead'
       RETURNING id`,
     ),
-    /** Ends an attempt, if the token is that of the lease. The event keeps it if its transaction is open. */
+    /** Ends an attempt, if the token matches the lease. The event keeps the token while its transaction is open. */
     finish: rows<Pick<EventRow, 'key'>>(
       `UPDATE ${prefix}_events SET history = ${historyWith(':at', ':ended', ':error')},
         updated_at = :at, state = :state, last_error = :error, due_at = :dueAt,
@@ -117,7 +120,7 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
       `UPDATE ${prefix}_events SET due_at = due_at + :ms
       WHERE state = 'leased' AND pruned = 0 AND token IN (SELECT value FROM json_each(:held)) RETURNING id`,
     ),
-    /** Makes the event due that waits for a key and was created first. */
+    /** Makes the first-created event that waits for a key due. */
     releaseKey: rows(
       `UPDATE ${prefix}_events SET waiting = 0, due_at = :at, updated_at = :at WHERE rowid = (
         SELECT rowid FROM ${prefix}_events WHERE key = :key AND state = 'received' AND waiting = 1
@@ -131,7 +134,7 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
     ),
     /** Makes a commit wait for earlier ones: a commit without a change does not wait. */
     flush: rows(`UPDATE ${prefix}_flushes SET count = count + 1 RETURNING count`),
-    /** The due events of some types. Each type is read from the index on its own, so the events of other types are not read. */
+    /** The due events of some types. Each type is read separately from the index, so events of other types are not read. */
     due: rows<Pick<ContenderRow, 'rowid'>>(
       `SELECT e.rowid FROM json_each(:types) AS types JOIN ${prefix}_events AS e ON e.rowid IN (
         SELECT rowid FROM ${prefix}_events INDEXED BY ${prefix}_events_due
@@ -170,7 +173,9 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
     list: ({ after, ...query }: PageQuery) =>
       rows<EventRow>(selections.list({ after, ...query }))({ ...query.selection, after }),
     count: (selection: Selection) => rows<InboxCount>(selections.count(selection))({ ...selection }),
-    /** The steps of an event, which must have the lease of the token if there is one; one row without a name for none. */
+    /**
+     * An event's steps. If a token is given, its lease must be current. Returns one row without a name if there are no steps.
+     */
     steps: rows<StepRow>(
       `SELECT s.name, s.attempt, s.at, s.result FROM ${prefix}_events AS e
       LEFT JOIN ${prefix}_steps AS s ON s.event_id = e.id

@@ -20,8 +20,8 @@ export const OPEN = "(due_at IS NOT NULL OR state = 'parked')";
 export const DUE = 'coalesce(due_at, 0)';
 
 /**
- * The entry with index `n` changes the tables from version `n` to `n + 1`. Released entries never change. Only one index has the
- * done events: each index of a new event costs a page of its commit.
+ * The entry with index `n` changes the tables from version `n` to `n + 1`. Released entries never change. Only one index
+ * contains the done events, because each index adds a page to the commit of a new event.
  */
 const writeMigrations = (prefix: string): readonly string[] => [
   `

@@ -20,8 +20,8 @@ export type { SqliteLike } from './sqlite-tables.js';
 /** Options of {@link sqliteInbox}. */
 export interface SqliteInboxOptions extends SynchronousInboxOptions {
   /**
-   * How long an operation waits in ms while another process writes. After that it fails and the delivery is
-   * answered 503. The drivers are synchronous, so this process does nothing else while it waits.
+   * How long an operation waits in ms while another process writes. After that it fails and the delivery gets a 503. The
+   * drivers are synchronous, so this process does nothing else while it waits.
    *
    * @default 5_000
    */
@@ -48,8 +48,8 @@ const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsq
  * events that got a 2xx survive a power failure; other statements keep the level of the connection.
  *
  * Each operation is part of a transaction and fails while the app has one open on the same connection, so an app that keeps
- * transactions open across an `await` uses another connection. The file must be on a local disk. While a connection has
- * `PRAGMA query_only`, a file whose tables are up to date is opened without a lock, even if it is read-only.
+ * transactions open across an `await` uses another connection. The file must be on a local disk. On a connection with `PRAGMA
+ * query_only`, a file whose tables are up to date is opened without a lock, even if it is read-only.
  *
  * @param file - a path, or a connection.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `file` is wrong, the connection reads integers as BigInt,

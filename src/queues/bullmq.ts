@@ -24,7 +24,7 @@ export interface BullJobLike {
 }
 
 /**
- * Adds each event to a BullMQ `Queue` as one job, named by the type of the event. `redrive()` replaces the finished job of an
+ * Adds each event to a BullMQ `Queue` as one job, named by the event's type. `redrive()` replaces the finished job of an
  * event whose job failed for the last time, and adds events whose jobs were lost. docs/queues.md has a whole program.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong.

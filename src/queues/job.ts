@@ -13,11 +13,11 @@ export interface QueueOptions {
    * @default 5_000
    */
   readonly timeoutMs?: number | undefined;
-  /** Time, timers and randomness, for tests. @default those of the platform */
+  /** Time, timers and randomness, for tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** A queue that rejects if its engine does not answer in time. Some clients wait for a server that is down without a limit. */
+/** A queue that rejects if its engine does not answer in time. Some clients wait indefinitely for a server that is down. */
 export function toQueue(
   addJob: (event: UnknownEvent, data: JobData) => Promise<void>,
   { timeoutMs, ...given }: { readonly timeoutMs: number; readonly runtime: RuntimeOptions },

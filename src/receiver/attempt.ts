@@ -21,7 +21,7 @@ import type { Run, Work } from './work.js';
 /** The wait after a failed attempt: 1 s, 2 s, 4 s, … up to an hour, minus a random part of up to a half. */
 const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 
-/** However old an event is, an attempt that could not begin must not end it: a century. */
+/** A century, because an attempt that could not begin must not end an event, however old it is. */
 const MAX_AGE_MS = 3_155_760_000_000;
 
 /** One attempt. After `handlerTimeoutMs` it goes on as `rest`, under its lease, and reports its end as a second outcome. */
@@ -44,7 +44,7 @@ export class Attempt {
     this.#parts = parts;
     this.#work = work;
     this.#lease = lease;
-    // The time of a first attempt begins with its transaction.
+    // A first attempt's time limit starts with its transaction.
     const leftMs = lease.first === undefined ? leaseMs - msSince(askedAt, runtime) : leaseMs;
     this.#limitMs = Math.min(handlerTimeoutMs, leftMs);
     this.#call = new HandlerCall(parts, work, lease, { askedAt, limitMs: this.#limitMs });
@@ -56,11 +56,11 @@ export class Attempt {
     const { leaseMs, maxAttempts } = settings;
     const { attempt } = this.#lease;
     if (this.#limitMs <= 0) {
-      // The process was frozen, as a function can be after its answer, or the inbox answered slowly.
+      // The process was frozen, as serverless functions may be after their response, or the inbox answered slowly.
       const why = `The handler was not started, because its lease of ${leaseMs} ms had expired: the process was frozen, or the inbox took that long to answer. start() or redrive() runs the event again.`;
       throw leaseLost(this.#lease, why);
     }
-    // The last allowed attempt recorded no result, or the event would be dead. Its handler may end the process each time.
+    // The last allowed attempt recorded no result, or the event would be dead. Its handler may crash the process each time.
     if (store.durable && attempt > maxAttempts) {
       const result = await this.#fail(missingResult(this.#work.event, this.#lease));
       return result && { result };
@@ -151,11 +151,11 @@ export class Attempt {
       return result;
     });
     const onExpiry = () => {
-      const why = `The handler still runs after its lease of ${leaseMs} ms, so another process can start it as well. Pass \`signal\` to the calls that it waits for, or raise leaseMs.`;
+      const why = `The handler still runs after its lease of ${leaseMs} ms, so another process may start it as well. Pass \`signal\` to the calls that it waits for, or raise leaseMs.`;
       throw leaseLost(this.#lease, why);
     };
     try {
-      // What is left of the lease. It began after the claim was sent, so the handler holds its event at least until then.
+      // The rest of the lease. It began after the claim was sent, so the handler holds its event at least until then.
       const { kind, error } = await timeLimit(concluded, leaseMs - this.#limitMs, onExpiry, runtime);
       if (error !== undefined) return;
       log(logger, 'warn', `${kind} ${event.id}: its handler ended after handlerTimeoutMs.`);

@@ -15,7 +15,7 @@ export async function readRequestBody(
 ): Promise<Uint8Array> {
   const reading = request.body(maxBodyBytes);
   const onTimeUp = () => {
-    // It may throw an error of the adapter, which knows why a body never ends, such as a parser in front that read it.
+    // It may throw the adapter's own error, which knows why a body never ends, for example because a parser read it first.
     request.cancelBody?.();
     throw new StablehooksError(
       'ERR_BODY_TIMEOUT',
@@ -27,6 +27,6 @@ export async function readRequestBody(
   return body;
 }
 
-/** An empty body is never an event, and its sender must not be told that its signature is wrong. */
+/** An empty body is never an event, but the error must not blame its signature. */
 const EMPTY =
   'The body is empty, so the signed bytes are lost: a parser or middleware in front read them, or a proxy or the framework passed none on (SvelteKit without a content-type). Pass the unread request to the receiver, above parsers of Node such as express.json.';

@@ -45,7 +45,7 @@ export function createDispatch(parts: CoreParts): Dispatch {
 
   async function park(work: Work): Promise<OutcomeResult> {
     const recorded = await store.recordOne(work, leaseMs);
-    // A release that knows the type can have handled it, or be handling it now.
+    // A release that knows the type may have handled the event, or be handling it now.
     if (recorded === 'done' || recorded === 'running') return resultOf(recorded);
     return { kind: recorded === 'dead' ? 'dead' : 'parked' };
   }
@@ -90,7 +90,7 @@ export function createDispatch(parts: CoreParts): Dispatch {
         return busy(
           'ERR_KEY_BUSY',
           'Another event of the same ordering key runs. This one is stored, and start() or redrive() runs it in turn.',
-          // The other handler should end within its time limit; its whole lease passes only if its process died.
+          // The other handler should end within its time limit. Its whole lease elapses only if its process died.
           Math.min(claim.retryAfterMs, handlerTimeoutMs),
         );
     }

@@ -17,14 +17,14 @@ import type { CoreParts } from './parts.js';
 import { createSteps, type HandlerSteps } from './steps.js';
 import type { Work } from './work.js';
 
-/** The errors of a handler, as opposed to errors of the inbox around it. */
+/** A handler's errors, as opposed to errors of the inbox around it. */
 export type HandlerFault = HandlerError | PermanentError | RetryLater | EventError;
 
 export function isHandlerFault(error: unknown): error is HandlerFault {
   return hasCode(error, ...FAULTS, 'ERR_EVENT_MALFORMED');
 }
 
-/** A handler can throw other errors of this package as well, which say nothing about its event. */
+/** A handler may throw other errors of this package as well, which say nothing about its event. */
 const FAULTS = [
   'ERR_HANDLER_FAILED',
   'ERR_HANDLER_TIMEOUT',
@@ -90,7 +90,7 @@ export class HandlerCall {
     this.state = 'running';
     const stop = () => {
       runtime.clearTimeout(timer);
-      // Keeps the first reading: an overdue handler was reported with its time up to the answer.
+      // Keeps the first reading, because an overdue handler was reported with its time up to the answer.
       this.handlerMs ??= Math.round(runtime.elapsed() - startedAt);
     };
     const timer = runtime.setTimeout(() => {
@@ -111,7 +111,7 @@ export class HandlerCall {
         stop();
         throw toHandlerFault(event, thrown);
       }
-      // Its steps go on, and the handler ends with them.
+      // Its steps continue, and the handler ends with them.
       running = Promise.reject(thrown);
     }
     return this.#end(running, context).finally(stop);

@@ -11,8 +11,8 @@ export type HandlerContext<Tx = undefined> = EventContext<Tx> &
 /** How a step is run. */
 export interface StepOptions {
   /**
-   * What happens when a step began and recorded no result, because the process ended or the inbox could not be reached,
-   * so that its effect is unknown.
+   * What happens when a step began and recorded no result, because the process ended or the inbox could not be reached. Its
+   * effect is then unknown.
    *
    * - `repeat`: the next attempt runs it again. Use it with {@link EventContext.idempotencyKey}.
    * - `fail`: the event is dead-lettered, until a person requeues it and states whether the effect happened. The
@@ -24,7 +24,7 @@ export interface StepOptions {
   readonly onInterrupted?: 'repeat' | 'fail' | undefined;
 }
 
-/** The steps of a handler. */
+/** A handler's steps. */
 export interface StepContext {
   /**
    * Runs an effect outside of the database, and stores its result in the inbox: durably, before this resolves. A later
@@ -57,9 +57,9 @@ export interface StepContext {
 export interface EventContext<Tx = undefined> {
   /** In a transactional inbox, the open transaction in which the event is marked done; otherwise `undefined`. */
   readonly tx: Tx;
-  /** Aborts after `handlerTimeoutMs`. Pass it on, because another process can run the event after `leaseMs`. */
+  /** Aborts after `handlerTimeoutMs`. Pass it on, because another process may run the event after `leaseMs`. */
   readonly signal: AbortSignal;
-  /** Which attempt this is, from 1. */
+  /** The number of this attempt, from 1. */
   readonly attempt: number;
   /** Where the event came from. */
   readonly origin: Origin;
@@ -90,7 +90,7 @@ export type Handler<Type extends EventType = EventType, Tx = undefined> = (
   context: HandlerContext<Tx>,
 ) => HandlerResult<Given<Tx>>;
 
-/** A type that is not inferred from what it is used for. */
+/** A type that is not inferred from its use. */
 export type Given<Type> = [Type][Type extends unknown ? 0 : never];
 
 type Nothing = ReturnType<() => void>;

@@ -15,7 +15,7 @@ export type Enqueue = (
   options: { readonly json: string | undefined; readonly traceparent?: string | undefined },
 ) => Promise<void>;
 
-/** What is known about a delivery or a stored event while it runs. */
+/** The known facts about a delivery or a stored event while it runs. */
 export interface Facts {
   readonly origin: Origin;
   readonly event?: UnknownEvent | undefined;

@@ -46,7 +46,7 @@ export interface ReceiverOptions<Tx = undefined> {
    * - `handled`: after its handler has ended; 200.
    * - `recorded`: once it is durably in the inbox; 202. Its handler then runs in this process. If the process ends first,
    *   `start`, `redrive` or the poller of any process runs it after `leaseMs`. Needs a durable inbox and no queue.
-   *   `onOutcome` is called twice: with `queued`, and with the result of the handler.
+   *   `onOutcome` is called twice: with `queued`, and with the handler's result.
    *
    * @default 'handled'
    */
@@ -78,8 +78,8 @@ export interface ReceiverOptions<Tx = undefined> {
   /** Receives the lines that say what failed and how to fix it. @default the request's logger in Fastify, else console */
   readonly logger?: Logger | undefined;
   /**
-   * Called with the outcome of each delivery, and again with the result of a handler that outlived `handlerTimeoutMs` or
-   * ran after the answer. Its failure is ignored. Outcomes with an error are logged by `logger` as well.
+   * Called with each delivery's outcome, and again with the result of a handler that outlived `handlerTimeoutMs` or
+   * ran after the answer. Its errors are ignored. Outcomes with an error are also logged by `logger`.
    *
    * @default none
    */
@@ -100,7 +100,7 @@ export interface ReceiverOptions<Tx = undefined> {
    * @default 10_000
    */
   readonly inboxTimeoutMs?: number | undefined;
-  /** How long a claim is valid, in ms; more than `handlerTimeoutMs`. @default 60_000 */
+  /** How long a claim is valid, in ms. Must be more than `handlerTimeoutMs`. @default 60_000 */
   readonly leaseMs?: number | undefined;
   /**
    * How long the answer waits for a handler, in ms; under `answer: 'recorded'`, how long a handler may run before its
@@ -117,11 +117,11 @@ export interface ReceiverOptions<Tx = undefined> {
    * inbox's clock. After that the event is dead-lettered with the reason. @default 259_200_000, which is 3 days
    */
   readonly maxLaterMs?: number | undefined;
-  /** Time, timers and randomness, for tests. @default those of the platform */
+  /** Time, timers and randomness, for tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** Handlers of a transaction need an inbox that has it: without one, `ctx.tx` is undefined. */
+/** Transactional handlers need an inbox with transactions: without one, `ctx.tx` is undefined. */
 export type NeededInbox<Tx> = undefined extends Tx ? unknown : { readonly inbox: Inbox<Tx> };
 
 /** Returns the ordering key of an event; `undefined` or `null` for an event without one. */
@@ -153,7 +153,7 @@ export type ReceiverSettings = ReturnType<typeof readReceiverOptions>;
 
 export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   const { secret, secretTimeoutMs, handlers, ...read } = readOptions('createReceiver', options, {
-    // Presence only: `readSecret` checks the value.
+    // Checks only presence; `readSecret` checks the value.
     secret: required(rule('given: check the environment variable that it comes from', () => true)),
     handlers: required(rule('an object of functions by event type', isTable)),
     inbox: rule('an inbox, such as memoryInbox()', isInbox),

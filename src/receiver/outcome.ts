@@ -37,7 +37,7 @@ export type OutcomeResult = {
        *   asked for it (`RetryLater`).
        */
       readonly kind: 'handled' | 'duplicate' | 'ignored' | 'parked' | 'queued';
-      /** Which attempt the handler ran in, from 1. */
+      /** The number of the attempt in which the handler ran, from 1. */
       readonly attempt?: number | undefined;
       readonly error?: undefined;
     }
@@ -48,13 +48,13 @@ export type OutcomeResult = {
       readonly error?: HandlerError | PermanentError | EventError | BusyError | undefined;
     }
   | {
-      /** Not authentic, or not a delivery: a retry does not help. */
+      /** Not authentic, or not a delivery. A retry does not help. */
       readonly kind: 'rejected';
       readonly attempt?: undefined;
       readonly error: SignatureError | RequestError | EventError;
     }
   | {
-      /** The handler, the check of a payload or the configuration failed: a retry can help. */
+      /** The handler, the check of a payload or the configuration failed. A retry may help. */
       readonly kind: 'failed';
       readonly attempt?: number | undefined;
       readonly error: HandlerError | PermanentError | EventError | RequestError | ConfigError;
@@ -66,7 +66,7 @@ export type OutcomeResult = {
 /** The name of an outcome. */
 export type OutcomeKind = Outcome['kind'];
 
-/** The outcomes with a 2xx: the event took effect, or it is durably stored. */
+/** The outcomes with a 2xx: the event took effect or is durably stored. */
 type SuccessKind = Exclude<OutcomeKind, 'rejected' | 'failed' | 'busy' | 'unavailable'>;
 
 /** The HTTP status of each success and each error code. 5xx asks for a retry; 4xx stops retries. */
@@ -108,7 +108,7 @@ const OUTCOMES = {
   { readonly kind: OutcomeKind; readonly status: number }
 >;
 
-/** The result of a pipeline that threw. Identified by code, because an adapter can be bundled apart from the receiver. */
+/** The result of a pipeline that threw. Identified by code, because an adapter may be bundled apart from the receiver. */
 export function toFailure(thrown: unknown): OutcomeResult {
   const { code } = Object(thrown);
   const error =

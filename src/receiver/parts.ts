@@ -42,7 +42,9 @@ interface Holder {
   readonly [PARTS]?: { readonly owner: unknown; readonly parts: ReceiverParts };
 }
 
-/** Gives a receiver its parts. It is frozen, because adapters call its parts: a method that replaced one of its own would never run. */
+/**
+ * Attaches its parts to a receiver. Frozen, because adapters call the parts directly, so a replaced method would never run.
+ */
 export function withParts<Receiver extends object>(receiver: Receiver, parts: ReceiverParts): Receiver {
   return Object.freeze(Object.assign(receiver, { [PARTS]: { owner: receiver, parts } }));
 }

@@ -1,4 +1,4 @@
-/** One event through the receiver: a delivery from its untrusted request, or an event that is authentic already. */
+/** One event through the receiver: a delivery from its untrusted request, or an event that is already authentic. */
 import { readEvent, TEST_TYPE } from '../core/events.js';
 import { notify } from '../core/log.js';
 import { decodeSignature, matchSecret } from '../core/signature.js';
@@ -52,7 +52,7 @@ export async function receive(made: () => ReceiverParts, request: WebhookRequest
   }
 }
 
-/** Checks everything that needs no body, and returns the MAC of the signature. */
+/** Checks everything that does not need the body, and returns the signature's MAC. */
 function check(
   { settings, inFlight, slots }: ReceiverParts,
   request: WebhookRequest,
@@ -67,7 +67,7 @@ function check(
 }
 
 export interface RunOptions {
-  /** Called with the work that continues after the outcome. */
+  /** Called with work that continues after the outcome. */
   readonly onRest?: ((rest: Promise<unknown>) => void) | undefined;
   /** The trace context of the job that brought the event. */
   readonly traceparent?: string | undefined;
@@ -75,7 +75,7 @@ export interface RunOptions {
   readonly isTaken?: boolean;
 }
 
-/** Takes an event that is authentic already through a flow to its outcome. Never rejects. */
+/** Runs an event that is already authentic through a flow to its outcome. Never rejects. */
 export async function runEvent(
   receiver: ReceiverParts,
   dispatch: Dispatch,

@@ -26,7 +26,7 @@ import { Store } from './store.js';
 import { Tally } from './tally.js';
 import type { Dispatch } from './work.js';
 
-/** Optional facts about an authentic event. */
+/** Optional details of an authentic event. */
 export interface AcceptOptions {
   /** The event's JSON as it arrived, to be stored and enqueued unchanged. @default the event serialized */
   readonly json?: string | undefined;
@@ -49,7 +49,7 @@ export interface Receiver {
   handle(event: UnknownEvent, origin: Origin, options?: AcceptOptions): Promise<Outcome>;
   /**
    * Runs the due events of the inbox once: received events, failed events at their retry time, events whose lease has
-   * lapsed, and parked events whose type this release knows. An event runs only if this process has a handler for its
+   * expired, and parked events whose type this release knows. An event runs only if this process has a handler for its
    * type, or a queue. {@link Receiver.start} and the catch-up poller call it; a cron job can as well.
    *
    * It ends when nothing is due, and takes no further event after `leaseMs`. Without `waitUntil`, it waits for overdue
@@ -62,16 +62,16 @@ export interface Receiver {
   /**
    * Runs the handlers of this release over stored events, dead, failed and parked ones, in transactions that are rolled
    * back: it claims nothing and stores nothing, so `requeue` can follow for those that succeed. A step returns its stored
-   * result; one that has none is not run. What a handler does outside of `ctx.tx` and steps is not stopped:
-   * `ctx.isRehearsal` tells it. Sequences advance. Constraints that are checked at COMMIT are not checked.
+   * result; a step without one is not run. Effects outside of `ctx.tx` and steps are not prevented, so check
+   * `ctx.isRehearsal` before them. Sequences advance. Constraints that are checked at COMMIT are not checked.
    *
    * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, or the inbox has no transactions.
    * @throws {StablehooksError} `ERR_INBOX_FAILED`.
    */
   rehearse(options?: RehearseOptions): Promise<readonly Rehearsal[]>;
   /**
-   * Redrives now and at intervals, and after each event of this process that other events of its ordering key can wait
-   * for. It logs one line when the inbox cannot be reached, and one when it can be reached again. It keeps the process
+   * Redrives now and at intervals, and after each event of this process that other events of its ordering key may wait for.
+   * It logs one line when the inbox becomes unreachable, and one when it is reachable again. It keeps the process
    * alive until its signal aborts or `close()` is called.
    *
    * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, or it was started or closed before.
@@ -87,11 +87,11 @@ export interface Receiver {
   readonly inbox: Inbox<unknown>;
 }
 
-/** How to redrive. */
+/** Options of `receiver.redrive`. */
 export interface RedriveOptions {
   /** Ends it early. Running events are awaited, unless they have outlived `handlerTimeoutMs`. */
   readonly signal?: AbortSignal | undefined;
-  /** Called with each outcome, in addition to the receiver's own `onOutcome`. Its failure is logged and ignored. */
+  /** Called with each outcome, in addition to the receiver's own `onOutcome`. Its errors are logged and ignored. */
   readonly onOutcome?: ((outcome: Outcome) => unknown) | undefined;
   /** Called with the handlers that outlive `handlerTimeoutMs`, which `redrive` then does not await. @default none */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
@@ -192,7 +192,7 @@ async function redrive(
 async function end({ settings, inFlight, redriver, tally }: ReceiverParts): Promise<void> {
   const { leaseMs, runtime, use, inbox } = settings;
   const idle = Promise.all([inFlight.close(), redriver.close()]).then(() => tally.write());
-  // An inbox that stopped answering must not keep the process.
+  // An inbox that stopped answering must not keep the process alive.
   await timeLimit(idle, leaseMs, () => undefined, runtime);
   for (const layer of use) layer.closed?.(inbox);
 }

@@ -17,7 +17,7 @@ const WIDTH = 16;
 
 const INTERVAL_MS = 1_000;
 
-/** How long synchronous inboxes and handlers may keep timers and sockets waiting, in ms. */
+/** How long synchronous inboxes and handlers may block the event loop, in ms. */
 const PAUSE_AFTER_MS = 50;
 
 interface RedriverParts {
@@ -127,7 +127,7 @@ export class Redriver {
       await this.#pause(signal);
     }
     this.#loop = undefined;
-    // Something may have become due since the inbox was asked last.
+    // Something may have become due since the last query.
     if (signal.aborted && this.#isWoken) this.wake();
   }
 
@@ -170,10 +170,13 @@ export class Redriver {
     this.#endPause = undefined;
   }
 
-  /** Runs due events until none is left or a lease has passed, when taken ones are due again. Resolves to whether more may be due. */
+  /**
+   * Runs due events until none is left, or until a lease has elapsed and taken events are due again. Resolves to whether more
+   * may be due.
+   */
   once(options: OnceOptions): Promise<boolean> {
     this.#hasRedriven = true;
-    // The taken events are not due in other processes during a lease, so `close()` waits for them.
+    // Taken events are not due in other processes for the length of a lease, so `close()` waits for them.
     return this.#parts.inFlight.track(this.#runDue(options));
   }
 
@@ -194,7 +197,7 @@ export class Redriver {
     };
     try {
       while (!signal?.aborted && !inFlight.isClosed && runtime.elapsed() < until) {
-        // One request to the inbox per ended event would take most of the time.
+        // Querying the inbox after each event would take most of the time.
         const room = running.size > width / 2 ? 0 : Math.min(width - running.size, slots?.free ?? width);
         const due = room === 0 ? [] : await store.takeDue(room);
         // Of the events of one key, the first to be claimed runs first.
@@ -207,7 +210,7 @@ export class Redriver {
           }
           continue;
         }
-        // Nothing was awaited since the room was counted, so the release of a slot cannot be missed.
+        // Nothing was awaited since the free slots were counted, so no release can be missed.
         if (running.size > 0) await Promise.race(running);
         else if (room === 0) await slots?.freed(signal);
         else return false;

@@ -32,7 +32,7 @@ export interface Rehearsal {
   /**
    * - `succeeds`: the handler returned.
    * - `fails`: it threw, or outlived `handlerTimeoutMs`.
-   * - `steps`: it called a step that has no stored result, which a rehearsal does not run. What comes after it is not shown.
+   * - `steps`: it called a step that has no stored result, which a rehearsal does not run. Later code is not tested.
    * - `later`: it threw `RetryLater`.
    */
   readonly verdict: 'succeeds' | 'fails' | 'steps' | 'later';
@@ -100,7 +100,7 @@ async function rehearseOne(
     const verdict = fault.code === 'ERR_HANDLER_LATER' ? 'later' : 'fails';
     found = { verdict, step: null, error: toLastError(fault) };
   };
-  // Before the transaction, which can have the only connection.
+  // Before the transaction, which may have the only connection.
   const stored = await inbox.steps(id);
   const controller = new AbortController();
   const runStep = async (name: string) => {

@@ -10,7 +10,7 @@ export interface WebhookRequest {
    * @default ''
    */
   readonly url?: string | undefined;
-  /** The value of a header, several joined by a comma. The name is case-insensitive. */
+  /** The value of a header, or multiple values joined with commas. The name is case-insensitive. */
   header(name: string): string | null | undefined;
   /**
    * Reads the exact bytes of the body, at most `maxBytes`. Called at most once, after the checks of the headers, in the

@@ -17,7 +17,9 @@ export interface SecretRequest {
   /** The parameters after the `?`, decoded. */
   readonly query: URLSearchParams;
   readonly headers: {
-    /** The value of a header, several joined by a comma; `null` if it is missing. The name is case-insensitive. */
+    /**
+     * The value of a header, or multiple values joined with commas; `null` if it is missing. The name is case-insensitive.
+     */
     get(name: string): string | null;
   };
 }

@@ -22,7 +22,7 @@ export function toReceiver(where: string, source: ReceiverSource): () => Receive
   };
 }
 
-/** As {@link toReceiver}, for the adapters, which call `receive`. */
+/** Like {@link toReceiver}, for the adapters, which call `receive`. */
 export function toParts(where: string, source: ReceiverSource): () => ReceiverParts {
   const receiver = toReceiver(where, source);
   return () => partsOf(where, receiver());

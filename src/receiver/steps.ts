@@ -10,7 +10,7 @@ import { leaseLost } from './store.js';
 
 const MAX_RESULT_LENGTH = 65_536;
 
-/** Why a handler has failed, whether or not it caught that. */
+/** Why a handler has failed, even if it caught the error. */
 interface StepFailure {
   readonly error: unknown;
 }
@@ -25,7 +25,7 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
   const open = new Set<Promise<unknown>>();
   let state: 'running' | 'ending' | 'ended' = 'running';
   let failure: StepFailure | undefined;
-  /** Steps that failed while the handler ran, which may have caught that. */
+  /** Steps that failed while the handler ran. The handler may have caught their errors. */
   const rejected: (StepFailure & { readonly step: StepPromise })[] = [];
 
   function run(name: string, work: () => unknown, options: StepOptions = {}): Promise<unknown> {
@@ -57,7 +57,7 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
     const { onInterrupted } = readOptions('ctx.step', options, { onInterrupted: ON_INTERRUPTED });
     if (!isName(name) || used.has(name)) {
       throw new ConfigError(
-        `ctx.step: ${JSON.stringify(name)} is no name, or was used before. Give each step of a handler its own, of 1 to 512 bytes.`,
+        `ctx.step: ${JSON.stringify(name)} is not a valid name, or was used before. Give each step of a handler its own name, of 1 to 512 bytes.`,
       );
     }
     used.add(name);
@@ -70,7 +70,7 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
     const save = (result: string | null | undefined) => store.saveStep(lease, name, result);
     const isGuarded = onInterrupted === 'fail';
     if (isGuarded) await save(null);
-    // A frozen process learns what was stored when another process may have run the step.
+    // If another process may have run the step meanwhile, a frozen process reads the stored results again.
     if (msSince(askedAt, runtime) >= leaseMs) throw leaseLost(lease);
     let value: unknown;
     try {
@@ -83,7 +83,7 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
     }
     const result = toResult(value);
     if (result === null) {
-      // It has run: a later attempt must not repeat it.
+      // The step has run, so a later attempt must not repeat it.
       if (!isGuarded) await save(null);
       throw unknownEffect(name, `has a result that is not JSON of at most ${MAX_RESULT_LENGTH} characters`);
     }
@@ -94,10 +94,10 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
   return { run, end };
 }
 
-/** Knows whether the handler awaits it. The failure of a step that is not awaited would stay unseen. */
+/** Records whether the handler awaits it, because the failure of a step that is not awaited would go unnoticed. */
 class StepPromise extends Promise<unknown> {
   isAwaited = false;
-  /** The same promise, for waits that are not the handler's. */
+  /** The same promise, for internal waits. */
   readonly settled = super.then();
 
   static override get [Symbol.species]() {

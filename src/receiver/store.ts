@@ -55,7 +55,7 @@ export class Store {
 
   async claim({ event, origin, json }: Work): Promise<Claim> {
     if (!this.#isChecked) this.#checkDurability();
-    // An inbox that is not durable leaves retries to the sender, so a failed event can run before its retry time.
+    // An inbox that is not durable leaves retries to the sender, so a failed event may run before its retry time.
     const { leaseMs, keyOf } = this.#settings;
     const options = { leaseMs, origin, json, early: !this.durable, key: keyOf?.(event) };
     return this.ask(() => this.#inbox.claim(event, options));
@@ -95,7 +95,7 @@ export class Store {
   async transaction(lease: Lease, effect: (tx: unknown) => Awaitable<void>): Promise<boolean> {
     const begin = (run: typeof effect) =>
       orUnavailable(INBOX, () => this.#inbox.transaction?.(lease, run) ?? false);
-    // Nothing can time it.
+    // A synchronous transaction cannot be timed.
     if (this.#inbox.synchronous) return begin(effect);
     let isAbandoned = false;
     let running: Awaitable<void> | undefined;
@@ -119,7 +119,7 @@ export class Store {
     return this.#inTime(committed);
   }
 
-  /** Asks the inbox. An answer after `inboxTimeoutMs` is ignored. */
+  /** Calls the inbox. Answers after `inboxTimeoutMs` are ignored. */
   async ask<Value>(call: () => Awaitable<Value>): Promise<Value> {
     const answer = orUnavailable(INBOX, call);
     return isPromise(answer) ? this.#inTime(answer) : answer;
@@ -145,7 +145,7 @@ export class Store {
     return this.ask(() => this.#inbox.takeDue({ limit, visibilityTimeoutMs: leaseMs, types: dispatched }));
   }
 
-  /** The stored events that can be read. Each of the others is named once. */
+  /** The stored events that can be read. Each unreadable event is logged once. */
   read(stored: readonly StoredEvent[]): Pick<Work, 'event' | 'json'>[] {
     return stored.flatMap(({ id, json }) => {
       const event = decodeEvent(id, json);
@@ -253,6 +253,6 @@ export function warnNotDurable(
   log(
     logger,
     'warn',
-    `the inbox is not durable, and ${where}: it forgets which events were handled, and a memory inbox is not shared, so events can take effect twice. Pass one durable \`inbox\` to all processes: sqliteInbox, postgresInbox, mysqlInbox or redisInbox.`,
+    `the inbox is not durable, and ${where}: it forgets which events were handled, and a memory inbox is not shared, so events may take effect twice. Pass one durable \`inbox\` to all processes: sqliteInbox, postgresInbox, mysqlInbox or redisInbox.`,
   );
 }

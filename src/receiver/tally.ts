@@ -11,7 +11,7 @@ import type { WebhookRequest } from './request.js';
 
 export const TALLY_NOTE = 'tally';
 
-/** The least time between two writes of a process, in ms. */
+/** The minimum time between two writes of a process, in ms. */
 const WRITE_MS = 10_000;
 
 export const HOUR_MS = 3_600_000;
@@ -20,7 +20,7 @@ const DAY_MS = 24 * HOUR_MS;
 /** A number by `<when its hour or day began, epoch ms> <code or type>`. */
 type Counts = Readonly<Record<string, number>>;
 
-/** What the processes of an inbox counted together. Times are epoch ms by their clocks. */
+/** The combined counts of an inbox's processes. Times are epoch ms by their clocks. */
 export interface TallyNote {
   /** Refused deliveries by hour and error code, of this hour and the last one. */
   readonly refused: Counts;
@@ -34,13 +34,13 @@ export interface TallyNote {
 
 export const EMPTY_TALLY: TallyNote = { refused: {}, refusedAt: [], genuineAt: 0, ignored: {} };
 
-/** From so many refused deliveries on, without an accepted one, push is broken. */
+/** After this many refused deliveries without an accepted one, push is broken. */
 export const MANY = 5;
 
 /** These events are stored, or the process ends: other checks judge them. */
 const STORED = /^ERR_(HANDLER|PAYLOAD|EVENT_BUSY|EVENT_NOT|KEY|LEASE|RECEIVER_CLOSED|METHOD)/;
 
-/** What a log has named: a process can make many receivers. */
+/** The types and ids that were logged, because a process may create many receivers. */
 const NAMED = new WeakMap<Logger, Set<string>>();
 
 interface TallySettings extends Pick<ReceiverSettings, 'inbox' | 'runtime' | 'signature'> {
@@ -64,7 +64,7 @@ export class Tally {
   /** Counts a refused delivery, and the first accepted one after it. A malformed signature does not show that push is broken. */
   delivery({ error }: Outcome, request: WebhookRequest): void {
     if (error === undefined && !this.#hasRefused) return;
-    // It sends what must be refused.
+    // It sends deliveries that must be refused.
     if (headerOf(request, 'user-agent') === 'stablehooks-doctor') return;
     const isSigned = error !== undefined && !STORED.test(error.code) && this.#isSigned(request);
     if (error !== undefined && !isSigned && error.code !== 'ERR_SIGNATURE_MALFORMED') return;
@@ -122,7 +122,7 @@ export class Tally {
     this.#timer ??= setBackgroundTimeout(runtime, () => void this.write(), waitMs);
   }
 
-  /** Adds what was counted to the note. If the inbox fails, it waits for the next count. */
+  /** Adds what was counted to the note. If the inbox fails, they are kept for the next write. */
   async write(): Promise<void> {
     const { inbox, runtime } = this.#settings;
     runtime.clearTimeout(this.#timer);
@@ -145,14 +145,14 @@ export class Tally {
   }
 }
 
-/** Whether the logger has not been told yet. */
+/** Whether this has not been logged yet. */
 function isNews(logger: Logger, what: string): boolean {
   const named = NAMED.get(logger) ?? new Set();
   NAMED.set(logger, named);
   return named.size < named.add(what).size;
 }
 
-/** A request that was refused may have no header that can be read. */
+/** A refused request may have no readable headers. */
 function headerOf(request: WebhookRequest, name: string): string | null | undefined {
   try {
     return request.header(name);

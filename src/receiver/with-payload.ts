@@ -36,10 +36,10 @@ export function withPayload<Output, Type extends EventType = EventType, Tx = und
   return wrapping(handler, checked as Handler<Type, Tx>);
 }
 
-/** Whether a name is the schema's own, not content of the payload. */
+/** Whether a name comes from the schema rather than from the payload. */
 type Declared = (name: string) => boolean;
 
-/** A field is the path of an issue, with `*` for each key that can be content of the payload. */
+/** A field is the path of an issue, with `*` for each key that may come from the payload. */
 function mismatch(
   { type, payload }: Pick<WebhookEvent, 'type' | 'payload'>,
   issues: readonly SchemaIssue[],
@@ -73,7 +73,7 @@ function declaredBy(schema: StandardSchema): Declared {
   const isWord: Declared = (name) => /^[a-z_-]{1,64}$/i.test(name);
   if (jsonSchema === undefined) return isWord;
   try {
-    // zod throws for what JSON Schema lacks, such as dates, unless told not to.
+    // zod throws for types that JSON Schema lacks, such as dates, unless told not to.
     const options = { target: 'draft-2020-12', libraryOptions: { unrepresentable: 'any' } };
     const text = JSON.stringify([jsonSchema.input(options), jsonSchema.output(options)]);
     return (name) => text.includes(JSON.stringify(name));

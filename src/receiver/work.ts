@@ -10,7 +10,7 @@ export interface Work {
   /** The event's JSON as it arrived, if it is known. */
   readonly json?: string | undefined;
   readonly secretIndex?: number | undefined;
-  /** Ends the wait for a free slot; the event stays stored. */
+  /** Aborts the wait for a free slot; the event stays stored. */
   readonly signal?: AbortSignal | undefined;
 }
 

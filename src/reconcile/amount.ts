@@ -1,6 +1,6 @@
 /** Decimal amounts of any length and precision, as strings: a float would change them. */
 
-/** Longer strings are not amounts: to read one takes time that grows with the square of its length. */
+/** Longer strings are not amounts, because parsing time grows with the square of the length. */
 const MAX_LENGTH = 1_000;
 
 const DECIMAL = /^([+-]?)(\d+)(?:\.(\d+))?$/;
@@ -22,7 +22,7 @@ export function sameAmount(a: unknown, b: unknown): boolean {
 }
 
 /**
- * The shortest way to write a decimal amount. Equal amounts become equal strings: `1.50`, `+1.500` and `01.5`
+ * The shortest form of a decimal amount. Equal amounts become equal strings: `1.50`, `+1.500` and `01.5`
  * become `1.5`, and `-0` becomes `0`. To compare two amounts, use {@link sameAmount}: here, everything that isn't an
  * amount becomes `undefined`.
  *

@@ -1,14 +1,14 @@
 import type { InboxState } from '../core/ports.js';
 
-/** The facts about one event, or about one id that only the ledger has. */
+/** The facts about one event, or about an id that only the ledger has. */
 export interface BookLine {
-  /** Its state when the inbox was read; `null` when the inbox did not have it. */
+  /** Its state when the inbox was read; `null` if the inbox did not have it. */
   readonly state: InboxState | null;
-  /** Whether the ledger must have an entry of it once it is done. */
+  /** Whether the ledger must have an entry for it once it is done. */
   readonly booked: boolean;
   /** Whether the inbox has it, and the list lacks it although it must have it. */
   readonly unlisted: boolean;
-  /** Whether the inbox has another event with its id than the list. */
+  /** Whether the inbox and the list have different events with its id. */
   readonly differs: boolean;
   readonly entries: number;
 }

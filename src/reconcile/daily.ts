@@ -3,7 +3,7 @@ import { addAmounts } from './amount.js';
 
 /** The events and ledger entries of one day, type and currency. */
 export interface DailyTotal {
-  /** The day on which the events were created, in UTC: `2026-01-31`. */
+  /** The day on which the events were created, in UTC, such as `2026-01-31`. */
   readonly date: string;
   readonly type: string;
   /** The result of `amounts.currency`; `null` if it returned nothing or is not given. */
@@ -24,7 +24,7 @@ export interface Amounts<Entry> {
   readonly event: (event: UnknownEvent) => string | undefined;
   /** The amount of a ledger entry; `undefined` if it has none: it then adds nothing. */
   readonly entry: (entry: Entry) => string | undefined;
-  /** The currency of an event: each has a sum of its own. @default one sum */
+  /** The currency of an event: each has its own sum. @default one sum */
   readonly currency?: ((event: UnknownEvent) => string | undefined) | undefined;
 }
 

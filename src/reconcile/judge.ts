@@ -36,7 +36,7 @@ async function judgeLine<Entry extends LedgerEntry>(
   { list, totals, log, settings }: Comparison<Entry>,
 ): Promise<readonly ListedEvent[]> {
   const { entries, booked } = line;
-  // Again: its state can have changed since the inbox was read.
+  // Looked up again, because its state may have changed since the inbox was read.
   const record = await settings.inbox.find(id);
   const listed = list.events.get(id);
   const event = listed?.event ?? record?.event;
@@ -53,13 +53,13 @@ async function judgeLine<Entry extends LedgerEntry>(
   }
   if (line.differs || isOther(record, list)) await report('conflicting', CONFLICTING);
   if (line.unlisted) await report('unlisted', isTestId(id) ? TESTED : UNLISTED);
-  if (entries > 1 && booked) await report('doubled', `The ledger has ${entries} entries of it.`);
+  if (entries > 1 && booked) await report('doubled', `The ledger has ${entries} entries for it.`);
   if (entries > 0 && !booked) await report('extra', UNBOOKED);
   if (record.state === 'dead') await report('dead', entries > 0 ? DEAD_WITH_ENTRY : DEAD);
   else if (record.state === 'parked' && !isEventType(record.type)) totals.parked += 1;
   else if (record.state !== 'done') await report('waiting', entries > 0 ? WAITING_WITH_ENTRY : WAITING);
   else if (entries === 0 && booked) {
-    // It ended after the inbox or the ledger was read, so its entry can be newer than that; or it is pruned.
+    // It ended after the inbox or the ledger was read, so its entry may be newer than that; or it is pruned.
     const isSettled = line.state === 'done' && record.updatedAt < settings.copiedAt;
     if (isSettled && event != null) await report('missing', MISSING);
     else totals.unjudged += 1;
@@ -89,21 +89,21 @@ export async function judgeMovements<Entry extends LedgerEntry>({
 }
 
 const EXTRA =
-  'The ledger has an entry of it, and neither the list nor the inbox has the event. Find out who wrote it.';
-const UNBOOKED = 'The ledger has an entry of it, and events of its type have none. Find out who wrote it.';
+  'The ledger has an entry for it, and neither the list nor the inbox has the event. Find out who wrote it.';
+const UNBOOKED = 'The ledger has an entry for it, and events of its type have none. Find out who wrote it.';
 const UNSEEN_WITH_ENTRY =
-  'The service lists it and the ledger has an entry of it, but the inbox does not have it. It is not recorded, because to run it could double its effect. Find out who wrote the entry.';
-const MISSING = 'It is done, and the ledger has no entry of it. Check its handler, and write the entry.';
+  'The service lists it and the ledger has an entry for it, but the inbox does not have it. It is not recorded, because to run it could double its effect. Find out who wrote the entry.';
+const MISSING = 'It is done, and the ledger has no entry for it. Check its handler, and write the entry.';
 const WAITING =
   'It is in the inbox, and no attempt has succeeded. See its last error, and let the redrive or the poller run it.';
 const WAITING_WITH_ENTRY =
-  'The ledger has an entry of it, but it is not done: another attempt can double its effect. Its handler must write the entry in the transaction of the inbox, or check for it.';
+  'The ledger has an entry for it, but it is not done: another attempt may double its effect. Its handler must write the entry in the transaction of the inbox, or check for it.';
 const DEAD = 'It is dead-lettered. See its last error; requeue it when the cause is fixed.';
 const DEAD_WITH_ENTRY =
-  'It is dead-lettered, but the ledger has an entry of it: to requeue it can double its effect.';
+  'It is dead-lettered, but the ledger has an entry for it: requeuing it may double its effect.';
 const UNLISTED =
   'The inbox has it, and the service does not list it, although the list was complete for its time. Check that the URL and the token belong to this environment. Ask the service whether it sent it; if not, change the webhook secret.';
-// Whoever has the secret can choose such an id.
+// Anyone with the secret can choose such an id.
 const TESTED =
   'The inbox has it, and its id is that of an event of `stablehooks doctor --run-handlers`. If you ran that, reverse its effect. If nobody did, change the webhook secret.';
 const CONFLICTING =

@@ -1,4 +1,4 @@
-/** The note of the inbox with what `findOwed` found last, which `health` reads. */
+/** The inbox's note with the last result of `findOwed`, which `health` reads. */
 import type { Inbox } from '../core/ports.js';
 import type { OwedVerdict } from './owed-verdict.js';
 

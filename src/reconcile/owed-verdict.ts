@@ -59,7 +59,7 @@ export interface OwedFacts {
   readonly unreadableAt: number;
 }
 
-/** `null` for a movement whose event has just ended: the app's row can be older than that. */
+/** `null` for a movement whose event has just ended: the app's row may be older than that. */
 export function judgeMovement({ key, since }: Pending, facts: OwedFacts): OwedMovement | null {
   const { withinMs, lagMs } = facts.settings;
   const ending = facts.ended.get(key);
@@ -105,14 +105,14 @@ function judgeMissing(since: number, deadline: number, facts: OwedFacts) {
   const notProven = (detail: string) => ({ verdict: 'not-proven', detail }) as const;
   if (deadline > settledAt) {
     return notProven(
-      `No ${types} of it is known. Later events than ${toIso(settledAt)} can still be listed.`,
+      `No ${types} of it is known. Later events than ${toIso(settledAt)} may still be listed.`,
     );
   }
   const part = unproven.find(({ until }) => until > begin);
   if (part !== undefined) {
     const span = `between ${toIso(Math.max(part.from, begin))} and ${toIso(part.until)}`;
     return notProven(
-      `No ${types} of it is known, and one can be missing ${span}. ${describeUnproven(part.reason)}`,
+      `No ${types} of it is known, and one may be missing ${span}. ${describeUnproven(part.reason)}`,
     );
   }
   if (unreadableAt >= begin) {

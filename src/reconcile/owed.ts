@@ -190,7 +190,7 @@ interface Search {
   readonly settings: OwedSettings;
   /** When it began, epoch ms. */
   readonly at: number;
-  /** Read before the list: the inbox still has the events that it is about. */
+  /** Read before the list, because the inbox still has the events concerned. */
   readonly state: PollState;
   readonly first: readonly InboxRecord[];
   list: (ReadList & { readonly from: number }) | undefined;
@@ -201,7 +201,7 @@ async function readChunk(movements: readonly Pending[], search: Search): Promise
   const { settings, state, at, first } = search;
   const { inbox, keyOf, terminal, lagMs } = settings;
   const oldest = movements.reduce((time, { since }) => Math.min(time, since), Number.POSITIVE_INFINITY);
-  // The event can be older than the app's row, and clocks differ.
+  // The event may be older than the app's row, and clocks differ.
   const from = oldest - lagMs;
   if (search.list === undefined || search.list.from > from) {
     search.list = { ...(await readList({ ...settings, since: from, state, startedAt: at })), from };
@@ -216,7 +216,7 @@ async function readChunk(movements: readonly Pending[], search: Search): Promise
   let removedUntil = Number.NEGATIVE_INFINITY;
   /** When an event was received last whose text is gone. */
   let unreadableAt = Number.NEGATIVE_INFINITY;
-  /** A sign that the list does not show everything, as that of another environment. */
+  /** A sign that the list does not show everything, for example because it belongs to another environment. */
   let doubt: GapReason | undefined = list.conflicts.size > 0 ? 'contradiction' : undefined;
   const compare = (record: InboxRecord) => {
     const place = placeInList(record, list);
@@ -230,7 +230,7 @@ async function readChunk(movements: readonly Pending[], search: Search): Promise
       compare(record);
       if (record.event === null) unreadableAt = Math.max(unreadableAt, record.receivedAt);
       const key = record.event === null ? undefined : keyIn(record.event);
-      // Of several, one that is not done says more.
+      // If there are several, an event that is not done is more informative.
       if (key !== undefined && (ended.get(key)?.state ?? 'done') === 'done') ended.set(key, record);
     }
     await takeTurn(settings);

@@ -43,7 +43,7 @@ export async function inParallel<Item>(
   );
 }
 
-/** A database in this process answers synchronously, so requests, timers and Ctrl-C would wait for the end. */
+/** A database in this process answers synchronously, so requests, timers and Ctrl-C would have to wait for the end. */
 export async function takeTurn({ runtime, signal }: Turns): Promise<void> {
   await nextTurn(runtime);
   signal.throwIfAborted();

@@ -17,7 +17,7 @@ export interface UnprovenSpan extends Span {
   readonly reason: UnprovenReason;
 }
 
-/** The span of a type of which one reading of the list has every event, and why it does not begin earlier. */
+/** A type's span in which one reading of the list has every event, and why it does not begin earlier. */
 type ProvenSpan = Span & { readonly reason: GapReason };
 
 export type ListProof = Readonly<Record<EventType, ProvenSpan>>;
@@ -26,7 +26,7 @@ export type ListProof = Readonly<Record<EventType, ProvenSpan>>;
 export interface Proofs {
   readonly list: ListProof;
   readonly state: PollState;
-  /** Events created up to here can have been removed from the list; `-Infinity` without a sign of that. */
+  /** Events created up to here may have been removed from the list; `-Infinity` without a sign of that. */
   readonly removedUntil: number;
   /** When the inbox received its first event. No poll has seen events that were removed earlier. */
   readonly firstAt: number;

@@ -15,7 +15,7 @@ const READING_ORDER = ['parked', 'dead', ...MOVING, ...MOVING, 'done', 'dead'] a
 
 export class InboxReader<Entry extends LedgerEntry> {
   readonly #comparison: Comparison<Entry>;
-  /** Events created up to here can have been removed from the list; `-Infinity` without a sign of that. */
+  /** Events created up to here may have been removed from the list; `-Infinity` without a sign of that. */
   removedUntil = Number.NEGATIVE_INFINITY;
   firstAt = Number.POSITIVE_INFINITY;
 
@@ -88,7 +88,7 @@ export function placeInList(
   return isUnlisted || at > list.shownFrom ? 'lacking' : 'removed';
 }
 
-/** Epoch ms. An event that is dated in the future of its receipt counts as created then, or no run would compare it. */
+/** Epoch ms. An event dated after its receipt counts as created at its receipt, or no run would compare it. */
 function createdAtOf(
   event: UnknownEvent,
   { receivedAt, list }: { readonly receivedAt: number; readonly list: ReadList },

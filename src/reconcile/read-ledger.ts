@@ -62,7 +62,7 @@ async function compareEntry<Entry extends LedgerEntry>(
   }
 }
 
-/** Rows of a database are rarely typed, and a time that cannot be read would silently count as outside the span. */
+/** Database rows are rarely typed, and an unreadable time would silently count as outside the span. */
 function checkEntry({ id, createdAt }: LedgerEntry): void {
   if (typeof id !== 'string' || id === '') {
     throw new ConfigError('reconcile: an entry of `ledger` has no `id`: it must be the id of an event.');

@@ -40,7 +40,7 @@ export async function readList({
     unlisted: new Set(lost?.reason === 'unlisted' ? lost.events.map(({ id }) => id) : []),
     /** Events created later may still be listed, epoch ms. */
     settledAt,
-    /** How late an event can be listed after its `created_at`, and how wrong a clock can be. */
+    /** How late an event may be listed after its `created_at`, and how wrong a clock may be. */
     lagMs,
     problems: list.problems(since),
     requests: list.requests,

@@ -23,9 +23,9 @@ import { describeResult, FindingLog, type ReconcileResult } from './report.js';
 /**
  * Compares three books: the list of the service, the inbox, and the app's own ledger. Runs no handler.
  *
- * The app can receive events meanwhile: the books are read in an order in which an effect and its event are always
- * found together, and suspicious ids are looked up again before they are reported. Ids that still cannot be told apart
- * from an error are counted as `unjudged`. Memory holds only the ids of events and entries.
+ * The app can receive events meanwhile: the books are read in an order that always finds an effect together with its event,
+ * and suspicious ids are looked up again before they are reported. Ids that still look like an error but may not be one are
+ * counted as `unjudged`. Memory holds only the ids of events and entries.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or wrong, when the span ends before the
  * poller's start date, or when the `id` or `createdAt` of an entry is malformed.
@@ -43,7 +43,7 @@ export async function reconcile<Entry extends LedgerEntry>(
   options: ReconcileOptions<Entry>,
 ): Promise<ReconcileResult> {
   const settings = toReconcileSettings(options);
-  // Before the list: the inbox still has the events that the state is about.
+  // Read before the list, because the inbox still has the events that the state covers.
   const state = await readPollState(settings.inbox);
   const since = Math.max(settings.since.getTime(), state.since ?? Number.NEGATIVE_INFINITY);
   const list = await readList({ ...settings, since, state, startedAt: settings.runtime.now() });
@@ -84,7 +84,7 @@ export async function reconcile<Entry extends LedgerEntry>(
   };
   const oldestListed = list.shownFrom - settings.lagMs - settings.disorderMs;
   const shownFrom = Math.min(oldestListed, firstAt, state.seen?.shownFrom ?? Number.POSITIVE_INFINITY);
-  // Even if each event of the inbox is pruned, or older than what the service keeps.
+  // Even if every event in the inbox is pruned, or older than the service keeps.
   const isElsewhere = list.isEmpty && totals.inbox + totals.entries > 0;
   const notes = noteComparison({
     since,

@@ -3,8 +3,8 @@ import type { InboxFilter, InboxOperations, InboxRecord } from '../core/ports.js
 import { inboxWith } from './options.js';
 
 /**
- * Reads the records that a filter selects page by page, the first received first, each record once. An event that
- * changes its state meanwhile can be left out.
+ * Reads the records that a filter selects page by page, the first received first, each record once. An event that changes its
+ * state meanwhile may be left out.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `inbox` is not an inbox.
  * @throws the error of `inbox.list`: a `ConfigError` when a non-durable inbox has forgotten the last record of a page.
@@ -18,7 +18,7 @@ export async function* recordPages(
   for (;;) {
     const page = await inbox.list({ ...options, after });
     after = page.at(-1)?.id;
-    // Not a page that is shorter than asked for: the inbox can have a maximum of its own.
+    // Not a page that is shorter than asked for: the inbox may have its own maximum.
     if (after === undefined) return;
     yield page;
   }

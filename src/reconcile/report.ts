@@ -23,7 +23,7 @@ const KINDS = [
  * The kinds of findings about one event or one ledger entry.
  *
  * - `unseen`: the service lists the event, and the inbox does not have it.
- * - `missing`: the event is done, and the ledger has no entry of it.
+ * - `missing`: the event is done, and the ledger has no entry for it.
  * - `doubled`: the ledger has several entries of the event.
  * - `extra`: the ledger has an entry of an event that neither the list nor the inbox has, or of a type without entries.
  * - `mismatched`: `compare` says that the entry and the event differ.
@@ -36,18 +36,18 @@ const KINDS = [
  */
 export type FindingKind = (typeof KINDS)[number];
 
-/** One thing that is wrong. An event can have several findings, even of one kind. */
+/** One thing that is wrong. An event may have several findings, even of one kind. */
 export interface Finding {
   readonly kind: FindingKind;
-  /** The id of the event. */
+  /** The event's id. */
   readonly id: string;
-  /** The type of the event; `null` when only the ledger has the id. */
+  /** The event's type; `null` when only the ledger has the id. */
   readonly type: string | null;
   /** When the event was created, ISO; `null` when only the ledger has the id, or the event is pruned. */
   readonly createdAt: string | null;
   /** Its state in the inbox; `null` when the inbox does not have it. */
   readonly state: InboxState | null;
-  /** How many entries of it the ledger has. */
+  /** How many entries the ledger has for it. */
   readonly entries: number;
   /** The finding and its fix: one or two sentences. */
   readonly detail: string;
@@ -62,7 +62,7 @@ export interface FindingCount {
 
 /**
  * Why a span is not proven: as for a gap of the poller; `not-settled`: later events of it may still be listed;
- * `acknowledged`: a person acknowledged a gap without a proof.
+ * `acknowledged`: a person acknowledged a gap without proof.
  */
 export type UnprovenReason = GapReason | 'not-settled' | 'acknowledged';
 
@@ -79,8 +79,8 @@ export interface UnprovenPart {
 /** The result of `reconcile`. */
 export interface ReconcileResult {
   /**
-   * Whether the list is complete, without findings and without anything unjudged. True as well if nothing was compared,
-   * as on a quiet day: `totals` shows that, and `diagnosis` says so.
+   * Whether the list is complete, without findings and without anything unjudged. Also true if nothing was compared, for
+   * example on a quiet day: see `totals` and `diagnosis`.
    */
   readonly agree: boolean;
   /**
@@ -97,15 +97,15 @@ export interface ReconcileResult {
   /** Events created at this time or later are not part of the span, ISO. */
   readonly until: string;
   readonly totals: {
-    /** Events of the span that the list showed. */
+    /** Events in the span that the list returned. */
     readonly listed: number;
-    /** Events of the span that the inbox had when it was read. */
+    /** Events in the span that the inbox had when it was read. */
     readonly inbox: number;
-    /** Ledger entries of events of the span, and of no known event. */
+    /** Ledger entries for events in the span, and for unknown events. */
     readonly entries: number;
-    /** Ledger entries that are left out, because their events are not of the span. */
+    /** Ledger entries that are left out because their events are outside the span. */
     readonly outside: number;
-    /** Ledger entries that `compare` has seen. */
+    /** Ledger entries that were passed to `compare`. */
     readonly compared: number;
     /** Parked events of unknown types. They aren't findings: this release cannot run them. */
     readonly parked: number;
@@ -174,7 +174,7 @@ export function describeResult({
     const more =
       unproven.length > 1 ? ` and ${unproven.length - 1} other span${unproven.length > 2 ? 's' : ''}` : '';
     sentences.push(
-      `It is not proven that these are all events: ${first.types.length === EVENT_TYPES.length ? 'events' : `events of ${first.types.join(', ')}`} created after ${first.from} and up to ${first.until}${more} can be missing. ${describeUnproven(first.reason)}`,
+      `It is not proven that these are all events: ${first.types.length === EVENT_TYPES.length ? 'events' : `events of ${first.types.join(', ')}`} created after ${first.from} and up to ${first.until}${more} may be missing. ${describeUnproven(first.reason)}`,
     );
   }
   if (totals.unjudged > 0) {
@@ -204,13 +204,13 @@ export function describeUnproven(reason: UnprovenReason): string {
     case 'not-reached':
       return 'The list does not show that it reaches back so far, and no poll has proven it. Ask the service for its records of that time, and let a poller run from now on.';
     case 'removed':
-      return 'Events of the span can have left the list before a poll saw them. Ask the service for its records of that time, and poll more often.';
+      return 'Events of the span may have left the list before a poll saw them. Ask the service for its records of that time, and poll more often.';
     case 'clock':
       return 'A clock was wrong then. Check the clocks, and ask the service for its records of that time.';
     case 'acknowledged':
       return 'A person acknowledged the gap there, which proves nothing: the list of gaps says who, when and why.';
     case 'not-settled':
-      return 'They are so new that more of them can still be listed. Choose an earlier end, or reconcile again later.';
+      return 'They are so new that more of them may still be listed. Choose an earlier end, or reconcile again later.';
     default:
       return describeReason(reason);
   }

@@ -4,10 +4,10 @@ import { isEventType, type UnknownEvent } from '../core/events.js';
 import type { PollSummary } from '../receiver/layers.js';
 import type { Outcome } from '../receiver/outcome.js';
 
-/** Stands for rare values, as in the conventions, because the number of time series must not grow with them. */
+/** Stands for rare values, as in the semantic conventions, to limit the number of time series. */
 const OTHER = '_OTHER';
 
-/** The type of an event, or `_OTHER` for a type that this release does not know. */
+/** An event's type, or `_OTHER` for a type that this release does not know. */
 export function typeOf({ type }: UnknownEvent): string {
   return isEventType(type) ? type : OTHER;
 }

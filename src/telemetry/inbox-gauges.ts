@@ -15,7 +15,7 @@ export class Inboxes {
   readonly #common: Attributes;
   readonly #runtime: Runtime;
   readonly #limits: HealthLimits;
-  /** Those of the receivers that are not closed. */
+  /** The inboxes of the receivers that are not closed. */
   readonly open = new Set<Inbox<unknown>>();
 
   constructor(common: Attributes, runtime: Runtime, limits: HealthLimits) {
@@ -24,7 +24,7 @@ export class Inboxes {
     this.#limits = limits;
   }
 
-  /** Reads the inboxes, and exports the worst of the values of those that answer. */
+  /** Reads the inboxes, and exports the worst value of the ones that answer. */
   async observe(
     result: BatchObservableResult,
     { events, oldest, level }: Readonly<Record<'events' | 'oldest' | 'level', Observable>>,
@@ -49,7 +49,7 @@ export class Inboxes {
   }
 
   async #read(inbox: Inbox<unknown> & Partial<InboxOperations>): Promise<Health | undefined> {
-    // An inbox of the app's own may have no operations.
+    // A custom inbox may have no operations.
     if (inbox.count === undefined || inbox.list === undefined) return undefined;
     const onTimeUp = () => {
       throw new Error('The inbox did not answer.');

@@ -31,7 +31,7 @@ function createInstruments(meter: Meter, inboxes: Inboxes) {
   };
 }
 
-/** Measures with the instruments of the current provider, because an SDK can start after the receiver was created. */
+/** Measures with the instruments of the current provider, because an SDK may start after the receiver was created. */
 export function createMeasure(given: MeterProvider | undefined, inboxes: Inboxes) {
   let made: { readonly by: MeterProvider; readonly instruments: Instruments } | undefined;
   return (measure: (instruments: Instruments) => void) =>

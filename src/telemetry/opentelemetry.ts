@@ -39,7 +39,7 @@ export interface OpenTelemetryOptions {
    * @default true
    */
   readonly inboxMetrics?: boolean | undefined;
-  /** When a check of the inbox is unhealthy, as in `/healthz`. @default those of `health` */
+  /** When a check of the inbox is unhealthy, as in `/healthz`. @default the limits of `health` */
   readonly healthLimits?: HealthLimits | undefined;
   /** Time and timers, for tests. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
@@ -79,7 +79,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
   const inboxes = new Inboxes(common, runtime, readLimits('openTelemetry', healthLimits));
   const measure = createMeasure(meterProvider, inboxes);
 
-  /** The start of a span, with the attributes of the semantic conventions for messaging. */
+  /** A span's start, with the attributes of the semantic conventions for messaging. */
   function toStart(operation: string, type: 'receive' | 'process', event?: UnknownEvent): SpanStart {
     return {
       name: nameOf(operation, event),

@@ -4,7 +4,7 @@ import { type Secret, SIGNATURE_HEADER, type SignatureFormat, sign } from '../co
 /** Options of {@link signedRequest}. */
 export interface SignedRequestOptions extends SignatureFormat {
   readonly secret: Secret;
-  /** The URL of the endpoint; a path is enough for supertest and inject. @default 'http://localhost/hooks' */
+  /** The endpoint's URL; a path is enough for supertest and inject. @default 'http://localhost/hooks' */
   readonly url?: string | undefined;
   /** The header of the signature. @default 'X-SERVICE-Signature' */
   readonly header?: string | undefined;
@@ -40,7 +40,7 @@ export async function signedRequest(
   event: UnknownEvent | Uint8Array,
   { url = 'http://localhost/hooks', header = SIGNATURE_HEADER, ...signing }: SignedRequestOptions,
 ): Promise<SignedRequest> {
-  // Not `instanceof`, because bytes can be of another realm in Jest and Vitest with jsdom.
+  // Not `instanceof`, because bytes may come from another realm in Jest and Vitest with jsdom.
   const body = ArrayBuffer.isView(event) ? Buffer.from(event) : Buffer.from(JSON.stringify(event));
   const headers = {
     'content-type': 'application/json',

@@ -81,8 +81,8 @@ const ROWS: readonly Row[] = [
 
 const SENTENCES = {
   proven: /^Every event created from 2026-03-02T09:00:00.000Z up to \S+ is/,
-  unconfirmed: /^The list cannot be told apart from a cap: \d+ events for every limit asked\./,
-  unread: /not read/,
+  unconfirmed: /^The list may have been cut off: \d+ events for every limit asked\./,
+  unread: /could not be read/,
 };
 
 /** The polls of the first hour, after the first events can be judged. */

@@ -137,8 +137,8 @@ test('a gap is logged once with the fix, even if onGap takes it, and so is an ob
     { state: 'closed', from, until: '2026-03-02T12:58:00.000Z' },
   ]);
   expect(lines.filter((line) => !line.includes('onReport threw an error'))).toEqual([
-    expect.stringMatching(/2026-03-02T12:55.* can be missing\. .* Report it to the service\.$/),
-    expect.stringMatching(/2026-03-02T12:55.* not missing any more/),
+    expect.stringMatching(/2026-03-02T12:55.* may be missing\. .* Report it to the service\.$/),
+    expect.stringMatching(/2026-03-02T12:55.* no longer missing/),
   ]);
 });
 
@@ -154,7 +154,7 @@ test('a list that does not answer is logged once, and so is its return', async (
   const poller = createPoller({ client, receiver: receiverOf(), since: new Date(0), logger });
   const first = await poller.pollOnce();
   expect(first).toMatchObject({ proven: false, watermark: null, gaps: [] });
-  expect(first.diagnosis).toMatch(/^The list was not read/);
+  expect(first.diagnosis).toMatch(/^The list could not be read/);
   await poller.pollOnce();
   down = false;
   await poller.pollOnce();

@@ -776,7 +776,7 @@ const stepCases: Cases = [
         const event = someEvent();
         const { kind, error } = await receiver.handle(event, 'push');
         assert.equal(kind, 'failed');
-        assert.match(String(error?.cause), /a step needs a connection beside that of its transaction/);
+        assert.match(String(error?.cause), /a step needs a connection besides its transaction/);
         await expectEffects(subject, inbox, event, false);
       },
       ONE_CONNECTION,

@@ -157,7 +157,7 @@ describe('a mistake at the database is one line in the log', () => {
     );
     const running = await startListening(program);
     expect(await deliver(running.url)).toBe('503 ERR_INBOX_FAILED');
-    await running.printed(/Give the inbox a connection of its own\.\n/, AbortSignal.timeout(TIMEOUT_MS));
+    await running.printed(/Give the inbox its own connection\.\n/, AbortSignal.timeout(TIMEOUT_MS));
   });
 });
 

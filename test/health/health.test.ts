@@ -152,7 +152,7 @@ describe('the quiet week', () => {
     expect(result.healthy).toBe(true);
     expect(result.checks.gaps).toMatchObject({ healthy: true, count: 0 });
     expect(result.checks.coverage.message).toMatch(
-      / except in 1 unconfirmed span\. The list cannot be told apart from a cap: 80 events for every limit asked\. A larger answer settles it, or the service's word/,
+      / except in 1 unconfirmed span\. The list may have been cut off: 80 events for every limit asked\. A larger answer would settle it, as would the service's/,
     );
   });
 });

@@ -193,7 +193,7 @@ test('a step without a name of 1 to 512 bytes does not run', async () => {
   for (const name of ['', 'a\0b', '\ud83d', 'x'.repeat(513), 7, undefined] as string[]) {
     const { kinds, reasons } = await attempts([({ step }) => step(name, () => (ran += 1))]);
     expect(kinds).toEqual(['failed']);
-    expect(reasons[0]).toContain('is no name');
+    expect(reasons[0]).toContain('is not a valid name');
   }
   expect(ran).toBe(0);
 });
@@ -207,7 +207,7 @@ test('a name is used once in a run', async () => {
     },
   ]);
   expect([kinds, runs]).toEqual([['failed'], 1]);
-  expect(reasons[0]).toContain('"payout" is no name, or was used before');
+  expect(reasons[0]).toContain('"payout" is not a valid name, or was used before');
 });
 
 test.each([

@@ -33,7 +33,7 @@ async function fail(inbox: ReturnType<typeof makeInbox>, event: UnknownEvent, re
   if (claim.state === 'claimed') await inbox.fail(claim.lease, { retryAfterMs, error: 'down' });
 }
 
-test('a finding has the type, the time, the state and the entries of its event, and says what to do', async () => {
+test('a finding has the type, the time, the state and the entries for its event, and says what to do', async () => {
   const inbox = makeInbox();
   const ids = [
     'dead',
@@ -73,12 +73,12 @@ test('a finding has the type, the time, the state and the entries of its event, 
   });
   expect(findings).toEqual([
     row('dead', 'dead', 'dead', 0, 'requeue it'),
-    row('dead', 'dead_booked', 'dead', 1, 'can double its effect'),
+    row('dead', 'dead_booked', 'dead', 1, 'may double its effect'),
     row('doubled', 'doubled', 'done', 2, '2 entries'),
     row('waiting', 'failed', 'failed', 0, 'no attempt'),
     row('missing', 'missing', 'done', 0, 'write the entry'),
     { ...row('extra', 'not-known', null, 1, 'who wrote it'), type: null, createdAt: null },
-    row('waiting', 'received_booked', 'received', 1, 'can double its effect'),
+    row('waiting', 'received_booked', 'received', 1, 'may double its effect'),
     row('unlisted', 'unlisted', 'done', 1, 'Ask the service'),
     row('unseen', 'unseen_booked', null, 1, 'It is not recorded'),
   ]);

@@ -56,7 +56,7 @@ test('an event that was done after the ledger was copied is unjudged', async () 
   expect((await compareBooks([makeEvent('evt_1')], at(NOW + 1))).findings.missing.ids).toEqual(['evt_1']);
 });
 
-test('an unseen event is recorded and due immediately, but not if the ledger has an entry of it', async () => {
+test('an unseen event is recorded and due immediately, but not if the ledger has an entry for it', async () => {
   const inbox = makeInbox();
   const events = [
     makeEvent('evt_new'),

@@ -184,7 +184,7 @@ function Disconnected() {
   );
 }
 
-/** Since when the source cannot be read, so that the page shows old data. */
+/** Since when the source cannot be read, in which case the page shows old data. */
 function Lost({ name }: { readonly name: string }) {
   const state = connection.value.open ? lost.value : undefined;
   return (

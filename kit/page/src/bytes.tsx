@@ -14,7 +14,7 @@ const FORMS: readonly (readonly [Form, string])[] = [
   ['text', 'Exact text'],
 ];
 
-/** A body from elsewhere, in a box of its own: as text, and if it is JSON, indented. Nothing in it is run. */
+/** An untrusted body in a separate box: as text, as hex and, if it is JSON, indented. Nothing in it is executed. */
 export function Bytes({ bytes, label }: { readonly bytes: Uint8Array; readonly label: string }) {
   const text = useMemo(() => decodeUtf8(bytes), [bytes]);
   const indented = useMemo(() => (text === undefined ? undefined : toIndented(text)), [text]);
@@ -109,7 +109,7 @@ function textOf(bytes: Uint8Array, start: number, end: number): string {
   return toPlain(new TextDecoder('utf-8', { ignoreBOM: true }).decode(part), { lines: true });
 }
 
-/** Both pages beside a border agree on where the character at it begins. */
+/** Both pages next to a boundary agree on where the character at it begins. */
 function toCharacterStart(bytes: Uint8Array, at: number): number {
   let start = at;
   while (start < bytes.length && start < at + 3 && ((bytes[start] ?? 0) & 0xc0) === 0x80) start += 1;

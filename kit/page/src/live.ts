@@ -19,7 +19,7 @@ const KINDS: readonly LiveEntry['kind'][] = ['changed', 'lost', 'recovered', 're
 const REOPEN_AFTER_MS = 2_000;
 
 const listeners = new Set<(entry: LiveEntry) => void>();
-/** The id of the last entry, so that the tab that takes over misses none. */
+/** The id of the last entry, so the tab that takes over misses none. */
 let lastId: string | undefined;
 
 /** Calls the listener with each entry, until the returned function is called. */
@@ -34,7 +34,7 @@ export function staleFor(view: View): (entry: LiveEntry) => boolean {
     entry.kind === 'reset' || entry.kind === 'recovered' || (entry.kind === 'changed' && entry.view === view);
 }
 
-/** Tells the listeners what an action of this page has changed, before the stream does. */
+/** Notifies the listeners of changes by this page's actions before the stream does. */
 export function tellChanged(view: View): void {
   for (const listener of listeners) listener({ kind: 'changed', view });
 }
@@ -81,7 +81,7 @@ export function follow(position: string): void {
 function tell(entry: LiveEntry, id: string): void {
   lastId = id;
   if (entry.kind === 'lost') lost.value = entry;
-  // After `reset`, the server tells again that the source is lost.
+  // After `reset`, the server reports again that the source is lost.
   if (entry.kind === 'recovered' || entry.kind === 'reset') lost.value = undefined;
   for (const listener of listeners) listener(entry);
 }
@@ -112,14 +112,14 @@ function read(share: (shared: Shared) => void): void {
   });
 }
 
-/** Why the server refuses the stream: an `EventSource` does not say it. */
+/** Why the server refuses the stream, which an `EventSource` does not report. */
 async function findRefusal(): Promise<string | undefined> {
   try {
     await ask('session');
     return undefined;
   } catch (error) {
     if (!(error instanceof RequestFailed) || error.status === 0) return undefined;
-    // Every process has a token of its own.
+    // Each process has its own token.
     return error.status === 401
       ? 'The process was restarted: open the URL that it printed now.'
       : error.message;

@@ -10,7 +10,7 @@ export interface Loaded<Data> {
   readonly reload: () => void;
 }
 
-/** Does something again and again, such as to show what no entry of the stream tells, while somebody sees the page. */
+/** Repeats something while the page is visible, for example to show changes that the stream does not report. */
 export function useEvery(intervalMs: number, work: () => void): void {
   const latest = useRef(work);
   latest.current = work;

@@ -1,10 +1,10 @@
 import { signal } from '@preact/signals';
 import { Plain } from './plain';
 
-/** The result of the last action, or the reason of its failure. */
+/** The result of the last action, or why it failed. */
 const notice = signal<{ readonly text: string; readonly failed: boolean } | undefined>(undefined);
 
-/** Runs an action, and tells the reader how it ended. Resolves to its result, or to `undefined` if it failed. */
+/** Runs an action, and shows the reader how it ended. Resolves to its result, or to `undefined` if it failed. */
 export async function attempt<Result>(
   work: () => Promise<Result>,
   describe: (result: Result) => string,
@@ -19,17 +19,17 @@ export async function attempt<Result>(
   }
 }
 
-/** Tells the reader something that was done in the page itself, such as a copy. */
+/** Notifies the reader of something that the page did itself, such as a copy. */
 export function tellReader(text: string, failed = false): void {
   notice.value = { text, failed };
 }
 
-/** Removes what was told, such as when the reader turns to something else. */
+/** Removes the notice, for example when the reader does something else. */
 export function forgetNotice(): void {
   notice.value = undefined;
 }
 
-/** The place of the notice. It is always in the page, so that a screen reader hears of what appears in it. */
+/** The place of the notice. It is always in the page, so a screen reader announces its contents. */
 export function Notice() {
   const told = notice.value;
   return (

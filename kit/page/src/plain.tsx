@@ -9,7 +9,7 @@ export function Plain({ text }: { readonly text: string }) {
   return <bdi>{toPlain(text)}</bdi>;
 }
 
-/** The string with `\u{202e}` in place of what is hidden. With `lines`, tabs and line ends stay. */
+/** The string with `\u{202e}` in place of hidden characters. With `lines`, tabs and line ends stay. */
 export function toPlain(text: string, { lines = false } = {}): string {
   return text.replace(HIDDEN, (character) => {
     if (lines && /[\n\t]/.test(character)) return character;

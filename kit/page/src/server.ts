@@ -58,7 +58,7 @@ export function can(name: ActionName): boolean {
 
 async function answer<Answer>(pending: Promise<Response>): Promise<Answer> {
   const response = await pending.catch((error: unknown) => {
-    // An aborted request is not a failure: who aborted it knows.
+    // An aborted request is not a failure: the caller aborted it.
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
     throw new RequestFailed(0, 'The inspector does not answer. Check that its process still runs.');
   });

@@ -2,7 +2,7 @@ import type { Tone } from '../../src/inspector/api.js';
 
 const SIGNS: Readonly<Record<Tone, string>> = { good: '✓', bad: '✕', doubtful: '!', neutral: '·' };
 
-/** A mark that says how something is, by its shape as well as by its colour. */
+/** A status mark that differs in shape as well as in colour. */
 export function Mark({ tone }: { readonly tone: Tone }) {
   return (
     <span class={`mark ${tone}`} aria-hidden="true">

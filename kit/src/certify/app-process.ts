@@ -11,12 +11,12 @@ export interface AppOptions {
   readonly command: string;
   readonly url: URL;
   readonly env: Readonly<Record<string, string>>;
-  /** How long it may take until it listens. */
+  /** How long the app may take to listen. */
   readonly startMs: number;
   readonly signal: AbortSignal;
 }
 
-/** How long to wait between two looks at the app, in ms. */
+/** How long to wait between two checks of the app, in ms. */
 const LOOK_MS = 20;
 /** How long the app may take to end by itself after SIGTERM, in ms. */
 const STOP_MS = 5_000;
@@ -45,7 +45,7 @@ export class AppProcess {
     this.#output = '';
     const child = spawn(command, {
       shell: true,
-      // A group of its own, so wrappers such as `npm start` end with it.
+      // Its own process group, so wrappers such as `npm start` end with it.
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
       env: {
@@ -94,7 +94,7 @@ export class AppProcess {
     while (name === 'SIGKILL' && (await isListening(this.#options.url))) {
       if (Date.now() > endMs)
         throw unreachableError(
-          `${this.#options.url.host} still listens after the processes of --app were killed. Start the server itself, not a supervisor.`,
+          `${this.#options.url.host} is still listening after the processes started by --app were killed. Point --app at the server itself, not at a supervisor.`,
         );
       await sleep(LOOK_MS);
     }

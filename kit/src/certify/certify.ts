@@ -58,14 +58,14 @@ export interface CertifyOptions {
   readonly onRun: (done: number, total: number) => void;
 }
 
-/** How long no call may be seen until a run is over, in ms: an effect can come after the answer. */
+/** How long no call must be seen for a run to be over, in ms, because an effect may come after the answer. */
 const QUIET_MS = 300;
 /** The same for an undisturbed run, which has to show everything. */
 const REFERENCE_QUIET_MS = 1_000;
 const LOOK_MS = 50;
 const PAIRS = 3;
 const DAY_MS = 86_400_000;
-/** These end or begin something around the work; without them, databases roll back. */
+/** These statements begin or end a transaction. Without them, databases roll back. */
 const CONTROL = /^(?:begin|start|commit|end|rollback|savepoint|release|pragma|set)\b/i;
 
 /** @throws {CommandError} exit 2 when an undisturbed delivery cannot be compared. */
@@ -80,7 +80,7 @@ export function createService(endpoint: EndpointInput): Sandbox {
 
 interface Trial extends Identity {
   readonly what: string;
-  /** The number of notes when it began. */
+  /** The number of notes at its start. */
   readonly since: number;
 }
 
@@ -173,14 +173,14 @@ class Certification {
 
   async #runPlan(point: Point, side: Side): Promise<Effect> {
     const { app, notes, sandbox } = this.#options;
-    // The second time in a fresh process: some calls are made by the first delivery alone.
+    // The second time in a fresh process, because only a first delivery makes some calls.
     for (const isFresh of [false, true]) {
       if (isFresh) await this.#restart();
       notes.plan({ point, side });
       const trial = this.#begin(`${side} ${point.text}`);
       await sandbox.settled();
       const hasHappened = () => notes.since(trial.since).some(({ note }) => note === 'happened');
-      // A call can come after the answer.
+      // A call may come after the answer.
       while (!hasHappened() && app.isRunning && Date.now() - notes.lastCallAt < QUIET_MS) await this.#pause();
       notes.clearPlan();
       if (!hasHappened()) continue;
@@ -320,7 +320,7 @@ function pointsOf(notes: readonly Note[]): readonly Point[] {
   return [...new Map(points.map((point) => [`${nameOf(point)} ${point.nth}`, point])).values()];
 }
 
-/** Calls of the app outside of deliveries that it does not make without them, and what no counted driver carried. */
+/** Calls that the app makes outside of deliveries, but not without them, and data that no counted driver sent. */
 function unseenIn(all: readonly Note[], undisturbed: readonly Note[], known: ReadonlySet<string>) {
   const outside = callsIn(undisturbed)
     .filter(({ inDelivery, point }) => !inDelivery && point.by !== 'stablehooks')

@@ -6,7 +6,7 @@ import { redact, toPlain } from '../io/output.js';
 
 export type Row = readonly string[];
 
-/** What tells the rows of one event apart. */
+/** What distinguishes one event's rows. */
 export interface Identity {
   readonly id: string;
   /** The part of the payload that is new in each run. */

@@ -1,4 +1,4 @@
-/** What the preload has noted, read as it grows. */
+/** The preload's notes, read while the file grows. */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Row } from './effects.js';

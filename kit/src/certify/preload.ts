@@ -33,16 +33,16 @@ interface Call {
 type Place = Pick<Point, 'at' | 'by'>;
 
 const { folder, path, laterMs }: Setup = JSON.parse(process.env[SETUP] ?? '');
-/** Where a pool was called: it calls its client later, when the caller is no longer on the stack. */
+/** Where a pool was called. It calls its client later, when the caller is no longer on the stack. */
 const places = new AsyncLocalStorage<Place>();
-/** Where work began that goes on when its caller is no longer on the stack, such as a query builder that is awaited. */
+/** Where work began that continues when its caller is no longer on the stack, such as an awaited query builder. */
 const origins = new WeakMap<object, Place>();
 const deliveries = new AsyncLocalStorage<Delivery | undefined>();
 const own = dirname(fileURLToPath(import.meta.url));
 const requires = [process.argv[1], join(process.cwd(), 'app.js')]
   .filter((file) => file !== undefined)
   .map((file) => createRequire(file));
-/** Where stablehooks is, if it is not below node_modules. */
+/** The location of stablehooks, if it is not below node_modules. */
 const library = `${dirname(resolveInApp('stablehooks/package.json') ?? '/nowhere/_')}${sep}dist${sep}`;
 const pgFolder = dirname(resolveInApp('pg/package.json') ?? '/nowhere/_');
 
@@ -241,7 +241,7 @@ const { fetch } = globalThis;
 globalThis.fetch = async (input, init) => {
   const url = new URL(input instanceof Request ? input.url : input);
   const { method = 'GET', headers } = init ?? (input instanceof Request ? input : {});
-  // Parts of a path with digits are mostly ids.
+  // Path segments with digits are mostly ids.
   const text = `${method.toUpperCase()} ${url.origin}${url.pathname.replaceAll(/[^/]*\d[^/]*/g, '…')}`;
   const call = reach('fetch', text);
   if (call.fails) throw new TypeError('fetch failed (planned by stablehooks certify)');

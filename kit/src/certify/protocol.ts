@@ -1,12 +1,12 @@
-/** What the preload in the app and the command say to each other. Types alone: the preload loads nothing else of the kit. */
+/** The messages between the preload in the app and the command. Only types, because the preload loads nothing from the kit. */
 
 /** Passed to the app as JSON in this environment variable. */
 export interface Setup {
   /** The folder with {@link NOTES} and {@link PLAN}. */
   readonly folder: string;
-  /** The path of the endpoint; a POST to it is a delivery. */
+  /** The endpoint's path; a POST to it is a delivery. */
   readonly path: string;
-  /** How far the clock of the app is ahead. */
+  /** How far the app's clock is ahead. */
   readonly laterMs: number;
 }
 
@@ -19,7 +19,7 @@ export interface Point {
   /** `file:line` in the app, or the package that made the call if no code of the app is on the stack. */
   readonly at: string;
   readonly by: 'app' | 'stablehooks' | 'package';
-  /** Which of equal calls in one delivery, from 1. */
+  /** The number of this call among equal calls in one delivery, from 1. */
   readonly nth: number;
 }
 

@@ -80,7 +80,7 @@ async function catchUp({ flags, settings, printer, signal }: CommandContext<Catc
     });
     const { report, serviceError, inboxError } = await forwarder.poll(signal);
     if (serviceError !== undefined && inboxError === undefined) throw serviceError;
-    // An unreadable inbox has no lists.
+    // An unreadable inbox yields no lists.
     const lists =
       inboxError === undefined ? await listUndelivered(inbox, flags.type) : { undelivered: [], leftOut: [] };
     const { since } = inboxError === undefined ? await readPollState(inbox) : { since: null };
@@ -127,7 +127,7 @@ function isJustOpened({ report, since }: CatchUpResult): boolean {
   return report.proven && since !== null && report.watermark === new Date(since).toISOString();
 }
 
-/** Whether the attempt was the last one. */
+/** Whether this was the last attempt. */
 function isDone({ nextInMs }: ForwardingAttempt): boolean {
   return nextInMs === null;
 }
@@ -190,23 +190,23 @@ function toVerdict(result: CatchUpResult, { good, bad, doubtful }: Omit<Paint, '
   if (report.unconfirmed) return `${doubtful('unconfirmed')} ${diagnosis}`;
   if (!report.proven) return `${bad('unproven')}    ${diagnosis}`;
   if (isJustOpened(result)) {
-    return `${doubtful('not shown')}   Nothing is proven yet: the start date is ${report.watermark}, and events can be listed later by --lag. Run the same command again after that time, or pass an earlier --since.`;
+    return `${doubtful('not shown')}   Nothing is proven yet: the start date is ${report.watermark}, and events may be listed later by --lag. Run the same command again after that time, or pass an earlier --since.`;
   }
-  // Beside undelivered events, a green line would be read as success.
+  // Next to undelivered events, a green line would be read as success.
   return toExitCode(result) === EXIT.good
     ? `${good('proven')}      ${diagnosis}`
     : `recorded    ${diagnosis}`;
 }
 
-/** An open gap. Without advice if the poll is unproven: that of its diagnosis could differ. */
+/** An open gap. Without advice if the poll is unproven, because the diagnosis may advise something else. */
 function describeOpenGap(gap: Gap, { proven }: PollReport): string {
   if (proven) return describeGap(gap);
   const { types, from, until } = gap;
   const which = types.length === EVENT_TYPES.length ? 'Events' : `Events of ${types.join(', ')}`;
-  return `${which} created after ${from} and up to ${until} can be missing.`;
+  return `${which} created after ${from} and up to ${until} may be missing.`;
 }
 
-/** The problems without failed attempts, which have lines of their own above. */
+/** The problems without failed attempts, which have their own lines above. */
 function toProblems({ report, rows }: CatchUpResult): readonly string[] {
   const failed = new Set(rows.filter((row) => !isDone(row)).map(({ event }) => event.id));
   return report.problems
@@ -218,7 +218,7 @@ function toUndelivered(
   { undelivered, flags: { inbox, namespace } }: CatchUpResult,
   bad: Paint['bad'],
 ): string | false {
-  // The others have lines of their own, and another run would not help them.
+  // The other events have their own lines, and another run would not help them.
   const waiting = undelivered.filter(({ type, ignored }) => isEventType(type) && !ignored);
   if (waiting.length === 0) return false;
   const counts = countAlike(waiting.map(({ state }) => state));

@@ -45,12 +45,12 @@ export function doctorCommand(): Command {
       '--payload <file>',
       'JSON object to send as the payload of these events (default: an example of the type)',
     )
-    .option('--effects <url>', 'URL with {id} in it that answers how often an event took effect')
+    .option('--effects <url>', 'URL with {id} in it that returns how often an event took effect')
     .option(
       '--allow-not-shown',
-      'exit with 0 if the genuine delivery was answered 2xx and no check failed; never if no handler ran',
+      'exit with 0 if the genuine delivery got a 2xx and no check failed; never if no handler ran',
     )
-    .option('--yes', 'send test events to a host other than this machine without a question')
+    .option('--yes', 'send test events to a host other than this machine without asking')
     .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000)
     .option('--oversize <bytes>', 'size of the oversized body', parseCount, 2 * 1_048_576);
   addInboxFlags(addSecretFlags(command), {
@@ -61,7 +61,7 @@ export function doctorCommand(): Command {
     'stablehooks doctor http://localhost:3000/hooks',
     'stablehooks doctor http://localhost:3000/hooks --run-handlers --inbox app.db',
     '',
-    'Without --run-handlers, a right receiver refuses or ignores all that is',
+    'Without --run-handlers, a correct receiver refuses or ignores all that is',
     'sent, and stores nothing. With it, handlers run for real on test events:',
     'payload.test is true and the id begins with evt_doctor_. To show what a',
     'failure does, let the handler throw when payload.doctor is',
@@ -86,14 +86,14 @@ async function examine(context: CommandContext<DoctorFlags>) {
     effectsUrl: flags.effects === undefined ? undefined : readEffectsUrl(flags.effects),
     signal,
   };
-  // A wrong place must be refused before anything is sent.
+  // A wrong inbox must be refused before anything is sent.
   if (hasInbox(flags)) await withInbox(flags, async () => undefined);
   if (flags.yes !== true && !isLoopback(new URL(url).hostname)) {
     const host = toPlain(new URL(url).host);
     const risk = runHandlers ? ', and its handlers run for real' : '';
     if (!canAsk()) {
       throw usageError(
-        `${host} is another machine${risk}. Pass --yes to send test events to it without a question.`,
+        `${host} is another machine${risk}. Pass --yes to send test events to it without asking.`,
       );
     }
     if (!(await confirm(`${host} is another machine${risk}. Send test events?`, signal))) {
@@ -131,10 +131,10 @@ async function examine(context: CommandContext<DoctorFlags>) {
 }
 
 const IGNORED =
-  'A right receiver refuses or ignores all that is sent, and stores nothing. --run-handlers also checks what handlers do.';
+  'A correct receiver refuses or ignores all that is sent, and stores nothing. --run-handlers also checks what handlers do.';
 
 const FOR_REAL =
-  'The handlers of the endpoint run for real on these test events: payload.test is true, and the ids begin with evt_doctor_. What the handlers write stays, and so do the ids in the inbox; --inbox ends the events that are left to run.';
+  "The endpoint's handlers run for real on these test events: payload.test is true, and the ids begin with evt_doctor_. What the handlers write stays, and so do the ids in the inbox; --inbox ends the events that are left to run.";
 
 /** Ends test events that would run again or need a person, and returns how many the inbox has or lacks against their answers. */
 async function endLeft(
@@ -159,7 +159,7 @@ async function endLeft(
   });
 }
 
-/** The ids of the deliveries that a right receiver refuses. */
+/** The ids of the deliveries that a correct receiver refuses. */
 const MUST_BE_REFUSED = /_(?:unsigned|short-signature|forged|tampered|oversized|no-secrets)$/;
 
 function readEffectsUrl(text: string): string {

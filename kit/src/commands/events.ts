@@ -162,7 +162,7 @@ async function replay(context: CommandContext<ReplayFlags>) {
       'The list may have left out events, which were not sent: pass the ids, or use `stablehooks catch-up`, which proves more.',
     );
   }
-  // If events differ and share an id, the one that was sent may be the wrong one.
+  // If different events share an id, the wrong one may have been sent.
   const unsure =
     args.length > 0 ? args.some((id) => selection.conflicting.has(id)) : selection.conflicting.size > 0;
   return complete && !unsure && unaccepted.length === 0 ? EXIT.good : EXIT.failed;
@@ -177,7 +177,7 @@ function skipTo(events: readonly UnknownEvent[], after: string | undefined): rea
   );
 }
 
-/** How to continue: with the first event that was not answered 2xx, because the next exit code must cover it. */
+/** How to continue: with the first event that did not get a 2xx, because the next exit code must cover it. */
 function describeStop(rows: readonly DeliveryRow[], total: number): string {
   const refused = rows.find(({ answer }) => !isDelivered(answer));
   const last = (refused === undefined ? rows : rows.slice(0, rows.indexOf(refused))).at(-1);
@@ -214,11 +214,11 @@ function addSelectionFlags(command: Command, limit: number): Command {
 interface Selection {
   /** Oldest first; the first event of the list for each id. */
   readonly events: readonly UnknownEvent[];
-  /** The JSON of each event as the service wrote it. */
+  /** Each event's JSON as the service wrote it. */
   readonly texts: ReadonlyMap<UnknownEvent, string>;
   /** The ids of which the list has different events, if one of them is selected. */
   readonly conflicting: ReadonlySet<string>;
-  /** Whether the list is complete: no limit can have cut it, and every element is an event. */
+  /** Whether the list is complete: no limit may have cut it, and every element is an event. */
   readonly complete: boolean;
 }
 

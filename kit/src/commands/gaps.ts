@@ -40,19 +40,19 @@ async function list(inbox: OpenInbox, { flags, printer }: CommandContext<ListFla
   const isStale = coverage?.healthy === false;
   const acknowledged = gaps.filter(({ state }) => state === 'acknowledged').length;
   const data = { watermark, stale: isStale, open: open.length, acknowledged };
-  // Without a poll no gap is known, and nothing is proven either.
+  // Without a poll, no gap is known and nothing is proven.
   if (watermark === null) {
     printer.print({ text: `${NO_POLL} ${isOwn ? POLL_HERE : POLL_IN_APP}`, data });
     return EXIT.failed;
   }
   const hidden = gaps.length - shown.length;
   const more = hidden > 0 ? `; --all also shows ${countGaps(hidden, 'acknowledged')}` : '';
-  // The first poll has recorded only where to begin.
+  // The first poll has only recorded where to begin.
   if (stored === since) {
     printer.print({ text: coverage?.message ?? '', data });
     return EXIT.failed;
   }
-  // Nothing alarms while a span is unconfirmed, but where all of the time is, nothing is proven.
+  // An unconfirmed span raises no alarm, but if it covers the whole time, nothing is proven.
   const isProven = !gaps.some((gap) => gap.state === 'unconfirmed' && Date.parse(gap.from) <= (since ?? 0));
   printer.print({
     text: isProven
@@ -84,11 +84,11 @@ interface AcknowledgeFlags extends InboxFlags {
 function acknowledgeCommand(): Command {
   const command = addInboxFlags(
     new Command('acknowledge').description(
-      'accept a gap without a proof; the inbox keeps who did it, when and why',
+      'accept a gap without proof; the inbox keeps who did it, when and why',
     ),
   )
     .requiredOption('--from <time>', 'where the gap begins, as `gaps list` prints it', parseMoment)
-    .option('--until <time>', 'how far it is accepted; the rest stays open (default: all of it)', parseMoment)
+    .option('--until <time>', 'end of the accepted span; the rest stays open (default: all)', parseMoment)
     .requiredOption('--by <name>', 'who accepts it', parseText(200))
     .requiredOption('--reason <text>', 'why nothing is missing, or why that is accepted', parseText(1_000));
   return addInboxAction(command, acknowledge, [

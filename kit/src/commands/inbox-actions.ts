@@ -38,26 +38,26 @@ const REQUEUEABLE = ['failed', 'dead', 'leased'] as const satisfies readonly Inb
 export function requeueCommand(): Command {
   const command = addSelection(
     new Command('requeue').description(
-      'make dead, failed, expired or (with --ignored) ignored events due now, the first one alone, and look whether the app runs them',
+      'make dead, failed, expired or (with --ignored) ignored events due now, starting with the first one alone, and check whether the app runs them',
     ),
     REQUEUEABLE,
   ).option(
     '--wait <duration>',
-    'how long to look for a process that runs them; 0 makes all of them due without a look',
+    'how long to wait for a process to run them; 0 makes all of them due without waiting',
     parseDuration,
     10_000,
   );
-  command.option('--by <name>', 'who requeues them, for their history (default: USER)', parseText(200));
-  command.option('--reason <text>', 'why, for their history', parseText(1_000));
+  command.option('--by <name>', 'who requeues them, kept in their history (default: USER)', parseText(200));
+  command.option('--reason <text>', 'why, kept in their history', parseText(1_000));
   command.option(...IGNORED_FLAG);
   command.option(
     '--step <name=what>',
     'of one event: whether the effect of a step without a result happened: done or again',
     addStatement,
   );
-  command.option('--rehearsed <file>', 'those that succeed in the JSON of receiver.rehearse()');
+  command.option('--rehearsed <file>', 'the events that succeed in the JSON of receiver.rehearse()');
   return addAction(command, requeue, [
-    'stablehooks inbox requeue --inbox app.db --state dead --type transfer.settled --since 24h',
+    'stablehooks inbox requeue --inbox app.db --state dead --since 2026-01-30 --until 2026-01-31',
     'stablehooks inbox requeue evt_01 --inbox app.db --step payout=done',
   ]);
 }
@@ -116,7 +116,7 @@ export async function noteSkipped(
   printer.note(`Skipped: ${countOf(skipped, 'event')} that another process has changed.`);
 }
 
-/** Requeues events, and finds those that are still dead, failed or leased: one question for each batch that has some. */
+/** Requeues events, and finds the ones that are still dead, failed or leased, with one query per batch that has some. */
 export async function requeueAll(
   inbox: InboxOperations,
   { ids, filter, ...how }: Selected & Pick<InboxRequeue, 'steps' | 'force' | 'by' | 'reason'>,
@@ -189,11 +189,11 @@ async function requeue({ args: given, flags, printer, signal }: CommandContext<R
       if (skipped > 0) await noteSkipped(inbox, held, { skipped, printer });
       if (untried > 0)
         printer.note(
-          `Not requeued, because the first one did not succeed: ${countOf(untried, 'event')}. --wait 0 makes all of them due without a look.`,
+          `Not requeued, because the first one did not succeed: ${countOf(untried, 'event')}. --wait 0 makes all of them due without waiting.`,
         );
       if (signal.aborted) return interruptedExit();
       if (!isWatched) {
-        printer.note('It was not looked whether a process runs them: `stablehooks status` does later.');
+        printer.note('Not checked whether a process runs them: `stablehooks status` shows it later.');
         return skipped === 0 ? EXIT.good : EXIT.failed;
       }
       const { received = 0, leased = 0, failed = 0, dead = 0, done = 0 } = states;
@@ -225,7 +225,7 @@ interface Watched {
   readonly isTaken: boolean;
 }
 
-/** Whether a process runs the one event, and it has not failed. */
+/** Whether a process has picked up the event, and it has not failed. */
 const isRun = ({ states: { dead = 0, failed = 0 }, isTaken }: Watched) => isTaken && dead + failed === 0;
 
 /** Waits until no event is due or leased, or until nothing has changed for `waitMs`. */
@@ -337,7 +337,7 @@ async function importIds({ flags, printer }: CommandContext<InboxFlags & { reado
     if (isUnused) printer.note("The inbox had no event before. Check that it is the app's.");
     if (done === ids.length) return EXIT.good;
     printer.note(
-      `Not done, and unchanged: ${describeStates(open)}. They can still run: \`stablehooks inbox discard\` ends them.`,
+      `Not done, and unchanged: ${describeStates(open)}. They may still run: \`stablehooks inbox discard\` ends them.`,
     );
     return EXIT.failed;
   };

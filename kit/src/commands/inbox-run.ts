@@ -58,7 +58,7 @@ async function run(context: CommandContext<RunFlags>) {
  */
 type End = 'done' | 'queued' | 'waits' | 'runs' | 'elsewhere' | 'refused';
 
-/** The meaning of an end, and the fix. */
+/** What an ending means, and the fix. */
 const NOTES: readonly (readonly [Exclude<End, 'done'>, string])[] = [
   ['refused', 'No handler ended well, so still in the inbox, dead or failed as before'],
   [
@@ -67,7 +67,7 @@ const NOTES: readonly (readonly [Exclude<End, 'done'>, string])[] = [
   ],
   [
     'elsewhere',
-    'Unchanged: the endpoint answered 2xx without a change of this inbox, so the app of this inbox ran no handler. Pass the URL of its receiver to --to',
+    "Unchanged: the endpoint answered 2xx without a change of this inbox, so the inbox's app ran no handler. Pass the URL of that app's receiver to --to",
   ],
   ['runs', 'Runs in the app at this moment. See `stablehooks inbox show` later'],
   [
@@ -94,7 +94,7 @@ async function sendAll(
   let isInboxLost = false;
   for (const id of ids) {
     const last = rows.at(-1);
-    // What follows would run in the wrong app, or fail in the same way.
+    // Later events would run in the wrong app, or fail in the same way.
     if (signal.aborted || isInboxLost || last?.end === 'elsewhere' || (last && isWrongTarget(last.answer)))
       break;
     let reached: keyof typeof LEFT = 'selected';
@@ -140,7 +140,7 @@ async function sendAll(
 const LEFT = {
   selected: 'was neither requeued nor sent',
   requeued: "is due and was not sent, so the app's redrive() or its poller runs it",
-  sent: 'is due and was sent, but the answer is not recorded, so it can run again',
+  sent: 'is due and was sent, but the answer is not recorded, so it may run again',
 } as const;
 
 /** Makes an event due. `undefined`, with a note, if another process has changed it, because it could run twice. */
@@ -192,7 +192,7 @@ async function recordAnswer(answer: EndpointAnswer, record: Runnable, inbox: Ope
   let claim = await inbox.claim(event, how);
   if (claim.state === 'waiting') {
     if (!isDone) return isBusy(answer) || !isRunByApp ? 'waits' : 'refused';
-    // It took effect, and must not take effect again. No handler runs under this lease, so it needs no key.
+    // It took effect, and must not do so again. No handler runs under this lease, so it needs no key.
     claim = await inbox.claim(event, { ...how, key: undefined });
   }
   const end = isDone ? 'done' : isAccepted ? 'elsewhere' : 'refused';

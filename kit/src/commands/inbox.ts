@@ -73,7 +73,7 @@ async function list({ flags, printer }: CommandContext<FilterFlags & { readonly 
   return withInbox(flags, async (inbox) => {
     const records: InboxRecord[] = [];
     let matching = 0;
-    // Every page is read before the command says that no event matches.
+    // All pages are read before the command reports that no event matches.
     for await (const record of findEvents(inbox, filter, 'newest')) {
       matching += 1;
       if (matching <= limit) records.push(record);
@@ -168,7 +168,7 @@ async function show(inbox: OpenInbox, { args: [id = ''], flags, printer }: Comma
   const steps = (await inbox.steps(id)).map(({ at, result, ...step }) => ({
     ...step,
     at: toTime(at),
-    // A result can have 64 kB: only programs read it.
+    // A result may be 64 kB long, so only programs read it.
     ...(printer.json ? { result } : { hasResult: result !== null }),
   }));
   const json = toJson(record, steps.length > 0 ? { steps } : {});
@@ -216,7 +216,7 @@ function pruneCommand(): Command {
   )
     .requiredOption('--older-than <duration>', 'how long the events must have been done', parseDuration)
     .option('--dry-run', 'delete nothing, and print the number of events')
-    .option('--yes', 'prune without a question');
+    .option('--yes', 'prune without asking');
   return addAction(command, prune, ['stablehooks inbox prune --inbox events.db --older-than 30d --dry-run']);
 }
 
@@ -225,9 +225,7 @@ async function prune({ flags, printer, signal }: CommandContext<PruneFlags>) {
   if (dryRun && yes)
     throw usageError('--dry-run deletes nothing, so there is nothing to confirm with --yes.');
   if (!dryRun && !yes && !canAsk()) {
-    throw usageError(
-      'Pruned events cannot be restored. Pass --yes to prune without a question, or --dry-run.',
-    );
+    throw usageError('Pruned events cannot be restored. Pass --yes to prune without asking, or --dry-run.');
   }
   return withInbox(flags, async (inbox) => {
     const age = `done for ${formatDuration(olderThanMs)} or longer`;
@@ -254,7 +252,7 @@ async function prune({ flags, printer, signal }: CommandContext<PruneFlags>) {
   });
 }
 
-/** Counts the done events that `prune` would prune, by the clock of this machine. */
+/** Counts the done events that `prune` would prune, by this machine's clock. */
 async function countPrunable(
   inbox: InboxOperations,
   { olderThanMs, signal }: { readonly olderThanMs: number; readonly signal: AbortSignal },

@@ -26,7 +26,7 @@ const PROGRAMS: readonly Program[] = [
   { name: 'lambda-postgres', framework: 'lambda', database: 'postgres' },
 ];
 
-/** Programs that stand for a task, and are chosen by name alone. */
+/** Programs for one task, chosen by name only. */
 const TASKS = ['payout', 'rotation', 'reconcile-nightly'];
 
 const FRAMEWORKS = [...new Set(PROGRAMS.map(({ framework }) => framework))];
@@ -65,7 +65,7 @@ async function init({ flags, args, printer, signal }: CommandContext<InitFlags>)
   const added = ['.env', '.gitignore'];
   await refuseFilesInTheWay(folder, [...files, ...added]);
   await cp(source, folder, { recursive: true, errorOnExist: true, force: false });
-  // Its values are those of the sandbox.
+  // It contains the sandbox's values.
   await cp(join(source, '.env.example'), join(folder, '.env'), { errorOnExist: true, force: false });
   await writeFile(join(folder, '.gitignore'), GITIGNORE, { flag: 'wx' });
 
@@ -79,7 +79,7 @@ async function init({ flags, args, printer, signal }: CommandContext<InitFlags>)
     '',
     `${enter}npm install`,
     '',
-    'Then start the service and the app, each in a terminal of its own:',
+    'Then start the service and the app, each in its own terminal:',
     '',
     ...commands,
   ];
@@ -87,7 +87,7 @@ async function init({ flags, args, printer, signal }: CommandContext<InitFlags>)
   return EXIT.good;
 }
 
-/** The program for the flags; what they leave open is asked. */
+/** The program that the flags select. Asks for missing choices. */
 async function choose({ framework, database }: InitFlags, signal: AbortSignal): Promise<string> {
   const chosen = framework ?? (await ask('Framework', FRAMEWORKS, signal));
   const fitting = PROGRAMS.filter((program) => program.framework === chosen);

@@ -22,7 +22,7 @@ export function inspectCommand(): Command {
 }
 
 async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>) {
-  // An unusable inbox ends the command at the start.
+  // Fails at the start if the inbox is unusable.
   await withInbox(flags, async (opened) => opened.readNote(POLL_NOTE));
   await using inbox = openAgain(flags);
   const place = namePlace(flags.inbox);
@@ -53,7 +53,7 @@ function openAgain(flags: InboxFlags): AsyncDisposable & { readonly operations: 
   async function close(failed: Promise<OpenInbox> | undefined): Promise<void> {
     if (failed === undefined || opened !== failed) return;
     opened = undefined;
-    // A failed inbox can fail to close as well.
+    // Closing a failed inbox may fail as well.
     await failed.then((inbox) => inbox.close()).catch(() => undefined);
   }
 
@@ -64,7 +64,7 @@ function openAgain(flags: InboxFlags): AsyncDisposable & { readonly operations: 
       const mine = opened;
       try {
         const inbox = await mine;
-        if (inbox.isCurrent?.() === false) throw new Error('The file of the inbox was replaced.');
+        if (inbox.isCurrent?.() === false) throw new Error("The inbox's file was replaced.");
         return await (inbox[name] as (...values: readonly unknown[]) => Promise<unknown>)(...values);
       } catch (error) {
         void close(mine);

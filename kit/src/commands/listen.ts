@@ -156,7 +156,7 @@ async function forward(
 
   const kept =
     flags.inbox === undefined
-      ? 'Nothing is kept after the end (--inbox keeps it).'
+      ? 'Nothing is kept after the command ends (--inbox keeps it).'
       : `The state is in ${flags.inbox}.`;
   printer.note(`Listening since ${start.toISOString()}, forwarding to ${shownUrl}. ${kept} Ctrl-C ends it.`);
   const service = createOutage(printer, `The service at ${settings.baseUrl()}`);
@@ -169,7 +169,7 @@ async function forward(
         `Another process polls with this inbox, so this one ends. If it was killed, try again in ${POLL_LEASE_MS / 1_000} s.`,
       );
     }
-    // A failure of the first poll is a wrong setting; later failures can pass.
+    // A failure of the first poll means a wrong setting. Later failures may be temporary.
     if (serviceError !== undefined && polls === 0) throw serviceError;
     if (serviceError === undefined) service.answered();
     else service.lost(`${serviceError.message} Trying again every ${formatDuration(flags.interval)}.`);

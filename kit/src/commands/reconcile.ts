@@ -86,10 +86,10 @@ export function reconcileCommand(): Command {
       'where the event has its currency, for --daily (default: payload.currency)',
     )
     .option('--compare <column=path>', 'another column to compare as text; can be repeated', collect)
-    .option('--ledger-types <types>', 'types that have an entry, by commas (default: all five)', (value) =>
+    .option('--ledger-types <types>', 'types with an entry, comma-separated (default: all five)', (value) =>
       collectTypes(value),
     )
-    .option('--delimiter <character>', 'what separates the columns', parseDelimiter, ',')
+    .option('--delimiter <character>', 'column separator', parseDelimiter, ',')
     .option('--daily', 'print totals per day and type')
     .option('--csv', 'print the findings as CSV')
     .option('--dry-run', 'change nothing: do not record unseen events in the inbox');
@@ -165,7 +165,7 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
     });
     progress.clear();
     report.end(result);
-    // An empty column would agree with a misspelt path.
+    // Otherwise an empty column would match a misspelt path.
     const unknown = pairs.filter(({ path }) => !paths.has(path));
     if (result.totals.compared > 0 && unknown.length > 0) {
       const names = unknown.map(({ path }) => path).join(', ');

@@ -63,10 +63,10 @@ const CHANCES = {
     reset: 'attempts that arrive and are reset before the answer',
   },
   api: {
-    apiTooManyRequests: 'requests answered 429',
-    apiServerError: 'requests answered 500',
-    apiSlow: 'requests answered late',
-    apiMalformed: 'requests answered with half of the JSON',
+    apiTooManyRequests: 'requests that get a 429',
+    apiServerError: 'requests that get a 500',
+    apiSlow: 'requests with a late answer',
+    apiMalformed: 'requests that get half of the JSON',
     apiReset: 'requests that take effect and are reset before the answer',
   },
   list: {
@@ -225,7 +225,7 @@ function greet(printer: Printer, greeting: Greeting): void {
   const { url, inspector, endpoints, seed, settings } = greeting;
   const text = [
     `The service runs at ${url}`,
-    // On a line of its own, which the URL nearly fills.
+    // On its own line, which the URL nearly fills.
     ...(inspector === undefined
       ? ['The inspector needs a --host that this machine reaches as 127.0.0.1.']
       : ['The inspector shows every delivery, and why it failed:', inspector]),
@@ -261,7 +261,7 @@ function printFeed(printer: Printer, published: FeedEntry, namesEndpoint: boolea
   printer.print({ text: { whole: text }, data: entry });
 }
 
-/** The entry without the queries of endpoint URLs, which can contain tokens. */
+/** The entry without the queries of endpoint URLs, which may contain tokens. */
 function withoutQueries(entry: FeedEntry): FeedEntry {
   const hide = <Named extends { readonly url: string }>(named: Named) => ({
     ...named,

@@ -19,7 +19,7 @@ export function statusCommand(): Command {
     .option('--require-push', 'unhealthy unless events came by push')
     .option(
       '--watch [interval]',
-      'look again every 5s or at this interval, and print each change',
+      'check again every 5s or at this interval, and print each change',
       parseWait,
     );
   addProvenWithin(command);

@@ -81,7 +81,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
       if (isNotDue(answer)) notDue.push(row.event.id);
       printRow(printer, row, () => isAccepted(answer, copy));
     }
-    // Of a sandbox: at none of its endpoints.
+    // From a sandbox: at none of its endpoints.
     const first = rows.slice(0, sender.rowsPerEvent).map(({ answer }) => answer);
     isWrong = rows.length === first.length && first.every(isWrongTarget);
   }
@@ -127,7 +127,7 @@ async function readDraft(
   type: EventType,
   { payload: payloadFile, set }: TriggerFlags,
 ): Promise<() => UnknownEvent> {
-  // Loaded here, because it costs more than `--help`.
+  // Loaded lazily, because it costs more than `--help`.
   const { exampleEvent } = await import('stablehooks/testing');
   const payload = payloadFile === undefined ? exampleEvent(type).payload : await readPayload(payloadFile);
   const assignments = set.map(parseAssignment);
@@ -227,7 +227,7 @@ async function fireInSandbox(
   settings: Settings,
   options: { readonly signal: AbortSignal; readonly timeoutMs: number },
 ): Promise<EventSender> {
-  // Loaded here, because a delivery from here does not need it.
+  // Loaded lazily, because a delivery from here does not need it.
   const { connectSandbox } = await import('../io/sandbox-client.js');
   const sandbox = await connectSandbox(settings, options);
   const { endpoints } = sandbox;

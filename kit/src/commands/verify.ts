@@ -68,7 +68,7 @@ function toLines(explanation: SignatureExplanation): readonly string[] {
   if (explanation.verdict !== 'explained') {
     return [
       'the signature does not match this body and this secret, and no known change explains it',
-      'fix: compare the secret with the one of this endpoint, and the body with the bytes that arrived',
+      "fix: compare the secret with this endpoint's, and the body with the bytes that arrived",
     ];
   }
   return [

@@ -1,4 +1,4 @@
-/** The command that tells the story of one movement. */
+/** The history of one movement: its events in order, and what polls prove about later ones. */
 import { Command } from 'commander';
 import { createdAtMs, encodeEvent } from 'stablehooks';
 import { findMovement } from '../explain/movement.js';

@@ -71,7 +71,7 @@ const CLOSED_CODES: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
 const OLD_MS = 604_800_000;
 
 export const UNKNOWN_FIELDS =
-  'It refuses events with fields that it does not know. Ignore unknown fields, because the service can add some at any time.';
+  'It refuses events with fields that it does not know. Ignore unknown fields, because the service may add some at any time.';
 
 /** A check of deliveries of one event that must be refused for their signature. */
 function forgery(
@@ -156,7 +156,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
   {
     name: 'unknown type',
     expected: '2xx',
-    // Otherwise every test event has a type that no release knows.
+    // Otherwise all test events have a type that no release knows.
     runsHandlers: true,
     run: async (endpoint) => {
       const event = endpoint.event('unknown-type', { type: TEST_TYPE });
@@ -187,7 +187,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
   delivery(
     'slow sender',
     ({ send, event }) => send(toBody(event('slow')), { pauseMs: 100 }),
-    'Wait for the whole body: it can arrive slowly and in pieces.',
+    'Wait for the whole body: it may arrive slowly and in pieces.',
   ),
   {
     name: 'cut off',
@@ -346,7 +346,7 @@ export async function expectNoEffect(
   endpoint: TestedEndpoint,
   { id, answer, result, fix }: Refusal,
 ): Promise<CheckResult> {
-  // Nothing listens any more, so nothing may count effects either.
+  // Nothing is listening any more, so effects may not be counted either.
   if (stoppedFix(answer) !== undefined) return result;
   const effects = await countUnwanted(endpoint, id);
   if (effects === undefined) return result;
@@ -393,7 +393,7 @@ function judgeOversized(endpoint: TestedEndpoint, large: EndpointAnswer): CheckR
 }
 
 const NO_DEDUPE =
-  'Claim each event by its id in one atomic step before the work, and keep the ids of done events: deliveries can come twice.';
+  'Claim each event by its id in one atomic step before the work, and keep the ids of done events: events may be delivered twice.';
 const HANDLED_TWICE =
   'Two deliveries of one event were handled. If several processes run, pass a durable inbox to all of them (sqliteInbox, postgresInbox, mysqlInbox or redisInbox); otherwise claim each event by its id in one atomic step before the work.';
 const SEPARATE_INBOXES =
@@ -422,7 +422,7 @@ async function checkDuplicate(endpoint: TestedEndpoint): Promise<CheckResult> {
 const REMEMBERED_MS = 2_500;
 
 const FORGETS_IDS =
-  'It handled the first event of this run again. Keep the ids of done events as long as the service can send them again: for months, in a durable inbox.';
+  'It handled the first event of this run again. Keep the ids of done events as long as the service may send them again: for months, in a durable inbox.';
 
 async function checkRemembered(endpoint: TestedEndpoint): Promise<CheckResult> {
   await wait(Math.max(0, REMEMBERED_MS - (performance.now() - endpoint.startedAt)));

@@ -48,7 +48,7 @@ export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Pr
   return { ...result, fix, answer, comparable: await isComparable(endpoint, answer) };
 }
 
-/** An endpoint that fails on genuine deliveries must refuse forged ones before its handler fails. */
+/** Whether other checks can show something: an endpoint that fails on genuine deliveries must still refuse forged ones. */
 async function isComparable(endpoint: TestedEndpoint, answer: TestedAnswer): Promise<boolean> {
   if (isDelivered(answer)) return true;
   if (statusOf(answer) < 500 || explainStatus(answer) !== undefined) return false;
@@ -65,8 +65,8 @@ const PARSER =
 const NEVER_ANSWERS =
   'It answers no POST in that time, whether it is genuine or forged. If it is slow to answer, pass a longer --timeout. If not, it may wait for a body that a body parser before the receiver has consumed, or forget to answer: mount the receiver before the parser, and see its log.';
 const ANOTHER_SECRET =
-  'It has another secret than this one: a signature of the same form, in the same header, over the same bytes does not match. Set both sides to the same secret.';
-/** The fix for codes of a stablehooks receiver that the test event itself can cause. */
+  'The endpoint uses a different secret: a signature of the same form, in the same header, over the same bytes does not match. Set both sides to the same secret.';
+/** The fix for codes of a stablehooks receiver that the test event itself may cause. */
 const EVENT_FIXES: Readonly<Record<string, string>> = {
   ERR_BODY_TOO_LARGE:
     'Its maxBodyBytes is smaller than the test event: raise it, or pass a smaller --payload.',
@@ -81,7 +81,7 @@ const UNCLEAR_FIXES: Readonly<Record<string, (endpoint: TestedEndpoint) => strin
   ERR_SIGNATURE_MISSING: ({ header }) =>
     `It finds no signature in ${header}: set \`signature: { header }\` of the receiver to the header that the service sends, or pass its name with --header; let proxies pass it on.`,
   ERR_SIGNATURE_MALFORMED: () =>
-    'It cannot read the form of the signature: pass --encoding or --prefix as the service uses them, and set the same in `signature` of the receiver.',
+    "It does not recognise the signature's format: pass --encoding or --prefix as the service uses them, and set the same in the receiver's `signature`.",
   ERR_SIGNATURE_MISMATCH: () => ANOTHER_SECRET,
 };
 
@@ -102,7 +102,7 @@ async function findFix(endpoint: TestedEndpoint, answer: TestedAnswer, secret: s
   const differences = mayFail ? [UNPARSED, withoutMarks(event)] : listDifferences(endpoint, event, secret);
   for (const { body = toBody(event), options, fix } of differences) {
     if (!isDelivered(await endpoint.send(body, options))) continue;
-    // An endpoint that fails now and then accepts any of them. Then the difference is not the reason.
+    // An endpoint that fails intermittently may accept any of them, so the difference is not the reason.
     if (!isDelivered(await endpoint.send(toBody(endpoint.event('confirmation'))))) return fix;
     return `It refused a genuine delivery (${answer.status}) and accepted a later one of the same form. ${quoteReply(answer)} See its log.`;
   }
@@ -213,7 +213,7 @@ function listDifferences(endpoint: TestedEndpoint, event: TestEvent, secret: str
     })),
     ...others.map(({ value, changes }) => ({
       options: { secret: value },
-      fix: `It has another form of this secret: ${changes.map(({ what }) => what).join(', ')}. Set both to the same string.`,
+      fix: `The endpoint uses another form of this secret: ${changes.map(({ what }) => what).join(', ')}. Set both to the same string.`,
     })),
     ...JSON_FORMS.flatMap(([form, indent]) =>
       ['', '\n'].map((end) => ({

@@ -34,7 +34,7 @@ export interface SendOptions
   readonly prefix?: string | undefined;
   /** Omits the header. @default false */
   readonly unsigned?: boolean | undefined;
-  /** Changes the right value of the header. @default unchanged */
+  /** Changes the correct value of the header. @default unchanged */
   readonly changeSignature?: ((signature: string) => string) | undefined;
   /** @default 'application/json' */
   readonly contentType?: string | undefined;
@@ -59,7 +59,7 @@ export interface EndpointOptions {
   readonly signature: Settings['signature'];
   /** {@link TEST_TYPE}, or a type whose handler runs. */
   readonly type: string;
-  /** @default the example of the type, with an id of its own in each event */
+  /** @default the example of the type, with a new id in each event */
   readonly payload?: TestEvent['payload'] | undefined;
   readonly timeoutMs: number;
   /** The size of a body that must be refused, in bytes. */
@@ -97,7 +97,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
     return send.changeSignature?.(value) ?? value;
   }
 
-  /** Notes a secret in the reply, and a right signature that the request did not have. */
+  /** Records a secret in the reply, or a correct signature that the request did not have. */
   async function noteLeaks(reply: string, body: Uint8Array, sent = ''): Promise<void> {
     if (secret.length >= MIN_SECRET_LENGTH && reply.includes(secret)) leaks.add('the secret');
     for (const encoding of SIGNATURE_ENCODINGS) {
@@ -109,7 +109,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
   async function send(body: Uint8Array, options: SendOptions = {}): Promise<TestedAnswer> {
     const { header = signature.header, contentType = 'application/json' } = options;
     const value = await signatureOf(body, options);
-    // By the user agent a receiver does not count what must be refused.
+    // By its user agent, a receiver recognises test deliveries and does not count their refusal.
     const headers = {
       ...{ 'content-type': contentType, 'user-agent': 'stablehooks-doctor' },
       ...(value !== undefined && { [header]: value }),
@@ -131,7 +131,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
     };
   }
 
-  /** The example is small money with an id of its own, because an app can refuse a second movement of the same id. */
+  /** The example has a small amount and its own id, because an app may refuse a second movement with the same id. */
   const examplePayload = (check: string) => ({
     ...(isEventType(type) && exampleEvent(type).payload),
     [`${type.split('.')[0]}_id`]: `doctor_${run}_${check}`,
@@ -143,7 +143,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
     /** Whether the test events have a type with a handler, which runs for real. */
     runsHandlers: type !== TEST_TYPE,
     ids: ids as ReadonlySet<string>,
-    /** The ids of the test events that the endpoint says to have in its inbox. */
+    /** The ids of the test events that the endpoint claims to have in its inbox. */
     stored: stored as ReadonlySet<string>,
     /** When the test began, by `performance.now()`. */
     startedAt: performance.now(),

@@ -10,7 +10,7 @@ export type Row = CheckResult & Pick<Check, 'name' | 'expected'>;
 export interface Examination {
   readonly type: string;
   readonly ids: ReadonlySet<string>;
-  /** The ids of those that the endpoint says to have in its inbox. */
+  /** The ids of the test events that the endpoint claims to have in its inbox. */
   readonly stored: ReadonlySet<string>;
   readonly genuine: GenuineResult;
 }

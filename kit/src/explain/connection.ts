@@ -6,7 +6,7 @@ export interface ConnectionFailure {
 
 const CUT: ConnectionFailure = {
   what: 'the connection was cut',
-  fix: 'See the log of the other side. If its port expects TLS, the URL begins with https:.',
+  fix: "See the other side's log. If its port expects TLS, the URL begins with https:.",
 };
 const LATE: ConnectionFailure = {
   what: 'the host did not answer in time',

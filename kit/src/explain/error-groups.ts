@@ -1,4 +1,4 @@
-/** Groups the errors of an inbox: a person fixes causes, not events. */
+/** Groups an inbox's errors: a person fixes causes, not events. */
 import type { InboxOperations, InboxRecord, InboxState } from 'stablehooks';
 
 /** Events of one state whose errors differ only in their variable parts, such as ids, times and amounts. */
@@ -6,7 +6,7 @@ export interface ErrorGroup {
   readonly state: InboxState;
   /** Its code and message, with `…` for each variable part. */
   readonly error: string;
-  /** The longest part that all of the errors contain, for a filter. */
+  /** The longest text that all of the errors contain, for a filter. */
   readonly part: string;
   readonly count: number;
   /** When the first and the last of them failed, epoch ms. */
@@ -18,7 +18,7 @@ export interface ErrorGroup {
 export interface ErrorGroups {
   /** The most frequent first. */
   readonly groups: readonly ErrorGroup[];
-  /** Whether older events were not read, so that counts are too small. */
+  /** Whether older events were not read, which makes the counts too small. */
   readonly isCut: boolean;
 }
 
@@ -32,7 +32,7 @@ const VARIABLE =
 
 /** The error that groups it with others: `…` stands for each variable part. */
 export function toErrorPattern(lastError: string | null): string {
-  // What a person ran by hand afterwards is not the cause.
+  // Runs by hand afterwards are not the cause.
   const [text = ''] = (lastError ?? 'no error is known').split('; inbox run: ');
   return text.replaceAll(VARIABLE, '…').replace(/\.$/, '');
 }

@@ -35,7 +35,7 @@ const MAX_THOROUGH_BYTES = 65_536;
 /** Larger bodies are tried with one change in total, so an answer takes seconds at most: hashing 16 MB takes 60 ms. */
 const MAX_PAIRED_BYTES = 1_048_576;
 
-/** How often other work of the process can run. */
+/** How often the process yields to other work. */
 const TURN_MS = 10;
 
 /** Explains a signature by trying known changes. The result contains neither the secret nor the body. */

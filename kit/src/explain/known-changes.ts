@@ -9,7 +9,7 @@ const bytes = new TextEncoder();
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const BOM = Uint8Array.of(0xef, 0xbb, 0xbf);
 
-/** The maximum inflated size, in bytes: a small compressed body can contain gigabytes. */
+/** The maximum inflated size, in bytes: a small compressed body may contain gigabytes. */
 const LIMIT = { maxOutputLength: 1_048_576 } as const;
 
 const BODY_CHANGES = [
@@ -100,7 +100,7 @@ export function listBodies(body: Uint8Array): readonly Variant<Uint8Array>[] {
 
 export const BODY_CHANGE_COUNT = BODY_CHANGES.length;
 
-/** The bodies after one change, each created on demand: together they can need a gigabyte. */
+/** The bodies after one change, each created on demand: together they may need a gigabyte. */
 export function* eachChangedBody(body: Uint8Array): Generator<Variant<Uint8Array>, void> {
   for (const { undo, ...change } of BODY_CHANGES) {
     const value = undo(body);
@@ -329,7 +329,7 @@ const SIGNATURE_CHANGES = [
   ),
 ];
 
-/** No header with one signature is longer, whatever its changes. */
+/** No header with one signature is longer, whatever the changes. */
 const MAX_SIGNATURE_LENGTH = 4_096;
 
 /** The MACs (32 bytes) that the signature may stand for: first in this format, then with changes. */

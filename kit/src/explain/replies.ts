@@ -35,18 +35,18 @@ const REPLIES: Readonly<Record<string, Finding>> = {
   },
   ERR_SIGNATURE_MISSING: {
     what: 'The endpoint found no signature.',
-    fix: 'Set `signature: { header }` of the receiver to the header that the service sends, and let proxies pass it on.',
+    fix: "Set the receiver's `signature: { header }` to the header that the service sends, and let proxies pass it on.",
   },
   ERR_SIGNATURE_MALFORMED: {
-    what: 'The endpoint cannot read the form of the signature.',
-    fix: 'Set `signature: { encoding, prefix }` of the receiver to the format of the service.',
+    what: "The endpoint does not recognise the signature's format.",
+    fix: "Set the receiver's `signature: { encoding, prefix }` to the service's format.",
   },
   ERR_SIGNATURE_MISMATCH: {
-    what: 'It has another secret, or none for this path, or verifies other bytes than those of the delivery.',
+    what: 'The endpoint uses a different secret, has none for this path, or verifies bytes other than the delivered ones.',
     fix: 'Set both sides to the same secret, and verify the raw bytes. `stablehooks doctor URL` finds out which it is.',
   },
   ERR_SECRET_UNKNOWN: {
-    what: 'The secret function of the endpoint knows no secret for this request.',
+    what: "The endpoint's secret function knows no secret for this request.",
     fix: 'Check the path, query and headers that the function reads.',
   },
   ERR_METHOD_NOT_ALLOWED: {
@@ -62,7 +62,7 @@ const REPLIES: Readonly<Record<string, Finding>> = {
     fix: 'Turn the compression off, for example in a proxy.',
   },
   ERR_BODY_TOO_LARGE: {
-    what: 'The body is larger than maxBodyBytes of the receiver.',
+    what: "The body is larger than the receiver's maxBodyBytes.",
     fix: 'Raise maxBodyBytes if the service sends such bodies.',
   },
   ERR_BODY_INCOMPLETE: {
@@ -78,25 +78,25 @@ const REPLIES: Readonly<Record<string, Finding>> = {
     fix: 'An event is a JSON object with the strings id, type and created_at, and the object payload.',
   },
   ERR_PAYLOAD_INVALID: {
-    what: 'The payload does not match the schema of the receiver.',
+    what: "The payload does not match the receiver's schema.",
     fix: 'Correct the schema. The event stays in the inbox and runs again.',
   },
   ERR_HANDLER_FAILED: {
     what: 'The handler threw.',
-    fix: 'The log of the endpoint shows the error. Correct the handler; the event runs again.',
+    fix: "The endpoint's log shows the error. Correct the handler; the event runs again.",
   },
   ERR_HANDLER_TIMEOUT: {
     what: 'The handler did not end in time.',
     fix: 'Make it faster, raise handlerTimeoutMs, or enqueue the work.',
   },
   ERR_HANDLER_LATER: {
-    what: 'The handler asked for a later attempt, and the inbox of the endpoint is not durable.',
-    fix: 'Send it again after the Retry-After of the answer, or give the endpoint a durable inbox, which runs it by itself.',
+    what: "The handler asked for a later attempt, and the endpoint's inbox is not durable.",
+    fix: "Send it again after the answer's Retry-After, or give the endpoint a durable inbox, which runs it by itself.",
   },
   ERR_EVENT_BUSY: { what: 'Another attempt at this event was running.', fix: null },
   ERR_EVENT_NOT_DUE: {
     what: 'The event failed before and waits for its retry time, so nothing ran.',
-    fix: 'Send it again after the Retry-After of the answer. To run it now, first requeue it in the inbox of the endpoint: `stablehooks inbox requeue`, or Requeue in its inspector.',
+    fix: "Send it again after the answer's Retry-After. To run it now, first requeue it in the endpoint's inbox: `stablehooks inbox requeue`, or Requeue in its inspector.",
   },
   ERR_KEY_BUSY: {
     what: 'Another event of the same ordering key was running. This one is stored, and the endpoint runs it in turn.',
@@ -104,17 +104,17 @@ const REPLIES: Readonly<Record<string, Finding>> = {
   },
   ERR_RECEIVER_BUSY: {
     what: 'The endpoint was at its limit of running handlers (maxConcurrency).',
-    fix: 'Send it again after the Retry-After of the answer, or raise maxConcurrency.',
+    fix: "Send it again after the answer's Retry-After, or raise maxConcurrency.",
   },
   ERR_LEASE_LOST: {
     what: 'The handler ran longer than leaseMs, or could not begin in that time, so another process could run the event.',
-    fix: 'Raise leaseMs, or make the handler faster. See the log of the endpoint.',
+    fix: "Raise leaseMs, or make the handler faster. See the endpoint's log.",
   },
   ERR_RECEIVER_CLOSED: { what: 'The endpoint is stopping.', fix: 'Start it again.' },
   ERR_INBOX_FAILED: { what: 'The endpoint cannot reach its inbox.', fix: 'See its log.' },
   ERR_QUEUE_FAILED: { what: 'The endpoint cannot reach its queue.', fix: 'See its log.' },
   ERR_SECRET_UNAVAILABLE: {
-    what: 'The secret function of the endpoint failed or took too long.',
+    what: "The endpoint's secret function failed or took too long.",
     fix: 'See its log.',
   },
   ERR_CONFIG_INVALID: {
@@ -135,7 +135,7 @@ export function explainAnswer(answer: EndpointAnswer): Finding {
 }
 
 const REFUSED: Finding = {
-  what: 'Its reply does not say why: it has another secret, reads another header, does not verify the raw bytes, or asks for a login.',
+  what: 'Its reply does not say why: the endpoint uses a different secret, reads another header, does not verify the raw bytes, or asks for a login.',
   fix: 'Set both sides to the same secret, and verify the raw bytes. `stablehooks doctor URL` finds out which it is.',
 };
 
@@ -146,7 +146,7 @@ const STATUSES: Readonly<Record<number, Finding>> = {
   410: { what: 'Nothing is at this path any more.', fix: 'Check the path of the endpoint.' },
   413: {
     what: 'The body is larger than the endpoint, or a proxy in front of it, accepts.',
-    fix: 'Raise the limit of the proxy or the parser, or maxBodyBytes of the receiver.',
+    fix: "Raise the limit of the proxy or the parser, or the receiver's maxBodyBytes.",
   },
   415: {
     what: 'The endpoint does not accept this content type or encoding.',
@@ -169,7 +169,7 @@ function explainReply(answer: Reply): Finding {
       fix: 'Deliver to the URL of the receiver itself, or answer there without a redirect, or a login.',
     };
   }
-  return { what: `The endpoint answered ${status}.`, fix: 'The log of the endpoint may say why.' };
+  return { what: `The endpoint answered ${status}.`, fix: "The endpoint's log may say why." };
 }
 
 /** A 2xx that does not show what became of the event. */
@@ -205,7 +205,7 @@ function explainSilence(answer: Exclude<EndpointAnswer, Reply>): Finding {
       const failure = connectionFailure(answer.reason);
       return {
         what: `There was no answer${failure === undefined ? '' : `: ${failure.what}`}.`,
-        fix: failure?.fix ?? 'See the error of the attempt and the log of the endpoint.',
+        fix: failure?.fix ?? "See the attempt's error and the endpoint's log.",
       };
     }
   }

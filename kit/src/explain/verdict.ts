@@ -24,13 +24,13 @@ export async function judgeAttempt(attempt: JudgedAttempt, signing: Signing | un
   if (fault === undefined && !isRight) return describeEarlierSecret(answer);
   if (fault === undefined || isRight) {
     const reply = explainAnswer(answer);
-    const refused = isSignatureRefused(answer) ? 'The endpoint refused it all the same. ' : '';
+    const refused = isSignatureRefused(answer) ? 'The endpoint refused it anyway. ' : '';
     return { what: `The signature is right. ${refused}${reply.what}`, fix: reply.fix };
   }
   const mismatch = await describeFault(fault, attempt, signing);
   if (isDelivered(answer)) {
     return {
-      what: `${mismatch} The endpoint accepted it all the same.`,
+      what: `${mismatch} The endpoint accepted it anyway.`,
       fix: 'The endpoint must verify each delivery over the bytes that it received.',
     };
   }

@@ -20,12 +20,12 @@ export interface Refusal {
 /** The header of an action. Another origin needs a preflight to send it, which is refused. */
 const ACTION_HEADER = 'x-inspector-token';
 
-/** The cookie that an action's token must be equal to. */
+/** The cookie that must equal an action's token. */
 const ACTION_COOKIE = 'stablehooks_inspector_action';
 
 /**
  * For apps: the app decides on each request, such as by its session. The token of actions is also a cookie and no process
- * stores it, so every process of the app accepts the tokens of the others.
+ * stores it, so all processes of the app accept each other's tokens.
  */
 export function appAccess(authorize: (request: Request) => boolean | Promise<boolean>): Access {
   const readToken = (request: Request) => {
@@ -41,7 +41,7 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
       return token;
     },
     async check(request) {
-      // Only `true`: a function that returns a user, or forgets to return, must not open the page.
+      // Only `true` counts: a function that returns a user, or returns nothing by mistake, must not open the page.
       if ((await authorize(request)) !== true) {
         return { status: 403, message: 'The function given as `authorize` refused this request.' };
       }
@@ -52,10 +52,10 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
 }
 
 /**
- * For tools on this machine: the printed URL contains a token, which is exchanged for a cookie. So the token leaves the
- * address bar, and other sites cannot use it (`SameSite=Strict`).
+ * For tools on this machine: the printed URL contains a token, which is exchanged for a cookie. This removes the token from
+ * the address bar, and other sites cannot use it (`SameSite=Strict`).
  *
- * @param port - the port of the server. It is part of the cookie's name, because cookies do not distinguish ports.
+ * @param port - the server's port. It is part of the cookie's name, because cookies do not distinguish ports.
  */
 export function tokenAccess(port: () => number): Access & { readonly token: string } {
   const [token, session, actionToken] = [createToken(), createToken(), createToken()];

@@ -5,7 +5,7 @@ import type { ErrorGroups } from '../explain/error-groups.js';
 import type { Finding } from '../explain/replies.js';
 import type { Endpoint, Faults, FaultsInput, Movement } from '../sandbox/index.js';
 
-/** The views of the page. A source has some of them. */
+/** The views of the page. A source provides some of them. */
 export type View = 'overview' | 'events' | 'coverage' | 'sandbox';
 
 export interface SelectedFilter extends EventFilter {
@@ -58,11 +58,11 @@ export interface SelectedResult {
   readonly matched: number;
   /** How many of them the action can change, by their state. */
   readonly eligible: number;
-  /** How many it changed or ran; 0 after a dry run. */
+  /** How many events it changed or ran; 0 after a dry run. */
   readonly changed: number;
   /** How runs ended, such as `{ handled: 3 }`; `error` for one that threw, `elsewhere` for the last one if this inbox does not show it. */
   readonly outcomes: Readonly<Record<string, number>>;
-  /** The ids of the events that a dry run found, for the action itself: it must change no event that nobody has seen. */
+  /** The ids of the events that a dry run found. The action itself must not change any other event. */
   readonly ids: readonly string[];
 }
 
@@ -132,7 +132,7 @@ export interface AttemptRow {
   /** Whether a person sent it to another URL than that of the endpoint. @default false */
   readonly elsewhere?: boolean | undefined;
   readonly endpoint: string;
-  /** Which attempt of the delivery, from 1. */
+  /** The number of the attempt within the delivery, from 1. */
   readonly attempt: number;
   readonly kind: AttemptKind;
   readonly status: number | null;
@@ -145,7 +145,7 @@ export interface AttemptRow {
 /** How a state or an attempt is shown. */
 export type Tone = 'good' | 'bad' | 'doubtful' | 'neutral';
 
-/** The state of an event: of an inbox, or without one the kind of its attempts. */
+/** An event's state: of an inbox, or without one the kind of its attempts. */
 export type EventState = InboxState | AttemptKind;
 
 /** An attempt at an event, by a delivery or by an inbox, or what a person did with it. Times are epoch ms. */
@@ -168,7 +168,7 @@ export interface EventRow {
   readonly type: string;
   readonly state: EventState;
   readonly tone: Tone;
-  /** How it ended or stands, such as `Accepted on attempt 5`. */
+  /** How it ended, or its current state, such as `Accepted on attempt 5`. */
   readonly verdict: string;
   readonly attempts: number;
   /** When it was received, or first attempted. */
@@ -278,7 +278,7 @@ export interface StepRow extends Omit<InboxStep, 'result'> {
 
 export interface OverviewCheck {
   readonly name: string;
-  /** `doubtful` is healthy, and worth to be known. */
+  /** `doubtful` is healthy, but worth knowing. */
   readonly tone: Tone;
   readonly message: string;
   readonly count: number | null;

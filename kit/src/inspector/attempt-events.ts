@@ -64,7 +64,7 @@ interface Group {
   isPending: boolean;
 }
 
-/** How often other work of the process can run while bodies are searched. */
+/** How often the process yields to other work while searching bodies. */
 const TURN_MS = 10;
 const MAX_HISTORY = 10;
 
@@ -89,7 +89,7 @@ export function createAttemptEvents<Attempt>({
   const groups = new Map<string, Group>();
   let known: ReadonlySet<Attempt> = new Set();
 
-  /** Adds and removes the attempts that were made and dropped since the last time. */
+  /** Adds and removes the attempts that were made and dropped since the last time, without looking at the others. */
   function follow(): void {
     const all = new Set(attempts());
     for (const attempt of known) {
@@ -112,7 +112,7 @@ export function createAttemptEvents<Attempt>({
     known = all;
   }
 
-  /** The row of an event, which is made again only after a change. */
+  /** An event's row, which is made again only after a change. */
   function rowOf(group: Group, isPending: boolean): EventRow {
     if (group.row === undefined || group.isPending !== isPending) group.row = toRow(group, isPending);
     group.isPending = isPending;
@@ -182,7 +182,7 @@ export function createAttemptEvents<Attempt>({
   };
 }
 
-/** From the worst to the best. */
+/** Worst first. */
 const KINDS: readonly AttemptKind[] = [
   ...(['wrongly-accepted', 'unanswered', 'failed', 'refused', 'without-effect', 'accepted'] as const),
 ];

@@ -43,7 +43,7 @@ function toLastPoll(last: LastReport | undefined): CoverageReport['lastPoll'] {
   return { at, diagnosis: report.diagnosis, problems };
 }
 
-/** A gap of which a part was acknowledged leaves another gap with the same opening. Polls change the end of a gap. */
+/** Acknowledging part of a gap leaves another gap with the same opening time. Polls change a gap's end. */
 function toId({ openedAt, from }: Gap): string {
   return [openedAt, from].join('|');
 }

@@ -309,10 +309,7 @@ function createActions({ deliveries, inbox, service }: InspectorSource): Actions
       discard: async (input) => {
         const wanted = parse(z.extend(selected, { by: id, reason: id }), input);
         if (Object.values(wanted.filter).every((value) => value === undefined)) {
-          throw new RequestRefused(
-            409,
-            'Nothing was discarded: give a filter, so that not every event ends.',
-          );
+          throw new RequestRefused(409, 'Nothing was discarded: give a filter, or every event would end.');
         }
         return ask(applyToSelected(inbox, 'discard', wanted));
       },

@@ -181,7 +181,7 @@ function toVerdict(record: InboxRecord): { readonly tone: Tone; readonly verdict
     case 'leased':
       return isRunning(record)
         ? { tone: 'neutral', verdict: 'Running' }
-        : { tone: 'bad', verdict: 'Its lease lapsed: the process that ran it ended' };
+        : { tone: 'bad', verdict: 'Its lease expired: the process that ran it ended' };
     case 'parked':
       return { tone: 'doubtful', verdict: 'Parked: its type is unknown to this release' };
     case 'received':
@@ -201,7 +201,7 @@ const FIXES: Readonly<Record<InboxState, string | null>> = {
   received: 'If it stays due, no process runs it: call receiver.start() in a process that has the handler.',
 };
 
-/** Explains the state of an event, with the fix. */
+/** Explains an event's state, with the fix. */
 export function explainRecord(record: InboxRecord): Finding {
   const { verdict } = toVerdict(record);
   const isLapsed = record.state === 'leased' && !isRunning(record);

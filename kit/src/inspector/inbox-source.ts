@@ -77,7 +77,7 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
     );
   }
   const { name, pollIntervalMs, run, lastReport, flag } = readOptions('fromInbox', options, shape);
-  /** The counts of the last read while a page is open, because counting can be slow, and each page needs them. */
+  /** The counts of the last read while a page is open, because counting may be slow, and each page needs them. */
   let counted: readonly InboxCount[] | undefined;
   /** Counts again after an action. */
   const changing =
@@ -192,7 +192,7 @@ function watch({ listener, isWatched, pollIntervalMs, look, rest }: Watch): () =
   };
 }
 
-/** Why an inbox cannot be read. Messages of drivers can quote a connection string, so only their codes are used. */
+/** Why an inbox cannot be read. Messages of drivers may quote a connection string, so only their codes are used. */
 export function describeLoss(thrown: unknown): string {
   if (thrown instanceof NoAnswer) return 'The inbox does not answer.';
   const codes: string[] = [];

@@ -17,7 +17,7 @@ export function createLocalInspector(source: InspectorSource, actions: readonly 
       const url = new URL(`/?token=${access.token}`, baseUrl);
       // A URL omits the default port of its scheme.
       port = Number(url.port || 80);
-      // Browsers cannot open the address of all interfaces, and only names of the loopback are accepted.
+      // Browsers cannot open the address of all interfaces, and only loopback names are accepted.
       if (!isLoopback(url.hostname)) url.hostname = '127.0.0.1';
       return url.href;
     },

@@ -10,7 +10,7 @@ import type { DeliveriesPart, InboxPart, InspectedInbox, InspectorSource } from 
 
 /** How long an answer is shared by pages, in ms. */
 const KEEP_MS = 1_000;
-/** After a slow read, it is shared for so many times as long. */
+/** After a slow read, it is shared for this many times as long. */
 const KEEP_FACTOR = 20;
 
 /** Returns whether all is well. Pages that ask at the same time share one answer. */
@@ -138,7 +138,7 @@ const KIND_CHECKS: Readonly<Record<Exclude<AttemptKind, 'accepted'>, readonly [s
       'Every delivery was answered.',
     ],
     'without-effect': [
-      'answered 2xx without effect: ignored, parked or dead. Add the handlers, or see the inbox of the app.',
+      "answered 2xx without effect: ignored, parked or dead. Add the handlers, or see the app's inbox.",
       'No answer was without effect.',
     ],
   };

@@ -148,7 +148,7 @@ const SANDBOX_ENTRY = /^(movement|endpoint|faults|clock)\./;
 function* toEntries(kind: string, data: unknown): Generator<StreamEntry> {
   const isReset = kind === 'sandbox.reset';
   if (kind === 'attempt.made' || isReset) yield { kind: 'changed', view: 'events' };
-  // A fault with a limited count has one occurrence less.
+  // A fault with a limited count has one occurrence fewer.
   const hasFaults = kind === 'attempt.made' && (data as Attempt).faults.length > 0;
   if (hasFaults || isReset || SANDBOX_ENTRY.test(kind)) yield { kind: 'changed', view: 'sandbox' };
 }

@@ -18,7 +18,7 @@ const ELIGIBLE = {
   run: ['dead', 'failed', 'received', 'parked', 'leased'],
 } as const satisfies Readonly<Record<string, readonly InboxState[]>>;
 
-/** Too many events would have to be read to find those of the filter. */
+/** Too many events would have to be read to find the matching ones. */
 export class TooMany extends Error {}
 
 /** Requeues, runs or discards the events that a filter selects, or says what that would do. */
@@ -98,7 +98,7 @@ async function runAll(
   let changed = 0;
   for (const record of records) {
     const { id, state, event } = record;
-    // A lapsed lease means that no process runs it.
+    // An expired lease means that no process is running the event.
     if (run === undefined || event === null || isRunning(record)) continue;
     if (state === 'dead' || state === 'failed') await operations.requeue(id);
     const said = await run(event).catch((error) => {

@@ -11,7 +11,7 @@ const SEND_INTERVAL_MS = 100;
 
 type Reader = ReadableStreamDefaultController<Uint8Array>;
 
-/** Creates a stream, which sends every page what happens. Each entry is serialized once, however many pages read it. */
+/** Creates a stream that sends events to every page. Each entry is serialized once, however many pages read it. */
 export function createStream() {
   // A page that reconnects to another process must not mistake its numbers for those of this one.
   const run = randomBytes(6).toString('hex');
@@ -91,7 +91,7 @@ export function createStream() {
           start(reader) {
             own = reader;
             readers.add(reader);
-            // Its id lets a page that is disconnected before the first entry request the entries that it misses.
+            // With its id, a page that is disconnected before the first entry can request the missed entries.
             const id = `${run}-${count - (missed?.length ?? 0)}`;
             const first = `retry: 1000\nid: ${id}\nevent: ${missed === undefined ? 'reset' : 'open'}\ndata: {}\n\n`;
             reader.enqueue(encoder.encode([first, ...(missed ?? []), lost ?? ''].join('')));

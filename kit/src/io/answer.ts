@@ -38,7 +38,7 @@ export interface ReplyReport {
 
 export const MAX_REPLY_BYTES = 65_536;
 
-/** Reads the report of a reply. At least one byte more than {@link MAX_REPLY_BYTES} shows that it was cut. */
+/** Reads the report of a reply. At least one byte more than {@link MAX_REPLY_BYTES} shows that it was truncated. */
 export function readReport(reply: Uint8Array, contentType = ''): ReplyReport {
   const unknown = { outcome: undefined, code: undefined };
   const text = new TextDecoder().decode(reply);
@@ -57,7 +57,7 @@ export function readReport(reply: Uint8Array, contentType = ''): ReplyReport {
 
 type Reply = Readonly<Record<string, unknown>>;
 
-/** How the reply of a receiver that is not built with stablehooks reports a failure; its text can hold a payload. */
+/** How the reply of a receiver that is not built with stablehooks reports a failure; its text may hold a payload. */
 function failureIn(reply: Reply): string | undefined {
   const isSet = (name: string) =>
     Boolean(reply[name]) && !(Array.isArray(reply[name]) && reply[name].length === 0);
@@ -68,7 +68,7 @@ function failureIn(reply: Reply): string | undefined {
   );
 }
 
-/** Whether the answer is 2xx, after which the sender stops: nothing else means delivered. A handler need not have run. */
+/** Whether the answer is 2xx, after which the sender stops. Nothing else counts as delivered. A handler need not have run. */
 export function isDelivered(answer: EndpointAnswer): boolean {
   const status = statusOf(answer);
   return status >= 200 && status < 300;
@@ -105,9 +105,10 @@ export type Copy = 'first' | 'repeated';
 /**
  * Whether the answer shows that the endpoint handled or enqueued the event. The commands that send events succeed only with
  * such answers: 2xx with `handled` or `queued`, or, of a receiver that is not built with stablehooks, 2xx with a reply that
- * is neither a page nor JSON with an outcome, a code or the report of a failure. A reply that was cut shows nothing.
+ * is neither a page nor JSON with an outcome, a code or the report of a failure. A truncated reply shows nothing.
  *
- * `duplicate` is a success for the repeated copy alone, and `handled` is none: the handler has run twice. After a fault of
+ * `duplicate` is a success for the repeated copy alone, and `handled` is a failure, because the handler has run twice. After
+ * a fault of
  * the sandbox that made the signature wrong, every 2xx is a failure.
  */
 export function isAccepted(answer: EndpointAnswer, copy: Copy = 'first'): boolean {

@@ -35,7 +35,7 @@ export interface Delivered {
   readonly reply: Reply | undefined;
 }
 
-/** Sends one request. Never rejects, and follows no redirect. */
+/** Sends one request. Never rejects, and does not follow redirects. */
 export function deliver(url: string, delivery: DeliveryRequest): Promise<Delivered> {
   const start = performance.now();
   const elapsedMs = () => Math.round(performance.now() - start);
@@ -60,7 +60,7 @@ export function deliver(url: string, delivery: DeliveryRequest): Promise<Deliver
     sent.on('error', fail);
     sent.on('response', (response) => {
       const chunks: Buffer[] = [];
-      // One byte more shows that the reply was cut.
+      // One extra byte shows that the reply was truncated.
       let left = MAX_REPLY_BYTES + 1;
       response.on('data', (chunk: Buffer) => {
         if (left > 0) chunks.push(chunk.subarray(0, left));
@@ -93,7 +93,7 @@ function begin(
   const sized = chunked ? { 'transfer-encoding': 'chunked' } : { 'content-length': body.length };
   const length = method === 'GET' ? {} : sized;
   return request(url, {
-    // A new connection, because the other side can close a kept connection at the moment of its reuse.
+    // A new connection, because the other side may close a kept connection at the moment of its reuse.
     agent: false,
     method,
     headers: { ...headers, ...length },

@@ -17,7 +17,7 @@ import { countAlike, type Printer, toPlain } from './output.js';
 export interface DeliveryRow {
   readonly event: UnknownEvent;
   readonly answer: EndpointAnswer;
-  /** The URL of the endpoint, where a command delivers to several. */
+  /** The endpoint's URL, where a command delivers to several. */
   readonly endpoint?: string | undefined;
 }
 
@@ -100,7 +100,7 @@ export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
 }
 
 export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: number): string {
-  // Without the time of a silence, which would make each silence a kind of its own.
+  // Without the time of a silence, which would make each silence its own kind.
   const words = rows.map(({ answer }) => (answer.kind === 'silence' ? 'no answer' : describeAnswer(answer)));
   const kinds = countAlike(words).map(([kind, count]) => `${count} × ${kind}`);
   const sent = `${rows.length} of ${total} sent`;

@@ -36,7 +36,7 @@ export function toFailure(thrown: unknown): Failure {
 }
 
 function classify(thrown: unknown): Failure {
-  // The packages wrap the errors of an inbox.
+  // The packages wrap an inbox's errors.
   const expected = errorChain(thrown).find((error) => error instanceof CommandError);
   if (expected !== undefined) return expected;
   if (thrown instanceof CommanderError) return { exitCode: EXIT.usage, message: thrown.message };
@@ -143,7 +143,7 @@ function messageOf(error: StablehooksError): string {
       isChange(error) && status >= 500 ? ' It may have carried the request out: check first.' : '';
     return `The service answered ${status} with a page, as another server or a proxy does.${unclear} ${CHECK_BASE_URL}`;
   }
-  // A sandbox also answers 403 to an unknown host name, with a fix of its own.
+  // A sandbox also answers 403 to an unknown host name, with its own fix.
   if ((status === 401 || status === 403) && !body.includes('"ERR_SANDBOX_HOST"')) {
     return `The service refused the token (${status}). Set STABLEHOOKS_TOKEN or --token-file to one that is valid at this base URL.`;
   }
@@ -181,7 +181,7 @@ function shorten(body: string): string {
   return toPlain(body.trim()).slice(0, MAX_BODY_SHOWN);
 }
 
-/** The first characters of an error's body are enough: it can be a page of HTML. */
+/** The first characters of an error's body are enough: it may be a page of HTML. */
 const MAX_BODY_SHOWN = 400;
 
 const DISK = 'Make room or choose another place; what was written before is kept.';

@@ -4,23 +4,25 @@ import { toErrorPattern } from '../explain/error-groups.js';
 import { givenOf } from '../given.js';
 import { isObject } from './settings.js';
 
-/** What `except` can leave out. `permanent`: its handler said that a retry cannot help. `expired`: an attempt recorded no result. */
+/**
+ * The values of `except`. `permanent`: its handler said that a retry cannot help. `expired`: an attempt recorded no result.
+ */
 export const EXCEPTIONS = ['permanent', 'expired'] as const;
 
-/** An event must meet every condition. */
+/** An event must match every condition. */
 export interface EventFilter
   extends Pick<InboxFilter, 'state' | 'type' | 'key' | 'ignored' | 'updatedSince' | 'updatedUntil'> {
-  /** A part of the last error; upper and lower case differ. */
+  /** A part of the last error, case-sensitive. */
   readonly error?: string | undefined;
   /** The error of a group, with `…` for its variable parts: only its events. */
   readonly group?: string | undefined;
   /** A part of the id, in any case. An event with exactly this id is the only one. */
   readonly id?: string | undefined;
-  /** At least so many attempts. */
+  /** At least this many attempts. */
   readonly attempts?: number | undefined;
   /** Values of the payload by their path, such as `transfer_id` or `account.id`. */
   readonly payload?: readonly (readonly [path: string, value: string])[] | undefined;
-  /** Events to leave out, because their effect may have happened or another attempt cannot help. */
+  /** Events to leave out, because their effect may have happened or a retry cannot help. */
   readonly except?: readonly (typeof EXCEPTIONS)[number][] | undefined;
 }
 
@@ -48,7 +50,7 @@ export async function* findEvents(
   do {
     const page = await inbox.list({ ...toInboxFilter(filter), ...ids, limit: PAGE, order, after });
     yield* page.filter((record) => meets(record, filter));
-    // Not a page that is shorter than asked for: the inbox can have a maximum of its own.
+    // Not a page that is shorter than asked for: the inbox may have its own maximum.
     after = page.at(-1)?.id;
   } while (after !== undefined);
 }

@@ -11,7 +11,7 @@ export function describeCut(size: number, limit: number): string | undefined {
   const listed = `The service listed ${countOf(size, 'event')}`;
   return size >= limit
     ? `${listed}, which is the limit. There may be more: raise --limit.`
-    : `${listed}. There may be more: it can cut answers of ${LEAST_CAP} or more at a limit of its own.`;
+    : `${listed}. There may be more: the service may cut answers of ${LEAST_CAP} or more at its own limit.`;
 }
 
 /** Leaves out copies that differ at most in `delivered`; `others` differ in more from an event with their id: a contradiction. */

@@ -30,21 +30,21 @@ interface ForwardingOptions {
    */
   readonly types?: readonly EventType[] | undefined;
   readonly poll: Omit<PollerOptions, 'client' | 'receiver'>;
-  /** Whether nothing more is sent once the first answer shows that the URL or the secret is not that of the receiver. */
+  /** Whether nothing more is sent once the first answer shows that the URL or the secret is not the receiver's. */
   readonly stopsAtWrongTarget?: true;
   /** Called after each attempt, once its result is recorded. */
   readonly onAttempt: (attempt: ForwardingAttempt) => void;
 }
 
 export interface ForwardingAttempt extends DeliveryRow {
-  /** Which attempt it was, from 1. */
+  /** The number of the attempt, from 1. */
   readonly attempt: number;
   /** The time until the next attempt, in ms; `null` if there is none. */
   readonly nextInMs: number | null;
   readonly sent: SentDelivery;
 }
 
-const NOT_SENT = 'Not sent: the first answer shows that the URL or the secret is not that of the receiver.';
+const NOT_SENT = "Not sent: the first answer shows that the URL or the secret is not the receiver's.";
 
 /** Silent, because the command prints each attempt and each problem of a poll itself. */
 const logger = { warn: () => undefined, error: () => undefined };

@@ -37,7 +37,7 @@ export function addFilterFlags(command: Command, states: readonly InboxState[]):
     .option('--group <error>', 'only events of this group of `inbox errors`')
     .option('--key <key>', 'only events of this ordering key')
     .option('--id <text>', 'only events whose id contains this text')
-    .option('--attempts <number>', 'only events with at least so many attempts', parseCount)
+    .option('--attempts <number>', 'only events with at least this many attempts', parseCount)
     .option(
       '--where <payload.name=value>',
       'only events with this value in the payload; can be repeated',
@@ -45,7 +45,7 @@ export function addFilterFlags(command: Command, states: readonly InboxState[]):
     )
     .option(
       '--except <what>',
-      'leave out events whose error is permanent, or with an attempt whose lease expired',
+      "leave out events: permanent (a retry cannot help) or expired (an attempt's lease ran out)",
       parseExcept,
     );
 }
@@ -63,10 +63,7 @@ function parseExcept(text: string, others: FilterFlags['except'] = []): NonNulla
   return [...others, ...names.filter((each) => each !== undefined)];
 }
 
-export const IGNORED_FLAG = [
-  '--ignored',
-  'only events that ended as done because a process had no handler',
-] as const;
+export const IGNORED_FLAG = ['--ignored', 'only events marked done because no handler existed'] as const;
 
 export interface SelectionFlags extends FilterFlags {
   readonly dryRun?: boolean;
@@ -74,13 +71,13 @@ export interface SelectionFlags extends FilterFlags {
 }
 
 export const FORCE_RISK =
-  'Its handler may still be running, and its effect can happen twice. Pass --force only if its process is gone.';
+  'Its handler may still be running, and its effect may happen twice. Pass --force only if its process is gone.';
 
 export function addSelection(command: Command, states: readonly InboxState[]): Command {
   return addFilterFlags(command.argument('[ids...]', 'ids of the events; or select them by flags'), states)
     .option('--limit <number>', 'how many events at most (default: all)', parseCount)
     .option('--dry-run', 'change nothing, and print how many events match')
-    .option('--force', 'also take events whose lease has not expired: their effects can happen twice');
+    .option('--force', 'also take events whose lease has not expired: their effects may happen twice');
 }
 
 /** The flags as conditions, and a note for a type that this release does not know. */

@@ -31,7 +31,7 @@ export function hasInbox(flags: Partial<InboxFlags>): flags is InboxFlags {
   throw usageError('--namespace has no effect without --inbox. Pass both.');
 }
 
-/** The flags that a command to paste needs, each after a space: not `--inbox` where the environment says it. */
+/** The flags for a command to paste, each after a space. `--inbox` is left out if the environment provides it. */
 export function toInboxWords({ inbox, namespace, envFile }: InboxFlags): string {
   const words = [
     ...(inbox === placeFromEnvironment() ? [] : ['--inbox', inbox]),
@@ -47,7 +47,7 @@ export function toInboxWords({ inbox, namespace, envFile }: InboxFlags): string 
  */
 const OWN = '_catch_up';
 
-/** The namespace of an app that chose no other one. */
+/** The default namespace of an app. */
 const DEFAULT_NAMESPACE = 'stablehooks';
 
 /** The variables of an inbox, the first one that is set: a database of the app is often in the second one. */

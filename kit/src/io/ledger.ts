@@ -14,8 +14,8 @@ export interface LedgerRow {
 /** A ledger whose header has been read and checked. */
 export interface LedgerFile {
   /**
-   * When the file was last written, by its mtime. Not its creation, because a repeated export is often written into the same
-   * file. For standard input it is now, because the time of the export is unknown.
+   * When the file was last written, by its mtime. Its creation time is not used, because a repeated export often overwrites
+   * the same file. For standard input it is now, because the time of the export is unknown.
    */
   readonly writtenAt: Date;
   /** 0 for standard input. */
@@ -46,7 +46,7 @@ export async function openLedger(
     max_record_size: MAX_ROW_BYTES,
   });
   pipeline(file, parser, () => undefined);
-  // Without a listener an error between two reads would end the process; the next read rejects with it.
+  // Without a listener, an error between two reads would end the process. The next read rejects with it.
   finished(parser, () => undefined);
   const records: AsyncIterator<{
     readonly record: readonly string[];
@@ -123,7 +123,7 @@ function findColumn(
     const missing = `--ledger ${path}: the column ${toPlain(name)} is missing.`;
     if (names.some((one) => /\d/.test(one))) {
       throw usageError(
-        `${missing} The first row must be a header with the names of the columns. It is not shown, because it can be an entry.`,
+        `${missing} The first row must be a header with the names of the columns. It is not shown, because it may be an entry.`,
       );
     }
     const shown = names.map((one) => toPlain(one)).join(', ');

@@ -28,11 +28,14 @@ export interface Paint {
 
 export interface Progress {
   show(done: number): void;
-  /** Removes the bar. Printing anything removes it as well. */
+  /** Removes the bar, as does printing anything. */
   clear(): void;
 }
 
-/** Text for people. On a terminal long prose is continued at a word; a table, a command and JSON stay whole, so they can be pasted. */
+/**
+ * Text for people. On a terminal, long prose is wrapped at words; a table, a command and JSON stay whole, so they can be
+ * pasted.
+ */
 export type Text = string | { readonly whole: string };
 
 /** Prints for one command: results on stdout, notes and progress on stderr. */
@@ -49,9 +52,9 @@ export interface Printer {
       | { readonly json: string }
     ),
   ): void;
-  /** Prints a stored text on stdout, character for character; on a terminal in a line of its own, without control characters. */
+  /** Prints a stored text on stdout, character for character; on a terminal on its own line, without control characters. */
   printExact(text: string): void;
-  /** Whether stdout has accepted every result so far: a disk can be full, and a reader can close the pipe. */
+  /** Whether stdout has accepted every result so far: the disk may be full, or a reader may have closed the pipe. */
   isPrinted(): Promise<boolean>;
   /** Prints a note on stderr, with and without `--json`. */
   note(text: string): void;
@@ -140,7 +143,7 @@ function isColoured(stdout: Output, env: PrinterOptions['env']): boolean {
 
 const DEFAULT_COLUMNS = 80;
 
-/** The width of a terminal; `undefined` for a file or a pipe. */
+/** A terminal's width; `undefined` for a file or a pipe. */
 function widthOf({ isTTY, columns }: Output): number | undefined {
   // Some terminals report 0.
   return isTTY === true ? columns || DEFAULT_COLUMNS : undefined;
@@ -195,7 +198,7 @@ export function toTable(columns: readonly string[], rows: readonly (readonly Cel
   const lines = [columns.map((name) => name.toUpperCase()), ...rows];
   const textOf = (cell: Cell = '') => toPlain(typeof cell === 'string' ? cell : cell.text);
   const widths = columns.map((_, column) =>
-    // Not Math.max(...): there can be more rows than a call accepts arguments.
+    // Not Math.max(...): there may be more rows than a call accepts arguments.
     lines.reduce((width, line) => Math.max(width, stringWidth(textOf(line[column]))), 0),
   );
   return lines
@@ -315,7 +318,7 @@ export function countOf(count: number, noun: string): string {
 
 const MAX_NAMED = 10;
 
-/** The first ids, and the number of the others. */
+/** The first ids, and the number of further ones. */
 export function nameSome(ids: readonly string[]): string {
   const more = ids.length > MAX_NAMED ? ` and ${ids.length - MAX_NAMED} more` : '';
   return `${toPlain(ids.slice(0, MAX_NAMED).join(', '))}${more}`;
@@ -328,7 +331,7 @@ export function countAlike(values: readonly string[]): readonly (readonly [value
   return [...counts];
 }
 
-/** The values that no printed message or stack may contain. */
+/** Values that no printed message or stack may contain. */
 const confidential = new Set<string>();
 
 /** Shorter values occur as parts of ordinary words. */
@@ -345,7 +348,7 @@ export function redact(text: string): string {
   return longestFirst.reduce((rest, value) => rest.replaceAll(value, '[redacted]'), text);
 }
 
-/** The maximum number of printed causes, because a chain can be a circle. */
+/** The maximum number of printed causes, because a chain may be a circle. */
 const MAX_ERRORS = 8;
 
 /** The stacks of an error and its causes, without other properties: they can hold a connection string or the refused input. */

@@ -8,7 +8,7 @@ const URL_IN_TEXT = /(?:[a-z][a-z\d+.-]*:\/|(?:postgres(?:ql)?|mysql|mariadb|red
 /** Names of parameters that contain a secret. */
 const SECRETS = /pass(word|wd|phrase)|pwd|secret|token/i;
 
-/** Whether a text, such as the place or the name of an inbox, has a URL with a password or a URL that cannot be parsed. */
+/** Whether a text, such as an inbox's place or name, contains a URL that has a password or cannot be parsed. */
 export function hasPassword(text: string): boolean {
   const [url] = URL_IN_TEXT.exec(text) ?? [];
   // A URL that cannot be parsed can contain a password anywhere.
@@ -47,7 +47,7 @@ function decode(text: string): string {
   }
 }
 
-/** The URL of an endpoint for people, without its query, which can contain a token. */
+/** The URL of an endpoint for people, without its query, which may contain a token. */
 export function nameEndpoint(url: string): string {
   return url.replace(/[?#].*$/s, (query) => (query.startsWith('?') ? '?…' : ''));
 }

@@ -16,10 +16,10 @@ export interface PollFlags {
 /** Adds the flags of commands that read the list of the service until it proves that nothing is missing. */
 export function addPollFlags(command: Command): Command {
   return command
-    .option('--lag <duration>', 'how late an event can be listed (lagMs)', parseDuration, 300_000)
+    .option('--lag <duration>', 'how late an event may be listed (lagMs)', parseDuration, 300_000)
     .option(
       '--disorder <duration>',
-      'how far the list can be out of order (disorderMs)',
+      'how far the list may be out of order (disorderMs)',
       parseDuration,
       1_000,
     )
@@ -27,7 +27,7 @@ export function addPollFlags(command: Command): Command {
     .option('--max-limit <number>', 'how many events to request at most (maxLimit)', parseCount, 20_000)
     .option(
       '--list-max <number>',
-      'how many events the service lists at least, if it has them (listMax); too high a value hides events',
+      'how many events the service always lists if it has them (listMax); too high a value hides events',
       parseCount,
     );
 }

@@ -13,7 +13,7 @@ interface SandboxClientOptions {
   readonly timeoutMs: number;
 }
 
-/** More deliveries or attempts of one event than there can be: the default of the control API is a page of 50. */
+/** More than one event can have, because the control API's default is a page of 50. */
 const ALL = 1_000_000;
 
 /** How often the first attempt of a delivery is looked for, in ms. */

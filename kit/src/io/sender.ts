@@ -29,7 +29,7 @@ export async function createSender(url: string, settings: Settings, timeoutMs: n
   return { sendKept, send: async (event: UnknownEvent) => (await sendKept(toBytes(event))).answer };
 }
 
-/** The body of a delivery: compact JSON, without `delivered`, which only the list has. */
+/** A delivery's body: compact JSON, without `delivered`, which only the list has. */
 function toBytes({ delivered: _, ...event }: UnknownEvent): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(event));
 }

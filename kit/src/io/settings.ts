@@ -89,7 +89,7 @@ function describeOptions(command: Command): void {
   command.configureHelp({
     optionDescription(option) {
       const description = new Help().optionDescription(option).replace(' (default: [])', '');
-      // The choices are not exhaustive, because types can be newer.
+      // The choices are not exhaustive, because types may be newer.
       return option.parseArg === collectNames || option.parseArg === undefined
         ? description.replace('(choices: ', '(known: ')
         : description;
@@ -338,7 +338,7 @@ export function withScheme(value: string): string {
   return (
     value
       .replace(/^:?(\d+)(?=$|\/)/, 'localhost:$1')
-      // A host has a dot, a port, or is the name of this machine. Anything else, such as a word, is a mistake.
+      // A host has a dot, a port, or is this machine's name. Anything else, such as a word, is a mistake.
       .replace(
         /^(?=(?:localhost|\[[\da-f:]+\]|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d))(?::\d+)?(?:[/?]|$))/i,
         'http://',

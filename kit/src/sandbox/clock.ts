@@ -16,7 +16,7 @@ export interface SandboxClock {
    *
    * Before each move it waits until the attempts under way are answered, so a run with endpoints in this process is the same
    * every time. It waits at most `settleTimeoutMs` of real time for an answer; then the time moves and the attempt times
-   * out. A real clock waits at most that long in total before each move, because new attempts can begin all the time.
+   * out. A real clock waits at most that long in total before each move, because new attempts may begin all the time.
    *
    * Rejects with a `SandboxError`: `ERR_SANDBOX_INPUT` when `ms` is not an integer from 0 to a hundred years.
    */

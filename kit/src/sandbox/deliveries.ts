@@ -37,7 +37,7 @@ export interface MessageBody {
 export interface Attempt {
   readonly deliveryId: string;
   readonly eventId: string;
-  /** The type of the event. */
+  /** The event's type. */
   readonly type: string;
   readonly endpointId: string;
   /** Whether `resend` sent bytes other than those of the event. @default false */
@@ -99,7 +99,7 @@ const MAX_RETRY_AFTER_MS = 3_600_000;
 
 /** How another delivery of an event differs. */
 export interface Resending {
-  /** The target, signed with the secret of its endpoint. @default the URL of its endpoint */
+  /** The target, signed with its endpoint's secret. @default the URL of its endpoint */
   readonly url?: string | undefined;
   /** The body to sign and to send, as a string or as bytes, which need not be UTF-8. @default the event */
   readonly body?: string | Uint8Array | undefined;
@@ -107,7 +107,7 @@ export interface Resending {
 
 const NO_DELIVERY = 'This delivery does not exist any more. List the deliveries.';
 
-/** Shows the answer of the endpoint to a person who sends an event again. */
+/** Shows the endpoint's answer to a person who sends an event again. */
 const NO_FAULTS: Pick<FaultSource, 'occurs'> = { occurs: () => false };
 
 function isDelivered({ response }: Attempt): boolean {
@@ -478,7 +478,7 @@ async function sendAndReset(
 /** Not `fetch`, which hides its connection, and reads a stream before it is connected. */
 function openRequest(target: Target, headers: Readonly<Record<string, string>>, signal: AbortSignal) {
   const send = new URL(target.url).protocol === 'https:' ? requestHttps : requestHttp;
-  // A new connection, because the other side can close a kept connection at the moment of its reuse.
+  // A new connection, because the other side may close a kept connection at the moment of its reuse.
   return send(target.url, { agent: false, method: 'POST', headers, signal });
 }
 
@@ -493,7 +493,7 @@ async function readStart(body: ReadableStream<Uint8Array> | null): Promise<Uint8
   return Buffer.concat(chunks);
 }
 
-/** The body of an event, without the fields that only the list has. */
+/** An event's body, without the fields that only the list has. */
 function toBody({ id, type, created_at, payload }: SandboxEvent, indent?: number): string {
   return JSON.stringify({ id, type, created_at, payload }, null, indent);
 }

@@ -120,7 +120,7 @@ export const faultsInput = closedObject(
   },
 );
 
-/** The faults of a sandbox. They can change at any time. */
+/** A sandbox's faults. They can change at any time. */
 export interface SandboxFaults {
   get(): Faults;
   /** Sets the given faults; other faults stay. @throws {SandboxError} `ERR_SANDBOX_INPUT` */
@@ -148,7 +148,7 @@ export function createFaults(random: Random, initial: FaultsInput) {
       faults = NO_FAULTS;
       return faults;
     },
-    /** Whether the fault occurs this time. `key` identifies the occasion: the same run has the same result. */
+    /** Whether the fault occurs this time. `key` identifies the occasion, so a repeated run has the same result. */
     occurs: (fault: ChanceFault, key: string): boolean => {
       const chance = faults[fault];
       if (typeof chance === 'number') return chance > 0 && random.number(`${fault}:${key}`) < chance;

@@ -73,7 +73,7 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
 
   function fire(type: string, payload: unknown): SandboxEvent {
     const event = events.append({ type, payload }, clock.now());
-    // Before the feed, because a listener can reset the sandbox, and that must include the delivery.
+    // Before the feed, because a listener may reset the sandbox, and that must include the delivery.
     deliveries.begin(event);
     feed.publish('event.fired', { ...event });
     return event;

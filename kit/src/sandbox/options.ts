@@ -9,7 +9,7 @@ import { decimal, milliseconds, oneOf, readOptions, secret } from './validation.
 export interface SandboxOptions {
   /** The required value of `Authorization: Bearer …`. @default 'sandbox-token' */
   readonly token?: string | undefined;
-  /** Signs for every endpoint that has no secret of its own. @default 'sandbox-secret' */
+  /** Signs for every endpoint without its own secret. @default 'sandbox-secret' */
   readonly secret?: string | undefined;
   /** An integer that determines every id, fault and wait. @default a random one, see `sandbox.seed` */
   readonly seed?: number | undefined;

@@ -28,7 +28,7 @@ export function createRandom(seed: number) {
     /** An address of the chain's form. */
     address: (chain: Chain, key: string) =>
       chain === 'solana' ? base58(`address:${key}`, 44) : `0x${hex(`address:${key}`, 40)}`,
-    /** The id of a transaction, of the chain's form. */
+    /** A transaction's id, of the chain's form. */
     transaction: (chain: Chain, key: string) =>
       chain === 'solana' ? base58(`transaction:${key}`, 88) : `0x${hex(`transaction:${key}`, 64)}`,
   };

@@ -15,7 +15,7 @@ export async function readJsonBody<Claimed>(request: Request, maxBodyBytes: numb
   const decoder = new TextDecoder();
   let text = '';
   let left = maxBodyBytes;
-  // Counted while reading, because a body without `content-length` can be too large as well.
+  // Counted while reading, because a body without `content-length` may be too large as well.
   for await (const chunk of (request.body as ReadableStream<Uint8Array> | null) ?? []) {
     left -= chunk.length;
     if (left < 0) {

@@ -45,7 +45,7 @@ export interface SandboxOperations extends MovementOperations {
    * `ERR_SANDBOX_INPUT` when the URL cannot be used.
    */
   resend(deliveryId: string, change?: Resending): Promise<Attempt>;
-  /** Explains whether the signature of an attempt is right, and what its answer shows about the endpoint. */
+  /** Explains whether an attempt's signature is right, and what its answer shows about the endpoint. */
   explain(attempt: Attempt): Promise<Finding>;
   /** Pending deliveries first, then ended ones, the newest end first. */
   deliveries(query?: DeliveryQuery): readonly Delivery[];

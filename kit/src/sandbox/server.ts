@@ -24,7 +24,7 @@ export interface ListenOptions {
   readonly allowedHosts?: readonly string[] | undefined;
   /**
    * Answers the requests of a page for people: `/`, `/api/*` and `/assets/*`. These requests need no token of the sandbox and
-   * can have any host, so it must check itself who asks. @default none: they get the same responses as other paths
+   * may have any host, so it must check itself who asks. @default none: they get the same responses as other paths
    */
   readonly page?: RequestHandler | undefined;
 }

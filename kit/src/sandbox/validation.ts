@@ -140,7 +140,7 @@ export function closedObject<Shape extends z.core.$ZodShape>(shape: Shape) {
   const unknown = z.custom<never>(() => false, {
     error: `is unknown. Valid names: ${names.join(', ')}`,
   });
-  // Unlike `strictObject`, this reports each unknown key as an issue of its own. The type is that of `strictObject`.
+  // Unlike `strictObject`, this reports each unknown key as a separate issue. The type is that of `strictObject`.
   return z.catchall(z.object(shape, 'must be a JSON object'), unknown) as unknown as z.ZodMiniObject<
     Shape,
     z.core.$strict

@@ -71,12 +71,12 @@ describe.concurrent('catch-up', () => {
     const { stdout, exitCode } = await run(args, service);
     expect(stdout).toMatch(/\nunproven {4}[A-Z].*\.\n/);
     // The diagnosis above has the advice.
-    expect(stdout).toMatch(/\ngap opened {2}Events .* can be missing\.\n/);
+    expect(stdout).toMatch(/\ngap opened {2}Events .* may be missing\.\n/);
     expect(exitCode).toBe(1);
 
     // The next poll says that the gap is still open, and not that it opened.
     const next = await run(args, service);
-    expect(next.stdout).toMatch(/\ngap open {4}Events .*can be missing/);
+    expect(next.stdout).toMatch(/\ngap open {4}Events .*may be missing/);
     expect(next.stdout).not.toContain('gap opened');
     expect(next.exitCode).toBe(1);
   });
@@ -100,7 +100,7 @@ describe.concurrent('catch-up', () => {
 
     const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db')];
     const { stdout, exitCode } = await run(args, service);
-    expect(stdout).toMatch(/\ngap closed {2}Events of transfer\.settled .*are not missing any more/);
+    expect(stdout).toMatch(/\ngap closed {2}Events of transfer\.settled .*are no longer missing/);
     expect(stdout).toMatch(/\nproven {6}Every event created from 20/);
     expect(exitCode).toBe(0);
     expect((await run([...args, '--json'], service)).stdout).toContain('"gapsClosed":[]');

@@ -54,7 +54,7 @@ describe.concurrent('listen', () => {
     await using service = await startService();
     await using endpoint = await startEndpoint();
     const first = listen(endpoint.url, { env: service.env });
-    await first.printed('Nothing is kept after the end (--inbox keeps it).');
+    await first.printed('Nothing is kept after the command ends (--inbox keeps it).');
     const [id = ''] = fire(service.sandbox, 1);
     await first.printed(id);
     first.interrupt();
@@ -187,7 +187,7 @@ describe.concurrent('listen', () => {
     expect(stdout + stderr).not.toMatch(/tok_in_query|#part/);
   });
 
-  test('listen says once that events can be missing, and not again after a restart', async () => {
+  test('listen says once that events may be missing, and not again after a restart', async () => {
     await using folder = await makeFolder();
     await using service = await startService({ faults: { listOrder: 'oldest', listCap: 50 } });
     await using endpoint = await startEndpoint();
@@ -198,19 +198,19 @@ describe.concurrent('listen', () => {
     );
     const options = { inbox: folder.at('app.db'), env: service.env, flags: ['--since', '1h', '--lag', '0s'] };
     const first = listen(endpoint.url, options);
-    await first.printed(/Events .*created after 20\S+Z and up to 20\S+Z can be missing[.:] /);
+    await first.printed(/Events .*created after 20\S+Z and up to 20\S+Z may be missing[.:] /);
     // This one is found by a later poll.
     service.sandbox.faults.set({ listOrder: 'newest' });
     await first.printed(ids[299] ?? '');
     first.interrupt();
-    expect((await first.ended).stderr.match(/can be missing/g)).toHaveLength(1);
+    expect((await first.ended).stderr.match(/may be missing/g)).toHaveLength(1);
 
     const [id = ''] = fire(service.sandbox, 1);
     // With the usual lag there is nothing new to judge.
     const second = listen(endpoint.url, { ...options, flags: [] });
     await second.printed(id);
     second.interrupt();
-    expect((await second.ended).stderr).not.toContain('can be missing');
+    expect((await second.ended).stderr).not.toContain('may be missing');
   });
 
   test('listen on a full disk ends with one line, and loses nothing', async () => {

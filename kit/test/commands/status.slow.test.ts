@@ -13,7 +13,7 @@ describe.concurrent('status', () => {
     (await openSqlite(folder.at('events.db')))[Symbol.dispose]();
     const { stdout, exitCode } = await run(place);
     expect(stdout).toMatch(/\n-- {2}coverage {2}Not shown: no poll has proven yet/);
-    expect(stdout).toMatch(/\nNothing to judge: no event went through yet\.\n$/);
+    expect(stdout).toMatch(/\nNothing to judge: no event has been processed yet\.\n$/);
     expect(exitCode).toBe(0);
     expect((await run([...place, '--require-poll'])).exitCode).toBe(1);
     expect(await run([...place, '--require-push'])).toMatchObject({

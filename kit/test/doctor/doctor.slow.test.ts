@@ -20,14 +20,14 @@ const options = { secret: SECRET, logger: QUIET };
 const failing = () => createReceiver({ ...options, handlers: { 'transfer.settled': failingOnRequest } });
 
 /** The first line, before anything is sent. */
-const FOR_REAL = /^The handlers of the endpoint run for real on these test events: [^\n]*\n$/;
+const FOR_REAL = /^The endpoint's handlers run for real on these test events: [^\n]*\n$/;
 
 test('doctor refuses an endpoint on another machine without --yes, because no person can answer', async () => {
   const { exitCode, stdout, stderr } = await run(['doctor', 'https://hooks.example.com/webhooks']);
   expect(stderr).toMatch(/^stablehooks: hooks\.example\.com is another machine\. Pass --yes to send/);
   expect([exitCode, stdout]).toEqual([2, '']);
   const confirmed = await run(['doctor', 'http://endpoint.invalid/', '--yes']);
-  expect(confirmed.stderr).toMatch(/^A right receiver refuses or ignores.*\n.* cannot be reached/);
+  expect(confirmed.stderr).toMatch(/^A correct receiver refuses or ignores.*\n.* cannot be reached/);
   expect(confirmed.exitCode).toBe(3);
 });
 
@@ -97,7 +97,7 @@ describe.concurrent('what doctor leaves', () => {
       expect((await app.inbox.count()).filter(({ count }) => count > 0)).toEqual([]);
     }
     const status = await run(['status', '--inbox', path]);
-    expect(status.stdout).toMatch(/\nNothing to judge: no event went through yet\.\n$/);
+    expect(status.stdout).toMatch(/\nNothing to judge: no event has been processed yet\.\n$/);
     expect(status.stdout).not.toMatch(/deliver(?:y|ies) refused/);
   });
 

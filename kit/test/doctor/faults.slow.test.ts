@@ -98,7 +98,7 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
     ],
     'has another secret': [
       () => createListener({ secret: 'whsec_of_another_endpoint' }),
-      'It has another secret',
+      'uses a different secret',
     ],
     'has another secret and says nothing': [
       () => createPlainReceiver('whsec_of_another_endpoint'),

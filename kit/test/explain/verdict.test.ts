@@ -66,14 +66,9 @@ type Case = readonly [when: string, listener: RequestListener, what: string, fix
 
 const CASES: readonly Case[] = [
   ['was handled', receiver(), 'The handler ran to its end.', null],
-  ['met another secret', receiver({ secret: 'another' }), 'It has another secret', 'doctor URL'],
+  ['met another secret', receiver({ secret: 'another' }), 'uses a different secret', 'doctor URL'],
   ['met another header', receiver({ signature: { header: 'x-a' } }), 'found no signature', '{ header }'],
-  [
-    'met a prefix',
-    receiver({ signature: { prefix: 'sha256=' } }),
-    'cannot read the form',
-    'encoding, prefix',
-  ],
+  ['met a prefix', receiver({ signature: { prefix: 'sha256=' } }), 'does not recognise', 'encoding, prefix'],
   ['was refused without a reason', answering(403), 'does not say why', 'doctor URL'],
   ['was dead-lettered', failing(new PermanentError('closed')), 'dead-lettered', 'inbox requeue'],
   ['met a handler that throws', failing(new Error('No such account.')), 'The handler threw.', 'log'],
@@ -85,7 +80,7 @@ const CASES: readonly Case[] = [
   ['met a path that accepts no POST', answering(405), 'accepts no POST', 'Check the path'],
   ['was redirected', answering(307, { location: '/login' }), 'redirects (307)', 'without a redirect'],
   ['was accepted by another receiver', answering(204), 'accepted it (204)', null],
-  ['met a failure without a reason', answering(502), 'answered 502', 'log of the endpoint'],
+  ['met a failure without a reason', answering(502), 'answered 502', "endpoint's log"],
   ['met an outcome and a failure', answering(500, {}, '{"outcome":"handled"}'), 'answered 500', 'log'],
   ['met an error with 2xx', answering(200, {}, '{"code":"ERR_HANDLER_FAILED"}'), 'ERR_HANDLER_FAILED', '5xx'],
 ];
@@ -93,7 +88,7 @@ const CASES: readonly Case[] = [
 /** Attempts that a fault of the sandbox changed. */
 const FAULTS: readonly (readonly [...Case, keyof Faults])[] = [
   ['refused', receiver(), 'its JSON was serialized again', null, 'reserialise'],
-  ['accepted', answering(200), 'accepted it all the same', 'must verify each delivery', 'reserialise'],
+  ['accepted', answering(200), 'accepted it anyway', 'must verify each delivery', 'reserialise'],
   ['refused', receiver(), 'refused it, as it must', null, 'corruptSignature'],
   ['dropped', receiver(), 'before it arrived', null, 'drop'],
   ['cut', receiver(), 'halfway through the body', null, 'cut'],

@@ -174,7 +174,7 @@ const INCIDENTS: readonly Incident[] = [
       const { url, emit } = await startList({ faults: { listCap: 50 } });
       emit(120);
       const app = await startApp({ BASE_URL: url });
-      await app.polls(/cannot be told apart from a cap/);
+      await app.polls(/list may have been cut off/);
       return { look: ['gaps', 'list'] };
     },
     shows: /^unconfirmed .*cut at its size\..*\nNot shown: no poll has proven any time yet/,

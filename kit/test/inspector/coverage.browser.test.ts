@@ -125,7 +125,7 @@ test('a gap shows its types, its span and why, and is acknowledged with a name a
   const { page } = await open(`${app.url}/?view=coverage`);
   await page.getByText(/, except in 1 open gap\.$/).waitFor();
   const item = page.getByRole('listitem').filter({ hasText: 'transfer.settled' });
-  await item.getByText(/can be missing/).waitFor();
+  await item.getByText(/may be missing/).waitFor();
   await item.getByRole('button', { name: 'Acknowledge gap 1 …' }).click();
   const dialog = page.getByRole('dialog', { name: 'Acknowledge gap 1' });
   // Without a reason the browser does not submit it.

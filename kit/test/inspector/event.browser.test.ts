@@ -104,7 +104,7 @@ describe('an event', () => {
     const sandbox = startSandbox([url]);
     const event = sandbox.emit('redeem.failed');
     const { page, timeline, errors } = await openEvent(sandbox, event.id);
-    await page.getByText('The log of the endpoint shows the error.').waitFor();
+    await page.getByText("The endpoint's log shows the error.").waitFor();
     await button(page, 'Resend').click();
     await notice(page, /^The endpoint failed: 500 ERR_HANDLER_FAILED after/).waitFor();
 

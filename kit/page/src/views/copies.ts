@@ -18,7 +18,7 @@ export function toCurl({ request }: AttemptDetail): string {
     .map(([name, value]) => (value === '' ? `${name};` : `${name}: ${value}`));
   // Otherwise curl adds that of a form.
   if (!names.some((name) => name.toLowerCase() === 'content-type')) headers.push('content-type:');
-  // In the argument, a first @ would be the name of a file.
+  // In the argument, a first @ would be a file's name.
   const isArgument = text !== undefined && text.length <= MAX_ARGUMENT && !text.startsWith('@');
   const lines = [
     `curl --globoff --request ${toShellWord(request.method)} --url ${toShellWord(request.url)}`,

@@ -16,7 +16,7 @@ import './coverage.css';
 
 const REFRESH_MS = 30_000;
 
-/** The proven spans of the inbox, and the gaps in which events can be missing. */
+/** The proven spans of the inbox, and the gaps in which events may be missing. */
 export function CoverageView() {
   const { data, error, reload } = useLoaded(
     'coverage',
@@ -106,7 +106,7 @@ function Proven({
   );
 }
 
-/** The narrowest gap in pixels, so that it can be seen and clicked. */
+/** The minimum width of a gap in pixels, so it can be seen and clicked. */
 const MIN_GAP_PX = 12;
 
 /** How much of the past one lane for all types shows, unless an open gap is older. */
@@ -208,7 +208,7 @@ function Gaps({ report: { gaps, watermark } }: { readonly report: CoverageReport
 }
 
 function Gap({ gap, index }: { readonly gap: GapRow; readonly index: number }) {
-  /** The gap as it was when the dialog was opened: a poll can make it longer meanwhile. */
+  /** The gap as it was when the dialog was opened: a poll may make it longer meanwhile. */
   const [asked, setAsked] = useState<GapRow | null>(null);
   const { types, from, until, openedAt, text, command, state } = gap;
   return (
@@ -287,7 +287,7 @@ function Acknowledge({
         <Plain text={types.join(', ')} />, <Time at={from} full /> to <Time at={until} full />.
       </p>
       <p>
-        You accept that events of this span can be missing. It proves nothing. The inbox keeps your name and
+        You accept that events of this span may be missing. It proves nothing. The inbox keeps your name and
         the reason, and no poll reports the gap again.
       </p>
       <StatementFields value={statement} onChange={setStatement} />

@@ -197,7 +197,7 @@ function Fact({ name, children }: { readonly name: string; readonly children: Co
   );
 }
 
-/** The steps of the handler. One without a result began, and its effect is unknown. */
+/** The handler's steps. One without a result began, and its effect is unknown. */
 function Steps({ steps }: Pick<EventDetail, 'steps'>) {
   return (
     <section aria-label="Steps">

@@ -14,10 +14,10 @@ import { filterKey, isFiltered, NO_FILTER, readFilter, TIMES } from './filter';
 import './events.css';
 
 const PAGE_ROWS = 100;
-/** A retry of an event changes neither the counts nor the oldest time, from which the server tells a change. */
+/** A retry of an event changes neither the counts nor the oldest time, from which the server detects a change. */
 const REFRESH_MS = 5_000;
 const isStale = staleFor('events');
-/** States of an inbox, and without one of deliveries. States in which events can need a person come first. */
+/** States of an inbox, and without one of deliveries. States in which events may need a person come first. */
 const INBOX_STATES: readonly EventState[] = ['dead', 'failed', 'leased', 'received', 'parked', 'done'];
 const KINDS: readonly EventState[] = [
   ...(['wrongly-accepted', 'unanswered', 'failed', 'refused', 'without-effect', 'accepted'] as const),
@@ -205,7 +205,7 @@ function Field({
   const [typed, setTyped] = useState<string>();
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
-  // The typed text wins until the URL has it; then a link or Back can change it.
+  // The typed text wins until the URL has it; then a link or Back may change it.
   useEffect(() => {
     if (timer.current === undefined) setTyped(undefined);
   }, [value]);

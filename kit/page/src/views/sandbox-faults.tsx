@@ -89,7 +89,7 @@ const FAULTS: Readonly<Record<FaultName, Fault>> = {
 };
 const NAMES = Object.keys(FAULTS) as FaultName[];
 
-/** The faults of the sandbox, and the form that changes them. */
+/** The sandbox's faults, and the form that changes them. */
 export function FaultPanel({ faults, reload }: { readonly faults: Faults } & Reloads) {
   const { shown, change, clear } = useFaults(faults, reload);
   const active = NAMES.filter((name) => isActive(name, shown)).length;
@@ -286,7 +286,7 @@ function FaultControl({ name, faults, change, describedBy }: OneFault & { readon
   }
 }
 
-/** A probability as a slider and a number, or the next so many times. */
+/** A probability as a slider and a number, or the next N occasions. */
 function ChanceControl({
   title,
   describedBy,

@@ -12,7 +12,7 @@ export function Fire({ examples }: { readonly examples: ServiceReport['examples'
   const types = Object.keys(examples);
   const chosen = [...types, OTHER].find((type) => type === param('fire')) ?? types[0] ?? OTHER;
   const [other, setOther] = useState('');
-  /** By type, so that neither an answer of the server nor another type replaces what was edited. */
+  /** By type, so neither a server response nor another type replaces edited text. */
   const [drafts, setDrafts] = useState<Readonly<Record<string, string>>>({});
   const [fired, setFired] = useState<string>();
   const area = useRef<HTMLTextAreaElement>(null);

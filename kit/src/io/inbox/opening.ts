@@ -19,12 +19,12 @@ export interface OpenOptions {
   readonly unused: boolean;
   /** The namespace to open. A file is opened by the first of the names that it has, and must have one unless it is new. */
   readonly namespaces: readonly [string, ...string[]];
-  /** The place for messages, because the value of a variable can contain a password. */
+  /** The place for messages, because the value of a variable may contain a password. */
   readonly name: string;
 }
 
 export const CONNECT_TIMEOUT_MS = 5_000;
-/** How long to wait for an answer, in ms, because a connection can be lost silently. */
+/** How long to wait for an answer, in ms, because a connection may be lost silently. */
 export const ANSWER_TIMEOUT_MS = 60_000;
 
 /** Closes what was opened if the work fails. */

@@ -16,7 +16,7 @@ interface Pg {
     readonly query_timeout: number;
     readonly max: number;
   }) => PgLike & { end(): Promise<void>; on(event: 'error', listener: () => void): void };
-  /** Parses the URL at once, whereas a pool does so only when it connects. */
+  /** Parses the URL immediately, whereas a pool does so only when it connects. */
   readonly Client: new (options: {
     readonly connectionString: string;
   }) => object;

@@ -149,6 +149,6 @@ async function assertIsUsed(
   const note = await inbox.readNote(POLL_NOTE);
   if (note !== null || counts.some(({ count }) => count > 0)) return;
   throw usageError(
-    `${namePlace(name)}: this Redis has no inbox with the prefix ${toPlain(prefix)}, or no event has come to it yet. Check the URL with the number of its database, and pass the \`prefix\` of the app's redisInbox as --namespace.`,
+    `${namePlace(name)}: this Redis has no inbox with the prefix ${toPlain(prefix)}, or it has received no event yet. Check the URL with the number of its database, and pass the \`prefix\` of the app's redisInbox as --namespace.`,
   );
 }
