@@ -63,14 +63,23 @@ function missingOf(program: ts.Program, name: string, declarations: string): rea
     .map((symbol) => `${name}: ${symbol}`);
 }
 
+/** Each error code, and the section about it: its own, or one that lists it. */
+function errorQueries(): readonly (readonly [code: string, hit: string])[] {
+  const sections = readFileSync(join(root, 'docs/errors.md'), 'utf8').split(/^##+ /m).slice(1);
+  return sections.flatMap((section) => {
+    const heading = section.split('\n')[0] ?? '';
+    if (/^ERR_/.test(heading)) return [[heading, `docs/errors#${slugOf(heading)}`] as const];
+    const listed = matches(section, /^- .*?`(ERR_SANDBOX_\w+)`/gm);
+    return listed.map((code) => [code, `docs/errors#${slugOf(heading)}`] as const);
+  });
+}
+
 /** What readers type, and the page or section that is to be the first hit. */
 const queries: readonly (readonly [query: string, hit: string])[] = [
   ['rotate', 'docs/secrets#rotate-a-secret'],
   ['rotate secret', 'docs/secrets#rotate-a-secret'],
   ['ngrok', 'docs/testing#real-events-on-your-machine'],
-  ...matches(readFileSync(join(root, 'docs/errors.md'), 'utf8'), /^### (ERR_\w+)$/gm).map(
-    (code) => [code, `docs/errors#${slugOf(code)}`] as const,
-  ),
+  ...errorQueries(),
 ];
 
 /** The queries whose first hit is another one, in the index that the site loads. */

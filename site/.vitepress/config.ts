@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { cp, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { transformerTwoslash } from '@shikijs/vitepress-twoslash';
+import ts from 'typescript';
 import { type DefaultTheme, defineConfig } from 'vitepress';
 import { entries, root } from '../entries.js';
 import { searchOptions } from '../search.js';
@@ -51,7 +52,12 @@ function lastChange(path: string): number | undefined {
 const typesOnHover = transformerTwoslash({
   twoslashOptions: {
     vfsRoot: root,
-    compilerOptions: { module: 199, moduleResolution: 99, types: ['node'], skipLibCheck: true },
+    compilerOptions: {
+      module: ts.ModuleKind.NodeNext,
+      moduleResolution: ts.ModuleResolutionKind.NodeNext,
+      types: ['node'],
+      skipLibCheck: true,
+    },
     handbookOptions: { noErrors: true },
   },
 });

@@ -3,7 +3,7 @@ import { type HandlerError, PermanentError, StablehooksError } from '../core/err
 
 /**
  * A connection or transaction as a handler receives it. Late `statements` are refused, because they would reach another
- * transaction, and `control` always is; `close` returns the refusal of such a method, which the handler may have swallowed.
+ * transaction, and `control` methods always are; `close` returns the refusal of such a method, which the handler may have swallowed.
  */
 export function lend<Lent extends object>(
   lent: Lent,

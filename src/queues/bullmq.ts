@@ -50,8 +50,8 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
  * throws if the event must be retried; BullMQ then retries the job. A job is delayed, by a minute at most, when its event
  * runs elsewhere, or failed and is not due yet. BullMQ does not count that as an attempt.
  *
- * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue. With another inbox
- * each job fails with `ERR_CONFIG_INVALID`.
+ * @param receiver - a receiver without a queue that uses the same inbox as the receivers that enqueue. If the inbox is not durable,
+ * every job fails with `ERR_CONFIG_INVALID`.
  */
 export function bullmqProcessor(
   receiver: WorkerReceiver,

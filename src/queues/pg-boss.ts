@@ -74,8 +74,8 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
  * Postgres disconnects at the end of a batch, pg-boss 10 leaves an unhandled rejection, which ends the process; no event is
  * lost.
  *
- * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue. With another inbox
- * each job fails with `ERR_CONFIG_INVALID`.
+ * @param receiver - a receiver without a queue that uses the same inbox as the receivers that enqueue. If the inbox is not durable,
+ * every job fails with `ERR_CONFIG_INVALID`.
  */
 export function pgBossProcessor(
   boss: PgBossCompleteLike,

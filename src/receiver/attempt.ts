@@ -168,7 +168,7 @@ export class Attempt {
 }
 
 /** The text that the inbox keeps for operators: the code, and the message of the thrown error. */
-function toLastError(error: HandlerFault): string {
+export function toLastError(error: HandlerFault): string {
   const message = error.code === 'ERR_HANDLER_FAILED' ? messageOf(error.cause) : undefined;
   return `${error.code}: ${message ?? messageOf(error)}`;
 }

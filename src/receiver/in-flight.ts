@@ -1,4 +1,4 @@
-import { type BusyError, StablehooksError } from '../core/errors.js';
+import { StablehooksError } from '../core/errors.js';
 
 /** The wait before the next try while this process stops, in ms: a restart takes seconds. */
 const RESTART_MS = 5_000;
@@ -11,7 +11,9 @@ export class InFlight {
 
   assertOpen(): void {
     if (!this.isClosed) return;
-    throw receiverClosed();
+    throw new StablehooksError('ERR_RECEIVER_CLOSED', 'The receiver is closing. Try again later.', {
+      retryAfterMs: RESTART_MS,
+    });
   }
 
   /** Holds `close()` until {@link leave}. @throws {StablehooksError} `ERR_RECEIVER_CLOSED` */
@@ -39,10 +41,4 @@ export class InFlight {
     this.isClosed = true;
     if (this.#count > 0) await new Promise<void>((resolve) => this.#resolvers.push(resolve));
   }
-}
-
-function receiverClosed(): BusyError {
-  return new StablehooksError('ERR_RECEIVER_CLOSED', 'The receiver is closing. Try again later.', {
-    retryAfterMs: RESTART_MS,
-  });
 }

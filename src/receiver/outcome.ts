@@ -133,17 +133,6 @@ export interface WebhookResponse {
   readonly body: string;
 }
 
-/** The titles of problems: the phrases of their statuses (RFC 9457, 3.1.3). */
-const TITLES = {
-  400: 'Bad Request',
-  401: 'Unauthorized',
-  405: 'Method Not Allowed',
-  413: 'Content Too Large',
-  415: 'Unsupported Media Type',
-  500: 'Internal Server Error',
-  503: 'Service Unavailable',
-} as const;
-
 /** The default of `Retry-After`, in ms. */
 const RETRY_AFTER_MS = 5_000;
 
@@ -172,7 +161,7 @@ export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
       ...(code === 'ERR_BODY_TIMEOUT' && { connection: 'close' }),
       ...(status === 503 && { 'retry-after': toRetryAfter(error) }),
     },
-    body: JSON.stringify({ title: TITLES[status], status, code: shown, outcome: kind }),
+    body: JSON.stringify({ status, code: shown, outcome: kind }),
   };
 }
 

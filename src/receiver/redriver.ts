@@ -37,10 +37,6 @@ interface OnceOptions {
 
 type ReadEvent = Pick<Work, 'event' | 'json'>;
 
-function byCreation(one: ReadEvent, other: ReadEvent): number {
-  return createdAtMs(one.event) - createdAtMs(other.event);
-}
-
 export class Redriver {
   readonly #parts: RedriverParts;
   #intervalMs = INTERVAL_MS;
@@ -202,7 +198,8 @@ export class Redriver {
         const room = running.size > width / 2 ? 0 : Math.min(width - running.size, slots?.free ?? width);
         const due = room === 0 ? [] : await store.takeDue(room);
         // Of the events of one key, the first to be claimed runs first.
-        for (const each of store.read(due).toSorted(byCreation)) start(each);
+        const events = store.read(due).toSorted((a, b) => createdAtMs(a.event) - createdAtMs(b.event));
+        for (const each of events) start(each);
         if (due.length > 0) {
           if (runtime.elapsed() - pausedAt > PAUSE_AFTER_MS) {
             await nextTurn(runtime);

@@ -1,10 +1,11 @@
 /** Runs the handlers of this release over stored events in transactions that are rolled back. */
 import { isPromise } from '../core/awaitable.js';
-import { ConfigError, messageOf, orUnavailable, PermanentError, StablehooksError } from '../core/errors.js';
+import { ConfigError, orUnavailable, PermanentError, StablehooksError } from '../core/errors.js';
 import { EVENT_TYPES, type EventType, encodeEvent, isKnownEvent, type WebhookEvent } from '../core/events.js';
 import { integer, readOptions, rule, string } from '../core/options.js';
 import type { Inbox, InboxOperations, InboxRecord, Origin } from '../core/ports.js';
 import { timeLimit } from '../core/runtime.js';
+import { toLastError } from './attempt.js';
 import { isHandlerFault, toHandlerFault } from './handler-call.js';
 import { toIdempotencyKey } from './idempotency-key.js';
 import type { CoreParts } from './parts.js';
@@ -95,10 +96,9 @@ async function rehearseOne(
   let found: Found | undefined;
   const fail = (thrown: unknown) => {
     if (found?.verdict === 'steps') return;
-    const { code, message, cause } = toHandlerFault(event, thrown);
-    const text = code === 'ERR_HANDLER_FAILED' ? messageOf(cause) : undefined;
-    const verdict = code === 'ERR_HANDLER_LATER' ? 'later' : 'fails';
-    found = { verdict, step: null, error: `${code}: ${text ?? message}` };
+    const fault = toHandlerFault(event, thrown);
+    const verdict = fault.code === 'ERR_HANDLER_LATER' ? 'later' : 'fails';
+    found = { verdict, step: null, error: toLastError(fault) };
   };
   // Before the transaction, which can have the only connection.
   const stored = await inbox.steps(id);

@@ -33,7 +33,8 @@ export function readSecret(
   secret: ReceiverSecret,
   { runtime, timeoutMs }: { readonly runtime: Runtime; readonly timeoutMs: number },
 ): SecretOfRequest {
-  if (typeof secret !== 'function') return copySecrets(secret);
+  if (typeof secret !== 'function')
+    return toSecrets(secret).map((each) => (typeof each === 'string' ? each : new Uint8Array(each)));
   const onTimeUp = () => {
     throw new Error(`It returned no secret within ${timeoutMs} ms.`);
   };
@@ -41,10 +42,6 @@ export function readSecret(
     const answer = secret(toSecretRequest(request));
     return isPromise(answer) ? timeLimit(answer, timeoutMs, onTimeUp, runtime) : answer;
   };
-}
-
-function copySecrets(secrets: Secrets): readonly Secret[] {
-  return toSecrets(secrets).map((secret) => (typeof secret === 'string' ? secret : new Uint8Array(secret)));
 }
 
 function toSecretRequest(request: WebhookRequest): SecretRequest {

@@ -5,12 +5,14 @@ import { ApiError, ConnectionError } from 'stablehooks/client';
 import type { HealthCheckName, HealthTone } from 'stablehooks/health';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, test, vi } from 'vitest';
+import { atNight } from '../nightly.js';
 import { blocksOf } from '../project/markdown.js';
 import { textOf } from '../project/source.js';
 import { createWorld, MINUTE_MS, type World } from './world.js';
 
 const HOUR = 60;
-const TWO_DAYS = 48 * HOUR;
+/** Longer than any rule of a check looks back. */
+const LONG = atNight(48, 26) * HOUR;
 /** A broken app is red within so many minutes of meeting the rule of its check. */
 const NOTICED = 10;
 
@@ -288,7 +290,7 @@ function expired() {
 }
 
 describe('a calm app is never red, and every judge says the same', () => {
-  test.for(CALM)('$name', async ({ handlers, minute, until = TWO_DAYS, tone, verdict }) => {
+  test.for(CALM)('$name', async ({ handlers, minute, until = LONG, tone, verdict }) => {
     const world = createWorld(handlers);
     for (let now = 1; now <= until; now += 1) {
       await minute?.(world, now);

@@ -108,7 +108,9 @@ async function prove(program: Program, tarballs: Tarballs, postgresUrl: string):
 
     if (certify !== undefined) {
       await server.stop();
-      const command = `npx stablehooks certify --app '${start}' --url ${place.origin}/hooks ${CERTIFY}`;
+      const database = program.needsPostgres ? 'env:DATABASE_URL' : 'app.db';
+      const flags = `--url ${place.origin}/hooks --database ${database} ${CERTIFY}`;
+      const command = `npx stablehooks certify --app '${start}' ${flags}`;
       const { code, output } = await paste(lines(command), folder).ended(AbortSignal.timeout(2 * LIMIT_MS));
       assert.equal(code, certify.code, output);
       assert.match(output, certify.prints);
@@ -121,8 +123,7 @@ async function prove(program: Program, tarballs: Tarballs, postgresUrl: string):
   }
 }
 
-const CERTIFY =
-  "--env-file .env --database env:DATABASE_URL --start 1m --effects 'SELECT event_id, type, amount FROM ledger'";
+const CERTIFY = "--env-file .env --start 1m --effects 'SELECT event_id, type, amount FROM ledger'";
 
 /** Prisma 7 downloads its schema engine even to generate a client, which does not use it. */
 const PRISMA = 'export PRISMA_SCHEMA_ENGINE_BINARY=/bin/true';

@@ -340,7 +340,7 @@ describe('responses', () => {
     expect(toWebhookResponse(await deliver())).toEqual({
       status: 500,
       headers: { 'content-type': 'application/problem+json' },
-      body: '{"title":"Internal Server Error","status":500,"code":"ERR_HANDLER_FAILED","outcome":"failed"}',
+      body: '{"status":500,"code":"ERR_HANDLER_FAILED","outcome":"failed"}',
     });
   });
 });
