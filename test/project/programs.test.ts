@@ -67,6 +67,10 @@ describe('a program that polls, or that runs in more than one process', () => {
   });
 });
 
+test('no program has an empty list of handlers: it would mark every event as ignored', () => {
+  expect(copied.filter(([, text]) => /handlers: \{\}/.test(text)).map(([name]) => name)).toEqual([]);
+});
+
 test('programs, docs and tools agree on the names of variables', () => {
   const others = /\b(?:WEBHOOK_SECRET|SERVICE_URL|SERVICE_TOKEN|API_TOKEN|(?<!STABLEHOOKS_)BASE_URL)\b/;
   const texts = [
