@@ -13,6 +13,7 @@ import { follow as followLink, go, hrefOf, param, visit } from './url';
 import { CoverageView } from './views/coverage';
 import { EventView } from './views/event';
 import { EventsView } from './views/events';
+import { FoundView } from './views/movement';
 import { OverviewView } from './views/overview';
 import { SandboxView } from './views/sandbox';
 
@@ -24,8 +25,9 @@ const VIEWS: Readonly<Record<View, { readonly title: string; readonly content: (
 };
 
 function Events() {
-  const event = param('event');
-  return event === undefined ? <EventsView /> : <EventView key={event} id={event} />;
+  const [event, find] = [param('event'), param('find')];
+  if (event !== undefined) return <EventView key={event} id={event} />;
+  return find === undefined ? <EventsView /> : <FoundView key={find} what={find} />;
 }
 
 /** The page: a bar with the views, and the view that the URL names. */
@@ -55,13 +57,14 @@ export function App() {
     }
     shown.current = view;
   }, [view, name]);
+  const search = useRef<HTMLInputElement>(null);
   const [isHelping, setHelping] = useState(false);
   const goTo = (to: View) => () => {
     if (views.includes(to)) visit(hrefOf({ view: to }));
   };
   useKeys({
     ...{ 'g o': goTo('overview'), 'g e': goTo('events'), 'g c': goTo('coverage'), 'g s': goTo('sandbox') },
-    ...{ z: switchZone, '?': () => setHelping(true) },
+    ...{ z: switchZone, '?': () => setHelping(true), '/': () => search.current?.focus() },
   });
 
   if (view === undefined) {
@@ -87,6 +90,25 @@ export function App() {
         <h1>
           <Plain text={name} />
         </h1>
+        <search>
+          <form
+            onSubmit={(event) => {
+              event.preventDefault();
+              // A copied id has spaces or a line end around it.
+              const find = search.current?.value.trim() ?? '';
+              if (find !== '') visit(hrefOf({ view: 'events', find }));
+            }}
+          >
+            <input
+              ref={search}
+              type="search"
+              aria-label="Find an event or a movement by its id"
+              placeholder="Find an id  /"
+              spellcheck={false}
+              autocomplete="off"
+            />
+          </form>
+        </search>
         <nav class="views" aria-label="Views">
           {views.map((each) => (
             <a

@@ -4,36 +4,32 @@ import './bytes.css';
 import { toPlain } from './plain';
 
 /** How many bytes are shown at once: a larger body takes longer to lay out than a reader waits. */
-const PAGE_BYTES = { text: 32_768, hex: 4_096, json: 32_768 } as const;
-/** How many bytes a row of hex has. */
-export const HEX_ROW_BYTES = 16;
+const PAGE_BYTES = 32_768;
 /** How many lines of the box are seen at once. */
 const MAX_LINES = 24;
 
-type Form = keyof typeof PAGE_BYTES;
+type Form = 'json' | 'text';
 const FORMS: readonly (readonly [Form, string])[] = [
   ['json', 'Indented'],
   ['text', 'Exact text'],
-  ['hex', 'Hex'],
 ];
 
-/** A body from elsewhere, in a box of its own: as text, as hex, and if it is JSON, indented. Nothing in it is run. */
+/** A body from elsewhere, in a box of its own: as text, and if it is JSON, indented. Nothing in it is run. */
 export function Bytes({ bytes, label }: { readonly bytes: Uint8Array; readonly label: string }) {
   const text = useMemo(() => decodeUtf8(bytes), [bytes]);
   const indented = useMemo(() => (text === undefined ? undefined : toIndented(text)), [text]);
   const [chosen, setChosen] = useState<Form>();
   const [page, setPage] = useState({ of: bytes, start: 0 });
   const group = useId();
-  const first = indented !== undefined ? 'json' : text !== undefined ? 'text' : 'hex';
-  const form = chosen === undefined || (chosen === 'json' && indented === undefined) ? first : chosen;
+  const form = indented === undefined ? 'text' : (chosen ?? 'json');
 
   if (bytes.length === 0) return <p class="faint">No body.</p>;
   const shown = form === 'json' && indented !== undefined ? indented : bytes;
-  const size = PAGE_BYTES[form];
+  const size = PAGE_BYTES;
   const start = page.of === shown && page.start < shown.length ? page.start - (page.start % size) : 0;
   const end = Math.min(start + size, shown.length);
   const turn = (to: number) => setPage({ of: shown, start: to });
-  const content = form === 'hex' ? toHexRows(shown, start, end) : textOf(shown, start, end);
+  const content = textOf(shown, start, end);
   return (
     <div class="bytes">
       <div class="bytes-bar">
@@ -73,15 +69,10 @@ export function Bytes({ bytes, label }: { readonly bytes: Uint8Array; readonly l
           </span>
         )}
       </div>
-      {form === 'json' && (
-        <p class="faint">Indented for reading. “Exact text” shows the bytes as they were sent.</p>
-      )}
-      {form === 'text' && text === undefined && (
-        <p class="faint">Bytes that are not UTF-8 are shown as �. Hex shows them.</p>
-      )}
+      {form === 'text' && text === undefined && <p class="faint">Bytes that are not UTF-8 are shown as �.</p>}
       {/* Not an element with text: this one takes the focus, scrolls and selects by itself. */}
       <textarea
-        class={form === 'hex' ? 'bytes-box bytes-hex' : 'bytes-box'}
+        class="bytes-box"
         aria-label={label}
         readOnly
         spellcheck={false}
@@ -123,23 +114,6 @@ function toCharacterStart(bytes: Uint8Array, at: number): number {
   let start = at;
   while (start < bytes.length && start < at + 3 && ((bytes[start] ?? 0) & 0xc0) === 0x80) start += 1;
   return start;
-}
-
-/** Such as `ff 0d 0a`. */
-export function toHex(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(' ');
-}
-
-function toHexRows(bytes: Uint8Array, start: number, end: number): string {
-  const rows: string[] = [];
-  for (let at = start; at < end; at += HEX_ROW_BYTES) {
-    const row = bytes.subarray(at, Math.min(at + HEX_ROW_BYTES, end));
-    const ascii = [...row]
-      .map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : '.'))
-      .join('');
-    rows.push(`${at.toString(16).padStart(8, '0')}  ${toHex(row).padEnd(HEX_ROW_BYTES * 3 - 1)}  ${ascii}`);
-  }
-  return rows.join('\n');
 }
 
 /** The text of JSON on lines of its own; `undefined` unless it is an object or a list. */

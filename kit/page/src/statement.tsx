@@ -4,22 +4,32 @@ export interface Statement {
   readonly reason: string;
 }
 
-export const NO_STATEMENT: Statement = { by: '', reason: '' };
+const KEY = 'stablehooks-inspector:name';
 
-/** The fields of a {@link Statement}. The form cannot be submitted while one is empty. */
+/** An empty reason, and the name that the reader gave last. */
+export const newStatement = (): Statement => ({ by: localStorage.getItem(KEY) ?? '', reason: '' });
+
+/** Keeps the name for the next statement. */
+export function keepName({ by }: Statement): void {
+  localStorage.setItem(KEY, by);
+}
+
+/** The fields of a {@link Statement}. Unless it is optional, the form cannot be submitted while one is empty. */
 export function StatementFields({
   value,
+  isOptional = false,
   onChange,
 }: {
+  readonly isOptional?: boolean;
   readonly value: Statement;
   readonly onChange: (value: Statement) => void;
 }) {
   return (
     <>
       <label>
-        Your name
+        Your name{isOptional && ' (optional)'}
         <input
-          required
+          required={!isOptional}
           maxLength={200}
           pattern=".*\S.*"
           value={value.by}
@@ -27,11 +37,11 @@ export function StatementFields({
         />
       </label>
       <label>
-        Reason
+        Reason{isOptional && ' (optional)'}
         <textarea
-          required
+          required={!isOptional}
           maxLength={1_000}
-          rows={3}
+          rows={isOptional ? 1 : 3}
           value={value.reason}
           onInput={({ currentTarget }) => onChange({ ...value, reason: currentTarget.value })}
         />

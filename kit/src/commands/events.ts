@@ -128,7 +128,6 @@ async function replay(context: CommandContext<ReplayFlags>) {
   const events = skipTo(args.length > 0 ? pickEvents(selection, args) : selection.events, flags.after);
 
   const rows: DeliveryRow[] = [];
-  const progress = printer.progress('replay', events.length);
   for (const event of events) {
     if (signal.aborted) break;
     const { answer } = await sender.sendKept(Buffer.from(selection.texts.get(event) ?? ''));
@@ -142,11 +141,9 @@ async function replay(context: CommandContext<ReplayFlags>) {
     }
     rows.push(row);
     printRow(printer, row);
-    progress.show(rows.length);
     // The others would go to the same wrong place.
     if (rows.length === 1 && isWrongTarget(row.answer)) break;
   }
-  progress.clear();
   noteNotDue(
     printer,
     rows.flatMap(({ event, answer }) => (isNotDue(answer) ? [event.id] : [])),

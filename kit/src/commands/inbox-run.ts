@@ -92,7 +92,6 @@ async function sendAll(
   let skipped = 0;
   let failed = 0;
   let isInboxLost = false;
-  const progress = printer.progress('run', ids.length);
   for (const id of ids) {
     const last = rows.at(-1);
     // What follows would run in the wrong app, or fail in the same way.
@@ -120,9 +119,7 @@ async function sendAll(
         () => true,
       );
     }
-    progress.show(rows.length + skipped + failed);
   }
-  progress.clear();
   const untried = ids.length - rows.length - skipped - failed;
   if (untried > 0) printer.note(`Not tried and unchanged: ${countOf(untried, 'event')}.`);
   printer.note(`${summarise(rows, ids.length)}.`);

@@ -56,7 +56,7 @@ async function stats(inbox: OpenInbox, { printer }: CommandContext<InboxFlags>) 
     oldest === null ? '' : formatAge(Date.now() - oldest),
   ]);
   const data = counts.map((each) => ({ ...each, oldest: toTime(each.oldest) }));
-  printer.print({ text: { whole: toTable(['state', 'events', 'oldest'], rows) }, data });
+  printer.print({ text: { whole: toTable(['state', 'events', 'unchanged for'], rows) }, data });
   return EXIT.good;
 }
 
@@ -155,7 +155,7 @@ interface ShowFlags extends InboxFlags {
 function showCommand(): Command {
   const command = addInboxFlags(
     new Command('show')
-      .description('print the record of one event, with its last attempts')
+      .description('print the record of one event, with its last 10 attempts')
       .argument('<id>', 'id of the event'),
   ).option('--body', 'print only the stored text of the event, byte for byte as it was signed or listed');
   return addInboxAction(command, show, ['stablehooks inbox show evt_01 --inbox events.db']);

@@ -1,23 +1,18 @@
-import { randomUUID } from 'node:crypto';
-import { setTimeout as wait } from 'node:timers/promises';
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command } from 'commander';
 import type { EventType, UnknownEvent } from 'stablehooks';
 import {
   type Copy,
   type EndpointAnswer,
   isAccepted,
-  isDelivered,
   isNotDue,
-  isSignatureRefused,
   isWrongTarget,
   outcomeOf,
-  statusOf,
 } from '../io/answer.js';
 import { type DeliveryRow, noteNotDue, noteUnaccepted, printRow, summarise } from '../io/delivery-rows.js';
 import { usageError } from '../io/errors.js';
-import { EXIT, interruptedExit, isInterruption, type Printer, toPlain } from '../io/output.js';
+import { EXIT, interruptedExit, isInterruption, toPlain } from '../io/output.js';
 import { nameEndpoint } from '../io/place.js';
-import { createSender, type Sender, toBytes } from '../io/sender.js';
+import { createSender } from '../io/sender.js';
 import {
   addAction,
   addSecretFlags,
@@ -39,10 +34,7 @@ interface TriggerFlags {
   readonly set: readonly string[];
   readonly payload?: string;
   readonly count: number;
-  readonly rate?: number;
   readonly duplicate?: boolean;
-  readonly forge?: boolean;
-  readonly tamper?: boolean;
   readonly timeout: number;
 }
 
@@ -58,18 +50,7 @@ export function triggerCommand(): Command {
     )
     .option('--payload <file>', 'JSON object to send as the payload')
     .option('--count <number>', 'number of events', parseCount, 1)
-    .option('--rate <number>', 'events per second (default: one after the other)', parseRate)
     .option('--duplicate', 'send each event twice, to see that the handler runs once')
-    .option(
-      '--forge',
-      'after a genuine event, sign with another secret; succeeds if the answer is then 401 or 403',
-    )
-    .addOption(
-      new Option(
-        '--tamper',
-        'after a genuine event, change the body after signing; succeeds if the answer is then 401 or 403',
-      ).conflicts('forge'),
-    )
     .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
   addServiceFlags(addSecretFlags(command));
   return addAction(command, trigger, [
@@ -77,82 +58,52 @@ export function triggerCommand(): Command {
   ]);
 }
 
-/** A much lower rate would need a longer wait than a timer supports. */
-const MIN_RATE = 0.000_01;
-
-function parseRate(value: string): number {
-  const rate = Number(value);
-  if (Number.isFinite(rate) && rate >= MIN_RATE) return rate;
-  throw new InvalidArgumentError('Write a number from 0.00001, such as 0.5 or 100.');
-}
-
 async function trigger(context: CommandContext<TriggerFlags>) {
   const { args, flags, printer, signal } = context;
-  const { forge, tamper } = flags;
   const draft = await readDraft(parseEventType(args[0] ?? ''), flags);
   const sender = await chooseFire(context);
   const times = flags.duplicate ? 2 : 1;
   const total = flags.count * times * sender.rowsPerEvent;
-  const isForged = Boolean(forge || tamper);
-  const isExpected = (answer: EndpointAnswer, copy: Copy) =>
-    isForged ? isSignatureRefused(answer) : isAccepted(answer, copy);
   const rows: Pick<DeliveryRow, 'answer'>[] = [];
   /** The outcomes of the second copies. */
   const copies: (string | undefined)[] = [];
   const unexpected: EndpointAnswer[] = [];
   const notDue: string[] = [];
-  /** Aborts when the first answers show that the events go to the wrong place. */
-  const wrong = new AbortController();
-  if (isForged) {
-    const event = draft();
-    const answer = await sender.sendGenuine(event);
-    printRow(printer, { event, answer }, isDelivered);
-    if (!isDelivered(answer)) {
-      printer.note(
-        'The endpoint does not accept a genuine event, so its refusal of a forged one would show nothing. `stablehooks doctor URL` finds out why.',
-      );
-      return answer.kind === 'unreachable' ? EXIT.unreachable : EXIT.failed;
-    }
-  }
-  const progress = printer.progress('trigger', total);
+  /** Whether the first answers show that the events go to the wrong place. */
+  let isWrong = false;
 
   async function fireOnce(event: UnknownEvent, copy: Copy): Promise<void> {
     for (const row of await sender.fire(event)) {
       const { answer } = row;
       rows.push({ answer });
       if (copy === 'repeated') copies.push(outcomeOf(answer));
-      if (!isExpected(answer, copy)) unexpected.push(answer);
+      if (!isAccepted(answer, copy)) unexpected.push(answer);
       if (isNotDue(answer)) notDue.push(row.event.id);
-      printRow(printer, row, () => isExpected(answer, copy));
-      progress.show(rows.length);
+      printRow(printer, row, () => isAccepted(answer, copy));
     }
     // Of a sandbox: at none of its endpoints.
     const first = rows.slice(0, sender.rowsPerEvent).map(({ answer }) => answer);
-    if (!isForged && rows.length === first.length && first.every(isWrongTarget)) wrong.abort();
+    isWrong = rows.length === first.length && first.every(isWrongTarget);
   }
   try {
-    const stop = AbortSignal.any([signal, wrong.signal]);
-    await repeat(flags.count, { perSecond: flags.rate, signal: stop }, async () => {
+    for (let fired = 0; fired < flags.count && !signal.aborted && !isWrong; fired++) {
       const event = draft();
-      for (let time = 0; time < times && !wrong.signal.aborted; time++)
+      for (let time = 0; time < times && !isWrong; time++)
         await fireOnce(event, time === 0 ? 'first' : 'repeated');
-    });
+    }
   } catch (error) {
     // The events sent before Ctrl-C are summarised.
     if (!isInterruption(error)) throw error;
-  } finally {
-    progress.clear();
   }
   const answers = rows.map(({ answer }) => answer);
   if (total > 1 || signal.aborted) printer.note(summarise(rows, total));
   noteNotDue(printer, notDue);
-  if (!isForged) noteUnaccepted(printer, unexpected);
+  noteUnaccepted(printer, unexpected);
   const isUnreached = answers.some(({ kind }) => kind === 'unreachable');
   if (isUnreached && flags.to === undefined) {
     printer.note('The sandbox makes this connection, in its own environment and network.');
   }
-  if (isForged) noteNotRefused(printer, answers);
-  if (wrong.signal.aborted && rows.length < total)
+  if (isWrong && rows.length < total)
     printer.note('Stopped: the first answer shows that the URL or the secret is not that of the receiver.');
   const isAnswered = rows.length >= total && unexpected.length === 0;
   const isOnce = copies.every((outcome) => outcome === 'duplicate');
@@ -167,19 +118,6 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   if (signal.aborted) return interruptedExit();
   if (isUnreached) return EXIT.unreachable;
   return isGood ? EXIT.good : EXIT.failed;
-}
-
-function noteNotRefused(printer: Printer, answers: readonly EndpointAnswer[]): void {
-  const statuses = answers
-    .filter((answer) => answer.kind === 'reply' && !isSignatureRefused(answer))
-    .map(statusOf);
-  for (const status of new Set(statuses)) {
-    printer.note(
-      status >= 200 && status < 300
-        ? `The endpoint accepted a wrong signature (${status}). It must verify each delivery, and answer 401 or 403 if the signature does not match.`
-        : `${status} does not show that the endpoint refused the signature: only 401 and 403 do. ${status === 404 ? 'Check the path of --to.' : 'See the log of the endpoint.'}`,
-    );
-  }
 }
 
 type Json = Record<string, unknown>;
@@ -245,46 +183,11 @@ function parseJson(value: string): unknown {
   }
 }
 
-/** The maximum number of simultaneous deliveries at a rate, so a slow endpoint is not overloaded. */
-const MAX_CONCURRENT = 64;
-
-/**
- * Runs the work `count` times, one after the other or at a rate. Starts no more once the signal aborts or a run fails, and
- * awaits all runs that were started.
- *
- * @throws the error of the first failed run.
- */
-async function repeat(
-  count: number,
-  { perSecond, signal }: { readonly perSecond: number | undefined; readonly signal: AbortSignal },
-  work: () => Promise<void>,
-): Promise<void> {
-  const start = performance.now();
-  const running = new Set<Promise<void>>();
-  const failures: unknown[] = [];
-  for (let started = 0; started < count && !signal.aborted && failures.length === 0; started++) {
-    if (perSecond !== undefined) {
-      const dueInMs = start + (started / perSecond) * 1_000 - performance.now();
-      if (dueInMs > 1) await wait(dueInMs, undefined, { signal }).catch(() => undefined);
-      if (signal.aborted) break;
-    }
-    const one = work()
-      .catch((error: unknown) => void failures.push(error))
-      .finally(() => running.delete(one));
-    running.add(one);
-    if (perSecond === undefined || running.size >= MAX_CONCURRENT) await Promise.race(running);
-  }
-  await Promise.all(running);
-  if (failures.length > 0) throw failures[0];
-}
-
 interface EventSender {
   /** How many rows one call of `fire` returns: one per endpoint. */
   readonly rowsPerEvent: number;
   /** Sends one event and waits for the answers. In the sandbox the event has another id. */
   fire(event: UnknownEvent): Promise<readonly DeliveryRow[]>;
-  /** Sends an event with its right signature, whatever the flags say. */
-  sendGenuine(event: UnknownEvent): Promise<EndpointAnswer>;
 }
 
 async function chooseFire({
@@ -294,7 +197,6 @@ async function chooseFire({
   signal,
 }: CommandContext<TriggerFlags>): Promise<EventSender> {
   const { to, timeout } = flags;
-  if (flags.count === 1) refuseFlags(given, ['rate'], 'has no effect on one event: pass --count as well.');
   if (to !== undefined) {
     refuseFlags(
       given,
@@ -304,11 +206,9 @@ async function chooseFire({
     const sender = await createSender(to, settings, timeout);
     return {
       rowsPerEvent: 1,
-      fire: async (event) => [{ event, answer: await sendAs(event, sender, flags) }],
-      sendGenuine: (event) => sender.send(event),
+      fire: async (event) => [{ event, answer: await sender.send(event) }],
     };
   }
-  if (flags.forge || flags.tamper) throw usageError(FORGERY_NEEDS_TO);
   refuseFlags(
     given,
     ['secretFile', 'encoding', 'header', 'prefix'],
@@ -318,16 +218,6 @@ async function chooseFire({
     throw usageError('The sandbox chooses id and created_at itself. Pass --to URL to set them.');
   return fireInSandbox(settings, { signal, timeoutMs: timeout });
 }
-
-function sendAs(event: UnknownEvent, sender: Sender, flags: TriggerFlags): Promise<EndpointAnswer> {
-  const signed = toBytes(event);
-  // The opposite of the payload's own value, because the body must differ from the signed one.
-  const tampered = event.payload['tampered'] !== true;
-  const body = flags.tamper ? toBytes({ ...event, payload: { ...event.payload, tampered } }) : signed;
-  return sender.sendBytes(body, signed, flags.forge ? randomUUID() : undefined);
-}
-
-const FORGERY_NEEDS_TO = '--forge and --tamper send the event from here: pass --to URL.';
 
 const NO_ENDPOINT =
   'The sandbox has no endpoint to deliver to. Start it with --to URL, or pass --to URL here.';
@@ -357,7 +247,6 @@ async function fireInSandbox(
 
   return {
     rowsPerEvent: endpoints.length,
-    sendGenuine: () => Promise.reject(usageError(FORGERY_NEEDS_TO)),
     async fire(event) {
       const { id, deliveries } = await begin(event);
       const answers = deliveries.map(async (delivery) => ({

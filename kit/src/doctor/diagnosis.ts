@@ -2,13 +2,7 @@ import { SIGNATURE_ENCODINGS } from 'stablehooks';
 import { connectionFailure } from '../explain/connection.js';
 import { listSecrets } from '../explain/known-changes.js';
 import { findingOf } from '../explain/replies.js';
-import {
-  describeAnswer,
-  type EndpointAnswer,
-  isDelivered,
-  isSignatureRefused,
-  statusOf,
-} from '../io/answer.js';
+import { type EndpointAnswer, isDelivered, isSignatureRefused, statusOf } from '../io/answer.js';
 import { toPlain } from '../io/output.js';
 import { nameEndpoint } from '../io/place.js';
 import {
@@ -102,7 +96,10 @@ async function findFix(endpoint: TestedEndpoint, answer: TestedAnswer, secret: s
   const isPayloadRefused = answer.code === 'ERR_PAYLOAD_INVALID';
   const known = (isPayloadRefused ? undefined : fixOf(answer.code)) ?? explainStatus(answer);
   if (known !== undefined) return known;
-  if (isAbsent(answer)) return findPaths(endpoint);
+  if (ABSENT.has(answer.status)) {
+    const path = toPlain(new URL(endpoint.url).pathname);
+    return `Nothing accepts a POST at ${path} (${answer.status}): check the path, and that the receiver is mounted there.`;
+  }
 
   const event = endpoint.event('diagnosis');
   const mayFail = answer.status >= 500;
@@ -133,10 +130,6 @@ function fixOf(code: string | undefined): string | undefined {
   return fix ? `${what} ${fix}` : undefined;
 }
 
-function isAbsent(answer: EndpointAnswer): boolean {
-  return ABSENT.has(statusOf(answer));
-}
-
 function isRedirect(answer: EndpointAnswer): boolean {
   return statusOf(answer) >= 300 && statusOf(answer) < 400;
 }
@@ -151,8 +144,6 @@ function explainRedirect({ url }: TestedEndpoint, answer: EndpointAnswer & { kin
   return `It redirects (${answer.status}) with Location: ${shown}. Deliveries do not follow redirects: register that URL if the receiver is there, or answer at this one without a redirect, or a login.`;
 }
 
-const PATIENCE = 6;
-
 /** Finds out why a genuine delivery is not answered: the handler is slow, or the body is never read. */
 async function explainSilence(endpoint: TestedEndpoint): Promise<string> {
   const body = toBody(endpoint.event('silence'));
@@ -161,46 +152,11 @@ async function explainSilence(endpoint: TestedEndpoint): Promise<string> {
     const unparsed = await endpoint.send(body, { contentType: 'application/octet-stream' });
     return unparsed.kind === 'reply' ? PARSER : NEVER_ANSWERS;
   }
-  const timeoutMs = endpoint.timeoutMs * PATIENCE;
-  const late = await endpoint.send(toBody(endpoint.event('late')), { timeoutMs });
-  const when =
-    late.kind === 'reply'
-      ? `It answers after ${toSeconds(late.elapsedMs)} s (${describeAnswer(late)})`
-      : `It does not answer within ${toSeconds(timeoutMs)} s`;
-  return `${when}, and this check waits for ${toSeconds(endpoint.timeoutMs)} s (--timeout). A forged delivery is refused after ${refused.elapsedMs} ms, so the handler is slow: enqueue the work durably and answer 202, or make it faster.`;
+  return `It does not answer within ${toSeconds(endpoint.timeoutMs)} s (--timeout). A forged delivery is refused after ${refused.elapsedMs} ms, so the handler is slow: enqueue the work durably and answer 202, or make it faster.`;
 }
 
 function toSeconds(ms: number): string {
   return String(Math.round(ms / 100) / 10);
-}
-
-const USUAL_PATHS = [
-  '/',
-  '/hooks',
-  '/hook',
-  '/webhooks',
-  '/webhook',
-  '/api/hooks',
-  '/api/webhooks',
-  '/api/webhook',
-];
-
-/** Names the usual paths that accept a POST, when this one does not. */
-async function findPaths(endpoint: TestedEndpoint): Promise<string> {
-  const { pathname } = new URL(endpoint.url);
-  // Some routers distinguish a path with a slash at its end from one without.
-  const toggled = pathname.endsWith('/') ? pathname.slice(0, -1) : `${pathname}/`;
-  const paths = [...new Set([toggled, ...USUAL_PATHS])].filter((path) => path !== '' && path !== pathname);
-  const probes = await Promise.all(paths.map(async (path) => ({ path, answer: await endpoint.probe(path) })));
-  const found = probes.filter(
-    ({ answer }) => statusOf(answer) > 0 && !isRedirect(answer) && !isAbsent(answer),
-  );
-  const nothing = `Nothing accepts a POST at ${toPlain(pathname)}`;
-  if (found.length === 0) {
-    return `${nothing}, nor at the usual paths (${USUAL_PATHS.join(', ')}): check the path, and that the receiver is mounted there.`;
-  }
-  const answers = found.map(({ path, answer }) => `${path} (${describeAnswer(answer)})`).join(', ');
-  return `${nothing}. An unsigned POST is answered at ${toPlain(answers)}: check the path.`;
 }
 
 /** Whether a signature over a body that no JSON writer changes is accepted, unlike the signature of an event. */

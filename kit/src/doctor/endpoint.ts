@@ -175,13 +175,6 @@ export function createTestedEndpoint(options: EndpointOptions) {
     send,
     /** Sends a delivery with the signature of another secret. */
     sendForged: (body: Uint8Array) => send(body, { secret: OTHER_SECRET }),
-    /** Posts an empty JSON object without a signature to another path of the same host. */
-    async probe(path: string): Promise<EndpointAnswer> {
-      const headers = { 'content-type': 'application/json' };
-      const body = new TextEncoder().encode('{}');
-      const { answer } = await deliver(new URL(path, url).href, { headers, body, timeoutMs, signal });
-      return answer;
-    },
     /**
      * Returns how often the event took effect, by `--effects`; `undefined` without it.
      *

@@ -1,15 +1,13 @@
 import { type Printer, toPlain, wrapWords } from '../io/output.js';
 import type { Row } from './examination.js';
 
-/** Starts the report of `total` checks: prints each as soon as it is known, and shows the progress on a terminal. */
+/** Starts the report of `total` checks: prints each as soon as it is known. */
 export function createReport(printer: Printer, total: number) {
   const { good, bad, doubtful } = printer.paint;
   const paints = { pass: good, fail: bad, 'not shown': doubtful } as const;
-  const progress = printer.progress('doctor', total);
   const rows: Row[] = [];
   const count = (verdict: Row['verdict']) => rows.filter((row) => row.verdict === verdict).length;
   const width = Math.max(printer.columns, MIN_COLUMNS) - INDENT;
-  progress.show(0);
 
   return {
     /** Prints the row of a check. A check that was not run has no row: it is named at the end. */
@@ -27,7 +25,6 @@ export function createReport(printer: Printer, total: number) {
           data: { name, expected, got, verdict, elapsedMs, fix },
         });
       }
-      progress.show(rows.length);
     },
     /** Prints the fix for each check that did not pass, then the counts. */
     end(): void {
@@ -45,8 +42,6 @@ export function createReport(printer: Printer, total: number) {
       ];
       printer.print({ text, data: { passed, failed, notShown } });
     },
-    /** Removes the progress bar. */
-    clear: () => progress.clear(),
     count,
   };
 }

@@ -3,22 +3,20 @@ import type { InboxState, InboxStep } from 'stablehooks';
 import type { Gap } from 'stablehooks/catch-up';
 import type { ErrorGroups } from '../explain/error-groups.js';
 import type { Finding } from '../explain/replies.js';
-import type {
-  Account,
-  Endpoint,
-  Faults,
-  FaultsInput,
-  LimitsInput,
-  Movement,
-  WalletInput,
-} from '../sandbox/index.js';
+import type { Endpoint, Faults, FaultsInput, Movement } from '../sandbox/index.js';
 
 /** The views of the page. A source has some of them. */
 export type View = 'overview' | 'events' | 'coverage' | 'sandbox';
 
+export interface SelectedFilter extends EventFilter {
+  readonly ids?: readonly string[] | undefined;
+  /** Events to leave out: their handler said that a retry cannot help, or an attempt recorded no result. */
+  readonly except?: readonly ('permanent' | 'expired')[] | undefined;
+}
+
 /** Which events of an inbox an action is about. With `dryRun` it changes nothing, and answers what it would do. */
 export interface Selected {
-  readonly filter: EventFilter & { readonly ids?: readonly string[] | undefined };
+  readonly filter: SelectedFilter;
   readonly dryRun?: boolean | undefined;
 }
 
@@ -30,8 +28,8 @@ export interface ActionInputs {
     readonly url?: string | undefined;
     readonly body?: string | undefined;
   };
-  /** Makes dead and failed events due now, at most 10,000. */
-  readonly requeue: Selected;
+  /** Makes dead and failed events due now, at most 10,000. Their history keeps who did it and why. */
+  readonly requeue: Selected & { readonly by?: string | undefined; readonly reason?: string | undefined };
   /** Runs events now, one after the other, at most 100. */
   readonly run: Selected;
   /** Ends events that must not run, at most 10,000. */
@@ -48,12 +46,7 @@ export interface ActionInputs {
   readonly 'set-faults': FaultsInput;
   readonly 'clear-faults': Readonly<Record<string, never>>;
   readonly 'advance-clock': { readonly ms: number };
-  readonly 'create-wallet': WalletInput;
-  readonly 'set-limits': LimitsInput & { readonly id: string };
-  /** Begins a movement; `send` is a transfer out of a wallet, under its limits. */
-  readonly move:
-    | { readonly kind: 'accept' | 'transfer' | 'redeem'; readonly amount: string }
-    | { readonly kind: 'send'; readonly amount: string; readonly walletId: string; readonly to: string };
+  readonly move: { readonly kind: 'accept' | 'transfer' | 'redeem'; readonly amount: string };
   readonly 'add-endpoint': { readonly url: string };
   readonly 'remove-endpoint': { readonly id: string };
 }
@@ -68,7 +61,10 @@ export interface SelectedResult {
   readonly eligible: number;
   /** How many it changed or ran; 0 after a dry run. */
   readonly changed: number;
-  /** How runs ended, such as `{ handled: 3 }`; `error` for a run that threw. */
+  /**
+   * How runs ended, such as `{ handled: 3 }`; `error` for a run that threw, `elsewhere` for the last one if this inbox does not
+   * show it: the other events were not run.
+   */
   readonly outcomes: Readonly<Record<string, number>>;
   /** The ids of the events that a dry run found, for the action itself: it must change no event that nobody has seen. */
   readonly ids: readonly string[];
@@ -87,8 +83,6 @@ export interface ActionResults {
   readonly 'set-faults': Faults;
   readonly 'clear-faults': Faults;
   readonly 'advance-clock': { readonly now: string };
-  readonly 'create-wallet': { readonly id: string };
-  readonly 'set-limits': { readonly id: string };
   readonly move: { readonly id: string };
   readonly 'add-endpoint': { readonly id: string };
   readonly 'remove-endpoint': Readonly<Record<string, never>>;
@@ -143,6 +137,8 @@ export interface AttemptRow {
   readonly type: string;
   /** Whether the sent bytes differ from those of the event. @default false */
   readonly edited?: boolean | undefined;
+  /** Whether a person sent it to another URL than that of the endpoint. @default false */
+  readonly elsewhere?: boolean | undefined;
   readonly endpoint: string;
   /** Which attempt of the delivery, from 1. */
   readonly attempt: number;
@@ -160,12 +156,13 @@ export type Tone = 'good' | 'bad' | 'doubtful' | 'neutral';
 /** The state of an event: of an inbox, or without one the kind of its attempts. */
 export type EventState = InboxState | AttemptKind;
 
-/** An attempt at an event, by a delivery or by an inbox. Times are epoch ms. */
+/** An attempt at an event, by a delivery or by an inbox, or what a person did with it. Times are epoch ms. */
 export interface AttemptLine {
   /** `null` for an attempt of an inbox, which has no bytes. */
   readonly id: string | null;
   readonly at: number;
-  readonly attempt: number;
+  /** Such as `Attempt 2`, or `Discarded by Ada`. */
+  readonly name: string;
   readonly tone: Tone;
   readonly result: string;
   readonly endpoint: string | null;
@@ -195,12 +192,18 @@ export interface EventRow {
 export interface EventFilter {
   readonly state?: EventState | undefined;
   readonly type?: string | undefined;
-  /** Received at this time or later, in epoch ms. */
+  /** In an inbox, last changed at this time or later; without one, first attempted. Epoch ms. */
   readonly since?: number | undefined;
-  /** Received before this time, in epoch ms. */
+  /** The same, before this time. */
   readonly until?: number | undefined;
   readonly error?: string | undefined;
+  /** The error of a group, with `…` for its variable parts. */
+  readonly group?: string | undefined;
   readonly key?: string | undefined;
+  /** At least so many attempts. */
+  readonly attempts?: number | undefined;
+  /** A value of the payload, such as `transfer_id=trf_1`. */
+  readonly payload?: string | undefined;
   readonly id?: string | undefined;
   readonly text?: string | undefined;
 }
@@ -220,14 +223,19 @@ export interface EventCounts {
   readonly states: readonly { readonly state: EventState; readonly count: number }[] | null;
   /** The types that are known. */
   readonly types: readonly string[];
-  /** Events over time, by the time of the first attempt; `null` in an inbox. */
-  readonly strip: {
-    readonly from: number;
-    readonly stepMs: number;
-    readonly good: readonly number[];
-    readonly bad: readonly number[];
-  } | null;
+  /** Events that the list lacks, because none of their attempts is kept or was made yet; zeros in an inbox. */
+  readonly dropped: DroppedEvents;
 }
+
+export interface DroppedEvents {
+  /** An endpoint never answered with 2xx, and is not tried again. */
+  readonly exhausted: number;
+  /** Every endpoint answered with 2xx. */
+  readonly delivered: number;
+  readonly unattempted: number;
+}
+
+export const NONE_DROPPED: DroppedEvents = { exhausted: 0, delivered: 0, unattempted: 0 };
 
 /** `GET api/events/:id` */
 export interface EventDetail extends EventRow {
@@ -238,10 +246,39 @@ export interface EventDetail extends EventRow {
   readonly deliveries: readonly AttemptLine[];
   /** Whether `GET api/events/:id/body` has its JSON. */
   readonly body: 'stored' | 'pruned' | 'none';
+  /** Its exact text if it is short; `null` otherwise. */
+  readonly text: string | null;
+  /** The command that prints it; `null` without an inbox. */
+  readonly command: string | null;
   /** The steps of its handler, without their results. */
   readonly steps: readonly StepRow[];
   /** When it last changed; `null` without an inbox. */
   readonly updatedAt: number | null;
+}
+
+/** `GET api/find?key`: the event with this id, or the movement with this ordering key or value of a payload. */
+export interface Found {
+  /** The id of the event. */
+  readonly event: string | null;
+  /** Without an event of this id; `null` without an inbox. */
+  readonly movement: MovementReport | null;
+}
+
+export interface MovementReport {
+  /** In the order of their creation. */
+  readonly rows: readonly MovementRow[];
+  /** How many events could not be searched, because their text is gone. */
+  readonly unread: number;
+  /** What is proven of later events, as a sentence. */
+  readonly proof: string;
+  readonly isProven: boolean;
+}
+
+export interface MovementRow extends EventRow {
+  readonly createdAt: number;
+  readonly origin: string;
+  /** Its exact text if it is short; `null` otherwise. */
+  readonly text: string | null;
 }
 
 /** A step of the handler of an event. */
@@ -256,6 +293,19 @@ export interface OverviewCheck {
   readonly tone: Tone;
   readonly message: string;
   readonly count: number | null;
+  /** Since when it needs a person, in epoch ms; `null` if that is not known. */
+  readonly since: number | null;
+  /** The most frequent errors of its events; empty if the message says the cause. */
+  readonly causes: readonly string[];
+}
+
+/** A number of the last hour. */
+export interface FlowNumber {
+  readonly name: string;
+  readonly count: number;
+  readonly tone: Tone;
+  /** What the number includes or leaves out, as a sentence. */
+  readonly note: string | null;
 }
 
 /** `GET api/overview` */
@@ -265,11 +315,7 @@ export interface OverviewReport {
   readonly verdict: string;
   /** Checks that need a person come first. */
   readonly checks: readonly OverviewCheck[];
-  readonly states: readonly {
-    readonly state: EventState;
-    readonly count: number;
-    readonly oldest: number | null;
-  }[];
+  readonly flow: readonly FlowNumber[];
   /** The errors of dead and failed events; `null` without an inbox. */
   readonly errors: ErrorGroups | null;
   /** Epoch ms. */
@@ -291,8 +337,6 @@ export interface AttemptDetail extends AttemptRow {
     | null;
   readonly error: string | null;
   readonly verdict: Finding;
-  /** The name of the signature header. */
-  readonly signatureHeader: string;
 }
 
 /** A gap, with an id for the action, its sentence, and the command that compares the books of its span. */
@@ -317,9 +361,11 @@ export interface CoverageReport {
   } | null;
 }
 
+/** How many movements the page shows, the newest. */
+export const MAX_MOVEMENTS = 200;
+
 /** `GET api/sandbox` */
 export interface ServiceReport {
-  readonly wallets: readonly Account[];
   readonly movements: readonly Movement[];
   readonly endpoints: readonly Endpoint[];
   readonly faults: Faults;

@@ -12,7 +12,7 @@ import type {
   AttemptKind,
   AttemptLine,
   AttemptRow,
-  EventCounts,
+  DroppedEvents,
   EventFilter,
   EventRow,
   Tone,
@@ -66,10 +66,7 @@ interface Group {
 
 /** How often other work of the process can run while bodies are searched. */
 const TURN_MS = 10;
-/** How many searched texts keep their results, because a page requests the same text again. */
-const MAX_TEXTS = 8;
 const MAX_HISTORY = 10;
-const MAX_BUCKETS = 60;
 
 interface AttemptSource<Attempt> {
   /** Returns the kept attempts, oldest first. */
@@ -78,6 +75,8 @@ interface AttemptSource<Attempt> {
   readonly toKept: (attempt: Attempt) => KeptAttempt;
   /** The ids of the events that are attempted again. */
   readonly pending: () => ReadonlySet<string>;
+  /** The events without a kept attempt. */
+  readonly dropped: () => DroppedEvents;
 }
 
 /** Groups the attempts that a source keeps by their events. */
@@ -85,24 +84,24 @@ export function createAttemptEvents<Attempt>({
   attempts,
   toKept,
   pending,
+  dropped,
 }: AttemptSource<Attempt>): Pick<DeliveriesPart, 'events' | 'counts' | 'event'> {
-  const searched = new Map<string, WeakMap<KeptAttempt, boolean>>();
   const groups = new Map<string, Group>();
-  let known: readonly Attempt[] = [];
+  let known: ReadonlySet<Attempt> = new Set();
 
-  /** Adds and removes the attempts that were made and dropped since the last time, without a look at the others. */
+  /** Adds and removes the attempts that were made and dropped since the last time. */
   function follow(): void {
-    const all = attempts();
-    const dropped = known.length === 0 ? 0 : known.indexOf(all[0] as Attempt);
-    const gone = dropped === -1 ? known : known.slice(0, dropped);
-    for (const attempt of gone) {
-      const { eventId } = toKept(attempt).row;
-      const group = groups.get(eventId);
-      group?.attempts.shift();
+    const all = new Set(attempts());
+    for (const attempt of known) {
+      if (all.has(attempt)) continue;
+      const kept = toKept(attempt);
+      const group = groups.get(kept.row.eventId);
+      group?.attempts.splice(group.attempts.indexOf(kept), 1);
       if (group !== undefined) group.row = undefined;
-      if (group?.attempts.length === 0) groups.delete(eventId);
+      if (group?.attempts.length === 0) groups.delete(group.id);
     }
-    for (const attempt of all.slice(known.length - gone.length)) {
+    for (const attempt of all) {
+      if (known.has(attempt)) continue;
       const kept = toKept(attempt);
       const { eventId: id } = kept.row;
       const group = groups.get(id) ?? { id, attempts: [], row: undefined, isPending: false };
@@ -123,7 +122,7 @@ export function createAttemptEvents<Attempt>({
   async function select({ id, text, ...filter }: EventFilter): Promise<readonly EventRow[]> {
     follow();
     const waiting = pending();
-    const part = id?.toLowerCase();
+    const [part, wanted = ''] = [id?.toLowerCase(), text?.toLowerCase()];
     const isWanted = (row: EventRow) =>
       (filter.state === undefined || row.state === filter.state) &&
       (filter.type === undefined || row.type === filter.type) &&
@@ -138,24 +137,18 @@ export function createAttemptEvents<Attempt>({
         await nextTurn();
         turnEnds = performance.now() + TURN_MS;
       }
+      if (!group.attempts.some(isOwn)) continue;
       const isNamed = part === undefined || group.id.toLowerCase().includes(part);
-      if (!isNamed || (text !== undefined && !contains(group, text.toLowerCase()))) continue;
+      if (
+        !isNamed ||
+        (text !== undefined &&
+          !group.attempts.some((kept) => kept.bodies().some((body) => body.toLowerCase().includes(wanted))))
+      )
+        continue;
       const row = rowOf(group, waiting.has(group.id));
       if (isWanted(row)) rows.push(row);
     }
     return rows;
-  }
-
-  function contains({ attempts: all }: Group, text: string): boolean {
-    const results = searched.get(text) ?? new WeakMap<KeptAttempt, boolean>();
-    if (!searched.has(text) && searched.size >= MAX_TEXTS) searched.clear();
-    searched.set(text, results);
-    return all.some((attempt) => {
-      const isFound =
-        results.get(attempt) ?? attempt.bodies().some((body) => body.toLowerCase().includes(text));
-      results.set(attempt, isFound);
-      return isFound;
-    });
   }
 
   return {
@@ -173,13 +166,12 @@ export function createAttemptEvents<Attempt>({
       const rows = await select({ ...filter, state: undefined });
       const counts = new Map<EventRow['state'], number>();
       for (const { state } of rows) counts.set(state, (counts.get(state) ?? 0) + 1);
-      const shown = rows.filter(({ state }) => filter.state === undefined || state === filter.state);
       return {
         states: [...counts].map(([state, count]) => ({ state, count })),
         types: [
           ...new Set([...groups.values()].map(({ attempts: [first] }) => first?.row.type ?? '')),
         ].toSorted(),
-        strip: toStrip(shown),
+        dropped: dropped(),
       };
     },
     event(id) {
@@ -195,10 +187,12 @@ const KINDS: readonly AttemptKind[] = [
   ...(['wrongly-accepted', 'unanswered', 'failed', 'refused', 'without-effect', 'accepted'] as const),
 ];
 
+/** An edited body is not that of the event, and another URL is not that of the endpoint. */
+export const isOwn = ({ row: { edited, elsewhere } }: KeptAttempt) => edited !== true && elsewhere !== true;
+
 function toRow({ id, attempts }: Group, isPending: boolean): EventRow {
   const first = attempts[0] as KeptAttempt;
-  // An edited body is not that of the event.
-  const own = attempts.filter(({ row }) => row.edited !== true);
+  const own = attempts.filter(isOwn);
   const counted = own.length === 0 ? attempts : own;
   const decisive = [...new Set(counted.map(({ row }) => row.endpoint))].map((endpoint) => {
     const rows = counted.map(({ row }) => row).filter((row) => row.endpoint === endpoint);
@@ -258,22 +252,5 @@ function toLine({ row, at }: KeptAttempt): AttemptLine {
   const result = [status, outcome ?? (status === null ? kind : null)]
     .filter((part) => part !== null)
     .join(' ');
-  return { id, at, attempt, tone: TONES[kind], result, endpoint, durationMs, faults };
-}
-
-/** Counts events over time in at most {@link MAX_BUCKETS} buckets. */
-function toStrip(rows: readonly EventRow[]): EventCounts['strip'] {
-  const times = rows.map(({ at }) => at);
-  if (times.length === 0) return null;
-  const [first, last] = [times.at(-1) ?? 0, times[0] ?? 0];
-  const stepMs = Math.max(1_000, Math.ceil((last - first + 1) / MAX_BUCKETS / 1_000) * 1_000);
-  const from = Math.floor(first / stepMs) * stepMs;
-  const length = Math.floor((last - from) / stepMs) + 1;
-  const [good, bad] = [Array<number>(length).fill(0), Array<number>(length).fill(0)];
-  for (const { at, tone } of rows) {
-    const counts = tone === 'good' ? good : bad;
-    const bucket = Math.floor((at - from) / stepMs);
-    counts[bucket] = (counts[bucket] ?? 0) + 1;
-  }
-  return { from, stepMs, good, bad };
+  return { id, at, name: `Attempt ${attempt}`, tone: TONES[kind], result, endpoint, durationMs, faults };
 }

@@ -2,13 +2,13 @@ import { EVENT_TYPES } from 'stablehooks';
 import { acknowledgeGap, describeGap, type Gap, listGaps, readPollState } from 'stablehooks/catch-up';
 import { toShellWord } from '../shell-word.js';
 import type { ActionInputs, CoverageReport } from './api.js';
-import type { InboxPart, LastReport } from './source.js';
+import { DEFAULT_FLAG, type InboxPart, type LastReport } from './source.js';
 
 /** Reads the proven spans and the gaps of an inbox, which the page draws. */
 export async function readCoverage({
   operations,
   lastReport,
-  flag = 'env:DATABASE_URL',
+  flag = DEFAULT_FLAG,
 }: InboxPart): Promise<CoverageReport> {
   const [state, gaps] = [await readPollState(operations), await listGaps(operations)];
   return {

@@ -8,7 +8,7 @@ import { KEPT_RESPONSE_BYTES } from '../sandbox/deliveries.js';
 import { resendInput } from '../sandbox/endpoints.js';
 import { Fifo } from '../sandbox/fifo.js';
 import { check, SandboxError } from '../sandbox/validation.js';
-import type { AttemptDetail, AttemptRow, StreamEntry } from './api.js';
+import { type AttemptDetail, type AttemptRow, NONE_DROPPED, type StreamEntry } from './api.js';
 import { createAttemptEvents, type KeptAttempt, toResult } from './attempt-events.js';
 import type { DeliveriesPart, InspectorSource } from './source.js';
 
@@ -64,7 +64,9 @@ export function createForwardingSource({ inbox, settings, timeoutMs }: Forwardin
       toKept: (kept) => kept,
       // The inbox says which events run again.
       pending: () => new Set<string>(),
+      dropped: () => NONE_DROPPED,
     }),
+    now: Date.now,
     async find(id) {
       const kept = find(id);
       return kept && toDetail(kept, settings);
@@ -78,7 +80,9 @@ export function createForwardingSource({ inbox, settings, timeoutMs }: Forwardin
       const { event, sent } = kept;
       const sender = await createSender(url ?? sent.url, settings, timeoutMs);
       const resent = await sender.sendKept(body === undefined ? sent.body : Buffer.from(body));
-      return keep({ event, attempt: 1, sent: resent, edited: body !== undefined || kept.row.edited });
+      const edited = body !== undefined || kept.row.edited;
+      const elsewhere = kept.row.elsewhere === true || (url !== undefined && url !== sent.url);
+      return keep({ event, attempt: 1, sent: resent, edited, elsewhere });
     },
   };
 
@@ -105,9 +109,10 @@ interface NewAttempt {
   readonly attempt: number;
   readonly sent: SentDelivery;
   readonly edited?: boolean | undefined;
+  readonly elsewhere?: boolean | undefined;
 }
 
-function toKept({ id, event, attempt, sent, edited }: NewAttempt): KeptDelivery {
+function toKept({ id, event, attempt, sent, edited, elsewhere }: NewAttempt): KeptDelivery {
   const { at, url, headers, body, answer, reply } = sent;
   // A copy, because a view of the first bytes would keep all of them in memory.
   const start = reply && {
@@ -116,7 +121,8 @@ function toKept({ id, event, attempt, sent, edited }: NewAttempt): KeptDelivery 
   };
   return {
     row: {
-      ...{ id, at: at.toISOString(), eventId: event.id, type: event.type, edited, endpoint: url, attempt },
+      ...{ id, at: at.toISOString(), eventId: event.id, type: event.type, endpoint: url, attempt },
+      ...{ edited, elsewhere },
       ...toResult(answer),
       faults: [],
     },
@@ -151,6 +157,5 @@ async function toDetail({ row, sent, isReplyCut }: KeptDelivery, settings: Setti
         : null,
     error: answer.kind === 'reply' ? null : describeAnswer(answer),
     verdict: await judgeAttempt({ headers, body, answer }, signing),
-    signatureHeader: header,
   };
 }

@@ -1,17 +1,29 @@
 import type { HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
-import { ConfigError, encodeEvent, INBOX_STATES, type InboxRecord } from 'stablehooks';
+import {
+  ConfigError,
+  createdAtMs,
+  encodeEvent,
+  INBOX_STATES,
+  type InboxRecord,
+  type UnknownEvent,
+} from 'stablehooks';
 import * as z from 'zod/mini';
+import { findMovement } from '../explain/movement.js';
+import { EXCEPTIONS } from '../io/event-filter.js';
 import type { SandboxOperations } from '../sandbox/index.js';
 import { readJsonBody } from '../sandbox/read-json-body.js';
 import { jsonObject, SandboxError } from '../sandbox/validation.js';
+import { toShellWord } from '../shell-word.js';
 import type { Access } from './access.js';
 import {
-  type ActionInputs,
   type ActionName,
   type ActionResults,
   ATTEMPT_KINDS,
   type EventDetail,
+  type Found,
+  type MovementRow,
+  NONE_DROPPED,
   type Problem,
   type Session,
   type View,
@@ -23,13 +35,13 @@ import { createOverview } from './overview.js';
 import { PAGE_HEADERS, readPageFile } from './page-files.js';
 import { reportService, toClock } from './sandbox-source.js';
 import { applyToSelected, TooMany } from './selected-actions.js';
-import type { DeliveriesPart, InboxPart, InspectorSource } from './source.js';
+import { DEFAULT_FLAG, type DeliveriesPart, type InboxPart, type InspectorSource } from './source.js';
 import { createStream } from './stream.js';
 
 export const ACTION_NAMES: readonly ActionName[] = [
   ...(['resend', 'requeue', 'run', 'discard', 'acknowledge-gap'] as const),
   ...(['fire', 'set-faults', 'clear-faults', 'advance-clock'] as const),
-  ...(['create-wallet', 'set-limits', 'move', 'add-endpoint', 'remove-endpoint'] as const),
+  ...(['move', 'add-endpoint', 'remove-endpoint'] as const),
 ];
 
 interface InspectorParts {
@@ -108,6 +120,10 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
   app.get('/api/overview', async (context) =>
     context.json(await ask(overview(context.req.query('fresh') === '1'))),
   );
+  app.get('/api/find', async (context) => {
+    const { key } = parse(z.object({ key: id }), context.req.query());
+    return context.json(await find(source, key.trim(), context.req.raw.signal));
+  });
   app.route('/api/events', eventRoutes(source));
   if (source.deliveries) app.route('/api/attempts', attemptRoutes(source.deliveries));
   const { inbox, service } = source;
@@ -145,12 +161,14 @@ function viewsOf({ inbox, service }: InspectorSource): readonly View[] {
   ];
 }
 
+const id = z.string().check(z.minLength(1));
 const optional = z.optional(z.string());
 const time = z.optional(z.coerce.number().check(z.int(), z.minimum(0)));
 const filterShape = {
   state: z.optional(z.enum([...INBOX_STATES, ...ATTEMPT_KINDS])),
-  ...{ type: optional, key: optional, error: optional, id: optional, text: optional },
-  ...{ since: time, until: time },
+  ...{ type: optional, key: optional, error: optional, group: optional, id: optional, text: optional },
+  payload: z.optional(z.string().check(z.includes('='))),
+  ...{ since: time, until: time, attempts: time },
 };
 const filterQuery = z.object(filterShape);
 const pageQuery = z.object({
@@ -169,7 +187,9 @@ function eventRoutes({ inbox, deliveries }: InspectorSource): Hono {
     .get('/counts', async (context) => {
       const filter = parse(filterQuery, context.req.query());
       if (inbox) return context.json(await ask(countEvents(inbox.operations, filter)));
-      return context.json((await deliveries?.counts(filter)) ?? { states: [], types: [], strip: null });
+      return context.json(
+        (await deliveries?.counts(filter)) ?? { states: [], types: [], dropped: NONE_DROPPED },
+      );
     })
     .get('/:id', async (context) =>
       context.json(await readEvent({ inbox, deliveries }, context.req.param('id'))),
@@ -180,6 +200,31 @@ function eventRoutes({ inbox, deliveries }: InspectorSource): Hono {
       if (event === null) throw new RequestRefused(404, 'The body of this event is pruned.');
       return context.json({ json: encodeEvent(event) });
     });
+}
+
+/** The event with this id, wherever it is, else the movement that the key names. */
+async function find(
+  { inbox, deliveries }: InspectorSource,
+  key: string,
+  signal: AbortSignal,
+): Promise<Found> {
+  const isEvent = deliveries?.event(key) ?? (inbox && (await ask(inbox.operations.find(key))));
+  if (isEvent !== undefined) return { event: key, movement: null };
+  if (inbox === undefined) return { event: null, movement: null };
+  const { found, unread, proven, proof } = await ask(findMovement(inbox.operations, key, signal));
+  const rows = found.map((record): MovementRow => {
+    const { event, origin } = record;
+    return { ...toRow(record), createdAt: createdAtMs(event), origin, text: shortText(event) };
+  });
+  return { event: null, movement: { rows, unread, proof, isProven: proven !== null } };
+}
+
+/** The longest text that is shown without a request of its own. */
+const MAX_SHORT = 16_384;
+
+function shortText(event: UnknownEvent | null): string | null {
+  const text = event === null ? null : encodeEvent(event);
+  return text !== null && text.length <= MAX_SHORT ? text : null;
 }
 
 async function readEvent(
@@ -197,6 +242,8 @@ async function readEvent(
       deliveries: delivered?.history ?? [],
       steps: steps.map(({ result, ...step }) => ({ ...step, hasResult: result !== null })),
       body: event === null ? 'pruned' : 'stored',
+      text: shortText(event),
+      command: `stablehooks inbox show ${toShellWord(id)} --inbox ${toShellWord(inbox.flag ?? DEFAULT_FLAG)}`,
     };
   }
   const last = delivered?.history.at(-1);
@@ -209,7 +256,7 @@ async function readEvent(
     ...delivered,
     explanation: attempt?.verdict ?? { what: delivered.verdict, fix: null },
     deliveries: delivered.history,
-    ...{ origin: null, body: 'none', updatedAt: null, steps: [] },
+    ...{ origin: null, body: 'none', updatedAt: null, steps: [], text: null, command: null },
   };
 }
 
@@ -231,12 +278,14 @@ type Actions = {
   readonly [Name in ActionName]?: ((input: unknown) => Promise<ActionResults[Name]>) | undefined;
 };
 
-const id = z.string().check(z.minLength(1));
 const selected = z.object({
-  filter: z.strictObject({ ...filterShape, ids: z.optional(z.array(id).check(z.maxLength(10_000))) }),
+  filter: z.strictObject({
+    ...filterShape,
+    ids: z.optional(z.array(id).check(z.maxLength(10_000))),
+    except: z.optional(z.array(z.enum(EXCEPTIONS))),
+  }),
   dryRun: z.optional(z.boolean()),
 });
-const money = z.string().check(z.minLength(1));
 
 /** The actions of the source. Each checks its input. */
 function createActions({ deliveries, inbox, service }: InspectorSource): Actions {
@@ -249,7 +298,14 @@ function createActions({ deliveries, inbox, service }: InspectorSource): Actions
       },
     }),
     ...(inbox && {
-      requeue: async (input) => ask(applyToSelected(inbox, 'requeue', parse(selected, input))),
+      requeue: async (input) =>
+        ask(
+          applyToSelected(
+            inbox,
+            'requeue',
+            parse(z.extend(selected, { by: optional, reason: optional }), input),
+          ),
+        ),
       discard: async (input) => {
         const wanted = parse(z.extend(selected, { by: id, reason: id }), input);
         if (Object.values(wanted.filter).every((value) => value === undefined)) {
@@ -286,20 +342,10 @@ function serviceActions(sandbox: SandboxOperations): Actions {
       await sandbox.clock.advance(parse(z.object({ ms: z.number() }), input).ms);
       return { now: toClock(sandbox).now };
     },
-    'create-wallet': async (input) =>
-      sandbox.wallets.create(parse(jsonObject, input) as unknown as ActionInputs['create-wallet']),
-    'set-limits': async (input) => {
-      const { id: walletId, ...change } = parse(z.looseObject({ id }), input);
-      return sandbox.wallets.updateLimits(walletId, change);
-    },
     move: async (input) => {
-      const kind = z.enum(['accept', 'transfer', 'redeem']);
-      const send = z.object({ kind: z.literal('send'), amount: money, walletId: id, to: id });
-      const move = parse(z.union([send, z.object({ kind, amount: money })]), input);
-      const { amount } = move;
-      return move.kind === 'send'
-        ? sandbox.send(move.walletId, { amount, to: move.to })
-        : sandbox[move.kind]({ amount });
+      const kinds = z.enum(['accept', 'transfer', 'redeem']);
+      const { kind, amount } = parse(z.object({ kind: kinds, amount: id }), input);
+      return sandbox[kind]({ amount });
     },
     'add-endpoint': async (input) => sandbox.endpoints.add(parse(z.object({ url: id }), input)),
     'remove-endpoint': async (input) => {

@@ -8,7 +8,17 @@ import {
 } from 'stablehooks';
 import type { Finding } from '../explain/replies.js';
 import { givenOf } from '../given.js';
-import type { AttemptLine, EventCounts, EventFilter, EventPage, EventRow, Tone } from './api.js';
+import { meets, mustRead, type EventFilter as SharedFilter, toInboxFilter } from '../io/event-filter.js';
+import {
+  type AttemptLine,
+  type EventCounts,
+  type EventFilter,
+  type EventPage,
+  type EventRow,
+  NONE_DROPPED,
+  type SelectedFilter,
+  type Tone,
+} from './api.js';
 import type { EventQuery, InspectedInbox } from './source.js';
 
 /** How many events a request reads for a part of an id or a text, which no inbox can look up. */
@@ -19,7 +29,7 @@ export async function listEvents(
   inbox: InspectedInbox,
   { limit, after, ...filter }: EventQuery,
 ): Promise<EventPage> {
-  const exact = await toInboxFilter(inbox, filter);
+  const exact = await toExactFilter(inbox, filter);
   if (exact !== undefined) {
     const records = await inbox.list({ ...exact, limit, after, order: 'newest' });
     const next = records.length < limit ? null : (records.at(-1)?.id ?? null);
@@ -39,51 +49,65 @@ export async function listEvents(
   return { rows: found.map(toRow), next: null, searched };
 }
 
-/** Counts the events of an inbox. Texts are not counted, because all events would be read. */
+/** Counts the events of an inbox. Those that must be read are not counted. */
 export async function countEvents(inbox: InspectedInbox, filter: EventFilter): Promise<EventCounts> {
   const { state: _, ...rest } = filter;
-  const exact = await toInboxFilter(inbox, rest);
+  const exact = await toExactFilter(inbox, rest);
   const isAll = Object.values(rest).every((value) => value === undefined);
   return {
     states: exact === undefined ? null : await inbox.count(isAll ? undefined : exact),
     types: [...EVENT_TYPES],
-    strip: null,
+    dropped: NONE_DROPPED,
   };
 }
 
-/** The filter in the inbox's terms; `undefined` if events must be read to find a part of an id or a text. */
-export async function toInboxFilter(
+/** The filter in the inbox's terms; `undefined` if events must be read to find those that meet it. */
+export async function toExactFilter(
   inbox: InspectedInbox,
-  filter: EventFilter & { readonly ids?: readonly string[] | undefined },
+  filter: SelectedFilter,
 ): Promise<InboxFilter | undefined> {
-  const { id, text } = filter;
-  if (text !== undefined) return undefined;
-  if (id === undefined) return toConditions(filter);
-  return (await inbox.find(id)) === undefined ? undefined : { ...toConditions(filter), ids: [id] };
+  const { id, text, ids } = filter;
+  const { id: part, ...rest } = toShared(filter);
+  if (text !== undefined || mustRead(rest)) return undefined;
+  if (part === undefined) return givenOf({ ...toInboxFilter(rest), ids });
+  return id === undefined || (await inbox.find(id)) === undefined
+    ? undefined
+    : { ...toInboxFilter(rest), ids: [id] };
 }
 
-function toConditions(filter: EventFilter & { readonly ids?: readonly string[] | undefined }): InboxFilter {
-  const { state, type, since, until, error, key, ids } = filter;
-  return givenOf({
+/** The filter as the commands have it. */
+function toShared({
+  state,
+  since,
+  until,
+  payload,
+  ids: _ids,
+  text: _text,
+  ...rest
+}: SelectedFilter): SharedFilter {
+  const [, path = '', value = ''] = /^(?:payload\.)?([^=]+)=(.*)$/s.exec(payload?.trim() ?? '') ?? [];
+  return {
+    ...rest,
     // By the last change, as the command line selects: an event that is dead since yesterday came earlier.
-    ...{ ids, type, error, key, updatedSince: since, updatedUntil: until },
+    ...{ updatedSince: since, updatedUntil: until },
     state: INBOX_STATES.find((each) => each === state),
-  });
+    payload: payload === undefined ? undefined : [[path, value]],
+  };
 }
 
 /** Reads events, newest first, and says of each whether it meets the filter. */
 export async function* search(
   inbox: InspectedInbox,
-  filter: EventFilter,
+  filter: SelectedFilter,
   after?: string,
 ): AsyncGenerator<{ readonly record: InboxRecord; readonly isFound: boolean }> {
-  const [part, text] = [filter.id?.toLowerCase(), filter.text?.toLowerCase()];
+  const [shared, text] = [toShared(filter), filter.text?.toLowerCase()];
+  const query = givenOf({ ...toInboxFilter(shared), ids: filter.ids });
   for (let last = after; ; ) {
-    const query = { ...toConditions(filter), limit: PAGE, order: 'newest' } as const;
-    const records = await inbox.list({ ...query, after: last });
+    const records = await inbox.list({ ...query, limit: PAGE, order: 'newest', after: last });
     for (const record of records) {
-      const isNamed = part === undefined || record.id.toLowerCase().includes(part);
-      const isFound = isNamed && (text === undefined || jsonOf(record).toLowerCase().includes(text));
+      const isFound =
+        meets(record, shared) && (text === undefined || jsonOf(record).toLowerCase().includes(text));
       yield { record, isFound };
     }
     if (records.length < PAGE) return;
@@ -119,13 +143,17 @@ const RESULT_TONES = {
 
 function toLine(entry: InboxRecord['history'][number]): AttemptLine {
   const { attempt, startedAt: at, endedAt, result, error, by, reason } = entry;
-  const isByPerson = result === 'discarded' || result === 'requeued';
-  const why = isByPerson ? `by ${by ?? 'a person'}: ${reason ?? ''}` : error;
-  return {
-    ...{ id: null, at, attempt, tone: RESULT_TONES[result], endpoint: null, faults: [] },
-    result: why === null ? result : `${result}: ${why}`,
+  const line = {
+    id: null,
+    at,
+    tone: RESULT_TONES[result],
+    endpoint: null,
+    faults: [],
     durationMs: endedAt - at,
   };
+  const act = result === 'discarded' ? 'Discarded' : result === 'requeued' ? 'Requeued' : null;
+  if (act !== null) return { ...line, name: `${act} by ${by ?? 'a person'}`, result: reason ?? '' };
+  return { ...line, name: `Attempt ${attempt}`, result: error === null ? result : `${result}: ${error}` };
 }
 
 /** Whether a process runs the event. Once its lease has ended, none does, although the state stays. */

@@ -1,11 +1,12 @@
-import type { InboxCount, InboxState } from 'stablehooks';
-import { health } from 'stablehooks/health';
-import { groupErrors } from '../explain/error-groups.js';
+import type { InboxState } from 'stablehooks';
+import { listGaps, readPollState } from 'stablehooks/catch-up';
+import { type Health, health } from 'stablehooks/health';
+import { type ErrorGroups, groupErrors } from '../explain/error-groups.js';
 import { countOf } from '../io/output.js';
 import { type Faults, NO_FAULTS } from '../sandbox/faults.js';
 import type { SandboxOperations } from '../sandbox/index.js';
-import { ATTEMPT_KINDS, type AttemptKind, type OverviewCheck, type OverviewReport } from './api.js';
-import type { DeliveriesPart, InboxPart, InspectorSource } from './source.js';
+import type { AttemptKind, FlowNumber, OverviewCheck, OverviewReport } from './api.js';
+import type { DeliveriesPart, InboxPart, InspectedInbox, InspectorSource } from './source.js';
 
 /** How long an answer is shared by pages, in ms. */
 const KEEP_MS = 1_000;
@@ -44,26 +45,86 @@ async function readOverview({ inbox, deliveries, service }: InspectorSource): Pr
 
 type Part = Omit<OverviewReport, 'at'>;
 
-const NOTHING: Part = { tone: 'neutral', verdict: 'Nothing to judge.', checks: [], states: [], errors: null };
+const NOTHING: Part = { tone: 'neutral', verdict: 'Nothing to judge.', checks: [], flow: [], errors: null };
 
 const TONES = { failing: 'bad', warning: 'doubtful', neutral: 'neutral', ok: 'good' } as const;
+const HOUR_MS = 3_600_000;
+/** How many causes a check names. */
+const MAX_CAUSES = 2;
 
 async function ofInbox({ operations }: InboxPart): Promise<Part> {
-  const { tone, verdict, checks } = await health(operations);
+  const judged = await health(operations);
+  const errors = await groupErrors(operations);
+  const since = await findAges(operations, judged);
   return {
-    tone: TONES[tone],
-    verdict,
-    checks: checks.map((check) => ({ ...check, tone: TONES[check.tone] })),
-    states: byUrgency(await operations.count()),
-    errors: await groupErrors(operations),
+    tone: TONES[judged.tone],
+    verdict: judged.verdict,
+    checks: judged.checks.map(({ name, tone, message, count }) => {
+      const causes = { dead: causesOf(errors, 'dead'), failing: causesOf(errors, 'failed') };
+      const known = { since: since[name] ?? null, causes: causes[name as keyof typeof causes] ?? [] };
+      return { name, tone: TONES[tone], message, count, ...known };
+    }),
+    flow: await readFlow(operations),
+    errors,
   };
 }
 
-/** States in which events can need a person come first. */
-const URGENCY: readonly InboxState[] = ['dead', 'failed', 'leased', 'received', 'parked', 'done'];
+function causesOf({ groups }: ErrorGroups, state: InboxState): readonly string[] {
+  return groups.flatMap((group) => (group.state === state ? group.error : [])).slice(0, MAX_CAUSES);
+}
 
-function byUrgency(counts: readonly InboxCount[]): readonly InboxCount[] {
-  return counts.toSorted((a, b) => URGENCY.indexOf(a.state) - URGENCY.indexOf(b.state));
+/** Since when each check needs a person. */
+async function findAges(
+  inbox: InspectedInbox,
+  { counts }: Health,
+): Promise<Readonly<Record<string, number | null | undefined>>> {
+  const lapsed = await inbox.count({ state: 'leased', dueUntil: Date.now() });
+  const { watermark, lastAttempt } = await readPollState(inbox);
+  const open = (await listGaps(inbox)).filter(({ state }) => state === 'open');
+  return {
+    leases: countIn(lapsed, 'leased').oldest,
+    dead: countIn(counts, 'dead').oldest,
+    failing: countIn(counts, 'failed').oldest,
+    poll: lastAttempt?.failingSince,
+    coverage: watermark,
+    gaps: open.length === 0 ? null : Math.min(...open.map(({ from }) => Date.parse(from))),
+  };
+}
+
+const countIn = (counts: Health['counts'], state: InboxState) =>
+  counts.find((each) => each.state === state) ?? { count: 0, oldest: null };
+
+const inWords = (count: number) => count.toLocaleString('en');
+
+/** How the events of the last hour stand. */
+async function readFlow(inbox: InspectedInbox): Promise<readonly FlowNumber[]> {
+  const now = Date.now();
+  const recent = { receivedSince: now - HOUR_MS };
+  const counts = await inbox.count(recent);
+  const ignored = countIn(await inbox.count({ ...recent, ignored: true }), 'done').count;
+  const due = countIn(await inbox.count({ state: 'received', dueUntil: now }), 'received');
+  const [done, failed, dead] = (['done', 'failed', 'dead'] as const).map(
+    (state) => countIn(counts, state).count,
+  ) as [number, number, number];
+  const since = due.oldest === null ? '' : `, the oldest since ${new Date(due.oldest).toISOString()}`;
+  return [
+    {
+      ...{ name: 'Received', count: counts.reduce((sum, { count }) => sum + count, 0), tone: 'neutral' },
+      note: due.count === 0 ? 'No event waits.' : `${inWords(due.count)} due and not run yet${since}.`,
+    },
+    {
+      ...{ name: 'Done', count: done - ignored, tone: 'neutral' },
+      note: ignored === 0 ? null : `${inWords(ignored)} more had no handler.`,
+    },
+    {
+      ...{
+        name: 'Failed',
+        count: failed + dead,
+        tone: dead > 0 ? 'bad' : failed > 0 ? 'doubtful' : 'neutral',
+      },
+      note: failed + dead === 0 ? null : `${inWords(failed)} to run again, ${inWords(dead)} dead.`,
+    },
+  ];
 }
 
 const KIND_CHECKS: Readonly<Record<Exclude<AttemptKind, 'accepted'>, readonly [some: string, none: string]>> =
@@ -85,37 +146,70 @@ const KIND_CHECKS: Readonly<Record<Exclude<AttemptKind, 'accepted'>, readonly [s
   };
 
 async function ofDeliveries(deliveries: DeliveriesPart): Promise<Part> {
-  const { states: found } = await deliveries.counts({});
-  const eventsOf = (state: AttemptKind) => found?.find((each) => each.state === state)?.count ?? 0;
-  const total = ATTEMPT_KINDS.reduce((sum, kind) => sum + eventsOf(kind), 0);
+  const { states, dropped } = await deliveries.counts({});
+  const eventsOf = (state: AttemptKind) => states?.find((each) => each.state === state)?.count ?? 0;
   const kinds = Object.keys(KIND_CHECKS) as (keyof typeof KIND_CHECKS)[];
+  const [accepted, forged] = [eventsOf('accepted'), eventsOf('wrongly-accepted')];
+  const { exhausted, delivered, unattempted } = dropped;
+  const kept = kinds.reduce((sum, kind) => sum + eventsOf(kind), accepted);
+  const missing = kept - accepted - forged + exhausted;
+  const isUnused = kept + exhausted + delivered === 0;
   const checks = kinds.map((name): OverviewCheck => {
     const count = eventsOf(name);
     const [some, none] = KIND_CHECKS[name];
-    const tone = count === 0 ? 'good' : name === 'without-effect' ? 'doubtful' : 'bad';
-    return { name, tone, message: count === 0 ? none : `${countOf(count, 'event')} ${some}`, count };
+    const tone = count > 0 ? (name === 'without-effect' ? 'doubtful' : 'bad') : isUnused ? 'neutral' : 'good';
+    const message =
+      count > 0
+        ? `${countOf(count, 'event')} ${some}`
+        : isUnused
+          ? 'Not shown: no event was delivered yet.'
+          : none;
+    return { name, tone, message, count, since: null, causes: [] };
   });
-  const forged = eventsOf('wrongly-accepted');
-  const missing = total - eventsOf('accepted') - forged;
+  if (exhausted > 0) {
+    const message = `${countOf(exhausted, 'event')} never accepted, whose attempts are no longer kept. Raise maxAttemptsKept to see them.`;
+    checks.unshift({ name: 'dropped', tone: 'bad', message, count: exhausted, since: null, causes: [] });
+  }
   const findings = [
     ...(forged > 0 ? [`${countOf(forged, 'event')} accepted with a wrong signature`] : []),
     ...(missing > 0
-      ? [`${missing.toLocaleString('en')} of ${countOf(total, 'event')} not accepted by the endpoint`]
+      ? [
+          `${inWords(missing)} of ${countOf(kept + exhausted + delivered, 'event')} not accepted by the endpoint`,
+        ]
       : []),
   ];
-  const verdict =
-    total === 0
-      ? 'No event was delivered yet. Fire one in the sandbox.'
-      : findings.length === 0
-        ? `All is well: the endpoint accepted ${total === 1 ? 'the event' : `all ${countOf(total, 'event')}`}.`
-        : `Needs you: ${findings.join(', ')}.`;
+  const older = delivered === 0 ? '' : `, and answered ${inWords(delivered)} older ones with 2xx`;
+  const all = accepted === 1 ? 'the event' : `all ${countOf(accepted, 'event')}`;
+  const well = `the endpoint accepted ${all}${older === '' ? '' : ' whose attempts are kept'}${older}`;
+  const waiting = `${inWords(unattempted)} ${unattempted === 1 ? 'is' : 'are'} not attempted yet`;
+  const isWell = findings.length === 0 && !isUnused;
   return {
-    tone: total === 0 ? 'neutral' : findings.length === 0 ? 'good' : 'bad',
-    verdict,
+    tone: findings.length > 0 ? 'bad' : isWell && unattempted === 0 ? 'good' : 'neutral',
+    verdict:
+      findings.length > 0
+        ? `Needs you: ${findings.join(', ')}.`
+        : isUnused
+          ? `No event was delivered yet${unattempted > 0 ? `: ${waiting}` : '. Fire one in the sandbox'}.`
+          : unattempted > 0
+            ? `So far ${well}; ${waiting}.`
+            : `All is well: ${well}.`,
     checks,
     errors: null,
-    states: [...kinds, 'accepted' as const].map((state) => ({ state, count: eventsOf(state), oldest: null })),
+    flow: await readDelivered(deliveries),
   };
+}
+
+/** The events whose first attempt was in the last hour. */
+async function readDelivered(deliveries: DeliveriesPart): Promise<readonly FlowNumber[]> {
+  const { states } = await deliveries.counts({ since: deliveries.now() - HOUR_MS });
+  const total = (states ?? []).reduce((sum, { count }) => sum + count, 0);
+  const accepted = states?.find(({ state }) => state === 'accepted')?.count ?? 0;
+  const missing = total - accepted;
+  return [
+    { name: 'Sent', count: total, tone: 'neutral', note: null },
+    { name: 'Accepted', count: accepted, tone: 'neutral', note: null },
+    { name: 'Not accepted', count: missing, tone: missing > 0 ? 'bad' : 'neutral', note: null },
+  ];
 }
 
 /** Durations of other faults, which do nothing by themselves. */
@@ -141,5 +235,6 @@ function faultsOf(sandbox: SandboxOperations): OverviewCheck {
         ? 'The sandbox injects no faults.'
         : `The sandbox injects faults: ${active.join(', ')}. Events that fail by them are marked as injected.`,
     count: active.length,
+    ...{ since: null, causes: [] },
   };
 }

@@ -1,14 +1,19 @@
-import { EVENT_TYPES, SIGNATURE_HEADER } from 'stablehooks';
+import { EVENT_TYPES } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
 import { answerOf } from '../sandbox/answer.js';
 import { bytesOf, KEPT_RESPONSE_BYTES } from '../sandbox/deliveries.js';
-import type { Attempt, Sandbox, SandboxOperations } from '../sandbox/index.js';
+import type { Attempt, Delivery, Sandbox, SandboxOperations } from '../sandbox/index.js';
 import { SandboxError } from '../sandbox/validation.js';
-import type { AttemptDetail, Message, ServiceReport, StreamEntry } from './api.js';
-import { createAttemptEvents, type KeptAttempt, toResult } from './attempt-events.js';
+import {
+  type AttemptDetail,
+  type DroppedEvents,
+  MAX_MOVEMENTS,
+  type Message,
+  type ServiceReport,
+  type StreamEntry,
+} from './api.js';
+import { createAttemptEvents, isOwn, type KeptAttempt, toResult } from './attempt-events.js';
 import type { DeliveriesPart, InspectorSource } from './source.js';
-
-const MAX_MOVEMENTS = 200;
 
 /** A sandbox in this process as the source of an inspector: its deliveries and its world. */
 export function fromSandbox(sandbox: Sandbox): InspectorSource {
@@ -32,7 +37,9 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
       attempts: () => sandbox.attempts(),
       toKept,
       pending: () => new Set(sandbox.deliveries({ state: 'pending' }).map(({ eventId }) => eventId)),
+      dropped: () => countDropped(sandbox),
     }),
+    now: () => sandbox.clock.now(),
     async find(id) {
       const attempt = find(id);
       return attempt && toDetail(sandbox, attempt);
@@ -51,17 +58,42 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
   };
 }
 
+/** Counts the events of which an endpoint that is still there has no kept attempt. */
+function countDropped(sandbox: Sandbox): DroppedEvents {
+  const own = sandbox.attempts().filter((attempt) => isOwn(toKept(attempt)));
+  const kept = new Set(own.map(({ eventId, endpointId }) => `${eventId} ${endpointId}`));
+  const endpoints = new Set(sandbox.endpoints.list().map(({ id }) => id));
+  const others = sandbox
+    .deliveries()
+    .filter(({ eventId, endpointId }) => endpoints.has(endpointId) && !kept.has(`${eventId} ${endpointId}`));
+  const countOf = (...states: readonly Delivery['state'][]) => {
+    const pairs = others.filter(({ state }) => states.includes(state));
+    return new Map(pairs.map(({ eventId, endpointId }) => [`${eventId} ${endpointId}`, eventId]));
+  };
+  const [pending, delivered] = [countOf('pending'), countOf('delivered')];
+  // A delivery that was repeated counts by its success.
+  const exhausted = new Set(
+    [...countOf('exhausted')].flatMap(([pair, id]) => (delivered.has(pair) || pending.has(pair) ? [] : id)),
+  );
+  return {
+    exhausted: exhausted.size,
+    delivered: new Set([...delivered.values()].filter((id) => !exhausted.has(id))).size,
+    unattempted: new Set(pending.values()).size,
+  };
+}
+
 /** Each attempt is read once, because its reply must be parsed for the outcome. */
 const read = new WeakMap<Attempt, KeptAttempt>();
 
 function toKept(attempt: Attempt): KeptAttempt {
   const known = read.get(attempt);
   if (known !== undefined) return known;
-  const { deliveryId, number, eventId, type, edited, startedAt, request, response, faults } = attempt;
+  const { deliveryId, number, eventId, type, edited, elsewhere, startedAt, request, response, faults } =
+    attempt;
   const id = `${deliveryId}.${number}${faults.includes('duplicate') ? '.duplicate' : ''}`;
   const kept = {
     row: {
-      ...{ id, at: startedAt, eventId, type, edited, endpoint: request.url, attempt: number },
+      ...{ id, at: startedAt, eventId, type, edited, elsewhere, endpoint: request.url, attempt: number },
       ...toResult(answerOf(attempt)),
       faults,
     },
@@ -87,8 +119,6 @@ async function toDetail(sandbox: Sandbox, attempt: Attempt): Promise<AttemptDeta
     },
     error,
     verdict: await sandbox.explain(attempt),
-    // The other header of a delivery is `content-type`.
-    signatureHeader: Object.keys(request.headers).find((name) => name !== 'content-type') ?? SIGNATURE_HEADER,
   };
 }
 
@@ -100,7 +130,6 @@ const EXAMPLES = Object.fromEntries(EVENT_TYPES.map((type) => [type, exampleEven
 
 export function reportService(sandbox: SandboxOperations): ServiceReport {
   return {
-    wallets: sandbox.wallets.list(),
     movements: sandbox.movements({ limit: MAX_MOVEMENTS }),
     endpoints: sandbox.endpoints.list(),
     faults: sandbox.faults.get(),
@@ -114,7 +143,7 @@ export function toClock({ clock }: SandboxOperations): ServiceReport['clock'] {
 }
 
 /** Entries of the feed that the view of the sandbox shows. */
-const SANDBOX_ENTRY = /^(wallet|movement|endpoint|faults|clock)\./;
+const SANDBOX_ENTRY = /^(movement|endpoint|faults|clock)\./;
 
 function* toEntries(kind: string, data: unknown): Generator<StreamEntry> {
   const isReset = kind === 'sandbox.reset';

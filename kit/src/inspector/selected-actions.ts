@@ -1,7 +1,8 @@
 import type { InboxFilter, InboxRecord, InboxState } from 'stablehooks';
+import { givenOf } from '../given.js';
 import { type Runnable, returnToDead } from '../io/run-by-hand.js';
 import type { ActionInputs, Selected, SelectedResult } from './api.js';
-import { isRunning, search, toInboxFilter } from './inbox-events.js';
+import { isRunning, search, toExactFilter } from './inbox-events.js';
 import type { InboxPart, InspectedInbox } from './source.js';
 
 /** The most events that are requeued or discarded at a time, and that are found for a text. */
@@ -27,7 +28,10 @@ export class TooMany extends Error {}
  */
 export async function applyToSelected(
   { operations, run }: InboxPart,
-  ...[name, input]: readonly ['requeue' | 'run', Selected] | readonly ['discard', ActionInputs['discard']]
+  ...[name, input]: { [Name in 'requeue' | 'run' | 'discard']: readonly [Name, ActionInputs[Name]] }[
+    | 'requeue'
+    | 'run'
+    | 'discard']
 ): Promise<SelectedResult> {
   const filter = await toFilter(operations, input.filter);
   const counts = await operations.count(filter);
@@ -44,7 +48,8 @@ export async function applyToSelected(
   }
   if (plan.eligible === 0) return plan;
   if (name === 'requeue') {
-    return { ...plan, changed: await operations.requeue({ ...filter, limit: MAX_CHANGED }) };
+    const statement = givenOf({ by: input.by, reason: input.reason });
+    return { ...plan, changed: await operations.requeue({ ...filter, ...statement, limit: MAX_CHANGED }) };
   }
   if (name === 'discard') {
     const { by, reason } = input;
@@ -55,7 +60,7 @@ export async function applyToSelected(
 }
 
 async function toFilter(inbox: InspectedInbox, filter: Selected['filter']): Promise<InboxFilter> {
-  const exact = await toInboxFilter(inbox, filter);
+  const exact = await toExactFilter(inbox, filter);
   if (exact !== undefined) return exact;
   const ids: string[] = [];
   let read = 0;
@@ -100,24 +105,34 @@ async function runAll(
     // A lapsed lease means that no process runs it.
     if (run === undefined || event === null || isRunning(record)) continue;
     if (state === 'dead' || state === 'failed') await operations.requeue(id);
-    const outcome = await run(event).catch((error) => {
+    const said = await run(event).catch((error) => {
       console.error(error);
       return THREW;
     });
-    if (state === 'dead') await keepDead(operations, { ...record, event }, outcome);
+    const after = (await operations.find(id))?.state;
+    // A handler that ran in the app of this inbox has changed it.
+    const outcome = (said === 'handled' || said === 'duplicate') && after !== 'done' ? ELSEWHERE : said;
+    if (state === 'dead' || (state === 'failed' && outcome === ELSEWHERE))
+      await keepDead(operations, { ...record, event }, outcome);
     outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
     changed += 1;
+    if (outcome === ELSEWHERE) break;
   }
   return { changed, outcomes };
 }
 
 const THREW = 'error';
+/** The outcome of a run that this inbox does not show: its receiver has another inbox. No further event is run. */
+export const ELSEWHERE = 'elsewhere';
+
+const NOT_HERE = 'it ran in a receiver that does not use this inbox';
 
 /** A dead event that fails stays dead, with its first cause, even where the app would try it later. */
 async function keepDead(operations: InspectedInbox, record: Runnable, outcome: string): Promise<void> {
   const { state, lastError } = (await operations.find(record.id)) ?? {};
   if (state === 'failed') await returnToDead(operations, record, lastError ?? 'it failed');
-  if (state === 'received' && outcome === THREW) {
-    await returnToDead(operations, record, 'it threw an error, which is in the log of the page');
-  }
+  const why = { [THREW]: 'it threw an error, which is in the log of the page', [ELSEWHERE]: NOT_HERE }[
+    outcome
+  ];
+  if (state === 'received' && why !== undefined) await returnToDead(operations, record, why);
 }

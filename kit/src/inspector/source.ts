@@ -39,6 +39,8 @@ export interface DeliveriesPart {
   /** Newest first. */
   events(query: EventQuery): Promise<EventPage>;
   counts(filter: EventFilter): Promise<EventCounts>;
+  /** The time of the source, in epoch ms. */
+  now(): number;
   /** The event and its attempts, oldest first; `undefined` if none is kept. */
   event(id: string): EventRow | undefined;
   /** `undefined` when the attempt has been dropped. */
@@ -59,6 +61,9 @@ export interface LastReport {
   readonly report: PollReport;
   readonly at: number;
 }
+
+/** How the command line opens an inbox, unless the app says it. */
+export const DEFAULT_FLAG = 'env:DATABASE_URL';
 
 /** An inbox. */
 export interface InboxPart {

@@ -104,24 +104,11 @@ export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
   );
 }
 
-/** Of so many replies, the median and the 99th percentile say something. */
-const MIN_TIMES = 10;
-
-/** Counts deliveries by answer, and summarises the times of the replies. */
+/** Counts deliveries by answer. */
 export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: number): string {
   // Without the time of a silence, which would make each silence a kind of its own.
   const words = rows.map(({ answer }) => (answer.kind === 'silence' ? 'no answer' : describeAnswer(answer)));
   const kinds = countAlike(words).map(([kind, count]) => `${count} × ${kind}`);
   const sent = `${rows.length} of ${total} sent`;
-  if (rows.length === 0) return sent;
-  const times = rows.flatMap(({ answer }) => (answer.kind === 'reply' ? answer.elapsedMs : []));
-  if (times.length < MIN_TIMES) return `${sent}: ${toPlain(kinds.join(', '))}`;
-  const who = times.length === rows.length ? '' : 'replies: ';
-  return `${sent}: ${toPlain(kinds.join(', '))}; ${who}median ${percentile(times, 0.5)} ms, 99 % within ${percentile(times, 0.99)} ms`;
-}
-
-/** The smallest value that at least this share of the values does not exceed (the nearest-rank method). */
-export function percentile(values: readonly number[], share: number): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.ceil(share * sorted.length) - 1] ?? 0;
+  return rows.length === 0 ? sent : `${sent}: ${toPlain(kinds.join(', '))}`;
 }

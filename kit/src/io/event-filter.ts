@@ -55,7 +55,8 @@ export async function* findEvents(
 
 const PAGE = 500;
 
-function meets(record: InboxRecord, filter: EventFilter): boolean {
+/** Whether an event that the inbox looked up meets the other conditions as well. */
+export function meets(record: InboxRecord, filter: EventFilter): boolean {
   const { group, id = '', attempts = 0, payload = [], except = [] } = filter;
   const { lastError, history, event } = record;
   const isLeftOut = {

@@ -14,29 +14,22 @@ export type Sender = Awaited<ReturnType<typeof createSender>>;
 
 /** Creates a sender that signs by the settings. Ctrl-C does not abort a delivery that has begun. */
 export async function createSender(url: string, settings: Settings, timeoutMs: number) {
-  const ownSecret = await settings.secret();
+  const secret = await settings.secret();
   const { header, encoding, prefix } = settings.signature;
 
-  async function sendSigned(body: Uint8Array, signed: Uint8Array, secret: string): Promise<SentDelivery> {
+  /** Sends a body with its signature, and returns the sent and received bytes. */
+  async function sendKept(body: Uint8Array): Promise<SentDelivery> {
     const headers = {
       'content-type': 'application/json',
-      [header]: await sign(signed, { secret, encoding, prefix }),
+      [header]: await sign(body, { secret, encoding, prefix }),
     };
     const at = new Date();
     return { at, url, headers, body, ...(await deliver(url, { headers, body, timeoutMs })) };
   }
-  /** Sends a body with its signature, and returns the sent and received bytes. */
-  const sendKept = (body: Uint8Array) => sendSigned(body, body, ownSecret);
-  return {
-    sendKept,
-    /** Sends a body with the signature of other bytes, or of another secret. */
-    sendBytes: async (body: Uint8Array, signed: Uint8Array, secret = ownSecret) =>
-      (await sendSigned(body, signed, secret)).answer,
-    send: async (event: UnknownEvent) => (await sendKept(toBytes(event))).answer,
-  };
+  return { sendKept, send: async (event: UnknownEvent) => (await sendKept(toBytes(event))).answer };
 }
 
 /** The body of a delivery: compact JSON, without `delivered`, which only the list has. */
-export function toBytes({ delivered: _, ...event }: UnknownEvent): Uint8Array {
+function toBytes({ delivered: _, ...event }: UnknownEvent): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(event));
 }

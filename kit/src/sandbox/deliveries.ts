@@ -42,6 +42,8 @@ export interface Attempt {
   readonly endpointId: string;
   /** Whether `resend` sent bytes other than those of the event. @default false */
   readonly edited?: boolean | undefined;
+  /** Whether `resend` sent it to another URL than that of the endpoint. @default false */
+  readonly elsewhere?: boolean | undefined;
   /** Which attempt of the delivery, from 1. A duplicate has the number of its original. */
   readonly number: number;
   readonly startedAt: string;
@@ -127,6 +129,8 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
   let pending = new Map<string, PendingDelivery>();
   let ended = new Fifo<Delivery>();
   let attempts = new Fifo<Attempt>();
+  /** Older attempts at events that no endpoint has accepted: at most half of what is kept. */
+  let failures = new Fifo<Attempt>();
   let session: Session = { ended: false, underWay: new Set() };
   let queues = queuesOf(session);
   let count = 0;
@@ -194,8 +198,16 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
 
   function keepAttempt(attempt: Attempt): void {
     attempts.push(attempt);
-    if (attempts.length > options.maxAttemptsKept) attempts.shift();
+    while (attempts.length + failures.length > options.maxAttemptsKept) {
+      const oldest = attempts.shift();
+      if (oldest !== undefined && !events.isDelivered(oldest.eventId)) failures.push(oldest);
+      if (failures.length > options.maxAttemptsKept / 2) failures.shift();
+    }
     feed.publish('attempt.made', attempt);
+  }
+
+  function keptAttempts(): readonly Attempt[] {
+    return [...failures.toArray(), ...attempts.toArray()];
   }
 
   async function resend(deliveryId: string, { url, body }: Resending): Promise<Attempt> {
@@ -203,7 +215,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     const earlier =
       pending.get(deliveryId) ??
       ended.toArray().find(({ id }) => id === deliveryId) ??
-      attempts.toArray().find((attempt) => attempt.deliveryId === deliveryId);
+      keptAttempts().find((attempt) => attempt.deliveryId === deliveryId);
     if (earlier === undefined) throw new SandboxError('ERR_SANDBOX_NOT_FOUND', NO_DELIVERY);
     const event = events.get(earlier.eventId);
     const target = endpoints.get(earlier.endpointId);
@@ -223,7 +235,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
       { clock, faults: NO_FAULTS },
     );
     clock.waitFor(made);
-    const attempt = await made;
+    const attempt = { ...(await made), ...(isElsewhere && { elsewhere: true }) };
     of.underWay.delete(abort);
     if (of.ended) return attempt;
     keepAttempt(attempt);
@@ -270,7 +282,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     /** Newest first: pending deliveries, then ended ones. */
     list: (): Delivery[] => [...ended.toArray(), ...[...pending.values()].map(toDelivery)].toReversed(),
     /** Oldest first. */
-    attempts: (): readonly Attempt[] => attempts.toArray(),
+    attempts: keptAttempts,
 
     /** Aborts every attempt under way and begins no other. */
     stop,
@@ -281,6 +293,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
       pending = new Map();
       ended = new Fifo();
       attempts = new Fifo();
+      failures = new Fifo();
       queues = queuesOf(session);
       count = 0;
     },

@@ -111,6 +111,8 @@ export function createEventLog(random: Random, maxEvents: number) {
       event.delivered = true;
     },
 
+    isDelivered: (id: string): boolean => byId.get(id)?.delivered === true,
+
     /** Returns copies, which later deliveries do not change. */
     list(query: SandboxEventQuery = {}): SandboxEvent[] {
       const { type, limit = Number.POSITIVE_INFINITY, order = 'newest', until } = query;

@@ -52,7 +52,7 @@ export interface SandboxOptions {
   readonly maxBodyBytes?: number | undefined;
   /** How many events, ended movements and ended deliveries are kept, the newest of each. @default 250_000 */
   readonly maxEvents?: number | undefined;
-  /** How many attempts are kept, the newest. @default 10_000 */
+  /** How many attempts are kept, the newest; up to half of them older ones of events that no endpoint has accepted. @default 10_000 */
   readonly maxAttemptsKept?: number | undefined;
 }
 

@@ -18,7 +18,6 @@ const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: Re
   ['verify --body list.json --signature x --header X-A', /unknown option '--header'/],
   ['trigger redeem.failed --secret-file list.json', /--secret-file has no effect without --to/],
   [`${TRIGGER} --base-url http://127.0.0.1:9`, /--base-url has no effect with --to/],
-  [`${TRIGGER} --rate 5`, /--rate has no effect on one event: pass --count/],
   [`${TRIGGER} --set payload.amount.value=1`, /payload\.amount is not an object\. Set it as a whole/],
   [`${TRIGGER} --set payload:=[]`, /a payload must be a JSON object/],
   ['events list --since 1h --until 2h', /--since is later than --until/],
@@ -54,10 +53,9 @@ const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: Re
   [`${TRIGGER} --set amount=1`, /--set accepts payload\.NAME=STRING/],
   [`${TRIGGER} --set payload.n:=x`, /the value after := is not JSON/],
   [`${TRIGGER} --count 0`, /Write a whole number from 1/],
-  [`${TRIGGER} --rate -1`, /Write a number from 0\.00001/],
   [`${TRIGGER} --secret-file no-such`, /--secret-file no-such: the file does not exist/],
   [`${TRIGGER} --secret-file empty`, /--secret-file empty: the file is empty/],
-  ['trigger transfer.settled --forge', /pass --to URL/],
+  ['inbox list --inbox app.db --since 2999-01-01', /--since is in the future/],
   ['sandbox --port 0 --token-file spaced', /`token` must consist of visible ASCII/],
   ['sandbox --port 0 --secret-file spaced', /white space around it/],
   ['sandbox --port 0 --movement-time 99999d', /`movementMs` must be at most/],
@@ -93,7 +91,6 @@ const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: Re
   [[...TRIGGER.split(' '), '--prefix', 'sha256 \u{1F511}'], /--prefix must contain ASCII characters only/],
   [['doctor', 'http://127.0.0.1:9/', '--effects', ''], /--effects must be a URL/],
   ['doctor http://127.0.0.1:9/ --effects http://127.0.0.1:9/', /--effects needs \{id\} in it/],
-  ['doctor http://127.0.0.1:9/ --oversize 9999999999', /up to 67108864 \(64 MiB\)/],
   [`events list --base-url ${WITH_PASSWORD}`, /--base-url contains a user or a password/],
 ];
 

@@ -63,7 +63,7 @@ describe.concurrent('an SQLite file', () => {
       { id: event.id, state: 'dead', verdict: expect.stringContaining('the account was closed') },
     ]);
     const detail = await inspector.get(`events/${event.id}`);
-    expect(JSON.parse(detail.text)).toMatchObject({ body: 'stored', history: [{ attempt: 1 }] });
+    expect(JSON.parse(detail.text)).toMatchObject({ body: 'stored', history: [{ name: 'Attempt 1' }] });
 
     const requeue = async () =>
       JSON.parse((await inspector.act('requeue', { filter: { ids: [event.id] } })).text);

@@ -61,6 +61,19 @@ describe.concurrent.each(TERMINALS)('a terminal of $columns columns, $colours', 
     expect(await paste(command)).toEqual(['inbox', 'run', event.id, ...place, '--to', 'URL']);
   });
 
+  test('the command of inbox errors is pasted whole, and inbox list --json is JSON', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('app of the ledger.db');
+    await deliverToFile(path, [exampleEvent('transfer.failed', { payload: { note: ERROR } })]);
+    const place = ['--inbox', path];
+    const { rows } = await runInTerminal(['inbox', 'errors', ...place], { columns, env });
+    const command = rows.find((row) => row.includes('stablehooks inbox requeue')) ?? '';
+    const group = ['--state', 'dead', '--group', 'ERR_HANDLER_PERMANENT: the account was closed'];
+    expect(await paste(command)).toEqual(['inbox', 'requeue', ...place, ...group]);
+    const listed = await runInTerminal(['inbox', 'list', '--json', ...place], { columns, env });
+    expect(JSON.parse(listed.rows.join('\n'))).toMatchObject({ state: 'dead' });
+  });
+
   test('the columns of status, inbox stats and inbox list stay columns', async () => {
     await using folder = await makeFolder();
     const path = folder.at('app.db');

@@ -119,10 +119,3 @@ test('events list of a list that can be cut shows no absence: exit 1', async () 
   expect(none).toMatchObject({ stdout: 'No events.\n', exitCode: 1 });
   expect(none.stderr).toContain('Not shown: the list may have left out');
 });
-
-test('trigger --forge shows nothing at an endpoint that refuses genuine events as well', async () => {
-  await using server = await serve((_, response) => void response.writeHead(401).end());
-  const { stderr, exitCode } = await run(['trigger', 'transfer.settled', '--forge', '--to', server.url]);
-  expect(stderr).toContain('does not accept a genuine event');
-  expect(exitCode).toBe(1);
-});

@@ -26,7 +26,6 @@ const SCENARIOS: readonly (readonly [command: string, exitCode: number, interrup
   ['sandbox --port 0 --to ENDPOINT', 130, /Ctrl-C/],
   ['trigger transfer.settled --to ENDPOINT --duplicate', 0],
   ['trigger transfer.settled --to CLOSED', 3],
-  ['trigger redeem.failed --to ENDPOINT --forge', 0],
   ['listen --to ENDPOINT --since 1h', 130, /evt_\w+[\s\S]*200 handled/],
   ['events list', 0],
   ['events replay --all --to ENDPOINT', 0],

@@ -5,26 +5,6 @@ import { findClosedUrl, serve } from '../http-server.js';
 import { startEndpoint, startService } from '../service.js';
 
 describe.concurrent('trigger', () => {
-  test.for([
-    [401, 0, /^$/],
-    [403, 0, /^$/],
-    [404, 1, /404 does not show that the endpoint refused the signature: .* Check the path of --to\./],
-    [500, 1, /500 does not show that the endpoint refused the signature/],
-    [302, 1, /302 does not show that the endpoint refused the signature/],
-    [200, 1, /The endpoint accepted a wrong signature \(200\)/],
-    [200, 1, /The endpoint accepted a wrong signature \(200\)/, '--tamper'],
-  ] as const)('trigger --forge takes %i as exit %i', async ([status, code, says, flag = '--forge']) => {
-    let count = 0;
-    await using site = await serve((_, response) => {
-      count += 1;
-      // The first event is genuine.
-      response.writeHead(count === 1 ? 200 : status).end();
-    });
-    const { stderr, exitCode } = await run(['trigger', 'redeem.failed', '--to', site.url, flag]);
-    expect(stderr).toMatch(says);
-    expect(exitCode).toBe(code);
-  });
-
   test('trigger --duplicate is exit 1 if no answer shows that the handler ran once', async () => {
     await using site = await serve((_, response) => response.writeHead(200).end());
     const { stderr, exitCode } = await run(['trigger', 'redeem.failed', '--to', site.url, '--duplicate']);
@@ -147,9 +127,9 @@ describe.concurrent('trigger', () => {
     expect(endpoint.outcomes[0]?.event?.payload).toEqual({ note: 'Zoë' });
   });
 
-  test('trigger sends many events at a rate, each twice, and prints a summary', async () => {
+  test('trigger sends many events, each twice, and prints a summary', async () => {
     await using endpoint = await startEndpoint();
-    const many = ['--count', '20', '--rate', '200', '--duplicate', '--json'];
+    const many = ['--count', '20', '--duplicate', '--json'];
     const args = ['trigger', 'accept.confirmed', '--to', endpoint.url, ...many];
     const { stdout, stderr, exitCode } = await run(args);
     const rows = stdout

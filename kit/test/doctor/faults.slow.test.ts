@@ -156,12 +156,8 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
       'Location: URL/login?…',
     ],
     'is at another path': [
-      (secret) => {
-        const receive = createPlainReceiver(secret);
-        return (request, response) =>
-          request.url === '/api/webhooks' ? receive(request, response) : answer(response, 404);
-      },
-      'answered at /api/webhooks (401)',
+      () => (_, response) => answer(response, 404),
+      'Nothing accepts a POST at /hooks (404): check the path',
     ],
     'never answers': [() => () => undefined, 'answers no POST in that time', { timeoutMs: 3_000 }],
     'fails on each event': [answering(500, 'Cannot read properties of undefined'), 'Its reply: "Cannot read'],

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import type { AttemptRow } from '../../src/inspector/api.js';
+import { type AttemptRow, NONE_DROPPED } from '../../src/inspector/api.js';
 import { createAttemptEvents, type KeptAttempt } from '../../src/inspector/attempt-events.js';
 
 type Given = Partial<AttemptRow> & { readonly body?: string };
@@ -26,6 +26,7 @@ function eventsOf(given: readonly Given[], pending: readonly string[] = []) {
     attempts: () => [...made],
     toKept: (one) => one,
     pending: () => new Set(pending),
+    dropped: () => NONE_DROPPED,
   });
   return { events, reads, made };
 }
@@ -44,6 +45,8 @@ test.each<[verdict: string, tone: string, attempts: readonly Given[], pending?: 
   ['Never delivered, 1 attempt: lost (fault drop)', 'bad', [lost]],
   ['Answered, without effect: 200 ignored', 'doubtful', [{ kind: 'without-effect', outcome: 'ignored' }]],
   ['Never delivered, 1 attempt: 500 ERR_HANDLER_FAILED', 'bad', [{}, { ...failed, endpoint: 'http://b/' }]],
+  // A person tried another URL.
+  ['Accepted', 'good', [{}, { ...failed, endpoint: 'http://b/', elsewhere: true }]],
   [
     'Accepted although its signature was wrong: 200 handled (injected: corruptSignature)',
     'bad',
@@ -92,22 +95,15 @@ test('each condition of a filter counts, and the counts of the states do not dep
       { state: 'accepted', count: 1 },
     ],
     types: ['accept.confirmed', 'redeem.failed'],
-    strip: { good: [0], bad: [2] },
   });
 });
 
-test('bodies are read only to be searched, and once for each text', async () => {
-  const { events, reads, made } = eventsOf(
-    ['evt_0', 'evt_1', 'evt_2'].map((eventId) => ({ eventId, body: 'Needle' })),
-  );
+test('bodies are read only to be searched', async () => {
+  const { events, reads } = eventsOf(['evt_0', 'evt_1'].map((eventId) => ({ eventId, body: 'Needle' })));
   await events.events({ limit: 10, id: 'evt' });
   await events.counts({ type: 'accept.confirmed' });
   expect(reads).toEqual([]);
-  expect((await events.events({ limit: 10, text: 'needle' })).rows).toHaveLength(3);
-  expect((await events.events({ limit: 10, text: 'NEEDLE' })).rows).toHaveLength(3);
-  made.push(...eventsOf([{ eventId: 'evt_new', body: 'hay' }]).made);
-  expect((await events.events({ limit: 10, text: 'needle' })).rows).toHaveLength(3);
-  expect(reads.toSorted()).toEqual(['att_0', 'att_1', 'att_2']);
+  expect((await events.events({ limit: 10, text: 'NEEDLE' })).rows).toHaveLength(2);
 });
 
 test('other work of the process runs while bodies are searched', async () => {

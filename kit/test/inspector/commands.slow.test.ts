@@ -146,10 +146,9 @@ describe.concurrent('the inspector of a command', () => {
     await until(() => ask<EventPage>('events?state=failed'), isThere);
     const { deliveries } = await ask<EventDetail>(`events/${event.id}`);
     const id = deliveries[0]?.id ?? '';
-    expect(deliveries[0]).toMatchObject({ attempt: 1, endpoint: endpoint.url });
+    expect(deliveries[0]).toMatchObject({ name: 'Attempt 1', endpoint: endpoint.url });
     const detail = await ask<AttemptDetail>(`attempts/${id}`);
     expect(detail).toMatchObject({
-      signatureHeader: 'X-SERVICE-Signature',
       verdict: { what: 'The signature is right. The handler threw.' },
       response: { status: 500, cut: false, headers: { 'content-type': 'application/problem+json' } },
     });

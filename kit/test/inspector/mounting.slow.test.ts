@@ -15,7 +15,7 @@ import ts from 'typescript';
 import { expect, test } from 'vitest';
 import { blocksOf, sectionOf } from '../../../test/project/markdown.js';
 import { serve } from '../http-server.js';
-import { fail } from '../inbox-states.js';
+import { complete, fail } from '../inbox-states.js';
 import { readStream, send } from './http.js';
 
 /** The names that a block declares or exports. */
@@ -92,8 +92,9 @@ test.for(Object.keys(FRAMEWORKS))(
       source: fromInbox(watched, {
         name: 'payments',
         pollIntervalMs: 100,
-        run: async ({ id }) => {
-          ran.push(id);
+        run: async (given) => {
+          ran.push(given.id);
+          await complete(inbox, given);
           return 'handled';
         },
       }),

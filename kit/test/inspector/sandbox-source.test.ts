@@ -100,7 +100,6 @@ test('the detail has the bytes, the headers and the verdict of the attempt, and 
     id: event.id,
   });
   expect(details[0]).toMatchObject({
-    signatureHeader: 'x-other',
     verdict: { what: 'The signature is right. The endpoint accepted it (200).', fix: null },
     response: { cut: true, body: Buffer.from('€'.repeat(400)).subarray(0, 1_024).toString('base64') },
   });
@@ -133,7 +132,7 @@ test('the stream says when events and the sandbox have changed', async () => {
   expect(entries).toHaveLength(5);
 });
 
-test('the service has its wallets, faults and clock, and an example of each type', () => {
+test('the service has its movements, faults and clock, and an example of each type', () => {
   const { sandbox } = inspect();
   sandbox.accept();
   const report = reportService(sandbox);

@@ -8,22 +8,27 @@ import {
   type InboxSourceOptions,
 } from 'stablehooks-kit/inspector';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { fail } from '../inbox-states.js';
+import { complete, fail } from '../inbox-states.js';
 
 const ACTIONS = ['requeue', 'run', 'discard'] as const satisfies readonly ActionName[];
 
+type Run = NonNullable<InboxSourceOptions['run']>;
+
 /** An inbox with dead events, and one that is done. */
-async function startPage(
-  dead: readonly UnknownEvent[],
-  run: InboxSourceOptions['run'] = async () => 'handled',
-) {
+async function startPage(dead: readonly UnknownEvent[], outcomeOf: Run = async () => 'handled', given?: Run) {
   const inbox = memoryInbox();
+  /** Runs an event as the receiver of this inbox does. */
+  const runHere: Run = async (event) => {
+    const outcome = await outcomeOf(event);
+    if (outcome === 'handled' && (await inbox.find(event.id))?.state !== 'done') await complete(inbox, event);
+    return outcome;
+  };
   await inbox.ignore([exampleEvent('accept.confirmed', { id: 'evt_done' })], { origin: 'push' });
   for (const event of dead) {
     await fail(inbox, event);
   }
   const inspector = createInspector({
-    source: fromInbox(inbox, { name: 'app', run }),
+    source: fromInbox(inbox, { name: 'app', run: given ?? runHere }),
     actions: ACTIONS,
     authorize: () => true,
   });
@@ -85,6 +90,22 @@ test('events are run one after the other, and the answer counts their outcomes',
     outcomes: { handled: 2, failed: 1 },
   });
   expect(ran).toEqual(['evt_0', 'evt_1', 'evt_2']);
+});
+
+test('a run stops at the first event that another inbox has handled, and the others stay as they are', async () => {
+  const other = createReceiver({
+    ...{ secret: 'whsec_other', inbox: memoryInbox() },
+    handlers: { 'transfer.settled': ({ id }) => void ran.push(id) },
+  });
+  const ran: string[] = [];
+  const run: Run = async (event) => (await other.accept(event, 'redrive')).kind;
+  const page = await startPage(events(5), undefined, run);
+  expect(await page.act('run', { filter: { state: 'dead' } })).toMatchObject({
+    ...{ eligible: 5, changed: 1, outcomes: { elsewhere: 1 } },
+  });
+  expect(ran).toEqual(['evt_0']);
+  expect((await page.inbox.count()).find(({ state }) => state === 'dead')).toMatchObject({ count: 5 });
+  expect((await page.inbox.find('evt_0'))?.lastError).toContain('a receiver that does not use this inbox');
 });
 
 test('the handler of an event that is run gets the stored text, in which large numbers are not rounded', async () => {

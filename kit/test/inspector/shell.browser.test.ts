@@ -22,7 +22,7 @@ afterEach(async () => {
 const ACTIONS = [
   ...(['resend', 'requeue', 'run', 'discard', 'acknowledge-gap'] as const),
   ...(['fire', 'set-faults', 'clear-faults', 'advance-clock'] as const),
-  ...(['create-wallet', 'set-limits', 'move', 'add-endpoint', 'remove-endpoint'] as const),
+  ...(['move', 'add-endpoint', 'remove-endpoint'] as const),
 ];
 
 /** A sandbox with all that its views show. */
@@ -198,7 +198,7 @@ describe('the stream', () => {
     const next = createSandbox({ seed: 2, clock: 'manual' });
     closing.push(next.close);
     await server.start(inspect(next).fetch);
-    await page.getByText('No wallet yet').waitFor();
+    await page.getByText('No movement yet').waitFor();
     await page.getByRole('button', { name: 'Fire' }).click();
     await page.getByText('Fired accept.confirmed as').waitFor();
     expect(next.events()).toHaveLength(1);
@@ -248,7 +248,7 @@ describe.each(CASES)('every view of a $of, $colorScheme and $size', ({ start, co
     await page.getByRole('table').getByRole('link').first().click();
     await page
       .getByRole('textbox', { name: 'Request: body' })
-      .or(page.getByRole('button', { name: 'Show the body' }))
+      .or(page.getByRole('textbox', { name: 'Body' }))
       .first()
       .waitFor();
     await inspectView(page, 'with the first event open');
@@ -259,12 +259,12 @@ describe.each(CASES)('every view of a $of, $colorScheme and $size', ({ start, co
 /** Waits until a view shows what it loads. */
 const showsAll: Readonly<Record<string, (page: Page) => Promise<void>>> = {
   async Overview(page) {
+    await page.getByText('All checks').click();
     await page.getByRole('list', { name: 'Checks' }).waitFor();
   },
   async Events(page) {
     await page.getByRole('table').getByRole('link').first().waitFor();
     await page.getByRole('link', { name: /^All \d/ }).waitFor();
-    await page.keyboard.press('e');
   },
   async Coverage(page) {
     await page.getByRole('region', { name: 'Gaps' }).waitFor();

@@ -8,9 +8,10 @@ import { LoadError } from '../load-error';
 import { attempt } from '../notice';
 import { Plain, Sentence } from '../plain';
 import { act, ask, can } from '../server';
-import { NO_STATEMENT, StatementFields } from '../statement';
+import { keepName, newStatement, StatementFields } from '../statement';
 import { Age, now, Time } from '../time';
 import { Mark } from '../tone';
+import { follow, hrefOf } from '../url';
 import './coverage.css';
 
 const REFRESH_MS = 30_000;
@@ -108,11 +109,23 @@ function Proven({
 /** The narrowest gap in pixels, so that it can be seen and clicked. */
 const MIN_GAP_PX = 12;
 
-/** A lane for each type: proven spans as bars, gaps as links to their cards. */
-function Lanes({ report }: { readonly report: CoverageReport }) {
-  const { since, watermark, gaps, types } = report;
+/** How much of the past one lane for all types shows, unless an open gap is older. */
+const RECENT_MS = 7 * 86_400_000;
+
+/** A lane for each type, or one for all: proven spans as bars, gaps as links to their cards. */
+export function Lanes({
+  report,
+  isOne = false,
+}: {
+  readonly report: CoverageReport;
+  readonly isOne?: boolean;
+}) {
+  const { since, watermark, types } = report;
   if (since === null || watermark === null) return null;
-  const start = Math.min(since, ...gaps.map(({ from }) => Date.parse(from)));
+  const recent = isOne ? Math.max(since, now.value - RECENT_MS) : since;
+  const starts = report.gaps.filter((gap) => !isOne || isOpen(gap)).map(({ from }) => Date.parse(from));
+  const start = Math.min(recent, ...starts);
+  const gaps = report.gaps.filter(({ until }) => Date.parse(until) > start);
   const end = Math.max(now.value, watermark);
   const share = (time: number) => (100 * (time - start)) / Math.max(1, end - start);
   const place = (from: number, until: number, minPx = 0) => ({
@@ -120,22 +133,23 @@ function Lanes({ report }: { readonly report: CoverageReport }) {
     width: `max(${share(until) - share(from)}%, ${minPx}px)`,
   });
   return (
-    <figure class="lanes">
-      {types.map((type) => (
+    <figure class={isOne ? 'lanes lanes-one' : 'lanes'}>
+      {(isOne ? ['all types'] : types).map((type) => (
         <div class="lane" key={type}>
-          <span class="lane-type">{type}</span>
+          {!isOne && <span class="lane-type">{type}</span>}
           <div class="lane-line">
-            <div class="lane-proven" style={place(since, watermark)} />
+            <div class="lane-proven" style={place(Math.max(start, since), watermark)} />
             {gaps.map((gap, index) =>
-              gap.types.some((each) => each === type) ? (
+              isOne || gap.types.some((each) => each === type) ? (
                 <a
                   key={gap.id}
-                  href={`#gap-${index}`}
+                  href={isOne ? hrefOf({ view: 'coverage' }) : `#gap-${index}`}
                   class={isOpen(gap) ? 'lane-gap' : `lane-gap lane-gap-${gap.state}`}
                   title={`${gap.state} gap: ${gap.from} to ${gap.until}`}
                   aria-label={`${type}: ${gap.state} gap ${index + 1}`}
-                  style={place(Date.parse(gap.from), Date.parse(gap.until), MIN_GAP_PX)}
+                  style={place(Math.max(start, Date.parse(gap.from)), Date.parse(gap.until), MIN_GAP_PX)}
                   onClick={(event) => {
+                    if (isOne) return follow(event);
                     event.preventDefault();
                     const card = document.querySelector<HTMLElement>(`#gap-${index}`);
                     card?.scrollIntoView({ block: 'center' });
@@ -150,20 +164,22 @@ function Lanes({ report }: { readonly report: CoverageReport }) {
         </div>
       ))}
       <div class="lane lane-axis">
-        <span />
+        {!isOne && <span />}
         <div>
           <Time at={start} />
           <Time at={(start + end) / 2} />
           <span>now</span>
         </div>
       </div>
-      <figcaption class="legend faint">
-        <span class="key key-proven">proven</span>
-        <span class="key key-gap">open gap</span>
-        <span class="key key-acknowledged">acknowledged</span>
-        <span class="key key-unconfirmed">unconfirmed</span>
-        <span class="key key-none">not proven yet</span>
-      </figcaption>
+      {!isOne && (
+        <figcaption class="legend faint">
+          <span class="key key-proven">proven</span>
+          <span class="key key-gap">open gap</span>
+          <span class="key key-acknowledged">acknowledged</span>
+          <span class="key key-unconfirmed">unconfirmed</span>
+          <span class="key key-none">not proven yet</span>
+        </figcaption>
+      )}
     </figure>
   );
 }
@@ -243,9 +259,10 @@ function Acknowledge({
   readonly index: number;
   readonly onClose: () => void;
 }) {
-  const [statement, setStatement] = useState(NO_STATEMENT);
+  const [statement, setStatement] = useState(newStatement);
   async function acknowledge() {
     onClose();
+    keepName(statement);
     await attempt(
       async () => {
         const { done } = await act('acknowledge-gap', { id, until, ...statement });

@@ -5,7 +5,7 @@ import { tellChanged } from '../live';
 import { attempt } from '../notice';
 import { Plain } from '../plain';
 import { act, can } from '../server';
-import { NO_STATEMENT, StatementFields } from '../statement';
+import { keepName, newStatement, StatementFields } from '../statement';
 import { param } from '../url';
 import { readFilter } from './filter';
 
@@ -149,20 +149,35 @@ function Confirm({
   const { verb, effect, states, max } = ACTIONS[name];
   const [plan, setPlan] = useState<SelectedResult>();
   const [error, setError] = useState<string>();
-  const [statement, setStatement] = useState(NO_STATEMENT);
+  const [statement, setStatement] = useState(newStatement);
+
+  const [isCareful, setCareful] = useState(false);
+  const isMany = filter.ids?.length !== 1;
 
   useEffect(() => {
-    const dry = { filter, dryRun: true, by: 'dry run', reason: 'dry run' };
-    act(name, dry).then(setPlan, (thrown: Error) => setError(thrown.message));
-  }, []);
+    let isLast = true;
+    const except = isCareful ? (['permanent', 'expired'] as const) : undefined;
+    const dry = { filter: { ...filter, except }, dryRun: true, by: 'dry run', reason: 'dry run' };
+    act(name, dry).then(
+      (found) => isLast && setPlan(found),
+      (thrown: Error) => setError(thrown.message),
+    );
+    return () => {
+      isLast = false;
+    };
+  }, [isCareful]);
 
   async function submit(): Promise<void> {
     onClose();
     await attempt(
       async () => {
         const of = { ids: plan?.ids ?? [] };
-        const { by, reason } = statement;
-        const result = await act(name, { filter: of, by: by.trim(), reason: reason.trim() });
+        const [by, reason] = [statement.by.trim(), statement.reason.trim()];
+        keepName(statement);
+        // Without a name, nobody has a reason.
+        const said =
+          name === 'discard' ? { by, reason } : { by: by || undefined, reason: (by && reason) || undefined };
+        const result = await act(name, { filter: of, ...said } as Parameters<typeof act<typeof name>>[1]);
         if (!isSuccess(result)) throw new Error(describe(name, result));
         return result;
       },
@@ -208,7 +223,19 @@ function Confirm({
         </>
       )}
       <p>{effect}</p>
-      {name === 'discard' && <StatementFields value={statement} onChange={setStatement} />}
+      {name === 'requeue' && isMany && (
+        <label class="choice">
+          <input
+            type="checkbox"
+            checked={isCareful}
+            onChange={({ currentTarget }) => setCareful(currentTarget.checked)}
+          />
+          Leave out permanent errors, and events with an attempt whose lease expired
+        </label>
+      )}
+      {name !== 'run' && (
+        <StatementFields value={statement} isOptional={name === 'requeue'} onChange={setStatement} />
+      )}
     </Dialog>
   );
 }
@@ -229,6 +256,9 @@ function describe(name: Name, { changed, eligible, outcomes }: SelectedResult): 
   const rest = eligible > changed ? ` ${plural(eligible - changed)} that match were not changed.` : '';
   if (name === 'requeue') return `${plural(changed)} requeued: due now, with attempts from 0.${rest}`;
   if (name === 'discard') return `${plural(changed)} discarded.${rest}`;
+  if (outcomes['elsewhere'] !== undefined) {
+    return `Stopped after ${plural(changed)}: \`run\` handled the last one with a receiver that does not use this inbox, which did not change. Pass a \`run\` with the receiver of this inbox.${rest}`;
+  }
   const ends = Object.entries(outcomes).map(([outcome, count]) => `${count.toLocaleString('en')} ${outcome}`);
   return `${plural(changed)} ran: ${ends.join(', ')}.${rest}`;
 }

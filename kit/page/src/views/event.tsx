@@ -7,12 +7,12 @@ import { useKeys } from '../keys';
 import { staleFor } from '../live';
 import { useEvery, useLoaded } from '../load';
 import { LoadError } from '../load-error';
-import { Plain, Sentence } from '../plain';
+import { Plain, Sentence, toPlain } from '../plain';
 import { ask, can } from '../server';
 import { formatMs, now, Time } from '../time';
 import { Mark } from '../tone';
-import { follow, go, hrefWith, param } from '../url';
-import { toCurl, toFixture, toTest } from './copies';
+import { follow, go, hrefOf, hrefWith, param } from '../url';
+import { toCurl } from './copies';
 import { OneEventActions } from './event-actions';
 import { Resend } from './resend';
 import './event.css';
@@ -32,9 +32,10 @@ export function EventView({ id }: { readonly id: string }) {
     scrollTo(0, 0);
     heading.current?.focus({ preventScroll: true });
   }, []);
-  const deliveries = data?.deliveries ?? [];
+  // The newest first.
+  const deliveries = data?.deliveries.toReversed() ?? [];
   const named = deliveries.find((line) => line.id === param('attempt'));
-  const shown = named ?? deliveries.findLast(({ tone }) => tone === data?.tone) ?? deliveries.at(-1);
+  const shown = named ?? deliveries.find(({ tone }) => tone === data?.tone) ?? deliveries[0];
   const back = hrefWith({ event: undefined, attempt: undefined });
   const step = (by: number) => () => {
     const to = shown && deliveries[deliveries.indexOf(shown) + by];
@@ -51,9 +52,17 @@ export function EventView({ id }: { readonly id: string }) {
           <Plain text={id} />
         </h2>
         {data !== undefined && (
-          <span class="faint">
-            <Plain text={data.type} />
-          </span>
+          <>
+            <span class="faint">
+              <Plain text={data.type} />
+            </span>
+            <span class="buttons">
+              <Copy title="Copy id" what="The id" text={() => id} />
+              {data.command !== null && (
+                <Copy title="Copy command" what="The command" text={() => `${data.command}\n`} />
+              )}
+            </span>
+          </>
         )}
       </div>
       <LoadError error={error} reload={reload} />
@@ -86,37 +95,28 @@ function Detail({
         <p role="status">
           <Mark tone={tone} /> <Plain text={verdict} />
         </p>
-        {explanation.what !== `${verdict}.` && (
-          <p>
-            <Sentence text={explanation.what} />
-          </p>
-        )}
-        {explanation.fix !== null && (
-          <p>
-            <strong>Fix:</strong> <Sentence text={explanation.fix} />
-          </p>
-        )}
-      </div>
-      <div class="buttons">
-        {attempt !== undefined && can('resend') && <Resend detail={attempt} />}
-        {isInbox && <OneEventActions id={id} state={state} onDone={reload} />}
-        {attempt !== undefined && (
-          <>
-            <Copy title="Copy as curl" what="The curl command" text={() => toCurl(attempt)} />
-            <Copy title="Copy as fixture" what="The fixture" text={() => toFixture(attempt)} />
-            <Copy title="Copy as test" what="The test" text={() => toTest(attempt)} />
-          </>
-        )}
       </div>
       <div class="event-parts">
-        <div class="event-side">
+        <section aria-label="Cause" class="event-part">
+          <h3>Cause</h3>
+          {/* The verdict as a sentence says nothing more. */}
+          {explanation.what !== `${verdict}.` && explanation.what !== verdict && (
+            <p class="wrap">
+              <Sentence text={explanation.what} />
+            </p>
+          )}
+          {explanation.fix !== null && (
+            <p class="wrap">
+              <strong>Fix:</strong> <Sentence text={explanation.fix} />
+            </p>
+          )}
+          <div class="buttons">
+            {attempt !== undefined && can('resend') && <Resend detail={attempt} />}
+            {isInbox && <OneEventActions id={id} state={state} onDone={reload} />}
+          </div>
           <Facts event={event} />
           {event.steps.length > 0 && <Steps steps={event.steps} />}
-          {isInbox && <Timeline title="Attempts in the inbox" lines={history} shown={undefined} />}
-          {(deliveries.length > 0 || !isInbox) && (
-            <Timeline title="Deliveries" lines={deliveries} shown={attemptId} />
-          )}
-        </div>
+        </section>
         <div class="event-main">
           {isInbox && <Body event={event} />}
           {error !== undefined && (
@@ -126,13 +126,35 @@ function Detail({
           )}
           {attempt !== undefined && <Attempt attempt={attempt} />}
         </div>
+        <div class="event-side">
+          {isInbox && (
+            <Timeline
+              title="Attempts in the inbox"
+              lines={history}
+              isPart={history.length === MAX_HISTORY}
+              shown={undefined}
+            />
+          )}
+          {(deliveries.length > 0 || !isInbox) && (
+            <Timeline title="Deliveries" lines={deliveries} shown={attemptId} />
+          )}
+        </div>
       </div>
     </>
   );
 }
 
+/** The ids in a payload, each of which leads to the events that share it. */
+function idsOf(text: string | null): readonly (readonly [name: string, value: string])[] {
+  if (text === null) return [];
+  const { payload } = JSON.parse(text) as { readonly payload: unknown };
+  return Object.entries(Object(payload) as Readonly<Record<string, unknown>>).flatMap(([name, value]) =>
+    name.endsWith('_id') && typeof value === 'string' ? [[name, value] as const] : [],
+  );
+}
+
 function Facts({ event }: { readonly event: EventDetail }) {
-  const { state, origin, key, at, updatedAt, dueAt } = event;
+  const { state, origin, key, at, updatedAt, dueAt, text } = event;
   return (
     <dl class="facts">
       <Fact name="State">{state.replaceAll('-', ' ')}</Fact>
@@ -150,11 +172,18 @@ function Facts({ event }: { readonly event: EventDetail }) {
           <Time at={dueAt} full />
         </Fact>
       )}
-      {key !== null && (
-        <Fact name="Ordering key">
-          <Plain text={key} />
+      {[...(key === null ? [] : [['Ordering key', key] as const]), ...idsOf(text)].map(([name, value]) => (
+        <Fact key={name} name={name}>
+          <a
+            class="mono"
+            title={`All events of ${toPlain(value)}`}
+            href={hrefOf({ view: 'events', find: value })}
+            onClick={follow}
+          >
+            <Plain text={value} />
+          </a>
         </Fact>
-      )}
+      ))}
     </dl>
   );
 }
@@ -197,13 +226,19 @@ function Steps({ steps }: Pick<EventDetail, 'steps'>) {
   );
 }
 
+/** An inbox keeps so many attempts of an event. */
+const MAX_HISTORY = 10;
+
 function Timeline({
   title,
   lines,
+  isPart = false,
   shown,
 }: {
   readonly title: string;
   readonly lines: readonly AttemptLine[];
+  /** Whether there may have been more. */
+  readonly isPart?: boolean;
   /** The id of the attempt beside it. */
   readonly shown: string | undefined;
 }) {
@@ -211,13 +246,12 @@ function Timeline({
   return (
     <section aria-label={title}>
       <h3>
-        {title} <span class="faint">{lines.length}</span>
+        {title} <span class="faint">{isPart ? `the newest ${lines.length}` : lines.length}</span>
       </h3>
       {lines.length === 0 && <p class="faint">None has ended.</p>}
       <ol class="timeline">
-        {lines.map((line, index) => {
-          const { id, at, attempt, tone, result, endpoint, durationMs, faults } = line;
-          const name = `Attempt ${attempt}`;
+        {lines.toReversed().map((line, index) => {
+          const { id, at, name, tone, result, endpoint, durationMs, faults } = line;
           return (
             <li key={index} class={id !== null && id === shown ? 'timeline-shown' : undefined}>
               <Mark tone={tone} />
@@ -260,47 +294,48 @@ function Timeline({
   );
 }
 
-/** The body that the inbox has. It is sent only when the reader asks for it. */
-function Body({ event: { id, body } }: { readonly event: EventDetail }) {
+/** The body that the inbox has. A long one is sent only when the reader asks for it. */
+function Body({ event: { id, body, text } }: { readonly event: EventDetail }) {
   const [isAsked, setAsked] = useState(false);
+  const { data = text, error } = useLoaded(`body of ${id} ${isAsked}`, async (signal) => {
+    if (!isAsked) return undefined;
+    const path = `events/${encodeURIComponent(id)}/body`;
+    return (await ask<{ readonly json: string }>(path, {}, signal)).json;
+  });
+  const bytes = useMemo(() => new TextEncoder().encode(data ?? ''), [data]);
   return (
     <section aria-label="Body">
       <h3>Body</h3>
       {body === 'pruned' && <p class="faint">It is pruned, or cannot be read.</p>}
-      {body === 'stored' && !isAsked && (
+      {body === 'stored' && data === null && !isAsked && (
         <button type="button" onClick={() => setAsked(true)}>
           Show the body
         </button>
       )}
-      {isAsked && <StoredBody id={id} />}
+      {data === null && isAsked && error === undefined && <p class="faint">Loading …</p>}
+      {error !== undefined && (
+        <p class="bad" role="alert">
+          <Plain text={error} />
+        </p>
+      )}
+      {data !== null && <Bytes bytes={bytes} label="Body" />}
     </section>
   );
 }
 
-function StoredBody({ id }: { readonly id: string }) {
-  const { data, error } = useLoaded(`body of ${id}`, (signal) =>
-    ask<{ readonly json: string }>(`events/${encodeURIComponent(id)}/body`, {}, signal),
-  );
-  const bytes = useMemo(() => new TextEncoder().encode(data?.json ?? ''), [data?.json]);
-  if (error !== undefined) {
-    return (
-      <p class="bad" role="alert">
-        <Plain text={error} />
-      </p>
-    );
-  }
-  return data === undefined ? <p class="faint">Loading …</p> : <Bytes bytes={bytes} label="Body" />;
-}
-
 function Attempt({ attempt }: { readonly attempt: AttemptDetail }) {
-  const { request, response, error, edited } = attempt;
+  const { request, response, error, edited, elsewhere } = attempt;
   return (
     <>
       <section aria-label="Request">
         <h3>
           Request of attempt {attempt.attempt}
           {edited === true && <span class="badge">edited: not the body of the event</span>}
+          {elsewhere === true && <span class="badge">sent elsewhere: does not count</span>}
         </h3>
+        <div class="buttons">
+          <Copy title="Copy as curl" what="The curl command" text={() => toCurl(attempt)} />
+        </div>
         <p class="mono wrap">
           <Plain text={`${request.method} ${request.url}`} />
         </p>

@@ -6,9 +6,9 @@ import { useEvery, useLoaded } from '../load';
 import { LoadError } from '../load-error';
 import { Plain, toPlain } from '../plain';
 import { ask, can, session } from '../server';
-import { formatMs, Time } from '../time';
+import { Time } from '../time';
 import { Mark } from '../tone';
-import { follow, go, hrefWith, param } from '../url';
+import { follow, go, hrefOf, hrefWith, param } from '../url';
 import { EventActions } from './event-actions';
 import { filterKey, isFiltered, NO_FILTER, readFilter, TIMES } from './filter';
 import './events.css';
@@ -23,7 +23,7 @@ const KINDS: readonly EventState[] = [
   ...(['wrongly-accepted', 'unanswered', 'failed', 'refused', 'without-effect', 'accepted'] as const),
 ];
 
-/** One row for each event, with its attempts folded inside. */
+/** One row for each event. */
 export function EventsView() {
   const key = filterKey();
   const counts = useLoaded(
@@ -37,8 +37,6 @@ export function EventsView() {
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   useEffect(() => setSelected(new Set()), [key]);
   const [listed, setListed] = useState<{ readonly key: string; readonly states: EventCounts['states'] }>();
-  const search = useRef<HTMLInputElement>(null);
-  useKeys({ '/': () => search.current?.focus() });
   const acts = (['requeue', 'run', 'discard'] as const).some(can);
   return (
     <div class="events">
@@ -46,7 +44,7 @@ export function EventsView() {
       <div class="bars">
         <div class="bar">
           <States counts={last.current} />
-          {acts ? (
+          {acts && (
             <EventActions
               states={counts.data?.states ?? (listed?.key === key ? listed.states : null)}
               selected={selected}
@@ -55,11 +53,9 @@ export function EventsView() {
                 counts.reload();
               }}
             />
-          ) : (
-            <Strip strip={last.current?.strip ?? null} />
           )}
         </div>
-        <Filters types={last.current?.types ?? []} search={search} />
+        <Filters types={last.current?.types ?? []} />
       </div>
       {counts.error !== undefined && (
         <p class="bad" role="alert">
@@ -72,7 +68,19 @@ export function EventsView() {
         onSelect={setSelected}
         onLoad={(page, after) => setListed({ key, states: after === undefined ? tally(page) : null })}
       />
+      <Dropped dropped={last.current?.dropped} />
     </div>
+  );
+}
+
+/** The events that the list lacks. */
+function Dropped({ dropped }: { readonly dropped: EventCounts['dropped'] | undefined }) {
+  if (dropped === undefined || dropped.delivered + dropped.exhausted === 0) return null;
+  return (
+    <p class="faint">
+      {dropped.delivered + dropped.exhausted} older events are not listed, because their attempts are no
+      longer kept: {dropped.delivered} were answered with 2xx, {dropped.exhausted} were not.
+    </p>
   );
 }
 
@@ -113,45 +121,7 @@ function States({ counts }: { readonly counts: EventCounts | undefined }) {
   );
 }
 
-/** Events over time, as bars of one colour above another. */
-function Strip({ strip }: { readonly strip: EventCounts['strip'] }) {
-  if (strip === null) return null;
-  const { good, bad, from, stepMs } = strip;
-  const top = Math.max(1, ...good.map((count, index) => count + (bad[index] ?? 0)));
-  const height = (count: number) => (count === 0 ? 0 : Math.max(1.5, (count / top) * 22));
-  const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0);
-  return (
-    <figure class="strip">
-      <svg
-        role="img"
-        aria-label={`${sum(good).toLocaleString('en')} events accepted and ${sum(bad).toLocaleString('en')} not, over time`}
-        viewBox={`0 0 ${good.length * 4} 22`}
-        preserveAspectRatio="none"
-      >
-        {good.map((count, index) => {
-          const [up, down] = [height(count), height(bad[index] ?? 0)];
-          return (
-            <g key={index}>
-              <rect class="strip-good" x={index * 4} width={3} y={22 - up} height={up} />
-              <rect class="strip-bad" x={index * 4} width={3} y={22 - up - down} height={down} />
-            </g>
-          );
-        })}
-      </svg>
-      <figcaption class="faint">
-        <Time at={from} /> to <Time at={from + stepMs * good.length} />
-      </figcaption>
-    </figure>
-  );
-}
-
-function Filters({
-  types,
-  search,
-}: {
-  readonly types: readonly string[];
-  readonly search: { current: HTMLInputElement | null };
-}) {
+function Filters({ types }: { readonly types: readonly string[] }) {
   const type = param('type');
   const time = param('time');
   const shown = [...new Set([...types, ...(type === undefined ? [] : [type])])];
@@ -193,7 +163,7 @@ function Filters({
           </button>
         )}
       </fieldset>
-      <Field name="id" label="Id or part of it" field={search} />
+      <Field name="id" label="Id contains" />
       <button
         type="button"
         class="quiet filters-more"
@@ -203,7 +173,14 @@ function Filters({
         {isMore ? 'Fewer filters' : 'More filters'}
       </button>
       <Field name="error" label="Error contains" />
-      {isInbox && <Field name="key" label="Ordering key" />}
+      {isInbox && (
+        <>
+          <Field name="group" label="Error of a group" />
+          <Field name="key" label="Ordering key" />
+          <Field name="attempts" label="Attempts at least" />
+          <Field name="payload" label="payload.name=value" />
+        </>
+      )}
       <Field name="text" label="Body contains" />
       {isFiltered() && (
         <button type="button" class="quiet" onClick={() => go(NO_FILTER)}>
@@ -220,11 +197,9 @@ const TYPING_MS = 300;
 function Field({
   name,
   label,
-  field,
 }: {
-  readonly name: 'id' | 'text' | 'error' | 'key';
+  readonly name: 'id' | 'text' | 'error' | 'group' | 'key' | 'attempts' | 'payload';
   readonly label: string;
-  readonly field?: { current: HTMLInputElement | null };
 }) {
   const value = param(name) ?? '';
   const [typed, setTyped] = useState<string>();
@@ -236,7 +211,6 @@ function Field({
   }, [value]);
   return (
     <input
-      ref={field ?? null}
       type="search"
       aria-label={label}
       placeholder={label}
@@ -248,8 +222,8 @@ function Field({
         clearTimeout(timer.current);
         timer.current = setTimeout(() => {
           timer.current = undefined;
-          // An id that was copied has the spaces around it.
-          const text = name === 'id' ? currentTarget.value.trim() : currentTarget.value;
+          // An id that was copied has spaces around it.
+          const text = name === 'text' || name === 'error' ? currentTarget.value : currentTarget.value.trim();
           go({ [name]: text, after: undefined }, { replace: true });
         }, TYPING_MS);
       }}
@@ -262,7 +236,7 @@ function Field({
 
 /** Whether new rows would move what the reader looks at. */
 function isReading(list: HTMLElement | null): boolean {
-  return scrollY > 40 || list?.querySelector('tbody :focus-visible, input:checked, .fold') != null;
+  return scrollY > 40 || list?.querySelector('tbody :focus-visible, input:checked') != null;
 }
 
 const COLUMNS = [
@@ -288,10 +262,13 @@ function List({
   const [shown, setShown] = useState<EventPage>();
   const [held, setHeld] = useState(0);
   const [active, setActive] = useState<string>();
-  const [unfolded, setUnfolded] = useState<ReadonlySet<string>>(new Set());
+  /** Where the search goes on by itself, and how many events it has read before, until one is found. */
+  const [searchOn, setSearchOn] = useState<{ readonly after: string; readonly searched: number }>();
+  useEffect(() => setSearchOn(undefined), [after]);
+  const from = searchOn?.after ?? after;
   const { data, error, reload } = useLoaded(
-    `events ${after}`,
-    (signal) => ask<EventPage>('events', { ...readFilter(), after, limit: PAGE_ROWS }, signal),
+    `events ${from}`,
+    (signal) => ask<EventPage>('events', { ...readFilter(), after: from, limit: PAGE_ROWS }, signal),
     isStale,
     1_000,
   );
@@ -299,7 +276,11 @@ function List({
   const loaded = useRef<{ readonly after: string | undefined }>(undefined);
   useEffect(() => {
     if (data === undefined) return;
-    onLoad(data, after);
+    if (data.rows.length === 0 && data.next !== null) {
+      setSearchOn({ after: data.next, searched: (searchOn?.searched ?? 0) + (data.searched ?? 0) });
+      return;
+    }
+    onLoad(data, from);
     const isSame = loaded.current?.after === after && loaded.current !== undefined;
     loaded.current = { after };
     if (!isSame || shown === undefined || !isReading(list.current)) {
@@ -337,11 +318,9 @@ function List({
   const toggled = (ids: ReadonlySet<string>, id: string) =>
     new Set(ids.has(id) ? [...ids].filter((each) => each !== id) : [...ids, id]);
   const select = (id: string) => selected && onSelect(toggled(selected, id));
-  const unfold = (id: string) => setUnfolded(toggled(unfolded, id));
   useKeys({
     ...{ j: () => move(1), k: () => move(-1), ArrowDown: () => move(1), ArrowUp: () => move(-1) },
     x: () => reached !== undefined && select(reached),
-    e: () => reached !== undefined && unfold(reached),
   });
   const isAll = selected !== undefined && rows.length > 0 && rows.every(({ id }) => selected.has(id));
 
@@ -365,7 +344,7 @@ function List({
       )}
       <LoadError error={error} reload={reload} />
       {rows.length === 0 && error === undefined ? (
-        <Nothing page={shown} />
+        <Nothing isSearching={data === undefined || data.next !== null} isOlder={after !== undefined} />
       ) : (
         <table
           class={`rows ${isInbox ? 'rows-inbox' : ''} ${selected === undefined ? 'rows-unselectable' : ''}`}
@@ -401,11 +380,9 @@ function List({
                 key={row.id}
                 row={row}
                 isReached={row.id === reached}
-                isUnfolded={unfolded.has(row.id)}
                 isSelected={selected?.has(row.id)}
                 isInbox={isInbox}
                 onReach={() => setActive(row.id)}
-                onUnfold={() => unfold(row.id)}
                 onSelect={() => select(row.id)}
               />
             ))}
@@ -423,22 +400,27 @@ function List({
             {shown.searched === null ? 'Older' : 'Search older events'}
           </a>
         )}
-        {shown?.searched != null && (
-          <span class="faint">{shown.searched.toLocaleString('en')} events searched.</span>
+        {(searchOn !== undefined || shown?.searched != null) && (
+          <span class="faint">
+            {((searchOn?.searched ?? 0) + (shown?.searched ?? 0)).toLocaleString('en')} events searched.
+          </span>
         )}
       </p>
     </div>
   );
 }
 
-function Nothing({ page }: { readonly page: EventPage | undefined }) {
-  if (page === undefined) return <p class="empty">Loading …</p>;
+function Nothing({ isSearching, isOlder }: { readonly isSearching: boolean; readonly isOlder: boolean }) {
+  if (isSearching) return <p class="empty">{isFiltered() ? 'Searching …' : 'Loading …'}</p>;
   if (!isFiltered()) return <p class="empty">No events yet. They appear here as they arrive.</p>;
   return (
     <p class="empty">
-      {page.next === null
-        ? 'No event meets this filter.'
-        : 'None of the events searched so far meets this filter.'}{' '}
+      {isOlder ? 'No older event meets this filter.' : 'No event meets this filter.'}{' '}
+      {param('id') !== undefined && (
+        <a class="button" href={hrefOf({ view: 'events', find: param('id') ?? '' })} onClick={follow}>
+          Find this id without a filter
+        </a>
+      )}{' '}
       <button type="button" onClick={() => go(NO_FILTER)}>
         Clear the filter
       </button>
@@ -449,118 +431,74 @@ function Nothing({ page }: { readonly page: EventPage | undefined }) {
 function Row({
   row,
   isReached,
-  isUnfolded,
   isSelected,
   isInbox,
   onReach,
-  onUnfold,
   onSelect,
 }: {
   readonly row: EventRow;
   readonly isReached: boolean;
-  readonly isUnfolded: boolean;
   readonly isSelected: boolean | undefined;
   readonly isInbox: boolean;
   readonly onReach: () => void;
-  readonly onUnfold: () => void;
   readonly onSelect: () => void;
 }) {
   const { id, type, tone, verdict, attempts, at, dueAt, history: lines } = row;
   const tabIndex = isReached ? 0 : -1;
   const hasInjected = lines.at(-1)?.faults.some((fault) => fault !== 'duplicate') === true;
   return (
-    <>
-      <tr
-        class={isSelected === true ? 'selected' : undefined}
-        onFocusIn={onReach}
-        onClick={(event) => {
-          // The whole row can be clicked, but not selected text and not its controls.
-          const isControl =
-            event.target instanceof Element && event.target.closest('a, button, input') !== null;
-          if (!isControl && getSelection()?.isCollapsed !== false) open(id);
-        }}
-      >
-        <td class="c-select">
-          {isSelected !== undefined && (
-            <input
-              type="checkbox"
-              tabIndex={tabIndex}
-              aria-label={`Select ${toPlain(id)}`}
-              checked={isSelected}
-              onChange={onSelect}
-            />
-          )}
-        </td>
-        <td class="c-at">
-          <Time at={at} />
-        </td>
-        <td class="c-type" title={toPlain(type)}>
-          <Plain text={type} />
-        </td>
-        <td class="c-id mono">
-          <a
-            href={hrefWith({ event: id })}
-            data-event={id}
+    <tr
+      class={isSelected === true ? 'selected' : undefined}
+      onFocusIn={onReach}
+      onClick={(event) => {
+        // The whole row can be clicked, but not selected text and not its controls.
+        const isControl =
+          event.target instanceof Element && event.target.closest('a, button, input') !== null;
+        if (!isControl && getSelection()?.isCollapsed !== false) open(id);
+      }}
+    >
+      <td class="c-select">
+        {isSelected !== undefined && (
+          <input
+            type="checkbox"
             tabIndex={tabIndex}
-            title={toPlain(id)}
-            onClick={(event) => {
-              if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
-                return;
-              event.preventDefault();
-              open(id);
-            }}
-          >
-            <Plain text={id} />
-          </a>
-        </td>
-        <td class="c-verdict" title={toPlain(verdict)}>
-          <Mark tone={tone} /> {hasInjected && <span class="badge badge-first">injected</span>}
-          <Plain text={verdict} />
-        </td>
-        <td class="c-attempts">
-          {lines.length === 0 ? (
-            <span class="faint">{attempts}</span>
-          ) : (
-            <button
-              type="button"
-              class="fold-button"
-              tabIndex={tabIndex}
-              aria-expanded={isUnfolded}
-              onClick={onUnfold}
-            >
-              <span aria-hidden="true">{isUnfolded ? '▾' : '▸'}</span> {attempts}
-              <span class="unseen"> attempts of {toPlain(id)}</span>
-            </button>
-          )}
-        </td>
-        {isInbox && (
-          <td class="c-due">{dueAt === null ? <span class="faint">–</span> : <Time at={dueAt} />}</td>
+            aria-label={`Select ${toPlain(id)}`}
+            checked={isSelected}
+            onChange={onSelect}
+          />
         )}
-      </tr>
-      {isUnfolded &&
-        lines.map((line, index) => (
-          <tr class="fold" key={index}>
-            <td class="c-select" />
-            <td class="c-at">
-              <Time at={line.at} />
-            </td>
-            <td class="c-type">attempt {line.attempt}</td>
-            <td class="c-id" title={toPlain(line.endpoint ?? '')}>
-              <Plain text={line.endpoint ?? ''} />
-            </td>
-            <td class="c-verdict" title={toPlain(line.result)}>
-              <Mark tone={line.tone} /> <Plain text={line.result} />
-              {line.faults.map((fault) => (
-                <span class="badge" key={fault}>
-                  injected: {fault}
-                </span>
-              ))}
-            </td>
-            <td class="c-attempts">{formatMs(line.durationMs)}</td>
-            {isInbox && <td class="c-due" />}
-          </tr>
-        ))}
-    </>
+      </td>
+      <td class="c-at">
+        <Time at={at} />
+      </td>
+      <td class="c-type" title={toPlain(type)}>
+        <Plain text={type} />
+      </td>
+      <td class="c-id mono">
+        <a
+          href={hrefWith({ event: id })}
+          data-event={id}
+          tabIndex={tabIndex}
+          title={toPlain(id)}
+          onClick={(event) => {
+            if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
+              return;
+            event.preventDefault();
+            open(id);
+          }}
+        >
+          <Plain text={id} />
+        </a>
+      </td>
+      <td class="c-verdict" title={toPlain(verdict)}>
+        <Mark tone={tone} /> {hasInjected && <span class="badge badge-first">injected</span>}
+        <Plain text={verdict} />
+      </td>
+      <td class="c-attempts">{attempts}</td>
+      {isInbox && (
+        <td class="c-due">{dueAt === null ? <span class="faint">–</span> : <Time at={dueAt} />}</td>
+      )}
+    </tr>
   );
 }
 

@@ -16,7 +16,9 @@ export const TIMES: Readonly<
   '7d': { title: '7d', span: () => [Date.now() - 7 * DAY_MS] },
 };
 
-const NAMES = ['state', 'type', 'time', 'since', 'until', 'error', 'key', 'id', 'text'] as const;
+/** The conditions that are texts. */
+const TEXTS = ['type', 'error', 'group', 'key', 'id', 'payload', 'text'] as const;
+const NAMES = ['state', 'time', 'since', 'until', 'attempts', ...TEXTS] as const;
 
 /** The filter as the URL has it, in which times are names. */
 export function filterKey(): string {
@@ -33,18 +35,19 @@ export const NO_FILTER = Object.fromEntries([...NAMES, 'after'].map((name) => [n
 /** The filter of the URL, with its times now. */
 export function readFilter(): EventFilter {
   const [since, until] = TIMES[param('time') ?? '']?.span() ?? [parseTime('since'), parseTime('until')];
+  const [attempts, payload] = [param('attempts'), param('payload')];
   return {
+    ...Object.fromEntries(TEXTS.map((name) => [name, param(name)])),
     state: param('state') as EventState | undefined,
-    ...{
-      type: param('type'),
-      error: param('error'),
-      key: param('key'),
-      id: param('id'),
-      text: param('text'),
-    },
+    // What cannot be read meets no event: an action must not go beyond what was typed.
+    attempts: attempts === undefined ? undefined : /^[1-9]\d{0,8}$/.test(attempts) ? Number(attempts) : NEVER,
+    payload: payload === undefined || payload.includes('=') ? payload : `${payload}=`,
     ...{ since, until },
   };
 }
+
+/** More attempts than an event has. */
+const NEVER = Number.MAX_SAFE_INTEGER;
 
 function parseTime(name: string): number | undefined {
   const time = Date.parse(param(name) ?? '');

@@ -1,4 +1,12 @@
-import type { EventState, OverviewCheck, OverviewReport, View } from '../../../src/inspector/api.js';
+import type {
+  CoverageReport,
+  EventState,
+  OverviewCheck,
+  OverviewReport,
+  Tone,
+  View,
+} from '../../../src/inspector/api.js';
+import { Copy } from '../copy';
 import { useEvery, useLoaded } from '../load';
 import { LoadError } from '../load-error';
 import { Plain, Sentence } from '../plain';
@@ -6,6 +14,7 @@ import { ask, session } from '../server';
 import { Age, Time } from '../time';
 import { Mark } from '../tone';
 import { follow, hrefOf } from '../url';
+import { Lanes } from './coverage';
 import { RequeueThese } from './event-actions';
 import './overview.css';
 
@@ -25,15 +34,17 @@ const ACTIONS: Readonly<Record<string, readonly [label: string, target: Readonly
     poll: ['See coverage', { view: 'coverage' }],
     failed: ['Review failed events', { view: 'events', state: 'failed' }],
     'wrongly-accepted': ['Review', { view: 'events', state: 'wrongly-accepted' }],
-    refused: ['Review refused events', { view: 'events', state: 'refused' }],
     unanswered: ['Review unanswered events', { view: 'events', state: 'unanswered' }],
     'without-effect': ['Review', { view: 'events', state: 'without-effect' }],
     faults: ['See the faults', { view: 'sandbox' }],
   };
+/** An inbox has no refused deliveries to list: only their numbers are kept. */
+const REFUSED = ['Review refused events', { view: 'events', state: 'refused' }] as const;
 
 const isLive = ({ kind }: { readonly kind: string }) => kind !== 'lost';
+const has = (view: View) => session.value?.views.includes(view) === true;
 
-/** Whether all is well, and what to do if not. */
+/** Whether all is well, what needs the reader, what is flowing, and what is proven. */
 export function OverviewView() {
   const { data, error, reload } = useLoaded(
     'overview',
@@ -57,34 +68,132 @@ export function OverviewView() {
               Checked at <Time at={data.at} />
             </p>
           </div>
-          <ul class="states" aria-label="Events by state">
-            {data.states.map(({ state, count, oldest }) => (
-              <li key={state}>
-                <a class="state" href={hrefOf({ view: 'events', state })} onClick={follow}>
-                  <span class="faint">{state.replaceAll('-', ' ')}</span>
-                  <strong>{count.toLocaleString('en')}</strong>
-                  <small class="faint">
-                    {oldest !== null && count > 0 && state !== 'done' ? (
-                      <>
-                        oldest <Age since={oldest} />
-                      </>
-                    ) : (
-                      '\u00a0'
-                    )}
-                  </small>
-                </a>
-              </li>
-            ))}
-          </ul>
-          <ul class="checks" aria-label="Checks">
-            {data.checks.map((check) => (
-              <Check key={check.name} check={check} />
-            ))}
-          </ul>
+          <Needs checks={data.checks.filter(needsReader)} />
+          <div class="overview-now">
+            <Flow flow={data.flow} />
+            {has('coverage') && <Proven />}
+          </div>
           {data.errors !== null && data.errors.groups.length > 0 && <Errors {...data.errors} />}
+          <AllChecks checks={data.checks} />
         </>
       )}
     </div>
+  );
+}
+
+const needsReader = ({ tone }: OverviewCheck) => tone === 'bad' || tone === 'doubtful';
+
+/** A card for each check that needs the reader. */
+function Needs({ checks }: { readonly checks: readonly OverviewCheck[] }) {
+  if (checks.length === 0) return null;
+  return (
+    <section aria-label="What needs you">
+      <ul class="cards">
+        {checks.map((check) => (
+          <Card key={check.name} check={check} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Card({ check: { name, tone, message, count, since, causes } }: { readonly check: OverviewCheck }) {
+  const [label, target] = (name === 'refused' && !has('coverage') ? REFUSED : ACTIONS[name]) ?? [];
+  return (
+    <li class={`card card-${tone}`}>
+      <h3>
+        <Mark tone={tone} /> <span class="card-name">{name.replaceAll('-', ' ')}</span>
+        {since !== null && (
+          <span class="faint" title={new Date(since).toISOString()}>
+            for <Age since={since} />
+          </span>
+        )}
+      </h3>
+      {count !== null && count > 0 && <strong>{count.toLocaleString('en')}</strong>}
+      <div class="card-cause">
+        {causes.length === 0 ? (
+          <Sentence text={message} />
+        ) : (
+          causes.map((cause) => (
+            <p key={cause} class="mono">
+              <Plain text={cause} />
+            </p>
+          ))
+        )}
+      </div>
+      {target !== undefined && has(target['view'] as View) && (
+        <a class="button" href={hrefOf(target)} onClick={follow}>
+          {label}
+        </a>
+      )}
+      {name === 'refused' && target === undefined && (
+        <Copy
+          title="Copy the test"
+          what="The command"
+          text={() => 'stablehooks doctor URL_OF_THE_ENDPOINT'}
+        />
+      )}
+    </li>
+  );
+}
+
+function Flow({ flow }: Pick<OverviewReport, 'flow'>) {
+  return (
+    <section aria-label="Last hour" class="panel">
+      <h3>Last hour</h3>
+      <dl class="flow">
+        {flow.map(({ name, count, tone, note }) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>
+              <strong class={tone === 'neutral' ? undefined : tone}>{count.toLocaleString('en')}</strong>
+              {note !== null && (
+                <span class="faint">
+                  <Sentence text={note} />
+                </span>
+              )}
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}
+
+/** Up to when nothing is missing, on a line of time. */
+function Proven() {
+  const { data } = useLoaded(
+    'coverage',
+    (signal) => ask<CoverageReport>('coverage', {}, signal),
+    isLive,
+    2_000,
+  );
+  const { since = null, watermark = null } = data ?? {};
+  const isProven = watermark !== null && watermark !== since;
+  return (
+    <section aria-label="Proven" class="panel">
+      <h3>
+        {data === undefined ? (
+          'Proven'
+        ) : isProven ? (
+          <>
+            Proven until <Time at={watermark} />{' '}
+            <span class="faint">
+              <Age since={watermark} /> behind
+            </span>
+          </>
+        ) : (
+          'Nothing is proven yet'
+        )}
+        <a href={hrefOf({ view: 'coverage' })} onClick={follow}>
+          See coverage
+        </a>
+      </h3>
+      {data !== undefined && isProven && <Lanes report={data} isOne />}
+      {data !== undefined && !isProven && (
+        <p class="faint">Start a poller (createPoller) with this inbox to prove that no event is missing.</p>
+      )}
+    </section>
   );
 }
 
@@ -93,7 +202,7 @@ const MAX_GROUPS = 20;
 
 function Errors({ groups, isCut }: NonNullable<OverviewReport['errors']>) {
   return (
-    <section aria-label="Errors">
+    <section aria-label="Errors" class="panel">
       <h3>Errors</h3>
       <table class="errors">
         <thead>
@@ -106,12 +215,23 @@ function Errors({ groups, isCut }: NonNullable<OverviewReport['errors']>) {
           </tr>
         </thead>
         <tbody>
-          {groups.slice(0, MAX_GROUPS).map(({ state, error, part, count, first, last, types }) => (
+          {groups.slice(0, MAX_GROUPS).map(({ state, error, count, first, last, types }) => (
             <tr key={`${state} ${error}`}>
               <td>
-                <Plain text={error} />
+                <span class="mono">
+                  <Plain text={error} />
+                </span>
                 <div class="faint">
-                  {state}: <Plain text={types.join(', ')} />
+                  <span class={state === 'dead' ? 'bad' : 'doubtful'}>{state}</span>{' '}
+                  {types.map((type) => (
+                    <a
+                      key={type}
+                      href={hrefOf({ view: 'events', state, group: error, type })}
+                      onClick={follow}
+                    >
+                      <Plain text={type} />
+                    </a>
+                  ))}
                 </div>
               </td>
               <td>{count.toLocaleString('en')}</td>
@@ -122,10 +242,10 @@ function Errors({ groups, isCut }: NonNullable<OverviewReport['errors']>) {
                 <Time at={last} />
               </td>
               <td class="errors-acts">
-                <a class="button" href={hrefOf({ view: 'events', state, error: part })} onClick={follow}>
+                <a class="button" href={hrefOf({ view: 'events', state, group: error })} onClick={follow}>
                   Show
                 </a>
-                <RequeueThese filter={{ state: state as EventState, error: part }} />
+                <RequeueThese filter={{ state: state as EventState, group: error }} />
               </td>
             </tr>
           ))}
@@ -136,25 +256,39 @@ function Errors({ groups, isCut }: NonNullable<OverviewReport['errors']>) {
   );
 }
 
-function Check({ check: { name, tone, message, count } }: { readonly check: OverviewCheck }) {
-  const [label, target] = ACTIONS[name] ?? [];
-  const canGo = target !== undefined && session.value?.views.includes(target['view'] as View) === true;
-  const isWanted = canGo && (tone === 'bad' || tone === 'doubtful');
+const COUNTED: readonly (readonly [Tone, string])[] = [
+  ['bad', 'failing'],
+  ['doubtful', 'to look at'],
+  ['neutral', 'not shown'],
+  ['good', 'good'],
+];
+
+/** Every check in the words of the one judge, which the command `status` prints as well. */
+function AllChecks({ checks }: Pick<OverviewReport, 'checks'>) {
+  const counts = COUNTED.flatMap(([tone, words]) => {
+    const count = checks.filter((check) => check.tone === tone).length;
+    return count === 0 ? [] : `${count} ${words}`;
+  });
+  if (checks.length === 0) return null;
   return (
-    <li class={`check check-${tone}`}>
-      <Mark tone={tone} />
-      <span class="check-name">
-        {name.replaceAll('-', ' ')}
-        {count !== null && count > 0 && <strong> {count.toLocaleString('en')}</strong>}
-      </span>
-      <span class="check-message">
-        <Sentence text={message} />
-      </span>
-      {isWanted && (
-        <a class="button" href={hrefOf(target)} onClick={follow}>
-          {label}
-        </a>
-      )}
-    </li>
+    <details class="panel">
+      <summary>
+        All checks <span class="faint">{counts.join(', ')}</span>
+      </summary>
+      <ul class="checks" aria-label="Checks">
+        {checks.map(({ name, tone, message, count }) => (
+          <li key={name}>
+            <Mark tone={tone} />
+            <span>
+              {name.replaceAll('-', ' ')}
+              {count !== null && count > 0 && <strong> {count.toLocaleString('en')}</strong>}
+            </span>
+            <span class="wrap">
+              <Sentence text={message} />
+            </span>
+          </li>
+        ))}
+      </ul>
+    </details>
   );
 }

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { ActionInputs, AttemptDetail, AttemptKind, AttemptRow } from '../../../src/inspector/api.js';
-import { decodeBase64, decodeUtf8, HEX_ROW_BYTES, toHex } from '../bytes';
+import { decodeBase64 } from '../bytes';
 import { Dialog } from '../dialog';
 import { attempt } from '../notice';
 import { act } from '../server';
@@ -77,22 +77,13 @@ interface Editing {
 }
 
 function EditBody({ body, onClose, onSubmit }: Editing & { readonly body: string }) {
-  const [initial] = useState(() => toEditable(decodeBase64(body)));
-  const [content, setContent] = useState(initial.content);
-  const [error, setError] = useState<string>();
-  const { isHex } = initial;
-
-  function submit(): void {
-    const bytes = isHex ? parseHex(content) : new TextEncoder().encode(content);
-    if (bytes === undefined) setError('Write two hex digits for each byte.');
-    else onSubmit(encodeBase64(bytes));
-  }
-
+  const [content, setContent] = useState(() => new TextDecoder().decode(decodeBase64(body)));
+  const submit = () => onSubmit(encodeBase64(new TextEncoder().encode(content)));
   return (
     <Dialog title="Resend edited" submit="Send" onSubmit={submit} onClose={onClose}>
       <p>The body is signed with the secret of the endpoint.</p>
       <label>
-        {isHex ? 'Body, as hex: as text, its bytes would change' : 'Body'}
+        Body
         <textarea
           class="deliveries-body"
           rows={16}
@@ -101,11 +92,6 @@ function EditBody({ body, onClose, onSubmit }: Editing & { readonly body: string
           onInput={({ currentTarget }) => setContent(currentTarget.value)}
         />
       </label>
-      {error !== undefined && (
-        <p class="bad" role="alert">
-          {error}
-        </p>
-      )}
     </Dialog>
   );
 }
@@ -127,25 +113,6 @@ function EditUrl({ url, onClose, onSubmit }: Editing & { readonly url: string })
         />
       </label>
     </Dialog>
-  );
-}
-
-/** Text that a field gives back as it was: a field turns every line end into `\n`. Other bytes as hex. */
-function toEditable(bytes: Uint8Array): { readonly content: string; readonly isHex: boolean } {
-  const text = decodeUtf8(bytes);
-  if (text !== undefined && !text.includes('\r')) return { content: text, isHex: false };
-  const rows: string[] = [];
-  for (let at = 0; at < bytes.length; at += HEX_ROW_BYTES) {
-    rows.push(toHex(bytes.subarray(at, at + HEX_ROW_BYTES)));
-  }
-  return { content: rows.join('\n'), isHex: true };
-}
-
-function parseHex(content: string): Uint8Array | undefined {
-  const digits = content.replaceAll(/\s/g, '');
-  if (digits.length % 2 === 1 || /[^0-9a-f]/i.test(digits)) return undefined;
-  return Uint8Array.from({ length: digits.length / 2 }, (_, index) =>
-    Number.parseInt(digits.slice(2 * index, 2 * index + 2), 16),
   );
 }
 

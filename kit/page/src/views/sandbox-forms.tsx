@@ -1,11 +1,10 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import type { ActionInputs, ServiceReport } from '../../../src/inspector/api.js';
+import type { ActionInputs } from '../../../src/inspector/api.js';
 import { Dialog } from '../dialog';
 import { attempt } from '../notice';
 import { act } from '../server';
 
-const CHAINS = ['base', 'solana', 'tempo'] as const;
 const AMOUNT = {
   pattern: '\\d+(\\.\\d+)?',
   title: 'A decimal amount, such as 25.00',
@@ -71,7 +70,6 @@ function Field({
   readonly pattern?: string;
   readonly title?: string;
   readonly inputMode?: 'decimal';
-  readonly required?: boolean;
 }) {
   return (
     <label>
@@ -81,160 +79,42 @@ function Field({
   );
 }
 
-function Choice({
-  label,
-  value,
-  options,
-  set,
-}: {
-  readonly label: string;
-  readonly value: string;
-  readonly options: readonly (readonly [value: string, title: string])[];
-  readonly set: (value: string) => void;
-}) {
-  return (
-    <label>
-      {label}
-      <select value={value} onChange={({ currentTarget }) => set(currentTarget.value)}>
-        {options.map(([each, title]) => (
-          <option key={each} value={each}>
-            {title}
-          </option>
-        ))}
-      </select>
-    </label>
-  );
-}
-
-const toList = (text: string) => text.split(/[\s,]+/).filter((target) => target !== '');
-
 interface Reloads {
   readonly reload: () => void;
-}
-
-export function CreateWallet({ reload }: Reloads) {
-  return (
-    <Form
-      label="Create a wallet …"
-      title="Create a wallet"
-      submit="Create"
-      initial={{ agentId: 'agent-1', chain: 'base', perTx: '50.00', daily: '100.00', allowlist: '' }}
-      reload={reload}
-      run={async ({ agentId, chain, perTx, daily, allowlist }) => {
-        const input = { agentId, chain, limits: { perTx, daily }, allowlist: toList(allowlist) };
-        const { id } = await act('create-wallet', input as ActionInputs['create-wallet']);
-        return `Created the wallet ${id}.`;
-      }}
-    >
-      {({ agentId, chain, ...limits }, set) => (
-        <>
-          <Field label="Agent" value={agentId} set={(value) => set({ agentId: value })} />
-          <Choice
-            label="Chain"
-            value={chain}
-            options={CHAINS.map((each) => [each, each])}
-            set={(value) => set({ chain: value })}
-          />
-          <LimitFields {...limits} set={set} />
-        </>
-      )}
-    </Form>
-  );
-}
-
-function LimitFields({
-  perTx,
-  daily,
-  allowlist,
-  set,
-}: {
-  readonly perTx: string;
-  readonly daily: string;
-  readonly allowlist: string;
-  readonly set: (change: { perTx?: string; daily?: string; allowlist?: string }) => void;
-}) {
-  return (
-    <>
-      <Field {...AMOUNT} label="Limit per send (USDC)" value={perTx} set={(value) => set({ perTx: value })} />
-      <Field
-        {...AMOUNT}
-        label="Limit per day, UTC (USDC)"
-        value={daily}
-        set={(value) => set({ daily: value })}
-      />
-      <Field
-        label="Allowed targets, separated by spaces"
-        required={false}
-        value={allowlist}
-        set={(value) => set({ allowlist: value })}
-      />
-    </>
-  );
-}
-
-export function SetLimits({
-  wallet: { id, limits, allowlist },
-  reload,
-}: Reloads & { readonly wallet: Pick<ServiceReport['wallets'][number], 'id' | 'limits' | 'allowlist'> }) {
-  return (
-    <Form
-      label="Limits …"
-      title={`Limits of ${id}`}
-      submit="Set"
-      initial={{ ...limits, allowlist: allowlist.join(' ') }}
-      reload={reload}
-      run={async ({ perTx, daily, allowlist: targets }) => {
-        await act('set-limits', { id, limits: { perTx, daily }, allowlist: toList(targets) });
-        return `The limits of ${id} are ${perTx} per send and ${daily} per day.`;
-      }}
-    >
-      {(values, set) => <LimitFields {...values} set={set} />}
-    </Form>
-  );
 }
 
 const KINDS = [
   ['accept', 'accept: a deposit arrives'],
   ['transfer', 'transfer: the institution sends'],
   ['redeem', 'redeem: paid out to a bank'],
-  ['send', 'send: out of a wallet, within its limits'],
 ] as const;
 
-export function Move({ wallets, reload }: Reloads & Pick<ServiceReport, 'wallets'>) {
-  const [first] = wallets;
+export function Move({ reload }: Reloads) {
   return (
     <Form
       label="Begin a movement …"
       title="Begin a movement"
       submit="Begin"
-      initial={{ kind: 'accept', amount: '25.00', walletId: first?.id ?? '', to: first?.allowlist[0] ?? '' }}
+      initial={{ kind: 'accept', amount: '25.00' }}
       reload={reload}
-      run={async ({ kind, amount, walletId, to }) => {
-        const input = kind === 'send' ? { kind, amount, walletId, to } : { kind, amount };
-        const { id } = await act('move', input as ActionInputs['move']);
+      run={async ({ kind, amount }) => {
+        const { id } = await act('move', { kind, amount } as ActionInputs['move']);
         return `Begun: ${kind} of ${amount} as ${id}.`;
       }}
     >
-      {({ kind, amount, walletId, to }, set) => (
+      {({ kind, amount }, set) => (
         <>
-          <Choice
-            label="Kind"
-            value={kind}
-            options={KINDS.filter(([each]) => each !== 'send' || wallets.length > 0)}
-            set={(value) => set({ kind: value })}
-          />
+          <label>
+            Kind
+            <select value={kind} onChange={({ currentTarget }) => set({ kind: currentTarget.value })}>
+              {KINDS.map(([each, title]) => (
+                <option key={each} value={each}>
+                  {title}
+                </option>
+              ))}
+            </select>
+          </label>
           <Field {...AMOUNT} label="Amount (USDC)" value={amount} set={(value) => set({ amount: value })} />
-          {kind === 'send' && (
-            <>
-              <Choice
-                label="Wallet"
-                value={walletId}
-                options={wallets.map(({ id, label }) => [id, label ?? id])}
-                set={(value) => set({ walletId: value })}
-              />
-              <Field label="To" value={to} set={(value) => set({ to: value })} />
-            </>
-          )}
         </>
       )}
     </Form>

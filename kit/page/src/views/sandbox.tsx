@@ -1,15 +1,15 @@
 import './sandbox.css';
 import type { ComponentChildren } from 'preact';
-import type { ServiceReport } from '../../../src/inspector/api.js';
+import { MAX_MOVEMENTS, type ServiceReport } from '../../../src/inspector/api.js';
 import { staleFor } from '../live';
 import { useLoaded } from '../load';
-import { Plain, toPlain } from '../plain';
+import { Plain } from '../plain';
 import { ask, can } from '../server';
 import { Time } from '../time';
 import { Clock } from './sandbox-clock';
 import { FaultPanel } from './sandbox-faults';
 import { Fire } from './sandbox-fire';
-import { AddEndpoint, CreateWallet, Move, RemoveEndpoint, SetLimits } from './sandbox-forms';
+import { AddEndpoint, Move, RemoveEndpoint } from './sandbox-forms';
 
 /** The sandbox's world: what it holds, what goes wrong in it, and what time it is there. */
 export function SandboxView() {
@@ -28,7 +28,7 @@ export function SandboxView() {
       </>
     );
   }
-  const { wallets, movements, endpoints, faults, clock, examples } = data;
+  const { movements, endpoints, faults, clock, examples } = data;
   return (
     <>
       <h2 class="unseen">Sandbox</h2>
@@ -44,8 +44,7 @@ export function SandboxView() {
         </div>
         <FaultPanel faults={faults} reload={reload} />
       </div>
-      <Wallets wallets={wallets} today={clock.now.slice(0, 10)} reload={reload} />
-      <Movements movements={movements} wallets={wallets} reload={reload} />
+      <Movements movements={movements} reload={reload} />
       <Endpoints endpoints={endpoints} reload={reload} />
     </>
   );
@@ -60,9 +59,12 @@ function Listing({
   action,
   columns,
   empty,
+  max,
   children,
 }: {
   readonly title: string;
+  /** How many rows the server sends at most. */
+  readonly max?: number;
   readonly action: ComponentChildren;
   /** The headings; a `#` before one aligns numbers. */
   readonly columns: readonly string[];
@@ -73,7 +75,10 @@ function Listing({
     <section class="listing" aria-label={title}>
       <div class="listing-head">
         <h3>
-          {title} {children.length > 0 && <span class="faint">{children.length}</span>}
+          {title}{' '}
+          {children.length > 0 && (
+            <span class="faint">{children.length === max ? `the newest ${max}` : children.length}</span>
+          )}
         </h3>
         {action}
       </div>
@@ -103,107 +108,6 @@ function Listing({
   );
 }
 
-function Wallets({
-  wallets,
-  today,
-  reload,
-}: {
-  readonly wallets: ServiceReport['wallets'];
-  /** The day in UTC, which the service's limits are about. */
-  readonly today: string;
-  readonly reload: () => void;
-}) {
-  return (
-    <Listing
-      title="Wallets"
-      action={can('create-wallet') && <CreateWallet reload={reload} />}
-      columns={[
-        'Wallet',
-        'Agent',
-        'Chain',
-        '#Balance',
-        '#Limit per send',
-        'Spent today (UTC)',
-        'Can send to',
-        '',
-      ]}
-      empty={<>No wallet yet. A wallet sends within its limits to the targets that it allows.</>}
-    >
-      {wallets.map(({ id, label, agentId, chain, address, balance, limits, allowlist, day, spentToday }) => {
-        const spent = day === today ? spentToday : '0';
-        return (
-          <tr key={id}>
-            <td data-label="Wallet">
-              {label !== null && (
-                <>
-                  <Plain text={label} />
-                  <br />
-                </>
-              )}
-              <span class="mono">
-                <Plain text={id} />
-              </span>
-            </td>
-            <td data-label="Agent">
-              <Plain text={agentId} />
-            </td>
-            <td data-label="Chain" title={toPlain(address)}>
-              <Plain text={chain} />
-            </td>
-            <td data-label="Balance" class="number">
-              {balance}
-            </td>
-            <td data-label="Limit per send" class="number">
-              {limits.perTx}
-            </td>
-            <td data-label="Spent today (UTC)">
-              <Spent spent={spent} daily={limits.daily} />
-            </td>
-            <td data-label="Can send to">
-              {allowlist.length === 0 ? <span class="faint">no target</span> : <Targets of={allowlist} />}
-            </td>
-            <td class="act">
-              {can('set-limits') && <SetLimits wallet={{ id, limits, allowlist }} reload={reload} />}
-            </td>
-          </tr>
-        );
-      })}
-    </Listing>
-  );
-}
-
-function Spent({ spent, daily }: { readonly spent: string; readonly daily: string }) {
-  // As numbers for the length of the bar only: amounts are decimal strings.
-  const part = Number(daily) === 0 ? 0 : Number(spent) / Number(daily);
-  return (
-    <span class="spent">
-      <span>
-        {spent} of {daily}
-      </span>
-      <meter
-        aria-label="Spent today, of the daily limit"
-        min={0}
-        max={1}
-        high={0.8}
-        optimum={0}
-        value={part}
-      />
-    </span>
-  );
-}
-
-function Targets({ of }: { readonly of: readonly string[] }) {
-  return (
-    <ul class="targets mono">
-      {of.map((target) => (
-        <li key={target}>
-          <Plain text={target} />
-        </li>
-      ))}
-    </ul>
-  );
-}
-
 const STATE_CLASSES = {
   pending: 'doubtful',
   confirmed: 'good',
@@ -214,17 +118,16 @@ const STATE_CLASSES = {
 
 function Movements({
   movements,
-  wallets,
   reload,
 }: {
   readonly movements: ServiceReport['movements'];
-  readonly wallets: ServiceReport['wallets'];
   readonly reload: () => void;
 }) {
   return (
     <Listing
       title="Movements"
-      action={can('move') && <Move wallets={wallets} reload={reload} />}
+      max={MAX_MOVEMENTS}
+      action={can('move') && <Move reload={reload} />}
       columns={['Begun', 'Kind', 'State', '#Amount', 'Chain', 'From', 'To', 'Id']}
       empty={<>No movement yet. Each fires an event when it ends.</>}
     >

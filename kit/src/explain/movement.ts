@@ -1,0 +1,60 @@
+/** The story of one movement: its events in order, and what polls prove about later ones. */
+import { createdAtMs, type InboxOperations, type InboxRecord, type UnknownEvent } from 'stablehooks';
+import { type ProvenSpan, provenSpan, readPollState } from 'stablehooks/catch-up';
+import { recordPages } from 'stablehooks/reconcile';
+import { isObject } from '../io/settings.js';
+
+export interface Movement {
+  /** By the time of their creation, the first one first. */
+  readonly found: readonly MovementRecord[];
+  /** How many events could not be searched, because their text is pruned, imported or cannot be read. */
+  readonly unread: number;
+  readonly proven: ProvenSpan | null;
+  /** What is proven, as a sentence. */
+  readonly proof: string;
+}
+
+export type MovementRecord = InboxRecord & { readonly event: UnknownEvent };
+
+const PAGE = 500;
+
+/** @param key - the ordering key, or a value of the payload such as the id of a transfer. */
+export async function findMovement(
+  inbox: Pick<InboxOperations, 'list'> & Parameters<typeof readPollState>[0],
+  key: string,
+  signal?: AbortSignal,
+): Promise<Movement> {
+  // Before the events: what a poll proves meanwhile may be about events that were not read.
+  const state = await readPollState(inbox);
+  const found: MovementRecord[] = [];
+  const unread: InboxRecord[] = [];
+  for await (const page of recordPages(inbox, { limit: PAGE })) {
+    signal?.throwIfAborted();
+    for (const record of page) {
+      const { event } = record;
+      if (event === null) unread.push(record);
+      else if (record.key === key || holds(event.payload, key)) found.push({ ...record, event });
+    }
+  }
+  found.sort((a, b) => createdAtMs(a.event) - createdAtMs(b.event));
+  const last = found.at(-1);
+  const from = last === undefined ? Number.NEGATIVE_INFINITY : createdAtMs(last.event);
+  // An event whose text is gone may be a later one of the movement.
+  const isSearched = unread.every(({ receivedAt }) => receivedAt < from);
+  const proven = isSearched ? provenSpan(state, { from }) : null;
+  return { found, unread: unread.length, proven, proof: describeProof(proven, found.length) };
+}
+
+/** Whether a value of the payload is this text. */
+function holds(value: unknown, text: string): boolean {
+  if (typeof value === 'string') return value === text;
+  return (isObject(value) || Array.isArray(value)) && Object.values(value).some((each) => holds(each, text));
+}
+
+function describeProof(proven: ProvenSpan | null, found: number): string {
+  if (proven === null)
+    return 'Nothing is proven of the time after it, so a later event may be missing. See `stablehooks gaps list`.';
+  return found === 0
+    ? `The list is proven complete from ${proven.from} until ${proven.until}, and has no event of it.`
+    : `The list is proven complete until ${proven.until}, and has no later event of it.`;
+}
