@@ -9,7 +9,11 @@ import { toNodeHandler } from 'stablehooks/node';
 import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 
 const { DATABASE_URL = '', STABLEHOOKS_SECRET = '', PORT = '3000' } = process.env;
-const pool = new pg.Pool({ connectionString: DATABASE_URL, connectionTimeoutMillis: 5_000 });
+const pool = new pg.Pool({
+  connectionString: DATABASE_URL,
+  connectionTimeoutMillis: 5_000,
+  query_timeout: 15_000,
+});
 pool.on('error', (error) => console.error(error.message));
 await migratePostgres(pool);
 

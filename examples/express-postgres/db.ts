@@ -9,7 +9,11 @@ export const ledger = pgTable('ledger', {
 });
 
 const { DATABASE_URL } = process.env;
-export const pool = new pg.Pool({ connectionString: DATABASE_URL, connectionTimeoutMillis: 5_000 });
+export const pool = new pg.Pool({
+  connectionString: DATABASE_URL,
+  connectionTimeoutMillis: 5_000,
+  query_timeout: 15_000,
+});
 // Without listeners, a connection that breaks ends the process.
 pool.on('error', console.error).on('connect', (client) => client.on('error', console.error));
 

@@ -1,6 +1,10 @@
 import pg from 'pg';
 
 const { DATABASE_URL } = process.env;
-export const pool = new pg.Pool({ connectionString: DATABASE_URL, connectionTimeoutMillis: 5_000 });
+export const pool = new pg.Pool({
+  connectionString: DATABASE_URL,
+  connectionTimeoutMillis: 5_000,
+  query_timeout: 15_000,
+});
 // Without a listener, a connection that breaks ends the process.
 pool.on('error', console.error);

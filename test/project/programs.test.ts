@@ -36,7 +36,15 @@ test.each([
   ['docs/frameworks.md', 'next-postgres/lib/receiver.ts'],
   ['docs/frameworks.md', 'next-postgres/app/hooks/route.ts'],
   ['docs/catch-up.md', 'next-postgres/app/cron/route.ts'],
+  ['docs/nestjs.md', 'nest-prisma/src/main.ts'],
+  ['docs/nestjs.md', 'nest-prisma/src/database.ts'],
+  ['docs/nestjs.md', 'nest-prisma/src/movements.ts'],
+  ['docs/nestjs.md', 'nest-prisma/src/catch-up.ts'],
+  ['docs/nestjs.md', 'nest-prisma/migrate.ts'],
+  ['docs/reconcile.md', 'reconcile-nightly/job.ts'],
   ['docs/serverless.md', 'lambda-postgres/hooks.ts'],
+  ['docs/serverless.md', 'next-postgres/app/hooks/route.ts'],
+  ['docs/serverless.md', 'next-postgres/app/cron/route.ts'],
 ])('%s shows examples/%s', (page, file) => {
   expect(blocksOf(textOf(page), 'ts').map(squeeze)).toContain(squeeze(textOf(`examples/${file}`)));
 });
@@ -57,6 +65,10 @@ describe('a program that polls, or that runs in more than one process', () => {
   test('there are some', () => {
     expect(sharing.length).toBeGreaterThan(programs.length);
   });
+});
+
+test('no program has an empty list of handlers: it would mark every event as ignored', () => {
+  expect(copied.filter(([, text]) => /handlers: \{\}/.test(text)).map(([name]) => name)).toEqual([]);
 });
 
 test('programs, docs and tools agree on the names of variables', () => {

@@ -10,7 +10,8 @@ export class Database extends PrismaClient implements OnApplicationShutdown {
 
   constructor() {
     const connectionString = process.env.DATABASE_URL;
-    super({ adapter: new PrismaPg({ connectionString, connectionTimeoutMillis: 5_000 }) });
+    const timeouts = { connectionTimeoutMillis: 5_000, query_timeout: 15_000 };
+    super({ adapter: new PrismaPg({ connectionString, ...timeouts }) });
   }
 
   /** After the receiver has closed: its last handlers need the database. */

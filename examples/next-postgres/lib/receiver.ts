@@ -5,7 +5,11 @@ import { postgresInbox } from 'stablehooks/inboxes/postgres';
 import { handlers } from './handlers';
 
 // It connects at its first query, so `next build` needs no database.
-const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, connectionTimeoutMillis: 5_000 });
+const pool = new pg.Pool({
+  connectionString: process.env.DATABASE_URL,
+  connectionTimeoutMillis: 5_000,
+  query_timeout: 15_000, // else statements wait for a silent server
+});
 pool.on('error', console.error);
 export const inbox = postgresInbox(pool, { transactional: true });
 
