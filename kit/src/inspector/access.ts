@@ -23,10 +23,7 @@ const ACTION_HEADER = 'x-inspector-token';
 /** The cookie that an action's token must be equal to. */
 const ACTION_COOKIE = 'stablehooks_inspector_action';
 
-/**
- * For apps: the app decides on each request, such as by its session. The token of actions is also a cookie and no process
- * stores it, so every process of the app accepts the tokens of the others.
- */
+/** For apps, which decide on each request; the token of actions is only a cookie, so every process accepts the tokens of the others. */
 export function appAccess(authorize: (request: Request) => boolean | Promise<boolean>): Access {
   const readToken = (request: Request) => {
     const value = readCookie(request, ACTION_COOKIE);
@@ -51,12 +48,7 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
   };
 }
 
-/**
- * For tools on this machine: the printed URL contains a token, which is exchanged for a cookie. So the token leaves the
- * address bar, and other sites cannot use it (`SameSite=Strict`).
- *
- * @param port - the port of the server. It is part of the cookie's name, because cookies do not distinguish ports.
- */
+/** For this machine: the token of the URL becomes a cookie that other sites cannot use, named by the port, because cookies ignore it. */
 export function tokenAccess(port: () => number): Access & { readonly token: string } {
   const [token, session, actionToken] = [createToken(), createToken(), createToken()];
   const cookieName = () => `stablehooks_inspector_${port()}`;

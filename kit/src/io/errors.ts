@@ -50,11 +50,7 @@ function classify(thrown: unknown): Failure {
   return { exitCode: EXIT.failed, message: `${message} (Unexpected: run again with --debug and report it.)` };
 }
 
-/**
- * An error of an inbox or its driver, as an error of a command. Exit 3, with two exceptions: exit 2 if the user or the
- * password was refused, or for another known reason to change the command. Refusals of the packages, such as of an option,
- * stay as they are.
- */
+/** An error of an inbox or its driver as one of a command: exit 2 where the user can change the command, otherwise exit 3. */
 export function toInboxError(thrown: unknown): unknown {
   const chain = errorChain(thrown);
   const driver =
