@@ -62,9 +62,7 @@ export function toInboxError(thrown: unknown): unknown {
   const what = redact(`${message ?? driver}${typeof code === 'string' ? ` (${code})` : ''}`);
   return REFUSED_USER.test(`${code} `) || REFUSED_USER.test(`${message} `)
     ? usageError(`The inbox refused the user or the password: ${what}`, { cause: thrown })
-    : unreachableError(`The inbox failed: ${what}. Check it, then try again.`, {
-        cause: thrown,
-      });
+    : unreachableError(`The inbox failed: ${what}. Check it, then try again.`, { cause: thrown });
 }
 
 /** The code of Postgres (class 28) or MySQL, or the start of a reply of Redis or of a message of `pg`. */

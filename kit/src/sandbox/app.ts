@@ -216,10 +216,7 @@ const deliveryQuery = z.object({
   state: z.optional(oneOf(['pending', 'delivered', 'exhausted'])),
   limit,
 });
-const emitInput = closedObject({
-  type: nonEmptyString,
-  payload: z.optional(jsonObject),
-});
+const emitInput = closedObject({ type: nonEmptyString, payload: z.optional(jsonObject) });
 const resendInput = closedObject({
   url: z.optional(nonEmptyString),
   body: z.optional(z.base64('must be base64')),
