@@ -77,11 +77,7 @@ async function run({ flags, given, settings, printer, signal }: CommandContext<C
   const service = createService({ url, signatureHeader: header, encoding, secret });
   const folder = await mkdtemp(join(tmpdir(), 'stablehooks-certify-'));
   const { url: baseUrl } = await service.listen(0);
-  const env = {
-    STABLEHOOKS_BASE_URL: baseUrl,
-    STABLEHOOKS_TOKEN: service.token,
-    STABLEHOOKS_SECRET: secret,
-  };
+  const env = { STABLEHOOKS_BASE_URL: baseUrl, STABLEHOOKS_TOKEN: service.token, STABLEHOOKS_SECRET: secret };
   const app = new AppProcess({ command: flags.app, url: new URL(url), env, startMs: flags.start, signal });
   const progress = printer.progress('certify', 1_000);
   try {

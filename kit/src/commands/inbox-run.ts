@@ -169,11 +169,8 @@ async function takeOrNote(
 }
 
 /**
- * Records the answer to an event. If the endpoint uses this inbox, it has recorded the result itself; a lease held here would
- * have blocked it. Otherwise the result is recorded here. A dead event that no handler ran is dead again, even where the app
- * would try it later. A queued event stays received, so the worker can claim it. So does an event that waits for another
- * event of its ordering key.
- *
+ * Records the answer to an event, unless the endpoint has recorded it in this inbox. A dead event that no handler ran is dead
+ * again. One that is queued, or waits for another of its ordering key, stays received, so that it can be claimed.
  * In the inbox of an app, 2xx without a change of the inbox isn't an effect: a page at a wrong path, or another app,
  * answered. Only in an inbox of `catch-up` and `listen` does the answer alone count.
  */

@@ -99,11 +99,7 @@ type Inspection = Awaited<ReturnType<typeof inspect>>;
 async function inspect({ flags, settings, printer }: CommandContext<ListenFlags>, inbox: OpenInbox) {
   let last: LastReport | undefined;
   const shown = fromInbox(inbox, { name: namePlace(flags.inbox ?? 'listen'), lastReport: () => last });
-  const source = createForwardingSource({
-    inbox: shown,
-    settings,
-    timeoutMs: flags.timeout,
-  });
+  const source = createForwardingSource({ inbox: shown, settings, timeoutMs: flags.timeout });
   const { url, close } = await serveInspector(source, { port: 0 });
   printer.note(`The inspector shows every delivery, and why it failed:\n${url}`);
   return {

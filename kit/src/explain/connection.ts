@@ -8,10 +8,7 @@ const CUT: ConnectionFailure = {
   what: 'the connection was cut',
   fix: "See the other side's log. If its port expects TLS, the URL begins with https:.",
 };
-const LATE: ConnectionFailure = {
-  what: 'the host did not answer in time',
-  fix: 'Check the network.',
-};
+const LATE: ConnectionFailure = { what: 'the host did not answer in time', fix: 'Check the network.' };
 const UNTRUSTED: ConnectionFailure = {
   what: 'its certificate is not trusted',
   fix: 'Set NODE_EXTRA_CA_CERTS to the PEM file of the authority that signed it, or of the certificate itself if it is self-signed.',
@@ -27,29 +24,14 @@ const NO_HTTP: ConnectionFailure = {
 
 /** By the code of the system, of Node's TLS, of its HTTP parser or of its `fetch`. */
 const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
-  ECONNREFUSED: {
-    what: 'nothing listens there',
-    fix: 'Check that it is started, and the port.',
-  },
+  ECONNREFUSED: { what: 'nothing listens there', fix: 'Check that it is started, and the port.' },
   ECONNRESET: CUT,
   EPIPE: CUT,
   UND_ERR_SOCKET: CUT,
-  ENOTFOUND: {
-    what: 'the host name does not exist',
-    fix: 'Check the URL and the network.',
-  },
-  EAI_AGAIN: {
-    what: 'host names cannot be looked up',
-    fix: 'Check the network.',
-  },
-  EHOSTUNREACH: {
-    what: 'the host cannot be reached',
-    fix: 'Check the network.',
-  },
-  ENETUNREACH: {
-    what: 'the network cannot be reached',
-    fix: 'Check the connection.',
-  },
+  ENOTFOUND: { what: 'the host name does not exist', fix: 'Check the URL and the network.' },
+  EAI_AGAIN: { what: 'host names cannot be looked up', fix: 'Check the network.' },
+  EHOSTUNREACH: { what: 'the host cannot be reached', fix: 'Check the network.' },
+  ENETUNREACH: { what: 'the network cannot be reached', fix: 'Check the connection.' },
   ETIMEDOUT: LATE,
   UND_ERR_CONNECT_TIMEOUT: LATE,
   UND_ERR_HEADERS_TIMEOUT: LATE,
@@ -59,14 +41,8 @@ const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
   UNABLE_TO_GET_ISSUER_CERT: UNTRUSTED,
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNTRUSTED,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNTRUSTED,
-  CERT_HAS_EXPIRED: {
-    what: 'its certificate has expired',
-    fix: 'Renew the certificate.',
-  },
-  CERT_NOT_YET_VALID: {
-    what: 'its certificate is not valid yet',
-    fix: 'Check the clocks of both sides.',
-  },
+  CERT_HAS_EXPIRED: { what: 'its certificate has expired', fix: 'Renew the certificate.' },
+  CERT_NOT_YET_VALID: { what: 'its certificate is not valid yet', fix: 'Check the clocks of both sides.' },
   ERR_TLS_CERT_ALTNAME_INVALID: {
     what: 'its certificate is for another host',
     fix: 'Use a host name that the certificate has.',

@@ -50,11 +50,7 @@ function classify(thrown: unknown): Failure {
   return { exitCode: EXIT.failed, message: `${message} (Unexpected: run again with --debug and report it.)` };
 }
 
-/**
- * An error of an inbox or its driver, as an error of a command. Exit 3, with two exceptions: exit 2 if the user or the
- * password was refused, or for another known reason to change the command. Refusals of the packages, such as of an option,
- * stay as they are.
- */
+/** An error of an inbox or its driver as one of a command: exit 2 where the user can change the command, otherwise exit 3. */
 export function toInboxError(thrown: unknown): unknown {
   const chain = errorChain(thrown);
   const driver =
@@ -66,9 +62,7 @@ export function toInboxError(thrown: unknown): unknown {
   const what = redact(`${message ?? driver}${typeof code === 'string' ? ` (${code})` : ''}`);
   return REFUSED_USER.test(`${code} `) || REFUSED_USER.test(`${message} `)
     ? usageError(`The inbox refused the user or the password: ${what}`, { cause: thrown })
-    : unreachableError(`The inbox failed: ${what}. Check it, then try again.`, {
-        cause: thrown,
-      });
+    : unreachableError(`The inbox failed: ${what}. Check it, then try again.`, { cause: thrown });
 }
 
 /** The code of Postgres (class 28) or MySQL, or the start of a reply of Redis or of a message of `pg`. */

@@ -50,10 +50,8 @@ const NOT_SENT = "Not sent: the first answer shows that the URL or the secret is
 const logger = { warn: () => undefined, error: () => undefined };
 
 /**
- * Creates a forwarder: a receiver whose handlers send each event to the endpoint, signed, and a poller in front of it. If
- * neither a handler nor a queue of the endpoint has the event after its answer, the event fails in the inbox, and is sent
- * again when it is due, however often it failed. This includes events without a handler at the endpoint, which a later run
- * would otherwise count as delivered.
+ * A receiver whose handlers send each event to the endpoint, and a poller in front of it. An event that neither a handler nor
+ * a queue has after the answer, even if the endpoint ignores it, fails in the inbox and is sent again when it is due.
  */
 export async function createForwarder(url: string, options: ForwardingOptions) {
   const { settings, client, timeoutMs, types = EVENT_TYPES, onAttempt } = options;

@@ -41,10 +41,7 @@ export function toInboxWords({ inbox, namespace, envFile }: InboxFlags): string 
   return words.map((word) => ` ${toShellWord(word)}`).join('');
 }
 
-/**
- * The end of the name of the namespace that `catch-up` and `listen` use. They lease the events that they forward, so in the
- * app's namespace an event that they hold could not run in the app, and their polls would move its watermark.
- */
+/** `catch-up` and `listen` lease what they forward and move the watermark, so they must not use the namespace of the app. */
 const OWN = '_catch_up';
 
 /** The default namespace of an app. */
@@ -89,11 +86,7 @@ export function addInboxFlags(
 
 /**
  * Opens the inbox of an app, or of `catch-up` and `listen` if the flags name their namespace or a file has no other one.
- * Drivers come from the project in the current folder.
- *
- * @param unused - whether a Redis without any event is accepted. @default false
- * @throws {CommandError} exit 2 when the inbox does not exist or, in Redis, has no content; when another release wrote the
- * file; or when the driver is missing, with the package to install. Its methods reject with {@link toInboxError}.
+ * With `unused`, a Redis without any event is accepted. Its methods reject with {@link toInboxError}.
  */
 export function openInbox(flags: InboxFlags, { unused = false } = {}): Promise<OpenInbox> {
   const { inbox, namespace } = flags;
@@ -101,12 +94,7 @@ export function openInbox(flags: InboxFlags, { unused = false } = {}): Promise<O
   return open(inbox, { create: false, unused, namespaces });
 }
 
-/**
- * Opens the namespace of `catch-up` and `listen` in the place of an inbox, beside that of the app, and creates it if it does
- * not exist: the file of SQLite, or the tables. One of an older release is migrated.
- *
- * @throws {CommandError} as {@link openInbox}.
- */
+/** Opens the namespace of `catch-up` and `listen` beside that of the app, and creates or migrates it. */
 export function openOwnInbox({ inbox, namespace = DEFAULT_NAMESPACE }: InboxFlags): Promise<OpenInbox> {
   return open(inbox, { create: true, unused: true, namespaces: [toOwnNamespace(namespace), namespace] });
 }

@@ -76,11 +76,7 @@ export interface PrinterOptions {
   readonly color: boolean;
 }
 
-/**
- * Creates a printer. It prints colours on a terminal only, or anywhere under FORCE_COLOR; never under `--no-color` or
- * NO_COLOR (no-color.org), whatever else is set. On a terminal, longer lines are continued on the next
- * line, at a word.
- */
+/** Prints colours on a terminal or under FORCE_COLOR, but never under `--no-color` or NO_COLOR, and wraps lines on a terminal only. */
 export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptions): Printer {
   const coloured = color && !json && isColoured(stdout, env);
   const style = (name: Parameters<typeof styleText>[0]) => (text: string) =>
@@ -215,10 +211,7 @@ export function toTable(columns: readonly string[], rows: readonly (readonly Cel
     .join('\n');
 }
 
-/**
- * Characters that move the cursor, hide a line or reverse the text after them, and that JSON does not escape: DEL and the C1
- * controls, the separators of lines and paragraphs, and the marks of text direction. JSON escapes the C0 controls.
- */
+/** What JSON does not escape, and what moves the cursor, hides a line or reverses the text after it. */
 const NOT_ESCAPED_BY_JSON = /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
 /** Replaces control characters, so text from the network cannot move the cursor or hide a line. */

@@ -1,8 +1,4 @@
-/**
- * The URL in a text, from its scheme to the end of the text. The schemes of inboxes need no slash.
- *
- * It is matched as text, because drivers accept URLs that `URL` refuses: Postgres has `postgres://user:password@/db?host=/dir`.
- */
+/** The URL in a text, matched as text, because drivers accept URLs that `URL` refuses: `postgres://user:password@/db?host=/dir`. */
 const URL_IN_TEXT = /(?:[a-z][a-z\d+.-]*:\/|(?:postgres(?:ql)?|mysql|mariadb|rediss?):).*/is;
 
 /** Names of parameters that contain a secret. */

@@ -200,11 +200,7 @@ interface HiddenSetting {
   readonly flag: string;
 }
 
-const TOKEN: HiddenSetting = {
-  what: 'access token',
-  variable: 'STABLEHOOKS_TOKEN',
-  flag: '--token-file',
-};
+const TOKEN: HiddenSetting = { what: 'access token', variable: 'STABLEHOOKS_TOKEN', flag: '--token-file' };
 const SECRET: HiddenSetting = {
   what: 'webhook secret',
   variable: 'STABLEHOOKS_SECRET',

@@ -9,12 +9,7 @@ export function isWithoutHandler(lastError: string | null | undefined): boolean 
   return lastError?.includes(MARK) ?? false;
 }
 
-/**
- * Whether the answer shows that the endpoint handled the event, now or before, or queued it.
- * An endpoint that answered `ignored` answers `duplicate` later, and has run nothing.
- *
- * @param lastError - the error that the inbox stored for the previous attempt.
- */
+/** Whether the endpoint handled or queued the event, now or before: it answers `duplicate` even after `ignored`, and has run nothing. */
 export function hasTakenEffect(answer: EndpointAnswer, lastError: string | null | undefined): boolean {
   return isAccepted(answer) || (isAccepted(answer, 'repeated') && !isWithoutHandler(lastError));
 }

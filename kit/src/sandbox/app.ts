@@ -79,13 +79,7 @@ export function createApp(parts: AppParts, options: AppOptions): RequestHandler 
   return (request, bindings) => app.fetch(request, bindings);
 }
 
-/**
- * Wraps the handler of a server that listens, and refuses requests that a web site makes a browser send. The token does not
- * protect against them, because the default token is public.
- *
- * @param names - the host names of the sandbox, besides `localhost`. IP addresses are allowed, because DNS rebinding
- * needs a name.
- */
+/** Refuses what a web site makes a browser send, because the default token is public; IP addresses pass, as DNS rebinding needs a name. */
 export function refuseOtherSites(handler: RequestHandler, names: readonly string[]): RequestHandler {
   const allowed = new Set(['localhost', ...names.map((name) => name.toLowerCase())]);
   return (request, bindings) => {
@@ -222,10 +216,7 @@ const deliveryQuery = z.object({
   state: z.optional(oneOf(['pending', 'delivered', 'exhausted'])),
   limit,
 });
-const emitInput = closedObject({
-  type: nonEmptyString,
-  payload: z.optional(jsonObject),
-});
+const emitInput = closedObject({ type: nonEmptyString, payload: z.optional(jsonObject) });
 const resendInput = closedObject({
   url: z.optional(nonEmptyString),
   body: z.optional(z.base64('must be base64')),

@@ -30,10 +30,7 @@ export interface SandboxEventQuery {
 
 type LoggedEvent = { -readonly [Field in keyof SandboxEvent]: SandboxEvent[Field] };
 
-const eventInput = z.object({
-  type: nonEmptyString,
-  payload: jsonObject,
-});
+const eventInput = z.object({ type: nonEmptyString, payload: jsonObject });
 
 export type EventLog = ReturnType<typeof createEventLog>;
 

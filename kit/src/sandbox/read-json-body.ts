@@ -1,11 +1,6 @@
 import { SandboxError } from './validation.js';
 
-/**
- * Reads a JSON body. `Claimed` is the sender's claim of its type: the operation that receives it checks it.
- *
- * Rejects with a {@link SandboxError}: `ERR_SANDBOX_MEDIA_TYPE`, `ERR_SANDBOX_BODY_TOO_LARGE`, or
- * `ERR_SANDBOX_INPUT` when it is not JSON.
- */
+/** Reads a JSON body; `Claimed` is the sender's claim of its type, which the operation that receives it checks. */
 export async function readJsonBody<Claimed>(request: Request, maxBodyBytes: number): Promise<Claimed> {
   if (!/^application\/json\s*(;|$)/i.test(request.headers.get('content-type') ?? '')) {
     const errors = [{ field: 'content-type', detail: 'must be application/json' }];
