@@ -14,9 +14,9 @@ export interface HealthLimits {
   readonly provenMs?: number | undefined;
   /** How many events may be dead. @default 0 */
   readonly maxDead?: number | undefined;
-  /** Whether an inbox is unhealthy until a poll has proven something. @default false */
+  /** If true, an inbox counts as unhealthy until a poll has proven something. @default false */
   readonly requirePoll?: boolean | undefined;
-  /** Whether an inbox is unhealthy until an event arrives by push. @default false */
+  /** If true, an inbox counts as unhealthy until an event arrives by push. @default false */
   readonly requirePush?: boolean | undefined;
   /** The clock, for tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;

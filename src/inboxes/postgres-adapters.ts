@@ -18,7 +18,7 @@ export interface PrismaLike<Tx> {
 
 /**
  * Adapts a client of Prisma 7 with `@prisma/adapter-pg`: `postgresInbox(fromPrisma(prisma), { transactional: true })`.
- * `ctx.tx` is Prisma's own `TransactionClient`; its `$transaction` is a savepoint. The transaction waits up to 10 s for a
+ * `ctx.tx` is Prisma's own `TransactionClient`; calling `$transaction` on it opens a savepoint. The transaction waits up to 10 s for a
  * connection.
  */
 export function fromPrisma<Tx>(prisma: PrismaLike<Tx>): PgTransactionsLike<Tx> {

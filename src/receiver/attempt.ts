@@ -176,6 +176,6 @@ export function toLastError(error: HandlerFault): string {
 function missingResult(event: WebhookEvent, lease: Lease): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
-    `Attempt ${lease.attempt - 1} at ${event.type} recorded no result: its process ended, it outlived leaseMs, or the inbox could not be reached at its end (or maxAttempts was higher then). Its effect may have happened: check both before you requeue the event.`,
+    `Attempt ${lease.attempt - 1} at ${event.type} recorded no result: the process died, the handler outlived leaseMs, or the inbox was unreachable when it ended (or maxAttempts has since been lowered). Its effect may have happened: check the cause and your ledger before you requeue the event.`,
   );
 }

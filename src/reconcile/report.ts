@@ -179,7 +179,7 @@ export function describeResult({
   }
   if (totals.unjudged > 0) {
     sentences.push(
-      `${totals.unjudged} could not be judged, because they ended while the books were read, or because their events are pruned. Reconcile again, and more often than the inbox is pruned.`,
+      `${totals.unjudged} could not be judged, because they finished while the books were being read, or their payloads have been pruned. Reconcile again, and more often than you prune.`,
     );
   }
   return [...sentences, ...notes].join(' ');
