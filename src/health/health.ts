@@ -86,7 +86,7 @@ function toVerdict(
   if (failing !== '') return { tone: 'failing', verdict: `Needs you: ${failing}.` };
   if (warning !== '') return { tone: 'warning', verdict: `Nothing is failing. Look at: ${warning}.` };
   if (isUnused) return { tone: 'neutral', verdict: 'Nothing to judge: no event has been processed yet.' };
-  if (neutral !== '') return { tone: 'neutral', verdict: `Everything due runs. Not shown yet: ${neutral}.` };
+  if (neutral !== '') return { tone: 'neutral', verdict: `Nothing is overdue. Not shown yet: ${neutral}.` };
   const proven = `The list proves that nothing is missing until ${toIso(state.watermark ?? 0)}${exceptIn(state.gaps)}.`;
-  return { tone: 'ok', verdict: `All is well. Everything due runs. ${proven}` };
+  return { tone: 'ok', verdict: `All is well. Nothing is overdue. ${proven}` };
 }

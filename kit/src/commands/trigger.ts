@@ -104,7 +104,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
     printer.note('The sandbox makes this connection, in its own environment and network.');
   }
   if (isWrong && rows.length < total)
-    printer.note('Stopped: the first answer shows that the URL or the secret is not that of the receiver.');
+    printer.note("Stopped: the first answer shows that the URL or the secret is not the receiver's.");
   const isAnswered = rows.length >= total && unexpected.length === 0;
   const isOnce = copies.every((outcome) => outcome === 'duplicate');
   const isGood = isAnswered && isOnce;

@@ -2,6 +2,7 @@
 import { Command } from 'commander';
 import { createdAtMs, encodeEvent } from 'stablehooks';
 import { findMovement } from '../explain/movement.js';
+import { usageError } from '../io/errors.js';
 import { addInboxAction, addInboxFlags, type InboxFlags, type OpenInbox } from '../io/inbox.js';
 import { countOf, EXIT, toPlain, toPrintedJson, toTable } from '../io/output.js';
 import type { CommandContext } from '../io/settings.js';
@@ -9,7 +10,10 @@ import type { CommandContext } from '../io/settings.js';
 export function whereCommand(): Command {
   const command = addInboxFlags(
     new Command('where')
-      .argument('<key>', 'ordering key, or a value of the payload such as the id of a transfer')
+      .argument(
+        '<key>',
+        'id of an event, ordering key, or a value of the payload such as the id of a transfer',
+      )
       .option('--exact', 'also print the exact text of each event'),
   );
   return addInboxAction(command, where, ['stablehooks where trf_01 --inbox env:DATABASE_URL']);
@@ -17,8 +21,11 @@ export function whereCommand(): Command {
 
 async function where(
   inbox: OpenInbox,
-  { args: [key = ''], flags, printer, signal }: CommandContext<InboxFlags & { readonly exact?: boolean }>,
+  { args, flags, printer, signal }: CommandContext<InboxFlags & { readonly exact?: boolean }>,
 ) {
+  const key = (args[0] ?? '').trim();
+  if (key === '')
+    throw usageError('The key is empty. Write an id, an ordering key or a value of the payload.');
   const { found, unread, proven, proof } = await findMovement(inbox, key, signal);
   const rows = found.map(({ event, id, type, state: now, attempts, origin }) => [
     ...[new Date(createdAtMs(event)).toISOString(), type, now, String(attempts), origin, id],

@@ -2,6 +2,7 @@
 import { createdAtMs, type InboxOperations, type InboxRecord, type UnknownEvent } from 'stablehooks';
 import { type ProvenSpan, provenSpan, readPollState } from 'stablehooks/catch-up';
 import { recordPages } from 'stablehooks/reconcile';
+import { isText } from '../io/event-filter.js';
 import { isObject } from '../io/settings.js';
 
 export interface Movement {
@@ -18,7 +19,7 @@ export type MovementRecord = InboxRecord & { readonly event: UnknownEvent };
 
 const PAGE = 500;
 
-/** @param key - the ordering key, or a value of the payload such as the id of a transfer. */
+/** @param key - the id of an event, the ordering key, or a value of the payload such as the id of a transfer. */
 export async function findMovement(
   inbox: Pick<InboxOperations, 'list'> & Parameters<typeof readPollState>[0],
   key: string,
@@ -33,7 +34,8 @@ export async function findMovement(
     for (const record of page) {
       const { event } = record;
       if (event === null) unread.push(record);
-      else if (record.key === key || holds(event.payload, key)) found.push({ ...record, event });
+      else if (record.id === key || record.key === key || holds(event.payload, key))
+        found.push({ ...record, event });
     }
   }
   found.sort((a, b) => createdAtMs(a.event) - createdAtMs(b.event));
@@ -47,8 +49,8 @@ export async function findMovement(
 
 /** Whether a value of the payload is this text. */
 function holds(value: unknown, text: string): boolean {
-  if (typeof value === 'string') return value === text;
-  return (isObject(value) || Array.isArray(value)) && Object.values(value).some((each) => holds(each, text));
+  if (isObject(value) || Array.isArray(value)) return Object.values(value).some((each) => holds(each, text));
+  return isText(value, text);
 }
 
 function describeProof(proven: ProvenSpan | null, found: number): string {

@@ -2,6 +2,7 @@
 import type { InboxFilter, InboxOperations, InboxRecord } from 'stablehooks';
 import { toErrorPattern } from '../explain/error-groups.js';
 import { givenOf } from '../given.js';
+import { toPlain } from './output.js';
 import { isObject } from './settings.js';
 
 /**
@@ -14,7 +15,7 @@ export interface EventFilter
   extends Pick<InboxFilter, 'state' | 'type' | 'key' | 'ignored' | 'updatedSince' | 'updatedUntil'> {
   /** A part of the last error, case-sensitive. */
   readonly error?: string | undefined;
-  /** The error of a group, with `…` for its variable parts: only its events. */
+  /** The error of a group, with `…` for its variable parts, and maybe `·` for control characters: only its events. */
   readonly group?: string | undefined;
   /** A part of the id, in any case. An event with exactly this id is the only one. */
   readonly id?: string | undefined;
@@ -29,7 +30,7 @@ export interface EventFilter
 /** The conditions that the inbox looks up. */
 export function toInboxFilter(filter: EventFilter): InboxFilter {
   const { state, type, key, ignored, updatedSince, updatedUntil, group } = filter;
-  const error = filter.error ?? group?.split('…').toSorted((a, b) => b.length - a.length)[0];
+  const error = filter.error ?? group?.split(/[…·]/).toSorted((a, b) => b.length - a.length)[0];
   return givenOf({ state, type, key, ignored, updatedSince, updatedUntil, error: error || undefined });
 }
 
@@ -68,13 +69,18 @@ export function meets(record: InboxRecord, filter: EventFilter): boolean {
   return (
     record.id.toLowerCase().includes(id.toLowerCase()) &&
     record.attempts >= attempts &&
-    (group === undefined || toErrorPattern(lastError) === group) &&
-    payload.every(([path, text]) => textAt(event?.payload, path) === text) &&
+    (group === undefined || toPlain(toErrorPattern(lastError)) === toPlain(group)) &&
+    payload.every(([path, text]) => isText(valueAt(event?.payload, path), text)) &&
     !except.some((each) => isLeftOut[each]())
   );
 }
 
-function textAt(payload: unknown, path: string): string | undefined {
-  const value = path.split('.').reduce((at, name) => (isObject(at) ? at[name] : undefined), payload);
-  return value === undefined ? undefined : String(value);
+function valueAt(payload: unknown, path: string): unknown {
+  return path.split('.').reduce((at, name) => (isObject(at) ? at[name] : undefined), payload);
+}
+
+/** Whether a person who writes this text means the value of a payload. A number has several forms, such as `1.50`. */
+export function isText(value: unknown, text: string): boolean {
+  if (typeof value === 'number') return text.trim() !== '' && Number(text) === value;
+  return value !== undefined && !isObject(value) && String(value) === text;
 }

@@ -39,6 +39,19 @@ test('inbox errors groups errors without their ids, times and amounts, and its c
   expect(dead.map(({ id }) => id)).toEqual(['evt_2', 'evt_3']);
 });
 
+test('the command of a group whose error has several lines selects that group when it is pasted', async () => {
+  await using folder = await makeFolder();
+  const path = folder.at('app.db');
+  using inbox = await openSqlite(path);
+  const error = 'ERR_HANDLER_FAILED: two\nlines  and\ta tab';
+  await fail(inbox, exampleEvent('transfer.settled', { id: 'evt_1' }), { error });
+  const { stdout } = await run(['inbox', 'errors', '--inbox', path]);
+  const group = /--group '([^']+)'/.exec(stdout)?.[1] ?? '';
+  const { exitCode } = await run(['inbox', 'requeue', '--inbox', path, '--group', group, '--wait', '0']);
+  expect(exitCode).toBe(0);
+  expect(await inbox.list({ state: 'received', limit: 10 })).toMatchObject([{ id: 'evt_1' }]);
+});
+
 test("yesterday's dead are the same events in the command and on the page", async () => {
   await using folder = await makeFolder();
   const path = folder.at('app.db');

@@ -64,6 +64,21 @@ describe.concurrent('where', () => {
     expect(imported.stderr).toContain('Not searched: 1 event whose text is pruned, imported');
   });
 
+  test.for(['evt_3', '12345678901234567890', '1.50', ' true '])(
+    'finds an event by its id, and by a number or a boolean of its payload: %s',
+    async (key) => {
+      await using folder = await makeFolder();
+      {
+        using inbox = await openSqlite(folder.at('app.db'));
+        const payload = { big: Number('12345678901234567890'), amount: 1.5, isFinal: true };
+        await complete(inbox, exampleEvent('transfer.settled', { id: 'evt_3', payload }));
+      }
+      const { stdout, exitCode } = await run(['where', key, '--inbox', folder.at('app.db')]);
+      expect(stdout).toMatch(/evt_3$/m);
+      expect(exitCode).toBe(0);
+    },
+  );
+
   test('a movement without an event is exit 1, with the span in which the list has none', async () => {
     await using folder = await makeFolder();
     await fill(folder.at('app.db'));
