@@ -39,7 +39,9 @@ async function startApp(onEnd: OnEnd, env: Readonly<Record<string, string>>, wit
     async polls(diagnosis: RegExp): Promise<void> {
       for (let said = ''; !diagnosis.test(said); ) {
         app.kill('SIGUSR2');
-        said = String((await lines.next()).value);
+        const { value, done } = await lines.next();
+        if (done) throw new Error(`The app ended. Its last poll said: ${said}`);
+        said = String(value);
       }
     },
     push: (type = 'transfer.settled', options: CommandOptions = {}) =>
@@ -86,7 +88,7 @@ const INCIDENTS: readonly Incident[] = [
     async plant({ startApp, startList }) {
       const { url, env } = await startList({ token: 'tok_of_tomorrow' });
       const app = await startApp({ BASE_URL: url, CLOCK_MS: String(-TEN_MINUTES) });
-      await app.polls(/was not read/);
+      await app.polls(/could not be read/);
       return { look: ['events', 'list'], options: { env } };
     },
     shows: /The service refused the token \(401\)/,
@@ -177,7 +179,7 @@ const INCIDENTS: readonly Incident[] = [
       await app.polls(/list may have been cut off/);
       return { look: ['gaps', 'list'] };
     },
-    shows: /^unconfirmed .*cut at its size\..*\nNot shown: no poll has proven any time yet/,
+    shows: /^unconfirmed .*cut off at exactly its size\..*\nNot shown: no poll has proven any time yet/,
   },
   {
     name: 'a type without a handler',
