@@ -215,7 +215,9 @@ export function postgresInbox(
         let hasReturned = false;
         try {
           const run = () => {
-            const how = !first ? (key === undefined ? 'mark' : 'hold') : areNamed ? 'takePrepared' : 'take';
+            // A long schema leaves no room for a name, and only a prepared statement finds its time limit set.
+            const isPrepared = areNamed && statements.takePrepared.name !== undefined;
+            const how = !first ? (key === undefined ? 'mark' : 'hold') : isPrepared ? 'takePrepared' : 'take';
             return runInTransaction(
               pool as PgTransactional<unknown>,
               {

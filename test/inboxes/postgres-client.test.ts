@@ -176,6 +176,11 @@ test.each(['on', 'off'])(
         void (await tx.query('INSERT INTO ledger VALUES ($1)', [text]));
       expect(await inbox.transaction?.(lease, effect), text).toBe(true);
       expect(await inbox.find(lease.id)).toMatchObject({ state: 'done', key: text });
+      const event = someEvent({ id: `${randomUUID()}${text}` });
+      const json = JSON.stringify({ ...event, note: text });
+      const first = inbox.firstLease?.(event, { origin: 'push', json, leaseMs: 60_000 });
+      expect(first && (await inbox.transaction?.(first, () => undefined)), text).toBe(true);
+      expect(await inbox.find(event.id)).toMatchObject({ state: 'done', event: { note: text } });
     }
     expect((await entries()).sort()).toEqual([...texts, ...endings].sort());
   },
@@ -197,16 +202,22 @@ test('a transaction_timeout that is set stays', async () => {
   expect(await read(pool)).toMatch(/^59\d{3}ms$|^1min$/);
 });
 
-test('inboxes of long schemas that differ in one character share a pool', async () => {
+test('inboxes of long schemas that differ in one character share a pool, with the time limit of their transactions', async () => {
+  const limits: unknown[] = [];
   for (const letter of ['a', 'b']) {
     const schema = letter + 'x'.repeat(62);
     await migratePostgres(pool, { schema });
     const receiver = createReceiver({
       ...{ secret: 'x', inbox: postgresInbox(pool, { schema, transactional: true }), logger: silent },
-      handlers: { 'transfer.settled': () => undefined },
+      handlers: {
+        'transfer.settled': async (_, { tx }) => {
+          limits.push((await tx.query('SHOW transaction_timeout')).rows[0].transaction_timeout);
+        },
+      },
     });
     expect(await receiver.handle(someEvent(), 'push')).toMatchObject({ kind: 'handled' });
   }
+  expect(limits).toEqual(['1min', '1min']);
 });
 
 test('statements that a pooler in transaction mode has lost are sent without their names', async () => {

@@ -171,7 +171,7 @@ function Confirm({
         const of = { ids: plan?.ids ?? [] };
         const [by, reason] = [statement.by.trim(), statement.reason.trim()];
         keepName(statement);
-        // Without a name, nobody has a reason.
+        // A reason is only asked for with a name.
         const said =
           name === 'discard' ? { by, reason } : { by: by || undefined, reason: (by && reason) || undefined };
         const result = await act(name, { filter: of, ...said } as Parameters<typeof act<typeof name>>[1]);

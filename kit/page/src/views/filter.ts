@@ -39,7 +39,7 @@ export function readFilter(): EventFilter {
   return {
     ...Object.fromEntries(TEXTS.map((name) => [name, param(name)])),
     state: param('state') as EventState | undefined,
-    // What cannot be read meets no event: an action must not go beyond what was typed.
+    // Text that cannot be read selects no event: an action must not go beyond what was typed.
     attempts: attempts === undefined ? undefined : /^[1-9]\d{0,8}$/.test(attempts) ? Number(attempts) : NEVER,
     payload: payload === undefined || payload.includes('=') ? payload : `${payload}=`,
     ...{ since, until },

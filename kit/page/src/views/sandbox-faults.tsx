@@ -39,10 +39,10 @@ const GROUPS = {
     reset: chance('Reset', 'An attempt arrives, and its connection is reset before the answer.'),
   },
   'Answers of the service': {
-    apiTooManyRequests: chance('429', 'A request is answered 429 and changes nothing.'),
+    apiTooManyRequests: chance('429', 'A request gets a 429 and changes nothing.'),
     apiRetryAfterMs: length('429: Retry-After', 'What a 429 asks to wait, rounded up to seconds.'),
-    apiServerError: chance('500', 'A request is answered 500 and changes nothing.'),
-    apiSlow: chance('Slow', 'A request is answered late.'),
+    apiServerError: chance('500', 'A request gets a 500 and changes nothing.'),
+    apiSlow: chance('Slow', 'A request gets a late answer.'),
     apiSlowMs: length('Slow: by', 'How late a slow answer is.'),
     apiMalformed: chance(
       'Malformed',
