@@ -119,7 +119,8 @@ export const CHECKS = {
     const counted = countedSince(facts.tally.ignored, since);
     // A killed process did not count its last deliveries.
     const seen = facts.newest.filter((record) => record.ignored && record.receivedAt > since);
-    const types = counted.length > 0 ? counted : seen.map(({ type }) => [type, 1] as const);
+    const countSeen = (type: string) => [type, seen.filter((each) => each.type === type).length] as const;
+    const types = counted.length > 0 ? counted : [...new Set(seen.map(({ type }) => type))].map(countSeen);
     const ignored = sumOf(types);
     if (ignored + parked === 0) return none(facts, 'Every event had a handler.');
     const without = `${countOf(ignored, 'event')} ended without a handler since yesterday: ${nameCounts(types)}. Add a handler, even one that does nothing. If another process should have run them: \`stablehooks inbox requeue --ignored\`.`;

@@ -86,6 +86,11 @@ test('an event that ended without a handler is a warning, even if its process wa
     ...{ tone: 'warning', count: 1 },
     message: expect.stringContaining('since yesterday: redeem.failed 1.'),
   });
+  await inbox.ignore([event('b', 'redeem.failed')], { origin: 'push' });
+  expect((await check()).checks.ignored).toMatchObject({
+    ...{ tone: 'warning', count: 2 },
+    message: expect.stringContaining('since yesterday: redeem.failed 2.'),
+  });
 });
 
 test('a proof may be as old as the limit says, even a month', async () => {
