@@ -302,7 +302,10 @@ export interface InboxRecord {
   readonly lastError: string | null;
   /** Whether it is done without an attempt, because the process that received it had no handler. Pruned events are not. */
   readonly ignored: boolean;
-  /** The last 10 attempts that have ended, oldest first; empty once it is pruned. */
+  /**
+   * The last 10 attempts that have ended, oldest first. If the lease of an earlier attempt expired, the first entry is that
+   * attempt. Empty once the event is pruned.
+   */
   readonly history: readonly InboxAttempt[];
   /**
    * The event, or `null` if it was pruned or imported, or if its stored text cannot be read, for example after a disk failure.

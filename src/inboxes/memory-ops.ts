@@ -191,12 +191,14 @@ interface NewEntry extends Pick<Entry, 'state' | 'origin' | 'dueAt'> {
   readonly json?: string | null | undefined;
 }
 
-/** The last 10. */
+/** The last 10. The first one stays if its lease expired, because its effect may have happened. */
 export function withAttempt(
   history: readonly InboxAttempt[],
   attempt: InboxAttempt,
 ): readonly InboxAttempt[] {
-  return [...history.slice(-9), attempt];
+  const [first, ...later] = history;
+  if (first === undefined || history.length < 10) return [...history, attempt];
+  return first.result === 'lapsed' ? [first, ...later.slice(1), attempt] : [...later, attempt];
 }
 
 /** The time from which an event is due. Parked events always are, and done or dead ones never. */

@@ -40,9 +40,12 @@ const BEGIN = 'SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION
 const STEP = `DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
   ${BEGIN}; SET at_ms = ${NOW};`;
 
+/** The history without its oldest attempt, or without the second one if the lease of the oldest expired. */
+const SHORTER = `IF(JSON_UNQUOTE(JSON_EXTRACT(history, '$[0].result')) = 'lapsed', JSON_REMOVE(history, '$[1]'), JSON_REMOVE(history, '$[0]'))`;
+
 /** The history with one more attempt; the last 10. An UPDATE assigns it first, because it reads columns that change. */
 const history = (...members: readonly string[]) =>
-  `history = JSON_ARRAY_APPEND(IF(JSON_LENGTH(history) >= 10, JSON_REMOVE(history, '$[0]'), COALESCE(history, JSON_ARRAY())),
+  `history = JSON_ARRAY_APPEND(IF(JSON_LENGTH(history) >= 10, ${SHORTER}, COALESCE(history, JSON_ARRAY())),
       '$', JSON_OBJECT('attempt', attempts, ${members.join()}))`;
 const ended = (result: string, endedAt: string, error: string) =>
   history(`'startedAt', updated_at, 'endedAt', ${endedAt}, 'result', ${result}, 'error', ${error}`);

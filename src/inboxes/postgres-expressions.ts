@@ -40,9 +40,12 @@ export const isOpen = (row: string) => `(${row}.due_at IS NOT NULL OR ${row}.sta
 /** When an event is due. Parked events are due whatever the time. */
 export const dueOf = (row: string) => `coalesce(${row}.due_at, '-infinity')`;
 
+/** The last 9 attempts of the row `e`. The first one stays if its lease expired, because its effect may have happened. */
+export const LAST_9 = `(coalesce(e.history, '[]') - CASE WHEN e.history #>> '{-10,result}' = 'lapsed' THEN -9 ELSE -10 END)`;
+
 /** The history of the row `e` with the end of its present attempt, which started when it was leased; the last 10. */
 export const history = (result: string, endedAt: string, error: string) =>
-  `(coalesce(e.history, '[]') - (-10)) || jsonb_build_object(
+  `${LAST_9} || jsonb_build_object(
     'attempt', e.attempts, 'startedAt', ${ms('e.updated_at')}, 'endedAt', ${ms(endedAt)},
     'result', ${result}, 'error', ${error})`;
 export const LAPSED = history("'lapsed'", 'greatest(e.due_at, e.updated_at)', 'NULL::text');

@@ -11,6 +11,7 @@ import {
   isLeased,
   isOpen,
   LAPSED,
+  LAST_9,
   later,
   lockNumber,
   ms,
@@ -195,7 +196,7 @@ ON CONFLICT (id) DO NOTHING`;
   /** Changes the selected events that were received first, and returns how many. */
   /** A change by a person. */
   const historyWithPerson = (result: string) =>
-    `history = (coalesce(e.history, '[]') - (-10)) || jsonb_build_object('attempt', e.attempts, 'startedAt', ${ms(CLOCK)},
+    `history = ${LAST_9} || jsonb_build_object('attempt', e.attempts, 'startedAt', ${ms(CLOCK)},
       'endedAt', ${ms(CLOCK)}, 'result', '${result}', 'error', NULL, 'by', :by::text, 'reason', :reason::text)`;
   const update = (set: string, which: Limited) =>
     committed(`WITH changed AS (

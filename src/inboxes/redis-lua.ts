@@ -93,7 +93,11 @@ local function ended(event, at, result, err, more)
   attempt.result, attempt.error = result, err or cjson.null
   attempt = cjson.encode(attempt)
   local length = redis.call('RPUSH', historyKey(event.id), attempt)
-  if length > 10 then redis.call('LTRIM', historyKey(event.id), -10, -1) end
+  if length <= 10 then return end
+  -- The effect of an attempt whose lease expired may have happened, so the first one stays.
+  local first = redis.call('LINDEX', historyKey(event.id), 0)
+  if cjson.decode(first).result == 'lapsed' then redis.call('LSET', historyKey(event.id), 1, first) end
+  redis.call('LTRIM', historyKey(event.id), -10, -1)
 end
 
 -- Where an event that has a key is among its others: by created_at, then by when it was received; \`index\` rises

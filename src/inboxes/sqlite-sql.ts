@@ -16,9 +16,10 @@ interface ContenderRow {
   readonly due_at: number | null;
 }
 
-/** Room for one more attempt in the history. One that is not JSON is replaced: it must keep no event from running. */
+/** The last 9 attempts. The first one stays if its lease expired. A history that is not JSON must keep no event from running. */
 const LAST_9 = `CASE WHEN json_valid(history) IS NOT 1 THEN '[]'
-      WHEN json_array_length(history) >= 10 THEN json_remove(history, '$[0]') ELSE history END`;
+      WHEN json_array_length(history) >= 10 THEN json_remove(history,
+        CASE json_extract(history, '$[0].result') WHEN 'lapsed' THEN '$[1]' ELSE '$[0]' END) ELSE history END`;
 
 /** The history with one more attempt, the last 10. A lease has its claim in `updated_at`, and its end in `due_at`. */
 const historyWith = (endedAt: string, result: string, error: string) =>

@@ -188,7 +188,10 @@ export function describeResult({
     if (kinds.length > 0) {
       return `Of the events ${span}: ${kinds.map(([kind, { count }]) => `${count} ${kind}`).join(', ')}.`;
     }
-    const { listed, inbox, entries } = totals;
+    const { listed, inbox, entries, compared } = totals;
+    if (entries > 0 && compared === 0) {
+      return `Nothing is missing or doubled among the ${inbox} events ${span} and their ${entries} ledger entries. Amounts and other values were not compared.`;
+    }
     if (listed + inbox + entries > 0) {
       return `Nothing is wrong with the ${inbox} events ${span} and their ${entries} ledger entries.`;
     }

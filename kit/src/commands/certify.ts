@@ -8,7 +8,7 @@ import { AppProcess } from '../certify/app-process.js';
 import { certify, createService } from '../certify/certify.js';
 import { Notes } from '../certify/notes.js';
 import { countCases, toJunit, toText } from '../certify/report.js';
-import { unreachableError } from '../io/errors.js';
+import { unreachableError, usageError } from '../io/errors.js';
 import { readPlace } from '../io/inbox.js';
 import { EXIT, toPlain } from '../io/output.js';
 import {
@@ -69,10 +69,27 @@ export function certifyCommand(): Command {
   ]);
 }
 
+/** @throws {CommandError} exit 2 for a statement over the inbox, which holds each event once even if its effect happened twice. */
+function refuseInboxTables({ effects, namespace = 'stablehooks' }: CertifyFlags): void {
+  const names = effects
+    .replaceAll(/["`]/g, ' ')
+    .replaceAll(/\s*\.\s*/g, '.')
+    .toLowerCase()
+    .split(/[^\w.]+/);
+  const table = ['events', 'steps', 'notes']
+    .flatMap((name) => [`${namespace}.${name}`, `${namespace}_${name}`])
+    .find((name) => names.includes(name.toLowerCase()));
+  if (table === undefined) return;
+  throw usageError(
+    `--effects reads ${toPlain(table)}, a table of the inbox, which holds each event once whatever your handler does. Select from the table that your handler writes.`,
+  );
+}
+
 async function run({ flags, given, settings, printer, signal }: CommandContext<CertifyFlags>) {
   const url = parseUrl(withScheme(flags.url), '--url');
   const secret = (await settings.optional.secret()) ?? 'sandbox-secret';
   const { header, encoding } = settings.signature;
+  refuseInboxTables(flags);
   refuseFlags(given, ['prefix'], 'is not sent by the sandbox. Remove it here and in the app for this run.');
   const service = createService({ url, signatureHeader: header, encoding, secret });
   const folder = await mkdtemp(join(tmpdir(), 'stablehooks-certify-'));

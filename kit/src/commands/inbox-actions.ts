@@ -93,6 +93,11 @@ async function unknownSteps(inbox: InboxOperations, id: string): Promise<readonl
   return (await inbox.steps(id)).flatMap(({ name, result }) => (result === null ? [name] : []));
 }
 
+function describeUnknownStep(step: string): string {
+  const name = toPlain(step);
+  return `its step ${name} began and recorded no result. Check whether its effect happened, then pass --step ${name}=done or --step ${name}=again.`;
+}
+
 /** Says why events that are still dead, failed or leased were not requeued, naming the first one whose step is unknown. */
 export async function noteSkipped(
   inbox: InboxOperations,
@@ -107,9 +112,7 @@ export async function noteSkipped(
       return;
     }
     if (step === undefined) continue;
-    printer.note(
-      `${toPlain(id)} is not requeued: its step ${toPlain(step)} began and recorded no result. Check whether its effect happened, then pass --step ${toPlain(step)}=done or --step ${toPlain(step)}=again.`,
-    );
+    printer.note(`${toPlain(id)} is not requeued: ${describeUnknownStep(step)}`);
     if (skipped > 1) printer.note(`Skipped in all: ${countOf(skipped, 'event')}.`);
     return;
   }
@@ -160,7 +163,14 @@ async function requeue({ args: given, flags, printer, signal }: CommandContext<R
     throw usageError('Select the events by ids or by --rehearsed, not both.');
   const args = flags.rehearsed === undefined ? given : await readRehearsed(flags.rehearsed);
   return changeSelected(
-    { args, flags, printer, states: flags.ignored ? ['done'] : REQUEUEABLE, done: 'requeued' },
+    {
+      ...{ args, flags, printer, done: 'requeued' },
+      states: flags.ignored ? ['done'] : REQUEUEABLE,
+      async skips(inbox, id) {
+        const step = (await unknownSteps(inbox, id)).find((name) => flags.step?.[name] === undefined);
+        return step === undefined ? undefined : `${toPlain(id)}: ${describeUnknownStep(step)}`;
+      },
+    },
     async (inbox, { ids, filter }) => {
       const { step: steps, force, reason, by = userName() } = flags;
       if (steps !== undefined) await checkStatements(inbox, ids, steps);

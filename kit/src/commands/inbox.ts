@@ -12,7 +12,7 @@ import {
   toInboxWords,
   withInbox,
 } from '../io/inbox.js';
-import { addFilterFlags, type FilterFlags, IGNORED_FLAG, toFilter } from '../io/inbox-filter.js';
+import { addFilterFlags, type FilterFlags, IGNORED_FLAG, noteUnread, toFilter } from '../io/inbox-filter.js';
 import {
   countOf,
   EXIT,
@@ -73,13 +73,19 @@ async function list({ flags, printer }: CommandContext<FilterFlags & { readonly 
   return withInbox(flags, async (inbox) => {
     const records: InboxRecord[] = [];
     let matching = 0;
+    let unread = 0;
     // All pages are read before the command reports that no event matches.
-    for await (const record of findEvents(inbox, filter, 'newest')) {
+    for await (const record of findEvents(inbox, filter, { order: 'newest', onUnread: () => unread++ })) {
       matching += 1;
       if (matching <= limit) records.push(record);
       else if (!mustRead(filter)) break;
     }
     printRecords(printer, records);
+    if (matching === 0 && Object.keys(filter).length > 0) {
+      const total = (await inbox.count()).reduce((sum, { count }) => sum + count, 0);
+      if (total > 0) printer.note(`None of the ${countOf(total, 'event')} in this inbox matches.`);
+    }
+    noteUnread(printer, unread);
     if (matching > limit) {
       const counts = mustRead(filter) ? [] : await inbox.count(toInboxFilter(filter));
       const total = counts.reduce((sum, { count }) => sum + count, 0);

@@ -26,6 +26,7 @@ import {
   parseWait,
   readPayload,
   refuseFlags,
+  refuseRounding,
   type Settings,
 } from '../io/settings.js';
 
@@ -155,7 +156,7 @@ function parseAssignment(assignment: string): (event: Json) => void {
       '--set accepts payload.NAME=STRING, payload.NAME:=JSON, id=STRING or created_at=STRING.',
     );
   }
-  const parsed = operator === '=' ? value : parseJson(value);
+  const parsed = operator === '=' ? value : parseJson(value, path);
   if (path === 'payload' && !isObject(parsed))
     throw usageError('--set payload: a payload must be a JSON object. Write payload:={"NAME": VALUE}.');
   return (event) => {
@@ -175,12 +176,15 @@ function parseAssignment(assignment: string): (event: Json) => void {
   };
 }
 
-function parseJson(value: string): unknown {
+function parseJson(value: string, path: string): unknown {
+  let parsed: unknown;
   try {
-    return JSON.parse(value);
+    parsed = JSON.parse(value);
   } catch {
     throw usageError('--set NAME:=JSON: the value after := is not JSON. For a string, write NAME=STRING.');
   }
+  refuseRounding(value, `--set ${toPlain(path)}`);
+  return parsed;
 }
 
 interface EventSender {

@@ -4,7 +4,8 @@ import { createdAtMs, encodeEvent } from 'stablehooks';
 import { findMovement } from '../explain/movement.js';
 import { usageError } from '../io/errors.js';
 import { addInboxAction, addInboxFlags, type InboxFlags, type OpenInbox } from '../io/inbox.js';
-import { countOf, EXIT, toPlain, toPrintedJson, toTable } from '../io/output.js';
+import { noteUnread } from '../io/inbox-filter.js';
+import { EXIT, toPlain, toPrintedJson, toTable } from '../io/output.js';
 import type { CommandContext } from '../io/settings.js';
 
 export function whereCommand(): Command {
@@ -47,10 +48,6 @@ async function where(
   }
   const missing = found.length === 0 ? `The inbox has no event of ${toPlain(key)}. ` : '';
   printer.print({ text: `${missing}${proof}`, data: { found: found.length, proven } });
-  if (unread > 0) {
-    printer.note(
-      `Not searched: ${countOf(unread, 'event')} whose text is pruned, imported or cannot be read.`,
-    );
-  }
+  noteUnread(printer, unread);
   return found.length === 0 ? EXIT.failed : EXIT.good;
 }

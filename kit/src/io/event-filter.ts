@@ -39,18 +39,28 @@ export function mustRead({ group, id, attempts, payload, except }: EventFilter):
   return [group, id, attempts, payload, except].some((each) => each !== undefined);
 }
 
-/** Reads the events that meet the filter. An event that changes its state meanwhile may be left out. */
+/**
+ * Reads the events that meet the filter. An event that changes its state meanwhile may be left out.
+ *
+ * @param onUnread - called for each event that only lacks a readable payload to search.
+ */
 export async function* findEvents(
   inbox: Pick<InboxOperations, 'list' | 'find'>,
   filter: EventFilter,
-  order: 'oldest' | 'newest' = 'oldest',
+  {
+    order = 'oldest',
+    onUnread,
+  }: { readonly order?: 'oldest' | 'newest'; readonly onUnread?: () => void } = {},
 ): AsyncGenerator<InboxRecord, void, undefined> {
-  const { id } = filter;
+  const { id, payload, ...others } = filter;
   const ids = id !== undefined && (await inbox.find(id)) !== undefined ? { ids: [id] } : {};
   let after: string | undefined;
   do {
     const page = await inbox.list({ ...toInboxFilter(filter), ...ids, limit: PAGE, order, after });
-    yield* page.filter((record) => meets(record, filter));
+    for (const record of page) {
+      if (meets(record, filter)) yield record;
+      else if (payload !== undefined && record.event === null && meets(record, others)) onUnread?.();
+    }
     // Not a page that is shorter than asked for: the inbox may have its own maximum.
     after = page.at(-1)?.id;
   } while (after !== undefined);

@@ -100,6 +100,14 @@ export function toFilter(flags: FilterFlags, printer: Printer): EventFilter {
   });
 }
 
+/** Says that a search of payloads left some events out. */
+export function noteUnread(printer: Pick<Printer, 'note'>, unread: number): void {
+  if (unread > 0)
+    printer.note(
+      `Not searched: ${countOf(unread, 'event')} whose text is pruned, imported or cannot be read.`,
+    );
+}
+
 export interface Selected {
   /** The first received of a state first, at most `--limit`. */
   readonly ids: readonly string[];
@@ -118,6 +126,8 @@ interface Action {
   readonly states: readonly InboxState[];
   /** The participle for messages, such as `requeued`. */
   readonly done: string;
+  /** Why the command would leave the event out, for a dry run. */
+  readonly skips?: (inbox: OpenInbox, id: string) => Promise<string | undefined>;
 }
 
 /** Selects events by ids or flags, notes how many match, and calls `change` with them unless nothing matches or it is a dry run. */
@@ -141,16 +151,19 @@ export async function changeSelected(
 
   async function findMatching(inbox: OpenInbox, filter: EventFilter): Promise<readonly string[]> {
     const ids: string[] = [];
+    let unread = 0;
     const counts: Partial<Record<InboxState, number>> = {};
     for (const state of action.states) {
       // Most leased events run at this moment.
       if ((state === 'leased' && !flags.force && !flags.state) || (filter.state ?? state) !== state) continue;
       const before = ids.length;
-      for await (const { id } of findEvents(inbox, { ...filter, state })) ids.push(id);
+      const found = findEvents(inbox, { ...filter, state }, { onUnread: () => unread++ });
+      for await (const { id } of found) ids.push(id);
       counts[state] = ids.length - before;
     }
     const which = ids.length > 0 ? `: ${describeStates(counts)}` : '';
     printer.note(`${countOf(ids.length, 'event')} ${ids.length === 1 ? 'matches' : 'match'}${which}.`);
+    noteUnread(printer, unread);
     return ids;
   }
 
@@ -162,12 +175,33 @@ export async function changeSelected(
     const { done } = action;
     const ids = found.slice(0, flags.limit);
     if (ids.length > 0 && flags.dryRun !== true) return change(inbox, { ids, filter: selected });
-    const text =
-      ids.length === 0
-        ? `No event matches, so nothing was ${done}.`
-        : `${countOf(ids.length, 'event')} would be ${done}. Nothing was changed.`;
-    printer.print({ text, data: { selected: ids.length, [done]: 0 } });
-    return ids.length === 0 ? EXIT.failed : EXIT.good;
+    if (ids.length === 0) {
+      const pruned = selected.ignored ? ' Ignored events whose text is pruned cannot run.' : '';
+      const text = `No event matches, so nothing was ${done}.${pruned}`;
+      printer.print({ text, data: { selected: 0, [done]: 0 } });
+      return EXIT.failed;
+    }
+    const skipped = await skippedOf(inbox, ids);
+    const count = ids.length - skipped.length;
+    printer.print({
+      text: `${countOf(count, 'event')} would be ${done}. Nothing was changed.`,
+      data: { selected: count, [done]: 0 },
+    });
+    if (skipped.length > 0)
+      printer.note(`Would be skipped: ${countOf(skipped.length, 'event')}. ${skipped[0]}`);
+    return count === 0 ? EXIT.failed : EXIT.good;
+  }
+
+  /** Why the command would skip some of the events, each in a sentence. */
+  async function skippedOf(inbox: OpenInbox, ids: readonly string[]): Promise<readonly string[]> {
+    const skipped: string[] = [];
+    for (const id of ids) {
+      const record = await inbox.find(id);
+      const isRunning = record?.state === 'leased' && (record.dueAt ?? 0) > Date.now() && !flags.force;
+      const why = isRunning ? `${toPlain(id)}: ${FORCE_RISK}` : await action.skips?.(inbox, id);
+      if (why !== undefined) skipped.push(why);
+    }
+    return skipped;
   }
 }
 

@@ -12,11 +12,12 @@ export function toClaimOptions({ key }: Runnable) {
   return { leaseMs: LEASE_MS, origin: 'redrive', early: true, key: key ?? undefined } as const;
 }
 
-/** A failed event keeps its retry time. A dead event is dead again, with its first cause. */
+/** A failed event keeps its retry time, and a dead event is dead again. Both keep their first cause. */
 export function toFailOptions({ state, lastError, dueAt }: InboxRecord, error: string) {
-  return state === 'dead'
-    ? { retryAfterMs: null, error: afterCause(lastError, `${RUN}${error}`) }
-    : { retryAfterMs: Math.max(0, (dueAt ?? 0) - Date.now()), error: `${RUN}${error}` };
+  return {
+    retryAfterMs: state === 'dead' ? null : Math.max(0, (dueAt ?? 0) - Date.now()),
+    error: afterCause(lastError, `${RUN}${error}`),
+  };
 }
 
 /** Makes an event dead again, with the first cause of its record, after a run that failed: the app would try it later. */
@@ -34,7 +35,7 @@ const RUN = 'inbox run: ';
 /** So much of the first error that the rest fits into what an inbox keeps. */
 const MAX_CAUSE = 700;
 
-/** The error for which the event first became dead, and then that of this run. */
+/** The error with which the event failed before, and then the error of this run. */
 function afterCause(lastError: string | null, error: string): string {
   const [cause = ''] = lastError?.split(`; ${RUN}`) ?? [];
   return cause === '' || cause.startsWith(RUN) ? error : `${cause.slice(0, MAX_CAUSE)}; ${error}`;

@@ -373,14 +373,28 @@ const FILE_ERRORS: Readonly<Record<string, string>> = {
 /** Reads the file of `--payload`, which errors never quote. */
 export async function readPayload(path: string): Promise<Record<string, unknown>> {
   const bytes = await readInput(path, '--payload');
+  let text = '';
   let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    value = JSON.parse(text);
   } catch {
     throw usageError(`--payload ${path}: the file is not JSON. Check it with \`jq . ${path}\`.`);
   }
+  refuseRounding(text, `--payload ${path}`);
   if (!isObject(value)) throw usageError(`--payload ${path}: a payload must be a JSON object.`);
   return value;
+}
+
+/** @throws {CommandError} exit 2 for JSON with a number that JavaScript would send with other digits. */
+export function refuseRounding(json: string, name: string): void {
+  const digits = (number: string) => number.replace(/e.*/i, '').replaceAll(/[-.]|^[0.]+|[0.]+$/g, '');
+  const numbers = json.replaceAll(/"(?:\\.|[^"\\])*"/gs, '').match(/[\d.eE+-]*\d/g) ?? [];
+  const rounded = numbers.find((number) => digits(number) !== digits(String(Number(number))));
+  if (rounded === undefined) return;
+  throw usageError(
+    `${name}: the number ${rounded.slice(0, 40)} would be sent as ${Number(rounded)}. Write it as a string.`,
+  );
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {

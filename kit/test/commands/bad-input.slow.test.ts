@@ -52,6 +52,19 @@ const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: Re
   [`${TRIGGER} --payload list.json`, /--payload list\.json: a payload must be a JSON object/],
   [`${TRIGGER} --set amount=1`, /--set accepts payload\.NAME=STRING/],
   [`${TRIGGER} --set payload.n:=x`, /the value after := is not JSON/],
+  [
+    `${TRIGGER} --set payload.n:=12345678901234567890`,
+    /would be sent as 12345678901234567000\. Write it as a str/,
+  ],
+  [
+    `${TRIGGER} --set payload.n:={"a":[1,"9007199254740993",9007199254740993]}`,
+    /number 9007199254740993 would/,
+  ],
+  [`${TRIGGER} --payload big.json`, /--payload big\.json: the number 1e999 would be sent as Infinity/],
+  [
+    'certify --app x --url http://127.0.0.1:9 --database postgres://x --inbox postgres://x --effects=SELECT(id)FROM"stablehooks"."events"',
+    /reads stablehooks\.events, a table of the inbox/,
+  ],
   [`${TRIGGER} --count 0`, /Write a whole number from 1/],
   [`${TRIGGER} --secret-file no-such`, /--secret-file no-such: the file does not exist/],
   [`${TRIGGER} --secret-file empty`, /--secret-file empty: the file is empty/],
@@ -101,6 +114,7 @@ describe.concurrent('wrong use', () => {
     await mkdir(folder.at('folder'));
     await writeFile(folder.at('not.json'), '{"amount": 10.50');
     await writeFile(folder.at('list.json'), '[]');
+    await writeFile(folder.at('big.json'), '{"amount": "1e999", "n": 1e999}');
     await writeFile(folder.at('empty'), '\n');
     await writeFile(folder.at('spaced'), ' a secret ');
     (await openSqlite(folder.at('app.db')))[Symbol.dispose]();

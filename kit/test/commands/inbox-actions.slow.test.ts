@@ -200,6 +200,76 @@ test('inbox run sends the stored text, in which large numbers are not rounded', 
   expect(texts).toEqual([text]);
 });
 
+test('a dry run counts only what the run would change, and says why it would leave the rest', async () => {
+  await using folder = await makeFolder();
+  const path = folder.at('app.db');
+  using inbox = await openSqlite(path);
+  const claim = async (id: string, leaseMs: number) => {
+    const claimed = await inbox.claim(exampleEvent('redeem.failed', { id }), { leaseMs, origin: 'push' });
+    if (claimed.state !== 'claimed') throw new Error(claimed.state);
+    return claimed.lease;
+  };
+  await claim('running', 3_600_000);
+  await claim('expired', 0);
+  const lease = await claim('halfway', 60_000);
+  await inbox.saveStep?.(lease, 'payout', null);
+  await inbox.fail(lease, { retryAfterMs: null, error: 'no' });
+  const call = (...args: string[]) => run(['inbox', ...args, '--inbox', path]);
+  for (const [which, dry, why] of [
+    ['--state leased', 1, 'running: Its handler may still be running'],
+    ['--state dead', 0, 'halfway: its step payout began and recorded no result'],
+    ['halfway --step payout=again', 1, ''],
+    ['running --force', 1, ''],
+  ] as const) {
+    const args = ['requeue', ...which.split(' ')];
+    const shown = await call(...args, '--dry-run');
+    expect(shown).toMatchObject({
+      stdout: `${dry} event${dry === 1 ? '' : 's'} would be requeued. Nothing was changed.\n`,
+      stderr: expect.stringContaining(why),
+      exitCode: dry === 0 ? 1 : 0,
+    });
+    const { stdout } = await call(...args, '--wait', '0');
+    expect(stdout).toBe(`${dry} event${dry === 1 ? '' : 's'} requeued.\n`);
+  }
+});
+
+test('a search of payloads says how many events it could not read, and an empty selection how many there are', async () => {
+  await using folder = await makeFolder();
+  const path = folder.at('app.db');
+  await deliverToFile(path, [exampleEvent('transfer.settled')]);
+  using inbox = await openSqlite(path);
+  await inbox.importDone(['imported']);
+  const call = (...args: string[]) => run(['inbox', ...args, '--inbox', path]);
+  expect(await call('list', '--where', 'payload.transfer_id=other')).toMatchObject({
+    stdout: 'No events.\n',
+    stderr: expect.stringMatching(
+      /^None of the 2 events in this inbox matches\.\nNot searched: 1 event whose text/,
+    ),
+  });
+  await inbox.prune({ olderThanMs: 0 });
+  const pruned = await call('requeue', '--ignored', '--dry-run');
+  expect(pruned).toMatchObject({
+    exitCode: 1,
+    stdout: expect.stringContaining('whose text is pruned cannot run'),
+  });
+});
+
+test('inbox run with a wrong secret keeps the error with which the event failed', async () => {
+  await using folder = await makeFolder();
+  const path = folder.at('app.db');
+  await fill(path);
+  using inbox = await openSqlite(path);
+  const receiver = createReceiver({ secret: 'another', inbox, logger: SILENT, handlers: {} });
+  await using server = await serve(toNodeHandler(receiver));
+  for (const id of ['a', 'c']) {
+    const before = await inbox.find(id);
+    expect((await run(['inbox', 'run', id, '--inbox', path, '--to', server.url])).exitCode).toBe(1);
+    const after = await inbox.find(id);
+    expect(after?.state).toBe(before?.state);
+    expect(after?.lastError).toMatch(new RegExp(`^${before?.lastError}; inbox run: .*401`));
+  }
+});
+
 test('inbox import records ids as done, and is a failure while one of them can still run', async () => {
   await using folder = await makeFolder();
   const path = folder.at('app.db');

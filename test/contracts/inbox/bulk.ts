@@ -189,6 +189,22 @@ export const timeCases = [
     const failed = [22, 23, 24, 25, 26, 27, 28, 29].map((attempt) => `${attempt} failed no ${attempt}`);
     assert.deepEqual(errors, [...failed, '30 dead no 30', '1 done null']);
   }),
+  test('the first of ten attempts stays in the history if its lease expired, however often the event fails later', async (inbox) => {
+    const event = someEvent();
+    await inbox.claimed(event, { leaseMs: 0 });
+    await inbox.claimed(event, { leaseMs: 0 });
+    for (let attempt = 3; attempt <= 25; attempt++) {
+      await inbox.port.fail(await inbox.claimed(event), {
+        retryAfterMs: attempt === 25 ? null : 0,
+        error: 'no',
+      });
+    }
+    await inbox.port.requeue({ ids: [event.id], by: 'ana', reason: 'fixed' });
+    const { history } = await inbox.find(event);
+    const attempts = history.map(({ attempt, result }) => `${attempt} ${result}`);
+    const failed = [18, 19, 20, 21, 22, 23, 24].map((attempt) => `${attempt} failed`);
+    assert.deepEqual(attempts, ['1 lapsed', ...failed, '25 dead', '25 requeued']);
+  }),
 ];
 
 /** Texts that do not survive being parsed and written again. */
