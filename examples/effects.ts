@@ -12,7 +12,7 @@ export interface Mailer {
   send(message: { readonly to: unknown; readonly text: string; readonly id: string }): Promise<void>;
 }
 
-/** The bank recognises a repeated call by its key. If its response is lost, the call is repeated but nothing is paid twice. */
+/** The bank recognises a repeated call by its key. If a response is lost, the call is repeated but nothing is paid twice. */
 export const payWithKey =
   (bank: Bank, mailer: Mailer): Handler<'redeem.completed'> =>
   async ({ payload }, { step, idempotencyKey }) => {
@@ -25,7 +25,7 @@ export const payWithKey =
     );
   };
 
-/** The bank has no keys. If its response is lost, the event is dead until you find out whether the payout happened. */
+/** The bank has no keys. If a response is lost, the event is dead until you find out whether the payout happened. */
 export const payWithoutKey =
   (bank: Bank): Handler<'redeem.completed'> =>
   async ({ payload }, { step }) => {
