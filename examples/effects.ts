@@ -12,7 +12,7 @@ export interface Mailer {
   send(message: { readonly to: unknown; readonly text: string; readonly id: string }): Promise<void>;
 }
 
-/** The bank recognises a repeated call by its key: a payout whose answer was lost is sent again, and not paid again. */
+/** The bank recognises a repeated call by its key. If a response is lost, the call is repeated but nothing is paid twice. */
 export const payWithKey =
   (bank: Bank, mailer: Mailer): Handler<'redeem.completed'> =>
   async ({ payload }, { step, idempotencyKey }) => {
@@ -25,7 +25,7 @@ export const payWithKey =
     );
   };
 
-/** The bank has no keys: a payout whose answer was lost waits for a person. */
+/** The bank has no keys. If a response is lost, the event is dead until you find out whether the payout happened. */
 export const payWithoutKey =
   (bank: Bank): Handler<'redeem.completed'> =>
   async ({ payload }, { step }) => {
@@ -36,7 +36,7 @@ export const payWithoutKey =
         try {
           return await bank.pay({ to, amount });
         } catch (error) {
-          // An answer of the bank that says that nothing was paid. Any other error leaves that open.
+          // The bank said that it paid nothing. Any other error leaves that open.
           if (error instanceof BankClosed) throw new RetryLater({ afterMs: 900_000, reason: error.message });
           throw error;
         }
@@ -48,11 +48,11 @@ export const payWithoutKey =
 export class BankClosed extends Error {}
 
 export interface Orders {
-  /** Resolves to whether the order exists. */
+  /** Resolves to `false` if the order doesn't exist yet. */
   settle(id: string): Promise<boolean>;
 }
 
-/** The webhook can be faster than the transaction that inserts the order. */
+/** The webhook may arrive before the transaction that inserts the order has committed. */
 export const settleOrder =
   (orders: Orders): Handler<'transfer.settled'> =>
   async ({ payload }) => {

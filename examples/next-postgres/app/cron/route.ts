@@ -1,9 +1,9 @@
-/** GET /cron, with CRON_SECRET: finds events that push missed, and runs failed ones. vercel.json calls it every minute. */
+/** GET /cron, protected by CRON_SECRET: finds missed events and retries failed ones. vercel.json schedules it every minute. */
 import { createPoller, toCronRoute } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { receiver } from '../../lib/receiver';
 
-// Made at the first request: `next build` loads this module without these variables.
+// Created on the first request, because `next build` loads this module without these variables.
 const poller = () =>
   createPoller({
     client: createClient({
