@@ -60,9 +60,9 @@ function renderPrograms(): string {
 search: false
 ---
 
-# Whole programs
+# Complete programs
 
-Copy a program for your framework and database. \`npx stablehooks-kit init\` writes the same files, with a sandbox beside them.
+Copy a program for your framework and database. \`npx stablehooks-kit init\` generates the same files, plus a script that starts the sandbox.
 
 ${sections.join('\n\n')}
 `;

@@ -22,7 +22,7 @@ const guide: DefaultTheme.SidebarItem[] = index
         text,
         link: `/${link}`,
       })),
-      ...(section.startsWith('Start') ? [{ text: 'Whole programs', link: '/programs' }] : []),
+      ...(section.startsWith('Start') ? [{ text: 'Complete programs', link: '/programs' }] : []),
     ],
   }));
 
@@ -37,7 +37,7 @@ const reference: DefaultTheme.SidebarItem[] = ['stablehooks', 'stablehooks-kit']
 const { SITE_BASE: base = '/', SITE_HOST: host = 'http://localhost:4173' } = process.env;
 /** The owner and name on GitHub, where a workflow builds the site. */
 const { GITHUB_REPOSITORY: repository } = process.env;
-const description = 'Receives webhooks about money: verified, typed, booked exactly once, none missed.';
+const description = 'Receive payment webhooks: verified, typed, booked exactly once, and none missed.';
 
 /** When the file in the repository was last changed: the pages of the site are copies. */
 function lastChange(path: string): number | undefined {
