@@ -2,6 +2,7 @@
  * Compares the service's list, the inbox and the ledger since they last agreed. Exit code: 0 only if every event is proven to
  * be in the inbox and the books agree.
  */
+import { setTimeout } from 'node:timers/promises';
 import Database from 'libsql';
 import { createReceiver } from 'stablehooks';
 import { createPoller, describeGap } from 'stablehooks/catch-up';
@@ -41,7 +42,12 @@ async function readSince() {
 const receiver = createReceiver({ secret: STABLEHOOKS_SECRET, inbox, handlers });
 const since = await readSince();
 const poller = createPoller({ client, receiver, since, lagMs });
-const report = await poller.pollOnce({ signal: AbortSignal.timeout(30_000) });
+const poll = () => poller.pollOnce({ signal: AbortSignal.timeout(30_000) });
+let report = await poll();
+while (report.problems.some(({ code }) => code === 'ERR_POLL_BUSY')) {
+  await setTimeout(5_000); // the app's poller is polling
+  report = await poll();
+}
 console.log(report.diagnosis);
 for (const gap of report.gaps) console.log(`gap: ${describeGap(gap)}`);
 for (const { code, message } of report.problems) console.log(`problem: ${code} ${message}`);
