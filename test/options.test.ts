@@ -158,7 +158,7 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
   ['redisInbox', [nodeRedis], '`redis` must be fromIoredis(client), fromNodeRedis(client)'],
 
   ['pgBossQueue', [boss, { timeoutMs: 0 }], '`timeoutMs` must be an integer'],
-  ['pgBossQueue', [boss, { queue: '' }], '`queue` must be a string that is not empty'],
+  ['pgBossQueue', [boss, { queue: '' }], '`queue` must be a non-empty string'],
 
   ['bullmqQueue', [queue, { timeoutMs: 0 }], '`timeoutMs` must be an integer'],
   ['bullmqQueue', [queue, { timeoutMs: 2 ** 31 }], '`timeoutMs` must be an integer'],
@@ -208,7 +208,7 @@ async function listedOptions({ name, first = [], given }: (typeof optional)[numb
   const made = (async () => factories[name]?.(...first, { ...given, misspelt: undefined }))();
   const error: unknown = await made.catch((thrown: unknown) => thrown);
   expect(error).toMatchObject({ code: 'ERR_CONFIG_INVALID' });
-  const [said, listed = ''] = String(error).split('. The options are ');
+  const [said, listed = ''] = String(error).split('. Valid options are ');
   expect(said).toMatch(`${name}: unknown option \`misspelt\``);
   return listed.slice(0, -1).split(', ');
 }

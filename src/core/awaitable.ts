@@ -1,4 +1,4 @@
-/** A value, or a promise of one. A synchronous answer needs no `await`. */
+/** A value, or a promise for it. */
 export type Awaitable<Value> = Value | Promise<Value>;
 
 /** Whether a value must be awaited. Recognises promises of libraries and of other realms as well. */

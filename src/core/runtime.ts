@@ -2,26 +2,26 @@
 import { deferred } from './awaitable.js';
 import type { OptionRule } from './options.js';
 
-/** Time, timers and randomness. A test or a simulation can replace each of them. */
+/** Time, timers and randomness. Tests can replace any of them. */
 export interface Runtime {
-  /** The time in epoch ms. @default Date.now */
+  /** Returns the current time, in epoch ms. @default Date.now */
   now(): number;
-  /** Ms since an arbitrary moment, by a monotonic clock. @default performance.now */
+  /** Returns the time since an arbitrary moment, in ms, from a monotonic clock. @default performance.now */
   elapsed(): number;
-  /** A number of at least 0 and less than 1. @default Math.random */
+  /** Returns a random number from 0 (inclusive) to 1 (exclusive). @default Math.random */
   random(): number;
-  /** A unique id. @default crypto.randomUUID */
+  /** Returns a unique id. @default crypto.randomUUID */
   uuid(): string;
-  /** Calls back once, after `ms`, and returns the timer. @default setTimeout, after at most 24 days */
+  /** Calls `callback` once after `ms`, and returns a timer. @default setTimeout, with a maximum of 24 days */
   setTimeout(callback: () => void, ms: number): unknown;
-  /** Cancels a timer. A timer that has called back is accepted as well. @default clearTimeout */
+  /** Cancels a timer, which may already have fired. @default clearTimeout */
   clearTimeout(timer: unknown): void;
 }
 
 /** The longest time of a platform timer: a signed 32-bit number of ms. A longer timer would call back immediately. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** The parts of a {@link Runtime} that replace the platform's. */
+/** The parts of a {@link Runtime} to replace. The platform provides the rest. */
 export type RuntimeOptions = { readonly [Part in keyof Runtime]?: Runtime[Part] | undefined };
 
 // Looked up at each call, so a test can replace the globals later.
@@ -37,7 +37,7 @@ const PLATFORM: Runtime = {
 const PARTS = Object.keys(PLATFORM) as (keyof Runtime)[];
 
 export const RUNTIME: OptionRule<RuntimeOptions> = {
-  expected: `an object with some of the functions ${PARTS.join(', ')}`,
+  expected: `an object with any of the functions ${PARTS.join(', ')}`,
   accepts: (value) =>
     typeof value === 'object' &&
     value !== null &&

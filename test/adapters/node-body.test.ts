@@ -233,7 +233,7 @@ describe('the body of a Node request', () => {
       request.emit('data', chunk);
       const { kind, error } = await handled;
       expect([kind, error?.code]).toEqual(['failed', 'ERR_BODY_UNAVAILABLE']);
-      expect(error?.message).toMatch(/Do not read the request before the receiver/);
+      expect(error?.message).toMatch(/nothing reads the request before the receiver/);
       expect(listenersOf(request)).toEqual(before);
     },
   );

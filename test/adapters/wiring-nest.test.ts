@@ -404,7 +404,8 @@ describe('the app does not start', () => {
       return 'other';
     }
   }
-  const scoped = 'in a provider that is request-scoped or transient, or depends on a request-scoped one';
+  const scoped =
+    'in a provider that is request-scoped or transient, or that depends on a request-scoped provider';
 
   test.each<{
     when: string;

@@ -202,7 +202,7 @@ test('an event that is due for long is unhealthy, and one whose retry time is la
   clock.now += 5 * MINUTE_MS;
   expect((await check()).checks.due).toMatchObject({
     ...{ healthy: false, count: 1 },
-    message: expect.stringMatching(/^1 event due .*T09:00:00\.000Z.*receiver\.start/),
+    message: expect.stringMatching(/^1 event is overdue, .*T09:00:00\.000Z.*receiver\.start/),
   });
   expect((await check({ dueMs: 6 * MINUTE_MS })).healthy).toBe(true);
 });
@@ -472,7 +472,7 @@ test('poll: a first failure is a warning, and failures for five minutes are unhe
   clock.now = START + 61 * MINUTE_MS;
   expect((await check()).checks.poll).toMatchObject({
     tone: 'failing',
-    message: expect.stringContaining('process runs'),
+    message: expect.stringContaining('process is running'),
   });
 });
 

@@ -183,7 +183,7 @@ test('a line of the log has at most 10,000 characters of an error, however much 
   });
   await deliver();
   expect(lines.map(({ length }) => length < 10_100)).toEqual([true]);
-  expect(lines[0]).toMatch(/^stablehooks: failed .*The bank answered <p>.*… \(\d{7} characters more\)$/s);
+  expect(lines[0]).toMatch(/^stablehooks: failed .*The bank answered <p>.*… \(\d{7} more characters\)$/s);
 });
 
 test('the parts of a context can be taken apart', async () => {

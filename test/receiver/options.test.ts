@@ -33,7 +33,7 @@ test.each<[string, unknown, RegExp]>([
   [
     'a misspelt type',
     { ...good, handlers: { 'transfer.setled': handler } },
-    /`handlers`: unknown option `transfer\.setled`\. The options are .*transfer\.settled/,
+    /`handlers`: unknown option `transfer\.setled`\. Valid options are .*transfer\.settled/,
   ],
   ['a handler that is not a function', toHandlers('run'), /`transfer\.settled` must be a function\.$/],
   [
