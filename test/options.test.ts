@@ -67,9 +67,9 @@ const factories: Readonly<Record<string, (...args: readonly unknown[]) => unknow
 const refused: readonly (readonly [name: string, args: readonly unknown[], message: string])[] = [
   ['createReceiver', [], 'the options must be an object'],
   ['createReceiver', [{ ...required, inbox: {} }], '`inbox` must be an inbox'],
-  ['createReceiver', [{ ...required, runtime: { now: 0 } }], '`runtime` must be an object with some of'],
-  ['memoryInbox', [{ runtime: { time: method } }], '`runtime` must be an object with some of'],
-  ['createPoller', [{ client, receiver, runtime: null }], '`runtime` must be an object with some of'],
+  ['createReceiver', [{ ...required, runtime: { now: 0 } }], '`runtime` must be an object with any of'],
+  ['memoryInbox', [{ runtime: { time: method } }], '`runtime` must be an object with any of'],
+  ['createPoller', [{ client, receiver, runtime: null }], '`runtime` must be an object with any of'],
   ['createSandbox', [{ runtime: 1 }], '`runtime` must be an object'],
   ['openTelemetry', [{ tracerProvider: {} }], '`tracerProvider` must be a tracer provider'],
   ['openTelemetry', [{ meterProvider: method }], '`meterProvider` must be a meter provider'],
@@ -119,7 +119,7 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
   ['sqliteInbox', [''], '`file` must be a path, or a connection of node:sqlite'],
   ['sqliteInbox', [{ exec: method }], '`file` must be a path, or a connection of node:sqlite'],
 
-  ['durableObjectInbox', [storage, { runtime: { now: 7 } }], '`runtime` must be an object with some of'],
+  ['durableObjectInbox', [storage, { runtime: { now: 7 } }], '`runtime` must be an object with any of'],
 
   ['postgresInbox', [poolWithClients, { transactional: 'yes' }], '`transactional` must be true or false'],
   ['postgresInbox', [pool, { schema: 'a-b' }], '`schema` must be letters, digits and underscores'],

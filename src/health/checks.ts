@@ -104,7 +104,7 @@ export const CHECKS = {
     if (pushed === undefined && tally.genuineAt === 0) {
       const what =
         newest.length === 0
-          ? 'no event has arrived yet'
+          ? 'no event has arrived'
           : `no push among the last ${countOf(newest.length, 'event')}`;
       const message = `Not verified yet: ${what}. ${fix}`;
       return { tone: requirePush ? 'failing' : 'neutral', message };
@@ -240,7 +240,7 @@ function checkCoverage(
 /** Nothing is wrong; in an empty inbox that shows nothing. */
 function none({ isEmpty }: HealthFacts, message: string): Finding {
   return isEmpty
-    ? { tone: 'neutral', message: 'Not shown: no event has arrived yet.' }
+    ? { tone: 'neutral', message: 'Not verified yet: no event has arrived.' }
     : { tone: 'ok', message, count: 0 };
 }
 

@@ -54,6 +54,6 @@ export function partsOf(where: string, receiver: unknown): ReceiverParts {
   const held = (receiver as Holder | null | undefined)?.[PARTS];
   if (held !== undefined && held.owner === receiver) return held.parts;
   throw new ConfigError(
-    `${where}: \`receiver\` must be a receiver made by createReceiver, or a function that returns one. To wrap a receiver, pass a layer in its \`use\`.`,
+    `${where}: \`receiver\` must be a receiver created by createReceiver, or a function that returns one. To wrap a receiver, pass a layer in its \`use\` option.`,
   );
 }

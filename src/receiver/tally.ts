@@ -84,7 +84,7 @@ export class Tally {
     const now = runtime.now();
     this.#add({ ignored: { [`${now - (now % DAY_MS)} ${type}`]: 1 } });
     if (!isNews(logger, type)) return;
-    const line = `this process has no handler for ${type}, so its events end as ignored. Add one, even one that does nothing. If another process should run them: \`stablehooks inbox requeue --ignored\`.`;
+    const line = `this process has no handler for ${type}, so it ignores these events. Add a handler, even one that does nothing. If another process should run them, use \`stablehooks inbox requeue --ignored\`.`;
     log(logger, 'warn', line);
   }
 
@@ -100,7 +100,7 @@ export class Tally {
     } catch {
       return;
     }
-    const line = `${id} is done without an effect: a process of this inbox that had no handler for ${type} ignored it. Give each app its own inbox (\`schema\` or \`prefix\`), and all processes of an app the same handlers. \`stablehooks inbox requeue --ignored\` runs what was ignored.`;
+    const line = `${id} is done, but no handler ran: another process that shares this inbox had no handler for ${type} and ignored the event. Give each app its own inbox (\`schema\` or \`prefix\`), and give all processes of an app the same handlers. To run the ignored events, use \`stablehooks inbox requeue --ignored\`.`;
     log(logger, 'error', line);
   }
 

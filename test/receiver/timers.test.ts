@@ -30,7 +30,7 @@ test('a body is waited for as long as bodyTimeoutMs, and then its reading is can
   fire(2_500);
   const { error } = await answer;
   expect(error?.code).toBe('ERR_BODY_TIMEOUT');
-  expect(error?.message).toMatch(/within 2500 ms\. Check that proxies pass it on .* Raise bodyTimeoutMs/);
+  expect(error?.message).toMatch(/within 2500 ms\. Check that proxies forward it .* raise bodyTimeoutMs/);
   expect(cancelBody).toHaveBeenCalledOnce();
 });
 
