@@ -435,7 +435,7 @@ describe('the app does not start', () => {
       when: 'a handler is async, and its inbox has transactions of SQLite',
       providers: [Settlements],
       options: { inbox: sqliteInbox(new Database(':memory:'), { transactional: true }) },
-      message: 'remove `async` and `await`',
+      message: 'Remove `async` and `await`',
     },
     { when: 'the secret is missing', options: { secret: undefined }, message: '`secret` must be given' },
     { when: 'an option is unknown', options: { leaseMS: 1 }, message: 'unknown option `leaseMS`' },

@@ -244,7 +244,7 @@ test.each([
     const post = await setUp([answer, json(WALLET)], options);
     const error = await failure(post.client.wallets.create(INPUT));
     expect(error['code']).toMatch(/ERR_API_(STATUS|CONNECTION)/);
-    expect(error.message).toMatch(/may have carried it out/);
+    expect(error.message).toMatch(/may have carried out the request/);
     expect(post.arrived).toHaveLength(1);
   },
 );

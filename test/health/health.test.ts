@@ -453,7 +453,7 @@ test('poll: a first failure is a warning, and failures for five minutes are unhe
   const lastAttempt = {
     at: START,
     error: 'ERR_API_STATUS',
-    message: 'GET … was answered 401. Check the token.',
+    message: 'GET … returned 401. Check that the token is valid and belongs to this base URL.',
     failingSince: START,
   };
   await savePoll({ watermark: START, lastAttempt });

@@ -286,7 +286,10 @@ const toLine = (text: string) =>
 
 function expired() {
   const facts = { ...request, status: 401, headers: new Headers(), body: '', retryAfterMs: undefined };
-  return new ApiError('GET … was answered 401. Check the token.', facts);
+  return new ApiError(
+    'GET … returned 401. Check that the token is valid and belongs to this base URL.',
+    facts,
+  );
 }
 
 describe('a calm app is never red, and every judge says the same', () => {

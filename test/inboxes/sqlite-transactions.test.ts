@@ -180,7 +180,7 @@ test('a step that JavaScript calls in a transaction of SQLite fails the handler'
     },
   });
   const { kind, error } = await receiver.handle(exampleEvent('transfer.settled'), 'push');
-  expect([kind, String(error?.cause)]).toEqual(['failed', expect.stringContaining('remove `transactional`')]);
+  expect([kind, String(error?.cause)]).toEqual(['failed', expect.stringContaining('Remove `transactional`')]);
 });
 
 describe('createReceiver refuses an async handler in a transaction of SQLite at start', () => {
