@@ -62,7 +62,7 @@ describe('a handler that fails', () => {
     const first = await receiver.handle(event, 'push');
     expect(first).toMatchObject({ kind: 'failed', attempt: 1, error: { code: 'ERR_HANDLER_FAILED' } });
     expect(toWebhookResponse(first).status).toBe(500);
-    expect(first.error?.message).toContain('throw PermanentError if that cannot help');
+    expect(first.error?.message).toContain('If a retry cannot help, throw PermanentError instead');
     expect(await inbox.find(event.id)).toMatchObject({ state: 'failed', attempts: 1 });
     expect(await receiver.handle(event, 'push')).toMatchObject({ kind: 'handled', attempt: 2 });
     expect(await receiver.handle(event, 'push')).toMatchObject({ kind: 'duplicate' });
