@@ -61,7 +61,7 @@ function notEvents(facts: ResponseFacts, fields: readonly string[]): ResponseErr
   const what =
     fields.length === 0
       ? 'it is not an array. Check the base URL.'
-      : `it lacks valid values for ${fields.join(', ')}. Call listWithProblems to get the other events.`;
+      : `these elements or fields are invalid: ${fields.join(', ')}. Call listWithProblems to get the other events.`;
   const message = `The response to ${facts.method} ${facts.url} is not a list of events: ${what}`;
   return new ResponseError(message, { ...facts, fields });
 }

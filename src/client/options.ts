@@ -16,7 +16,7 @@ export interface ClientOptions {
   readonly baseWaitMs?: number | undefined;
   /** The longest wait between attempts, in ms, even if `Retry-After` asks for more. @default 30_000 */
   readonly maxWaitMs?: number | undefined;
-  /** Sends the requests. @default the platform's fetch */
+  /** The function that sends the requests. @default the platform's fetch */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;
   /** Time, timers and randomness, for tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;

@@ -22,7 +22,7 @@ export class StablehooksError<Code extends string = string> extends Error {
   }
 }
 
-/** The signature of the delivery is missing or wrong. Check the secret, the header name and the encoding. */
+/** The delivery can't be authenticated. Check the secret, the header name and the encoding. */
 export class SignatureError extends StablehooksError<
   'ERR_SIGNATURE_MISSING' | 'ERR_SIGNATURE_MALFORMED' | 'ERR_SIGNATURE_MISMATCH' | 'ERR_SECRET_UNKNOWN'
 > {

@@ -148,9 +148,10 @@ export const isTestId = (id: string): boolean => id.startsWith('evt_doctor_');
 const texts = new WeakMap<UnknownEvent, string>();
 
 /**
- * Serializes an event to JSON. An event that an inbox returned keeps its stored text, unless you have changed the event.
+ * Returns the JSON of an event. For an event that an inbox returned, this is the stored text, unless the event has changed
+ * since then.
  *
- * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when the event cannot be serialized, for example because of deep nesting.
+ * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when it can't be serialized, for example if it is nested too deeply.
  */
 export function encodeEvent(event: UnknownEvent): string {
   const text = texts.get(event);

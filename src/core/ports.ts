@@ -253,8 +253,9 @@ export interface Inbox<Tx = undefined> {
   readNote(name: string): Awaitable<string | null>;
 
   /**
-   * Writes a note: text without NUL or lone surrogates, such as JSON. The inbox doesn't interpret it. With `holder`,
-   * it returns `false` and changes nothing unless this holder was the last to lease the note. Check and write are atomic.
+   * Writes a note: text without NUL or lone surrogates, such as JSON. The inbox doesn't interpret it. With `holder`, it
+   * returns `false` and changes nothing unless this holder was the last to lease the note. Check and write are one
+   * atomic operation.
    */
   writeNote(name: string, text: string, fence?: { readonly holder: string }): Awaitable<boolean>;
 
@@ -308,7 +309,7 @@ export interface InboxRecord {
   readonly dueAt: number | null;
   /** Why the last attempt failed or asked for a later one; `null` if it did neither. */
   readonly lastError: string | null;
-  /** Whether the event is done without an attempt, because its process had no handler. Always `false` for pruned events. */
+  /** Whether the event is done without an attempt, because its process had no handler. `false` for pruned events. */
   readonly ignored: boolean;
   /** The last 10 attempts that have ended, oldest first. Empty once the event is pruned. */
   readonly history: readonly InboxAttempt[];
@@ -337,7 +338,7 @@ export interface InboxFilter {
   readonly updatedSince?: number | undefined;
   /** Last changed before this time. */
   readonly updatedUntil?: number | undefined;
-  /** Due before this time, or leased until before this time. */
+  /** Due before this time, or under a lease that expires before this time. */
   readonly dueUntil?: number | undefined;
   /** A substring of the last error. Case-sensitive. */
   readonly error?: string | undefined;
@@ -384,9 +385,9 @@ export interface InboxOperations {
   steps(id: string): Promise<readonly InboxStep[]>;
   /**
    * Requeues `dead` and `failed` events, or with `ignored` only ignored events: they become `received` and due now, and
-   * their attempts are counted from 0 again. `leased` events are requeued as well if their lease has expired or was
-   * written by a clock that was ahead, or in any case with `force`. Other events don't change. Resolves to the number of
-   * requeued events: 1 or 0 for an id; at most `limit` for a filter, starting with the event that was received first.
+   * their attempts are counted from 0 again. Events that are `leased` are requeued if their lease has expired or was
+   * written by a clock that was ahead. With `force`, all of them are. Other events don't change. Resolves to the number
+   * of requeued events: 1 or 0 for an id; at most `limit` for a filter, earliest received first.
    *
    * If a step of an event began but recorded no result, the event is requeued only if `steps` says for each such step
    * whether its effect happened: `done` (the step then returns `undefined`) or `again`. Other steps don't change.

@@ -6,7 +6,7 @@ import { HOUR_MS, MANY, type TallyNote } from '../receiver/tally.js';
 import { countIn, type HealthFacts } from './facts.js';
 import type { HealthSettings } from './options.js';
 
-/** The result of a check. `neutral` means that there is nothing to judge yet. Only `failing` counts as unhealthy. */
+/** The level of a check. `neutral` means that there is nothing to check yet. Only `failing` counts as unhealthy. */
 export type HealthTone = 'failing' | 'warning' | 'neutral' | 'ok';
 
 interface Finding {
@@ -100,7 +100,7 @@ export const CHECKS = {
       const message = `${what}${count > 0 ? ` (${nameCounts(recent)})` : ''}. ${fixes.join(' ')} \`stablehooks doctor\` tests the endpoint.`;
       return { tone: isBroken ? 'failing' : 'warning', message, count };
     }
-    const fix = 'Test the URL that you gave the service with `stablehooks doctor`.';
+    const fix = 'Use `stablehooks doctor` to test the URL that you gave the service.';
     if (pushed === undefined && tally.genuineAt === 0) {
       const what =
         newest.length === 0
@@ -126,8 +126,8 @@ export const CHECKS = {
     const types = counted.length > 0 ? counted : [...new Set(seen.map(({ type }) => type))].map(countSeen);
     const ignored = sumOf(types);
     if (ignored + parked === 0) return none(facts, 'Every event had a handler.');
-    const without = `${countOf(ignored, 'event has', 'events have')} been ignored since yesterday because the type has no handler: ${nameCounts(types)}. Add a handler, even one that does nothing. If another process should have run them, use \`stablehooks inbox requeue --ignored\`.`;
-    const unknown = `${countOf(parked, 'event is', 'events are')} parked because this release does not know the type, the first since ${toIso(oldest ?? 0)}. Upgrade stablehooks, and add a handler.`;
+    const without = `${countOf(ignored, 'event has', 'events have')} been ignored since yesterday because no handler is registered: ${nameCounts(types)}. Add a handler, even one that does nothing. If another process should have run them, use \`stablehooks inbox requeue --ignored\`.`;
+    const unknown = `${countOf(parked, 'event of an unknown type is', 'events of unknown types are')} parked, the first since ${toIso(oldest ?? 0)}. Upgrade stablehooks, and add a handler.`;
     const message = [...(ignored > 0 ? [without] : []), ...(parked > 0 ? [unknown] : [])].join(' ');
     return { tone: 'warning', message, count: ignored + parked };
   },
@@ -141,12 +141,12 @@ export const CHECKS = {
     }
     const { at, error } = lastAttempt;
     if (at > now + CLOCK_MS) {
-      const message = `The last poll ran at ${toIso(at)}, which is in the future. The poller's clock or this machine's clock is wrong. Set both clocks.`;
+      const message = `The last poll ran at ${toIso(at)}, which is in the future. The poller's clock or this machine's clock is wrong. Check both clocks.`;
       return { tone: 'failing', message };
     }
     if (error !== undefined) {
       const since = lastAttempt.failingSince ?? at;
-      const message = `Polls have not been able to read the list since ${toIso(since)}. ${error}: ${lastAttempt.message ?? "the poller's log says why."}`;
+      const message = `Polls have failed to read the list since ${toIso(since)}. ${error}: ${lastAttempt.message ?? "the poller's log says why."}`;
       return { tone: now - since >= dueMs ? 'failing' : 'warning', message };
     }
     if (now - at <= provenMs) return { tone: 'ok', message: `The last poll read the list at ${toIso(at)}.` };
@@ -200,6 +200,7 @@ const REFUSALS: Readonly<Record<string, string>> = {
   ERR_SECRET_UNAVAILABLE: 'your `secret` function fails.',
 };
 
+/** The name of a health check. */
 export type HealthCheckName = keyof typeof CHECKS;
 
 /** The names of all checks, in the order in which they are reported. */
@@ -223,7 +224,7 @@ function checkCoverage(
   if (now - watermark > provenMs) {
     const silent =
       last === undefined ? 'No event has been received yet' : `The last event arrived at ${toIso(last)}`;
-    const message = `${silent}, but no poll has proven anything since ${toIso(watermark)}. Check that the poller is running, that it can read the list, and that the clocks are right. A poll's report says which of these fails.`;
+    const message = `${silent}, and no poll has proven anything since ${toIso(watermark)}. Check that the poller is running, that it can read the list, and that the clocks are right. A poll's report says which of these fails.`;
     return { tone: 'failing', message };
   }
   const quiet =

@@ -31,7 +31,7 @@ export interface HealthCheck {
 
 /** The result of {@link health}. */
 export interface Health {
-  /** Whether no check is failing. */
+  /** Whether every check is healthy. */
   readonly healthy: boolean;
   /** The worst tone of all checks; `neutral` until the first event is done. */
   readonly tone: HealthTone;

@@ -27,15 +27,15 @@ export interface StepOptions {
 /** The steps of a handler. */
 export interface StepContext {
   /**
-   * Runs an effect outside of the database, such as an API call, and stores its result durably in the inbox before it
-   * resolves. Later attempts at the event, in any process, return the stored result and don't call `run`. If `run` rejects,
-   * no result is stored.
+   * Runs an effect outside of the database, such as an API call. The inbox durably stores its result before the promise
+   * resolves. Later attempts at the event, in any process, return the stored result and don't call `run`. If `run`
+   * rejects, no result is stored.
    *
    * The result is stored as JSON of at most 65,536 characters; `undefined` stays `undefined`. It isn't part of `tx`, so it
    * survives a rollback. `requeue` keeps it, and `prune` removes it.
    *
-   * A handler ends only when all its steps have ended, including steps that it doesn't await. If such a step rejects, the
-   * handler fails.
+   * A handler ends only when all its steps have ended, including steps that it doesn't await. If a step that isn't awaited
+   * rejects, the handler fails.
    *
    * Rejects with a `ConfigError` if the handler has already used the name in this run, and with a `PermanentError` if the
    * step's effect is unknown or its result can't be stored.
@@ -54,7 +54,7 @@ export interface StepContext {
   ) => Promise<Result>;
 }
 
-/** What a handler receives besides its event. */
+/** What a handler receives in addition to its event. */
 export interface EventContext<Tx = undefined> {
   /** With a transactional inbox, the open transaction that also marks the event done; otherwise `undefined`. */
   readonly tx: Tx;

@@ -38,7 +38,7 @@ export interface PollSummary {
   readonly watermark: string | null;
   /** The gaps that are still open after the poll. */
   readonly gaps: readonly unknown[];
-  /** The number of events of known types that the poll found and that had not arrived by push. */
+  /** The number of events of known types that the poll found in the list and that hadn't arrived by push. */
   readonly recovered: number;
   readonly problems: readonly { readonly code: string }[];
 }
@@ -51,7 +51,7 @@ export interface PollSummary {
 export interface Layer {
   /** Wraps the processing of each delivery or stored event, until it has an outcome. */
   conclude?(next: Conclude): Conclude;
-  /** Wraps each run of a handler. It must not be async in a SQLite transaction, where a promise dead-letters the event. */
+  /** Wraps each run of a handler. An async wrapper dead-letters the event if the handler runs in a SQLite transaction. */
   handler?(next: CallHandler): CallHandler;
   /** Wraps the effect of each `ctx.step` that runs. */
   step?(next: RunStep): RunStep;

@@ -36,7 +36,7 @@ export interface ReceiverOptions<Tx = undefined> {
   readonly inbox?: Inbox<Tx> | undefined;
   /** One handler for each event type that your app uses. Leave out all other types: the value `undefined` is rejected. */
   readonly handlers: Handlers<Tx>;
-  /** The name of the signature header, and how it is encoded. @default X-SERVICE-Signature, hex or base64, without a prefix */
+  /** The signature header and its format. @default X-SERVICE-Signature, hex or base64, without a prefix */
   readonly signature?: SignatureOptions | undefined;
   /** The queue to which `accept` passes events for workers. @default none: handlers run before the response */
   readonly queue?: Queue | undefined;
@@ -59,16 +59,16 @@ export interface ReceiverOptions<Tx = undefined> {
    * All receivers that share the inbox need the same function. No schema has checked the payload at this point. A key must
    * have 1 to 512 UTF-8 bytes and no control characters. If the function throws, the attempt at the event fails.
    *
-   * A key doesn't sort events: an event may arrive after one that was created later, and while no event of a key is
-   * running, whichever event a process claims first runs first.
+   * A key doesn't sort events: an event may arrive after one that was created later, and it runs immediately unless
+   * another event with its key is running.
    *
    * @default none: events are independent of each other
    */
   readonly orderingKey?: OrderingKey | undefined;
   /**
-   * How many handlers can run at the same time in this process. Beyond that, deliveries get a 503 and aren't stored. With
-   * `answer: 'recorded'`, they are stored, get a 202, and run when a slot is free. `redrive`, the poller and workers wait
-   * for a free slot. With a transactional inbox, set this to at most the pool size minus 1.
+   * How many handlers can run at the same time in this process. Further deliveries get a 503 and aren't stored. With
+   * `answer: 'recorded'`, further deliveries are stored, get a 202, and run when a slot is free. `redrive`, the poller and
+   * workers wait for a free slot. With a transactional inbox, set this to at most the pool size minus 1.
    *
    * @default no limit
    */
@@ -83,8 +83,8 @@ export interface ReceiverOptions<Tx = undefined> {
   readonly logger?: Logger | undefined;
   /**
    * Called with the outcome of each delivery and each stored event that runs. If a handler takes longer than
-   * `handlerTimeoutMs` or runs after the response, it is called again with the handler's result. Errors that it throws are
-   * logged and ignored. Outcomes with an error are also sent to `logger`.
+   * `handlerTimeoutMs` or runs after the response, `onOutcome` is called again with the handler's result. Errors that
+   * `onOutcome` throws are logged and ignored. Outcomes with an error are also sent to `logger`.
    *
    * @default none
    */
@@ -137,7 +137,7 @@ export type NeededInbox<Tx> = undefined extends Tx ? unknown : { readonly inbox:
 /** Returns the ordering key of an event, or `undefined` or `null` if the event has none. */
 export type OrderingKey = (event: WebhookEvent) => string | null | undefined;
 
-/** The name of the signature header, and the format of the signature as in `verifySignature`. */
+/** The signature header and its format, as in `verifySignature`. */
 export interface SignatureOptions extends SignatureFormat {
   /** The name of the header. @default 'X-SERVICE-Signature' */
   readonly header?: string | undefined;

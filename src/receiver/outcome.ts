@@ -31,7 +31,7 @@ export type OutcomeResult = {
       /**
        * - `handled`: the handler finished, and the inbox recorded that.
        * - `duplicate`: the event was already done: handled, ignored, discarded or imported.
-       * - `ignored`: this process has no handler for the type of this new event. It is recorded as done.
+       * - `ignored`: the event is new, but this process has no handler for its type. The event is recorded as done.
        * - `parked`: this release doesn't know the type, so the event is stored until you upgrade; or the event was parked
        *   before, and this process has no handler for it.
        * - `queued`: the event is durably enqueued, or durably stored to run later: after the response, in another process,

@@ -26,7 +26,7 @@ import { Store } from './store.js';
 import { Tally } from './tally.js';
 import type { Dispatch } from './work.js';
 
-/** Optional details of an authentic event. */
+/** Options of {@link Receiver.accept} and {@link Receiver.handle}. */
 export interface AcceptOptions {
   /** The event's JSON as it arrived, which is stored and enqueued unchanged. @default the event, serialized */
   readonly json?: string | undefined;
@@ -48,7 +48,7 @@ export interface Receiver {
   /** Claims an authentic event, runs its handler in this process, and marks the event done. */
   handle(event: UnknownEvent, origin: Origin, options?: AcceptOptions): Promise<Outcome>;
   /**
-   * Runs the due events of the inbox once: received events, failed events at their retry time, events with an expired
+   * Runs the due events of the inbox once: received events, failed events due for a retry, events with an expired
    * lease, and parked events of types that this release knows. An event runs only if this process has a handler for its
    * type, or a queue. {@link Receiver.start} and the catch-up poller call this method, and you can call it from a cron
    * job.

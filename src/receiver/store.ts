@@ -219,7 +219,7 @@ export class Store {
 }
 
 const UNREADABLE =
-  'cannot run, because its stored text cannot be read. It will run if it is delivered again. Restore its row, or discard it with inbox.discard({ ids }) once you have booked its effect.';
+  'cannot run, because its stored text cannot be read. It will run if it is delivered again. Restore its row, or discard the event with inbox.discard({ ids }) once you have booked its effect.';
 
 function toStoreOptions({ origin, json }: Work): StoreOptions {
   return { origin, json: json === undefined ? undefined : [json] };

@@ -7,8 +7,9 @@ import type { Given, Handler, HandlerContext, HandlerResult } from './handler.js
  * Validates the payload before the handler runs, and passes the schema's output to the handler.
  *
  * @param schema - a Standard Schema, for example from zod, valibot or arktype.
- * @returns a handler. If the payload doesn't match, it fails with `ERR_PAYLOAD_INVALID`, and the event is retried until you
- * have corrected the schema. The error names only fields that the schema declares, and contains no values of the payload.
+ * @returns a handler. If the payload doesn't match, it fails with `ERR_PAYLOAD_INVALID`, and the event runs again later,
+ * so you can correct the schema. The error names only fields that the schema declares, and contains no values of the
+ * payload.
  *
  * @example
  * ```ts

@@ -82,12 +82,12 @@ test('an event that ended without a handler is a warning, even if its process wa
   await inbox.ignore([event('a', 'redeem.failed')], { origin: 'push' });
   expect((await check()).checks.ignored).toMatchObject({
     ...{ tone: 'warning', count: 1 },
-    message: expect.stringContaining('the type has no handler: redeem.failed 1.'),
+    message: expect.stringContaining('no handler is registered: redeem.failed 1.'),
   });
   await inbox.ignore([event('b', 'redeem.failed')], { origin: 'push' });
   expect((await check()).checks.ignored).toMatchObject({
     ...{ tone: 'warning', count: 2 },
-    message: expect.stringContaining('the type has no handler: redeem.failed 2.'),
+    message: expect.stringContaining('no handler is registered: redeem.failed 2.'),
   });
 });
 
@@ -462,7 +462,7 @@ test('poll: a first failure is a warning, and failures for five minutes are unhe
   expect((await check()).checks.poll).toMatchObject({
     ...{ tone: 'failing' },
     message: expect.stringMatching(
-      /^Polls have not been able to read the list since 2026-03-01T09:00.* ERR_API_STATUS: .*401/,
+      /^Polls have failed to read the list since 2026-03-01T09:00.* ERR_API_STATUS: .*401/,
     ),
   });
   await savePoll({ watermark: START, lastAttempt: { ...lastAttempt, at: clock.now } });

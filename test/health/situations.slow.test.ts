@@ -195,7 +195,7 @@ const BROKEN: readonly Broken[] = [
     ...{
       check: 'poll',
       from: 105,
-      message: /^Polls have not been able to read the list since \S+T10:4\S+\. ERR_API_STATUS: .*401/,
+      message: /^Polls have failed to read the list since \S+T10:4\S+\. ERR_API_STATUS: .*401/,
     },
   },
   {
