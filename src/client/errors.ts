@@ -70,11 +70,11 @@ export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implemen
   }
 
   /**
-   * The response to `create` or `updateLimits`, so that the id of a created wallet isn't lost: the parsed body, or its
-   * first 2,000 characters if it isn't JSON. `undefined` for a list.
+   * The response to `create` or `updateLimits`: the parsed body, or its first 2,000 characters if it isn't JSON. It may
+   * contain the id of a wallet that was created. `undefined` for a list.
    *
-   * It may contain an address or a balance, so it isn't part of the message, and loggers that print an error's own
-   * properties don't print it.
+   * The response may contain an address or a balance, so it isn't part of the message, and loggers that print an error's
+   * own properties don't print it.
    */
   get answer(): unknown {
     return this.#answer;

@@ -12,7 +12,11 @@ export interface ClientOptions {
   readonly timeoutMs?: number | undefined;
   /** How many times to retry a request when that is safe. @default 3 */
   readonly retries?: number | undefined;
-  /** The wait after the first attempt, in ms. It doubles each time, minus a random part of up to 50 %. @default 500 */
+  /**
+   * The wait after the first attempt, in ms. It doubles with each attempt, and is randomly cut by up to half.
+   *
+   * @default 500
+   */
   readonly baseWaitMs?: number | undefined;
   /** The longest wait between attempts, in ms, even if `Retry-After` asks for more. @default 30_000 */
   readonly maxWaitMs?: number | undefined;

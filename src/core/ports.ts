@@ -12,7 +12,7 @@ import type { UnknownEvent } from './events.js';
  * The state of an event in the inbox.
  *
  * - `received`: the event is recorded, and will run for the first time or again.
- * - `leased`: a process is running the event. Its lease has a fencing token and expires.
+ * - `leased`: a process is running the event under a lease, which has a fencing token and an expiry time.
  * - `done`: the event was handled, ignored, discarded or imported. Its id is kept permanently, even after pruning.
  * - `failed`: the last attempt failed. The event runs again at its retry time.
  * - `dead`: the event is dead-lettered until you requeue it.
@@ -238,7 +238,7 @@ export interface Inbox<Tx = undefined> {
    * Takes up to `limit` due events of the given `types`, most overdue first, and makes them `received`, ready to be
    * claimed. Their number of attempts doesn't change. An event is due if it is `received` or `failed` and its time has
    * come, if it is `leased` and its lease has expired (the token becomes invalid), or if it is `parked`. Ordering keys
-   * are left to the claim.
+   * are checked later, by {@link claim}.
    *
    * The operation is atomic. The returned events aren't due for `visibilityTimeoutMs`, so two callers never receive the
    * same event.
@@ -334,7 +334,7 @@ export interface InboxFilter {
   readonly receivedSince?: number | undefined;
   /** Received before this time. */
   readonly receivedUntil?: number | undefined;
-  /** Last changed at or after this time. A dead event last changed when it died. */
+  /** Last changed at or after this time. A dead event last changed when it became dead. */
   readonly updatedSince?: number | undefined;
   /** Last changed before this time. */
   readonly updatedUntil?: number | undefined;
@@ -342,7 +342,7 @@ export interface InboxFilter {
   readonly dueUntil?: number | undefined;
   /** A substring of the last error. Case-sensitive. */
   readonly error?: string | undefined;
-  /** Only ignored events, all of which are done. */
+  /** Only ignored events. They are all done. */
   readonly ignored?: true | undefined;
 }
 

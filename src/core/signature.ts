@@ -48,8 +48,8 @@ export interface SignOptions extends SignatureFormat {
 /** Options of {@link verifySignature}. */
 export interface VerifyOptions extends SignatureFormat {
   /**
-   * One or more secrets, or a function that returns them. It is called for every verification and may cache its result.
-   * Every secret is always compared, so the response time doesn't reveal which one matched.
+   * One or more secrets, or a function that returns them. The function is called for every verification and may cache its
+   * result. Every secret is always compared, so the response time doesn't reveal which one matched.
    */
   readonly secret: Secrets | SecretFunction;
   /** The header name to use in error messages. @default 'X-SERVICE-Signature' */

@@ -12,7 +12,7 @@ export interface HealthLimits {
   readonly dueMs?: number | undefined;
   /** The maximum age of the last poll and of the watermark. @default 3_600_000 */
   readonly provenMs?: number | undefined;
-  /** How many events may be dead. @default 0 */
+  /** How many dead events to allow. @default 0 */
   readonly maxDead?: number | undefined;
   /** If true, an inbox is unhealthy until a poll has run. @default false */
   readonly requirePoll?: boolean | undefined;

@@ -64,7 +64,7 @@ export interface EventContext<Tx = undefined> {
   readonly attempt: number;
   /** Where the event came from. */
   readonly origin: Origin;
-  /** Whether this is a rehearsal, which is rolled back. If so, skip effects outside of `tx` and steps. */
+  /** Whether this run is a rehearsal, which will be rolled back. If so, skip effects outside of `tx` and steps. */
   readonly isRehearsal: boolean;
   /**
    * The event's JSON. For a delivery, this is exactly the signed text, even if the event runs again. For an event from the

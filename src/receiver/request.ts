@@ -4,8 +4,8 @@ import type { Logger } from '../core/ports.js';
 export interface WebhookRequest {
   readonly method: string;
   /**
-   * The requested path and query, including any prefix under which the receiver is mounted, or the absolute URL. A `secret`
-   * function receives it.
+   * The requested path and query, including any prefix under which the receiver is mounted, or the absolute URL. The
+   * `secret` function receives the path and the query.
    *
    * @default ''
    */

@@ -30,7 +30,7 @@ export interface OpenTelemetryOptions {
   readonly tracerProvider?: TracerProvider | undefined;
   /** Receives the metrics. @default the global provider, looked up for each measurement */
   readonly meterProvider?: MeterProvider | undefined;
-  /** Attributes to add to every span and metric, such as a name for each of two receivers in a process. @default none */
+  /** Attributes to add to every span and metric, such as a name that identifies this receiver. @default none */
   readonly attributes?: Attributes | undefined;
   /**
    * Whether to check the health of the inbox and count its events each time metrics are collected. Every process with this
