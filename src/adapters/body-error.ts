@@ -26,7 +26,7 @@ const CLOSED: readonly unknown[] = [
   ...['BadResource', 'Http'],
 ];
 
-/** The stream of the body failed, because the connection did or because other code destroyed it with an error. */
+/** Reading the body failed, because the connection broke or because other code destroyed the stream with an error. */
 export function failed(cause: unknown): RequestError {
   const { code, name } = Object(cause);
   if (cause === undefined || cause === null || CLOSED.includes(code) || CLOSED.includes(name)) {

@@ -52,7 +52,7 @@ interface Framework {
 
 const NONE: Framework = {};
 
-/** Node's request as a `WebhookRequest`. A class, because it is faster to create than an object with its own functions. */
+/** Node's request as a `WebhookRequest`. It is a class, because an object with its own functions takes longer to create. */
 export class NodeWebhookRequest implements WebhookRequest {
   readonly #request: IncomingMessage & NodeRequest;
   readonly #fix: string;

@@ -5,7 +5,7 @@ import { redact } from './token.js';
 export interface HttpResult<Value> extends ResponseFacts {
   /** The JSON of the body, parsed. Its shape is not checked yet. */
   readonly value: Value;
-  /** The service's clock (the `Date` header, whole seconds), epoch ms; `null` without that header. */
+  /** The service's clock in epoch ms, read from the `Date` header (whole seconds); `null` without that header. */
   readonly servedAt: number | null;
 }
 

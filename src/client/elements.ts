@@ -29,7 +29,7 @@ const NOT_BLANK = /[^ \t\n\r]/;
 /** After how many elements, and characters, the process yields to other work. */
 const PIECE = { elements: 1_000, characters: 1_000_000 };
 
-/** Reads a JSON array of events; `null` for other JSON. @throws {SyntaxError} when the text is not JSON. */
+/** Reads a JSON array of events, or returns `null` for other JSON. @throws {SyntaxError} when the text is not JSON. */
 export async function readElements(text: string): Promise<Elements | null> {
   const begin = text.search(NOT_BLANK);
   if (text[begin] !== '[') {

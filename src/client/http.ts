@@ -17,7 +17,7 @@ interface HttpCall<Value> {
   readonly parse?: ((text: string) => Value | Promise<Value>) | undefined;
 }
 
-/** Sends a call, retries it where that is safe, and resolves to a 2xx answer. */
+/** Sends a request, retries it when that is safe, and resolves to a 2xx response. */
 export type Send = <Value = unknown>(call: HttpCall<Value>) => Promise<HttpResult<Value>>;
 
 export function createSend(settings: Settings): Send {

@@ -6,7 +6,7 @@ export type TokenSource = string | (() => string | Promise<string>);
 /** Completes the sentence "the token must be …". */
 export const TOKEN = 'printable ASCII without spaces and without a leading `Bearer`';
 
-/** Whether a header can contain the token. If not, the error of `fetch` would quote it. */
+/** Whether a header can contain the token. If it can't, `fetch` would quote the token in its error. */
 export function isToken(token: unknown): boolean {
   return typeof token === 'string' && /^[\x21-\x7e]+$/.test(token);
 }
@@ -28,7 +28,7 @@ export async function readToken(source: TokenSource): Promise<string> {
   throw new ConfigError(`createClient: \`token\` must return ${TOKEN}. Check its source for white space.`);
 }
 
-/** Some services repeat request headers in their errors. */
+/** Removes the token from a text, because some services repeat request headers in their errors. */
 export function redact(text: string, token: string): string {
   return text.replaceAll(token, '[token]');
 }

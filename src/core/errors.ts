@@ -116,7 +116,7 @@ export function hasCode<Code extends string>(
 
 const DEPENDENCY = { ERR_INBOX_FAILED: 'inbox', ERR_QUEUE_FAILED: 'queue' } as const;
 
-/** Calls the inbox or the queue. The error of a driver becomes a cause; errors of this package pass through. */
+/** Calls the inbox or the queue. A driver's error becomes a `cause`. Errors of this package pass through unchanged. */
 export function orUnavailable<Value>(
   code: keyof typeof DEPENDENCY,
   ask: () => Value | Promise<Value>,
@@ -153,7 +153,7 @@ export function describeThrown(thrown: unknown, depth = 3): string {
   }
 }
 
-/** The message of a thrown error; `undefined` for other values, or when the message cannot be read. */
+/** Returns the message of a thrown error, or `undefined` for other values and for unreadable messages. */
 export function messageOf(thrown: unknown): string | undefined {
   try {
     const error = innerError(thrown);
@@ -171,6 +171,6 @@ function innerError(thrown: unknown): unknown {
   return thrown instanceof Error && 'params' in thrown && thrown.cause !== undefined ? thrown.cause : thrown;
 }
 
-/** What to do about an async handler in a transaction of a synchronous driver. */
+/** The fix for an async handler in the transaction of a synchronous driver. */
 export const SYNCHRONOUS_FIX =
   'With `transactional: true`, SQLite handlers must be synchronous. Remove `async` and `await` from the handler, or remove the option.';

@@ -54,7 +54,7 @@ export function isKnownEvent(event: UnknownEvent): event is WebhookEvent {
   return types.has(event.type);
 }
 
-/** The longest `id` and `type`, in bytes of UTF-8: an index of Postgres refuses rows of more than 2,704. */
+/** The maximum length of `id` and `type`, in UTF-8 bytes. A Postgres index rejects rows of more than 2,704 bytes. */
 export const MAX_NAME_BYTES = 512;
 
 /** Databases may change control characters and lone surrogates, and a changed id may then equal another one. */
@@ -85,7 +85,7 @@ export function createdAtMs(event: Pick<UnknownEvent, 'created_at'>): number {
   return Date.parse(event.created_at.toUpperCase());
 }
 
-/** The missing or wrong fields that keep a value from being an event, none if it isn't an object; `null` for an event. */
+/** Returns the missing or invalid fields of a value, `[]` if it isn't an object, or `null` if it is an event. */
 export function wrongFields(value: unknown): readonly string[] | null {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
   const { id, type, created_at, payload, delivered }: { readonly [Field in keyof UnknownEvent]?: unknown } =
@@ -114,8 +114,7 @@ export function parseEvent(body: Uint8Array): ParsedEvent {
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * Like {@link parseEvent}, with the JSON that inboxes store. The event is the parsed object, extra keys and their order
- * included.
+ * Like {@link parseEvent}, but also returns the JSON that inboxes store. The event keeps its extra keys and their order.
  */
 export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; readonly json: string } {
   let json: string;
@@ -138,10 +137,10 @@ export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; rea
   throw malformed(what, wrong);
 }
 
-/** The type of the events by which `stablehooks doctor` tests an endpoint: a receiver responds with `ignored` and stores nothing. */
+/** The type of test events from `stablehooks doctor`. A receiver responds with `ignored` and stores nothing. */
 export const TEST_TYPE = 'doctor.unknown';
 
-/** Whether `stablehooks doctor` sent the event. If so, the service does not list it. */
+/** Whether `stablehooks doctor` sent the event. If so, the service doesn't list the event. */
 export const isTestId = (id: string): boolean => id.startsWith('evt_doctor_');
 
 /** The stored texts of events, because `JSON.parse` rounds large numbers. */
@@ -164,7 +163,7 @@ export function encodeEvent(event: UnknownEvent): string {
   }
 }
 
-/** The event of a stored text; `null` unless the text is the JSON of an event with this id. */
+/** Decodes a stored text. Returns `null` unless it is the JSON of an event with this id. */
 export function decodeEvent(id: string, json: string | null): UnknownEvent | null {
   const event = parseJson(json ?? 'null') as UnknownEvent | null | undefined;
   if (event?.id !== id || typeof event.type !== 'string' || !isDateTime(event.created_at)) return null;
@@ -172,7 +171,7 @@ export function decodeEvent(id: string, json: string | null): UnknownEvent | nul
   return event;
 }
 
-/** The value of a text in JSON; `undefined` if it is not JSON. */
+/** Parses JSON, or returns `undefined` if the text isn't JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -51,7 +51,7 @@ export function toRuntime(given: RuntimeOptions = {}): Runtime {
   return Object.fromEntries(parts);
 }
 
-/** A runtime in which time elapses by a given `now`, unless `elapsed` is given as well. */
+/** Returns a runtime that measures elapsed time with a given `now`, unless `elapsed` is given as well. */
 export function toStoreRuntime(given: RuntimeOptions = {}): Runtime {
   const runtime = toRuntime(given);
   return given.now && !given.elapsed ? { ...runtime, elapsed: runtime.now } : runtime;
@@ -60,7 +60,7 @@ export function toStoreRuntime(given: RuntimeOptions = {}): Runtime {
 /** How far a clock must jump before leases move with it, in ms. */
 const JUMP_MS = 1_000;
 
-/** Reads the clock. After a jump it calls `shift` first: leases of this process end after an elapsed time. */
+/** Returns a function that reads the clock. After a jump, it calls `shift` first, so that leases keep their duration. */
 export function watchClock(
   { now, elapsed }: Pick<Runtime, 'now' | 'elapsed'>,
   shift: (ms: number) => void,
@@ -81,7 +81,7 @@ interface AsyncContext {
   readonly AsyncLocalStorage?: { snapshot(): <Result>(run: () => Result) => Result };
 }
 
-/** Runs work outside of any request: with the `AsyncLocalStorage` that this module was loaded with, usually none. */
+/** Runs work outside of any request, in the async context in which this module was loaded. */
 export const outsideRequests = snapshot();
 
 function snapshot(): <Result>(run: () => Result) => Result {
@@ -96,7 +96,7 @@ export interface Moment {
   readonly now: number;
 }
 
-/** How long ago a moment was, in ms. The first clock stops while a machine is suspended; the second may be set back. */
+/** Returns how long ago a moment was, in ms. `elapsed` stops while a machine is suspended, and `now` may be set back. */
 export function msSince(moment: Moment, { elapsed, now }: Pick<Runtime, 'elapsed' | 'now'>): number {
   return Math.max(elapsed() - moment.elapsed, now() - moment.now);
 }
@@ -113,7 +113,7 @@ export function nextTurn(runtime: Pick<Runtime, 'setTimeout'> = PLATFORM): Promi
   return new Promise((resolve) => runtime.setTimeout(resolve, 0));
 }
 
-/** Waits for work for at most `ms`, then returns what `onTimeUp` returns or throws, and ignores a late result. */
+/** Waits for work for at most `ms`. After that, it settles like `onTimeUp`, and ignores the result of the work. */
 export function timeLimit<Value, Late = never>(
   work: PromiseLike<Value>,
   ms: number,

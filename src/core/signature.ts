@@ -103,8 +103,8 @@ export async function verifySignature(
 }
 
 /**
- * The index of the secret that made `mac`. Synchronous if the HMAC is, because an await adds 5 % to the time for a short
- * body.
+ * Returns the index of the secret that made `mac`. It is synchronous if the HMAC is, because an await adds 5 % to the time
+ * for a short body.
  */
 export function matchSecret(
   body: Uint8Array,
@@ -138,7 +138,7 @@ function orMismatch(secretIndex: number): number {
 /** Stands in for the secrets of an unknown sender, so the check takes the same time. It never matches. */
 const DECOY = ['decoy'] as const;
 
-/** @throws {ConfigError} when there is none, or one is missing, empty, all zeros, padded or of another type. */
+/** @throws {ConfigError} when there are no secrets, or one is missing, empty, all zeros, padded or of another type. */
 export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
   const list: unknown = typeof secrets === 'string' || isBytes(secrets) ? [secrets] : secrets;
   // Copied, because `every` and `map` skip the holes of an array.
@@ -176,7 +176,7 @@ async function askSecrets(source: SecretFunction): Promise<readonly Secret[] | n
   return secrets === null ? null : toSecrets(secrets);
 }
 
-/** The 32 bytes of a signature. @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED` */
+/** Decodes the 32 bytes of a signature. @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED` */
 export function decodeSignature(
   signature: unknown,
   { encoding, prefix = '', header = SIGNATURE_HEADER }: Omit<VerifyOptions, 'secret'>,

@@ -24,7 +24,9 @@ const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 /** A century, because an attempt that could not begin must not end an event, however old it is. */
 const MAX_AGE_MS = 3_155_760_000_000;
 
-/** One attempt. After `handlerTimeoutMs` it goes on as `rest`, under its lease, and reports its end as a second outcome. */
+/**
+ * One attempt. After `handlerTimeoutMs`, it continues as `rest` under its lease, and reports its end as a second outcome.
+ */
 export class Attempt {
   readonly #parts: CoreParts;
   readonly #work: Work & { readonly event: WebhookEvent };
@@ -171,7 +173,7 @@ export class Attempt {
   }
 }
 
-/** The text that the inbox keeps for operators: the code, and the message of the thrown error. */
+/** Returns the text that the inbox keeps for operators: the code and the message of the thrown error. */
 export function toLastError(error: HandlerFault): string {
   const message = error.code === 'ERR_HANDLER_FAILED' ? messageOf(error.cause) : undefined;
   return `${error.code}: ${message ?? messageOf(error)}`;

@@ -53,7 +53,7 @@ export function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFau
 }
 
 export class HandlerCall {
-  /** Resolves once the handler has outlived its limit. */
+  /** Resolves once the handler has exceeded its time limit. */
   readonly timeUp: Promise<HandlerError>;
   /** How long the handler ran, in ms: until it ended, or until its time was up. */
   handlerMs: number | undefined;
@@ -80,7 +80,9 @@ export class HandlerCall {
     });
   }
 
-  /** Runs the handler and its steps; synchronously if the handler is, because a transaction of SQLite ends with it. */
+  /**
+   * Runs the handler and its steps. It is synchronous if the handler is, because a SQLite transaction ends with the call.
+   */
   run(tx: unknown): Awaitable<void> {
     const { callHandler, settings } = this.#parts;
     const { runtime } = settings;

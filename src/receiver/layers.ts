@@ -67,7 +67,7 @@ export interface Layer {
   closed?(inbox: Inbox<unknown>): void;
 }
 
-/** Wraps a part in the layers that wrap it; the first layer is outermost. */
+/** Wraps a part in all layers that have a wrapper for it. The first layer is outermost. */
 export function wrap<Part>(
   layers: readonly Layer[],
   around: (layer: Layer, next: Part) => Part | undefined,
@@ -76,7 +76,7 @@ export function wrap<Part>(
   return layers.reduceRight((next, layer) => around(layer, next) ?? next, part);
 }
 
-/** Runs a function inside the layers that wrap it; a detached one outside of any request. */
+/** Runs a function inside its layers. A `detached` function runs outside of any request. */
 export function runInside<Result>(
   layers: readonly Layer[],
   name: 'poll' | 'detached',

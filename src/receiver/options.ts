@@ -221,7 +221,7 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   };
 }
 
-/** With a non-durable inbox an event could take effect twice: the queue delivers it again after a restart. */
+/** With a non-durable inbox, an event could take effect twice, because the queue delivers it again after a restart. */
 export function queueInboxError(where: string): ConfigError {
   return new ConfigError(
     `${where}: a \`queue\` needs a durable \`inbox\` that receivers and workers share: sqliteInbox with a file, postgresInbox, mysqlInbox or redisInbox.`,

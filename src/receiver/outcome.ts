@@ -111,7 +111,7 @@ const OUTCOMES = {
   { readonly kind: OutcomeKind; readonly status: number }
 >;
 
-/** The result of a pipeline that threw. Identified by code, because an adapter may be bundled apart from the receiver. */
+/** Turns a thrown error into a result. It reads the code, because adapter and receiver may be in separate bundles. */
 export function toFailure(thrown: unknown): OutcomeResult {
   const { code } = Object(thrown);
   const error =

@@ -58,7 +58,7 @@ export class Redriver {
     this.#parts = parts;
   }
 
-  /** @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, or it was started or closed before. */
+  /** @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid, or the receiver was started or closed before. */
   start(options: StartOptions = {}): void {
     const { intervalMs, signal } = readOptions('receiver.start', options, {
       intervalMs: integer({ default: INTERVAL_MS }),
@@ -78,7 +78,7 @@ export class Redriver {
     this.wake();
   }
 
-  /** Redrives soon, because something may be due now. Without `start()` only under `answer: 'recorded'`, which promises it. */
+  /** Redrives soon, because an event may be due. Without `start()`, only `answer: 'recorded'` promises this. */
   wake(): void {
     const { inFlight, settings } = this.#parts;
     const { use, answer } = settings;

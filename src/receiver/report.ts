@@ -29,7 +29,7 @@ export class Report {
     );
   }
 
-  /** Runs `run`, synchronously, to its outcome: the one place where an error becomes an outcome. Never rejects. */
+  /** Calls `run` synchronously, and turns its result or error into an outcome. Never rejects. */
   async conclude(
     facts: OpenFacts,
     run: () => Promise<OutcomeResult>,

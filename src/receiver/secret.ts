@@ -30,7 +30,7 @@ export type ReceiverSecret = Secrets | SecretFunction<[request: SecretRequest]>;
 /** Fixed secrets, or the function that returns the secrets of a request. */
 export type SecretOfRequest = readonly Secret[] | ((request: WebhookRequest) => SecretFunction);
 
-/** Copies fixed secrets. A function has at most `timeoutMs` to answer, because any sender can make the receiver call it. */
+/** Copies fixed secrets. A function gets at most `timeoutMs`, because any sender can make the receiver call it. */
 export function readSecret(
   secret: ReceiverSecret,
   { runtime, timeoutMs }: { readonly runtime: Runtime; readonly timeoutMs: number },

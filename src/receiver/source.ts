@@ -9,7 +9,7 @@ import type { Receiver } from './receiver.js';
  */
 export type ReceiverSource = Receiver | (() => Receiver);
 
-/** A function is called at the first use, and its receiver is kept. A failed call is repeated at the next use. */
+/** Calls a function on first use, and keeps its receiver. If the call fails, the next use repeats it. */
 export function toReceiver(where: string, source: ReceiverSource): () => Receiver {
   if (typeof source !== 'function') {
     partsOf(where, source);

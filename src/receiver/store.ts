@@ -243,7 +243,7 @@ export function leaseLost(
 
 const warned = new WeakSet<Inbox<unknown>>();
 
-/** Warns once per inbox that it is not durable, with the fix. */
+/** Warns, once per inbox, that the inbox isn't durable, and says how to fix that. */
 export function warnNotDurable(
   inbox: Inbox<unknown>,
   { where, logger }: { /** Such as "a poller uses it". */ readonly where: string; readonly logger: Logger },
