@@ -83,8 +83,8 @@ export async function sign(
 /**
  * Verifies the signature of a body. It compares the decoded bytes in constant time, and resolves only if they match.
  *
- * Pass the bytes as they arrived: after parsing and serializing a body, its signature no longer matches. An array of header
- * values, which Node passes for some repeated headers, counts as malformed.
+ * Pass the bytes as they arrived: a body that you parse and serialize again no longer matches its signature. An array of
+ * header values, which Node passes for some repeated headers, counts as malformed.
  *
  * @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED`, `ERR_SIGNATURE_MISMATCH`;
  * `ERR_SECRET_UNKNOWN` when the `secret` function returns `null`, which takes as long as a mismatch.
