@@ -1,4 +1,4 @@
-/** `stablehooks`: the receiver, the memory inbox, the ports, and functions that verify and parse alone. */
+/** `stablehooks`: the receiver, the memory inbox, the ports, and standalone functions for verifying and parsing. */
 export {
   ConfigError,
   PermanentError,

@@ -67,9 +67,9 @@ const factories: Readonly<Record<string, (...args: readonly unknown[]) => unknow
 const refused: readonly (readonly [name: string, args: readonly unknown[], message: string])[] = [
   ['createReceiver', [], 'the options must be an object'],
   ['createReceiver', [{ ...required, inbox: {} }], '`inbox` must be an inbox'],
-  ['createReceiver', [{ ...required, runtime: { now: 0 } }], '`runtime` must be an object with some of'],
-  ['memoryInbox', [{ runtime: { time: method } }], '`runtime` must be an object with some of'],
-  ['createPoller', [{ client, receiver, runtime: null }], '`runtime` must be an object with some of'],
+  ['createReceiver', [{ ...required, runtime: { now: 0 } }], '`runtime` must be an object with any of'],
+  ['memoryInbox', [{ runtime: { time: method } }], '`runtime` must be an object with any of'],
+  ['createPoller', [{ client, receiver, runtime: null }], '`runtime` must be an object with any of'],
   ['createSandbox', [{ runtime: 1 }], '`runtime` must be an object'],
   ['openTelemetry', [{ tracerProvider: {} }], '`tracerProvider` must be a tracer provider'],
   ['openTelemetry', [{ meterProvider: method }], '`meterProvider` must be a meter provider'],
@@ -119,7 +119,7 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
   ['sqliteInbox', [''], '`file` must be a path, or a connection of node:sqlite'],
   ['sqliteInbox', [{ exec: method }], '`file` must be a path, or a connection of node:sqlite'],
 
-  ['durableObjectInbox', [storage, { runtime: { now: 7 } }], '`runtime` must be an object with some of'],
+  ['durableObjectInbox', [storage, { runtime: { now: 7 } }], '`runtime` must be an object with any of'],
 
   ['postgresInbox', [poolWithClients, { transactional: 'yes' }], '`transactional` must be true or false'],
   ['postgresInbox', [pool, { schema: 'a-b' }], '`schema` must be letters, digits and underscores'],
@@ -158,7 +158,7 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
   ['redisInbox', [nodeRedis], '`redis` must be fromIoredis(client), fromNodeRedis(client)'],
 
   ['pgBossQueue', [boss, { timeoutMs: 0 }], '`timeoutMs` must be an integer'],
-  ['pgBossQueue', [boss, { queue: '' }], '`queue` must be a string that is not empty'],
+  ['pgBossQueue', [boss, { queue: '' }], '`queue` must be a non-empty string'],
 
   ['bullmqQueue', [queue, { timeoutMs: 0 }], '`timeoutMs` must be an integer'],
   ['bullmqQueue', [queue, { timeoutMs: 2 ** 31 }], '`timeoutMs` must be an integer'],
@@ -208,7 +208,7 @@ async function listedOptions({ name, first = [], given }: (typeof optional)[numb
   const made = (async () => factories[name]?.(...first, { ...given, misspelt: undefined }))();
   const error: unknown = await made.catch((thrown: unknown) => thrown);
   expect(error).toMatchObject({ code: 'ERR_CONFIG_INVALID' });
-  const [said, listed = ''] = String(error).split('. The options are ');
+  const [said, listed = ''] = String(error).split('. Valid options are ');
   expect(said).toMatch(`${name}: unknown option \`misspelt\``);
   return listed.slice(0, -1).split(', ');
 }

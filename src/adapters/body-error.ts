@@ -4,14 +4,14 @@ import { type RequestError, StablehooksError } from '../core/errors.js';
 export function tooLarge(maxBytes: number): RequestError {
   return new StablehooksError(
     'ERR_BODY_TOO_LARGE',
-    `The body is larger than ${maxBytes} bytes. Raise maxBodyBytes if it is genuine.`,
+    `The body is larger than ${maxBytes} bytes. If the delivery is genuine, raise maxBodyBytes.`,
   );
 }
 
 export function incomplete(cause?: unknown): RequestError {
   return new StablehooksError(
     'ERR_BODY_INCOMPLETE',
-    "The body is not as long as its content-length: the connection closed first, or a proxy in front truncated it. Next's proxy truncates at 10 MB (proxyClientMaxBodySize). No handler ran.",
+    "The length of the body does not match its content-length: the connection closed early, or a proxy truncated the body. Next's proxy truncates at 10 MB (proxyClientMaxBodySize). No handler ran.",
     { cause },
   );
 }
@@ -26,7 +26,7 @@ const CLOSED: readonly unknown[] = [
   ...['BadResource', 'Http'],
 ];
 
-/** The stream of the body failed, because the connection did or because other code destroyed it with an error. */
+/** Reading the body failed, because the connection broke or because other code destroyed the stream with an error. */
 export function failed(cause: unknown): RequestError {
   const { code, name } = Object(cause);
   if (cause === undefined || cause === null || CLOSED.includes(code) || CLOSED.includes(name)) {
@@ -34,7 +34,7 @@ export function failed(cause: unknown): RequestError {
   }
   return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',
-    'The stream of the body failed; see the cause, for example a size limit of the framework or a decoder in front of the receiver.',
+    'Reading the body failed; see the cause. It may be a size limit of the framework, or a decoder that ran before the receiver.',
     { cause },
   );
 }

@@ -1,6 +1,6 @@
 /**
- * How much of a refused body is discarded, and for how long, so the sender can read the response and the connection stays
- * usable.
+ * How much of a refused body to discard, and for how long, so that the sender can read the response and the connection
+ * stays usable.
  */
 export const DRAIN_BYTES = 4 * 1_048_576;
 export const DRAIN_MS = 5_000;

@@ -9,10 +9,10 @@ const FIX =
   "Register the receiver above express.json, express.urlencoded and express.text: `app.post('/hooks', toExpressHandler(receiver)); app.use(express.json());`.";
 
 /**
- * Creates a handler for Express. It reads the body itself: register it above `app.use(express.json())`, or on a path
- * that only `express.raw` parses. Its promise never rejects, and it never calls `next`.
+ * Creates a handler for Express. It reads the body itself, so register it above `app.use(express.json())`, or on a path
+ * that only `express.raw` parses. The handler never calls `next`, and its promise never rejects.
  *
- * @param receiver - a receiver, or a function that creates it at the first delivery.
+ * @param receiver - a receiver, or a function that creates one on the first delivery.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
  *
  * @example

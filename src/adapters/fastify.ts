@@ -8,12 +8,12 @@ import { type ReceiverSource, toParts } from '../receiver/source.js';
 import { drainUnread, NodeWebhookRequest } from './node-body.js';
 
 const FIX =
-  'Do not read the stream before the receiver: remove the plugin that reads it, or set `encoding: false, runFirst: true` in fastify-raw-body, which then keeps the bytes.';
+  'Make sure that nothing reads the stream before the receiver. Remove the plugin that does so, or set `encoding: false, runFirst: true` in fastify-raw-body so that it keeps the bytes.';
 
 /** A content-type that every release of Fastify accepts. */
 const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+(?:; ?charset=[\w-]+)?$/;
 
-/** The part of a Fastify instance that is used. A structural type, so an app may have any release of Fastify, or none. */
+/** The part of a Fastify instance that the plugin uses: a structural type, so it compiles with and without Fastify. */
 export interface FastifyScope {
   removeAllContentTypeParsers(): unknown;
 }
@@ -22,12 +22,12 @@ export interface FastifyScope {
 export type FastifyPlugin = (scope: FastifyScope) => Promise<void>;
 
 /**
- * Creates a plugin that receives deliveries at its prefix. It reads the stream that the `preParsing` hooks return, and
- * changes no parser outside its scope. `maxBodyBytes` applies in place of Fastify's `bodyLimit`. Responses pass through
- * Fastify's hooks. The receiver logs to `request.log`, unless it has a `logger` or Fastify has none. Register it unwrapped:
- * `fastify-plugin` would remove its scope.
+ * Creates a plugin that receives deliveries at the prefix you register it with. It reads the stream that `preParsing`
+ * hooks return, and changes no parsers outside its own scope. `maxBodyBytes` replaces Fastify's `bodyLimit`. Responses
+ * pass through Fastify's hooks. The receiver logs to `request.log`, unless it has its own `logger` or Fastify's logger is
+ * disabled. Don't wrap the plugin in `fastify-plugin`, which would remove its scope.
  *
- * @param receiver - a receiver, or a function that creates it at the first delivery.
+ * @param receiver - a receiver, or a function that creates one on the first delivery.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
  *
  * @example

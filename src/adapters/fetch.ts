@@ -12,32 +12,32 @@ import { failed, incomplete, tooLarge, unavailable } from './body-error.js';
 import { DRAIN_BYTES, DRAIN_MS, RESPONSE_WAIT_MS } from './drain.js';
 
 const FIX =
-  'Pass the unread Request to the receiver (in Hono, `handler(c.req.raw)`) and a `request.clone()` to other readers, and register it above parsers of Node such as express.json.';
+  'Pass the unread Request to the receiver (in Hono, `handler(c.req.raw)`) and a `request.clone()` to other readers. Register the receiver above Node parsers such as express.json.';
 
 /** Options of {@link toFetchHandler}. */
 export interface FetchHandlerOptions {
   /**
-   * Keeps the invocation alive until handlers that run after the answer have ended, for example `waitUntil` from
-   * `@vercel/functions`. Handlers run after the answer under `answer: 'recorded'`, and when they outlive
+   * Keeps the invocation alive until handlers that run after the response have ended. Pass, for example, `waitUntil` from
+   * `@vercel/functions`. Handlers run after the response with `answer: 'recorded'`, and when they take longer than
    * `handlerTimeoutMs`.
    *
-   * @default `waitUntil` of one of the handler's later arguments
+   * @default the `waitUntil` method of one of the handler's later arguments
    */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
 
-/** Handles a Request. Its promise never rejects. */
+/** Handles a Request. The returned promise never rejects. */
 type FetchHandler = (request: Request, ...context: readonly unknown[]) => Promise<Response>;
 
 /**
- * Creates a handler from Request to Response. Its promise never rejects.
+ * Creates a handler that takes a Request and returns a Response. Its promise never rejects.
  *
- * The handler accepts further arguments of the platform. The first of them with a method `waitUntil` (the
- * ExecutionContext of Workers, the context of Netlify and Vercel Edge) keeps the invocation alive for handlers that run
- * after the answer. Other arguments are ignored.
+ * Platforms may pass additional arguments to the handler. The first one that has a `waitUntil` method (the ExecutionContext
+ * on Workers, the context on Netlify and Vercel Edge) keeps the invocation alive for handlers that run after the response.
+ * Other arguments are ignored.
  *
- * @param receiver - a receiver, or a function that creates it at the first delivery.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither, or an option is wrong.
+ * @param receiver - a receiver, or a function that creates one on the first delivery.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither, or an option is invalid.
  *
  * @example
  * ```ts
@@ -164,7 +164,7 @@ class FetchWebhookRequest implements WebhookRequest {
       // A network stream contains only bytes. A stream that other code created may contain anything.
       if (!isBytes(value)) {
         reader.cancel().catch(() => undefined);
-        throw unavailable(`${FIX} A stream of your own must contain Uint8Array.`);
+        throw unavailable(`${FIX} If you create the stream yourself, its chunks must be Uint8Arrays.`);
       }
       this.#size += value.length;
       if (this.#size > limit) return undefined;

@@ -6,18 +6,19 @@ import { receive } from '../receiver/receive.js';
 import { type ReceiverSource, toParts } from '../receiver/source.js';
 import { tooLarge, unavailable } from './body-error.js';
 
-const FIX = 'Pass the event as Lambda passed it: in middy, remove httpJsonBodyParser from this function.';
+const FIX =
+  'Pass the event to the handler as you received it. With middy, remove httpJsonBodyParser from this function.';
 
-/** The common parts of events of API Gateway (payload formats 1.0 and 2.0), function URLs and ALB. */
+/** The common parts of the events that API Gateway (payload formats 1.0 and 2.0), function URLs and ALB send. */
 export type LambdaEvent = {
   readonly headers?: Readonly<Record<string, string | undefined>> | null | undefined;
   readonly multiValueHeaders?: Readonly<Record<string, readonly string[] | undefined>> | null | undefined;
   readonly body?: string | null | undefined;
   readonly isBase64Encoded: boolean;
-  /** In payload format 2.0 and function URLs. */
+  /** Set in payload format 2.0 and by function URLs. */
   readonly rawPath?: string | undefined;
   readonly rawQueryString?: string | undefined;
-  /** In payload format 1.0 and ALB, like the parameters. */
+  /** Set in payload format 1.0 and by ALB, like the query parameters below. */
   readonly path?: string | undefined;
   readonly queryStringParameters?: Readonly<Record<string, string | undefined>> | null | undefined;
   readonly multiValueQueryStringParameters?:
@@ -30,14 +31,14 @@ export type LambdaEvent = {
 );
 
 /**
- * Creates a handler for Lambda. Instances share no memory, so the receiver needs an inbox that they share. The gateway
- * must pass bodies unchanged, without a mapping template. The answer waits until the handler has ended, after `leaseMs`
- * at the latest, even under `answer: 'recorded'`, because Lambda freezes the process after the answer.
+ * Creates a handler for Lambda. Lambda instances don't share memory, so the receiver needs an inbox that they all share.
+ * The gateway must forward bodies unchanged, without a mapping template. Even with `answer: 'recorded'`, the response
+ * waits until your handler has ended, for `leaseMs` at most, because Lambda freezes the process after the response.
  *
- * Each HTTP request gets a response. Other invocations, such as a batch of SQS messages, a scheduled event or a warm-up, are
- * rejected with `ERR_CONFIG_INVALID`, because Lambda treats every return value as success.
+ * Every HTTP request gets a response. Other invocations, such as a batch of SQS messages, a scheduled event or a warm-up,
+ * reject with `ERR_CONFIG_INVALID`, because Lambda treats every return value as success.
  *
- * @param receiver - a receiver, or a function that creates it at the first delivery.
+ * @param receiver - a receiver, or a function that creates one on the first delivery.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
  *
  * @example
@@ -73,7 +74,7 @@ function readMethod(event: LambdaEvent): string {
   const method: unknown = 'httpMethod' in event ? event.httpMethod : event.requestContext?.http?.method;
   if (typeof method === 'string') return method;
   throw new ConfigError(
-    'toLambdaHandler: the invocation is not an HTTP request. Connect the function to API Gateway, a function URL or a load balancer. Answer warm-ups before calling this handler.',
+    'toLambdaHandler: the invocation is not an HTTP request. Connect the function to API Gateway, a function URL or a load balancer. Handle warm-ups before you call this handler.',
   );
 }
 

@@ -37,13 +37,13 @@ const MARKS = 'stablehooks:on-event';
 
 const logger = new Logger('StablehooksModule');
 
-/** Options of a receiver in Nest: those of `createReceiver`, except `handlers`, and these. {@link OnEvent} marks handlers. */
+/** The options below, and all options of `createReceiver` except `handlers`. {@link OnEvent} marks the handlers. */
 export interface StablehooksModuleOptions extends Omit<ReceiverOptions<unknown>, 'handlers'> {
-  /** The full URL path. The global prefix and versions are not added to it. @default '/hooks' */
+  /** The full URL path of the route. Nest's global prefix and versioning don't change it. @default '/hooks' */
   readonly path?: string | undefined;
   /**
-   * Whether `receiver.start()` runs due events from the app's start until its shutdown.
-   * An object is passed on as its options.
+   * Whether to call `receiver.start()` when the app starts, so that due events run until it shuts down.
+   * If you pass an object, `start()` receives it as its options.
    *
    * @default false
    */
@@ -62,7 +62,7 @@ export type StablehooksOptionsFactory = ConfigurableModuleOptionsFactory<
   'createStablehooksOptions'
 >;
 
-/** A decorator of methods that accept this event. The method declares the transaction's type, which is not checked. */
+/** A decorator for methods that accept this event. The method declares the type of `ctx.tx`, which isn't checked. */
 export type EventDecorator<Type extends EventType, Payload = UnknownPayload> = <
   Method extends (event: WebhookEvent<Type, Payload>, context: HandlerContext<never>) => unknown,
 >(
@@ -77,10 +77,11 @@ interface Mark {
 }
 
 /**
- * Makes a method of a provider or controller the handler of an event type. Each type has one handler.
- * The provider must have the default scope. Throw for a retry; throw `PermanentError` when a retry cannot help.
+ * Makes a method of a provider or controller the handler for an event type. Each type can have only one handler.
+ * The provider must have the default scope. If the method throws, the event is retried. If a retry can't help, throw
+ * `PermanentError`.
  *
- * @param schema - a Standard Schema that checks and narrows the payload; by default an object of unknown content.
+ * @param schema - a Standard Schema that validates and types the payload. Without it, the payload is an object of unknowns.
  * @example
  * ```ts
  * @Injectable()
@@ -104,12 +105,12 @@ function marksOf(method: object): readonly Mark[] {
   return Reflect.getMetadata(MARKS, method) ?? [];
 }
 
-/** The receiver's token, for `inject`, `app.get` and `overrideProvider`. */
+/** Returns the receiver's injection token, for `inject`, `app.get` and `overrideProvider`. */
 export function getReceiverToken(): string {
   return RECEIVER;
 }
 
-/** Injects the receiver of the module. Its handlers may run from `onApplicationBootstrap` on. */
+/** Injects the module's receiver. Its handlers may run as soon as the app reaches `onApplicationBootstrap`. */
 export function InjectReceiver(): PropertyDecorator & ParameterDecorator {
   return Inject(RECEIVER);
 }
@@ -142,7 +143,7 @@ function findHandlers(discovery: DiscoveryService, scanner: MetadataScanner): re
     const titles = methods.filter((method) => method.type === type).map(({ title }) => title);
     if (titles.length < 2) continue;
     throw new ConfigError(
-      `OnEvent: \`${type}\` has more than one handler: ${titles.join(', ')}. An event runs once: keep one method, and let it call the others.`,
+      `OnEvent: \`${type}\` has more than one handler: ${titles.join(', ')}. Each event runs only once, so keep one method and let it call the others.`,
     );
   }
   return methods;
@@ -185,7 +186,7 @@ class Lifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy
     for (const { wrapper, title } of this.#methods) {
       if (!wrapper.isTransient && wrapper.isDependencyTreeStatic()) continue;
       throw new ConfigError(
-        `OnEvent: ${title} is in a provider that is request-scoped or transient, or depends on a request-scoped one. A stored event runs without a request: move the method to a provider of the default scope.`,
+        `OnEvent: ${title} is in a provider that is request-scoped or transient, or that depends on a request-scoped provider. Stored events run outside of any request, so move the method to a provider with the default scope.`,
       );
     }
   }
@@ -194,7 +195,7 @@ class Lifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy
     const { queue, start } = this.#options;
     if (this.#methods.length === 0 && queue === undefined) {
       logger.warn(
-        'No provider has a method with @OnEvent: new events get a 200, and nothing runs. Add the class with the handlers to `providers`.',
+        'No provider has a method with @OnEvent, so new events get a 200 but no handler runs. Add the class that contains the handlers to `providers`.',
       );
     }
     if (start) this.#receiver.start(start === true ? {} : start);
@@ -221,7 +222,7 @@ async function registerRoute(host: HttpAdapterHost, path: string, receiver: Rece
       return app.register(toFastifyPlugin(receiver), { prefix: path === '/' ? '' : path });
     } else if (platform) {
       throw new ConfigError(
-        `StablehooksModule: the platform ${platform} is neither Express nor Fastify. Use createReceiver and toNodeHandler of stablehooks/node.`,
+        `StablehooksModule: the platform ${platform} is neither Express nor Fastify. Use createReceiver with toNodeHandler from stablehooks/node.`,
       );
     }
     return undefined;
@@ -233,16 +234,16 @@ async function registerRoute(host: HttpAdapterHost, path: string, receiver: Rece
 }
 
 /**
- * A receiver with its own route. The route is in front of Nest's parsers, middleware, guards and interceptors, so it
- * reads the signed bytes under every setting of `bodyParser` and `rawBody`. Its handlers are the methods with
- * {@link OnEvent} of all providers and controllers of the app.
+ * Adds a receiver and its route to a Nest app. The route runs before Nest's parsers, middleware, guards and interceptors,
+ * so it can read the signed bytes whatever you set for `bodyParser` and `rawBody`. The receiver's handlers are the
+ * methods marked with {@link OnEvent} in all providers and controllers of the app.
  *
- * `app.close()` and, after `app.enableShutdownHooks()`, signals close the receiver in `onModuleDestroy`: new deliveries
- * get a 503, and verified deliveries end first, after `leaseMs` at the latest. The receiver logs to Nest's logger,
- * unless `logger` is given.
+ * The receiver closes in `onModuleDestroy`: on `app.close()`, and on signals if you have called
+ * `app.enableShutdownHooks()`. New deliveries then get a 503, and the shutdown waits for verified deliveries, for
+ * `leaseMs` at most. The receiver logs to Nest's logger unless you pass a `logger`.
  *
- * The app fails to start with `ERR_CONFIG_INVALID` when an option is wrong, a type is unknown or has two handlers, the
- * provider of a handler is request-scoped or transient, or the platform is neither Express nor Fastify.
+ * The app fails to start with `ERR_CONFIG_INVALID` when an option is invalid, when a type is unknown or has two handlers,
+ * when a handler's provider is request-scoped or transient, or when the platform is neither Express nor Fastify.
  *
  * @example
  * ```ts

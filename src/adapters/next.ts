@@ -8,14 +8,15 @@ import type { NodeHandler } from './node-types.js';
 export type { NodeHandler, NodeRequest, NodeResponse } from './node-types.js';
 
 const FIX =
-  'Write `export const config = { api: { bodyParser: false } };` in the route file itself, where Next reads it.';
+  'Write `export const config = { api: { bodyParser: false } };` in the route file itself, because Next reads it only there.';
 
 /** Options of {@link toNextRoute}. */
 export interface NextRouteOptions {
   /**
-   * `after` of `next/server` (Next 15.1 and later). It keeps the invocation alive until handlers that run after the
-   * answer have ended: under `answer: 'recorded'`, and when they outlive `handlerTimeoutMs`. Without it, a serverless
-   * platform may stop the handler, and the event runs again after `leaseMs`. It is not needed under `next start`.
+   * The function `after` from `next/server` (Next 15.1 and later). It keeps the invocation alive until handlers that run
+   * after the response have ended. This happens with `answer: 'recorded'`, and when handlers take longer than
+   * `handlerTimeoutMs`. Without `after`, a serverless platform may stop the handler, and the event runs again after
+   * `leaseMs`. You don't need it with `next start`.
    *
    * @default none
    */
@@ -23,11 +24,12 @@ export interface NextRouteOptions {
 }
 
 /**
- * Creates the exports of an App Router route that receives deliveries, for the Node and the Edge runtime. Pass a function
- * from a module that all routes share: `next build` has no secret. On Vercel, a cron route runs retries (`toCronRoute`).
+ * Creates the exports of an App Router route that receives deliveries, on the Node or the Edge runtime. Pass a function
+ * from a module that all routes share, because `next build` has no secret. On Vercel, use a cron route for retries
+ * (`toCronRoute`).
  *
- * @param receiver - a receiver, or a function that creates it at the first delivery and not in the build.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither, or an option is wrong.
+ * @param receiver - a receiver, or a function that creates one on the first delivery instead of during the build.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither, or an option is invalid.
  *
  * @example
  * ```ts
@@ -44,10 +46,10 @@ export function toNextRoute(
 }
 
 /**
- * Creates the default export of a Pages Router API route on the Node runtime. Its promise never rejects; on the Edge runtime
- * it responds with 500 `ERR_CONFIG_INVALID`.
+ * Creates the default export of a Pages Router API route on the Node runtime. Its promise never rejects. On the Edge
+ * runtime, it responds with 500 `ERR_CONFIG_INVALID`.
  *
- * @param receiver - a receiver, or a function that creates it at the first delivery and not in the build.
+ * @param receiver - a receiver, or a function that creates one on the first delivery instead of during the build.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
  *
  * @example
@@ -63,7 +65,7 @@ export function toNextApiRoute(receiver: ReceiverSource): NodeHandler {
     if (process.env['NEXT_RUNTIME'] === 'edge') {
       const refuse = () => {
         throw new ConfigError(
-          'An API route on the Edge runtime receives a Request: export toFetchHandler(receiver).',
+          'An API route on the Edge runtime receives a Request, so export toFetchHandler(receiver) instead.',
         );
       };
       return createFetchHandler(refuse, undefined)(request as unknown as Request);

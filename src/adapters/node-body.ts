@@ -52,7 +52,7 @@ interface Framework {
 
 const NONE: Framework = {};
 
-/** Node's request as a `WebhookRequest`. A class, because it is faster to create than an object with its own functions. */
+/** Node's request as a `WebhookRequest`. It is a class, because an object with its own functions takes longer to create. */
 export class NodeWebhookRequest implements WebhookRequest {
   readonly #request: IncomingMessage & NodeRequest;
   readonly #fix: string;
@@ -71,7 +71,7 @@ export class NodeWebhookRequest implements WebhookRequest {
     const { method = '', headers, on }: Partial<IncomingMessage> = Object(this.#request);
     if (typeof on === 'function' && typeof headers === 'object') return method;
     throw new ConfigError(
-      "The handler needs Node's own request and response. In Koa, write `handler(ctx.req, ctx.res)`. In Fastify, register toFastifyPlugin(receiver). Where a framework passes a Request, use toFetchHandler or toNextRoute.",
+      "The handler needs Node's own request and response. In Koa, write `handler(ctx.req, ctx.res)`. In Fastify, register toFastifyPlugin(receiver). If the framework passes a Request, use toFetchHandler or toNextRoute.",
     );
   }
 
@@ -168,8 +168,9 @@ function refuseOther(this: Readable, chunk: unknown): void {
 }
 
 /**
- * Discards the unread rest of a body, at most {@link DRAIN_BYTES} within {@link DRAIN_MS}, then closes the connection. Await the
- * result before the response is written: a sender that is still writing would lose it, which some proxies turn into a 502.
+ * Discards the unread rest of a body, at most {@link DRAIN_BYTES} within {@link DRAIN_MS}, then closes the connection.
+ * Await the result before the response is written: a sender that is still writing would lose it, which some proxies turn
+ * into a 502.
  */
 export function drainUnread(
   request: IncomingMessage & Partial<Pick<Http2ServerRequest, 'stream'>>,

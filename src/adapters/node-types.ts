@@ -1,16 +1,16 @@
 /** Node's request and response by their shapes, so the declarations compile without `@types/node`. */
 
-/** Node's request (`IncomingMessage`), and the members where frameworks and parsers leave their results. */
+/** Node's request (`IncomingMessage`), with the properties that frameworks and parsers add. */
 export interface NodeRequest {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   pause(): unknown;
-  /** Express, Nest, Connect: the URL before the prefix of a mounted router was removed from `url`. */
+  /** Set by Express, Nest and Connect: the URL before a mounted router removed its prefix from `url`. */
   readonly originalUrl?: string | undefined;
-  /** Express: bytes of `express.raw`, or the result of another parser. */
+  /** Set by Express: the bytes from `express.raw`, or the result of another parser. */
   readonly body?: unknown;
-  /** Nest, Google Cloud Functions, Firebase: the bytes, beside the parsed body. */
+  /** Set by Nest, Google Cloud Functions and Firebase: the raw bytes, in addition to the parsed body. */
   readonly rawBody?: unknown;
 }
 
@@ -23,7 +23,7 @@ export interface NodeResponse {
 }
 
 /**
- * Handles Node's own request and response. It returns a promise that never rejects, and `void` by its type, because linters
- * refuse a promise where a server ignores it.
+ * Handles Node's own request and response. It returns a promise that never rejects. The return type is `void`, because
+ * linters reject a promise that a server ignores.
  */
 export type NodeHandler = (request: NodeRequest, response: NodeResponse) => void;

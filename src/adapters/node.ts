@@ -6,12 +6,12 @@ import type { NodeHandler } from './node-types.js';
 export type { NodeHandler, NodeRequest, NodeResponse } from './node-types.js';
 
 const FIX =
-  'Do not read the request before the receiver: in Koa, mount it before the body parser; in Nest, write `NestFactory.create(AppModule, { rawBody: true })`.';
+  'Make sure that nothing reads the request before the receiver. In Koa, mount the receiver before the body parser. In Nest, write `NestFactory.create(AppModule, { rawBody: true })`.';
 
 /**
  * Creates a handler for node:http. Its promise never rejects, and resolves once the response is written.
  *
- * @param receiver - a receiver, or a function that creates it at the first delivery.
+ * @param receiver - a receiver, or a function that creates one on the first delivery.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
  *
  * @example

@@ -1,11 +1,11 @@
 import { ApiError, type RequestLine, ResponseError, type ResponseFacts } from './errors.js';
 import { redact } from './token.js';
 
-/** A 2xx answer, with the facts for an error about it. */
+/** A 2xx response, with the facts for an error about it. */
 export interface HttpResult<Value> extends ResponseFacts {
   /** The JSON of the body, parsed. Its shape is not checked yet. */
   readonly value: Value;
-  /** The service's clock (the `Date` header, whole seconds), epoch ms; `null` without that header. */
+  /** The service's clock in epoch ms, read from the `Date` header (whole seconds); `null` without that header. */
   readonly servedAt: number | null;
 }
 
@@ -36,10 +36,10 @@ export async function toResult<Value>(
     };
   } catch {
     const after =
-      line.method === 'POST' ? ' The service may have carried out the request: see `answer`.' : '';
+      line.method === 'POST' ? ' The service may have carried out the request; see `answer`.' : '';
     // No cause: the message of a SyntaxError quotes the body.
     throw new ResponseError(
-      `The body of the answer to ${line.method} ${line.url} is not JSON. Check that the base URL is the API itself, not a web page or a proxy.${after}`,
+      `The response to ${line.method} ${line.url} is not JSON. Check that the base URL points to the API itself, not to a web page or a proxy.${after}`,
       { ...line, answer: isKept ? quote(answered) : undefined, fields: [] },
     );
   }
@@ -50,7 +50,7 @@ export function toApiError(answered: Answered, now: number): ApiError {
   const { status } = response;
   const headers = new Headers();
   for (const [name, value] of response.headers) headers.append(name, redact(value, token));
-  return new ApiError(`${line.method} ${line.url} was answered ${status}. ${fixOf(status, line.method)}`, {
+  return new ApiError(`${line.method} ${line.url} returned ${status}. ${fixOf(status, line.method)}`, {
     ...line,
     status,
     headers,
@@ -65,16 +65,16 @@ function quote({ bytes, token }: Answered): string {
 
 function fixOf(status: number, method: string): string {
   if (status < 400) {
-    return 'Redirects are not followed, because they could send the token elsewhere. Set the base URL to the target.';
+    return 'Redirects are not followed, because they could send the token elsewhere. Set the base URL to the target of the redirect.';
   }
-  if (status === 401 || status === 403) return 'Check the token, and that it belongs to this base URL.';
+  if (status === 401 || status === 403) return 'Check that the token is valid and belongs to this base URL.';
   if (method === 'POST' && (status === 408 || status === 429 || status >= 500)) {
-    return 'The service may have carried it out. Check before you send it again.';
+    return 'The service may have carried out the request. Check before you send it again.';
   }
   if (status === 404) return 'Check the base URL and the id.';
   if (status === 429) return 'Send fewer requests.';
   if (status >= 500) return 'The service failed. Try again later.';
-  return 'See `body` of this error for the reason that the service states.';
+  return "The service's reason is in the `body` of this error.";
 }
 
 /** Reads an IMF-fixdate (RFC 9110, 5.6.7); `null` for other text: `Date.parse` alone reads `0` as the year 2000. */

@@ -3,19 +3,19 @@ import { createSend } from './http.js';
 import { type ClientOptions, toSettings } from './options.js';
 import { createWallets, type Wallets } from './wallets.js';
 
-/** The calls of the API. */
+/** The API calls, grouped by resource. */
 export interface Client {
   readonly wallets: Wallets;
   readonly events: Events;
 }
 
 /**
- * Creates a client. It opens no connection before the first call and needs no `close`.
+ * Creates a client. It opens no connection before the first call, and you don't have to close it.
  *
- * Any 2xx is success. GET and PATCH are retried after connection errors, timeouts, 408, 429 and 5xx. POST is retried only if
- * the request certainly did not arrive. Redirects are not followed.
+ * Any 2xx counts as success. GET and PATCH requests are retried after connection errors, timeouts, 408, 429 and 5xx. A POST
+ * request is retried only if it certainly didn't reach the service. Redirects aren't followed.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or invalid.
  */
 export function createClient(options: ClientOptions): Client {
   const send = createSend(toSettings(options));

@@ -4,22 +4,22 @@ import { nextTurn } from '../core/runtime.js';
 
 /** An element of the list that is not an event. */
 export interface EventProblem {
-  /** Its position in the answer, from 0. */
+  /** The position of the element in the response, starting at 0. */
   readonly index: number;
-  /** The names of the fields that are missing or wrong; empty when the element is not an object. */
+  /** The names of the missing or invalid fields; empty if the element is not an object. */
   readonly fields: readonly string[];
-  /** The element itself. It may contain a payload, so take care where you log it. */
+  /** The element itself. It may contain a payload, so be careful where you log it. */
   readonly value: unknown;
 }
 
-/** The elements of a list, malformed ones apart. */
+/** The elements of a list, with malformed elements kept separate. */
 export interface Elements {
-  /** In the order of the answer, which is not specified. */
+  /** The events in the order of the response. The service doesn't specify that order. */
   readonly events: readonly UnknownEvent[];
   /** Each event's JSON as the service wrote it, in the same order. */
   readonly json: readonly string[];
   readonly problems: readonly EventProblem[];
-  /** How many elements the answer has, malformed ones included. */
+  /** The number of elements in the response, including malformed ones. */
   readonly size: number;
 }
 
@@ -29,7 +29,7 @@ const NOT_BLANK = /[^ \t\n\r]/;
 /** After how many elements, and characters, the process yields to other work. */
 const PIECE = { elements: 1_000, characters: 1_000_000 };
 
-/** Reads a JSON array of events; `null` for other JSON. @throws {SyntaxError} when the text is not JSON. */
+/** Reads a JSON array of events, or returns `null` for other JSON. @throws {SyntaxError} when the text is not JSON. */
 export async function readElements(text: string): Promise<Elements | null> {
   const begin = text.search(NOT_BLANK);
   if (text[begin] !== '[') {

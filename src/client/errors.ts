@@ -2,22 +2,22 @@ import { type ConfigError, StablehooksError, type UnavailableError } from '../co
 
 export interface RequestLine {
   readonly method: string;
-  /** Without its query. */
+  /** The URL without its query. */
   readonly url: string;
 }
 
-/** The service responded with a status other than 2xx. No field contains the token. */
+/** The service responded with a non-2xx status. No field contains the token. */
 export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements RequestLine {
   override readonly name = 'ApiError';
   declare readonly method: string;
   declare readonly url: string;
-  /** The HTTP status; 0 where a browser conceals the status of a redirect. */
+  /** The HTTP status; 0 if a browser hides the status of a redirect. */
   declare readonly status: number;
-  /** All headers, such as the one with the service's id of the request. */
+  /** All response headers, such as the one that contains the service's request id. */
   declare readonly headers: Headers;
-  /** The first 2,000 characters of the body. Its format is not specified. */
+  /** The first 2,000 characters of the body. The service doesn't specify its format. */
   declare readonly body: string;
-  /** The service's `Retry-After`, in ms, not limited by `maxWaitMs`; `undefined` without one. */
+  /** The `Retry-After` of the response, in ms, not limited by `maxWaitMs`; `undefined` without that header. */
   declare readonly retryAfterMs: number | undefined;
 
   constructor(
@@ -30,14 +30,14 @@ export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements Requ
 }
 
 /**
- * No complete answer arrived: the connection was refused or closed, or the time ran out. `cause` is a copy of the error
- * of `fetch`, without the token.
+ * No complete response arrived: the connection was refused or closed, or the request timed out. `cause` is a copy of the
+ * `fetch` error without the token.
  */
 export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> implements RequestLine {
   override readonly name = 'ConnectionError';
   readonly method: string;
   readonly url: string;
-  /** Whether the request certainly did not reach the service. If so, even a POST can be sent again. */
+  /** Whether the request certainly didn't reach the service. If so, you can safely send even a POST again. */
   readonly unsent: boolean;
 
   constructor(message: string, facts: RequestLine & ErrorOptions & { readonly unsent: boolean }) {
@@ -52,12 +52,12 @@ export interface ResponseFacts extends RequestLine {
   readonly answer: unknown;
 }
 
-/** The service responded with a 2xx, but not with the JSON that the call returns. */
+/** The service responded with a 2xx, but the body isn't the JSON that the call should return. */
 export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implements RequestLine {
   override readonly name = 'ResponseError';
   readonly method: string;
   readonly url: string;
-  /** The missing or wrong fields, such as `limits.daily` or `[3].created_at`; empty for the whole body. */
+  /** The missing or invalid fields, such as `limits.daily` or `[3].created_at`; empty if the whole body is invalid. */
   override readonly fields: readonly string[];
   readonly #answer: unknown;
 
@@ -70,16 +70,19 @@ export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implemen
   }
 
   /**
-   * The answer to `create` or `updateLimits`, which preserves the id of a created wallet: the parsed body, or its first
-   * 2,000 characters when it is not JSON. `undefined` after a list.
+   * The response to `create` or `updateLimits`: the parsed body, or its first 2,000 characters if it isn't JSON. It may
+   * contain the id of a wallet that was created. `undefined` for a list.
    *
-   * It may contain an address or a balance. The message does not contain it, and loggers that print an error's own fields do
-   * not print it.
+   * The response may contain an address or a balance, so it isn't part of the message, and loggers that print an error's
+   * own properties don't print it.
    */
   get answer(): unknown {
     return this.#answer;
   }
 }
 
-/** Every error of a call; `switch (error.code)` narrows it. An aborted call rejects with the signal's reason. */
+/**
+ * Any error that a call can reject with. `switch (error.code)` narrows it. An aborted call rejects with the signal's
+ * reason.
+ */
 export type ClientError = ApiError | ConnectionError | ResponseError | ConfigError | UnavailableError;

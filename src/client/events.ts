@@ -3,27 +3,27 @@ import { type Elements, readElements } from './elements.js';
 import { ResponseError, type ResponseFacts } from './errors.js';
 import type { Send } from './http.js';
 
-/** Filters of the list. */
+/** Filters for the event list. */
 export interface EventQuery {
-  /** One event type, which may be newer than this release. @default every type */
+  /** The event type to list, which may be newer than this release. @default all types */
   readonly type?: string | undefined;
-  /** The maximum number of events, an integer from 1. @default the service's own, 50 */
+  /** The maximum number of events, at least 1. @default 50, the service's own default */
   readonly limit?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** One answer of the list, malformed elements apart. */
+/** One response of the event list, with malformed elements kept separate. */
 export interface EventList extends Elements {
-  /** The service's clock (the `Date` header, whole seconds), epoch ms; `null` without that header. */
+  /** The service's clock in epoch ms, read from the `Date` header (whole seconds); `null` without that header. */
   readonly servedAt: number | null;
 }
 
 /** The calls for events. Both reject with a `ClientError` or the signal's reason. */
 export interface Events {
   /**
-   * Lists events of known and unknown types: `isKnownEvent` narrows each. Keys beyond the envelope are kept.
+   * Lists events of known and unknown types. Narrow them with `isKnownEvent`. Additional keys are kept.
    *
-   * @throws {ResponseError} `ERR_API_RESPONSE` when an element is malformed, naming it: `[3].created_at`.
+   * @throws {ResponseError} `ERR_API_RESPONSE` when an element is malformed. The error names it, as in `[3].created_at`.
    */
   list(query?: EventQuery): Promise<readonly UnknownEvent[]>;
   /** Lists events like {@link list}, but reports malformed elements in `problems` instead of rejecting. */
@@ -60,8 +60,8 @@ export function createEvents(send: Send): Events {
 function notEvents(facts: ResponseFacts, fields: readonly string[]): ResponseError {
   const what =
     fields.length === 0
-      ? 'The problem is the list itself: it is not an array. Check the base URL.'
-      : `These are missing or wrong: ${fields.join(', ')}. Call listWithProblems to get the other events.`;
-  const message = `The answer to ${facts.method} ${facts.url} is not a list of events. ${what}`;
+      ? 'it is not an array. Check the base URL.'
+      : `these elements or fields are invalid: ${fields.join(', ')}. Call listWithProblems to get the other events.`;
+  const message = `The response to ${facts.method} ${facts.url} is not a list of events: ${what}`;
   return new ResponseError(message, { ...facts, fields });
 }

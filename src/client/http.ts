@@ -17,7 +17,7 @@ interface HttpCall<Value> {
   readonly parse?: ((text: string) => Value | Promise<Value>) | undefined;
 }
 
-/** Sends a call, retries it where that is safe, and resolves to a 2xx answer. */
+/** Sends a request, retries it when that is safe, and resolves to a 2xx response. */
 export type Send = <Value = unknown>(call: HttpCall<Value>) => Promise<HttpResult<Value>>;
 
 export function createSend(settings: Settings): Send {
@@ -58,7 +58,7 @@ async function sendInTime<Value>(
   const { timeoutMs, runtime } = attempt.settings;
   const controller = new AbortController();
   const onTimeUp = () => {
-    throw toConnectionError(attempt.line, `was not answered within ${timeoutMs} ms (timeoutMs)`);
+    throw toConnectionError(attempt.line, `got no response within ${timeoutMs} ms (timeoutMs)`);
   };
   try {
     const sent = sendOnce(call, { ...attempt, signal: controller.signal });
@@ -95,7 +95,7 @@ async function sendOnce<Value>(
     bytes = await response.arrayBuffer();
   } catch (cause) {
     const facts = { unsent: isUnsent(cause), cause: copyCause(cause, token) };
-    throw toConnectionError(line, 'received no complete answer, see the cause', facts);
+    throw toConnectionError(line, 'got no complete response; see the cause', facts);
   }
   const answered = { line, token, response, bytes };
   if (!response.ok) throw toApiError(answered, runtime.now());
@@ -109,9 +109,9 @@ function toConnectionError(
 ): ConnectionError {
   const { method, url } = line;
   const fix = unsent
-    ? 'It was not sent. Check the base URL and the network.'
+    ? 'The request was not sent. Check the base URL and the network.'
     : method === 'POST'
-      ? 'The service may have carried it out. Check before you send it again.'
+      ? 'The service may have carried out the request. Check before you send it again.'
       : 'Check that the service is up, or try again later.';
   return new ConnectionError(`${method} ${url} ${what}. ${fix}`, { ...line, unsent, cause });
 }

@@ -4,19 +4,23 @@ import { isToken, TOKEN, type TokenSource } from './token.js';
 
 /** Options of `createClient`. */
 export interface ClientOptions {
-  /** The address of the API: http or https, without credentials, query or fragment. A path is kept. */
+  /** The base URL of the API: http or https, without credentials, query or fragment. It may include a path. */
   readonly baseUrl: string;
   /** The bearer token, or a function that returns it. */
   readonly token: TokenSource;
   /** How long one attempt may take, including the `token` function and the body, in ms. @default 10_000 */
   readonly timeoutMs?: number | undefined;
-  /** How many times a request is retried where that is safe. @default 3 */
+  /** How many times to retry a request when that is safe. @default 3 */
   readonly retries?: number | undefined;
-  /** The wait after the first attempt, in ms; doubled after each, minus a random part of up to a half. @default 500 */
+  /**
+   * The wait after the first attempt, in ms. It doubles with each attempt, and is randomly cut by up to half.
+   *
+   * @default 500
+   */
   readonly baseWaitMs?: number | undefined;
-  /** The longest wait between attempts, in ms, `Retry-After` included. @default 30_000 */
+  /** The longest wait between attempts, in ms, even if `Retry-After` asks for more. @default 30_000 */
   readonly maxWaitMs?: number | undefined;
-  /** Sends the requests. @default the platform's fetch */
+  /** The function that sends the requests. @default the platform's fetch */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;
   /** Time, timers and randomness, for tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;

@@ -1,12 +1,12 @@
 import { ConfigError, StablehooksError } from '../core/errors.js';
 
-/** The token, or a function that is called for every attempt and can cache its result. */
+/** The token, or a function that returns it. The function is called for every attempt and may cache its result. */
 export type TokenSource = string | (() => string | Promise<string>);
 
 /** Completes the sentence "the token must be …". */
-export const TOKEN = 'visible ASCII without spaces and without `Bearer` in front';
+export const TOKEN = 'printable ASCII without spaces and without a leading `Bearer`';
 
-/** Whether a header can contain the token. If not, the error of `fetch` would quote it. */
+/** Whether a header can contain the token. If it can't, `fetch` would quote the token in its error. */
 export function isToken(token: unknown): boolean {
   return typeof token === 'string' && /^[\x21-\x7e]+$/.test(token);
 }
@@ -20,15 +20,15 @@ export async function readToken(source: TokenSource): Promise<string> {
   } catch (cause) {
     throw new StablehooksError(
       'ERR_SECRET_UNAVAILABLE',
-      'The function given as `token` failed, so nothing was sent in this attempt. Check where it reads the token.',
+      'The `token` function failed, so this attempt sent no request; see the cause. Check where the function reads the token.',
       { cause },
     );
   }
   if (isToken(token)) return token;
-  throw new ConfigError(`createClient: \`token\` must return ${TOKEN}. Check that its source is trimmed.`);
+  throw new ConfigError(`createClient: \`token\` must return ${TOKEN}. Check its source for white space.`);
 }
 
-/** Some services repeat request headers in their errors. */
+/** Removes the token from a text, because some services repeat request headers in their errors. */
 export function redact(text: string, token: string): string {
   return text.replaceAll(token, '[token]');
 }

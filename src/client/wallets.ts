@@ -1,27 +1,30 @@
 import { ResponseError, type ResponseFacts } from './errors.js';
 import type { Send } from './http.js';
 
-/** The chains of the service. */
+/** The chains that the service supports. */
 export const CHAINS = ['tempo', 'solana', 'base', 'arc'] as const;
-/** A chain of the service. Wallets exist on fewer chains, see {@link WalletChain}. */
+/** A chain that the service supports. Not every chain supports wallets; see {@link WalletChain}. */
 export type Chain = (typeof CHAINS)[number];
 
-/** The chains on which wallets are created. */
+/** The chains on which you can create wallets. */
 export const WALLET_CHAINS = ['tempo', 'solana', 'base'] as const satisfies readonly Chain[];
-/** A chain on which wallets are created. */
+/** A chain on which you can create wallets. */
 export type WalletChain = (typeof WALLET_CHAINS)[number];
 
-/** Spending limits, enforced on every send. Strings as sent: their unit and format are not specified. */
+/**
+ * Spending limits, which the service enforces on every send. The service doesn't specify the unit or format of the
+ * strings.
+ */
 export interface Limits {
   readonly perTx: string;
   readonly daily: string;
 }
 
-/** A wallet of the service. Further fields are kept on the object. */
+/** A wallet of the service. Additional fields are kept on the object. */
 export interface Wallet {
   readonly id: string;
   readonly agentId: string;
-  /** As sent: on some chains the case of an address matters. */
+  /** The address as the service sent it. On some chains, addresses are case-sensitive. */
   readonly address: string;
   /** One of {@link WALLET_CHAINS}, or a chain that is newer than this release. */
   readonly chain: WalletChain | (string & {});
@@ -40,8 +43,8 @@ export interface CreateWallet {
 }
 
 /**
- * A change of `limits`, `allowlist` or both. The service does not specify whether an omitted field stays, nor whether the
- * allowlist replaces or extends: send both, and rely on the wallet in the answer.
+ * Changes to `limits`, `allowlist` or both. The service doesn't specify whether a field that you omit keeps its value, or
+ * whether a new allowlist replaces or extends the old one. Send both fields, and rely on the wallet in the response.
  */
 export interface UpdateLimits {
   readonly limits?: Limits | undefined;
@@ -54,9 +57,12 @@ interface CallOptions {
 
 /** The calls for wallets. Both reject with a `ClientError` or the signal's reason. */
 export interface Wallets {
-  /** Creates a wallet. Retried only if it certainly did not arrive, because the service accepts no idempotency key. */
+  /**
+   * Creates a wallet. The request is retried only if it certainly didn't reach the service, because the service accepts no
+   * idempotency key.
+   */
   create(input: CreateWallet, options?: CallOptions): Promise<Wallet>;
-  /** Changes a wallet's limits or allowlist, and resolves to the changed wallet. */
+  /** Changes the limits or the allowlist of a wallet, and resolves to the updated wallet. */
   updateLimits(id: string, input: UpdateLimits, options?: CallOptions): Promise<Wallet>;
 }
 
@@ -83,7 +89,7 @@ function toWallet(value: unknown, facts: ResponseFacts): Wallet {
   if (!Array.isArray(allowlist)) fields.push('allowlist');
   if (fields.length === 0) return value as Wallet;
   throw new ResponseError(
-    `The service carried out ${facts.method} ${facts.url}, but its answer is not a wallet. These fields are missing or wrong: ${fields.join(', ')}. \`answer\` of this error contains the answer.`,
+    `The service carried out ${facts.method} ${facts.url}, but its response is not a wallet. These fields are missing or invalid: ${fields.join(', ')}. The response is in \`answer\` of this error.`,
     { ...facts, fields },
   );
 }

@@ -1,7 +1,7 @@
-/** A value, or a promise of one. A synchronous answer needs no `await`. */
+/** A value, or a promise for it. */
 export type Awaitable<Value> = Value | Promise<Value>;
 
-/** Whether a value must be awaited. Recognises promises of libraries and of other realms as well. */
+/** Whether a value must be awaited. It may be a promise from a library or from another realm. */
 export function isPromise<Value>(value: Value | PromiseLike<Value>): value is PromiseLike<Value> {
   return typeof (value as Partial<PromiseLike<Value>> | null | undefined)?.then === 'function';
 }
@@ -17,12 +17,12 @@ export function deferred(): { readonly promise: Promise<void>; readonly resolve:
 /** Functions that return what an async function returns. */
 const wrappers = new WeakSet<object>();
 
-/** Whether a function is async: as it was compiled, so a function that returns a promise may not count as one. */
+/** Whether a function is async in the compiled code. A function that only returns a promise doesn't count. */
 export function isAsync(value: object): boolean {
   return Object.prototype.toString.call(value) === '[object AsyncFunction]' || wrappers.has(value);
 }
 
-/** Returns `wrapper`, which is async if what it calls is. */
+/** Returns `wrapper`, and marks it as async if the function that it calls is async. */
 export function wrapping<Wrapper extends object>(called: object, wrapper: Wrapper): Wrapper {
   if (isAsync(called)) wrappers.add(wrapper);
   return wrapper;

@@ -12,7 +12,7 @@ export function toHex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** Whether a value is a Uint8Array, including one of another realm, as with jsdom in Jest, where `instanceof` is false. */
+/** Whether a value is a Uint8Array, even if it comes from another realm, such as jsdom in Jest. */
 export function isBytes(value: unknown): value is Uint8Array {
   return (
     value instanceof Uint8Array ||
@@ -20,7 +20,7 @@ export function isBytes(value: unknown): value is Uint8Array {
   );
 }
 
-/** Lower-case hex, base64 with padding, or base64url without. */
+/** Encodes bytes as lower-case hex, as base64 with padding, or as base64url without padding. */
 export function encode(bytes: Uint8Array, encoding: 'hex' | 'base64' | 'base64url'): string {
   return encoding === 'hex' ? toHex(bytes) : toBase64(bytes, encoding);
 }
@@ -30,7 +30,7 @@ function toBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string {
   return encoding === 'base64' ? base64 : base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '');
 }
 
-/** The bytes of digits without padding; `undefined` unless they encode to the same digits again. */
+/** Decodes digits without padding. Returns `undefined` unless the bytes encode to the same digits again. */
 export function decodeBase64(digits: string, encoding: 'base64' | 'base64url'): Uint8Array | undefined {
   try {
     const binary = atob(digits.replaceAll('-', '+').replaceAll('_', '/'));

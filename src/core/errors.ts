@@ -1,13 +1,13 @@
 /** Errors: one class with stable codes. A message says what happened and what to do, without secrets, tokens or payloads. */
 import { isPromise } from './awaitable.js';
 
-/** An error of this package. Its `code` is stable and safe to branch on. */
+/** The base class of all errors in this package. Branch on `code`, which is stable. */
 export class StablehooksError<Code extends string = string> extends Error {
   override readonly name: string = 'StablehooksError';
   declare readonly code: Code;
-  /** The fields of an event that are missing or wrong, such as `created_at` or `payload.amount`. */
+  /** The missing or invalid fields of an event, such as `created_at` or `payload.amount`. */
   declare readonly fields?: readonly string[] | undefined;
-  /** How long to wait before the next try, in ms. */
+  /** How long to wait before retrying, in ms. */
   declare readonly retryAfterMs?: number | undefined;
 
   constructor(
@@ -22,14 +22,14 @@ export class StablehooksError<Code extends string = string> extends Error {
   }
 }
 
-/** The delivery is not authentic: check the secret, the name of the header and the encoding. */
+/** The delivery can't be authenticated. Check the secret, the header name and the encoding. */
 export class SignatureError extends StablehooksError<
   'ERR_SIGNATURE_MISSING' | 'ERR_SIGNATURE_MALFORMED' | 'ERR_SIGNATURE_MISMATCH' | 'ERR_SECRET_UNKNOWN'
 > {
   override readonly name = 'SignatureError';
 }
 
-/** Thrown by a handler for a failure that a retry cannot fix: the event is dead-lettered, and the response is 200. */
+/** Throw this in a handler when a retry can't help. The event is dead-lettered, and the receiver responds with 200. */
 export class PermanentError extends StablehooksError<'ERR_HANDLER_PERMANENT'> {
   override readonly name = 'PermanentError';
 
@@ -39,22 +39,23 @@ export class PermanentError extends StablehooksError<'ERR_HANDLER_PERMANENT'> {
 }
 
 /**
- * Thrown by a handler that cannot act yet, for example because the app's own row does not exist: the event is due again
- * after `afterMs`, and no attempt is used up. A durable inbox answers 202; without one, the delivery gets a 503 with
- * `Retry-After`. An event that asks for later longer than `maxLaterMs` is dead-lettered with the reason.
+ * Throw this in a handler that can't act yet, for example because your own row doesn't exist yet. The event runs again
+ * after `afterMs`, and the attempt doesn't count. The receiver responds with 202 if the inbox is durable, otherwise with
+ * 503 and `Retry-After`. Once the event has been in the inbox for `maxLaterMs`, it is dead-lettered with the reason
+ * instead.
  */
 export class RetryLater extends StablehooksError<'ERR_HANDLER_LATER'> {
   override readonly name = 'RetryLater';
   declare readonly retryAfterMs: number;
 
-  /** @param options - `afterMs`: at least 1. `reason`: kept in the inbox for operators, without payloads or secrets. */
+  /** @param options - `afterMs`: at least 1. `reason`: stored for operators. It must not contain payloads or secrets. */
   constructor({ afterMs, reason }: { readonly afterMs: number; readonly reason: string }) {
-    if (!(afterMs >= 1)) throw new ConfigError('RetryLater: `afterMs` must be a number of at least 1.');
+    if (!(afterMs >= 1)) throw new ConfigError('RetryLater: `afterMs` must be a number >= 1.');
     super('ERR_HANDLER_LATER', reason, { retryAfterMs: afterMs });
   }
 }
 
-/** An option or argument is wrong: change the code that calls this package. */
+/** An option or argument is invalid. Fix the code that calls this package. */
 export class ConfigError extends StablehooksError<'ERR_CONFIG_INVALID'> {
   override readonly name = 'ConfigError';
 
@@ -63,7 +64,7 @@ export class ConfigError extends StablehooksError<'ERR_CONFIG_INVALID'> {
   }
 }
 
-/** The HTTP request is not a delivery, or its body cannot be read: change the sender, or the proxy in front of the receiver. */
+/** The HTTP request isn't a delivery, or its body can't be read. Fix the sender, the proxy or the body parser. */
 export type RequestError = StablehooksError<
   | 'ERR_METHOD_NOT_ALLOWED'
   | 'ERR_BODY_ENCODED'
@@ -73,13 +74,13 @@ export type RequestError = StablehooksError<
   | 'ERR_BODY_UNAVAILABLE'
 >;
 
-/** The body is authentic but not an event, or its payload does not match its schema: `fields` names what is wrong. */
+/** The body is signed but isn't an event, or the payload doesn't match its schema. `fields` names the invalid fields. */
 export type EventError = StablehooksError<'ERR_EVENT_MALFORMED' | 'ERR_PAYLOAD_INVALID'>;
 
-/** A handler failed or timed out. The thrown value is the `cause`. */
+/** A handler threw an error or timed out. If it threw, `cause` is the thrown value. */
 export type HandlerError = StablehooksError<'ERR_HANDLER_FAILED' | 'ERR_HANDLER_TIMEOUT'>;
 
-/** The event cannot run now, or the receiver is full or closing. Try again after `retryAfterMs`. */
+/** The event can't run now, or the receiver is at capacity or shutting down. Try again after `retryAfterMs`. */
 export type BusyError = StablehooksError<
   | 'ERR_EVENT_BUSY'
   | 'ERR_EVENT_NOT_DUE'
@@ -90,12 +91,12 @@ export type BusyError = StablehooksError<
   | 'ERR_LEASE_LOST'
 >;
 
-/** The inbox, the queue or the source of a secret cannot be reached: the driver's error is the `cause`. */
+/** The inbox, the queue, or the function that returns a secret or token failed. `cause` is the original error, if any. */
 export type UnavailableError = StablehooksError<
   'ERR_INBOX_FAILED' | 'ERR_QUEUE_FAILED' | 'ERR_SECRET_UNAVAILABLE'
 >;
 
-/** Every error of an {@link Outcome}; `switch (error.code)` narrows it. */
+/** Any error that an {@link Outcome} can contain. `switch (error.code)` narrows it. */
 export type ReceiverError =
   | SignatureError
   | RequestError
@@ -115,7 +116,7 @@ export function hasCode<Code extends string>(
 
 const DEPENDENCY = { ERR_INBOX_FAILED: 'inbox', ERR_QUEUE_FAILED: 'queue' } as const;
 
-/** Calls the inbox or the queue. The error of a driver becomes a cause; errors of this package pass through. */
+/** Calls the inbox or the queue. A driver's error becomes a `cause`. Errors of this package pass through unchanged. */
 export function orUnavailable<Value>(
   code: keyof typeof DEPENDENCY,
   ask: () => Value | Promise<Value>,
@@ -152,7 +153,7 @@ export function describeThrown(thrown: unknown, depth = 3): string {
   }
 }
 
-/** The message of a thrown error; `undefined` for other values, or when the message cannot be read. */
+/** Returns the message of a thrown error, or `undefined` for other values and for unreadable messages. */
 export function messageOf(thrown: unknown): string | undefined {
   try {
     const error = innerError(thrown);
@@ -170,6 +171,6 @@ function innerError(thrown: unknown): unknown {
   return thrown instanceof Error && 'params' in thrown && thrown.cause !== undefined ? thrown.cause : thrown;
 }
 
-/** What to do about an async handler in a transaction of a synchronous driver. */
+/** The fix for an async handler in the transaction of a synchronous driver. */
 export const SYNCHRONOUS_FIX =
-  'With `transactional: true`, handlers over SQLite must be synchronous: remove `async` and `await`, or the option.';
+  'With `transactional: true`, SQLite handlers must be synchronous. Remove `async` and `await` from the handler, or remove the option.';

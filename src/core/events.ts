@@ -13,28 +13,28 @@ export const EVENT_TYPES = [
 /** One of the five event types that this release knows. */
 export type EventType = (typeof EVENT_TYPES)[number];
 
-/** A payload without a schema. The service does not specify its content. */
+/** A payload that no schema has checked. The service doesn't specify what it contains. */
 export type UnknownPayload = Readonly<Record<string, unknown>>;
 
-/** The fields of every event. Further keys are kept on the object. */
+/** The fields that every event has. Additional keys are kept on the object. */
 export interface EventEnvelope<Type extends string, Payload> {
-  /** Identifies the event in every delivery and in the list. Like `type`, at most 512 bytes of UTF-8. */
+  /** Identifies the event in its deliveries and in the event list. At most 512 UTF-8 bytes, like `type`. */
   readonly id: string;
   readonly type: Type;
-  /** When the event was created: an RFC 3339 date-time. Deliveries do not arrive in this order. */
+  /** When the event was created, as an RFC 3339 date-time. Deliveries may arrive in a different order. */
   readonly created_at: string;
   readonly payload: Payload;
-  /** Whether an endpoint has accepted the event; present in the list, optional in a delivery. */
+  /** Whether an endpoint has accepted the event. The event list includes this field; a delivery may omit it. */
   readonly delivered?: boolean | undefined;
 }
 
-/** An event of a known type; `event.type === 'transfer.settled'` narrows it. */
+/** An event of a known type. Checking `event.type === 'transfer.settled'` narrows it. */
 export type WebhookEvent<
   Type extends EventType = EventType,
   Payload = UnknownPayload,
 > = Type extends EventType ? EventEnvelope<Type, Payload> : never;
 
-/** An authentic event whose type is newer than this release. */
+/** An event of any type, including types that are newer than this release. */
 export type UnknownEvent = EventEnvelope<string, UnknownPayload>;
 
 /** An event, and whether this release knows its type. */
@@ -49,12 +49,12 @@ export function isEventType(type: string): type is EventType {
   return types.has(type);
 }
 
-/** Whether the event is of a type that this release knows. */
+/** Whether this release knows the type of the event. */
 export function isKnownEvent(event: UnknownEvent): event is WebhookEvent {
   return types.has(event.type);
 }
 
-/** The longest `id` and `type`, in bytes of UTF-8: an index of Postgres refuses rows of more than 2,704. */
+/** The maximum length of `id` and `type`, in UTF-8 bytes. A Postgres index rejects rows of more than 2,704 bytes. */
 export const MAX_NAME_BYTES = 512;
 
 /** Databases may change control characters and lone surrogates, and a changed id may then equal another one. */
@@ -72,20 +72,20 @@ const encoder = new TextEncoder();
 const DATE_TIME =
   /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i;
 
-/** Whether a value is an RFC 3339 date-time with offset, on a day that exists. Leap seconds are refused. */
+/** Whether a value is an RFC 3339 date-time with a UTC offset and a valid calendar date. Leap seconds are rejected. */
 export function isDateTime(value: unknown): value is string {
   if (typeof value !== 'string' || !DATE_TIME.test(value)) return false;
   const day = Number(value.slice(8, 10));
   return day <= 28 || new Date(`${value.slice(0, 10)}T00:00:00Z`).getUTCDate() === day;
 }
 
-/** When the event was created, in epoch ms. */
+/** Returns when the event was created, in epoch ms. */
 export function createdAtMs(event: Pick<UnknownEvent, 'created_at'>): number {
   // Date.parse does not accept lower case.
   return Date.parse(event.created_at.toUpperCase());
 }
 
-/** The missing or wrong fields that keep a value from being an event, none if it isn't an object; `null` for an event. */
+/** Returns the missing or invalid fields of a value, `[]` if it isn't an object, or `null` if it is an event. */
 export function wrongFields(value: unknown): readonly string[] | null {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
   const { id, type, created_at, payload, delivered }: { readonly [Field in keyof UnknownEvent]?: unknown } =
@@ -100,10 +100,10 @@ export function wrongFields(value: unknown): readonly string[] | null {
 }
 
 /**
- * Parses a delivery's body. Verify its signature first.
+ * Parses the body of a delivery. Verify its signature first.
  *
- * @param body - the raw bytes, UTF-8 JSON.
- * @returns the event as it was sent, extra keys included.
+ * @param body - the raw bytes of the body: JSON in UTF-8.
+ * @returns the event as it was sent, including extra keys.
  * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when the bytes are not UTF-8, not JSON or not an event.
  */
 export function parseEvent(body: Uint8Array): ParsedEvent {
@@ -114,8 +114,7 @@ export function parseEvent(body: Uint8Array): ParsedEvent {
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * Like {@link parseEvent}, with the JSON that inboxes store. The event is the parsed object, extra keys and their order
- * included.
+ * Like {@link parseEvent}, but also returns the JSON that inboxes store. The event keeps its extra keys and their order.
  */
 export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; readonly json: string } {
   let json: string;
@@ -134,23 +133,24 @@ export function readEvent(body: Uint8Array): { readonly event: UnknownEvent; rea
   const wrong = wrongFields(value);
   if (wrong === null) return { event: value as UnknownEvent, json };
   const what =
-    wrong.length === 0 ? 'it is not an object' : `these fields are missing or wrong: ${wrong.join(', ')}`;
+    wrong.length === 0 ? 'it is not an object' : `these fields are missing or invalid: ${wrong.join(', ')}`;
   throw malformed(what, wrong);
 }
 
-/** The type of the events by which `stablehooks doctor` tests an endpoint: a receiver responds with `ignored` and stores nothing. */
+/** The type of test events from `stablehooks doctor`. A receiver responds with `ignored` and stores nothing. */
 export const TEST_TYPE = 'doctor.unknown';
 
-/** Whether `stablehooks doctor` sent the event. If so, the service does not list it. */
+/** Whether `stablehooks doctor` sent the event. If so, the service doesn't list the event. */
 export const isTestId = (id: string): boolean => id.startsWith('evt_doctor_');
 
 /** The stored texts of events, because `JSON.parse` rounds large numbers. */
 const texts = new WeakMap<UnknownEvent, string>();
 
 /**
- * The JSON of an event. For an event that an inbox returned, this is the stored text, unless the event has changed since.
+ * Returns the JSON of an event. For an event that an inbox returned, this is the stored text, unless the event has changed
+ * since then.
  *
- * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when it cannot be serialized, such as if it is nested too deeply.
+ * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when it can't be serialized, for example if it is nested too deeply.
  */
 export function encodeEvent(event: UnknownEvent): string {
   const text = texts.get(event);
@@ -163,7 +163,7 @@ export function encodeEvent(event: UnknownEvent): string {
   }
 }
 
-/** The event of a stored text; `null` unless the text is the JSON of an event with this id. */
+/** Decodes a stored text. Returns `null` unless it is the JSON of an event with this id. */
 export function decodeEvent(id: string, json: string | null): UnknownEvent | null {
   const event = parseJson(json ?? 'null') as UnknownEvent | null | undefined;
   if (event?.id !== id || typeof event.type !== 'string' || !isDateTime(event.created_at)) return null;
@@ -171,7 +171,7 @@ export function decodeEvent(id: string, json: string | null): UnknownEvent | nul
   return event;
 }
 
-/** The value of a text in JSON; `undefined` if it is not JSON. */
+/** Parses JSON, or returns `undefined` if the text isn't JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -183,24 +183,24 @@ export function parseJson(text: string): unknown {
 function malformed(what: string, fields: readonly string[] = []): EventError {
   return new StablehooksError(
     'ERR_EVENT_MALFORMED',
-    `This is not an event: ${what}. Compare it with the events that the service lists.`,
+    `The event is malformed: ${what}. Compare it with the events that the service lists.`,
     { fields },
   );
 }
 
-/** A schema of zod, valibot, arktype or any library that implements Standard Schema, version 1 (standardschema.dev). */
+/** A schema from zod, valibot, arktype or any other library that implements Standard Schema 1 (standardschema.dev). */
 export interface StandardSchema<Output = unknown> {
   readonly '~standard': {
     readonly validate: (value: unknown) => SchemaResult<Output> | Promise<SchemaResult<Output>>;
   };
 }
 
-/** The result of a {@link StandardSchema}: its output, or what is wrong with the value. */
+/** The result of validating a value with a {@link StandardSchema}: the schema's output, or the issues that it found. */
 export type SchemaResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly SchemaIssue[] };
 
-/** One thing that is wrong with a value, and where. */
+/** One problem that a schema found in a value, and the path to it. */
 export interface SchemaIssue {
   readonly message: string;
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;

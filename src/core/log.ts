@@ -7,7 +7,7 @@ const MAX_LINE = 10_000;
 
 /** Writes one line. Errors of a logger are ignored, because there is nowhere else to report them. */
 export async function log(logger: Logger, level: 'warn' | 'error', line: string): Promise<void> {
-  const rest = line.length > MAX_LINE ? `… (${line.length - MAX_LINE} characters more)` : '';
+  const rest = line.length > MAX_LINE ? `… (${line.length - MAX_LINE} more characters)` : '';
   try {
     await logger[level](`stablehooks: ${line.slice(0, MAX_LINE)}${rest}`);
   } catch {}
@@ -22,6 +22,6 @@ export async function notify<Value>(
   try {
     await observer(value);
   } catch (error) {
-    log(logger, 'error', `${option} threw an error, which is ignored. ${describeThrown(error)}`);
+    log(logger, 'error', `${option} threw an error, which was ignored. ${describeThrown(error)}`);
   }
 }

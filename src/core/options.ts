@@ -31,14 +31,14 @@ export function readOptions<const Options extends object, const Rules extends Op
   const names = Object.keys(rules);
   for (const name of Object.keys(options)) {
     if (names.includes(name)) continue;
-    throw new ConfigError(`${where}: unknown option \`${name}\`. The options are ${names.join(', ')}.`);
+    throw new ConfigError(`${where}: unknown option \`${name}\`. Valid options are ${names.join(', ')}.`);
   }
   const given = options as Readonly<Record<string, unknown>>;
   const read = Object.entries<OptionRule>(rules).map(([name, rule]) => {
     const value = given[name];
     if (value === undefined && rule.required !== true) return [name, rule.default];
     if (value !== undefined && rule.accepts(value)) return [name, value];
-    const found = value === '' ? ', and it is empty' : '';
+    const found = value === '' ? ', but it is empty' : '';
     throw new ConfigError(`${where}: \`${name}\` must be ${rule.expected}${found}.`);
   });
   return Object.fromEntries(read);
@@ -66,7 +66,7 @@ export function integer<const Default extends number | undefined = undefined>(
 }
 
 export const string = <const Default extends string | undefined = undefined>(fallback?: Default) =>
-  rule('a string that is not empty', (value) => typeof value === 'string' && value !== '', fallback);
+  rule('a non-empty string', (value) => typeof value === 'string' && value !== '', fallback);
 
 export const boolean = <const Default extends boolean | undefined = undefined>(fallback?: Default) =>
   rule('true or false', (value) => typeof value === 'boolean', fallback);

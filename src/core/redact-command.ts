@@ -1,4 +1,4 @@
-/** Awaits a driver's answer and removes the command, which includes the payload, from its error. */
+/** Awaits a driver's result. If it fails, removes the command, which contains the payload, from the error. */
 export async function redactCommand<Value>(answer: Promise<Value>): Promise<Value> {
   try {
     return await answer;

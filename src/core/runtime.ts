@@ -2,26 +2,26 @@
 import { deferred } from './awaitable.js';
 import type { OptionRule } from './options.js';
 
-/** Time, timers and randomness. A test or a simulation can replace each of them. */
+/** Time, timers and randomness. Tests can replace any of them. */
 export interface Runtime {
-  /** The time in epoch ms. @default Date.now */
+  /** Returns the current time, in epoch ms. @default Date.now */
   now(): number;
-  /** Ms since an arbitrary moment, by a monotonic clock. @default performance.now */
+  /** Returns the time since an arbitrary moment, in ms, from a monotonic clock. @default performance.now */
   elapsed(): number;
-  /** A number of at least 0 and less than 1. @default Math.random */
+  /** Returns a random number from 0 (inclusive) to 1 (exclusive). @default Math.random */
   random(): number;
-  /** A unique id. @default crypto.randomUUID */
+  /** Returns a unique id. @default crypto.randomUUID */
   uuid(): string;
-  /** Calls back once, after `ms`, and returns the timer. @default setTimeout, after at most 24 days */
+  /** Calls `callback` once after `ms`, and returns a timer. @default setTimeout, with a maximum of 24 days */
   setTimeout(callback: () => void, ms: number): unknown;
-  /** Cancels a timer. A timer that has called back is accepted as well. @default clearTimeout */
+  /** Cancels a timer, which may already have fired. @default clearTimeout */
   clearTimeout(timer: unknown): void;
 }
 
 /** The longest time of a platform timer: a signed 32-bit number of ms. A longer timer would call back immediately. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** The parts of a {@link Runtime} that replace the platform's. */
+/** The parts of a {@link Runtime} to replace. The platform provides the rest. */
 export type RuntimeOptions = { readonly [Part in keyof Runtime]?: Runtime[Part] | undefined };
 
 // Looked up at each call, so a test can replace the globals later.
@@ -37,7 +37,7 @@ const PLATFORM: Runtime = {
 const PARTS = Object.keys(PLATFORM) as (keyof Runtime)[];
 
 export const RUNTIME: OptionRule<RuntimeOptions> = {
-  expected: `an object with some of the functions ${PARTS.join(', ')}`,
+  expected: `an object with any of the functions ${PARTS.join(', ')}`,
   accepts: (value) =>
     typeof value === 'object' &&
     value !== null &&
@@ -51,7 +51,7 @@ export function toRuntime(given: RuntimeOptions = {}): Runtime {
   return Object.fromEntries(parts);
 }
 
-/** A runtime in which time elapses by a given `now`, unless `elapsed` is given as well. */
+/** Returns a runtime that measures elapsed time with a given `now`, unless `elapsed` is given as well. */
 export function toStoreRuntime(given: RuntimeOptions = {}): Runtime {
   const runtime = toRuntime(given);
   return given.now && !given.elapsed ? { ...runtime, elapsed: runtime.now } : runtime;
@@ -60,7 +60,7 @@ export function toStoreRuntime(given: RuntimeOptions = {}): Runtime {
 /** How far a clock must jump before leases move with it, in ms. */
 const JUMP_MS = 1_000;
 
-/** Reads the clock. After a jump it calls `shift` first: leases of this process end after an elapsed time. */
+/** Returns a function that reads the clock. After a jump, it calls `shift` first, so that leases keep their duration. */
 export function watchClock(
   { now, elapsed }: Pick<Runtime, 'now' | 'elapsed'>,
   shift: (ms: number) => void,
@@ -81,7 +81,7 @@ interface AsyncContext {
   readonly AsyncLocalStorage?: { snapshot(): <Result>(run: () => Result) => Result };
 }
 
-/** Runs work outside of any request: with the `AsyncLocalStorage` that this module was loaded with, usually none. */
+/** Runs work outside of any request, in the async context in which this module was loaded. */
 export const outsideRequests = snapshot();
 
 function snapshot(): <Result>(run: () => Result) => Result {
@@ -96,7 +96,7 @@ export interface Moment {
   readonly now: number;
 }
 
-/** How long ago a moment was, in ms. The first clock stops while a machine is suspended; the second may be set back. */
+/** Returns how long ago a moment was, in ms. `elapsed` stops while a machine is suspended, and `now` may be set back. */
 export function msSince(moment: Moment, { elapsed, now }: Pick<Runtime, 'elapsed' | 'now'>): number {
   return Math.max(elapsed() - moment.elapsed, now() - moment.now);
 }
@@ -113,7 +113,7 @@ export function nextTurn(runtime: Pick<Runtime, 'setTimeout'> = PLATFORM): Promi
   return new Promise((resolve) => runtime.setTimeout(resolve, 0));
 }
 
-/** Waits for work for at most `ms`, then returns what `onTimeUp` returns or throws, and ignores a late result. */
+/** Waits for work for at most `ms`. After that, it settles like `onTimeUp`, and ignores the result of the work. */
 export function timeLimit<Value, Late = never>(
   work: PromiseLike<Value>,
   ms: number,

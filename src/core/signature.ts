@@ -4,36 +4,36 @@ import type { Awaitable } from './awaitable.js';
 import { decodeBase64, encode, isBytes } from './bytes.js';
 import { ConfigError, SignatureError, StablehooksError } from './errors.js';
 
-/** The default header of the signature. In the real name, SERVICE is the name of your service. */
+/** The default signature header. In the header that you receive, the name of your service replaces SERVICE. */
 export const SIGNATURE_HEADER = 'X-SERVICE-Signature';
 
-/** Every {@link SignatureEncoding}. */
+/** All signature encodings. */
 export const SIGNATURE_ENCODINGS = ['hex', 'base64', 'base64url'] as const;
 
-/** How the 32 bytes of a signature are written. */
+/** How the 32 bytes of a signature are encoded as text. */
 export type SignatureEncoding = (typeof SIGNATURE_ENCODINGS)[number];
 
-/** How a signature is written. The service does not specify it. */
+/** The text format of a signature. The service doesn't specify it. */
 export interface SignatureFormat {
   /**
-   * Pins the encoding; a signature in another one is malformed.
+   * The only encoding to accept. A signature in another encoding counts as malformed.
    *
-   * @default any: 64 hex digits, or 44 (padded) or 43 characters of base64 or base64url, whose formats cannot collide
+   * @default any: 64 hex digits, or 44 (padded) or 43 characters of base64 or base64url, which can't be confused
    */
   readonly encoding?: SignatureEncoding | undefined;
-  /** The text before the digits, such as `sha256=`. A signature without it is malformed. @default '' */
+  /** The text before the encoded bytes, such as `sha256=`. A signature without it counts as malformed. @default '' */
   readonly prefix?: string | undefined;
 }
 
-/** A key shared with the service. A string stands for its UTF-8 bytes. */
+/** A key that you share with the service. A string is encoded as UTF-8. */
 export type Secret = string | Uint8Array;
 
-/** One secret, or several while one replaces another. */
+/** One secret, or several during a rotation. */
 export type Secrets = Secret | readonly Secret[];
 
 /**
- * Returns the secrets for one verification. `null` means an unknown sender, whose delivery is refused.
- * `undefined` is an error, because a mistake in the function returns it as well.
+ * Returns the secrets for one verification. Return `null` for an unknown sender, and the delivery is rejected.
+ * Returning `undefined` is an error, because it may come from a mistake in the function.
  */
 export type SecretFunction<Args extends readonly unknown[] = []> = (
   ...args: Args
@@ -41,33 +41,33 @@ export type SecretFunction<Args extends readonly unknown[] = []> = (
 
 /** Options of {@link sign}. */
 export interface SignOptions extends SignatureFormat {
-  /** The secret that signs. */
+  /** The secret to sign with. */
   readonly secret: Secret;
 }
 
 /** Options of {@link verifySignature}. */
 export interface VerifyOptions extends SignatureFormat {
   /**
-   * Secrets, or a function that is called at every verification and may cache its result. Every secret is always
-   * compared, so the response time does not reveal which one matched.
+   * One or more secrets, or a function that returns them. The function is called for every verification and may cache its
+   * result. Every secret is always compared, so the response time doesn't reveal which one matched.
    */
   readonly secret: Secrets | SecretFunction;
-  /** The name of the header, for messages. @default 'X-SERVICE-Signature' */
+  /** The header name to use in error messages. @default 'X-SERVICE-Signature' */
   readonly header?: string | undefined;
 }
 
-/** A body whose signature matched. */
+/** A body with a valid signature. */
 export interface Verified {
   /** The bytes that were signed. */
   readonly body: Uint8Array;
-  /** Which of the secrets made the signature, from 0. Once every delivery says 1, secret 0 can be removed. */
+  /** The index of the secret that matched, starting at 0. Once it is 1 for every delivery, you can remove secret 0. */
   readonly secretIndex: number;
 }
 
 /**
- * Signs a body as the service does.
+ * Signs a body the way the service does.
  *
- * @returns the value of the signature header; hex unless `encoding` says otherwise.
+ * @returns the value of the signature header. It is hex unless you set `encoding`.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes or the secret is empty.
  */
 export async function sign(
@@ -81,15 +81,15 @@ export async function sign(
 }
 
 /**
- * Verifies the signature of a body, in constant time, on decoded bytes. Resolves only when it matches.
+ * Verifies the signature of a body. It compares the decoded bytes in constant time, and resolves only if they match.
  *
- * Pass the bytes as they arrived: a body that was parsed and serialized again has lost its signature. A list of header
- * values, which Node passes for some repeated headers, counts as malformed.
+ * Pass the bytes as they arrived: a body that you parse and serialize again no longer matches its signature. An array of
+ * header values, which Node passes for some repeated headers, counts as malformed.
  *
  * @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED`, `ERR_SIGNATURE_MISMATCH`;
- * `ERR_SECRET_UNKNOWN` when the function given as `secret` returns `null`, after as long as a mismatch takes.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes, or a secret missing or empty.
- * @throws {StablehooksError} `ERR_SECRET_UNAVAILABLE` when the function given as `secret` fails.
+ * `ERR_SECRET_UNKNOWN` when the `secret` function returns `null`, which takes as long as a mismatch.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes, or a secret is missing or empty.
+ * @throws {StablehooksError} `ERR_SECRET_UNAVAILABLE` when the `secret` function fails.
  */
 export async function verifySignature(
   body: Uint8Array,
@@ -103,8 +103,8 @@ export async function verifySignature(
 }
 
 /**
- * The index of the secret that made `mac`. Synchronous if the HMAC is, because an await adds 5 % to the time for a short
- * body.
+ * Returns the index of the secret that made `mac`. It is synchronous if the HMAC is, because an await adds 5 % to the time
+ * for a short body.
  */
 export function matchSecret(
   body: Uint8Array,
@@ -123,7 +123,7 @@ async function findAsked(source: SecretFunction, body: Uint8Array, mac: Uint8Arr
   if (secrets !== null) return found;
   throw new SignatureError(
     'ERR_SECRET_UNKNOWN',
-    'The function given as `secret` returned null: no secret for this request. Check the path and headers that the service sends.',
+    'The `secret` function returned null, so it has no secret for this request. Check the path and headers that the service sends.',
   );
 }
 
@@ -131,14 +131,14 @@ function orMismatch(secretIndex: number): number {
   if (secretIndex !== -1) return secretIndex;
   throw new SignatureError(
     'ERR_SIGNATURE_MISMATCH',
-    'The signature does not match. Check the secret, and that nothing modifies the body.',
+    'The signature does not match. Check the secret, and make sure that nothing modifies the body.',
   );
 }
 
 /** Stands in for the secrets of an unknown sender, so the check takes the same time. It never matches. */
 const DECOY = ['decoy'] as const;
 
-/** @throws {ConfigError} when there is none, or one is missing, empty, all zeros, padded or of another type. */
+/** @throws {ConfigError} when there are no secrets, or one is missing, empty, all zeros, padded or of another type. */
 export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
   const list: unknown = typeof secrets === 'string' || isBytes(secrets) ? [secrets] : secrets;
   // Copied, because `every` and `map` skip the holes of an array.
@@ -153,7 +153,7 @@ export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
         : `\`${name}\` is empty. Check its environment variable, or leave the element out, as in \`OLD ? [NEW, OLD] : NEW\`.`,
     );
   throw new ConfigError(
-    `\`${name}\` must be a string without white space around it, or bytes that are not all zero, or a list of these. Check its environment variable.`,
+    `\`${name}\` must be a string without leading or trailing white space, bytes that are not all zero, or a list of these. Check its environment variable.`,
   );
 }
 
@@ -169,16 +169,14 @@ async function askSecrets(source: SecretFunction): Promise<readonly Secret[] | n
   try {
     secrets = await source();
   } catch (cause) {
-    throw new StablehooksError(
-      'ERR_SECRET_UNAVAILABLE',
-      'The function given as `secret` failed; see the cause.',
-      { cause },
-    );
+    throw new StablehooksError('ERR_SECRET_UNAVAILABLE', 'The `secret` function failed; see the cause.', {
+      cause,
+    });
   }
   return secrets === null ? null : toSecrets(secrets);
 }
 
-/** The 32 bytes of a signature. @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED` */
+/** Decodes the 32 bytes of a signature. @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED` */
 export function decodeSignature(
   signature: unknown,
   { encoding, prefix = '', header = SIGNATURE_HEADER }: Omit<VerifyOptions, 'secret'>,
@@ -186,7 +184,7 @@ export function decodeSignature(
   if (signature === undefined || signature === null || signature === '') {
     throw new SignatureError(
       'ERR_SIGNATURE_MISSING',
-      `The request has no ${header} header. Check the name in \`signature.header\`, and that proxies pass it on.`,
+      `The request has no ${header} header. Check the name in \`signature.header\`, and make sure that proxies forward the header.`,
     );
   }
   if (typeof signature === 'string' && signature.startsWith(prefix)) {
@@ -201,7 +199,7 @@ export function decodeSignature(
   }
   throw new SignatureError(
     'ERR_SIGNATURE_MALFORMED',
-    `The ${header} header is not ${encoding ?? 'hex or base64'} of 32 bytes. Check the encoding and the prefix, and that it is sent once.`,
+    `The ${header} header is not a 32-byte signature in ${encoding ?? 'hex or base64'}. Check the encoding and the prefix, and make sure that the header is sent only once.`,
   );
 }
 

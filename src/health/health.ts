@@ -1,4 +1,4 @@
-/** The one judge of an inbox. `/healthz`, `status`, the inspector, the metrics and the alerts repeat what it says. */
+/** The health of an inbox. `/healthz`, `status`, the inspector, the metrics and the alerts all report this result. */
 import { exceptIn, toIso } from '../catch-up/gap-text.js';
 import { orUnavailable } from '../core/errors.js';
 import type { InboxCount } from '../core/ports.js';
@@ -7,47 +7,47 @@ import { CHECKS, type Check, HEALTH_CHECKS, type HealthCheckName, type HealthTon
 import { type HealthFacts, readFacts } from './facts.js';
 import { type HealthInbox, type HealthLimits, readLimits } from './options.js';
 
-/** One part of {@link Health}. Plain data. */
+/** The result of one check. Plain data. */
 export interface HealthCheck {
   /**
    * - `due`, `leases`: events that no process runs.
-   * - `dead`: events that never run again by themselves.
+   * - `dead`: events that don't run again until you requeue them.
    * - `failing`: handlers that keep failing.
-   * - `refused`: signed deliveries that were refused, and a database that cannot be written.
-   * - `ignored`: events without a handler, and of unknown types.
+   * - `refused`: signed deliveries that were refused, or a database that rejects writes.
+   * - `ignored`: events without a handler, and events of unknown types.
    * - `poll`: whether polls can read the list.
    * - `coverage`: whether the list proves that nothing is missing.
    * - `gaps`: open gaps.
-   * - `owed`: movements of the app that are overdue; only where `findOwed` has run.
+   * - `owed`: overdue movements of your app. Present only if `findOwed` has run.
    */
   readonly name: HealthCheckName;
   readonly tone: HealthTone;
   readonly healthy: boolean;
-  /** The finding, and what to do. It may contain the message of a handler's error. Times are ISO. */
+  /** What the check found, and what to do about it. May contain the message of a handler's error. Times are ISO 8601. */
   readonly message: string;
-  /** The number of gaps, events or deliveries concerned; `null` if there is nothing to count. */
+  /** The number of affected gaps, events or deliveries; `null` if there is nothing to count. */
   readonly count: number | null;
 }
 
 /** The result of {@link health}. */
 export interface Health {
-  /** Whether no check is failing. */
+  /** Whether every check is healthy. */
   readonly healthy: boolean;
-  /** The worst of all checks; `neutral` before the first event is done. */
+  /** The worst tone of all checks; `neutral` until the first event is done. */
   readonly tone: HealthTone;
-  /** One sentence, which names the checks that need a person. */
+  /** A summary that names the checks that need your attention. */
   readonly verdict: string;
   readonly checks: readonly HealthCheck[];
-  /** How many events are in each state but `done`. */
+  /** The number of events in each state except `done`. */
   readonly counts: readonly InboxCount[];
 }
 
 /**
- * Judges an inbox: whether everything that is due runs, whether deliveries are accepted, and whether the list proves that
- * nothing is missing. Reads a bounded part of the inbox, whatever its size, and changes nothing.
+ * Checks the health of an inbox: whether due events run, whether deliveries are accepted, and whether the event list proves
+ * that nothing is missing. It reads a bounded part of the inbox, whatever its size, and changes nothing.
  *
- * @throws {StablehooksError} `ERR_INBOX_FAILED`.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when a limit is unknown or makes no sense.
+ * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox cannot be read.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when a limit is unknown or invalid.
  *
  * @example
  * ```ts
@@ -86,7 +86,8 @@ function toVerdict(
   if (failing !== '') return { tone: 'failing', verdict: `Needs you: ${failing}.` };
   if (warning !== '') return { tone: 'warning', verdict: `Nothing is failing. Look at: ${warning}.` };
   if (isUnused) return { tone: 'neutral', verdict: 'Nothing to judge: no event has been processed yet.' };
-  if (neutral !== '') return { tone: 'neutral', verdict: `Nothing is overdue. Not shown yet: ${neutral}.` };
+  if (neutral !== '')
+    return { tone: 'neutral', verdict: `Nothing is overdue. Not verified yet: ${neutral}.` };
   const proven = `The list proves that nothing is missing until ${toIso(state.watermark ?? 0)}${exceptIn(state.gaps)}.`;
   return { tone: 'ok', verdict: `All is well. Nothing is overdue. ${proven}` };
 }

@@ -3,20 +3,20 @@ import { boolean, integer, readOptions } from '../core/options.js';
 import type { Inbox, InboxOperations } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions } from '../core/runtime.js';
 
-/** The part of an inbox that `health` reads. Every inbox of this package fits. */
+/** The part of an inbox that `health` uses. Every inbox in this package has it. */
 export type HealthInbox = Pick<InboxOperations, 'count' | 'list'> & Pick<Inbox, 'readNote' | 'writeNote'>;
 
-/** When something counts as unhealthy. Times are in ms. */
+/** The limits beyond which a check fails. Times are in ms. */
 export interface HealthLimits {
-  /** How long an event may be due, a lease expired, or polls failing. @default 300_000 */
+  /** How long an event may be due, a lease may be expired, or polls may fail. @default 300_000 */
   readonly dueMs?: number | undefined;
-  /** How old the last poll and the last proof of the list may be. @default 3_600_000 */
+  /** The maximum age of the last poll and of the watermark. @default 3_600_000 */
   readonly provenMs?: number | undefined;
-  /** How many events may be dead. @default 0 */
+  /** How many dead events to allow. @default 0 */
   readonly maxDead?: number | undefined;
-  /** If true, an inbox counts as unhealthy until a poll has proven something. @default false */
+  /** If true, an inbox is unhealthy until a poll has run. @default false */
   readonly requirePoll?: boolean | undefined;
-  /** If true, an inbox counts as unhealthy until an event arrives by push. @default false */
+  /** If true, an inbox is unhealthy until an event arrives by push. @default false */
   readonly requirePush?: boolean | undefined;
   /** The clock, for tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;

@@ -4,21 +4,21 @@ import { timeLimit, toRuntime } from '../core/runtime.js';
 import { health } from './health.js';
 import { type HealthInbox, type HealthLimits, readLimits } from './options.js';
 
-/** Two route handlers for `Request` and `Response`. Their responses contain no message, id or time. */
+/** Two route handlers that return a `Response`. The responses contain no messages, ids or times. */
 export interface HealthRoutes {
-  /** For monitoring, such as `/healthz`: 200 if every check is healthy, 503 otherwise, with the names of the checks. */
+  /** For monitoring, such as `/healthz`: returns 200 if every check is healthy, otherwise 503. The body lists the checks. */
   readonly health: () => Promise<Response>;
-  /** For a platform that routes requests, such as `/readyz`: 200 if the inbox can be read, 503 otherwise. */
+  /** For a platform that routes requests, such as `/readyz`: returns 200 if the inbox can be read, otherwise 503. */
   readonly ready: () => Promise<Response>;
 }
 
 const TIMEOUT_MS = 5_000;
 
 /**
- * Creates the handlers. Do not restart a process because `health` answers 503: a restart fixes neither a dead event nor a
- * gap.
+ * Creates the route handlers. Don't restart a process because `health` returns 503: a restart fixes neither dead events
+ * nor gaps.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when a limit is unknown or makes no sense.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when a limit is unknown or invalid.
  *
  * @example
  * ```ts

@@ -24,7 +24,9 @@ const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 /** A century, because an attempt that could not begin must not end an event, however old it is. */
 const MAX_AGE_MS = 3_155_760_000_000;
 
-/** One attempt. After `handlerTimeoutMs` it goes on as `rest`, under its lease, and reports its end as a second outcome. */
+/**
+ * One attempt. After `handlerTimeoutMs`, it continues as `rest` under its lease, and reports its end as a second outcome.
+ */
 export class Attempt {
   readonly #parts: CoreParts;
   readonly #work: Work & { readonly event: WebhookEvent };
@@ -57,7 +59,7 @@ export class Attempt {
     const { attempt } = this.#lease;
     if (this.#limitMs <= 0) {
       // The process was frozen, as serverless functions may be after their response, or the inbox answered slowly.
-      const why = `The handler was not started, because its lease of ${leaseMs} ms had expired: the process was frozen, or the inbox took that long to answer. start() or redrive() runs the event again.`;
+      const why = `The handler did not start, because its lease of ${leaseMs} ms had already expired: the process was frozen, or the inbox took too long to respond. start() or redrive() will run the event again.`;
       throw leaseLost(this.#lease, why);
     }
     // The last allowed attempt recorded no result, or the event would be dead. Its handler may crash the process each time.
@@ -151,14 +153,18 @@ export class Attempt {
       return result;
     });
     const onExpiry = () => {
-      const why = `The handler still runs after its lease of ${leaseMs} ms, so another process may start it as well. Pass \`signal\` to the calls that it waits for, or raise leaseMs.`;
+      const why = `The handler is still running although its lease of ${leaseMs} ms has expired, so another process may run the event as well. Pass \`signal\` to the calls that the handler waits for, or raise leaseMs.`;
       throw leaseLost(this.#lease, why);
     };
     try {
       // The rest of the lease. It began after the claim was sent, so the handler holds its event at least until then.
       const { kind, error } = await timeLimit(concluded, leaseMs - this.#limitMs, onExpiry, runtime);
       if (error !== undefined) return;
-      log(logger, 'warn', `${kind} ${event.id}: its handler ended after handlerTimeoutMs.`);
+      log(
+        logger,
+        'warn',
+        `${kind} ${event.id}: the handler finished, but took longer than handlerTimeoutMs.`,
+      );
     } catch (expired) {
       // The server has ended its transaction, and nothing else is stored of it.
       if (this.#lease.first !== undefined) await this.#fail(timeout).catch(() => undefined);
@@ -167,7 +173,7 @@ export class Attempt {
   }
 }
 
-/** The text that the inbox keeps for operators: the code, and the message of the thrown error. */
+/** Returns the text that the inbox keeps for operators: the code and the message of the thrown error. */
 export function toLastError(error: HandlerFault): string {
   const message = error.code === 'ERR_HANDLER_FAILED' ? messageOf(error.cause) : undefined;
   return `${error.code}: ${message ?? messageOf(error)}`;
@@ -176,6 +182,6 @@ export function toLastError(error: HandlerFault): string {
 function missingResult(event: WebhookEvent, lease: Lease): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
-    `Attempt ${lease.attempt - 1} at ${event.type} recorded no result: the process died, the handler outlived leaseMs, or the inbox was unreachable when it ended (or maxAttempts has since been lowered). Its effect may have happened: check the cause and your ledger before you requeue the event.`,
+    `Attempt ${lease.attempt - 1} at ${event.type} recorded no result: the process died, the handler took longer than leaseMs, or the inbox was unreachable when the handler ended (or maxAttempts has since been lowered). Its effect may have happened, so check the cause and your ledger before you requeue the event.`,
   );
 }

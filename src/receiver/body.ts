@@ -19,7 +19,7 @@ export async function readRequestBody(
     request.cancelBody?.();
     throw new StablehooksError(
       'ERR_BODY_TIMEOUT',
-      `The body did not arrive within ${bodyTimeoutMs} ms. Check that proxies pass it on (nginx: no \`proxy_pass_request_body off\`). Raise bodyTimeoutMs if the sender is genuine and slow.`,
+      `The body did not arrive within ${bodyTimeoutMs} ms. Check that proxies forward it (in nginx, remove \`proxy_pass_request_body off\`). If the sender is genuine but slow, raise bodyTimeoutMs.`,
     );
   };
   const body = isPromise(reading) ? await timeLimit(reading, bodyTimeoutMs, onTimeUp, runtime) : reading;
@@ -29,4 +29,4 @@ export async function readRequestBody(
 
 /** An empty body is never an event, but the error must not blame its signature. */
 const EMPTY =
-  'The body is empty, so the signed bytes are lost: a parser or middleware in front read them, or a proxy or the framework passed none on (SvelteKit without a content-type). Pass the unread request to the receiver, above parsers of Node such as express.json.';
+  'The body is empty, so the signed bytes are lost. A parser or middleware read them before the receiver, or a proxy or the framework dropped them (SvelteKit does so without a content-type). Pass the unread request to the receiver, above Node parsers such as express.json.';

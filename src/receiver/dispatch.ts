@@ -82,14 +82,14 @@ export function createDispatch(parts: CoreParts): Dispatch {
       case 'failed':
         return busy(
           'ERR_EVENT_NOT_DUE',
-          'The event failed and waits for its retry time.',
+          'The event failed, and its retry time has not come yet.',
           claim.retryAfterMs,
         );
       case 'waiting':
         redriver.warnIfIdle(work);
         return busy(
           'ERR_KEY_BUSY',
-          'Another event of the same ordering key runs. This one is stored, and start() or redrive() runs it in turn.',
+          'Another event with the same ordering key is running. This event is stored, and start() or redrive() will run it later.',
           // The other handler should end within its time limit. Its whole lease elapses only if its process died.
           Math.min(claim.retryAfterMs, handlerTimeoutMs),
         );
@@ -105,7 +105,7 @@ export function resultOf(recorded: RecordResult | undefined): OutcomeResult {
 }
 
 function running(retryAfterMs: number): OutcomeResult {
-  return busy('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', retryAfterMs);
+  return busy('ERR_EVENT_BUSY', 'Another process or delivery is already running this event.', retryAfterMs);
 }
 
 function busy(code: BusyError['code'], message: string, retryAfterMs: number) {
@@ -115,7 +115,7 @@ function busy(code: BusyError['code'], message: string, retryAfterMs: number) {
 function otherProcess() {
   return busy(
     'ERR_EVENT_BUSY',
-    'This process has no handler for the event, and another process runs it or has to run it again. Give all receivers of this inbox the same handlers.',
+    'This process has no handler for the event. Another process is running it, or has to run it again. Give all receivers that share this inbox the same handlers.',
     OTHER_PROCESS_RETRY_MS,
   );
 }

@@ -47,13 +47,13 @@ export function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFau
   }
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
-    `The handler of ${event.type} threw; see the cause. The event runs again; throw PermanentError if that cannot help.`,
+    `The handler for ${event.type} threw an error; see the cause. The event will run again. If a retry cannot help, throw PermanentError instead.`,
     { cause: thrown },
   );
 }
 
 export class HandlerCall {
-  /** Resolves once the handler has outlived its limit. */
+  /** Resolves once the handler has exceeded its time limit. */
   readonly timeUp: Promise<HandlerError>;
   /** How long the handler ran, in ms: until it ended, or until its time was up. */
   handlerMs: number | undefined;
@@ -80,7 +80,9 @@ export class HandlerCall {
     });
   }
 
-  /** Runs the handler and its steps; synchronously if the handler is, because a transaction of SQLite ends with it. */
+  /**
+   * Runs the handler and its steps. It is synchronous if the handler is, because a SQLite transaction ends with the call.
+   */
   run(tx: unknown): Awaitable<void> {
     const { callHandler, settings } = this.#parts;
     const { runtime } = settings;
@@ -139,11 +141,11 @@ interface CallLimits {
 
 function handlerTimeout(event: WebhookEvent, timeoutMs: number, hasTx: boolean): HandlerError {
   const advice = hasTx
-    ? ' In a transaction, query through `tx`: another connection of the pool may not be free.'
+    ? ' In a transaction, run queries through `tx`, because the pool may have no other free connection.'
     : '';
   return new StablehooksError(
     'ERR_HANDLER_TIMEOUT',
-    `The handler of ${event.type} is still running after ${Math.round(timeoutMs)} ms. No other process runs its event until the handler ends or the lease expires. Pass \`signal\` to the calls that it waits for, raise handlerTimeoutMs, or use a queue.${advice}`,
+    `The handler for ${event.type} is still running after ${Math.round(timeoutMs)} ms. No other process will run the event until the handler ends or the lease expires. Pass \`signal\` to the calls that the handler waits for, raise handlerTimeoutMs, or use a queue.${advice}`,
   );
 }
 

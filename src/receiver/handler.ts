@@ -8,36 +8,37 @@ import type { Origin, SYNCHRONOUS } from '../core/ports.js';
 export type HandlerContext<Tx = undefined> = EventContext<Tx> &
   ([Tx] extends [never] ? StepContext : typeof SYNCHRONOUS extends keyof Tx ? unknown : StepContext);
 
-/** How a step is run. */
+/** Options of `ctx.step`. */
 export interface StepOptions {
   /**
-   * What happens when a step began and recorded no result, because the process ended or the inbox could not be reached. Its
-   * effect is then unknown.
+   * What to do if a step began but recorded no result, because the process died or the inbox was unreachable. It is then
+   * unknown whether the effect happened.
    *
-   * - `repeat`: the next attempt runs it again. Use it with {@link EventContext.idempotencyKey}.
-   * - `fail`: the event is dead-lettered, until a person requeues it and states whether the effect happened. The
-   *   beginning of the step is stored first. If `run` rejects, the effect is unknown as well, except for `RetryLater`,
-   *   which says that nothing happened.
+   * - `repeat`: the next attempt runs the step again. Use this with {@link EventContext.idempotencyKey}.
+   * - `fail`: the event is dead-lettered until you requeue it and say whether the effect happened. Before the step runs,
+   *   the inbox stores that it has begun. If `run` rejects, the effect also counts as unknown, unless the error is
+   *   `RetryLater`, which means that nothing happened.
    *
    * @default 'repeat'
    */
   readonly onInterrupted?: 'repeat' | 'fail' | undefined;
 }
 
-/** A handler's steps. */
+/** The steps of a handler. */
 export interface StepContext {
   /**
-   * Runs an effect outside of the database, and stores its result in the inbox: durably, before this resolves. A later
-   * attempt at the event, in any process, gets the stored result and does not call `run`. A rejection stores nothing.
+   * Runs an effect outside of the database, such as an API call. The inbox durably stores its result before the promise
+   * resolves. Later attempts at the event, in any process, return the stored result and don't call `run`. If `run`
+   * rejects, no result is stored.
    *
-   * The result is the value as JSON, at most 65,536 characters; `undefined` stays `undefined`. It is stored apart from
-   * `tx`: a rollback does not forget it. `requeue` keeps it, and `prune` removes it.
+   * The result is stored as JSON of at most 65,536 characters; `undefined` stays `undefined`. It isn't part of `tx`, so it
+   * survives a rollback. `requeue` keeps it, and `prune` removes it.
    *
-   * The handler ends when its steps have ended, even if it does not await them; one that it does not await fails it by
-   * rejecting.
+   * A handler ends only when all its steps have ended, including steps that it doesn't await. If a step that isn't awaited
+   * rejects, the handler fails.
    *
-   * Rejects with a `ConfigError` if the name was used before in this run, and with a `PermanentError` if the effect of the
-   * step is unknown or its result cannot be stored.
+   * Rejects with a `ConfigError` if the handler has already used the name in this run, and with a `PermanentError` if the
+   * step's effect is unknown or its result can't be stored.
    *
    * @param name - names the step within its handler.
    *
@@ -53,35 +54,35 @@ export interface StepContext {
   ) => Promise<Result>;
 }
 
-/** The facts about the event of a handler. */
+/** What a handler receives in addition to its event. */
 export interface EventContext<Tx = undefined> {
-  /** In a transactional inbox, the open transaction in which the event is marked done; otherwise `undefined`. */
+  /** With a transactional inbox, the open transaction that also marks the event done; otherwise `undefined`. */
   readonly tx: Tx;
-  /** Aborts after `handlerTimeoutMs`. Pass it on, because another process may run the event after `leaseMs`. */
+  /** Aborts after `handlerTimeoutMs`. Pass it to your calls, because another process may run the event after `leaseMs`. */
   readonly signal: AbortSignal;
-  /** The number of this attempt, from 1. */
+  /** The number of this attempt, starting at 1. */
   readonly attempt: number;
   /** Where the event came from. */
   readonly origin: Origin;
-  /** Whether the transaction will be rolled back: leave out effects outside of `tx` and steps. */
+  /** Whether this run is a rehearsal, which will be rolled back. If so, skip effects outside of `tx` and steps. */
   readonly isRehearsal: boolean;
   /**
-   * The event's JSON. For a delivery this is exactly the signed text, even when the event runs again; for an event of the
-   * list it is the text of its element. `JSON.parse` rounds large numbers in `payload`.
+   * The event's JSON. For a delivery, this is exactly the signed text, even if the event runs again. For an event from the
+   * list, it is the text of its list element. Use it to read large numbers, which `JSON.parse` rounds in `payload`.
    */
   readonly json: string;
   /**
-   * Returns the idempotency key of a call that the handler makes: a UUID, which is the same for each attempt at the event,
-   * and different for each event and name. It is a hash of both: neither random nor secret.
+   * Returns an idempotency key for an API call that the handler makes. It is a UUID that is the same for every attempt at
+   * the event, and different for every event and name. It is a hash of the two, so it is neither random nor secret.
    *
-   * @param name - what the call is for, if the handler makes several: a text of 1 to 512 bytes; others are refused.
+   * @param name - names the call if the handler makes several: a string of 1 to 512 bytes.
    */
   readonly idempotencyKey: (name?: string) => string;
 }
 
 /**
- * Runs the effect of one event. A returned promise is awaited; its value is ignored. Throw to have the event retried, or
- * throw `PermanentError` when a retry cannot help.
+ * Runs the effect of one event. A returned promise is awaited; its value is ignored. Throw an error to have the event
+ * retried, or a `PermanentError` if a retry can't help.
  *
  * `Tx` is the type of `ctx.tx`, such as `PoolClient` for a transactional inbox over `pg`.
  */
@@ -95,7 +96,7 @@ export type Given<Type> = [Type][Type extends unknown ? 0 : never];
 
 type Nothing = ReturnType<() => void>;
 
-/** What a handler may return: anything, but no promise in a {@link Synchronous} transaction. */
+/** What a handler may return: anything, except a promise in a {@link Synchronous} transaction. */
 export type HandlerResult<Tx> = [Tx] extends [never]
   ? unknown
   : unknown extends Tx
@@ -105,7 +106,7 @@ export type HandlerResult<Tx> = [Tx] extends [never]
       : unknown;
 
 /**
- * One handler per type. A new event of a type without a handler gets a 200 and is recorded as done, so all receivers
- * of an inbox need the same handlers.
+ * One handler per event type. If a new event's type has no handler, the receiver responds with 200 and records the event as
+ * done, so all receivers that share an inbox need the same handlers.
  */
 export type Handlers<Tx = undefined> = { readonly [Type in EventType]?: Handler<Type, Tx> };

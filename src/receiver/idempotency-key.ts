@@ -6,7 +6,7 @@ const OFFSET = 0x6c62272e07bb014262b821756295c58dn;
 const PRIME = 0x1000000000000000000013bn;
 const encoder = new TextEncoder();
 
-/** A UUID by FNV-1a, because the hashes of the web platform are asynchronous; of version 4, which payment APIs accept. */
+/** Returns a version 4 UUID, which payment APIs accept. The hash is FNV-1a, because platform hashes are asynchronous. */
 export function toIdempotencyKey(id: string, ...given: readonly [name?: string]): string {
   const [name = ''] = given;
   // A missing name would share the key of the call without one, and two objects would share theirs.

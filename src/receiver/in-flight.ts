@@ -3,7 +3,7 @@ import { StablehooksError } from '../core/errors.js';
 /** The wait before the next try while this process stops, in ms: a restart takes seconds. */
 const RESTART_MS = 5_000;
 
-/** The work that `close()` waits for: verified deliveries, and handlers that run after the answer. */
+/** The work that `close()` waits for: verified deliveries, and handlers that run after the response. */
 export class InFlight {
   isClosed = false;
   #count = 0;

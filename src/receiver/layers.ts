@@ -7,7 +7,7 @@ import type { Outcome } from './outcome.js';
 
 export type CallHandler = (event: WebhookEvent, lease: Lease, context: HandlerContext<unknown>) => unknown;
 
-/** Runs the effect of a handler's step. A step whose result is stored already does not run. */
+/** Runs the effect of a handler's step. A step that already has a stored result does not run. */
 export type RunStep = (lease: Lease, name: string, run: () => unknown) => unknown;
 
 export type Enqueue = (
@@ -15,7 +15,7 @@ export type Enqueue = (
   options: { readonly json: string | undefined; readonly traceparent?: string | undefined },
 ) => Promise<void>;
 
-/** The known facts about a delivery or a stored event while it runs. */
+/** What is known about a delivery or a stored event while it runs. */
 export interface Facts {
   readonly origin: Origin;
   readonly event?: UnknownEvent | undefined;
@@ -29,44 +29,45 @@ export type Conclude = (
   traceparent: string | undefined,
 ) => Promise<Outcome>;
 
-/** The facts about a poll that a layer can observe; the report of a poll fits. */
+/** The part of a poll's report that a layer can observe. */
 export interface PollSummary {
   /** Whether this poll proved everything up to the new watermark. */
   readonly proven: boolean;
   readonly unconfirmed: boolean;
-  /** ISO 8601; `null` when it is unknown. */
+  /** The watermark in ISO 8601; `null` if it is unknown. */
   readonly watermark: string | null;
-  /** The gaps that are open after the poll. */
+  /** The gaps that are still open after the poll. */
   readonly gaps: readonly unknown[];
-  /** Events of known types that the list showed and push had not brought. */
+  /** The number of events of known types that the poll found in the list and that hadn't arrived by push. */
   readonly recovered: number;
   readonly problems: readonly { readonly code: string }[];
 }
 
 /**
- * An optional feature around the core, such as `openTelemetry()`. Each member wraps one part, once, when the receiver is
- * created. A wrapper calls `next` synchronously and exactly once, returns its result, and lets errors pass.
+ * An optional feature around the core, such as `openTelemetry()`. Each member wraps one part of the receiver, once, when
+ * the receiver is created. A wrapper must call `next` synchronously and exactly once, return its result, and let errors
+ * through.
  */
 export interface Layer {
-  /** Wraps each delivery or stored event, up to its outcome. */
+  /** Wraps the processing of each delivery or stored event, until it has an outcome. */
   conclude?(next: Conclude): Conclude;
-  /** Wraps each run of a handler. In a SQLite transaction, the wrapper must not be async: a promise dead-letters the event. */
+  /** Wraps each run of a handler. An async wrapper dead-letters the event if the handler runs in a SQLite transaction. */
   handler?(next: CallHandler): CallHandler;
   /** Wraps the effect of each `ctx.step` that runs. */
   step?(next: RunStep): RunStep;
-  /** Wraps each call that puts an event into the queue. */
+  /** Wraps each call that enqueues an event. */
   enqueue?(next: Enqueue): Enqueue;
   /** Wraps each poll. */
   poll?<Summary extends PollSummary>(run: () => Promise<Summary>): Promise<Summary>;
-  /** Runs work outside of any request, such as a timer's. */
+  /** Runs work that doesn't belong to a request, such as the work of a timer. */
   detached?<Result>(run: () => Result): Result;
   /** Called with the app's inbox when the receiver is created. */
   opened?(inbox: Inbox<unknown>): void;
-  /** Called with the app's inbox when the receiver is closed. The app may close its connections after that. */
+  /** Called with the app's inbox when the receiver is closed. Afterwards, the app may close its connections. */
   closed?(inbox: Inbox<unknown>): void;
 }
 
-/** Wraps a part in the layers that wrap it; the first layer is outermost. */
+/** Wraps a part in all layers that have a wrapper for it. The first layer is outermost. */
 export function wrap<Part>(
   layers: readonly Layer[],
   around: (layer: Layer, next: Part) => Part | undefined,
@@ -75,7 +76,7 @@ export function wrap<Part>(
   return layers.reduceRight((next, layer) => around(layer, next) ?? next, part);
 }
 
-/** Runs a function inside the layers that wrap it; a detached one outside of any request. */
+/** Runs a function inside its layers. A `detached` function runs outside of any request. */
 export function runInside<Result>(
   layers: readonly Layer[],
   name: 'poll' | 'detached',

@@ -21,100 +21,110 @@ import { type ReceiverSecret, readSecret } from './secret.js';
 /** Options of {@link createReceiver}. */
 export interface ReceiverOptions<Tx = undefined> {
   /**
-   * The webhook secret: a string, bytes, several of these during a rotation, or a function that returns them.
+   * The webhook secret: a string or bytes, an array of them during a rotation, or a function that returns any of these.
    *
    * The function is called with the path, query and headers of each delivery that has a well-formed signature and a
-   * complete body. If it returns `null`, the delivery is `rejected` with `ERR_SECRET_UNKNOWN`, and answered like a
-   * signature that does not match. If it throws, the delivery is `unavailable` with `ERR_SECRET_UNAVAILABLE`.
+   * complete body. If it returns `null`, the delivery is `rejected` with `ERR_SECRET_UNKNOWN`, and the response is the same
+   * as for a signature that doesn't match. If it throws, the outcome is `unavailable` with `ERR_SECRET_UNAVAILABLE`.
    */
   readonly secret: ReceiverSecret;
   /**
-   * Where events are claimed and remembered: one inbox for all processes and jobs of an app.
+   * Claims and remembers events. Use one inbox for all processes and jobs of an app.
    *
-   * @default memoryInbox(), which loses its events at a restart
+   * @default memoryInbox(), which loses its events on restart
    */
   readonly inbox?: Inbox<Tx> | undefined;
-  /** One handler for each event type that the app uses. Leave other types out: a value of `undefined` is refused. */
+  /** One handler for each event type that your app uses. Leave out all other types: the value `undefined` is rejected. */
   readonly handlers: Handlers<Tx>;
-  /** The header of the signature and how it is written. @default X-SERVICE-Signature, hex or base64, without a prefix */
+  /** The signature header and its format. @default X-SERVICE-Signature, hex or base64, without a prefix */
   readonly signature?: SignatureOptions | undefined;
-  /** Where `accept` puts events for workers. @default none: handlers run before the response */
+  /** The queue to which `accept` passes events for workers. @default none: handlers run before the response */
   readonly queue?: Queue | undefined;
   /**
-   * When a delivery is answered.
+   * When the receiver responds to a delivery.
    *
-   * - `handled`: after its handler has ended; 200.
-   * - `recorded`: once it is durably in the inbox; 202. Its handler then runs in this process. If the process ends first,
-   *   `start`, `redrive` or the poller of any process runs it after `leaseMs`. Needs a durable inbox and no queue.
-   *   `onOutcome` is called twice: with `queued`, and with the handler's result.
+   * - `handled`: with 200, after the handler has ended.
+   * - `recorded`: with 202, once the event is durably in the inbox. The handler then runs in this process. If the process
+   *   dies first, `start`, `redrive` or the poller of any process runs the event after `leaseMs`. This needs a durable
+   *   inbox and no queue. `onOutcome` is called twice: first with `queued`, then with the handler's result.
    *
    * @default 'handled'
    */
   readonly answer?: 'handled' | 'recorded' | undefined;
   /**
-   * Returns the ordering key of an event. At most one event per key runs at a time, in all processes that share the
-   * inbox. A delivery that must wait is stored and gets a 503 (202 under `answer: 'recorded'`). `start`, `redrive` or
-   * the poller runs waiting events, the first-created one first.
+   * Returns the ordering key of an event. At most one event per key runs at a time, across all processes that share the
+   * inbox. If an event must wait, it is stored, and its delivery gets a 503 (202 with `answer: 'recorded'`). `start`,
+   * `redrive` or the poller runs the waiting events in the order in which they were created.
    *
-   * All receivers of the inbox need the same function. The payload is not narrowed by its schema. A key has 1 to 512
-   * bytes of UTF-8 and no control characters. If the function throws, the attempt at the event fails.
+   * All receivers that share the inbox need the same function. No schema has checked the payload at this point. A key must
+   * have 1 to 512 UTF-8 bytes and no control characters. If the function throws, the attempt at the event fails.
    *
-   * A key does not order events: an event may arrive after one that was created later, and while no event of a key runs,
-   * the first one that a process claims runs.
+   * A key doesn't sort events: an event may arrive after one that was created later, and it runs immediately unless
+   * another event with its key is running.
    *
    * @default none: events are independent of each other
    */
   readonly orderingKey?: OrderingKey | undefined;
   /**
-   * How many handlers run at the same time in this process. Further deliveries get a 503 and are not stored; under
-   * `answer: 'recorded'` they are stored, get a 202 and run in turn. `redrive`, the poller and workers wait for a free
-   * slot. With a transactional inbox, use at most the size of the pool minus 1.
+   * How many handlers can run at the same time in this process. Further deliveries get a 503 and aren't stored. With
+   * `answer: 'recorded'`, further deliveries are stored, get a 202, and run when a slot is free. `redrive`, the poller and
+   * workers wait for a free slot. With a transactional inbox, set this to at most the pool size minus 1.
    *
    * @default no limit
    */
   readonly maxConcurrency?: number | undefined;
-  /** Called once for each event of an unknown type, when it is first parked. @default none */
+  /** Called once for each event of an unknown type, when the event is first parked. @default none */
   readonly onUnknown?: ((event: UnknownEvent) => unknown) | undefined;
-  /** Receives the lines that say what failed and how to fix it. @default the request's logger in Fastify, else console */
+  /**
+   * Receives log lines that say what failed and how to fix it.
+   *
+   * @default the request's logger in Fastify, otherwise console
+   */
   readonly logger?: Logger | undefined;
   /**
-   * Called with each delivery's outcome, and again with the result of a handler that outlived `handlerTimeoutMs` or
-   * ran after the answer. Its errors are ignored. Outcomes with an error are also logged by `logger`.
+   * Called with the outcome of each delivery and each stored event that runs. If a handler takes longer than
+   * `handlerTimeoutMs` or runs after the response, `onOutcome` is called again with the handler's result. Errors that
+   * `onOutcome` throws are logged and ignored. Outcomes with an error are also sent to `logger`.
    *
    * @default none
    */
   readonly onOutcome?: ((outcome: Outcome) => unknown) | undefined;
-  /** Layers around the receiver, such as `openTelemetry()` of `stablehooks/opentelemetry`; the first is outermost. @default none */
+  /**
+   * Layers around the receiver, such as `openTelemetry()` from `stablehooks/opentelemetry`, outermost first.
+   *
+   * @default none
+   */
   readonly use?: readonly Layer[] | undefined;
-  /** The largest body, in bytes. @default 1_048_576 */
+  /** The maximum size of a body, in bytes. @default 1_048_576 */
   readonly maxBodyBytes?: number | undefined;
   /** How long to wait for a body, in ms. @default 10_000 */
   readonly bodyTimeoutMs?: number | undefined;
-  /** How long to wait for the function given as `secret`, in ms. @default 10_000 */
+  /** How long to wait for the `secret` function, in ms. @default 10_000 */
   readonly secretTimeoutMs?: number | undefined;
   /**
-   * How long to wait for each call of the inbox, in ms, and in a transaction for its begin and its commit; after that the
-   * call has failed (`ERR_INBOX_FAILED`). Drivers wait for a server that is silent until TCP gives up, which takes minutes.
-   * Over `pg`, Neon, `mysql2` and `ioredis` more than 30 s has no effect: the inbox closes a connection that is silent so long.
+   * How long to wait for each call to the inbox, in ms. In a transaction, the limit applies to BEGIN and COMMIT
+   * separately. After that, the call fails with `ERR_INBOX_FAILED`. Without this limit, drivers wait for an unresponsive
+   * server until TCP gives up, which takes minutes. With `pg`, Neon, `mysql2` and `ioredis`, more than 30 s doesn't help,
+   * because the inbox closes a connection that has been silent for 30 s.
    *
    * @default 10_000
    */
   readonly inboxTimeoutMs?: number | undefined;
-  /** How long a claim is valid, in ms. Must be more than `handlerTimeoutMs`. @default 60_000 */
+  /** How long a claim is valid, in ms. Must be greater than `handlerTimeoutMs`. @default 60_000 */
   readonly leaseMs?: number | undefined;
   /**
-   * How long the answer waits for a handler, in ms; under `answer: 'recorded'`, how long a handler may run before its
-   * attempt counts as failed. A longer handler keeps its event claimed until it ends or `leaseMs` is over, so no second
-   * run starts beside it. If it ends well within the lease, its event is done.
+   * How long the response waits for a handler, in ms. With `answer: 'recorded'`, how long a handler may run before its
+   * attempt counts as failed. A handler that takes longer keeps its event claimed until it ends or `leaseMs` has passed, so
+   * no second run starts meanwhile. If the handler succeeds within the lease, the event is done.
    *
    * @default 10_000
    */
   readonly handlerTimeoutMs?: number | undefined;
-  /** After how many failed attempts a durable inbox dead-letters an event. @default 25 */
+  /** The number of failed attempts after which a durable inbox dead-letters an event. @default 25 */
   readonly maxAttempts?: number | undefined;
   /**
-   * How long after an event was first received its handler can ask for a later attempt with `RetryLater`, in ms by the
-   * inbox's clock. After that the event is dead-lettered with the reason. @default 259_200_000, which is 3 days
+   * How long a handler can postpone an event with `RetryLater`, in ms since the event was first received, by the inbox's
+   * clock. After that, the event is dead-lettered with the reason. @default 259_200_000, which is 3 days
    */
   readonly maxLaterMs?: number | undefined;
   /** Time, timers and randomness, for tests. @default the platform's */
@@ -124,10 +134,10 @@ export interface ReceiverOptions<Tx = undefined> {
 /** Transactional handlers need an inbox with transactions: without one, `ctx.tx` is undefined. */
 export type NeededInbox<Tx> = undefined extends Tx ? unknown : { readonly inbox: Inbox<Tx> };
 
-/** Returns the ordering key of an event; `undefined` or `null` for an event without one. */
+/** Returns the ordering key of an event, or `undefined` or `null` if the event has none. */
 export type OrderingKey = (event: WebhookEvent) => string | null | undefined;
 
-/** The header of the signature and how it is written, as in `verifySignature`. */
+/** The signature header and its format, as in `verifySignature`. */
 export interface SignatureOptions extends SignatureFormat {
   /** The name of the header. @default 'X-SERVICE-Signature' */
   readonly header?: string | undefined;
@@ -138,9 +148,9 @@ export type HandlerTable = { readonly [Type in EventType]?: Handler<EventType, u
 
 /** Options of `receiver.start`. */
 export interface StartOptions {
-  /** How long to wait between two looks for due events, in ms, plus or minus a fifth. @default 1_000 */
+  /** The time between two checks for due events, in ms, plus or minus 20 %. @default 1_000 */
   readonly intervalMs?: number | undefined;
-  /** Stops looking for due events; `close()` waits for running handlers. @default none: `close()` stops it */
+  /** Stops the checks for due events. To wait for running handlers, call `close()`. @default none: `close()` stops them */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -155,7 +165,7 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   const { secret, secretTimeoutMs, handlers, ...read } = readOptions('createReceiver', options, {
     // Checks only presence; `readSecret` checks the value.
     secret: required(rule('given: check the environment variable that it comes from', () => true)),
-    handlers: required(rule('an object of functions by event type', isTable)),
+    handlers: required(rule('an object that maps event types to functions', isTable)),
     inbox: rule('an inbox, such as memoryInbox()', isInbox),
     signature: rule('an object with header, encoding or prefix', isTable, {}),
     queue: withMethods('a queue, such as bullmqQueue(queue)', ['enqueue']),
@@ -179,7 +189,7 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   // Otherwise a second process could run the event while the first still runs it.
   if (read.leaseMs <= read.handlerTimeoutMs) {
     throw new ConfigError(
-      `createReceiver: \`leaseMs\` (${read.leaseMs}) must be more than \`handlerTimeoutMs\` (${read.handlerTimeoutMs}).`,
+      `createReceiver: \`leaseMs\` (${read.leaseMs}) must be greater than \`handlerTimeoutMs\` (${read.handlerTimeoutMs}).`,
     );
   }
   const runtime = toRuntime(read.runtime);
@@ -194,7 +204,7 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   }
   if (read.answer === 'recorded' && read.queue !== undefined) {
     throw new ConfigError(
-      "createReceiver: with a `queue`, a delivery is answered once it is enqueued. Remove `answer: 'recorded'`, or the queue.",
+      "createReceiver: with a `queue`, the receiver already responds as soon as a delivery is enqueued. Remove `answer: 'recorded'` or the queue.",
     );
   }
   return {
@@ -202,7 +212,7 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
     inbox,
     runtime,
     signature: readOptions('createReceiver `signature`', read.signature, {
-      header: rule('the name of a header', isHeaderName, SIGNATURE_HEADER),
+      header: rule('a header name', isHeaderName, SIGNATURE_HEADER),
       encoding: oneOf(SIGNATURE_ENCODINGS),
       prefix: rule('a string', (value) => typeof value === 'string', ''),
     }),
@@ -211,7 +221,7 @@ export function readReceiverOptions<Tx>(options: ReceiverOptions<Tx>) {
   };
 }
 
-/** With a non-durable inbox an event could take effect twice: the queue delivers it again after a restart. */
+/** With a non-durable inbox, an event could take effect twice, because the queue delivers it again after a restart. */
 export function queueInboxError(where: string): ConfigError {
   return new ConfigError(
     `${where}: a \`queue\` needs a durable \`inbox\` that receivers and workers share: sqliteInbox with a file, postgresInbox, mysqlInbox or redisInbox.`,
@@ -222,7 +232,7 @@ export function queueInboxError(where: string): ConfigError {
 function readHandlers<Tx>(handlers: Handlers<Tx>, { synchronous }: Inbox<unknown>): HandlerTable {
   const rules = EVENT_TYPES.map((type) => {
     const isMissing = type in handlers && handlers[type] === undefined;
-    const found = isMissing ? ', and is undefined: check its import, or leave the type out' : '';
+    const found = isMissing ? ', but is undefined: check its import, or leave the type out' : '';
     const isHandler = rule(`a function${found}`, (value) => typeof value === 'function');
     return [type, { ...isHandler, required: type in handlers }];
   });
@@ -230,7 +240,7 @@ function readHandlers<Tx>(handlers: Handlers<Tx>, { synchronous }: Inbox<unknown
   const type = EVENT_TYPES.find((each) => isAsync(read[each] ?? readHandlers));
   if (!synchronous || type === undefined) return read;
   throw new ConfigError(
-    `createReceiver: the handler of ${type} is async, and its transaction would end before it. ${SYNCHRONOUS_FIX}`,
+    `createReceiver: the handler for ${type} is async, so its transaction would end before the handler does. ${SYNCHRONOUS_FIX}`,
   );
 }
 

@@ -13,48 +13,51 @@ import {
 import type { UnknownEvent } from '../core/events.js';
 import type { Origin } from '../core/ports.js';
 
-/** How one delivery ended. `receive`, `accept` and `handle` resolve to it; they never reject. */
+/** How a delivery or a stored event ended. `receive`, `accept` and `handle` resolve to it; they never reject. */
 export type Outcome = OutcomeResult & {
   /** Where the event came from. */
   readonly origin: Origin;
-  /** The event, if the body was authentic and an event. */
+  /** The event, if the signature was valid and the body was an event. */
   readonly event?: UnknownEvent | undefined;
-  /** The index of the secret that made the signature, from 0, if one did. */
+  /** The index of the secret that matched the signature, starting at 0, if one did. */
   readonly secretIndex?: number | undefined;
 };
 
 export type OutcomeResult = {
-  /** How long the handler ran, in ms; until the answer if it outlived `handlerTimeoutMs`. */
+  /** How long the handler ran, in ms. If it took longer than `handlerTimeoutMs`, this is the time until the response. */
   readonly handlerMs?: number | undefined;
 } & (
   | {
       /**
-       * - `handled`: the handler finished and the inbox recorded it.
+       * - `handled`: the handler finished, and the inbox recorded that.
        * - `duplicate`: the event was already done: handled, ignored, discarded or imported.
-       * - `ignored`: a new event of a known type without a handler in this process; recorded as done.
-       * - `parked`: an event of an unknown type, stored until a release knows it; or a parked event without a handler here.
-       * - `queued`: durably enqueued, or durably stored to run after the answer, in another process, or when its handler
-       *   asked for it (`RetryLater`).
+       * - `ignored`: the event is new, but this process has no handler for its type. The event is recorded as done.
+       * - `parked`: this release doesn't know the type, so the event is stored until you upgrade; or the event was parked
+       *   before, and this process has no handler for it.
+       * - `queued`: the event is durably enqueued, or durably stored to run later: after the response, in another process,
+       *   or at the time that its handler asked for (`RetryLater`).
        */
       readonly kind: 'handled' | 'duplicate' | 'ignored' | 'parked' | 'queued';
-      /** The number of the attempt in which the handler ran, from 1. */
+      /** The number of the attempt in which the handler ran, starting at 1. */
       readonly attempt?: number | undefined;
       readonly error?: undefined;
     }
   | {
-      /** Dead-lettered by this delivery (with the error) or earlier (without). */
+      /** The event was dead-lettered: by this delivery if `error` is set, otherwise earlier. */
       readonly kind: 'dead';
       readonly attempt?: number | undefined;
       readonly error?: HandlerError | PermanentError | EventError | BusyError | undefined;
     }
   | {
-      /** Not authentic, or not a delivery. A retry does not help. */
+      /** The request isn't authentic or isn't a delivery. A retry doesn't help. */
       readonly kind: 'rejected';
       readonly attempt?: undefined;
       readonly error: SignatureError | RequestError | EventError;
     }
   | {
-      /** The handler, the check of a payload or the configuration failed. A retry may help. */
+      /**
+       * The handler failed, the payload or the configuration is invalid, or the body couldn't be read. A retry may help.
+       */
       readonly kind: 'failed';
       readonly attempt?: number | undefined;
       readonly error: HandlerError | PermanentError | EventError | RequestError | ConfigError;
@@ -108,13 +111,13 @@ const OUTCOMES = {
   { readonly kind: OutcomeKind; readonly status: number }
 >;
 
-/** The result of a pipeline that threw. Identified by code, because an adapter may be bundled apart from the receiver. */
+/** Turns a thrown error into a result. It reads the code, because adapter and receiver may be in separate bundles. */
 export function toFailure(thrown: unknown): OutcomeResult {
   const { code } = Object(thrown);
   const error =
     /^ERR_/.test(code) && Object.hasOwn(OUTCOMES, code)
       ? (thrown as ReceiverError)
-      : new ConfigError('The receiver met an unexpected error; see the cause.', { cause: thrown });
+      : new ConfigError('The receiver failed with an unexpected error; see the cause.', { cause: thrown });
   return { kind: OUTCOMES[error.code].kind, error } as OutcomeResult;
 }
 
@@ -137,9 +140,9 @@ export interface WebhookResponse {
 const RETRY_AFTER_MS = 5_000;
 
 /**
- * The response to a delivery: JSON that names the outcome, or `application/problem+json` (RFC 9457) with a stable
- * `code`. It never contains a message, a stack, a payload or a secret. An unknown sender receives the code of a signature
- * that does not match, so the answer does not reveal which senders exist.
+ * Creates the response to a delivery: JSON that names the outcome, or `application/problem+json` (RFC 9457) with a stable
+ * `code`. It never contains a message, a stack, a payload or a secret. An unknown sender gets the same code as a signature
+ * that doesn't match, so the response doesn't reveal which senders exist.
  */
 export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
   const code = error?.code ?? 'ERR_CONFIG_INVALID';

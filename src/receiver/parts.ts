@@ -28,7 +28,7 @@ export interface ReceiverParts extends CoreParts {
   readonly flows: Flows;
 }
 
-/** The ways of an authentic event: of a delivery, of an event of `accept`, and of an event that runs in this process. */
+/** How an authentic event is processed: after a delivery, by `accept`, or in this process. */
 export interface Flows {
   readonly deliver: Dispatch;
   readonly accept: Dispatch;
@@ -43,17 +43,18 @@ interface Holder {
 }
 
 /**
- * Attaches its parts to a receiver. Frozen, because adapters call the parts directly, so a replaced method would never run.
+ * Attaches the parts to a receiver. The receiver is frozen, because adapters call the parts directly and would never run a
+ * replaced method.
  */
 export function withParts<Receiver extends object>(receiver: Receiver, parts: ReceiverParts): Receiver {
   return Object.freeze(Object.assign(receiver, { [PARTS]: { owner: receiver, parts } }));
 }
 
-/** @throws {ConfigError} `ERR_CONFIG_INVALID` for another value than a receiver, such as a copy or a proxy of one. */
+/** @throws {ConfigError} `ERR_CONFIG_INVALID` when the value isn't a receiver, for example if it is a copy or a proxy. */
 export function partsOf(where: string, receiver: unknown): ReceiverParts {
   const held = (receiver as Holder | null | undefined)?.[PARTS];
   if (held !== undefined && held.owner === receiver) return held.parts;
   throw new ConfigError(
-    `${where}: \`receiver\` must be a receiver made by createReceiver, or a function that returns one. To wrap a receiver, pass a layer in its \`use\`.`,
+    `${where}: \`receiver\` must be a receiver created by createReceiver, or a function that returns one. To wrap a receiver, pass a layer in its \`use\` option.`,
   );
 }

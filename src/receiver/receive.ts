@@ -11,7 +11,7 @@ import type { WebhookRequest } from './request.js';
 import { assertDelivery } from './request-checks.js';
 import type { Dispatch, Work } from './work.js';
 
-/** Receives one delivery. Never rejects. Calls `made`, then reads the body, in the first synchronous step. */
+/** Receives one delivery. Never rejects. It calls `made` and starts to read the body synchronously. */
 export async function receive(made: () => ReceiverParts, request: WebhookRequest): Promise<Outcome> {
   let receiver: ReceiverParts;
   try {
@@ -71,7 +71,7 @@ export interface RunOptions {
   readonly onRest?: ((rest: Promise<unknown>) => void) | undefined;
   /** The trace context of the job that brought the event. */
   readonly traceparent?: string | undefined;
-  /** Whether the redriver took the event: `close()` waits for the redriver, and other processes may run the event first. */
+  /** Whether the redriver took the event. `close()` waits for the redriver, and another process may run the event first. */
   readonly isTaken?: boolean;
 }
 

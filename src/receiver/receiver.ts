@@ -26,61 +26,62 @@ import { Store } from './store.js';
 import { Tally } from './tally.js';
 import type { Dispatch } from './work.js';
 
-/** Optional details of an authentic event. */
+/** Options of {@link Receiver.accept} and {@link Receiver.handle}. */
 export interface AcceptOptions {
-  /** The event's JSON as it arrived, to be stored and enqueued unchanged. @default the event serialized */
+  /** The event's JSON as it arrived, which is stored and enqueued unchanged. @default the event, serialized */
   readonly json?: string | undefined;
-  /** The trace context of the event, such as that of its job, as a W3C `traceparent`. @default none */
+  /** The trace context of the event, for example from its job, as a W3C `traceparent`. @default none */
   readonly traceparent?: string | undefined;
-  /** Called with a handler that outlives `handlerTimeoutMs`, as `waitUntil` of a `WebhookRequest` is. @default none */
+  /** Called with work that takes longer than `handlerTimeoutMs`, like `waitUntil` of a `WebhookRequest`. @default none */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
 
 /** Receives events. `receive`, `accept` and `handle` never throw or reject: each resolves to an {@link Outcome}. */
 export interface Receiver {
   /**
-   * Accepts one HTTP request, untrusted: verifies it, parses it, and continues as {@link Receiver.accept}.
-   * Adapters call it. It is not a handler of a framework, and refuses the further arguments of one.
+   * Accepts one untrusted HTTP request: verifies it, parses it, and continues like {@link Receiver.accept}.
+   * Adapters call it. It isn't a framework handler, so its type allows no additional arguments.
    */
   readonly receive: (request: WebhookRequest, ...useAnAdapter: readonly never[]) => Promise<Outcome>;
-  /** Accepts an authentic event: enqueues it if there is a queue, otherwise continues as {@link Receiver.handle}. */
+  /** Accepts an authentic event: enqueues it if there is a queue, otherwise continues like {@link Receiver.handle}. */
   accept(event: UnknownEvent, origin: Origin, options?: AcceptOptions): Promise<Outcome>;
-  /** Claims an authentic event, runs its handler in this process, and completes it. */
+  /** Claims an authentic event, runs its handler in this process, and marks the event done. */
   handle(event: UnknownEvent, origin: Origin, options?: AcceptOptions): Promise<Outcome>;
   /**
-   * Runs the due events of the inbox once: received events, failed events at their retry time, events whose lease has
-   * expired, and parked events whose type this release knows. An event runs only if this process has a handler for its
-   * type, or a queue. {@link Receiver.start} and the catch-up poller call it; a cron job can as well.
+   * Runs the due events of the inbox once: received events, failed events due for a retry, events with an expired
+   * lease, and parked events of types that this release knows. An event runs only if this process has a handler for its
+   * type, or a queue. {@link Receiver.start} and the catch-up poller call this method, and you can call it from a cron
+   * job.
    *
-   * It ends when nothing is due, and takes no further event after `leaseMs`. Without `waitUntil`, it waits for overdue
-   * handlers until they or their leases end, or until the signal aborts.
+   * It ends when nothing is due, and starts no more events after `leaseMs`. Without `waitUntil`, it waits for overdue
+   * handlers until they end, their leases expire, or the signal aborts.
    *
    * @returns the number of events per outcome.
    * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox cannot be reached.
    */
   redrive(options?: RedriveOptions): Promise<OutcomeCounts>;
   /**
-   * Runs the handlers of this release over stored events, dead, failed and parked ones, in transactions that are rolled
-   * back: it claims nothing and stores nothing, so `requeue` can follow for those that succeed. A step returns its stored
-   * result; a step without one is not run. Effects outside of `ctx.tx` and steps are not prevented, so check
-   * `ctx.isRehearsal` before them. Sequences advance. Constraints that are checked at COMMIT are not checked.
+   * Tries your current handlers on stored events that are dead, failed or parked, in transactions that are rolled back.
+   * It claims and stores nothing, so you can then `requeue` the events that succeed. A step returns its stored result; a
+   * step without one doesn't run. Effects outside of `ctx.tx` and steps do happen, so check `ctx.isRehearsal` before
+   * them. Database sequences advance. Constraints that the database checks at COMMIT aren't tested.
    *
-   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, or the inbox has no transactions.
-   * @throws {StablehooksError} `ERR_INBOX_FAILED`.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid, or the inbox has no transactions.
+   * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox cannot be reached.
    */
   rehearse(options?: RehearseOptions): Promise<readonly Rehearsal[]>;
   /**
-   * Redrives now and at intervals, and after each event of this process that other events of its ordering key may wait for.
-   * It logs one line when the inbox becomes unreachable, and one when it is reachable again. It keeps the process
-   * alive until its signal aborts or `close()` is called.
+   * Calls {@link Receiver.redrive} now, at intervals, and whenever an event ends in this process while other events with
+   * the same ordering key may be waiting. It logs one line when the inbox becomes unreachable, and one when the inbox is
+   * reachable again. It keeps the process alive until `signal` aborts or you call `close()`.
    *
-   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, or it was started or closed before.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid, or the receiver was already started or closed.
    */
   start(options?: StartOptions): void;
   /**
-   * Refuses new deliveries: `receive`, `accept` and `handle` return `busy`, and redriving stops. Resolves when the
-   * verified deliveries and their handlers have ended, after `leaseMs` at the latest. It does not wait for bodies that
-   * are still arriving.
+   * Stops accepting deliveries: `receive`, `accept` and `handle` then resolve to `busy`, and redriving stops. Resolves
+   * when all verified deliveries and their handlers have ended, after `leaseMs` at the latest. It doesn't wait for bodies
+   * that are still arriving.
    */
   close(): Promise<void>;
   /** The inbox that this receiver uses. */
@@ -89,19 +90,24 @@ export interface Receiver {
 
 /** Options of `receiver.redrive`. */
 export interface RedriveOptions {
-  /** Ends it early. Running events are awaited, unless they have outlived `handlerTimeoutMs`. */
+  /** Ends the redrive early. It still awaits running handlers, unless they have taken longer than `handlerTimeoutMs`. */
   readonly signal?: AbortSignal | undefined;
   /** Called with each outcome, in addition to the receiver's own `onOutcome`. Its errors are logged and ignored. */
   readonly onOutcome?: ((outcome: Outcome) => unknown) | undefined;
-  /** Called with the handlers that outlive `handlerTimeoutMs`, which `redrive` then does not await. @default none */
+  /**
+   * Called with a promise for handlers that take longer than `handlerTimeoutMs`; `redrive` doesn't await them.
+   *
+   * @default none
+   */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
 
 /**
- * Creates a receiver: it verifies deliveries, and runs your handler once for each event. Pass it to the adapter of your
- * framework, such as `toExpressHandler`. In production it needs a durable `inbox`, and `start()` or a cron route for retries.
+ * Creates a receiver, which verifies deliveries and runs your handler once for each event. Pass it to the adapter for
+ * your framework, such as `toExpressHandler`. In production, it needs a durable `inbox`, and `start()` or a cron route
+ * for retries.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or invalid.
  *
  * @example
  * ```ts

@@ -58,7 +58,7 @@ export class Redriver {
     this.#parts = parts;
   }
 
-  /** @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, or it was started or closed before. */
+  /** @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid, or the receiver was started or closed before. */
   start(options: StartOptions = {}): void {
     const { intervalMs, signal } = readOptions('receiver.start', options, {
       intervalMs: integer({ default: INTERVAL_MS }),
@@ -66,10 +66,10 @@ export class Redriver {
     });
     if (this.#parts.inFlight.isClosed) {
       throw new ConfigError(
-        'receiver.start: the receiver is closed, so nothing would run. Create another receiver, or call start() before close().',
+        'receiver.start: the receiver is closed, so nothing would run. Create a new receiver, or call start() before close().',
       );
     }
-    if (this.#wasStarted) throw new ConfigError('receiver.start: it was started before.');
+    if (this.#wasStarted) throw new ConfigError('receiver.start: the receiver was already started.');
     if (signal?.aborted) return;
     this.#wasStarted = true;
     this.#isStarted = true;
@@ -78,7 +78,7 @@ export class Redriver {
     this.wake();
   }
 
-  /** Redrives soon, because something may be due now. Without `start()` only under `answer: 'recorded'`, which promises it. */
+  /** Redrives soon, because an event may be due. Without `start()`, only `answer: 'recorded'` promises this. */
   wake(): void {
     const { inFlight, settings } = this.#parts;
     const { use, answer } = settings;
@@ -140,12 +140,12 @@ export class Redriver {
     };
     try {
       const isMore = await this.once({ signal, onRest });
-      if (this.#isFailing) log(logger, 'warn', 'due events can be read from the inbox again.');
+      if (this.#isFailing) log(logger, 'warn', 'the receiver can read due events from the inbox again.');
       this.#isFailing = false;
       return isMore;
     } catch (error) {
       if (!this.#isFailing) {
-        const line = `due events cannot be read from the inbox; the receiver tries again about every ${this.#intervalMs} ms. ${describeThrown(error)}`;
+        const line = `the receiver cannot read due events from the inbox. It tries again about every ${this.#intervalMs} ms. ${describeThrown(error)}`;
         log(logger, 'error', line);
       }
       this.#isFailing = true;
@@ -171,8 +171,8 @@ export class Redriver {
   }
 
   /**
-   * Runs due events until none is left, or until a lease has elapsed and taken events are due again. Resolves to whether more
-   * may be due.
+   * Runs due events until none is left, or until a lease has elapsed and taken events are due again. Resolves to whether
+   * more may be due.
    */
   once(options: OnceOptions): Promise<boolean> {
     this.#hasRedriven = true;
@@ -234,7 +234,7 @@ export class Redriver {
       log(
         logger,
         'warn',
-        `${id} is stored to run later, and this process has not called receiver.start() or receiver.redrive(). Call start() in one of your processes, or nothing runs such events.`,
+        `${id} is stored to run later, but this process has not called receiver.start() or receiver.redrive(). Call start() in one of your processes; otherwise such events never run.`,
       );
     };
     check().catch(() => undefined);

@@ -18,25 +18,25 @@ export interface RehearseOptions {
   readonly states?: readonly (typeof STATES)[number][] | undefined;
   /** @default all types with a handler */
   readonly types?: readonly EventType[] | undefined;
-  /** A part of the last error. @default any */
+  /** A substring of the last error. @default any */
   readonly error?: string | undefined;
-  /** How many events of each state and type, those that were received first. At most 10,000. @default 100 */
+  /** How many events to rehearse per state and type, oldest first. At most 10,000. @default 100 */
   readonly limit?: number | undefined;
 }
 
-/** What a handler did with an event. Plain data. */
+/** What the handler did with one event. Plain data. */
 export interface Rehearsal {
   readonly id: string;
   readonly type: string;
   readonly state: 'dead' | 'failed' | 'parked';
   /**
    * - `succeeds`: the handler returned.
-   * - `fails`: it threw, or outlived `handlerTimeoutMs`.
-   * - `steps`: it called a step that has no stored result, which a rehearsal does not run. Later code is not tested.
-   * - `later`: it threw `RetryLater`.
+   * - `fails`: the handler threw an error, or took longer than `handlerTimeoutMs`.
+   * - `steps`: the handler called a step that has no stored result. A rehearsal doesn't run it, so later code isn't tested.
+   * - `later`: the handler threw `RetryLater`.
    */
   readonly verdict: 'succeeds' | 'fails' | 'steps' | 'later';
-  /** The name of that step; `null` for other verdicts. */
+  /** The name of the step that did not run; `null` for other verdicts. */
   readonly step: string | null;
   /** The code and the message of the error; `null` if there was none. */
   readonly error: string | null;
@@ -120,7 +120,10 @@ async function rehearseOne(
   };
   const onTimeUp = () => {
     controller.abort();
-    throw new StablehooksError('ERR_HANDLER_TIMEOUT', `The handler still runs after ${handlerTimeoutMs} ms.`);
+    throw new StablehooksError(
+      'ERR_HANDLER_TIMEOUT',
+      `The handler is still running after ${handlerTimeoutMs} ms.`,
+    );
   };
   const effect = (tx: unknown): Promise<never> => {
     const context = {
@@ -152,9 +155,9 @@ async function rehearseOne(
   }
   // The database did not begin the transaction, so the handler did not run.
   if (found === undefined)
-    throw new StablehooksError('ERR_INBOX_FAILED', `The rehearsal of ${id} did not run. Try again.`);
+    throw new StablehooksError('ERR_INBOX_FAILED', `The rehearsal of ${id} could not start. Try again.`);
   return found;
 }
 
 const NO_TRANSACTIONS =
-  'rehearse: the inbox has no transactions that could be rolled back. Pass `transactional: true` to sqliteInbox, postgresInbox or mysqlInbox.';
+  'rehearse: the inbox has no transactions to roll back. Pass `transactional: true` to sqliteInbox, postgresInbox or mysqlInbox.';

@@ -29,7 +29,7 @@ export class Report {
     );
   }
 
-  /** Runs `run`, synchronously, to its outcome: the one place where an error becomes an outcome. Never rejects. */
+  /** Calls `run` synchronously, and turns its result or error into an outcome. Never rejects. */
   async conclude(
     facts: OpenFacts,
     run: () => Promise<OutcomeResult>,
@@ -58,8 +58,8 @@ export class Report {
 }
 
 /**
- * Logs an outcome that has an error, in one line with the fix, as every receiver does by its `logger`.
- * No line contains a payload, a secret, a token or a signature. An error thrown by a handler is logged with its message
+ * Logs an outcome that has an error: one line that includes the fix. Every receiver does this with its `logger`.
+ * No line contains a payload, a secret, a token or a signature. An error that a handler throws is logged with its message
  * and stack.
  *
  * @param logger - receives one string per line. @default console

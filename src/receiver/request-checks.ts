@@ -10,7 +10,7 @@ export function assertDelivery(request: WebhookRequest): void {
   if (request.method !== 'POST') {
     throw new StablehooksError(
       'ERR_METHOD_NOT_ALLOWED',
-      'A delivery is a POST request. Check the path that the receiver is mounted at.',
+      'A delivery must be a POST request. Check the path at which you mounted the receiver.',
     );
   }
   // The service does not specify whether the signature covers the bytes before or after compression.

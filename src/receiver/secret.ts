@@ -5,32 +5,32 @@ import { type Secret, type SecretFunction, type Secrets, toSecrets } from '../co
 import type { WebhookRequest } from './request.js';
 
 /**
- * The unverified request that a `secret` function receives. Everything in it is a claim of the sender: use it only to
- * select the secret that must match.
+ * The unverified request that a `secret` function receives. Anyone could have sent it, so use it only to select the secret
+ * that must match.
  */
 export interface SecretRequest {
   /**
-   * The requested path, including the prefix that a framework mounts the receiver at. It is not decoded. `''` where the
-   * adapter does not pass it.
+   * The requested path, including any prefix under which the receiver is mounted. It isn't decoded. `''` if the adapter
+   * doesn't provide it.
    */
   readonly path: string;
-  /** The parameters after the `?`, decoded. */
+  /** The decoded query parameters. */
   readonly query: URLSearchParams;
   readonly headers: {
     /**
-     * The value of a header, or multiple values joined with commas; `null` if it is missing. The name is case-insensitive.
+     * Returns the value of a header, with multiple values joined by commas, or `null`. The name is case-insensitive.
      */
     get(name: string): string | null;
   };
 }
 
-/** Fixed secrets, or a function that is called for each delivery before anything in it is trusted. */
+/** Fixed secrets, or a function that is called for each delivery before the delivery is verified. */
 export type ReceiverSecret = Secrets | SecretFunction<[request: SecretRequest]>;
 
 /** Fixed secrets, or the function that returns the secrets of a request. */
 export type SecretOfRequest = readonly Secret[] | ((request: WebhookRequest) => SecretFunction);
 
-/** Copies fixed secrets. A function has at most `timeoutMs` to answer, because any sender can make the receiver call it. */
+/** Copies fixed secrets. A function gets at most `timeoutMs`, because any sender can make the receiver call it. */
 export function readSecret(
   secret: ReceiverSecret,
   { runtime, timeoutMs }: { readonly runtime: Runtime; readonly timeoutMs: number },
@@ -38,7 +38,7 @@ export function readSecret(
   if (typeof secret !== 'function')
     return toSecrets(secret).map((each) => (typeof each === 'string' ? each : new Uint8Array(each)));
   const onTimeUp = () => {
-    throw new Error(`It returned no secret within ${timeoutMs} ms.`);
+    throw new Error(`The function returned no secret within ${timeoutMs} ms.`);
   };
   return (request) => () => {
     const answer = secret(toSecretRequest(request));

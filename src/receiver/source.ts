@@ -4,12 +4,12 @@ import { partsOf, type ReceiverParts } from './parts.js';
 import type { Receiver } from './receiver.js';
 
 /**
- * A receiver, or a function that creates it at the first use. With a function, a build (such as `next build`) needs
- * neither secrets nor connections.
+ * A receiver, or a function that creates one on first use. With a function, a build such as `next build` needs neither
+ * secrets nor connections.
  */
 export type ReceiverSource = Receiver | (() => Receiver);
 
-/** A function is called at the first use, and its receiver is kept. A failed call is repeated at the next use. */
+/** Calls a function on first use, and keeps its receiver. If the call fails, the next use repeats it. */
 export function toReceiver(where: string, source: ReceiverSource): () => Receiver {
   if (typeof source !== 'function') {
     partsOf(where, source);
@@ -35,6 +35,8 @@ function make(where: string, source: () => Receiver): Receiver {
     return receiver;
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
-    throw new ConfigError(`${where}: the function that makes the receiver failed; see the cause.`, { cause });
+    throw new ConfigError(`${where}: the function that creates the receiver failed; see the cause.`, {
+      cause,
+    });
   }
 }

@@ -51,13 +51,13 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
     if (state === 'ended') {
       throw new StablehooksError(
         'ERR_HANDLER_FAILED',
-        `ctx.step: the handler has ended, so ${name} did not run. Await every step in the handler.`,
+        `ctx.step: the handler has ended, so step ${name} did not run. Await every step in the handler.`,
       );
     }
     const { onInterrupted } = readOptions('ctx.step', options, { onInterrupted: ON_INTERRUPTED });
     if (!isName(name) || used.has(name)) {
       throw new ConfigError(
-        `ctx.step: ${JSON.stringify(name)} is not a valid name, or was used before. Give each step of a handler its own name, of 1 to 512 bytes.`,
+        `ctx.step: ${JSON.stringify(name)} is not a valid step name, or was already used. Give each step of a handler a unique name of 1 to 512 bytes.`,
       );
     }
     used.add(name);
@@ -85,7 +85,10 @@ export function createSteps({ store, settings, runStep }: CoreParts, lease: Leas
     if (result === null) {
       // The step has run, so a later attempt must not repeat it.
       if (!isGuarded) await save(null);
-      throw unknownEffect(name, `has a result that is not JSON of at most ${MAX_RESULT_LENGTH} characters`);
+      throw unknownEffect(
+        name,
+        `returned a result that is not JSON of at most ${MAX_RESULT_LENGTH} characters`,
+      );
     }
     await save(result);
     return toValue(result);
@@ -127,14 +130,14 @@ function toValue(result: string): unknown {
   return result === '' ? undefined : JSON.parse(result);
 }
 
-const NO_RESULT = 'began and recorded no result';
+const NO_RESULT = 'began but recorded no result';
 
 /** It dead-letters the event even if the handler catches it. */
 class UnknownEffect extends PermanentError {}
 
 function unknownEffect(name: string, why: string, options?: ErrorOptions): PermanentError {
   return new UnknownEffect(
-    `Step ${name} ${why}, and does not run again. Check whether its effect happened, then requeue the event with --step ${name}=done or --step ${name}=again.`,
+    `Step ${name} ${why}, so it will not run again. Check whether its effect happened, then requeue the event with --step ${name}=done or --step ${name}=again.`,
     options,
   );
 }

@@ -136,7 +136,7 @@ export class Store {
   #silent(): StablehooksError<typeof INBOX> {
     return new StablehooksError(
       INBOX,
-      `The inbox did not answer within ${this.#settings.inboxTimeoutMs} ms. Check that it can be reached. If it is only slow, raise inboxTimeoutMs.`,
+      `The inbox did not respond within ${this.#settings.inboxTimeoutMs} ms. Check that it is reachable. If it is just slow, raise inboxTimeoutMs.`,
     );
   }
 
@@ -219,7 +219,7 @@ export class Store {
 }
 
 const UNREADABLE =
-  'cannot run: its stored text cannot be read. It runs when it is delivered again. Restore its row, or end it with inbox.discard({ ids }) once its effect is booked.';
+  'cannot run, because its stored text cannot be read. It will run if it is delivered again. Restore its row, or discard the event with inbox.discard({ ids }) once you have booked its effect.';
 
 function toStoreOptions({ origin, json }: Work): StoreOptions {
   return { origin, json: json === undefined ? undefined : [json] };
@@ -232,18 +232,18 @@ function at<Value>(list: readonly Value[], index: number): Value {
 const INBOX = 'ERR_INBOX_FAILED';
 
 const NO_STEPS =
-  'ctx.step: the inbox stores no steps. In a transaction of SQLite handlers are synchronous and have none: remove `transactional`.';
+  'ctx.step: the inbox does not store steps. Handlers in a SQLite transaction are synchronous and cannot use steps. Remove `transactional`.';
 
 export function leaseLost(
   { attempt }: Lease,
-  why = `Attempt ${attempt} took longer than its lease, and another process may run the event. Raise leaseMs.`,
+  why = `Attempt ${attempt} took longer than its lease, so another process may be running the event. Raise leaseMs.`,
 ): BusyError {
   return new StablehooksError('ERR_LEASE_LOST', why, { retryAfterMs: 1_000 });
 }
 
 const warned = new WeakSet<Inbox<unknown>>();
 
-/** Warns once per inbox that it is not durable, with the fix. */
+/** Warns, once per inbox, that the inbox isn't durable, and says how to fix that. */
 export function warnNotDurable(
   inbox: Inbox<unknown>,
   { where, logger }: { /** Such as "a poller uses it". */ readonly where: string; readonly logger: Logger },
@@ -253,6 +253,6 @@ export function warnNotDurable(
   log(
     logger,
     'warn',
-    `the inbox is not durable, and ${where}: it forgets which events were handled, and a memory inbox is not shared, so events may take effect twice. Pass one durable \`inbox\` to all processes: sqliteInbox, postgresInbox, mysqlInbox or redisInbox.`,
+    `the inbox is not durable, but ${where}. On restart, it forgets which events were handled, and processes do not share a memory inbox, so events may take effect twice. Pass one durable \`inbox\` to all processes: sqliteInbox, postgresInbox, mysqlInbox or redisInbox.`,
   );
 }

@@ -22,19 +22,19 @@ type Counts = Readonly<Record<string, number>>;
 
 /** The combined counts of an inbox's processes. Times are epoch ms by their clocks. */
 export interface TallyNote {
-  /** Refused deliveries by hour and error code, of this hour and the last one. */
+  /** Refused deliveries of this hour and the last one, by hour and error code. */
   readonly refused: Counts;
-  /** When the last 5 were refused, oldest first. */
+  /** When the last 5 deliveries were refused, oldest first. */
   readonly refusedAt: readonly number[];
   /** When a process that had refused deliveries accepted one again. */
   readonly genuineAt: number;
-  /** New events without a handler by day and type, of this day and the last one. */
+  /** New events without a handler of this day and the last one, by day and type. */
   readonly ignored: Counts;
 }
 
 export const EMPTY_TALLY: TallyNote = { refused: {}, refusedAt: [], genuineAt: 0, ignored: {} };
 
-/** After this many refused deliveries without an accepted one, push is broken. */
+/** After this many refused deliveries without an accepted one, push counts as broken. */
 export const MANY = 5;
 
 /** These events are stored, or the process ends: other checks judge them. */
@@ -84,11 +84,11 @@ export class Tally {
     const now = runtime.now();
     this.#add({ ignored: { [`${now - (now % DAY_MS)} ${type}`]: 1 } });
     if (!isNews(logger, type)) return;
-    const line = `this process has no handler for ${type}, so its events end as ignored. Add one, even one that does nothing. If another process should run them: \`stablehooks inbox requeue --ignored\`.`;
+    const line = `this process has no handler for ${type}, so it ignores these events. Add a handler, even one that does nothing. If another process should run them, use \`stablehooks inbox requeue --ignored\`.`;
     log(logger, 'warn', line);
   }
 
-  /** Logs that an event is done and was ignored, although this process has a handler for its type: once per type. */
+  /** Logs, once per type, that an event was ignored and is done, although this process has a handler for the type. */
   async duplicate({ id, type }: UnknownEvent): Promise<void> {
     const { inbox, logger, runtime } = this.#settings;
     const now = runtime.elapsed();
@@ -100,7 +100,7 @@ export class Tally {
     } catch {
       return;
     }
-    const line = `${id} is done without an effect: a process of this inbox that had no handler for ${type} ignored it. Give each app its own inbox (\`schema\` or \`prefix\`), and all processes of an app the same handlers. \`stablehooks inbox requeue --ignored\` runs what was ignored.`;
+    const line = `${id} is done, but no handler ran: another process that shares this inbox had no handler for ${type} and ignored the event. Give each app its own inbox (\`schema\` or \`prefix\`), and give all processes of an app the same handlers. To run the ignored events, use \`stablehooks inbox requeue --ignored\`.`;
     log(logger, 'error', line);
   }
 
@@ -122,7 +122,7 @@ export class Tally {
     this.#timer ??= setBackgroundTimeout(runtime, () => void this.write(), waitMs);
   }
 
-  /** Adds what was counted to the note. If the inbox fails, they are kept for the next write. */
+  /** Adds the counts to the note. If the inbox fails, the counts are kept for the next write. */
   async write(): Promise<void> {
     const { inbox, runtime } = this.#settings;
     runtime.clearTimeout(this.#timer);

@@ -4,11 +4,12 @@ import type { EventType, SchemaIssue, SchemaResult, StandardSchema, WebhookEvent
 import type { Given, Handler, HandlerContext, HandlerResult } from './handler.js';
 
 /**
- * Checks the payload before the handler runs, and passes the output of the schema to the handler.
+ * Validates the payload before the handler runs, and passes the schema's output to the handler.
  *
- * @param schema - a Standard Schema, such as one of zod, valibot or arktype.
- * @returns a handler. It fails with `ERR_PAYLOAD_INVALID` when the payload does not match, and the event runs again once
- * the schema is corrected. The error names the fields that the schema declares, and contains no value of the payload.
+ * @param schema - a Standard Schema, for example from zod, valibot or arktype.
+ * @returns a handler. If the payload doesn't match, it fails with `ERR_PAYLOAD_INVALID`, and the event runs again later,
+ * so you can correct the schema. The error names only fields that the schema declares, and contains no values of the
+ * payload.
  *
  * @example
  * ```ts
@@ -58,7 +59,7 @@ function mismatch(
   const fields = [...new Set(issues.slice(0, MAX_SHOWN).map(toField))];
   return new StablehooksError(
     'ERR_PAYLOAD_INVALID',
-    `The payload of ${type} does not match its schema at ${fields.join(', ')}. Correct the schema; the event runs again.`,
+    `The payload of ${type} does not match its schema at ${fields.join(', ')}. Correct the schema; the event will run again.`,
     // Without the issues: some libraries quote the value.
     { fields },
   );

@@ -16,7 +16,7 @@ export interface Work {
 
 export interface Run {
   readonly result: OutcomeResult;
-  /** The work that continues after the answer: an overdue handler, or one that runs after a 202. It never rejects. */
+  /** Work that continues after the response: an overdue handler, or a handler that runs after a 202. It never rejects. */
   readonly rest?: Promise<unknown> | undefined;
 }
 

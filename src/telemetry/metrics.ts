@@ -20,14 +20,18 @@ function createInstruments(meter: Meter, inboxes: Inboxes) {
     meter.createObservableGauge(name, { unit, description });
   const events = gauge('stablehooks.inbox.events', '{event}', 'Events in the inbox that are not done.');
   const oldest = gauge('stablehooks.inbox.oldest', 's', 'How long the oldest event has been in its state.');
-  const level = gauge('stablehooks.health', '1', 'Each check of the inbox: 2 failing, 1 a warning, else 0.');
+  const level = gauge(
+    'stablehooks.health',
+    '1',
+    'The result of each health check: 2 if failing, 1 if a warning, otherwise 0.',
+  );
   const gauges = { events, oldest, level };
   meter.addBatchObservableCallback((result) => inboxes.observe(result, gauges), Object.values(gauges));
   return {
-    outcomes: counter('stablehooks.outcomes', '{delivery}', 'How deliveries and stored events ended.'),
+    outcomes: counter('stablehooks.outcomes', '{delivery}', 'Outcomes of deliveries and stored events.'),
     processDuration: seconds('messaging.process.duration', 'How long handlers ran.', DURATIONS),
-    eventAge: seconds('stablehooks.event.age', 'From the creation of an event until it was done.', AGES),
-    polls: counter('stablehooks.polls', '{poll}', 'Polls of the list, by result.'),
+    eventAge: seconds('stablehooks.event.age', 'Time from the creation of an event until it was done.', AGES),
+    polls: counter('stablehooks.polls', '{poll}', 'Polls of the event list, by result.'),
   };
 }
 

@@ -26,22 +26,22 @@ export type { Layer } from '../receiver/layers.js';
 
 /** Options of {@link openTelemetry}. */
 export interface OpenTelemetryOptions {
-  /** Receives the spans. @default the global provider, at each span */
+  /** Receives the spans. @default the global provider, looked up for each span */
   readonly tracerProvider?: TracerProvider | undefined;
-  /** Receives the metrics. @default the global provider, at each measurement */
+  /** Receives the metrics. @default the global provider, looked up for each measurement */
   readonly meterProvider?: MeterProvider | undefined;
-  /** Attributes of every span and metric, such as a name that distinguishes two receivers of a process. @default none */
+  /** Attributes to add to every span and metric, such as a name that identifies this receiver. @default none */
   readonly attributes?: Attributes | undefined;
   /**
-   * Whether each collection of metrics judges the inbox and counts its events. Every process with this option exports the
-   * same numbers.
+   * Whether to check the health of the inbox and count its events each time metrics are collected. Every process with this
+   * option exports the same numbers.
    *
    * @default true
    */
   readonly inboxMetrics?: boolean | undefined;
-  /** When a check of the inbox is unhealthy, as in `/healthz`. @default the limits of `health` */
+  /** The limits beyond which a check of the inbox is unhealthy, as in `/healthz`. @default the defaults of `health` */
   readonly healthLimits?: HealthLimits | undefined;
-  /** Time and timers, for tests. @default those of the platform */
+  /** Time and timers, for tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
@@ -52,13 +52,13 @@ const FAILURES: readonly string[] = ['failed', 'unavailable', 'dead'] satisfies 
 const LATER = 'ERR_HANDLER_LATER';
 
 /**
- * Creates the layer: `createReceiver({ use: [openTelemetry()] })`. It observes the receiver and its poller;
+ * Creates the OpenTelemetry layer: `createReceiver({ use: [openTelemetry()] })`. It observes the receiver and its poller.
  * docs/telemetry.md lists the spans, metrics and attributes.
  *
  * No span or metric contains a payload, a body, a secret, a token, a signature, an ordering key or an error message.
- * Spans contain the event's id and the names of steps. Without a registered SDK nothing is recorded.
+ * Spans contain the event's id and the names of its steps. Without a registered SDK, nothing is recorded.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or makes no sense.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or invalid.
  */
 export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
   const { tracerProvider, meterProvider, attributes, inboxMetrics, healthLimits, ...given } = readOptions(

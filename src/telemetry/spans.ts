@@ -17,7 +17,7 @@ export interface SpanStart extends SpanOptions {
   readonly name: string;
 }
 
-/** Runs work in a span, synchronously if the work is. `onEnd` is called even if the span could not be started. */
+/** Runs work in a span. It is synchronous if the work is. `onEnd` is called even if the span could not be started. */
 export function inSpan<Result>(
   tracer: Tracer,
   { name, ...options }: SpanStart,

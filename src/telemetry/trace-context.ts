@@ -3,13 +3,13 @@ import { isSpanContextValid, type Link, type SpanContext } from '@opentelemetry/
 
 const TRACEPARENT = /^00-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})$/;
 
-/** `undefined` without an SDK. */
+/** Returns the `traceparent` of a span, or `undefined` without an SDK. */
 export function toTraceparent(span: SpanContext | undefined): string | undefined {
   if (span === undefined || !isSpanContextValid(span)) return undefined;
   return `00-${span.traceId}-${span.spanId}-${span.traceFlags.toString(16).padStart(2, '0')}`;
 }
 
-/** The links to the span that enqueued a job; none without a valid `traceparent`. */
+/** Returns a link to the span that enqueued a job, or no link without a valid `traceparent`. */
 export function toLinks(traceparent: string | undefined): Link[] {
   const [, traceId = '', spanId = '', flags = ''] = TRACEPARENT.exec(traceparent ?? '') ?? [];
   const context = { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };

@@ -18,10 +18,10 @@ const PAYLOADS: Readonly<Record<EventType, UnknownPayload>> = {
 };
 
 /**
- * Creates an event of a type, with a new random id and an example as its payload. The service does not specify its
- * payloads: check your schemas against real events.
+ * Creates an event of the given type, with a random id and an example payload. The service doesn't specify its payloads, so
+ * check your schemas against real events.
  *
- * @param overrides - keys of the envelope to set. A `payload` replaces the whole payload of the example.
+ * @param overrides - envelope keys to set. A `payload` replaces the entire example payload.
  */
 export function exampleEvent<Type extends EventType>(
   type: Type,

@@ -4,28 +4,28 @@ import { type Secret, SIGNATURE_HEADER, type SignatureFormat, sign } from '../co
 /** Options of {@link signedRequest}. */
 export interface SignedRequestOptions extends SignatureFormat {
   readonly secret: Secret;
-  /** The endpoint's URL; a path is enough for supertest and inject. @default 'http://localhost/hooks' */
+  /** The endpoint's URL. For supertest and inject, a path is enough. @default 'http://localhost/hooks' */
   readonly url?: string | undefined;
-  /** The header of the signature. @default 'X-SERVICE-Signature' */
+  /** The name of the signature header. @default 'X-SERVICE-Signature' */
   readonly header?: string | undefined;
 }
 
 /** Bytes that `fetch` accepts under every release of TypeScript and without `@types/node`. */
 type Bytes = ReturnType<TextEncoder['encode']>;
 
-/** A delivery as the service sends it. `fetch(url, signed)` and Fastify's `inject(signed)` accept it. */
+/** A delivery as the service sends it. Pass it to `fetch(url, signed)` or to Fastify's `inject(signed)`. */
 export interface SignedRequest {
   readonly method: 'POST';
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** The signed bytes: a Buffer, whose `toString()` is the text. */
+  /** The signed bytes, as a Buffer. `toString()` returns the JSON text. */
   readonly body: Bytes;
-  /** Returns a web Request, for a fetch handler or an App Router route. Its `url` must be absolute. */
+  /** Returns a web Request for a fetch handler or an App Router route. The `url` must be absolute. */
   toRequest(): Request;
 }
 
 /**
- * Signs an event as the service does. Bytes are sent unchanged.
+ * Signs an event the way the service does. If you pass bytes, they are sent unchanged.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is missing or empty.
  *

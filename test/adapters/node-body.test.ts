@@ -167,7 +167,7 @@ describe('the body of a Node request', () => {
     const { error } = await handle();
     expect(error?.code).toBe('ERR_BODY_UNAVAILABLE');
     expect(error?.message).toMatch('read or decoded the body first');
-    expect(error?.message).toContain('in Koa, mount it before the body parser');
+    expect(error?.message).toContain('In Koa, mount the receiver before the body parser');
   });
 
   test('a sender that needs more than a second for a refused body keeps its connection for the next delivery', async () => {
@@ -233,7 +233,7 @@ describe('the body of a Node request', () => {
       request.emit('data', chunk);
       const { kind, error } = await handled;
       expect([kind, error?.code]).toEqual(['failed', 'ERR_BODY_UNAVAILABLE']);
-      expect(error?.message).toMatch(/Do not read the request before the receiver/);
+      expect(error?.message).toMatch(/nothing reads the request before the receiver/);
       expect(listenersOf(request)).toEqual(before);
     },
   );

@@ -69,7 +69,7 @@ describe('a body that was read before, or that something else ends', () => {
 
       const message = await expectUnavailable(await deliverTo(createServer(app)), outcomes);
 
-      expect(message).toMatch(/parser.*above parsers of Node such as express\.json/);
+      expect(message).toMatch(/parser.*above Node parsers such as express\.json/);
     },
   );
 
@@ -112,7 +112,7 @@ describe('a body that was read before, or that something else ends', () => {
 
     const message = await expectUnavailable(await deliverTo(await serve(limit)(receiver as never)), outcomes);
 
-    expect(message).toMatch(/stream of the body failed.*a size limit/);
+    expect(message).toMatch(/Reading the body failed.*a size limit/);
     expect(outcomes[0]?.error?.cause).toBe(limit);
   });
 });

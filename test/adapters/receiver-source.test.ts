@@ -68,14 +68,14 @@ test.each<[string, unknown, RegExp]>([
     () => {
       throw new Error('no DATABASE_URL');
     },
-    /the function that makes the receiver failed; see the cause\.\n.*no DATABASE_URL/,
+    /the function that creates the receiver failed; see the cause\.\n.*no DATABASE_URL/,
   ],
   [
     'returns a promise',
     async () => createObserved().receiver,
-    /`receiver` must be a receiver made by createReceiver/,
+    /`receiver` must be a receiver created by createReceiver/,
   ],
-  ['returns nothing', () => undefined, /`receiver` must be a receiver made by createReceiver/],
+  ['returns nothing', () => undefined, /`receiver` must be a receiver created by createReceiver/],
 ])(
   'a function that %s is a logged 500 ERR_CONFIG_INVALID, and is called again at the next delivery',
   async (_, fails, words) => {

@@ -147,7 +147,7 @@ describe('fetch', () => {
       const reply = await toFetchHandler(receiver)(new Request(signed.url, init));
 
       const message = await expectUnavailable(reply, outcomes);
-      expect(message).toMatch(/A stream of your own must contain Uint8Array\.$/);
+      expect(message).toMatch(/If you create the stream yourself, its chunks must be Uint8Arrays\.$/);
       expect(message).toContain('handler(c.req.raw)');
       expect(isCancelled).toBe(true);
     },

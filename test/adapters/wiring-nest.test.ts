@@ -404,7 +404,8 @@ describe('the app does not start', () => {
       return 'other';
     }
   }
-  const scoped = 'in a provider that is request-scoped or transient, or depends on a request-scoped one';
+  const scoped =
+    'in a provider that is request-scoped or transient, or that depends on a request-scoped provider';
 
   test.each<{
     when: string;
@@ -434,7 +435,7 @@ describe('the app does not start', () => {
       when: 'a handler is async, and its inbox has transactions of SQLite',
       providers: [Settlements],
       options: { inbox: sqliteInbox(new Database(':memory:'), { transactional: true }) },
-      message: 'remove `async` and `await`',
+      message: 'Remove `async` and `await`',
     },
     { when: 'the secret is missing', options: { secret: undefined }, message: '`secret` must be given' },
     { when: 'an option is unknown', options: { leaseMS: 1 }, message: 'unknown option `leaseMS`' },

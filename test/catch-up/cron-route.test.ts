@@ -167,7 +167,7 @@ test('toCronRoute refuses a secret that is empty or has white space around it, a
     );
   }
   const misspelt = { secret: 'cron-secret', secrt: 'x' };
-  expect(() => toCronRoute(poller, misspelt)).toThrow('The options are ');
+  expect(() => toCronRoute(poller, misspelt)).toThrow('Valid options are ');
 });
 
 test('a poller whose inbox is not durable is answered 500, with the fix in one line and no poll', async () => {

@@ -70,12 +70,12 @@ test.each<[string, () => Receiver, RegExp]>([
     () => {
       throw new Error('token=hunter2 is missing');
     },
-    /createPoller: the function that makes the receiver failed/,
+    /createPoller: the function that creates the receiver failed/,
   ],
   [
     'returns something else',
     () => ({}) as Receiver,
-    /createPoller: `receiver` must be a receiver made by createReceiver/,
+    /createPoller: `receiver` must be a receiver created by createReceiver/,
   ],
   [
     'makes a receiver with wrong options',

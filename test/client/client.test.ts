@@ -83,7 +83,7 @@ test.each([
   ['HTML', text('<html>'), 'not JSON'],
   ['an empty 200', text(''), 'not JSON'],
   ['bytes that are not UTF-8', (response) => response.end(Buffer.from([0x22, 0xff, 0x22])), 'not JSON'],
-  ['an object for a list', json({ events: [] }), 'the list itself'],
+  ['an object for a list', json({ events: [] }), 'it is not an array'],
   ['a wrong element', json([EVENT, { ...EVENT, created_at: 1 }]), '[1].created_at'],
   ['null as an element', json([null]), '[0]'],
 ] satisfies [string, Answer, string][])(
@@ -244,7 +244,7 @@ test.each([
     const post = await setUp([answer, json(WALLET)], options);
     const error = await failure(post.client.wallets.create(INPUT));
     expect(error['code']).toMatch(/ERR_API_(STATUS|CONNECTION)/);
-    expect(error.message).toMatch(/may have carried it out/);
+    expect(error.message).toMatch(/may have carried out the request/);
     expect(post.arrived).toHaveLength(1);
   },
 );

@@ -132,7 +132,7 @@ export const synchronousTransactionContract: readonly ContractCase<Subject>[] = 
       kinds: ['dead'],
       effects: 0,
     });
-    assert.match(first?.error?.message ?? '', /must be synchronous: remove `async` and `await`/);
+    assert.match(first?.error?.message ?? '', /must be synchronous\. Remove `async` and `await`/);
     const { lastError } = (await subject.inbox.find(first?.event?.id ?? '')) ?? {};
     assert.match(lastError ?? '', /must be synchronous/);
   }),

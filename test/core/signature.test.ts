@@ -84,8 +84,10 @@ describe('verifySignature', () => {
         ({ message }) => message,
       );
     expect(await messageOf(null)).toContain('no X-Acme header');
-    expect(await messageOf('abc')).toContain('X-Acme header is not hex or base64 of 32 bytes');
-    expect(await messageOf('abc', { encoding: 'base64url' })).toContain('is not base64url of 32 bytes');
+    expect(await messageOf('abc')).toContain('X-Acme header is not a 32-byte signature in hex or base64');
+    expect(await messageOf('abc', { encoding: 'base64url' })).toContain(
+      'is not a 32-byte signature in base64url',
+    );
     const signature = '0'.repeat(64);
     expect(await messageOf(signature, { secret: () => null })).toContain('returned null');
     expect(await messageOf(signature, { secret: () => Promise.reject(new Error()) })).toContain(

@@ -37,14 +37,14 @@ test('an inbox that nobody uses shows nothing, and is unhealthy if push or polls
   // Movements are judged only where findOwed has run.
   expect(Object.keys(checks)).toEqual(HEALTH_CHECKS.filter((name) => name !== 'owed'));
   expect(Object.values(checks).filter((each) => each.tone !== 'neutral')).toEqual([]);
-  expect(checks.coverage.message).toMatch(/^Not shown: .*createPoller/);
+  expect(checks.coverage.message).toMatch(/^Not verified yet: .*createPoller/);
   expect(await check({ requirePoll: true })).toMatchObject({
     ...{ healthy: false, verdict: 'Needs you: poll, coverage.' },
     checks: { coverage: { healthy: false }, poll: { message: expect.stringMatching(/Start a poller/) } },
   });
   expect(await check({ requirePush: true })).toMatchObject({
     ...{ healthy: false, verdict: 'Needs you: refused.' },
-    checks: { refused: { message: expect.stringMatching(/URL at the service/) } },
+    checks: { refused: { message: expect.stringMatching(/URL that you gave the service/) } },
   });
 });
 
@@ -62,9 +62,7 @@ test('a first poll that was doubtful is unhealthy, although nothing is proven ye
   await savePoll({ since: START, watermark: START, lastAttempt: { at: START }, doubts });
   expect((await check()).checks.coverage).toMatchObject({
     tone: 'failing',
-    message: expect.stringMatching(
-      /^Nothing is proven yet, and the last poll was doubtful: ERR_CLOCK_BEHIND\./,
-    ),
+    message: expect.stringMatching(/^Nothing is proven yet, and the last poll reported ERR_CLOCK_BEHIND\./),
   });
 });
 
@@ -84,12 +82,12 @@ test('an event that ended without a handler is a warning, even if its process wa
   await inbox.ignore([event('a', 'redeem.failed')], { origin: 'push' });
   expect((await check()).checks.ignored).toMatchObject({
     ...{ tone: 'warning', count: 1 },
-    message: expect.stringContaining('since yesterday: redeem.failed 1.'),
+    message: expect.stringContaining('no handler is registered: redeem.failed 1.'),
   });
   await inbox.ignore([event('b', 'redeem.failed')], { origin: 'push' });
   expect((await check()).checks.ignored).toMatchObject({
     ...{ tone: 'warning', count: 2 },
-    message: expect.stringContaining('since yesterday: redeem.failed 2.'),
+    message: expect.stringContaining('no handler is registered: redeem.failed 2.'),
   });
 });
 
@@ -115,7 +113,11 @@ describe('the quiet week', () => {
     expect(result).toMatchObject({
       healthy: true,
       checks: {
-        coverage: { message: expect.stringMatching(/^Quiet since \S+01T09:00.* proven until \S+08T08:55/) },
+        coverage: {
+          message: expect.stringMatching(
+            /^The last event arrived at \S+01T09:00.* missing until \S+08T08:55/,
+          ),
+        },
       },
     });
   });
@@ -130,7 +132,7 @@ describe('the quiet week', () => {
     const { result } = await quietWeek(5 * MINUTE_MS, { doubts: ['ERR_EVENT_CONFLICT'] });
     expect(result.checks.coverage).toMatchObject({
       healthy: false,
-      message: expect.stringMatching(/doubtful: ERR_EVENT_CONFLICT/),
+      message: expect.stringMatching(/reported ERR_EVENT_CONFLICT/),
     });
   });
 
@@ -139,7 +141,9 @@ describe('the quiet week', () => {
     expect(result.healthy).toBe(false);
     expect(result.checks.coverage).toMatchObject({
       healthy: false,
-      message: expect.stringMatching(/^Silent since \S+01T09:00.* not proven since \S+08T07:59:59\.999Z/),
+      message: expect.stringMatching(
+        /^The last event arrived at \S+01T09:00.* no poll has proven anything since \S+08T07:59:59\.999Z/,
+      ),
     });
   });
 
@@ -169,7 +173,7 @@ test('an open gap is unhealthy, and an acknowledged one is not', async () => {
   await savePoll({ watermark: START, gaps: [gap] });
   expect((await check()).checks.gaps).toMatchObject({
     ...{ healthy: false, count: 1 },
-    message: expect.stringMatching(/^1 open gap, .*T08:59:59\.991Z.*`stablehooks gaps list`/),
+    message: expect.stringMatching(/^1 gap is open, .*T08:59:59\.991Z.*`stablehooks gaps list`/),
   });
   const acknowledged = { by: 'ops', reason: 'the books agree', at: START };
   await savePoll({ watermark: START, gaps: [{ ...gap, acknowledged }] });
@@ -198,7 +202,7 @@ test('an event that is due for long is unhealthy, and one whose retry time is la
   clock.now += 5 * MINUTE_MS;
   expect((await check()).checks.due).toMatchObject({
     ...{ healthy: false, count: 1 },
-    message: expect.stringMatching(/^1 event due .*T09:00:00\.000Z.*receiver\.start/),
+    message: expect.stringMatching(/^1 event is overdue, .*T09:00:00\.000Z.*receiver\.start/),
   });
   expect((await check({ dueMs: 6 * MINUTE_MS })).healthy).toBe(true);
 });
@@ -221,7 +225,7 @@ test('an event whose retry time has passed for long is unhealthy', async () => {
   clock.now += MINUTE_MS;
   expect((await check()).checks.due).toMatchObject({
     ...{ healthy: false, count: 1 },
-    message: expect.stringMatching(/^1 event due and not run, .*T09:00:00\.000Z/),
+    message: expect.stringMatching(/^1 event is overdue, .*T09:00:00\.000Z/),
   });
 });
 
@@ -300,7 +304,7 @@ test('the last pushed event is named, and parked ones are a warning', async () =
   expect(await check()).toMatchObject({
     ...{ healthy: true, verdict: 'Nothing is failing. Look at: ignored (1).' },
     checks: {
-      refused: { tone: 'ok', message: expect.stringContaining('push at 2026-03-01T09:00:00.000Z') },
+      refused: { tone: 'ok', message: expect.stringContaining('push arrived at 2026-03-01T09:00:00.000Z') },
       ignored: { tone: 'warning', count: 1, message: expect.stringContaining('Upgrade stablehooks') },
     },
   });
@@ -389,7 +393,7 @@ describe('failing', () => {
     expect((await check()).checks.failing).toMatchObject({
       ...{ tone: 'failing', count: 1 },
       message: expect.stringMatching(
-        /^1 event failing for more than an hour, the first received at 2026-03-01T09:00/,
+        /^1 event has been failing for more than an hour, the first received at 2026-03-01T09:00/,
       ),
     });
     await inbox.complete(lease);
@@ -438,7 +442,7 @@ test.for([
     expect(checks).toContainEqual(
       expect.objectContaining({
         ...{ name: 'refused', tone: 'failing' },
-        message: expect.stringMatching(`cannot be written: ${words}\\. Make room on its disk`),
+        message: expect.stringMatching(`rejects writes: ${words}\\. Free disk space`),
       }),
     );
   },
@@ -449,7 +453,7 @@ test('poll: a first failure is a warning, and failures for five minutes are unhe
   const lastAttempt = {
     at: START,
     error: 'ERR_API_STATUS',
-    message: 'GET … was answered 401. Check the token.',
+    message: 'GET … returned 401. Check that the token is valid and belongs to this base URL.',
     failingSince: START,
   };
   await savePoll({ watermark: START, lastAttempt });
@@ -458,7 +462,7 @@ test('poll: a first failure is a warning, and failures for five minutes are unhe
   expect((await check()).checks.poll).toMatchObject({
     ...{ tone: 'failing' },
     message: expect.stringMatching(
-      /^Polls cannot read the list since 2026-03-01T09:00.* ERR_API_STATUS: .*401/,
+      /^Polls have failed to read the list since 2026-03-01T09:00.* ERR_API_STATUS: .*401/,
     ),
   });
   await savePoll({ watermark: START, lastAttempt: { ...lastAttempt, at: clock.now } });
@@ -468,7 +472,7 @@ test('poll: a first failure is a warning, and failures for five minutes are unhe
   clock.now = START + 61 * MINUTE_MS;
   expect((await check()).checks.poll).toMatchObject({
     tone: 'failing',
-    message: expect.stringContaining('process runs'),
+    message: expect.stringContaining('process is running'),
   });
 });
 

@@ -118,7 +118,7 @@ const CALM: readonly Calm[] = [
     minute: async (world, minute) => {
       for (let pushed = 0; minute <= 10 && pushed < 8; pushed += 1) await world.push();
     },
-    ...{ tone: 'neutral', verdict: /^Nothing is overdue\. Not shown yet: coverage/ },
+    ...{ tone: 'neutral', verdict: /^Nothing is overdue\. Not verified yet: coverage/ },
   },
   {
     name: 'a list of 50 that may be capped, as no larger answer was seen',
@@ -126,7 +126,7 @@ const CALM: readonly Calm[] = [
       for (let pushed = 0; minute <= 10 && pushed < 5; pushed += 1) await world.push();
       world.list = () => world.listed.slice(0, 50);
     },
-    ...{ tone: 'neutral', verdict: /^Nothing is overdue\. Not shown yet: coverage/ },
+    ...{ tone: 'neutral', verdict: /^Nothing is overdue\. Not verified yet: coverage/ },
   },
 ];
 
@@ -138,7 +138,7 @@ const BROKEN: readonly Broken[] = [
       world.list = () => [];
     },
     // The first pushed event is older than lagMs and the bounds of the survey, and is not listed.
-    ...{ check: 'gaps', from: 11, message: /is it another environment\?|1 open gap/ },
+    ...{ check: 'gaps', from: 11, message: /is it another environment\?|1 gap is open/ },
   },
   {
     name: 'every handler fails',
@@ -147,7 +147,7 @@ const BROKEN: readonly Broken[] = [
     ...{
       check: 'failing',
       from: 3,
-      message: /of the last hour failed .*ERR_HANDLER_FAILED \d+\. The newest: .*the bank is down/,
+      message: /from the last hour failed .*ERR_HANDLER_FAILED \d+\. The latest error is .*the bank is down/,
     },
   },
   {
@@ -158,13 +158,13 @@ const BROKEN: readonly Broken[] = [
       await world.push(minute >= 60 ? 'redeem.completed' : undefined);
     },
     // The third failure, and more than a tenth of an hour.
-    ...{ check: 'failing', from: 63, message: /\d+ of \d+ events of the last hour failed/ },
+    ...{ check: 'failing', from: 63, message: /\d+ of \d+ events from the last hour failed/ },
   },
   {
     name: 'half of the events fail',
     handlers: { 'transfer.settled': ({ id }) => (Number(id.slice(4)) % 2 ? fails() : undefined) },
     minute: each(1),
-    ...{ check: 'failing', from: 5, message: /\d+ of \d+ events of the last hour failed/ },
+    ...{ check: 'failing', from: 5, message: /\d+ of \d+ events from the last hour failed/ },
   },
   {
     name: 'one event fails for two hours',
@@ -173,7 +173,7 @@ const BROKEN: readonly Broken[] = [
     ...{
       check: 'failing',
       from: 70,
-      message: /^1 event failing for more than an hour, the first received at 2026-03-01T09:09/,
+      message: /^1 event has been failing for more than an hour, the first received at 2026-03-01T09:09/,
     },
   },
   {
@@ -184,7 +184,7 @@ const BROKEN: readonly Broken[] = [
       },
     },
     minute: each(1),
-    ...{ check: 'dead', from: 10, message: /^1 event dead, .*the account is closed/ },
+    ...{ check: 'dead', from: 10, message: /^1 event is dead, .*the account is closed/ },
   },
   {
     name: 'the token of the poller expires',
@@ -195,7 +195,7 @@ const BROKEN: readonly Broken[] = [
     ...{
       check: 'poll',
       from: 105,
-      message: /^Polls cannot read the list since \S+T10:4\S+\. ERR_API_STATUS: .*401/,
+      message: /^Polls have failed to read the list since \S+T10:4\S+\. ERR_API_STATUS: .*401/,
     },
   },
   {
@@ -225,7 +225,7 @@ const BROKEN: readonly Broken[] = [
       check: 'refused',
       from: 133,
       message:
-        /^The last 5 signed deliveries were refused, and none was accepted since 2026.*ERR_SIGNATURE_MISMATCH 5/,
+        /^The last 5 signed deliveries were refused, and none has been accepted since 2026.*ERR_SIGNATURE_MISMATCH 5/,
     },
   },
   {
@@ -236,7 +236,7 @@ const BROKEN: readonly Broken[] = [
     ...{
       check: 'coverage',
       from: 155,
-      message: /not proven since 2026-03-01T10:34.*Check that the poller runs/,
+      message: /no poll has proven anything since 2026-03-01T10:34.*Check that the poller is running/,
     },
   },
   {
@@ -246,7 +246,7 @@ const BROKEN: readonly Broken[] = [
       world.runs = minute < 100;
       world.polls = minute < 100;
     },
-    ...{ check: 'due', from: 104, message: /^1 event due and not run, .*receiver\.start/ },
+    ...{ check: 'due', from: 104, message: /^1 event is overdue, .*receiver\.start/ },
   },
   {
     name: 'the process is killed while a handler runs',
@@ -257,7 +257,7 @@ const BROKEN: readonly Broken[] = [
       world.runs = minute < 100;
       world.polls = minute < 100;
     },
-    ...{ check: 'leases', from: 105, message: /^1 event whose lease has expired/ },
+    ...{ check: 'leases', from: 105, message: /^1 event is stuck with an expired lease/ },
   },
   {
     name: 'the database is read-only',
@@ -265,7 +265,7 @@ const BROKEN: readonly Broken[] = [
       if (minute === 100) world.db.exec('PRAGMA query_only = ON');
       if (minute % 7 === 0) await world.push();
     },
-    ...{ check: 'refused', from: 100, message: /^The database of the inbox cannot be written: .*503/ },
+    ...{ check: 'refused', from: 100, message: /^The inbox's database rejects writes: .*503/ },
   },
 ];
 
@@ -286,7 +286,10 @@ const toLine = (text: string) =>
 
 function expired() {
   const facts = { ...request, status: 401, headers: new Headers(), body: '', retryAfterMs: undefined };
-  return new ApiError('GET … was answered 401. Check the token.', facts);
+  return new ApiError(
+    'GET … returned 401. Check that the token is valid and belongs to this base URL.',
+    facts,
+  );
 }
 
 describe('a calm app is never red, and every judge says the same', () => {

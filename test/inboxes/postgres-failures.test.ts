@@ -57,9 +57,9 @@ test.each([false, true])(
     proxy.silence();
     const says = (pattern: RegExp) =>
       vi.waitFor(() => expect(lines.join('\n')).toMatch(pattern), { timeout: 60_000 });
-    await says(/due events cannot be read[^\n]*did not answer within 200 ms/);
+    await says(/cannot read due events[^\n]*did not respond within 200 ms/);
     await says(/the poll failed. ERR_INBOX_FAILED/);
-    await says(/due events can be read from the inbox again/);
+    await says(/the receiver can read due events from the inbox again/);
     await says(/polls succeed again/);
     await vi.waitFor(handles, { timeout: 60_000 });
     const after = someEvent();

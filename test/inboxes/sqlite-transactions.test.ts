@@ -180,7 +180,7 @@ test('a step that JavaScript calls in a transaction of SQLite fails the handler'
     },
   });
   const { kind, error } = await receiver.handle(exampleEvent('transfer.settled'), 'push');
-  expect([kind, String(error?.cause)]).toEqual(['failed', expect.stringContaining('remove `transactional`')]);
+  expect([kind, String(error?.cause)]).toEqual(['failed', expect.stringContaining('Remove `transactional`')]);
 });
 
 describe('createReceiver refuses an async handler in a transaction of SQLite at start', () => {
@@ -194,7 +194,7 @@ describe('createReceiver refuses an async handler in a transaction of SQLite at 
     const handlers = { 'transfer.failed': () => undefined, 'transfer.settled': handler as () => void };
     const options = { secret: 'test', logger: silent, handlers };
     expect(() => createReceiver({ ...options, inbox })).toThrow(
-      /handler of transfer\.settled is async.*handlers over SQLite must be synchronous: remove `async` and `await`, or the option/,
+      /handler for transfer\.settled is async.*SQLite handlers must be synchronous\. Remove `async` and `await` from the handler, or remove the option/,
     );
     createReceiver({ ...options, inbox: sqliteInbox(new Database(freshPath())) });
   });

@@ -62,7 +62,7 @@ describe('a handler that fails', () => {
     const first = await receiver.handle(event, 'push');
     expect(first).toMatchObject({ kind: 'failed', attempt: 1, error: { code: 'ERR_HANDLER_FAILED' } });
     expect(toWebhookResponse(first).status).toBe(500);
-    expect(first.error?.message).toContain('throw PermanentError if that cannot help');
+    expect(first.error?.message).toContain('If a retry cannot help, throw PermanentError instead');
     expect(await inbox.find(event.id)).toMatchObject({ state: 'failed', attempts: 1 });
     expect(await receiver.handle(event, 'push')).toMatchObject({ kind: 'handled', attempt: 2 });
     expect(await receiver.handle(event, 'push')).toMatchObject({ kind: 'duplicate' });
@@ -183,7 +183,7 @@ test('a line of the log has at most 10,000 characters of an error, however much 
   });
   await deliver();
   expect(lines.map(({ length }) => length < 10_100)).toEqual([true]);
-  expect(lines[0]).toMatch(/^stablehooks: failed .*The bank answered <p>.*… \(\d{7} characters more\)$/s);
+  expect(lines[0]).toMatch(/^stablehooks: failed .*The bank answered <p>.*… \(\d{7} more characters\)$/s);
 });
 
 test('the parts of a context can be taken apart', async () => {
@@ -329,7 +329,9 @@ describe.each(['without transactions', 'in a transaction'])('an overdue handler 
     await receiver.close();
     expect(await inbox.find(event.id)).toMatchObject({ state: 'done', attempts: 1 });
     expect(codes()).toEqual(['ERR_HANDLER_TIMEOUT', 'ERR_EVENT_BUSY', 'handled']);
-    expect(lines.at(-1)).toMatch(/handled evt_\d+: its handler ended after handlerTimeoutMs/);
+    expect(lines.at(-1)).toMatch(
+      /handled evt_\d+: the handler finished, but took longer than handlerTimeoutMs/,
+    );
     expect([ends.length, transactions]).toEqual([1, name === 'in a transaction' ? ['commit'] : []]);
   });
 
@@ -360,7 +362,7 @@ describe.each(['without transactions', 'in a transaction'])('an overdue handler 
     const event = anEvent();
     await receiver.handle(event, 'push');
     await until(() =>
-      lines.some((line) => /ERR_LEASE_LOST: The handler still runs after its lease/.test(line)),
+      lines.some((line) => /ERR_LEASE_LOST: The handler is still running although its lease/.test(line)),
     );
     await until(async () => (await codeOf(event)) !== 'ERR_EVENT_BUSY');
     expect(ends).toHaveLength(2);

@@ -20,7 +20,7 @@ test.each(STEPS)('a delivery is unavailable when %s does not answer', async (ste
   const silent = { ...durable(), [step]: never };
   const { deliver, lines } = setUp(handler as SettledHandler, { inbox: silent, ...inTime });
   expect(await deliver(event)).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_INBOX_FAILED' } });
-  expect(lines.join()).toContain('did not answer within 20 ms');
+  expect(lines.join()).toContain('did not respond within 20 ms');
 });
 
 test('a redrive rejects when takeDue does not answer', async () => {

@@ -21,7 +21,7 @@ test.each<[string, unknown, RegExp]>([
   ],
   ['an empty list of secrets', { ...good, secret: [] }, /`secret` must be a string without/],
   ['a misspelt option', { ...good, handlerTimeout: 5 }, /unknown option `handlerTimeout`.*handlerTimeoutMs/],
-  ['no handlers', { secret: 's' }, /`handlers` must be an object of functions by event type/],
+  ['no handlers', { secret: 's' }, /`handlers` must be an object that maps event types to functions/],
   [
     'handlers in a map',
     { ...good, handlers: new Map([['transfer.settled', handler]]) },
@@ -33,13 +33,13 @@ test.each<[string, unknown, RegExp]>([
   [
     'a misspelt type',
     { ...good, handlers: { 'transfer.setled': handler } },
-    /`handlers`: unknown option `transfer\.setled`\. The options are .*transfer\.settled/,
+    /`handlers`: unknown option `transfer\.setled`\. Valid options are .*transfer\.settled/,
   ],
   ['a handler that is not a function', toHandlers('run'), /`transfer\.settled` must be a function\.$/],
   [
     'a handler that is undefined, such as a misspelt import',
     toHandlers(undefined),
-    /`handlers`: `transfer\.settled` must be a function, and is undefined: check its import, or leave the type out\./,
+    /`handlers`: `transfer\.settled` must be a function, but is undefined: check its import, or leave the type out\./,
   ],
   ['a limit of 0 bytes', { ...good, maxBodyBytes: 0 }, /`maxBodyBytes` must be an integer from 1/],
   ['a fraction of a millisecond', { ...good, leaseMs: 0.5 }, /`leaseMs` must be an integer/],
@@ -49,7 +49,11 @@ test.each<[string, unknown, RegExp]>([
     /`handlerTimeoutMs` must be an integer/,
   ],
   ['attempts as a string', { ...good, maxAttempts: '3' }, /`maxAttempts` must be an integer/],
-  ['a lease shorter than a handler', { ...good, leaseMs: 10_000 }, /`leaseMs` \(10000\) must be more than/],
+  [
+    'a lease shorter than a handler',
+    { ...good, leaseMs: 10_000 },
+    /`leaseMs` \(10000\) must be greater than/,
+  ],
   ['a signature that is a string', { ...good, signature: 'hex' }, /`signature` must be an object/],
   [
     'an unknown part of the signature',
@@ -65,7 +69,7 @@ test.each<[string, unknown, RegExp]>([
   ...['', 'x y', 'x:y', 7].map((header): [string, unknown, RegExp] => [
     `the header ${JSON.stringify(header)}`,
     { ...good, signature: { header } },
-    /`signature`: `header` must be the name of a header/,
+    /`signature`: `header` must be a header name/,
   ]),
   ...[{}, null, 7, () => memoryInbox()].map((inbox): [string, unknown, RegExp] => [
     `an inbox that is ${typeof inbox} ${JSON.stringify(inbox)}`,
@@ -98,7 +102,7 @@ test.each<[string, unknown, RegExp]>([
   [
     "answer: 'recorded' with a queue",
     { ...good, inbox: durable(), queue: { enqueue() {} }, answer: 'recorded' },
-    /with a `queue`, a delivery is answered once it is enqueued/,
+    /with a `queue`, the receiver already responds as soon as a delivery is enqueued/,
   ],
 ])('createReceiver throws ERR_CONFIG_INVALID for %s', (_name, options, message) => {
   const create = () => createReceiver(options as Parameters<typeof createReceiver>[0]);

@@ -261,7 +261,7 @@ describe('a secret', () => {
     const outcome = await setUp({ secret: given, secretTimeoutMs: 5 }).deliver();
     expect([outcome.error?.code, toWebhookResponse(outcome).status]).toEqual([code, status]);
     if (given === never)
-      expect(inspect(outcome.error?.cause)).toContain('It returned no secret within 5 ms.');
+      expect(inspect(outcome.error?.cause)).toContain('The function returned no secret within 5 ms.');
   });
 
   test.each<[string, string | undefined, string, [string, string][]]>([

@@ -152,7 +152,7 @@ describe('above maxConcurrency', () => {
       fire(800);
       return handled() === 4;
     });
-    expect(lines.filter((line) => line.includes('due events cannot be read'))).toHaveLength(1);
+    expect(lines.filter((line) => line.includes('cannot read due events'))).toHaveLength(1);
   });
 
   test('waitUntil gets what runs the event once a slot is free, not only after a lease', async () => {

@@ -127,6 +127,6 @@ test('a job whose handler asks for later ends well: redrive adds it again when i
 
 test('afterMs must be a number of at least 1', () => {
   for (const afterMs of [0, -1, Number.NaN]) {
-    expect(() => new RetryLater({ afterMs, reason: 'soon' })).toThrow('at least 1');
+    expect(() => new RetryLater({ afterMs, reason: 'soon' })).toThrow('must be a number >= 1');
   }
 });

@@ -129,8 +129,8 @@ test('it logs one line when the inbox fails and one when it works again, each ti
     await until(() => lines.length === 2 * turn + 1);
   }
   await receiver.close();
-  const failure = expect.stringMatching(/due events cannot be read .* tries again about every 1 ms.*down/s);
-  const recovery = expect.stringMatching(/due events can be read from the inbox again/);
+  const failure = expect.stringMatching(/cannot read due events .* tries again about every 1 ms.*down/s);
+  const recovery = expect.stringMatching(/the receiver can read due events from the inbox again/);
   expect(lines).toEqual([failure, recovery, failure, recovery, failure]);
 });
 
@@ -163,7 +163,7 @@ test('deliveries that found no free slot run after the signal of start has abort
   await end(first.id);
   await end(second.id);
   await until(() => handled() === 2);
-  expect(() => receiver.start()).toThrow(/it was started before/);
+  expect(() => receiver.start()).toThrow(/the receiver was already started/);
   await receiver.close();
 });
 

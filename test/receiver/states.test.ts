@@ -49,7 +49,7 @@ describe('an event of a known type without a handler here', () => {
       headers: { 'retry-after': '5' },
     });
     expect(lines).toEqual([
-      expect.stringMatching(/no handler.*Give all receivers of this inbox the same handlers/),
+      expect.stringMatching(/no handler.*Give all receivers that share this inbox the same handlers/),
     ]);
   });
 });

@@ -123,7 +123,7 @@ test('a step that begins after its handler has ended is refused with the fix', a
     },
   ]);
   await expect(late?.('second', () => undefined)).rejects.toThrow(
-    'the handler has ended, so second did not run. Await every step in the handler.',
+    'the handler has ended, so step second did not run. Await every step in the handler.',
   );
 });
 
@@ -193,7 +193,7 @@ test('a step without a name of 1 to 512 bytes does not run', async () => {
   for (const name of ['', 'a\0b', '\ud83d', 'x'.repeat(513), 7, undefined] as string[]) {
     const { kinds, reasons } = await attempts([({ step }) => step(name, () => (ran += 1))]);
     expect(kinds).toEqual(['failed']);
-    expect(reasons[0]).toContain('is not a valid name');
+    expect(reasons[0]).toContain('is not a valid step name');
   }
   expect(ran).toBe(0);
 });
@@ -207,7 +207,7 @@ test('a name is used once in a run', async () => {
     },
   ]);
   expect([kinds, runs]).toEqual([['failed'], 1]);
-  expect(reasons[0]).toContain('"payout" is not a valid name, or was used before');
+  expect(reasons[0]).toContain('"payout" is not a valid step name, or was already used');
 });
 
 test.each([
@@ -225,7 +225,7 @@ test.each([
   ]);
   expect([kinds, runs]).toEqual([['dead'], 1]);
   expect((await inbox.find(event.id))?.lastError).toContain(
-    'Step payout has a result that is not JSON of at most 65536 characters',
+    'Step payout returned a result that is not JSON of at most 65536 characters',
   );
   expect(await inbox.requeue(event.id)).toBe(0);
   expect(await inbox.requeue({ ids: [event.id], steps: { payout: 'done' } })).toBe(1);
@@ -273,7 +273,7 @@ describe('onInterrupted: fail', () => {
     expect(kinds).toEqual(['dead']);
     expect(reasons[0]).toBe('Error: no');
     expect((await inbox.find(event.id))?.lastError).toMatch(
-      /^ERR_HANDLER_PERMANENT: Step payout began and recorded no result, and does not run again/,
+      /^ERR_HANDLER_PERMANENT: Step payout began but recorded no result, so it will not run again/,
     );
     expect(await inbox.requeue(event.id)).toBe(0);
     expect(await inbox.requeue({ ids: [event.id], steps: { payout: 'done' } })).toBe(1);
@@ -336,7 +336,7 @@ test('an inbox without steps says what to do', async () => {
   const { readSteps: _, saveStep: __, ...plain } = durable();
   const { kinds, reasons } = await attempts([({ step }) => step('payout', () => 1)], plain);
   expect(kinds).toEqual(['failed']);
-  expect(reasons[0]).toContain('the inbox stores no steps');
+  expect(reasons[0]).toContain('the inbox does not store steps');
 });
 
 test('transactional SQLite has no steps, by type and when it runs', async () => {

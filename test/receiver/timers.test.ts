@@ -30,7 +30,7 @@ test('a body is waited for as long as bodyTimeoutMs, and then its reading is can
   fire(2_500);
   const { error } = await answer;
   expect(error?.code).toBe('ERR_BODY_TIMEOUT');
-  expect(error?.message).toMatch(/within 2500 ms\. Check that proxies pass it on .* Raise bodyTimeoutMs/);
+  expect(error?.message).toMatch(/within 2500 ms\. Check that proxies forward it .* raise bodyTimeoutMs/);
   expect(cancelBody).toHaveBeenCalledOnce();
 });
 
@@ -103,7 +103,7 @@ describe('a handler whose lease is over before it can begin is not started, and 
     expect(await codeOf(slow)).toBe(code);
     expect(handler).toHaveBeenCalledTimes(code === 'handled' ? 1 : 0);
     if (code === 'handled') return;
-    expect(lines.join()).toContain('The handler was not started');
+    expect(lines.join()).toContain('The handler did not start');
     expect(await inbox.find(slow.id)).toMatchObject({ state: 'leased', attempts: 1 });
     expect(await codeOf()).toBe('handled');
   });

@@ -26,7 +26,7 @@ describe('an inbox that is not durable', () => {
     for (let count = 0; count < 3; count++) await first.deliver();
     expect(first.lines).toEqual([
       expect.stringMatching(
-        /not durable, and NODE_ENV is production.*sqliteInbox, postgresInbox, mysqlInbox or redisInbox/,
+        /not durable, but NODE_ENV is production.*sqliteInbox, postgresInbox, mysqlInbox or redisInbox/,
       ),
     ]);
     const second = setUp(undefined, { inbox });

@@ -145,7 +145,7 @@ test('health repeats the last result, and says when it is old', async () => {
   await search({ inbox });
   expect(await check()).toMatchObject({
     ...{ tone: 'failing', count: 1 },
-    message: expect.stringMatching(/^Of 1 pending movement: 1 owed\. findOwed ran last at /),
+    message: expect.stringMatching(/^Of 1 pending movement: 1 owed\. findOwed last ran at /),
   });
   await search({ inbox, client: listOf([settled('a')]) });
   expect(await check()).toMatchObject({

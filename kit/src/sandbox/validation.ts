@@ -66,7 +66,7 @@ export function readOptions<const Shape extends z.core.$ZodShape>(
   const unknown = Object.keys(options).find((name) => !Object.hasOwn(shape, name));
   if (unknown !== undefined) {
     throw new ConfigError(
-      `${where}: unknown option \`${unknown}\`. The options are ${Object.keys(shape).join(', ')}.`,
+      `${where}: unknown option \`${unknown}\`. Valid options are ${Object.keys(shape).join(', ')}.`,
     );
   }
   const result = z.safeParse(z.object(shape), options);

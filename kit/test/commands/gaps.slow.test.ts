@@ -76,7 +76,7 @@ describe.concurrent('gaps', () => {
     const first = { since: START, watermark: START, gaps: [], limit: 50, oldest: null };
     await writePollState(inbox, { ...first, lastAttempt: { at: START } });
     const ended = await run(['gaps', 'list', '--inbox', folder.at('events.db')]);
-    expect(ended.stdout).toMatch(/^Not shown: no poll has proven yet that push loses nothing\. /);
+    expect(ended.stdout).toMatch(/^Not verified yet: no poll has proven that every event arrived\. /);
     expect(ended.exitCode).toBe(1);
   });
 

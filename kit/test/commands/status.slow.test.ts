@@ -12,7 +12,7 @@ describe.concurrent('status', () => {
     const place = ['status', '--inbox', folder.at('events.db')];
     (await openSqlite(folder.at('events.db')))[Symbol.dispose]();
     const { stdout, exitCode } = await run(place);
-    expect(stdout).toMatch(/\n-- {2}coverage {2}Not shown: no poll has proven yet/);
+    expect(stdout).toMatch(/\n-- {2}coverage {2}Not verified yet: no poll has proven that/);
     expect(stdout).toMatch(/\nNothing to judge: no event has been processed yet\.\n$/);
     expect(exitCode).toBe(0);
     expect((await run([...place, '--require-poll'])).exitCode).toBe(1);
@@ -27,7 +27,7 @@ describe.concurrent('status', () => {
     using inbox = await openSqlite(path);
     await fail(inbox, exampleEvent('transfer.settled'), { error: 'broken' });
     const { stdout, exitCode } = await run(['status', '--inbox', path]);
-    expect(stdout).toMatch(/\nno {2}dead {6}1 event dead, .*broken.*stablehooks inbox requeue/);
+    expect(stdout).toMatch(/\nno {2}dead {6}1 event is dead, .*broken.*stablehooks inbox requeue/);
     expect(exitCode).toBe(1);
     const { stdout: json } = await run(['status', '--inbox', path, '--json']);
     expect(JSON.parse(json)).toMatchObject({ healthy: false });
@@ -64,7 +64,7 @@ describe.concurrent('status', () => {
     const readOnly = await run(['status', '--inbox', path], { obeysRights: true });
     await chmod(folder.path, 0o755);
     expect(readOnly).toMatchObject({
-      ...{ exitCode: 1, stdout: expect.stringMatching(/\nno {2}refused .*cannot be written.*\n.*\n*/) },
+      ...{ exitCode: 1, stdout: expect.stringMatching(/\nno {2}refused .*rejects writes.*\n.*\n*/) },
     });
   });
 });

@@ -69,7 +69,7 @@ test.for(PAGES)('a page answered with %i is explained', async ([status, says]) =
 test('a wallet that may have been created is not advised to be created again', async () => {
   await using service = await startService({ faults: { apiReset: 1 } });
   const { stderr, exitCode } = await run([...CREATE, '--per-tx', '1', '--daily', '2'], service);
-  expect(stderr).toContain('The service may have carried it out. Check before you send it again.');
+  expect(stderr).toContain('The service may have carried out the request. Check before you send it again.');
   expect(exitCode).toBe(3);
 });
 

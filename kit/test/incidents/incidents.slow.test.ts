@@ -140,7 +140,7 @@ const INCIDENTS: readonly Incident[] = [
       await app.polls(/./);
       return { look: ['status'] };
     },
-    shows: /poll +The last poll ran at \S+, which is in the future: .*ERR_CLOCK_BEHIND/s,
+    shows: /poll +The last poll ran at \S+, which is in the future\. .*ERR_CLOCK_BEHIND/s,
   },
   {
     name: 'a read-only database',
@@ -152,7 +152,7 @@ const INCIDENTS: readonly Incident[] = [
       for (const file of [inbox, `${inbox}-wal`, `${inbox}-shm`]) await chmod(file, 0o444);
       return { look: ['status'], options: { obeysRights: true } };
     },
-    shows: /refused +The database of the inbox cannot be written: attempt to write a readonly database\./,
+    shows: /refused +The inbox's database rejects writes: attempt to write a readonly database\./,
   },
   {
     name: 'the list of another environment',
@@ -218,7 +218,7 @@ const INCIDENTS: readonly Incident[] = [
       const enter = ['nsenter', ...target, '--user', '--mount', '--preserve-credentials'];
       return { look: ['status'], options: { within: enter } };
     },
-    shows: /refused +The database of the inbox cannot be written: The disk has \d+ KiB of room left\./,
+    shows: /refused +The inbox's database rejects writes: The disk has \d+ KiB of room left\./,
   },
   {
     name: 'a gap that cannot close',
@@ -246,7 +246,7 @@ describe.concurrent('status leads to the cause of', () => {
     const status = await run(['status', ...place], options);
     const verdict = status.stdout.trim().split('\n').at(-1);
     expect(verdict).toMatch(
-      new RegExp(`${isCalm ? '(?:Look at|Not shown yet)' : 'Needs you'}: .*\\b${check}\\b`),
+      new RegExp(`${isCalm ? '(?:Look at|Not verified yet)' : 'Needs you'}: .*\\b${check}\\b`),
     );
     expect(status.exitCode).toBe(isCalm ? 0 : 1);
     expect(await readFile(RUNBOOK, 'utf8')).toContain(`\n### ${check}\n`);

@@ -44,7 +44,7 @@ test('all is well until the last proof once an event was pushed, and what was no
   await writePollState(inbox, { since: 1, watermark, limit: 50, oldest: null, gaps: [] });
   expect(await overview()).toMatchObject({
     tone: 'neutral',
-    verdict: 'Nothing is overdue. Not shown yet: refused.',
+    verdict: 'Nothing is overdue. Not verified yet: refused.',
     checks: expect.arrayContaining([expect.objectContaining({ name: 'coverage', tone: 'good' })]),
   });
   await complete(inbox, exampleEvent('transfer.settled', { id: 'evt_3' }));

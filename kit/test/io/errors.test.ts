@@ -13,7 +13,7 @@ test('a request that the platform refuses is exit 3, with the reason', async () 
   const error = await client.events.list().catch((thrown: unknown) => thrown);
   expect(toFailure(error)).toEqual({
     exitCode: 3,
-    message: expect.stringMatching(/received no complete answer.*\(bad port\)$/),
+    message: expect.stringMatching(/got no complete response.*\(bad port\)$/),
   });
 });
 

@@ -116,7 +116,7 @@ describe('a sandbox that listens', () => {
     [{ allowedHosts: ['http://sandbox'] }, /`allowedHosts\.0` must be a host name without scheme and port/],
     [{ allowedHosts: ['sandbox:4010'] }, /`allowedHosts\.0` must be a host name without scheme and port/],
     [{ allowedHosts: 'sandbox' }, /`allowedHosts` must be a list of host names/],
-    [{ allowHosts: ['sandbox'] }, /unknown option `allowHosts`\. The options are .*\ballowedHosts\b/],
+    [{ allowHosts: ['sandbox'] }, /unknown option `allowHosts`\. Valid options are .*\ballowedHosts\b/],
     [{ hostname: '' }, /`hostname` must not be empty/],
     [{ page: 'index.html' }, /`page` must be a function/],
   ] as const)('refuses options that make no sense: %j', async ([options, says]) => {
