@@ -19,26 +19,33 @@ import { toKnown } from './known.js';
 import { ignoresLimit, MIN_PROBED_EVENTS, measureDisorder, PROBED_SHARE, REACH_EVENTS } from './order.js';
 import type { GapReason, KnownEvent, OldestListed, SeenAnswers, Unconfirmed } from './state.js';
 
-/** The verdict on the last answer for a type, or for all types (`null`). */
+/** The verdict on the last response to the query for one type, or for all types. */
 export interface ListVerdict {
+  /** The type that was queried; `null` for all types. */
   readonly type: EventType | null;
-  /** The limit of the query. */
+  /** The `limit` of the query. */
   readonly limit: number;
   /** How many elements the list returned. */
   readonly size: number;
   /**
-   * - `complete`: the answer contains every matching event.
-   * - `window`: it contains the newest events.
-   * - `unconfirmed`: it may be complete, or it may have been cut off at the service's maximum.
-   * - `unproven`: it may have been cut off anywhere.
-   * - `failed`: there was no answer.
+   * - `complete`: the response contains every matching event.
+   * - `window`: the response contains only the newest events.
+   * - `unconfirmed`: the response may be complete, or it may have been cut off at the service's maximum.
+   * - `unproven`: any event may be missing from the response.
+   * - `failed`: the request failed.
    */
   readonly verdict: 'complete' | 'window' | 'unconfirmed' | 'unproven' | 'failed';
-  /** Why it proves nothing, or begins later than it might; `null` if neither is the case. */
+  /** Why the response proves nothing, or less than it could. Otherwise `null`. */
   readonly reason: GapReason | null;
-  /** How far back it shows the events in their order, in ms before the poll; `null` if it is complete, ignores the limit or has no order. */
+  /**
+   * How far back the events of the response reach, in ms before the poll. `null` if the response is complete, if the
+   * service ignores the limit, or if the events are in no particular order.
+   */
   readonly windowMs: number | null;
-  /** By how much neighbours are out of order, in ms, apart from a tenth that may be late; `null` if it is complete, ignores the limit or has too few events. */
+  /**
+   * By how much neighbouring events are out of order, in ms. The worst tenth doesn't count. `null` if the response is
+   * complete, if the service ignores the limit, or if there are too few events.
+   */
   readonly disorderMs: number | null;
 }
 

@@ -93,7 +93,7 @@ async function pollUnderLease(settings: OpenSettings, options: LeasedOptions): P
     problems: [...stopped, ...next.problems, ...redriven.problems],
     diagnosis:
       options.halt.aborted || saved !== true
-        ? 'This poll proves nothing, because it was stopped or its result was not saved: `problems` says why.'
+        ? 'This poll proves nothing, because it was stopped or its result was not saved. See `problems` for the reason.'
         : diagnose({ survey: next.result, advance: advanced, settings }),
   });
 }

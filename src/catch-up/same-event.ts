@@ -2,8 +2,8 @@
 import { createdAtMs, type UnknownEvent } from '../core/events.js';
 
 /**
- * Whether two elements of the list are copies of one event. `delivered` may differ: it changes when a delivery succeeds.
- * The order of fields does not count, and no depth of nesting makes it throw.
+ * Returns whether two elements of the list are copies of one event. `delivered` may differ, because it changes when a
+ * delivery succeeds. The order of fields is ignored, and deeply nested values don't make this function throw.
  */
 export function isSameElement(a: UnknownEvent, b: UnknownEvent): boolean {
   return isSameValue({ ...a, delivered: undefined }, { ...b, delivered: undefined });

@@ -355,11 +355,12 @@ export interface InboxOperations {
   /** One event's record, or `undefined`. */
   find(id: string): Promise<InboxRecord | undefined>;
   /**
-   * Records by `receivedAt`, then id: `limit` of them, and fewer only if there are no more. `after` is the id of the last
-   * record seen; it need not meet the filter any more. Without `state`, the events of every state.
+   * Lists up to `limit` records, sorted by `receivedAt` and then by id. It returns fewer only if there are no more.
+   * To continue after a page, pass the id of its last record as `after`, even if that record no longer matches the
+   * filter. Without `state`, events in every state are listed.
    *
-   * @throws {ConfigError} `ERR_CONFIG_INVALID` when the inbox does not have the event `after`, or no longer has it, as
-   * in a memory inbox that was full: start again without it.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when the inbox doesn't have the event `after`, for example because a
+   * full memory inbox has forgotten it. Start again without `after`.
    */
   list(
     options: InboxFilter & {

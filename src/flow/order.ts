@@ -29,7 +29,7 @@ export function checkKey(next: CallHandler, orderingKey: OrderingKey): CallHandl
   return (event, lease, context) => {
     if (readKey(event, orderingKey) !== lease.key) {
       throw new TypeError(
-        'orderingKey returned another key than at the claim of the event. It must depend on the event alone, and the inbox must support keys.',
+        'orderingKey returned a different key than when the event was claimed. The key must depend only on the event, and the inbox must support ordering keys.',
       );
     }
     return next(event, lease, context);
@@ -53,6 +53,6 @@ function readKey(event: WebhookEvent, orderingKey: OrderingKey): string | undefi
   if (key === undefined || key === null) return undefined;
   if (isName(key)) return key;
   throw new TypeError(
-    `orderingKey must return undefined, null or a string of 1 to ${MAX_NAME_BYTES} bytes of UTF-8 without control characters.`,
+    `orderingKey must return undefined, null or a string of 1 to ${MAX_NAME_BYTES} UTF-8 bytes without control characters.`,
   );
 }

@@ -10,7 +10,10 @@ export interface Queries {
 }
 
 export interface DataLayer<Tx> extends Queries {
-  /** Commits when `work` resolves; rolls back and rejects with the same error when it rejects. Settles after `work`. */
+  /**
+   * Commits when `work` resolves. When `work` rejects, rolls back and rejects with the same error. Settles after
+   * `work`.
+   */
   transaction<Value>(work: (tx: Tx, queries: Queries) => Promise<Value>): Promise<Value>;
 }
 
@@ -71,7 +74,7 @@ export class TransactionEnded extends StablehooksError {
   constructor() {
     super(
       'ERR_HANDLER_FAILED',
-      'The handler ended the transaction of its event. Return from the handler to commit, throw to roll back, and use a nested transaction or a SAVEPOINT for a part.',
+      "The handler ended its event's transaction. Return from the handler to commit, or throw to roll back. To roll back only a part, use a nested transaction or a SAVEPOINT.",
     );
   }
 }

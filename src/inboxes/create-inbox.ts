@@ -105,7 +105,7 @@ export function createInbox<Tx>(
     const results = new Map(rows.map(({ id, result }) => [id, result]));
     return events.map(({ id }) => {
       const result = results.get(id);
-      if (result === undefined) throw new Error('The store does not keep the id of an event as it is.');
+      if (result === undefined) throw new Error('The store changed the id of an event that it stored.');
       if (result === 'new') results.set(id, state);
       return result;
     });

@@ -8,7 +8,7 @@ import { EMPTY } from './mysql-sql.js';
 import { orClose } from './server-inbox.js';
 import type { Statement } from './statements.js';
 
-/** A statement, and how its rows are returned, whatever the pool is set to. */
+/** A statement, with options for the form of its rows that override the pool's. */
 export interface MysqlQuery {
   sql: string;
   values: unknown[];
@@ -30,14 +30,14 @@ export interface MysqlPoolLike<Connection = MysqlConnectionLike> {
   getConnection(): Promise<Connection & MysqlConnectionLike>;
 }
 
-/** A data layer that opens transactions: the result of `fromDrizzle`, `fromKysely`, `fromKnex` and `fromTypeOrm`. */
+/** A data layer that opens transactions: the result of `fromDrizzle`, `fromKysely`, `fromKnex` or `fromTypeOrm`. */
 export interface MysqlTransactionsLike<Tx> extends DataLayer<Tx> {}
 
 /** Can open transactions, which handlers receive as `Tx`. */
 export type MysqlTransactional<Tx> = MysqlPoolLike<Tx> | MysqlTransactionsLike<Tx>;
 
 const POOLS =
-  "a pool of mysql2/promise (createPool), or fromDrizzle(db), fromKysely(db), fromKnex(knex) or fromTypeOrm(dataSource) of 'stablehooks/inboxes/mysql'; not a single connection";
+  "a pool of mysql2/promise (createPool), or fromDrizzle(db), fromKysely(db), fromKnex(knex) or fromTypeOrm(dataSource) from 'stablehooks/inboxes/mysql', and not a single connection";
 
 /** The rule of a pool. A connection of `mysql2` has `promise` or `query`, and no `getConnection`. */
 export const POOL_RULE = required(

@@ -83,7 +83,7 @@ function toSelection({ state, ...filter }: InboxFilter, from: readonly InboxStat
 function assertGiven(where: string, filter: unknown): void {
   for (const [name, value] of Object.entries(Object(filter))) {
     if (value !== undefined || !(name in FILTER)) continue;
-    throw new ConfigError(`${where}: \`${name}\` is undefined. Leave a condition out, or give it a value.`);
+    throw new ConfigError(`${where}: \`${name}\` is undefined. Omit the condition, or give it a value.`);
   }
 }
 
@@ -123,7 +123,7 @@ export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = N
       const records = await ops.list({ selection, limit, after, order });
       if (after === undefined || records.length > 0 || (await ops.find(after)) !== undefined) return records;
       throw new ConfigError(
-        `inbox.list: \`after\` is ${JSON.stringify(after)}, and the inbox does not have that event, or not any more. Start again without \`after\`.`,
+        `inbox.list: \`after\` is ${JSON.stringify(after)}, but the inbox does not have that event, or no longer has it. Start again without \`after\`.`,
       );
     },
 
@@ -153,7 +153,7 @@ export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = N
       if (steps !== undefined) {
         const [id, ...others] = filter.ids ?? [];
         if (id === undefined || others.length > 0) {
-          throw new ConfigError('inbox.requeue: `steps` needs one id in `ids`.');
+          throw new ConfigError('inbox.requeue: `steps` requires exactly one id in `ids`.');
         }
         const names = (what: string) => Object.keys(steps).filter((name) => steps[name] === what);
         await ops.stateSteps(id, names('done'), names('again'));
@@ -170,7 +170,7 @@ export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = N
       const { by, reason, limit, force, ...filter } = readOptions('inbox.discard', options, rules);
       if (Object.values(filter).every((value) => value === undefined)) {
         throw new ConfigError(
-          'inbox.discard: no condition is given. Name the events, such as by `ids` or `state`.',
+          'inbox.discard: no condition was given. Select the events, for example by `ids` or `state`.',
         );
       }
       const who = { by: toStorable(by), reason: toStorable(reason) };

@@ -8,7 +8,7 @@ import { LIMIT, SETTINGS } from './postgres-expressions.js';
 import { orClose } from './server-inbox.js';
 import type { Statement } from './statements.js';
 
-/** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
+/** Sends statements. A pool of `pg` or `@neondatabase/serverless`, or a PGlite, needs no adapter. */
 export interface PgLike extends Queries {}
 
 /** A pool that lends clients: `Pool` of `pg` or `@neondatabase/serverless`. */
@@ -22,31 +22,31 @@ export interface PgPoolLike<Client = PgClientLike> extends PgLike {
 export interface PgClientLike extends PgLike {
   on(event: 'error', listener: (error: Error) => void): unknown;
   removeListener(event: 'error', listener: (error: Error) => void): unknown;
-  /** Returns the client to the pool; with an error, the pool closes it. */
+  /** Returns the client to the pool. With an error, the pool closes the client. */
   release(error?: Error): void;
 }
 
 /**
- * A data layer that opens transactions itself: PGlite, and what `fromDrizzle`, `fromKysely`, `fromKnex`,
- * `fromTypeOrm`, `fromPrisma` and `fromPostgresJs` return.
+ * A data layer that opens transactions itself: a PGlite, or the result of `fromDrizzle`, `fromKysely`, `fromKnex`,
+ * `fromTypeOrm`, `fromPrisma` or `fromPostgresJs`.
  */
 export interface PgTransactionsLike<Tx = PgTx> extends PgLike {
   /**
-   * Opens a transaction at READ COMMITTED. Commits when `work` resolves; rolls back and rejects with the same error
-   * when it rejects. Settles after `work`.
+   * Opens a transaction at READ COMMITTED. Commits when `work` resolves. When `work` rejects, rolls back and rejects
+   * with the same error. Settles after `work`.
    *
-   * @param work - receives `tx`, which handlers get, and `queries`, which sends statements in the same transaction
-   * (default: `tx` itself, which then has `query`).
+   * @param work - receives `tx`, which is passed to handlers, and `queries`, which sends statements in the same
+   * transaction. Without `queries`, `tx` itself must have the method `query`.
    */
   transaction<Value>(work: (tx: Tx, queries?: PgLike) => Promise<Value>): Promise<Value>;
 }
 
-/** Can open transactions, which handlers get as `Tx`. */
+/** Can open transactions, which handlers receive as `Tx`. */
 export type PgTransactional<Tx> = PgPoolLike<Tx> | PgTransactionsLike<Tx>;
 
-/** The open transaction that a handler gets as `ctx.tx`. */
+/** The open transaction that a handler receives as `ctx.tx`. */
 export interface PgTx {
-  /** Sends one statement in the transaction; rejects after the transaction has ended. */
+  /** Sends one statement in the transaction. Rejects once the transaction has ended. */
   query<Row = Readonly<Record<string, unknown>>>(
     text: string,
     values?: readonly unknown[],
@@ -54,7 +54,7 @@ export interface PgTx {
 }
 
 const POOLS =
-  'a Pool of pg or @neondatabase/serverless, a PGlite, or fromPostgresJs(sql), fromDrizzle(db), fromKysely(db), fromKnex(knex), fromTypeOrm(dataSource) or fromPrisma(prisma) of your data layer';
+  'a Pool of pg or @neondatabase/serverless, a PGlite, or your data layer in fromPostgresJs(sql), fromDrizzle(db), fromKysely(db), fromKnex(knex), fromTypeOrm(dataSource) or fromPrisma(prisma)';
 
 const has = (value: unknown, method: string) => withMethods(POOLS, [method]).accepts(value);
 
@@ -67,7 +67,7 @@ export const QUERIES_RULE = required(
 export const poolRule = (transactional: boolean) =>
   required(
     rule(
-      `${POOLS}; not a Client, whose connection may have an open transaction that undoes what was confirmed${transactional ? '; with transactions, and Neon has none over HTTP: pass its Pool (drizzle-orm/neon-serverless), not neon(url)' : ''}`,
+      `${POOLS}, and not a Client, because a transaction that other code has open on it may undo what the inbox has confirmed${transactional ? '. It must support transactions, so for Neon, pass its Pool (drizzle-orm/neon-serverless) and not neon(url)' : ''}`,
       (value) =>
         QUERIES_RULE.accepts(value) &&
         !isClient(value) &&

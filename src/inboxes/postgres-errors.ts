@@ -35,21 +35,21 @@ export const isLeftOpen = hasState('2D000', '25001', '25P02');
 const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
 
 export function preparedLost(cause: unknown): Error {
-  const what = 'A prepared statement is lost, as behind a pooler in transaction mode.';
-  return new Error(`${what} Turn prepared statements off (postgres.js: \`prepare: false\`).`, { cause });
+  const what = 'A prepared statement was lost, as happens behind a pooler in transaction mode.';
+  return new Error(`${what} Turn off prepared statements (postgres.js: \`prepare: false\`).`, { cause });
 }
 
 /** The error of a COMMIT that Postgres answered with ROLLBACK, and no error: a statement before it had failed. */
 export function rolledBackAtCommit(): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
-    'A statement failed after the handler had returned, and Postgres rolled back all that the handler wrote. Await every statement. With a pooler in transaction mode, turn prepared statements off (postgres.js: `prepare: false`). The event runs again.',
+    'A statement failed after the handler had returned, so Postgres rolled back everything that the handler wrote. Await every statement. Behind a pooler in transaction mode, turn off prepared statements (postgres.js: `prepare: false`). The event will run again.',
   );
 }
 
 /** An event with a key is completed after its handler, in the same transaction. */
 const SET_BACK =
-  'If the handler set another role, end it with `SET LOCAL ROLE NONE`: with an ordering key, the inbox writes after the handler. ';
+  'If the handler set another role, end the handler with `SET LOCAL ROLE NONE`, because with an ordering key the inbox writes after the handler. ';
 
 /** Throws the error of a statement or COMMIT that ends a transaction, as the handler's if the handler caused it. */
 export function rethrowCommitError(error: unknown): never {
@@ -58,7 +58,7 @@ export function rethrowCommitError(error: unknown): never {
   if (isAborted(error)) {
     throw new StablehooksError(
       'ERR_HANDLER_FAILED',
-      'A statement failed and the handler caught its error, but Postgres has aborted the transaction. Do not catch the error, or use ON CONFLICT or a SAVEPOINT.',
+      'A statement failed and the handler caught its error, but Postgres has aborted the transaction. Do not catch the error, or prevent it with ON CONFLICT or a SAVEPOINT.',
       { cause: error },
     );
   }
@@ -66,7 +66,7 @@ export function rethrowCommitError(error: unknown): never {
   if (!isHandlers && state !== READ_ONLY) throw error;
   throw new StablehooksError(
     'ERR_HANDLER_FAILED',
-    `Postgres did not commit what the handler wrote (SQLSTATE ${state}); see the cause. ${isForbidden(error) ? SET_BACK : ''}The event runs again.`,
+    `Postgres did not commit what the handler wrote (SQLSTATE ${state}); see the cause. ${isForbidden(error) ? SET_BACK : ''}The event will run again.`,
     { cause: error },
   );
 }

@@ -6,25 +6,26 @@ import type { AttemptEnd, ClaimRow, NewEvent, Stored, StoreOps } from './create-
 import { type EventRow, type NoteRow, type StepRow, toNote, toRecord } from './rows.js';
 import type { Values } from './statements.js';
 
-/** Options of the inboxes of Postgres and MySQL. */
+/** Options that the Postgres and MySQL inboxes share. */
 export interface ServerInboxOptions {
   /**
-   * Whether handlers receive `ctx.tx`, an open transaction that also marks the event done: what a handler writes
-   * with it takes effect exactly once.
+   * Whether handlers receive `ctx.tx`, an open transaction that also marks the event as done. Everything that a
+   * handler writes through `ctx.tx` takes effect exactly once.
    *
-   * Each running handler holds one connection from the pool. The inbox keeps one connection free for claims and steps, so the
-   * pool needs at least one more connection than the number of concurrent handlers.
+   * Each running handler holds one connection from the pool. The inbox keeps one connection free for claims and
+   * steps, so the pool needs at least one more connection than the number of concurrent handlers.
    *
    * @default false
    */
   readonly transactional?: boolean | undefined;
   /**
-   * How many connections the pool has. `ctx.step` of transactional handlers needs to know it, and at least two.
+   * How many connections the pool has. `ctx.step` in transactional handlers requires this number, and at least two
+   * connections.
    *
-   * @default the size of a pool of `pg` or `mysql2`; unknown for data layers
+   * @default the size of the pool for `pg` and `mysql2`; unknown for data layers
    */
   readonly connections?: number | undefined;
-  /** Timers and randomness, for tests. The time is the server's. @default the platform's */
+  /** Replaces timers and randomness in tests. Times come from the server's clock. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
@@ -123,7 +124,7 @@ export function assertVersion(inbox: string, found: unknown, migrate: string): v
   const [release, fix] =
     Number(found) > VERSION ? ['a newer', 'Upgrade stablehooks in this process'] : ['an older', migrate];
   throw new ConfigError(
-    `${inbox}: ${release} release of stablehooks wrote these tables. They have version ${Number(found)}; this release supports version ${VERSION}. ${fix}.`,
+    `${inbox}: ${release} release of stablehooks wrote these tables. They have version ${Number(found)}, but this release supports version ${VERSION}. ${fix}.`,
   );
 }
 
@@ -188,7 +189,7 @@ function takeTurns(connections: number): InTurn {
 export function assertFreeConnection(connections: number | undefined): void {
   if (connections !== undefined && connections > 1) return;
   throw new ConfigError(
-    "ctx.step: a step needs a connection besides its transaction's. Pass `connections` to the inbox, the size of the pool, if it is over a data layer, and raise the size to at least 2.",
+    "ctx.step: a step needs a second connection besides the one that the handler's transaction holds. Raise the size of the pool to at least 2. If the inbox uses a data layer, also pass the size of the pool as `connections`.",
   );
 }
 
@@ -220,7 +221,7 @@ export function orClose<Value>(
   runtime: Runtime,
 ): Promise<Value> {
   const onTimeUp = () => {
-    const message = `The server did not answer within ${SILENT_MS} ms, and the inbox closed the connection.`;
+    const message = `The server did not respond within ${SILENT_MS} ms, so the inbox closed the connection.`;
     const error = Object.assign(new Error(message), { code: 'ETIMEDOUT' });
     close(error);
     throw error;
@@ -231,7 +232,7 @@ export function orClose<Value>(
 /** The error of a connection that came from the pool with an open transaction. Nothing was written over it. */
 export function leftOpen(cause: unknown): Error {
   return new Error(
-    'A connection of the pool had an open transaction, in which the inbox writes nothing. It was rolled back. Find the code that releases a connection without COMMIT or ROLLBACK, for example after an error or a query_timeout.',
+    'A connection from the pool had an open transaction. The inbox wrote nothing and rolled that transaction back. Find the code that releases a connection without COMMIT or ROLLBACK, for example after an error or a query_timeout.',
     { cause },
   );
 }
