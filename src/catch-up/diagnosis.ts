@@ -66,7 +66,7 @@ function explainGap({ survey, advance, settings }: Diagnosis): string {
 
   const elapsedMs = survey.settledAt - survey.watermark;
   const plannedMs = windowMs * PLANNED_SHARE;
-  const pace = `${size} events cover about ${toSpan(windowMs)} at this rate, so poll at least every ${toSpan(windowMs / 2)}`;
+  const pace = `${size} events cover about ${toSpan(windowMs)} at this rate, so poll at intervals of at most ${toSpan(windowMs / 2)}`;
   const neededMs = 2 * lagMs + disorderMs + intervalMs;
   if (elapsedMs > OUTAGE_INTERVALS * intervalMs && plannedMs > neededMs) {
     const what = survey.watermark === state.since ? 'the start date' : 'the last poll';

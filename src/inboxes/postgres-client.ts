@@ -54,7 +54,7 @@ export interface PgTx {
 }
 
 const POOLS =
-  'a Pool of pg or @neondatabase/serverless, a PGlite, or your data layer in fromPostgresJs(sql), fromDrizzle(db), fromKysely(db), fromKnex(knex), fromTypeOrm(dataSource) or fromPrisma(prisma)';
+  'a Pool of pg or @neondatabase/serverless, a PGlite, or your data layer wrapped in fromPostgresJs(sql), fromDrizzle(db), fromKysely(db), fromKnex(knex), fromTypeOrm(dataSource) or fromPrisma(prisma)';
 
 const has = (value: unknown, method: string) => withMethods(POOLS, [method]).accepts(value);
 

@@ -164,7 +164,7 @@ export function postgresInbox(
     const rows = await sendStatement(queries, toStatement(statements.lacking, {})).catch(() => []);
     const [{ answer } = { answer: null }] = rows as readonly { readonly answer: string | null }[];
     if (answer === null) return cause;
-    const message = `The inbox failed because the pool's role lacks a privilege: ${answer}. GRANT it as the owner of the tables.`;
+    const message = `The inbox failed because the pool's role lacks ${answer}. Run GRANT as the owner of the tables.`;
     return new StablehooksError('ERR_INBOX_FAILED', message, { cause });
   }
 

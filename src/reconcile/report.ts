@@ -170,7 +170,7 @@ export function describeResult({
   readonly notes: readonly string[];
 }): string {
   const kinds = Object.entries(findings).filter(([, { count }]) => count > 0);
-  const span = `created between ${since} and ${until}`;
+  const span = `the span from ${since} to ${until}`;
   const sentences = [describeFindings()];
   if (totals.recorded > 0) {
     sentences.push(
@@ -195,13 +195,13 @@ export function describeResult({
 
   function describeFindings(): string {
     if (kinds.length > 0) {
-      return `Findings for events ${span}: ${kinds.map(([kind, { count }]) => `${count} ${kind}`).join(', ')}.`;
+      return `Findings in ${span}: ${kinds.map(([kind, { count }]) => `${count} ${kind}`).join(', ')}.`;
     }
     const { listed, inbox, entries } = totals;
     if (listed + inbox + entries > 0) {
-      return `Nothing is wrong with the ${inbox} events ${span} and their ${entries} ledger entries.`;
+      return `No problems were found in ${span}, with ${countOf(inbox, 'event')} and ${countOf(entries, 'ledger entry', 'ledger entries')}.`;
     }
-    return `Nothing was compared: the list and the inbox have no events ${span}, and the ledger has no entries for such events.`;
+    return `Nothing was compared: the list and the inbox have no events in ${span}, and the ledger has no entries for such events.`;
   }
 }
 
