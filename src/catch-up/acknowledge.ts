@@ -31,9 +31,9 @@ export async function listGaps(inbox: Pick<Inbox, 'readNote'>): Promise<readonly
 const ACKNOWLEDGE_LEASE_MS = 10_000;
 
 /**
- * Accepts a gap without proof, for example after you reconciled that time. The inbox records who accepted the gap,
- * when and why, and polls no longer report it. If a poll has extended the gap in the meantime, the new part stays
- * open.
+ * Accepts a gap without proof, for example after you have reconciled that time span. The inbox records who accepted
+ * the gap, when and why, and polls no longer report it. If a poll has extended the gap in the meantime, the new part
+ * stays open.
  *
  * @param gap - a gap from a report or from {@link listGaps}. It is identified by `from`, `until`, `openedAt` and the
  * id of `event`.

@@ -1,4 +1,4 @@
-/** The conclusion that all answers of a survey allow together. */
+/** What all responses of a survey prove together. */
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import type { EventKey, ListAnswer } from './answer.js';
 import {
@@ -19,7 +19,7 @@ import { toKnown } from './known.js';
 import { ignoresLimit, MIN_PROBED_EVENTS, measureDisorder, PROBED_SHARE, REACH_EVENTS } from './order.js';
 import type { GapReason, KnownEvent, OldestListed, SeenAnswers, Unconfirmed } from './state.js';
 
-/** The verdict on the last response to the query for one type, or for all types. */
+/** The poller's verdict on the last response to a query for one type or for all types. */
 export interface ListVerdict {
   /** The type that was queried; `null` for all types. */
   readonly type: EventType | null;
@@ -54,19 +54,22 @@ export interface SurveyResult extends Readonly<Evidence['times']> {
   readonly proofs: Readonly<Record<EventType, Proof>>;
   readonly verdicts: readonly ListVerdict[];
   readonly limit: number;
-  /** The oldest event of the list, of this survey or the last one that knew it; `null` for an empty list. */
+  /** The oldest event of the list, from this survey or the last one that saw it; `null` for an empty list. */
   readonly oldest: OldestListed | null;
   readonly seen: SeenAnswers;
-  /** What a larger answer would confirm; `null` if an answer contradicts it, or if it would not suffice. */
+  /**
+   * The span that a larger response would confirm; `null` if a response contradicts it, or if a larger response would
+   * not be enough.
+   */
   readonly unconfirmed: Pick<Unconfirmed, 'from' | 'size'> | null;
   /**
-   * Whether the list lacks events that it had, at the same length as when the span was unconfirmed. If so, it is cut off at
-   * that size.
+   * Whether the list has lost events although it is as long as when the span was unconfirmed. If so, the list is cut
+   * off at that size.
    */
   readonly isCut: boolean;
 }
 
-/** @param judged - the last answer for all types, and those for one type. */
+/** @param judged - the last response for all types, followed by the last response for each type. */
 export function conclude(evidence: Evidence, judged: readonly Judged[]): SurveyResult {
   const { times, start, declared } = evidence;
   const gathered = gather(evidence, judged);

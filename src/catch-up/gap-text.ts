@@ -1,4 +1,4 @@
-/** Gaps as people read them. */
+/** Describes gaps for people. */
 import { countOf } from '../core/count.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import type { GapReason, RefusedEvent, StoredGap } from './state.js';
@@ -45,7 +45,7 @@ export function toGap({ from, until, reason, event, openedAt, acknowledged }: St
 /** The last time of a `Date`, epoch ms (ECMA-262, 21.4.1.1). */
 const MAX_TIME = 8.64e15;
 
-/** ISO. A time outside the range of a `Date` becomes the nearest one within it. */
+/** Formats a time as ISO 8601. A time outside the range of a `Date` becomes the nearest time within it. */
 export function toIso(time: number): string {
   return new Date(Math.max(-MAX_TIME, Math.min(MAX_TIME, time))).toISOString();
 }
@@ -61,12 +61,12 @@ const REASONS: Readonly<Record<GapReason, string>> = {
   'no-order':
     'the list is incomplete, and its order is not confirmed. Ask the service to list the newest events first',
   'filtered-late': 'the service cuts off the list before it filters by type. Ask the service to filter first',
-  contradiction: 'two responses of the list contradict each other. If this continues, ask the service',
+  contradiction: 'two responses from the list contradict each other. If this continues, ask the service',
   removed:
     'the service may have removed events from the list before a poll saw them. Run reconcile for this span',
   unlisted:
     "events that were pushed to you are not in the list. Check that the client's baseUrl and token belong to the environment that sends your webhooks",
-  late: 'some events were listed later than lagMs, and the poll did not read that far back. Later polls do. If this happens again, raise lagMs',
+  late: 'some events were listed later than lagMs allows, and the poll did not read that far back. Later polls will. If this happens again, raise lagMs',
   malformed: 'an element of the list is not a valid event. Report it to the service',
   'no-answer': 'the list could not be read, or its events could not be stored',
   'not-stored':
@@ -75,16 +75,16 @@ const REASONS: Readonly<Record<GapReason, string>> = {
     'the stored watermark or start date was in the future, because a clock was wrong. Check the clocks, and run reconcile for that time',
 };
 
-/** Why something is not proven, and what to do, as a sentence. */
+/** Says why something is not proven, and what to do. */
 export function describeReason(reason: GapReason): string {
   const text = REASONS[reason];
   return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
 }
 
-/** An undecided case: what the answers show, and what would settle it. */
+/** Describes an undecided case: what the responses show, and what would settle the question. */
 export function describeUnconfirmed(size: number | null): string {
   const shown =
-    size === null ? 'as many events as maxLimit allows' : `${size} events, whatever limit was requested`;
+    size === null ? 'as many events as maxLimit allows' : `${size} events regardless of the requested limit`;
   return `The list may have been cut off: it returned ${shown}. A larger response would settle the question, as would the service's documented maximum.`;
 }
 

@@ -80,13 +80,13 @@ export interface PollerOptions {
 
 export type PollerSettings = ReturnType<typeof toPollerSettings>;
 
-/** The settings of one poll, with the receiver that is made. */
+/** The settings of one poll, with the created receiver. */
 export type OpenSettings = Omit<PollerSettings, 'receiver'> & {
   readonly receiver: Receiver;
   readonly parts: ReceiverParts;
 };
 
-/** How the list is read, in every call that reads it. */
+/** The rules of the options that all functions that read the list share. */
 export const LIST_RULES = {
   client: required(
     rule('a client, such as the result of createClient() from stablehooks/client', (client) => {

@@ -40,7 +40,7 @@ interface LeasedOptions extends PollOptions {
   readonly startedAt: number;
 }
 
-/** Never rejects. */
+/** Runs one poll. Never rejects. */
 export async function poll(settings: PollerSettings, options: PollOptions): Promise<PollReport> {
   const { logger, runtime } = settings;
   const startedAt = runtime.elapsed();

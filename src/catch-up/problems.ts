@@ -21,9 +21,9 @@ const MESSAGES = {
   ERR_WATERMARK_AHEAD:
     'The stored watermark was in the future, because a clock was wrong. The poller moves the watermark back, as well as a start date in the future, and opens gaps for spans that the list does not prove. Check the clocks.',
   ERR_CLOCK_BEHIND:
-    "The `Date` header of the service's responses is more than lagMs behind this machine's clock, and so is the watermark. Check both clocks, and check whether a cache responds instead of the service.",
+    "The `Date` header of the service's responses is more than lagMs behind this machine's clock, which holds the watermark back. Check both clocks, and check whether a cache responds instead of the service.",
   ERR_LIST_MAX:
-    'The list returned fewer events than `listMax` although it has more, so the poller now ignores `listMax` for this inbox. Remove the option, or ask the service how many events it returns.',
+    'The list returned fewer events than `listMax` although it contains more, so the poller now ignores `listMax` for this inbox. Remove the option, or ask the service how many events it returns.',
   ERR_EVENT_LATE:
     'Some events were listed more than lagMs after they were created, when the watermark had already passed them. They are recorded, and `ids.late` in the report contains their ids. Raise lagMs.',
 } as const;
@@ -36,12 +36,12 @@ const MESSAGES = {
  */
 export type PollProblemCode = keyof typeof MESSAGES | 'ERR_EVENT_MALFORMED' | 'ERR_EVENT_CONFLICT';
 
-/** A problem of the poller itself that is not about one event. */
+/** Creates a problem of the poller itself that isn't about a single event. */
 export function problemOf(code: keyof typeof MESSAGES): PollProblem {
   return { code, message: MESSAGES[code] };
 }
 
-/** Turns an error into a problem with its own code, or the given one for an error that is not of this package. */
+/** Turns an error into a problem. An error of this package keeps its code, and any other error gets the given code. */
 export function toProblem(
   error: unknown,
   { code, id }: { readonly code: string; readonly id?: string | undefined },

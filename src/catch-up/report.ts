@@ -24,7 +24,7 @@ export interface PollReport {
    * has succeeded yet.
    */
   readonly watermark: string | null;
-  /** How many different valid events this poll read from the list. */
+  /** How many distinct valid events this poll read from the list. */
   readonly fetched: number;
   /** How many of the `fetched` events were created before the start date. They are neither recorded nor handled. */
   readonly skipped: number;
@@ -49,11 +49,11 @@ export interface PollReport {
   /** How many events failed during this poll, including events that were already waiting in the inbox. */
   readonly failed: number;
   /**
-   * How many of the `new` events were created before the watermark and outside of every gap. They were listed later
-   * than `lagMs`.
+   * How many of the `new` events were created before the watermark and outside all gaps. They were listed later than
+   * `lagMs` allows.
    */
   readonly late: number;
-  /** The ids of the events in the counts of the same names, at most 1,000 each. */
+  /** The ids of the events that each of these counts includes, at most 1,000 per count. */
   readonly ids: Readonly<Record<Listed, readonly string[]>>;
   /** How many requests were made to the list, including failed ones. The client's own retries don't count. */
   readonly requests: number;

@@ -9,7 +9,10 @@ export function isSameElement(a: UnknownEvent, b: UnknownEvent): boolean {
   return isSameValue({ ...a, delivered: undefined }, { ...b, delivered: undefined });
 }
 
-/** Whether a listed and a stored event say the same. A delivery may lack other fields, and write the time in another way. */
+/**
+ * Returns whether a listed and a stored event have the same type, time and payload. A delivery may lack other fields,
+ * and it may write the time differently.
+ */
 export function saysTheSame(a: UnknownEvent, b: UnknownEvent): boolean {
   return a.type === b.type && createdAtMs(a) === createdAtMs(b) && isSameValue(a.payload, b.payload);
 }

@@ -14,7 +14,7 @@ import { type Inbox, POLL_NOTE } from '../core/ports.js';
  * - `contradiction`: an event is missing from one response of a poll and present in another.
  * - `removed`: the service may have removed events from the list before a poll saw them.
  * - `unlisted`: events that were pushed are missing from the list.
- * - `late`: events were listed later than the poller's `lagMs`, and the list was not read that far back.
+ * - `late`: events were listed later than the poller's `lagMs` allows, and the list was not read that far back.
  * - `malformed`: an element of the list is not a valid event.
  * - `no-answer`: a request to the list failed, or the events could not be stored.
  * - `not-stored`: the inbox refuses to store the event.
@@ -66,7 +66,7 @@ export interface StoredGap {
 export interface OldestListed {
   /** When the event was created; `null` if the list was cut off at every poll. */
   readonly at: number | null;
-  /** When the list contained the event. */
+  /** When a poll saw the event in the list. */
   readonly seenAt: number;
 }
 
@@ -181,8 +181,8 @@ export async function readPollState(inbox: Pick<Inbox, 'readNote'>): Promise<Pol
 }
 
 /**
- * Saves the state. With `holder`, it saves nothing and returns `false` unless this holder was the last to have the
- * poll lease.
+ * Saves the state. If you pass a `holder` that was not the last to have the poll lease, nothing is saved and the
+ * result is `false`.
  */
 export const writePollState = (
   inbox: Pick<Inbox, 'writeNote'>,

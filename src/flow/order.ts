@@ -11,7 +11,7 @@ import type { OrderingKey } from '../receiver/options.js';
 import type { CoreParts } from '../receiver/parts.js';
 import type { Dispatch } from '../receiver/work.js';
 
-/** If the function fails, the event has no key, and its attempt fails. */
+/** Returns a function that never throws. If `orderingKey` fails, the event has no key, and its attempt fails. */
 export function toKeyOf(orderingKey: OrderingKey): (event: UnknownEvent) => string | undefined {
   return (event) => {
     try {
@@ -23,7 +23,8 @@ export function toKeyOf(orderingKey: OrderingKey): (event: UnknownEvent) => stri
 }
 
 /**
- * Fails an attempt whose event no longer has its claim's key, because two events of one key might run at the same time.
+ * Fails an attempt if the key of its event has changed since the claim, because two events of one key might run at
+ * the same time.
  */
 export function checkKey(next: CallHandler, orderingKey: OrderingKey): CallHandler {
   return (event, lease, context) => {

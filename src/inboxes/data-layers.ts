@@ -108,7 +108,7 @@ export function fromKysely<Tx>(db: KyselyLike<Tx>): DataLayer<Tx> {
 /** The methods of a Knex instance that the inbox uses. */
 export interface KnexLike<Tx> {
   raw(text: string, values: never): PromiseLike<unknown>;
-  /** A transaction has it. */
+  /** Only a transaction has this method. */
   isCompleted?(): boolean;
   transaction<Value>(
     work: (tx: Tx) => Promise<Value>,

@@ -191,7 +191,7 @@ interface NewEntry extends Pick<Entry, 'state' | 'origin' | 'dueAt'> {
   readonly json?: string | null | undefined;
 }
 
-/** The last 10. */
+/** Appends an attempt, and keeps the last 10. */
 export function withAttempt(
   history: readonly InboxAttempt[],
   attempt: InboxAttempt,

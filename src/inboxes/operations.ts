@@ -1,4 +1,4 @@
-/** The operations for operators of every inbox: validates what they type; the store does the work. */
+/** The operations for operators that every inbox has. They validate their input, and the store does the work. */
 import type { Awaitable } from '../core/awaitable.js';
 import { ConfigError } from '../core/errors.js';
 import { isName } from '../core/events.js';
@@ -14,7 +14,7 @@ import {
 import { type StepRow, toSteps, toStorable } from './rows.js';
 import type { Limited, PageQuery, Selection } from './selection.js';
 
-/** Who changes events, and why, recorded in their history. */
+/** Who changes events, and why. Both are recorded in the history of the events. */
 export interface Person {
   readonly by: string;
   readonly reason: string;
@@ -23,15 +23,21 @@ export interface Person {
 /** What {@link createOperations} needs of a store. Each operation is atomic, and its options are checked. */
 export interface OperatorOps {
   find(id: string): Awaitable<InboxRecord | undefined>;
-  /** The records in their order; none if the store does not have the event `after`. */
+  /** Returns the records in their order, or none if the store doesn't have the event `after`. */
   list(query: PageQuery): Awaitable<readonly InboxRecord[]>;
-  /** The states that have events; of all events without a selection. Drivers may read numbers as text. */
+  /** Counts the selected events, or all events without a selection, by state. Drivers may return numbers as text. */
   count(selection: Selection | undefined): Awaitable<readonly InboxCount[]>;
-  /** Returns how many of the selected events it requeued: those that were received first, and have no step without a result. */
+  /**
+   * Requeues the selected events that were received first and have no step without a result. Returns how many it
+   * requeued.
+   */
   requeue(which: Limited, who: Person | undefined): Awaitable<number>;
-  /** Returns how many of the selected events it discarded: those that were received first. */
+  /** Discards the selected events that were received first. Returns how many it discarded. */
   discard(which: Limited, who: Person): Awaitable<number>;
-  /** Ends selected leases, whose events become failed and due. Returns the events: none that an open transaction has locked. */
+  /**
+   * Ends the selected leases, so their events become failed and due. Returns these events, without events that an
+   * open transaction has locked.
+   */
   endLeases(which: Limited): Awaitable<readonly Pick<InboxRecord, 'id'>[]>;
   importDone(ids: readonly string[]): Awaitable<number>;
   /** Prunes events that have been done for `olderThanMs`: at most `limit`, or all of them. Returns how many. */

@@ -1,4 +1,4 @@
-/** Adapters of the data layers that have Postgres alone. */
+/** Adapters of the data layers that only support Postgres. */
 import { adapt } from './adapt.js';
 import { leftNested, sentLate } from './lend.js';
 import type { PgTransactionsLike } from './postgres-client.js';
@@ -47,7 +47,7 @@ export interface PostgresJsLike<Tx> {
 
 /**
  * Adapts a postgres.js `sql`: `postgresInbox(fromPostgresJs(postgres(url)), { transactional: true })`. `ctx.tx` is
- * postgres.js' own `TransactionSql`. To nest transactions, call `savepoint` on it.
+ * postgres.js's own `TransactionSql`. To nest transactions, call `savepoint` on it.
  *
  * The inbox sends prepared statements, because postgres.js needs two round trips for each unprepared statement. A
  * pooler in transaction mode loses prepared statements. With such a pooler, pass `prepare: false` in the options of

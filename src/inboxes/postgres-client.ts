@@ -32,7 +32,7 @@ export interface PgClientLike extends PgLike {
  */
 export interface PgTransactionsLike<Tx = PgTx> extends PgLike {
   /**
-   * Opens a transaction at READ COMMITTED. Commits when `work` resolves. When `work` rejects, rolls back and rejects
+   * Opens a transaction at READ COMMITTED. Commits when `work` resolves. If `work` rejects, it rolls back and rejects
    * with the same error. Settles after `work`.
    *
    * @param work - receives `tx`, which is passed to handlers, and `queries`, which sends statements in the same
@@ -58,12 +58,12 @@ const POOLS =
 
 const has = (value: unknown, method: string) => withMethods(POOLS, [method]).accepts(value);
 
-/** The rule of what sends statements, whichever connection they go over. TypeORM has other results. */
+/** The rule for a value that sends statements over any connection. TypeORM returns results in another form. */
 export const QUERIES_RULE = required(
   rule(POOLS, (value) => has(value, 'query') && !has(value, 'getRepository')),
 );
 
-/** The rule of a pool, each of whose statements is its own transaction. */
+/** The rule for a pool that runs each statement in its own transaction. */
 export const poolRule = (transactional: boolean) =>
   required(
     rule(
@@ -77,9 +77,12 @@ export const poolRule = (transactional: boolean) =>
 
 /** The parts of the transaction of an event. */
 export interface TransactionParts<Tx> {
-  /** The first statement. No row if the transaction must not continue. */
+  /** The first statement. It returns no row if the transaction must not continue. */
   readonly begin: Statement;
-  /** The time limit of a transaction whose first statement is prepared, in ms. The others set their own. */
+  /**
+   * The time limit of a transaction whose first statement is prepared, in ms. Other first statements set their own
+   * limit.
+   */
   readonly limitMs: number | undefined;
   /** Completes an event with a key, as the last statement. Its row has `null` if the lease is lost. */
   readonly complete: Statement | undefined;
@@ -99,8 +102,8 @@ const CHECK = `RELEASE ${SAVEPOINT}`;
  * Runs the parts in a transaction at READ COMMITTED. Rolls back and rejects with the error of a part that fails, with
  * {@link REFUSED}, or with a `PermanentError` if the handler had ended the transaction.
  *
- * @returns whether the server is known to have committed: it answers COMMIT with ROLLBACK, and no error, when a
- * statement before it failed.
+ * @returns whether the server is known to have committed. If an earlier statement failed, the server responds to
+ * COMMIT with ROLLBACK instead of an error.
  */
 export async function runInTransaction<Tx>(
   pool: PgTransactional<Tx>,
@@ -123,7 +126,7 @@ export async function runInTransaction<Tx>(
   return false;
 }
 
-/** Sends each statement over a connection of a pool, which is closed if it does not answer or fails. */
+/** Sends each statement over a connection of a pool. If the connection fails or doesn't respond, it is closed. */
 export function overPool(pool: PgPoolLike<unknown>, runtime: Runtime): PgLike {
   return {
     async query(...statement) {

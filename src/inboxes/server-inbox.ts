@@ -1,4 +1,4 @@
-/** The common parts of the inboxes of database servers. */
+/** Code that the inboxes over a database server share. */
 import { ConfigError } from '../core/errors.js';
 import type { StoredEvent } from '../core/ports.js';
 import { type Runtime, type RuntimeOptions, timeLimit } from '../core/runtime.js';
@@ -19,8 +19,8 @@ export interface ServerInboxOptions {
    */
   readonly transactional?: boolean | undefined;
   /**
-   * How many connections the pool has. `ctx.step` in transactional handlers requires this number, and at least two
-   * connections.
+   * How many connections the pool has. To run `ctx.step` in transactional handlers, the inbox must know this number,
+   * and it must be at least 2.
    *
    * @default the size of the pool for `pg` and `mysql2`; unknown for data layers
    */
@@ -29,7 +29,10 @@ export interface ServerInboxOptions {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** The operations that have the same values and rows in every server, and the values in the order in which a call passes them. */
+/**
+ * The operations that have the same values and rows on every server, with the values in the order in which a call
+ * passes them.
+ */
 export const VALUES = {
   claim: ['id', 'type', 'origin', 'leaseMs', 'token', 'json', 'early', 'key', 'createdMs'],
   finish: ['id', 'token', 'key', 'result', 'retryAfterMs', 'error', 'maxAgeMs'],
@@ -102,13 +105,13 @@ export function callOps(
   } satisfies Partial<StoreOps<unknown>>;
 }
 
-/** The version of the tables, or of the keys of Redis. It rises when a process of an older release cannot use them. */
+/** The version of the tables, or of the Redis keys. It increases when processes of an older release cannot use them. */
 export const VERSION = 1;
 
 /** How often a server's version and settings are checked, in ms, because another process may change them. */
 const CHECK_MS = 60_000;
 
-/** Checks the server before the first operation, and again when the last check is old. */
+/** Returns a function that checks the server before the first operation, and again when the last check is old. */
 export function checkedOften(check: () => Promise<void>, { elapsed }: Pick<Runtime, 'elapsed'>) {
   let checkAt = Number.NEGATIVE_INFINITY;
   const checkNow = async () => {
@@ -118,7 +121,7 @@ export function checkedOften(check: () => Promise<void>, { elapsed }: Pick<Runti
   return () => (elapsed() < checkAt ? undefined : checkNow());
 }
 
-/** @param migrate - what brings older tables to this version. */
+/** @param migrate - the advice that brings older tables to this version. */
 export function assertVersion(inbox: string, found: unknown, migrate: string): void {
   if (Number(found) === VERSION) return;
   const [release, fix] =
@@ -155,7 +158,10 @@ export async function storeInParts(
   return stored;
 }
 
-/** Leaves one connection of the pool free: a handler that waits for its step does not hold the one that the step needs. */
+/**
+ * Keeps one connection of the pool free, so a handler that waits for its step doesn't hold the connection that the
+ * step needs.
+ */
 export function keepOneFree(pool: object, connections = 1): InTurn {
   const turns = TURNS.get(pool) ?? takeTurns(connections);
   // All inboxes of a pool together.
@@ -214,7 +220,7 @@ export async function sendAgain<Value>(
 /** How long a connection may leave a statement of the inbox unanswered, in ms. Those of operators may take seconds. */
 const SILENT_MS = 30_000;
 
-/** Closes a connection that does not answer. A pool would wait for it, and never have its place back. */
+/** Closes a connection that doesn't respond. Otherwise, the pool would wait for it and never get its slot back. */
 export function orClose<Value>(
   answer: PromiseLike<Value>,
   close: (error: Error) => unknown,
@@ -229,7 +235,10 @@ export function orClose<Value>(
   return timeLimit(answer, SILENT_MS, onTimeUp, runtime);
 }
 
-/** The error of a connection that came from the pool with an open transaction. Nothing was written over it. */
+/**
+ * The error for a connection that came from the pool with an open transaction. Nothing was written over that
+ * connection.
+ */
 export function leftOpen(cause: unknown): Error {
   return new Error(
     'A connection from the pool had an open transaction. The inbox wrote nothing and rolled that transaction back. Find the code that releases a connection without COMMIT or ROLLBACK, for example after an error or a query_timeout.',

@@ -34,7 +34,10 @@ export function assertRows(db: SqliteLike): void {
   );
 }
 
-/** Sets the busy timeout and the log. Returns whether data survives this process: not in `:memory:` or a temporary file. */
+/**
+ * Sets the busy timeout and the log. Returns whether the data survives this process. Data in `:memory:` or in a
+ * temporary file doesn't.
+ */
 export function configure(db: SqliteLike, { busyTimeoutMs }: { readonly busyTimeoutMs: number }): boolean {
   db.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
   // A long-lived reader can make the log grow, and the log would stay that large after the reader has left.
@@ -43,7 +46,7 @@ export function configure(db: SqliteLike, { busyTimeoutMs }: { readonly busyTime
   return journal !== 'memory' && pathOf(db) !== '';
 }
 
-/** Whether the caller has set `PRAGMA query_only`: a transaction that writes cannot begin then. */
+/** Whether the caller has set `PRAGMA query_only`, which prevents transactions that write. */
 export function isQueryOnly(db: SqliteLike): boolean {
   const [row] = db.prepare('PRAGMA query_only').all() as { readonly query_only?: number }[];
   return row?.query_only === 1;

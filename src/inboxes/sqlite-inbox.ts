@@ -9,7 +9,7 @@ import { toNote, toRecord } from './rows.js';
 import { prepareStatements } from './sqlite-sql.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
-/** Options of the inboxes over SQLite. */
+/** Options that the SQLite inboxes share. */
 export interface SynchronousInboxOptions {
   /**
    * The prefix of the inbox's tables. It consists of at most 40 letters, digits and underscores, and doesn't start

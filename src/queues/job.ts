@@ -17,7 +17,10 @@ export interface QueueOptions {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** A queue that rejects if its engine does not answer in time. Some clients wait indefinitely for a server that is down. */
+/**
+ * Creates a queue that rejects if its engine doesn't respond in time. Some clients wait indefinitely for a server
+ * that is down.
+ */
 export function toQueue(
   addJob: (event: UnknownEvent, data: JobData) => Promise<void>,
   { timeoutMs, ...given }: { readonly timeoutMs: number; readonly runtime: RuntimeOptions },

@@ -39,7 +39,9 @@ export function normalizeAmount(amount: unknown): string | undefined {
   return parts && writeAmount(parts);
 }
 
-/** The exact sum of two decimal amounts, in its shortest form; `undefined` when one of them is not an amount. */
+/**
+ * Returns the exact sum of two decimal amounts in its shortest form, or `undefined` if one of them is not an amount.
+ */
 export function addAmounts(a: string, b: string): string | undefined {
   const [left, right] = [readAmount(a), readAmount(b)];
   if (left === undefined || right === undefined) return undefined;

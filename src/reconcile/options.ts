@@ -42,7 +42,7 @@ export interface ReconcileProgress {
   readonly total: number | undefined;
 }
 
-/** Options of {@link reconcile}. Pass the same `lagMs`, `disorderMs` and `listMax` as to your poller. */
+/** Options of {@link reconcile}. Use the same `lagMs`, `disorderMs` and `listMax` as in your poller. */
 export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
   extends Pick<
     PollerOptions,
@@ -87,8 +87,8 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
   /** How to find the amounts that `daily` adds up. @default no sums */
   readonly amounts?: Amounts<Entry> | undefined;
   /**
-   * Whether to change nothing. Otherwise, listed events that neither the inbox nor the ledger has are recorded in the
-   * inbox. They are due immediately, and your app's redrive or poller runs each of them once.
+   * Whether to report only, without changing anything. Otherwise, listed events that neither the inbox nor the ledger
+   * has are recorded in the inbox. They are due immediately, and your app's redrive or poller runs each of them once.
    * @default false
    */
   readonly dryRun?: boolean | undefined;
@@ -151,7 +151,7 @@ function isIterable(value: unknown): boolean {
   return typeof (many ?? some) === 'function';
 }
 
-/** The inbox, whose errors become `ERR_INBOX_FAILED`. */
+/** Wraps an inbox so that its errors become `ERR_INBOX_FAILED`. */
 export function orInboxFailed<Part extends object>(inbox: Part): Part {
   const methods = inbox as Readonly<Record<PropertyKey, (...args: readonly unknown[]) => unknown>>;
   const get =

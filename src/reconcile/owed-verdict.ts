@@ -38,7 +38,7 @@ export interface Pending {
 }
 
 export type Ending = Pick<InboxRecord, 'id' | 'type' | 'updatedAt' | 'lastError' | 'ignored'> & {
-  /** `null`: only the list has it. */
+  /** `null` if only the list has the event. */
   readonly state: InboxState | null;
 };
 
@@ -55,11 +55,11 @@ export interface OwedFacts {
   readonly ended: ReadonlyMap<string, Ending>;
   /** Spans in which an event of a terminal type may be missing. */
   readonly unproven: readonly UnprovenSpan[];
-  /** When an event was received last whose text is gone. */
+  /** When the last event whose text is gone was received. */
   readonly unreadableAt: number;
 }
 
-/** `null` for a movement whose event has just ended: the app's row may be older than that. */
+/** Returns `null` for a movement whose event was done only recently, because the app's row may be older than that. */
 export function judgeMovement({ key, since }: Pending, facts: OwedFacts): OwedMovement | null {
   const { withinMs, lagMs } = facts.settings;
   const ending = facts.ended.get(key);

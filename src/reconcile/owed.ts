@@ -30,7 +30,7 @@ import { placeInList } from './read-inbox.js';
 import { type ReadList, readList } from './read-list.js';
 import { recordPages } from './record-pages.js';
 
-/** A movement that your app has begun and whose end it has not seen yet. */
+/** A movement that your app has begun and is still waiting for. */
 export interface PendingMovement {
   /** The key that {@link OwedOptions.keyOf} returns for the event that ends the movement. */
   readonly key: string | number | bigint;
@@ -40,7 +40,7 @@ export interface PendingMovement {
 
 type Rows = AsyncIterable<PendingMovement> | Iterable<PendingMovement>;
 
-/** Options of {@link findOwed}. Pass the same `lagMs`, `disorderMs` and `listMax` as to your poller. */
+/** Options of {@link findOwed}. Use the same `lagMs`, `disorderMs` and `listMax` as in your poller. */
 export interface OwedOptions
   extends Pick<
     PollerOptions,
@@ -49,8 +49,8 @@ export interface OwedOptions
   /** The inbox that your app's receivers use. */
   readonly inbox: Pick<Inbox<unknown>, 'readNote' | 'writeNote'> & Pick<InboxOperations, 'find' | 'list'>;
   /**
-   * Returns your app's pending movements. They are read once, 100,000 at a time. Return the oldest first, so the
-   * inbox is read as rarely as possible.
+   * Returns your app's pending movements. They are read once, 100,000 at a time. Return the oldest first to keep the
+   * number of inbox reads low.
    */
   readonly pending: () => Rows | Promise<Rows>;
   /**
@@ -221,7 +221,7 @@ async function readChunk(movements: readonly Pending[], search: Search): Promise
     return key !== undefined && keys.has(key) ? key : undefined;
   };
   let removedUntil = Number.NEGATIVE_INFINITY;
-  /** When an event was received last whose text is gone. */
+  /** When the last event whose text is gone was received. */
   let unreadableAt = Number.NEGATIVE_INFINITY;
   /** A sign that the list does not show everything, for example because it belongs to another environment. */
   let doubt: GapReason | undefined = list.conflicts.size > 0 ? 'contradiction' : undefined;

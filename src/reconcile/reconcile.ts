@@ -23,10 +23,9 @@ import { describeResult, FindingLog, type ReconcileResult } from './report.js';
 /**
  * Compares three books: the service's list, the inbox, and your app's ledger. Runs no handler.
  *
- * Your app can receive events in the meantime. The books are read in an order in which an effect is always found
- * together with its event, and suspicious ids are looked up again before they are reported. If an id still looks
- * wrong but may be right, it is counted as `unjudged`. Records and entries are read page by page, so only their ids
- * stay in memory.
+ * Your app can receive events in the meantime. The books are read in an order that always finds an effect together
+ * with its event, and suspicious ids are looked up again before they are reported. If an id still looks wrong but may
+ * be right, it is counted as `unjudged`. Records and entries are read page by page, so only their ids stay in memory.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or invalid, when the span ends before
  * the poller's start date, or when the `id` or `createdAt` of an entry is malformed.

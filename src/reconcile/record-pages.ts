@@ -3,8 +3,8 @@ import type { InboxFilter, InboxOperations, InboxRecord } from '../core/ports.js
 import { inboxWith } from './options.js';
 
 /**
- * Reads the records that match a filter page by page, in the order in which they were received. Each record is
- * returned once. If an event changes its state in the meantime, its record may be left out.
+ * Reads the records that match a filter page by page, in the order in which they were received. No record is returned
+ * twice, but a record may be left out if its event changes state in the meantime.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `inbox` isn't an inbox.
  * @throws the error of `inbox.list`: a `ConfigError` when a non-durable inbox has forgotten the last record of a

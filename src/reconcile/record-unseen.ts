@@ -4,7 +4,7 @@ import type { Comparison } from './comparison.js';
 import type { LedgerEntry } from './options.js';
 import { inPages } from './pages.js';
 
-/** Records listed events that neither the inbox nor the ledger has, unless this is a dry run, and reports them. */
+/** Reports listed events that neither the inbox nor the ledger has, and records them unless this is a dry run. */
 export async function recordUnseen<Entry extends LedgerEntry>(
   unseen: readonly ListedEvent[],
   comparison: Comparison<Entry>,

@@ -26,18 +26,18 @@ const KINDS = [
  * - `unseen`: the service lists the event, but the inbox doesn't have it.
  * - `missing`: the event is done, but the ledger has no entry for it.
  * - `doubled`: the ledger has several entries for the event.
- * - `extra`: the ledger has an entry for an event that is in neither the list nor the inbox, or whose type has no
- *   entries.
+ * - `extra`: the ledger has an entry for an event that is in neither the list nor the inbox, or for an event of a
+ *   type without entries.
  * - `mismatched`: `compare` found a difference between the entry and the event.
  * - `waiting`: the event is in the inbox, but no attempt to handle it has succeeded yet.
  * - `dead`: the event is dead-lettered.
  * - `unlisted`: the inbox has the event, but the service doesn't list it although the list was complete for that
  *   time.
- * - `conflicting`: different events share the event's id, either in the inbox and the list, or twice in the list. An
- *   event in the inbox differs if its type, time or payload does. Two listed events differ if any field except
+ * - `conflicting`: different events share this id, either one in the inbox and one in the list, or two in the list.
+ *   The event in the inbox differs if its type, time or payload does. Two listed events differ if any field except
  *   `delivered` does.
- * - `duplicate-movement`: another event of the same type has the same `keyOf`. The service sent one movement under
- *   two ids.
+ * - `duplicate-movement`: another event of the same type has the same key (`keyOf`). The service sent one movement
+ *   under two ids.
  */
 export type FindingKind = (typeof KINDS)[number];
 
@@ -188,7 +188,7 @@ export function describeResult({
   }
   if (totals.unjudged > 0) {
     sentences.push(
-      `${countOf(totals.unjudged, 'event')} could not be judged, either because of a change while the books were being read or because of a pruned payload. Reconcile again, and more often than you prune.`,
+      `${countOf(totals.unjudged, 'event')} could not be judged. An event cannot be judged if it changes while the books are being read, or once it has been pruned. Reconcile again, and more often than you prune.`,
     );
   }
   return [...sentences, ...notes].join(' ');
@@ -199,13 +199,13 @@ export function describeResult({
     }
     const { listed, inbox, entries } = totals;
     if (listed + inbox + entries > 0) {
-      return `No problems were found in ${span}, with ${countOf(inbox, 'event')} and ${countOf(entries, 'ledger entry', 'ledger entries')}.`;
+      return `No problems were found in ${span} (${countOf(inbox, 'event')}, ${countOf(entries, 'ledger entry', 'ledger entries')}).`;
     }
     return `Nothing was compared: the list and the inbox have no events in ${span}, and the ledger has no entries for such events.`;
   }
 }
 
-/** Other words where the advice of a gap, which is about the next poll, does not help. */
+/** Says why a span is not proven. A gap's advice is about the next poll, so it is replaced where that doesn't help. */
 export function describeUnproven(reason: UnprovenReason): string {
   switch (reason) {
     case 'unconfirmed':

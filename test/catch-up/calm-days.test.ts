@@ -40,7 +40,7 @@ test('a burst of 80 events of one type and then none is healthy for 48 hours, an
   expect(span).toMatchObject({ state: 'unconfirmed' });
   const message = [...said].at(-1);
   expect(message).toContain(
-    'may have been cut off: it returned 80 events, whatever limit was requested. A larger response would settle',
+    'may have been cut off: it returned 80 events regardless of the requested limit. A larger response would settle',
   );
   expect(message).not.toMatch(/listMax|all is well/i);
 }, 60_000);

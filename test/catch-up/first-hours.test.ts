@@ -81,7 +81,7 @@ const ROWS: readonly Row[] = [
 
 const SENTENCES = {
   proven: /^Every event created from 2026-03-02T09:00:00.000Z up to \S+ is/,
-  unconfirmed: /^The list may have been cut off: it returned \d+ events, whatever limit was requested\./,
+  unconfirmed: /^The list may have been cut off: it returned \d+ events regardless of the requested limit\./,
   unread: /could not be read/,
 };
 

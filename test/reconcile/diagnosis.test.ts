@@ -55,13 +55,13 @@ test.each<[name: string, parts: RegExp, events: readonly UnknownEvent[], options
   ],
   [
     'books that agree',
-    /^No problems were found .* 2 events and 2 ledger entries\.$/,
+    /^No problems were found .* 2 events, 2 ledger entries\)\.$/,
     [ONE, TWO, BEFORE],
     () => booksOf([ONE, TWO]),
   ],
   [
     'one event whose type has no entry',
-    /^No problems were found .* 1 event and 0 ledger entries\.$/,
+    /^No problems were found .* 1 event, 0 ledger entries\)\.$/,
     [ONE, BEFORE],
     async () => ({ ...(await without([ONE])), ledgerTypes: [] }),
   ],
@@ -95,7 +95,7 @@ test.each<[name: string, parts: RegExp, events: readonly UnknownEvent[], options
   ['a run that records nothing', /: 1 unseen\.$/, [TWO, BEFORE], async () => ({ ledger: [{ id: 'evt_2' }] })],
   [
     'what could not be judged',
-    /^No problems were found .* 1 event could not be judged, .* Reconcile again/,
+    /^No problems were found .* 1 event could not be judged\. .* Reconcile again/,
     [ONE, BEFORE],
     async () => ({ ...(await without([ONE])), copiedAt: new Date(NOW), until: new Date(NOW - 300_000) }),
   ],
@@ -142,7 +142,7 @@ test.each([
     'Events of transfer.settled created after 2026-03-01T03:00:00.000Z and up to 2026-03-01T03:00:01.000Z';
   const diagnosis = await diagnose(FIFTY, await booksOf(FIFTY, proven));
   expect(diagnosis).toContain(`${gap} may be missing.${more} The list`);
-  expect(diagnosis).toMatch(/ 50 events .* may have been cut off/);
+  expect(diagnosis).toMatch(/\(50 events.* may have been cut off/);
 });
 
 test('of two types that are not proven', async () => {
