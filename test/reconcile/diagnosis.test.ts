@@ -55,13 +55,13 @@ test.each<[name: string, parts: RegExp, events: readonly UnknownEvent[], options
   ],
   [
     'books that agree',
-    /^No problems were found .* 2 events, 2 ledger entries\)\.$/,
+    /^No problems were found .*\(2 events, 2 ledger entries\)\.$/,
     [ONE, TWO, BEFORE],
     () => booksOf([ONE, TWO]),
   ],
   [
     'one event whose type has no entry',
-    /^No problems were found .* 1 event, 0 ledger entries\)\.$/,
+    /^No problems were found .*\(1 event, 0 ledger entries\)\.$/,
     [ONE, BEFORE],
     async () => ({ ...(await without([ONE])), ledgerTypes: [] }),
   ],
