@@ -11,7 +11,7 @@ import { readPollState, writePollState } from './state.js';
 export interface Acknowledgement {
   /** The name of the person or job. At most 200 characters. */
   readonly by: string;
-  /** Why no event is missing, or why it doesn't matter. At most 1,000 characters. */
+  /** Why no event is missing, or why a missing event doesn't matter. At most 1,000 characters. */
   readonly reason: string;
 }
 
@@ -67,7 +67,7 @@ export async function acknowledgeGap(
   if (found === undefined || !(end > found.from)) {
     await lease(0);
     throw new ConfigError(
-      'acknowledgeGap: no open gap matches. A poll has closed it, or someone has already acknowledged it. Call listGaps(inbox) to see the gaps.',
+      'acknowledgeGap: no open gap matches the given one, which may have been closed or acknowledged already. Call listGaps(inbox) to see the gaps.',
     );
   }
   const ends = Object.entries(found.until);

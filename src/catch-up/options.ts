@@ -32,8 +32,8 @@ export interface PollerOptions {
    */
   readonly listMax?: number | undefined;
   /**
-   * How long after its `created_at` an event may first be listed, in ms. The watermark stays this far behind the
-   * current time.
+   * How long an event may take to appear in the list after its `created_at`, in ms. The watermark stays this far
+   * behind the current time.
    * @default 300_000
    */
   readonly lagMs?: number | undefined;
@@ -64,7 +64,7 @@ export interface PollerOptions {
    * @default false
    */
   readonly backfill?: boolean | undefined;
-  /** Receives a line for each gap, when polls start to fail, and for configuration mistakes. @default console */
+  /** Receives lines about gaps, failing polls and configuration mistakes. @default console */
   readonly logger?: Logger | undefined;
   /** Called with the report of each poll. Errors that it throws are logged. @default none */
   readonly onReport?: ((report: PollReport) => void | Promise<void>) | undefined;

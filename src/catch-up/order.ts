@@ -16,7 +16,7 @@ const LATE_SHARE = 10;
 export interface Order {
   /** The events in order, newest first, without late events. */
   readonly events: readonly EventKey[];
-  /** When the oldest event was created, by {@link REACH_EVENTS} events. */
+  /** The time back to which at least {@link REACH_EVENTS} events reach, in epoch ms. */
   readonly tail: number;
   /** The most by which an event is newer than its place, in ms. In a list in listing order, the lag looks the same. */
   readonly sink: number;
@@ -90,7 +90,7 @@ function isMoreThanChance(
   return false;
 }
 
-/** By how much events are out of order, in the better direction and without {@link LATE_SHARE}, in ms. */
+/** By how much events are out of order in the better direction, in ms, without the worst one in {@link LATE_SHARE}. */
 export function measureDisorder(answer: ListAnswer): number | null {
   const dated = datedEvents(answer);
   if (dated.length < REACH_EVENTS) return null;

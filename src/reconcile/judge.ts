@@ -107,7 +107,7 @@ const UNLISTED =
   'The inbox has this event, but the service does not list it although the list was complete for that time. Check that the URL and the token belong to this environment. Ask the service whether it sent the event. If it did not, change the webhook secret.';
 // Anyone with the secret can choose such an id.
 const TESTED =
-  'The inbox has this event, and its id looks like a test event of `stablehooks doctor --run-handlers`. If you ran that command, reverse the effect of the event. If no one did, change the webhook secret.';
+  'This event in the inbox has the id of a test event from `stablehooks doctor --run-handlers`. If you ran that command, reverse the effect of the event. If no one did, change the webhook secret.';
 const CONFLICTING =
   'The event that the inbox has under this id differs from the listed event in its type, time or payload, and a handler may have run for the wrong event. Compare the two, and correct the effect. If the service sent only the listed event, change the webhook secret.';
 const LISTED_TWICE =

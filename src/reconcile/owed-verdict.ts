@@ -121,6 +121,6 @@ function judgeMissing(since: number, deadline: number, facts: OwedFacts) {
     );
   }
   const overdue = countOf(Math.max(1, Math.round((at - deadline) / 60_000)), 'minute');
-  const detail = `Overdue by ${overdue}. The list is proven complete up to ${toIso(settledAt)} and contains no ${types} event for this movement, so the service owes it. Ask the service about this movement.`;
+  const detail = `Overdue by ${overdue}. The list is proven complete up to ${toIso(settledAt)} and contains no ${types} event for this movement, so the service owes you that event. Ask the service about this movement.`;
   return { verdict: 'owed', detail } as const;
 }

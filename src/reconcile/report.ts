@@ -66,8 +66,8 @@ export interface FindingCount {
 }
 
 /**
- * Why a span is not proven. In addition to the reasons for a poller's gap, `not-settled` means that events of the
- * span may still be listed, and `acknowledged` means that someone acknowledged a gap without proof.
+ * Why a span is not proven: a reason for a poller's gap, or one of two others. `not-settled` means that events of the
+ * span may still be listed. `acknowledged` means that someone acknowledged a gap there without proof.
  */
 export type UnprovenReason = GapReason | 'not-settled' | 'acknowledged';
 
@@ -89,11 +89,11 @@ export interface ReconcileResult {
    */
   readonly agree: boolean;
   /**
-   * Whether it is proven that every event of the five types that was created in the span is in the list or the inbox.
-   * The proof comes from the list's responses or from earlier polls.
+   * Whether every event of the five types created in the span is proven to be in the list or the inbox. The proof
+   * comes from the list's responses or from earlier polls.
    */
   readonly complete: boolean;
-  /** The parts of the span for which that is not proven. Empty if `complete` is `true`. */
+  /** The parts of the span without that proof. Empty if `complete` is `true`. */
   readonly unproven: readonly UnprovenPart[];
   /** A few sentences for an operator that say whether the books agree, and if not, why. */
   readonly diagnosis: string;
