@@ -54,8 +54,8 @@ export interface OwedOptions
    */
   readonly pending: () => Rows | Promise<Rows>;
   /**
-   * Returns the key of the movement that an event is about. Any value other than a string or a number means that
-   * there is none.
+   * Returns the key of the movement that an event is about. Any value other than a string, number or bigint means
+   * that there is none.
    */
   readonly keyOf: (event: UnknownEvent) => unknown;
   /** The types of events that end a movement. */
