@@ -7,11 +7,11 @@ import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { type Gap, toGap } from './gap-text.js';
 import { readPollState, writePollState } from './state.js';
 
-/** Who accepts a gap, and why. The inbox keeps both and shows them unchanged. */
+/** Who accepted a gap without proof, and why. The inbox stores both texts unchanged. */
 export interface Acknowledgement {
-  /** The person or job, at most 200 characters. */
+  /** The name of the person or job. At most 200 characters. */
   readonly by: string;
-  /** Why nothing is missing, or why that is accepted, at most 1,000 characters. */
+  /** Why no event is missing, or why a missing event doesn't matter. At most 1,000 characters. */
   readonly reason: string;
 }
 
@@ -21,7 +21,7 @@ const textOf = (length: number) =>
     (value) => typeof value === 'string' && value.trim() !== '' && value.length <= length,
   );
 
-/** The open and acknowledged gaps of the poller's state, in the order in which they were opened. */
+/** Returns the poller's open, unconfirmed and acknowledged gaps, in the order in which they opened. */
 export async function listGaps(inbox: Pick<Inbox, 'readNote'>): Promise<readonly Gap[]> {
   const { gaps } = await orUnavailable('ERR_INBOX_FAILED', () => readPollState(inbox));
   return gaps.map((gap) => toGap(gap));
@@ -31,13 +31,15 @@ export async function listGaps(inbox: Pick<Inbox, 'readNote'>): Promise<readonly
 const ACKNOWLEDGE_LEASE_MS = 10_000;
 
 /**
- * Accepts a gap without proof, for example after comparing the books. The gap stays in the inbox as a record of who
- * accepted it, why and when, and no poll reports it again. A part that a poll has added since the report stays open.
+ * Accepts a gap without proof, for example after you have reconciled that time span. The inbox records who accepted
+ * the gap, when and why, and polls no longer report it. If a poll has extended the gap in the meantime, the new part
+ * stays open.
  *
- * @param gap - a gap of a report or of {@link listGaps}; `from`, `until`, `openedAt` and the id of `event` identify it.
- * @returns the acknowledged gap; `null` if nothing changed because another process is polling.
- * @throws {StablehooksError} `ERR_INBOX_FAILED`.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the gap is not open, or `by` or `reason` is missing.
+ * @param gap - a gap from a report or from {@link listGaps}. It is identified by `from`, `until`, `openedAt` and the
+ * id of `event`.
+ * @returns the acknowledged gap, or `null` if nothing changed because another process is polling.
+ * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox fails.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the gap isn't open, or when `by` or `reason` is missing.
  */
 export async function acknowledgeGap(
   inbox: Pick<Inbox, 'readNote' | 'writeNote' | 'leaseNote'>,
@@ -65,7 +67,7 @@ export async function acknowledgeGap(
   if (found === undefined || !(end > found.from)) {
     await lease(0);
     throw new ConfigError(
-      'acknowledgeGap: no open gap matches: it is closed, or was acknowledged already. listGaps shows the gaps.',
+      'acknowledgeGap: no open gap matches the given one, which may have been closed or acknowledged already. Call listGaps(inbox) to see the gaps.',
     );
   }
   const ends = Object.entries(found.until);

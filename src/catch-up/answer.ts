@@ -1,8 +1,8 @@
-/** Queries to the list, and their answers. */
+/** Queries to the list, and the responses. */
 import type { EventType } from '../core/events.js';
 
 export interface ListQuery {
-  /** `null`: every type. */
+  /** `null` for every type. */
   readonly type: EventType | null;
   readonly limit: number;
 }
@@ -18,10 +18,12 @@ export interface EventKey {
 export interface ListAnswer extends ListQuery {
   /** How many elements the list returned, including unreadable and repeated ones, because a cap counts them all. */
   readonly size: number;
-  /** The events by id, in the order of the answer. */
+  /** The events by id, in the order of the response. */
   readonly events: ReadonlyMap<string, EventKey>;
-  /** When the unreadable elements were created that may be of a known type; `null` if that is unreadable as well. */
+  /**
+   * When each unreadable element that may be of a known type was created; `null` if that time is unreadable as well.
+   */
   readonly unreadable: readonly (number | null)[];
-  /** The service's clock when it answered, epoch ms; `null` if the answer does not include it. */
+  /** The service's clock at the time of the response, in epoch ms; `null` if the response doesn't include it. */
   readonly servedAt: number | null;
 }

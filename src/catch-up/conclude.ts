@@ -1,4 +1,4 @@
-/** The conclusion that all answers of a survey allow together. */
+/** What all responses of a survey prove together. */
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import type { EventKey, ListAnswer } from './answer.js';
 import {
@@ -19,26 +19,33 @@ import { toKnown } from './known.js';
 import { ignoresLimit, MIN_PROBED_EVENTS, measureDisorder, PROBED_SHARE, REACH_EVENTS } from './order.js';
 import type { GapReason, KnownEvent, OldestListed, SeenAnswers, Unconfirmed } from './state.js';
 
-/** The verdict on the last answer for a type, or for all types (`null`). */
+/** The poller's verdict on the last response to a query for one type or for all types. */
 export interface ListVerdict {
+  /** The type that was queried; `null` for all types. */
   readonly type: EventType | null;
-  /** The limit of the query. */
+  /** The `limit` of the query. */
   readonly limit: number;
   /** How many elements the list returned. */
   readonly size: number;
   /**
-   * - `complete`: the answer contains every matching event.
-   * - `window`: it contains the newest events.
-   * - `unconfirmed`: it may be complete, or it may have been cut off at the service's maximum.
-   * - `unproven`: it may have been cut off anywhere.
-   * - `failed`: there was no answer.
+   * - `complete`: the response contains every matching event.
+   * - `window`: the response contains only the newest events.
+   * - `unconfirmed`: the response may be complete, or it may have been cut off at the service's maximum.
+   * - `unproven`: any event may be missing from the response.
+   * - `failed`: the request failed.
    */
   readonly verdict: 'complete' | 'window' | 'unconfirmed' | 'unproven' | 'failed';
-  /** Why it proves nothing, or begins later than it might; `null` if neither is the case. */
+  /** Why the response proves nothing, or less than it could. Otherwise `null`. */
   readonly reason: GapReason | null;
-  /** How far back it shows the events in their order, in ms before the poll; `null` if it is complete, ignores the limit or has no order. */
+  /**
+   * How far back the events of the response reach, in ms before the poll. `null` if the response is complete, if the
+   * service ignores the limit, or if the events are in no particular order.
+   */
   readonly windowMs: number | null;
-  /** By how much neighbours are out of order, in ms, apart from a tenth that may be late; `null` if it is complete, ignores the limit or has too few events. */
+  /**
+   * By how much neighbouring events are out of order, in ms. The worst tenth doesn't count. `null` if the response is
+   * complete, if the service ignores the limit, or if there are too few events.
+   */
   readonly disorderMs: number | null;
 }
 
@@ -47,19 +54,22 @@ export interface SurveyResult extends Readonly<Evidence['times']> {
   readonly proofs: Readonly<Record<EventType, Proof>>;
   readonly verdicts: readonly ListVerdict[];
   readonly limit: number;
-  /** The oldest event of the list, of this survey or the last one that knew it; `null` for an empty list. */
+  /** The oldest event of the list, from this survey or the last one that saw it; `null` for an empty list. */
   readonly oldest: OldestListed | null;
   readonly seen: SeenAnswers;
-  /** What a larger answer would confirm; `null` if an answer contradicts it, or if it would not suffice. */
+  /**
+   * The span that a larger response would confirm; `null` if a response contradicts it, or if a larger response would
+   * not be enough.
+   */
   readonly unconfirmed: Pick<Unconfirmed, 'from' | 'size'> | null;
   /**
-   * Whether the list lacks events that it had, at the same length as when the span was unconfirmed. If so, it is cut off at
-   * that size.
+   * Whether the list has lost events although it is as long as when the span was unconfirmed. If so, the list is cut
+   * off at that size.
    */
   readonly isCut: boolean;
 }
 
-/** @param judged - the last answer for all types, and those for one type. */
+/** @param judged - the last response for all types, followed by the last response for each type. */
 export function conclude(evidence: Evidence, judged: readonly Judged[]): SurveyResult {
   const { times, start, declared } = evidence;
   const gathered = gather(evidence, judged);

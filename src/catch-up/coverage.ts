@@ -1,6 +1,7 @@
 /**
- * Asks the list until its answers prove enough, or cannot. Pure: no request, clock or inbox. An answer has `min(|S|, L, C)` of the
- * matching events `S`: `L` is the limit of the query, `C` an unknown constant cap. Which events, and in which order, is unknown.
+ * Queries the list until its responses prove enough, or cannot. Pure: no request, clock or inbox. A response has
+ * `min(|S|, L, C)` of the matching events `S`. `L` is the limit of the query, and `C` is an unknown constant cap. It
+ * is unknown which events these are and in which order.
  */
 import { EVENT_TYPES } from '../core/events.js';
 import type { EventKey, ListAnswer, ListQuery } from './answer.js';
@@ -29,7 +30,7 @@ import {
 } from './order.js';
 import type { GapReason } from './state.js';
 
-/** Yields queries and receives their answers; `null` stands for a failed request. */
+/** Yields queries and receives their responses, or `null` for a failed request. */
 export type Survey<Result = SurveyResult> = Generator<ListQuery, Result, ListAnswer | null>;
 
 /** Surveys the list: as a whole with a growing limit, then by type. */

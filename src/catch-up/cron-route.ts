@@ -9,28 +9,36 @@ import type { PollReport } from './report.js';
 
 /** Options of {@link toCronRoute}. */
 export interface CronRouteOptions {
-  /** The secret that the scheduler sends as `Authorization: Bearer <secret>`. A function is called at each request. */
+  /**
+   * The secret that your scheduler sends as `Authorization: Bearer <secret>`. If you pass a function, it is called
+   * for each request.
+   */
   readonly secret: string | (() => string);
-  /** Logs a line when a wiring mistake prevents a poll. @default console */
+  /** Receives a line when a configuration mistake prevents a poll. @default console */
   readonly logger?: Logger | undefined;
 }
 
 const SECRET = rule(
-  'a string that is not empty, without white space around it: check the environment variable that it comes from',
+  'a non-empty string without white space around it (check the environment variable)',
   (value) => typeof value === 'string' && value !== '' && value.trim() === value,
 );
 
 /**
- * Creates a route handler that runs one poll, for a scheduler that sends a GET request.
+ * Creates a route handler that polls once for each GET request that your scheduler sends.
  *
- * It responds with 200 when the poll is proven or unconfirmed, not doubtful, and no event failed, even while a gap from an
- * earlier poll is open; 409 when another process is polling; 401, without polling, when the request does not contain the
- * secret; and 500 for anything else, such as a new gap. The body is the report. If the inbox is not durable, or a function
- * fails, a request
- * gets a 500 without a poll, and a line in the log says how to fix it.
+ * The route responds with:
  *
- * @param poller - a poller, or a function that creates it at the first request with the secret, so a build such as
- * `next build` needs neither secrets nor connections.
+ * - 200 when the poll is proven or unconfirmed, isn't doubtful, and no event failed. A gap from an earlier poll may
+ *   still be open.
+ * - 409 when another process is polling.
+ * - 401, without polling, when the request doesn't contain the secret.
+ * - 500 otherwise, for example when a gap opened.
+ *
+ * The body is the poll's report. If the inbox isn't durable, or if `secret` or `poller` throws, the route responds
+ * with 500 without polling and logs how to fix it.
+ *
+ * @param poller - a poller, or a function that creates it. The function is called when the first request with the
+ * secret arrives, so a build such as `next build` needs neither secrets nor connections.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is missing or empty.
  *
  * @example
@@ -45,7 +53,7 @@ export function toCronRoute(
   const where = 'toCronRoute';
   const { secret, logger } = readOptions(where, options, {
     secret: required(
-      rule(`${SECRET.expected}; or a function`, (value) => isFunction(value) || SECRET.accepts(value)),
+      rule(`${SECRET.expected}, or a function`, (value) => isFunction(value) || SECRET.accepts(value)),
     ),
     logger: withMethods<Logger>('a logger, such as console or pino()', ['warn', 'error'], console),
   });
@@ -86,7 +94,7 @@ export function toCronRoute(
 }
 
 const NOT_DURABLE =
-  "toCronRoute: the inbox of the poller's receiver is not durable, so every request would handle the same events again. Give it the durable `inbox` that the app's receivers use: sqliteInbox, postgresInbox, mysqlInbox or redisInbox.";
+  "toCronRoute: the inbox of the poller's receiver is not durable, so every request would run the same events again. Pass that receiver the durable inbox that your app uses: sqliteInbox, postgresInbox, mysqlInbox or redisInbox.";
 
 function toResponse(body: PollReport | { readonly code: string }, status: number): Response {
   return Response.json(body, { status, headers: { 'cache-control': 'no-store' } });

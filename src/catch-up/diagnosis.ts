@@ -15,27 +15,28 @@ interface Diagnosis {
 export function diagnose(diagnosis: Diagnosis): string {
   const { survey, advance, settings } = diagnosis;
   if (!survey.answered) {
-    return 'The list could not be read, or its events could not be stored, so nothing is proven and the watermark stays.';
+    return 'The list could not be read, or its events could not be stored. Nothing is proven, and the watermark has not moved.';
   }
   if (advance.reason === 'unconfirmed' && !advance.proven) return explainUnconfirmed(diagnosis);
   if (!advance.proven) return explainGap(diagnosis);
   const { since, watermark, gaps, seen } = advance.state;
   if (watermark === null || since === null || watermark <= since) {
-    return `Nothing is proven yet: events are judged ${settings.lagMs} ms (lagMs) after they are created.`;
+    return `Nothing is proven yet: events younger than ${settings.lagMs} ms (lagMs) may still be listed.`;
   }
   const but = exceptIn(gaps);
   const isOlder = seen?.shownFrom !== undefined && seen.shownFrom > since;
   const [that, then] = isOlder
-    ? [' that the service still lists', ` It has listed none from before ${toIso(seen.shownFrom)}.`]
+    ? [' that the service still lists', ` It has listed no event from before ${toIso(seen.shownFrom)}.`]
     : ['', ''];
   return `Every event created from ${toIso(since)} up to ${toIso(watermark)}${that} is in the inbox${but}.${then}`;
 }
 
 function explainUnconfirmed({ survey, settings: { maxLimit, listMax = 0 } }: Diagnosis): string {
   const { size, limit } = survey.verdicts[0] ?? { size: 0, limit: maxLimit };
-  if (size >= limit) return `The list has as many events as maxLimit asks for (${maxLimit}). Raise maxLimit.`;
+  if (size >= limit)
+    return `The list returned as many events as maxLimit allows (${maxLimit}), so there may be more. Raise maxLimit.`;
   if (size < listMax)
-    return `The list answered exactly ${size} events, fewer than listMax (${listMax}). If that is the most that the service returns, listMax hides events: remove it. A larger answer settles it.`;
+    return `The list returned exactly ${size} events, fewer than listMax (${listMax}). If the service never returns more, listMax is too high and hides events, so remove it. A larger response would settle the question.`;
   return describeUnconfirmed(size);
 }
 
@@ -53,31 +54,31 @@ function explainGap({ survey, advance, settings }: Diagnosis): string {
   const { size, limit, windowMs, disorderMs: measuredMs } = whole;
   const isCutByUs = size >= limit && limit >= maxLimit;
   if (reason === 'oldest-first' && !isCutByUs) {
-    return `The list shows its oldest ${size} events and lacks others, so it can never show new events beyond its first ${size}. Ask the service how to read the newest ones; until then rely on push.`;
+    return `The list returns only its oldest ${size} events, so new events never appear in it. Ask the service how to list the newest events. Until then, rely on push.`;
   }
   if (reason === 'no-order' && measuredMs !== null && measuredMs > disorderMs && measuredMs < lagMs) {
-    return `The list lacks events, and its neighbours are more than disorderMs out of order. Set disorderMs to ${ceilStep(measuredMs * 1.5)}.`;
+    return `The list is incomplete, and neighbouring events are out of order by more than disorderMs. Set disorderMs to ${ceilStep(measuredMs * 1.5)}.`;
   }
   if (reason === 'oldest-first' || (reason === 'no-order' && isCutByUs)) {
-    return `The list has more events than maxLimit asks for. Set maxLimit to ${maxLimit * 10}.`;
+    return `The list contains more events than maxLimit allows. Set maxLimit to ${maxLimit * 10}.`;
   }
   if (reason !== 'not-reached' || windowMs === null) return describeReason(reason);
 
   const elapsedMs = survey.settledAt - survey.watermark;
   const plannedMs = windowMs * PLANNED_SHARE;
-  const pace = `the list holds ${size} events, about ${toSpan(windowMs)} at this rate: poll at least every ${toSpan(windowMs / 2)}.`;
+  const pace = `${size} events cover about ${toSpan(windowMs)} at this rate, so poll at intervals of at most ${toSpan(windowMs / 2)}`;
   const neededMs = 2 * lagMs + disorderMs + intervalMs;
   if (elapsedMs > OUTAGE_INTERVALS * intervalMs && plannedMs > neededMs) {
-    const what = survey.watermark === state.since ? 'the start date' : 'the last poll that proved something';
-    return `The newest events of the list do not reach back to ${what}: ${pace} Compare the books of the gap with reconcile, and acknowledge it when nothing is missing.`;
+    const what = survey.watermark === state.since ? 'the start date' : 'the last poll';
+    return `The list does not reach back to ${what}. Its ${pace}. Run reconcile for the gap, and acknowledge the gap if nothing is missing.`;
   }
-  const what = `The newest ${size} events of the list do not reach back far enough for lagMs and the time between two polls.`;
+  const what = `The newest ${size} events of the list do not reach back far enough to cover lagMs and the time between two polls.`;
   if (isCutByUs) {
     return `${what} Set maxLimit to ${ceilStep(maxLimit * Math.max(2, neededMs / Math.max(1, plannedMs)))}.`;
   }
   const lowerMs = floorStep((plannedMs - intervalMs - disorderMs) / 2);
   if (lowerMs >= 1_000 && lowerMs < lagMs) return `${what} Set lagMs to ${lowerMs}.`;
-  return `${what} At least, ${pace} Or ask the service for more events per answer.`;
+  return `${what} These ${pace}, or ask the service for more events per response.`;
 }
 
 /** A duration in its largest unit, rounded down to the steps of advice. */

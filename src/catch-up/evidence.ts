@@ -1,4 +1,4 @@
-/** The answers of one survey so far, and what each proves on its own. */
+/** The responses of a survey so far, and what each of them proves. */
 import type { EventType } from '../core/events.js';
 import type { ListAnswer, ListQuery } from './answer.js';
 import { type Order, REACH_EVENTS } from './order.js';
@@ -6,11 +6,15 @@ import type { GapReason, KnownEvent, PollState, SeenAnswers } from './state.js';
 
 /** The input of a survey. Times are epoch ms. */
 export interface SurveyOptions {
-  /** Up to here every event is recorded, or it is in a gap. */
+  /** Every event created up to this time is recorded, or it is in a gap. */
   readonly watermark: number;
-  /** The survey tries to prove from here on. @default the watermark */
+  /** The survey tries to prove the span after this time. @default the watermark */
   readonly target?: number | undefined;
-  /** No poll has completed yet: the watermark is only a start, and may move back to the service's clock. @default false */
+  /**
+   * Whether no poll has completed yet. The watermark is then only a start, and it may move back to the service's
+   * clock.
+   * @default false
+   */
   readonly first?: boolean | undefined;
   /** When the poll started, before its first query, by our own clock. */
   readonly startedAt: number;
@@ -20,7 +24,7 @@ export interface SurveyOptions {
   readonly maxLimit: number;
   /** @default 0: not known */
   readonly listMax?: number | undefined;
-  /** Events that push brought. An answer that covers their time must contain them. @default none */
+  /** Events that were pushed. A response that covers their time must contain them. @default none */
   readonly pushed?: readonly KnownEvent[] | undefined;
   readonly state: Pick<PollState, 'limit' | 'oldest' | 'seen' | 'unconfirmed'>;
 }
@@ -28,7 +32,7 @@ export interface SurveyOptions {
 /** The state of a survey, to which each query adds. */
 export type Evidence = ReturnType<typeof toEvidence>;
 
-/** The proof of a type: every event created after `from` and up to `settledAt` of the survey is in the answers. */
+/** The proof of a type: every event created after `from` and up to `settledAt` of the survey is in the responses. */
 export interface Proof {
   /** Epoch ms. `-Infinity`: every event. `Infinity`: nothing is proven. */
   readonly from: number;
@@ -41,14 +45,14 @@ export interface Judged {
   readonly answer: ListAnswer | null;
   readonly verdict: 'complete' | 'window' | 'unproven' | 'failed';
   readonly proof: Proof;
-  /** `null`: it is not judged by its order, or shows none. */
+  /** `null` if the response isn't judged by its order, or has none. */
   readonly order: Order | null;
 }
 
-/** The service's default limit: every server answers at least this many. */
+/** The service's default limit. Every server returns at least this many events if it has them. */
 export const MIN_CAP = 50;
 
-/** @param servedAt - the service's clock, by its first answer. */
+/** @param servedAt - the service's clock according to its first response. */
 export function toEvidence(options: SurveyOptions, servedAt: number | null) {
   const { target, first, startedAt, lagMs, listMax = 0, state } = options;
   const until = Math.min(startedAt, servedAt ?? startedAt);
@@ -89,7 +93,7 @@ export function toEvidence(options: SurveyOptions, servedAt: number | null) {
   };
 }
 
-/** How many different events the largest answers of this and earlier surveys had, to queries for all types and for one. */
+/** How many different events the largest responses of this and earlier surveys had, for all types and for one type. */
 export function largestSeen({ options, answers }: Evidence): Pick<SeenAnswers, 'all' | 'type'> {
   let { all, type } = options.state.seen ?? { all: 0, type: 0 };
   for (const answer of answers) {
@@ -99,7 +103,7 @@ export function largestSeen({ options, answers }: Evidence): Pick<SeenAnswers, '
   return { all, type };
 }
 
-/** Whether a larger answer shows that neither the limit nor the cap may have cut this one. */
+/** Whether a larger response shows that neither the limit nor the cap has cut off this one. */
 export function isComplete({ declared }: Evidence, { size, limit }: ListAnswer, largest: number): boolean {
   if (declared > size && ROUND_CAPS.has(size)) return false;
   return size < limit && size < Math.max(MIN_CAP, declared || largest);
@@ -108,7 +112,7 @@ export function isComplete({ declared }: Evidence, { size, limit }: ListAnswer, 
 /** Common caps of services. An answer of exactly such a size, below a declared one, may have been cut off. */
 const ROUND_CAPS: ReadonlySet<number> = new Set([50, 100, 200, 250, 500, 1_000, 2_000, 2_500, 5_000, 10_000]);
 
-/** A complete answer proves everything unless events may have been removed from the list. */
+/** A complete response proves everything unless events may have been removed from the list. */
 export function complete(evidence: Evidence, answer: ListAnswer): Judged {
   const { lagMs, disorderMs, state } = evidence.options;
   const { oldest } = state;
@@ -134,12 +138,12 @@ export function nothing(reason: GapReason): Proof {
   return { from: Number.POSITIVE_INFINITY, reason };
 }
 
-/** Whether an answer on its own proves everything after a time. */
+/** Whether a response alone proves everything after a time. */
 export function reaches({ verdict, proof }: Judged, time: number): boolean {
   return verdict === 'complete' || proof.from <= time;
 }
 
-/** No event created after this time has been removed because of its age. */
+/** Returns the time after which no event has been removed because of its age. */
 export function keptFrom({ options, times }: Evidence, { type }: ListQuery): number {
   const { lagMs, disorderMs, state } = options;
   const { at = null, seenAt = 0 } = state.oldest ?? {};
@@ -149,13 +153,16 @@ export function keptFrom({ options, times }: Evidence, { type }: ListQuery): num
   return times.clocks.later - Math.max(keptMs, 2 * lagMs);
 }
 
-/** The oldest event now. One older than the previous oldest was listed late, unless that one was dated in the future. */
+/**
+ * When the oldest event that is listed now was created. An event older than the previous oldest was listed late,
+ * unless the previous one was dated in the future.
+ */
 export function oldestListed({ options, answers }: Evidence): number {
   const { at = null, seenAt = 0 } = options.state.oldest ?? {};
   return oldestTime(answers, at === null ? null : Math.min(at, seenAt));
 }
 
-/** When the oldest element from `start` on was created, readable or not; `Infinity` without one. */
+/** When the oldest element from `start` on was created, whether readable or not; `Infinity` if there is none. */
 export function oldestTime(answers: readonly ListAnswer[], start: number | null = null): number {
   const from = start ?? Number.NEGATIVE_INFINITY;
   let oldest = Number.POSITIVE_INFINITY;
@@ -166,7 +173,7 @@ export function oldestTime(answers: readonly ListAnswer[], start: number | null 
   return oldest;
 }
 
-/** When the third oldest event of an answer was created: one or two may have been listed late. */
+/** When the third-oldest event of a response was created. One or two events may have been listed late. */
 export function reachOf({ events }: ListAnswer): number {
   const times = [...events.values()].map(({ at }) => at).sort((a, b) => a - b);
   return times[REACH_EVENTS - 1] ?? Number.NEGATIVE_INFINITY;

@@ -1,27 +1,30 @@
-/** Gaps as people read them. */
+/** Describes gaps for people. */
 import { countOf } from '../core/count.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import type { GapReason, RefusedEvent, StoredGap } from './state.js';
 
-/** A span of `created_at` in which an event may be missing from the inbox. Times are ISO. */
+/** A span of `created_at` in which events may be missing from the inbox. Times are ISO 8601. */
 export interface Gap {
   /**
-   * `closed`: a later poll proved it. `acknowledged`: a person accepted it without proof. `unconfirmed`: nothing shows that
-   * events are missing, and no larger answer that the list was complete.
+   * - `open`: events may be missing.
+   * - `closed`: a later poll proved that no event is missing.
+   * - `acknowledged`: someone accepted the gap without proof.
+   * - `unconfirmed`: nothing suggests that events are missing, but no larger response has shown that the list was
+   *   complete.
    */
   readonly state: 'open' | 'closed' | 'acknowledged' | 'unconfirmed';
-  /** The types of which events may be missing. */
+  /** The types of the events that may be missing. */
   readonly types: readonly EventType[];
-  /** Events created after this time may be missing. */
+  /** The gap begins after this time. */
   readonly from: string;
-  /** Events created after this time are not missing. */
+  /** The end of the gap, inclusive. */
   readonly until: string;
   readonly reason: GapReason;
-  /** The event that the inbox refuses, if the gap is about one. */
+  /** The event that the inbox refuses to store, if the gap is about a single event. */
   readonly event?: RefusedEvent | undefined;
-  /** When the poll that opened it started. */
+  /** When the poll that opened the gap started. */
   readonly openedAt: string;
-  /** Who accepted it without proof, why and when; `null` unless it is acknowledged. */
+  /** Who accepted the gap without proof, when and why; `null` unless the gap is acknowledged. */
   readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: string } | null;
 }
 
@@ -42,7 +45,7 @@ export function toGap({ from, until, reason, event, openedAt, acknowledged }: St
 /** The last time of a `Date`, epoch ms (ECMA-262, 21.4.1.1). */
 const MAX_TIME = 8.64e15;
 
-/** ISO. A time outside the range of a `Date` becomes the nearest one within it. */
+/** Formats a time as ISO 8601. A time outside the range of a `Date` becomes the nearest time within it. */
 export function toIso(time: number): string {
   return new Date(Math.max(-MAX_TIME, Math.min(MAX_TIME, time))).toISOString();
 }
@@ -50,39 +53,39 @@ export function toIso(time: number): string {
 /** Why events of a gap may be missing, and what to do. */
 const REASONS: Readonly<Record<GapReason, string>> = {
   unconfirmed:
-    "the list may have been cut off at exactly its size. A larger answer would settle that, as would the service's documented maximum",
+    "the list may have been cut off. A larger response would settle the question, as would the service's documented maximum",
   'not-reached':
-    'the list shows its newest events, and they do not reach back far enough. Compare the books of the span with reconcile. If this happens without an outage, poll more often, lower lagMs or raise maxLimit',
+    'the list contains only its newest events, which do not reach back far enough. Run reconcile for this span. If this happens without an outage, poll more often, lower lagMs or raise maxLimit',
   'oldest-first':
-    'the list shows its oldest events and lacks others. Ask the service how to read the newest ones; until then rely on push',
+    'the list contains only its oldest events. Ask the service how to list the newest events. Until then, rely on push',
   'no-order':
-    'the list lacks events, and its order is not confirmed. Ask the service for the newest events first',
-  'filtered-late': 'the service filters by type only after it has cut the list. Ask the service',
-  contradiction: 'two answers of the list contradict each other. Ask the service if this continues',
+    'the list is incomplete, and its order is not confirmed. Ask the service to list the newest events first',
+  'filtered-late': 'the service cuts off the list before it filters by type. Ask the service to filter first',
+  contradiction: 'two responses from the list contradict each other. If this continues, ask the service',
   removed:
-    'events of the span may have left the list before a poll saw them. Compare the books of the span with reconcile',
+    'the service may have removed events from the list before a poll saw them. Run reconcile for this span',
   unlisted:
-    'the list of this URL and token does not show events that were pushed: is it another environment? Check baseUrl and token of the client',
-  late: 'events of the span were listed later than lagMs, and the list was not read further back. Later polls read it. If it happens again, raise lagMs',
-  malformed: 'an element of the list is not an event. Report it to the service',
+    "events that were pushed to you are not in the list. Check that the client's baseUrl and token belong to the environment that sends your webhooks",
+  late: 'some events were listed later than lagMs allows, and the poll did not read that far back. Later polls will. If this happens again, raise lagMs',
+  malformed: 'an element of the list is not a valid event. Report it to the service',
   'no-answer': 'the list could not be read, or its events could not be stored',
   'not-stored':
-    'the inbox refuses the event. Change what the code says, such as max_allowed_packet or the encoding of the database, and the next poll stores the event',
+    "the inbox refuses the event. Fix the cause that the error code names, such as max_allowed_packet or the database's encoding, and the next poll stores the event",
   clock:
-    'the stored watermark or start date was in the future, because a clock was wrong. Check the clocks, and compare the books of that time with reconcile',
+    'the stored watermark or start date was in the future, because a clock was wrong. Check the clocks, and run reconcile for that time',
 };
 
-/** Why something is not proven, and what to do, as a sentence. */
+/** Says why something is not proven, and what to do. */
 export function describeReason(reason: GapReason): string {
   const text = REASONS[reason];
   return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
 }
 
-/** An undecided case: what the answers show, and what would settle it. */
+/** Describes an undecided case: what the responses show, and what would settle the question. */
 export function describeUnconfirmed(size: number | null): string {
   const shown =
-    size === null ? 'as many events as maxLimit asks for' : `${size} events for every limit asked`;
-  return `The list may have been cut off: ${shown}. A larger answer would settle it, as would the service's documented maximum.`;
+    size === null ? 'as many events as maxLimit allows' : `${size} events regardless of the requested limit`;
+  return `The list may have been cut off: it returned ${shown}. A larger response would settle the question, as would the service's documented maximum.`;
 }
 
 /** The end of a sentence about what is proven: `, except in 1 open gap`, or nothing. */
@@ -101,17 +104,17 @@ export function describeSpan({ types, from, until, event }: Gap): string {
   return `${which} created after ${from} and up to ${until}`;
 }
 
-/** A gap in one or two sentences: which events may be missing, why, and what to do. */
+/** Describes a gap in a few sentences: which events may be missing, why, and what to do. */
 export function describeGap(gap: Gap): string {
   const { state, reason, acknowledged } = gap;
   const span = describeSpan(gap);
   if (state === 'closed') {
-    return gap.event
-      ? `${span} is in the inbox now.`
-      : `${span} are no longer missing: the list has proven this span.`;
+    return gap.event ? `${span} is in the inbox now.` : `${span} are all in the inbox now.`;
   }
   const what =
-    state === 'unconfirmed' ? `${span}: ${REASONS[reason]}.` : `${span} may be missing: ${REASONS[reason]}.`;
+    state === 'unconfirmed'
+      ? `${span} are unconfirmed: ${REASONS[reason]}.`
+      : `${span} may be missing: ${REASONS[reason]}.`;
   if (acknowledged === null) return what;
   return `${what} Acknowledged by ${acknowledged.by} at ${acknowledged.at}: ${acknowledged.reason}`;
 }

@@ -10,7 +10,7 @@ export interface Advance {
   readonly state: PollState;
   /** Whether everything from the old watermark to the new one is proven, and no span is unconfirmed. */
   readonly proven: boolean;
-  /** Whether the rest of it is only unconfirmed. */
+  /** Whether the unproven rest of that span is only unconfirmed. */
   readonly unconfirmed: boolean;
   readonly reason: GapReason;
   readonly opened: readonly StoredGap[];
@@ -20,7 +20,7 @@ export interface Advance {
 interface Circumstances {
   /** Whether the start date of the last poll was set by a wrong clock. */
   readonly wasAhead: boolean;
-  /** From when on events were listed late; `Infinity` without any. */
+  /** The time from which on events were listed late; `Infinity` if none were. */
   readonly lateFrom: number;
   readonly refused: readonly RefusedListed[];
   /** The ids of earlier refused events that the inbox has now. */

@@ -6,7 +6,10 @@ import type { KnownEvent } from './state.js';
 /** How many of the newest events are known: of the settled ones, and of those that may still be listed late. */
 const MAX_KNOWN = 20;
 
-/** The newest settled events, the oldest, and some that may still be listed late: another replica may lack them. */
+/**
+ * Returns the newest settled events, the oldest event, and some events that may still be missing from another
+ * replica's list.
+ */
 export function toKnown(
   shown: Iterable<readonly [EventKey, ...unknown[]]>,
   last: readonly KnownEvent[],

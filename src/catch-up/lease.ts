@@ -8,9 +8,15 @@ export interface PollLease {
   readonly state: PollState;
   /** Aborts when another process has taken over. */
   readonly lost: AbortSignal;
-  /** Renews the lease, which writes to the inbox; `false` when another process has taken over. Rejects when the inbox failed. */
+  /**
+   * Renews the lease, which writes to the inbox. Resolves to `false` when another process has taken over. Rejects
+   * when the inbox failed.
+   */
   readonly renew: () => Promise<boolean>;
-  /** Saves the state and returns the lease; `false` when another process has it, `null` when the inbox failed. */
+  /**
+   * Saves the state and releases the lease. Resolves to `false` when another process has the lease, and to `null`
+   * when the inbox failed.
+   */
   readonly save: (state: PollState, problems: PollProblem[]) => Promise<boolean | null>;
   /** Stops renewing. Unless it is released, the lease expires. */
   readonly drop: () => void;

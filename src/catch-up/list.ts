@@ -17,10 +17,10 @@ import type { SurveyOptions } from './evidence.js';
 import { type PollProblem, toProblem } from './problems.js';
 import { isSameElement } from './same-event.js';
 
-/** The part of a client of `stablehooks/client` that the poller uses. */
+/** The part of the client from `stablehooks/client` that the poller uses. */
 export interface PollerClient {
   readonly events: {
-    /** Lists events. Malformed elements are reported separately, and the valid ones are returned. */
+    /** Lists events. Returns the valid events, and reports malformed elements separately. */
     listWithProblems(query: {
       readonly type?: EventType | undefined;
       readonly limit: number;
@@ -29,7 +29,10 @@ export interface PollerClient {
   };
 }
 
-/** One answer of the list, as the client returns it. Your own client may leave out the exact JSON and the clock. */
+/**
+ * One response of the list, as the client returns it. A client that you write yourself may omit `json` and
+ * `servedAt`.
+ */
 export type ListedEvents = Pick<EventList, 'events' | 'problems' | 'size'> &
   Partial<Pick<EventList, 'json' | 'servedAt'>>;
 
@@ -141,7 +144,7 @@ export class ListReader {
     }
     if (most[0] !== undefined) problems.push(malformedProblem(most[0], most.length));
     const message =
-      'The list contains two different events with this id. The first one is used. Report it to the service.';
+      'The list contains two different events with this id. The first one is used. Report this to the service.';
     for (const id of this.conflicts(from)) problems.push({ code: 'ERR_EVENT_CONFLICT', message, id });
     return problems;
   }
@@ -165,10 +168,10 @@ function timeOf(element: unknown): number | null {
 function malformedProblem({ index, fields }: EventProblem, count: number): PollProblem {
   const which =
     count === 1
-      ? `An element of the list, at index ${index}, is not an event:`
-      : `${count} elements of the list are not events. The first one is at index ${index}:`;
+      ? `The element of the list at index ${index} is not a valid event:`
+      : `${count} elements of the list are not valid events. The first one is at index ${index}:`;
   const what =
-    fields.length === 0 ? 'it is not an object' : `these fields are missing or wrong: ${fields.join(', ')}`;
-  const message = `${which} ${what}. It is not recorded, and a gap contains it. Report it to the service.`;
+    fields.length === 0 ? 'it is not an object' : `these fields are missing or invalid: ${fields.join(', ')}`;
+  const message = `${which} ${what}. Malformed elements are not recorded, and a gap covers them. Report this to the service.`;
   return { code: 'ERR_EVENT_MALFORMED', message };
 }

@@ -12,71 +12,84 @@ import type { PollReport } from './report.js';
 
 /** Options of `createPoller`. */
 export interface PollerOptions {
-  /** Reads the list: a client of `stablehooks/client`. */
+  /** The client that reads the service's list, as `createClient` of `stablehooks/client` returns it. */
   readonly client: PollerClient;
   /**
-   * Receives the events. Its inbox keeps the watermark. Every process and job of the app must use this inbox, because a
-   * different inbox does not know which events push has handled. If it is a function, it is called at the first poll.
+   * The receiver that runs the events that the poller finds. Its inbox also stores the watermark. All processes and
+   * jobs of your app must share this inbox, because a different inbox doesn't know which events were already handled
+   * when they were pushed. If you pass a function, it is called at the first poll.
    */
   readonly receiver: ReceiverSource;
-  /** The limit of the first query. Below 50, a proof takes more requests. @default 50 */
+  /** The `limit` of the first query. With a limit below 50, a proof takes more requests. @default 50 */
   readonly limit?: number | undefined;
-  /** The highest limit of a query; `listMax` if that is more. @default 20_000 */
+  /** The highest `limit` that the poller requests, unless `listMax` is higher. @default 20_000 */
   readonly maxLimit?: number | undefined;
   /**
-   * The number of events that the service is guaranteed to list, if it has them and `limit` asks for them. Only a smaller
-   * answer is complete. Declare it only if the service documents it, because a value that is too high hides events. @default
-   * not known:
-   * an answer of 50 events or more is complete once a larger one was seen
+   * The number of events that the service is guaranteed to return if it has them and `limit` allows them. The poller
+   * treats a smaller response as complete. Set this option only if the service documents the number, because too high
+   * a value hides missing events.
+   * @default unknown: a response of 50 events or more counts as complete once the poller has seen a larger one
    */
   readonly listMax?: number | undefined;
   /**
-   * How late an event may be listed after its `created_at`, in ms. The watermark stays this far behind now. @default 300_000
+   * How long an event may take to appear in the list after its `created_at`, in ms. The watermark stays this far
+   * behind the current time.
+   * @default 300_000
    */
   readonly lagMs?: number | undefined;
   /**
-   * By how much neighbours in the list may be out of order, in ms. One event in ten may be older than its place by more.
+   * How far neighbouring events in the list may be out of order, in ms. One event in ten may be listed later than
+   * that.
    * @default 1_000
    */
   readonly disorderMs?: number | undefined;
-  /** The time from the start of one poll to the start of the next, in ms, plus or minus a tenth. @default 60_000 */
+  /**
+   * The time from the start of one poll to the start of the next, in ms. It varies at random by up to 10 %.
+   * @default 60_000
+   */
   readonly intervalMs?: number | undefined;
-  /** How long other processes wait before they poll if this one dies, in ms. @default 30_000 */
+  /** How long other processes wait before they take over polling if this process dies, in ms. @default 30_000 */
   readonly leaseMs?: number | undefined;
   /**
-   * The start date, which the first poll stores in the inbox. Events created before it are neither recorded nor handled. After
-   * that, an earlier date lets the poller record older events, without proof. A later date changes nothing. A date in
-   * the future counts as the first poll.
+   * The start date. The first poll stores it in the inbox, and events created before it are neither recorded nor
+   * handled. If you set an earlier date after that, the poller records older events as well, but without proof. A
+   * later date changes nothing. If the date is in the future, the time of the first poll is used instead.
    *
-   * @default the first poll, by the earlier of this clock and the service's, or `lagMs` before this one alone
+   * @default the time of the first poll, by this process's clock or the service's, whichever is earlier. If the
+   * service's clock is unknown, `lagMs` is subtracted from this process's clock
    */
   readonly since?: Date | undefined;
-  /** Records and handles listed events of any age, without proof for events before the start date. @default false */
+  /**
+   * Whether to record and handle listed events of any age. There is no proof for events from before the start date.
+   * @default false
+   */
   readonly backfill?: boolean | undefined;
-  /** Receives a line for each gap, and for mistakes in the wiring. @default console */
+  /** Receives lines about gaps, failing polls and configuration mistakes. @default console */
   readonly logger?: Logger | undefined;
-  /** Called with each poll's report. Its errors are logged. @default none */
+  /** Called with the report of each poll. Errors that it throws are logged. @default none */
   readonly onReport?: ((report: PollReport) => void | Promise<void>) | undefined;
   /**
-   * Called once when a gap opens and once when it closes. Both are also logged, as are errors of this function. @default none
+   * Called once when a gap opens and once when it closes. Both are also logged, as are errors that this function
+   * throws.
+   * @default none
    */
   readonly onGap?: ((gap: Gap) => void | Promise<void>) | undefined;
-  /** Time, timers and randomness, for tests. @default the platform's */
+  /** Replaces time, timers and randomness in tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
 export type PollerSettings = ReturnType<typeof toPollerSettings>;
 
-/** The settings of one poll, with the receiver that is made. */
+/** The settings of one poll, with the created receiver. */
 export type OpenSettings = Omit<PollerSettings, 'receiver'> & {
   readonly receiver: Receiver;
   readonly parts: ReceiverParts;
 };
 
-/** How the list is read, in every call that reads it. */
+/** The rules of the options that all functions that read the list share. */
 export const LIST_RULES = {
   client: required(
-    rule('a client, such as createClient of stablehooks/client returns', (client) => {
+    rule('a client, such as the result of createClient() from stablehooks/client', (client) => {
       const { events }: Partial<PollerClient> = Object(client);
       return typeof events?.listWithProblems === 'function';
     }),
@@ -104,7 +117,7 @@ export function toPollerSettings(options: PollerOptions) {
   });
   if (settings.limit > settings.maxLimit) {
     throw new ConfigError(
-      `createPoller: \`limit\` (${settings.limit}) must not be more than \`maxLimit\` (${settings.maxLimit}).`,
+      `createPoller: \`limit\` (${settings.limit}) must not be greater than \`maxLimit\` (${settings.maxLimit}).`,
     );
   }
   return {

@@ -1,4 +1,4 @@
-/** Reads the order of an answer, and confirms it with a second answer. Pure. */
+/** Reads the order of a response, and confirms it with a second response. Pure. */
 import { EVENT_TYPES } from '../core/events.js';
 import type { EventKey, ListAnswer, ListQuery } from './answer.js';
 import type { GapReason } from './state.js';
@@ -6,7 +6,7 @@ import type { GapReason } from './state.js';
 /** The highest probability of a chance result that still counts as evidence. */
 const MAX_CHANCE = 1e-9;
 
-/** How many events must show how far back a list reaches: one or two may be late. */
+/** How many events must show how far back a list reaches, because one or two may be late. */
 export const REACH_EVENTS = 3;
 
 /** One in this many events may be older than its place by more than the disorder. */
@@ -14,15 +14,18 @@ const LATE_SHARE = 10;
 
 /** A list that is sorted by time, in either direction. */
 export interface Order {
-  /** The events in order, newest first, without those that are late. */
+  /** The events in order, newest first, without late events. */
   readonly events: readonly EventKey[];
-  /** When the oldest event was created, by {@link REACH_EVENTS} events. */
+  /** The time back to which at least {@link REACH_EVENTS} events reach, in epoch ms. */
   readonly tail: number;
-  /** By how much an event is newer than its place, at most, in ms. In a list in listing order, the lag looks the same. */
+  /** The most by which an event is newer than its place, in ms. In a list in listing order, the lag looks the same. */
   readonly sink: number;
 }
 
-/** The order of an answer; `null` if a shuffled list could look like this by chance, as with fifty equal times. */
+/**
+ * Returns the order of a response, or `null` if a shuffled list could look like it by chance, for example with fifty
+ * equal times.
+ */
 export function readOrder(answer: ListAnswer, disorderMs: number): Order | null {
   const dated = datedEvents(answer);
   for (const events of [dated, dated.toReversed()]) {
@@ -87,7 +90,7 @@ function isMoreThanChance(
   return false;
 }
 
-/** By how much events are out of order, in the better direction and without {@link LATE_SHARE}, in ms. */
+/** By how much events are out of order in the better direction, in ms, without the worst one in {@link LATE_SHARE}. */
 export function measureDisorder(answer: ListAnswer): number | null {
   const dated = datedEvents(answer);
   if (dated.length < REACH_EVENTS) return null;
@@ -100,10 +103,13 @@ export function measureDisorder(answer: ListAnswer): number | null {
 /** The limit of the query that confirms a window, as a share of the window's size. */
 export const PROBED_SHARE = 0.6;
 
-/** How many events must be in the probe: a server that cuts at random passes once in a million. */
+/** How many events must be in the probe. A server that cuts the list at random passes once in a million times. */
 export const MIN_PROBED_EVENTS = 20;
 
-/** `null` if a smaller answer has the newest events of a larger one: a server that takes any fifty and then sorts them does not. */
+/**
+ * Returns `null` if a smaller response contains the newest events of a larger one. A server that picks any fifty
+ * events and then sorts them fails this test.
+ */
 export function refutesWindow(order: Order, probe: ListAnswer, disorderMs: number): GapReason | null {
   // A server that ignores the limit returns the same list again, which proves nothing.
   if (ignoresLimit(probe)) return 'no-order';
@@ -119,7 +125,9 @@ export function refutesWindow(order: Order, probe: ListAnswer, disorderMs: numbe
   return hasAll(order.events.filter(({ at }) => at < to)) ? 'oldest-first' : 'no-order';
 }
 
-/** Whether the service ignores the limit. The order of such an answer, of any size, is not read: no probe could confirm it. */
+/**
+ * Whether the service ignores the limit. The order of such a response is not read, because no probe could confirm it.
+ */
 export function ignoresLimit({ size, limit }: ListAnswer): boolean {
   return size > limit;
 }
@@ -127,7 +135,10 @@ export function ignoresLimit({ size, limit }: ListAnswer): boolean {
 /** The highest probability of passing for a server that cuts a shuffled list off and then filters it. */
 const MAX_FILTER_CHANCE = 1e-6;
 
-/** A type, with the number of its events as the limit; `null` if no type is scattered enough over the answer. */
+/**
+ * Returns a query for a type, with the number of its events as the limit; `null` if no type is scattered enough over
+ * the response.
+ */
 export function chooseFilterProbe(whole: ListAnswer): ListQuery | null {
   const events = datedEvents(whole);
   const probes = EVENT_TYPES.map((type) => {

@@ -40,7 +40,7 @@ interface LeasedOptions extends PollOptions {
   readonly startedAt: number;
 }
 
-/** Never rejects. */
+/** Runs one poll. Never rejects. */
 export async function poll(settings: PollerSettings, options: PollOptions): Promise<PollReport> {
   const { logger, runtime } = settings;
   const startedAt = runtime.elapsed();
@@ -93,7 +93,7 @@ async function pollUnderLease(settings: OpenSettings, options: LeasedOptions): P
     problems: [...stopped, ...next.problems, ...redriven.problems],
     diagnosis:
       options.halt.aborted || saved !== true
-        ? 'This poll proves nothing, because it was stopped or its result was not saved: `problems` says why.'
+        ? 'This poll proves nothing, because it was stopped or its result was not saved. See `problems` for the reason.'
         : diagnose({ survey: next.result, advance: advanced, settings }),
   });
 }

@@ -7,27 +7,32 @@ import { poll } from './poll.js';
 import type { PollProblem } from './problems.js';
 import type { PollReport } from './report.js';
 
-/** Polls the list for events that push missed. */
+/** Polls the service's list for events that push missed. */
 export interface Poller {
   /**
-   * Polls once, or joins the running poll. Never rejects: failures are in the report. Unless the poller was started, it waits
-   * for a handler that outlives `handlerTimeoutMs` until the handler or its lease ends. The signal ends the poll early: it
-   * waits for other running handlers, and the inbox keeps the events that were found.
+   * Polls once, or joins the poll that is already running. Never rejects: failures are in the report. If you haven't
+   * started the poller and a handler exceeds `handlerTimeoutMs`, the promise resolves only when that handler returns
+   * or its lease expires. Aborting `signal` ends the poll early. The poll then still waits for other running
+   * handlers, and the inbox keeps the events that the poll found.
    */
   pollOnce(options?: PollOnceOptions): Promise<PollReport>;
-  /** Polls now and every `intervalMs` from now on. The timer does not keep the process alive. */
+  /** Polls immediately, and then every `intervalMs`. The timer doesn't keep the process alive. */
   start(): void;
-  /** Stops polling. Ends the running poll early and resolves when it has ended. */
+  /** Stops polling. If a poll is running, it ends early, and the promise resolves once it has ended. */
   stop(): Promise<void>;
-  /** The receiver's inbox. Reading it makes a receiver that is given as a function. @throws {ConfigError} */
+  /**
+   * The receiver's inbox. If you passed the receiver as a function, reading this property calls that function.
+   * @throws {ConfigError}
+   */
   readonly inbox: Inbox<unknown>;
 }
 
 /**
- * Creates a poller: it reads the service's list, stores the events that no delivery brought, runs them, and reports up to
- * when none is missing. It needs a client, and the app's receiver with its durable inbox. It never runs two polls at a time.
+ * Creates a poller. It reads the service's list, stores and runs the events that push missed, and reports the time up
+ * to which no event is missing. It needs a client and your app's receiver, which must have a durable inbox. It never
+ * runs two polls at the same time.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or invalid.
  *
  * @example
  * ```ts

@@ -1,47 +1,47 @@
 import { StablehooksError } from '../core/errors.js';
 
-/** Something that failed or looks wrong. Contains no payload and no secret. */
+/** A failure, or a sign that something is wrong. It contains no payloads and no secrets. */
 export interface PollProblem {
   /** An error code of this package, or one of {@link PollProblemCode}. */
   readonly code: string;
   readonly message: string;
-  /** The event's id, if the problem is about one. */
+  /** The event's id, if the problem is about a single event. */
   readonly id?: string | undefined;
-  /** How long the service asked to wait before the next request, in ms. */
+  /** How long the service asked the client to wait before the next request, in ms. */
   readonly retryAfterMs?: number | undefined;
 }
 
 const MESSAGES = {
   ERR_POLL_BUSY:
-    'Another process polls with this inbox, so this poll did nothing. This is normal when several processes poll.',
+    'Another process is polling with this inbox, so this poll did nothing. This is normal when several processes poll.',
   ERR_POLL_STOPPED:
     'The poll was stopped. The events that it found are in the inbox, and the next poll continues from there.',
   ERR_LEASE_LOST:
     'Another process took over the poll lease, so the watermark was not saved. Raise leaseMs if this happens often.',
   ERR_WATERMARK_AHEAD:
-    'The stored watermark was in the future, because a clock was wrong. It moves back, as does a start date in the future, and spans that the list does not prove are gaps. Check the clocks.',
+    'The stored watermark was in the future, because a clock was wrong. The poller moves the watermark back, as well as a start date in the future, and opens gaps for spans that the list does not prove. Check the clocks.',
   ERR_CLOCK_BEHIND:
-    "The `Date` header of the service's answers is older than this machine's clock by more than lagMs, and the watermark follows it. Check both clocks, and whether a cache answers for the service.",
+    "The `Date` header of the service's responses is more than lagMs behind this machine's clock, which holds the watermark back. Check both clocks, and check whether a cache responds instead of the service.",
   ERR_LIST_MAX:
-    'The list returned fewer events than `listMax` and lacked others that it has, so `listMax` no longer counts for this inbox. Remove it, or ask the service how many events it returns.',
+    'The list returned fewer events than `listMax` although it contains more, so the poller now ignores `listMax` for this inbox. Remove the option, or ask the service how many events it returns.',
   ERR_EVENT_LATE:
-    'The list shows new events from before the watermark: they were listed later than lagMs after they were created. They are recorded, and `ids.late` of the report lists them. Raise lagMs.',
+    'Some events were listed more than lagMs after they were created, when the watermark had already passed them. They are recorded, and `ids.late` in the report contains their ids. Raise lagMs.',
 } as const;
 
 /**
- * The codes of the poller itself. Two more are about events:
+ * The codes that the poller itself reports. Two of them are about listed events:
  *
- * - `ERR_EVENT_MALFORMED`: an element of the list is not an event. A gap contains it.
- * - `ERR_EVENT_CONFLICT`: two events with one id differ. The first is used.
+ * - `ERR_EVENT_MALFORMED`: an element of the list is not a valid event. A gap covers it.
+ * - `ERR_EVENT_CONFLICT`: two events with the same id differ. The first one is used.
  */
 export type PollProblemCode = keyof typeof MESSAGES | 'ERR_EVENT_MALFORMED' | 'ERR_EVENT_CONFLICT';
 
-/** A problem of the poller itself that is not about one event. */
+/** Creates a problem of the poller itself that isn't about a single event. */
 export function problemOf(code: keyof typeof MESSAGES): PollProblem {
   return { code, message: MESSAGES[code] };
 }
 
-/** Turns an error into a problem with its own code, or the given one for an error that is not of this package. */
+/** Turns an error into a problem. An error of this package keeps its code, and any other error gets the given code. */
 export function toProblem(
   error: unknown,
   { code, id }: { readonly code: string; readonly id?: string | undefined },

@@ -3,20 +3,27 @@ import { EVENT_TYPES, type EventType } from '../core/events.js';
 import { toIso } from './gap-text.js';
 import type { PollState } from './state.js';
 
-/** A span of `created_at` of which every event that the service has listed is in the inbox. ISO 8601. */
+/**
+ * A span of `created_at` in which no event is missing: the inbox has every event that the service has listed. Times
+ * are ISO 8601.
+ */
 export interface ProvenSpan {
   /** The span begins after this time. */
   readonly from: string;
-  /** The span's end, inclusive: the watermark, or where the first gap begins, acknowledged and unconfirmed ones included. */
+  /**
+   * The end of the span, inclusive. This is the watermark or the start of the first gap, even if that gap is
+   * acknowledged or unconfirmed.
+   */
   readonly until: string;
 }
 
 /**
- * The span without a gap that begins at a time, or at the start date of the poller if that is later; `null` if polls have
- * proven nothing there, or the last one was doubtful. An event created later than `until` is neither proven to exist nor to be missing.
+ * Returns the span without gaps that begins at `after.from`, or at the poller's start date if that is later. Returns
+ * `null` if polls have proven nothing there, or if the last poll was doubtful. Nothing is known about events created
+ * after `until`.
  *
- * @param state - from `readPollState`.
- * @param after - `from`: epoch ms. `types`: of which types events count; all known types by default.
+ * @param state - the result of `readPollState`.
+ * @param after - `from` is in epoch ms. `types` are the event types to consider, by default all known types.
  */
 export function provenSpan(
   { since, watermark, gaps, doubts = [] }: Pick<PollState, 'since' | 'watermark' | 'gaps' | 'doubts'>,

@@ -9,62 +9,78 @@ import type { ListedEvent } from './list.js';
 import type { PollProblem } from './problems.js';
 import type { StoredGap } from './state.js';
 
-/** The work and the proof of one poll. Plain data: it survives `JSON.stringify`. */
+/** What one poll did and what it proved. Plain data that you can pass to `JSON.stringify`. */
 export interface PollReport {
-  /** Whether this poll left nothing open: no gap opened or became longer, and nothing is unconfirmed. */
+  /** Whether this poll left nothing open: it opened or extended no gap, and nothing is unconfirmed. */
   readonly proven: boolean;
-  /** Whether this poll left only a span open that a larger answer would confirm. Nothing shows that events are missing. */
+  /**
+   * Whether the only thing that this poll left open is a span that a larger response would confirm. Nothing suggests
+   * that events are missing.
+   */
   readonly unconfirmed: boolean;
   /**
-   * Every event of the five types created from the start date (`since`) up to this time is in the inbox, except in the
-   * gaps. ISO; `null` when another process polls, the inbox failed, or the list has not answered yet.
+   * The inbox has every event of the five types that was created between the start date (`since`) and this time,
+   * except in the gaps. ISO 8601; `null` when another process is polling, the inbox failed, or no request to the list
+   * has succeeded yet.
    */
   readonly watermark: string | null;
-  /** How many different readable events the answers of this poll contain. */
+  /** How many distinct valid events this poll read from the list. */
   readonly fetched: number;
-  /** The events of `fetched` created before the start date. They are neither recorded nor handled. */
+  /** How many of the `fetched` events were created before the start date. They are neither recorded nor handled. */
   readonly skipped: number;
-  /** The events of `fetched` that the inbox did not know before this poll, unknown types included. */
+  /** How many of the `fetched` events the inbox didn't have before this poll, including events of unknown types. */
   readonly new: number;
   /**
-   * The events of `new` that are of the five types: push did not bring them. Exactly one poll counts each, and any process may run
-   * it.
+   * How many of the `new` events are of the five types, which means that push missed them. Each is counted by exactly
+   * one poll, and any process may handle it.
    */
   readonly recovered: number;
-  /** The events of `fetched` that wait in the inbox to be run, as far as this poll knows. */
+  /** How many of the `fetched` events are still waiting to be run, as far as this poll knows. */
   readonly waiting: number;
-  /** The events of `new` that the list calls `delivered`, from the start date on: some endpoint responded with a 2xx. */
+  /**
+   * How many of the `new` events the list marks as `delivered`, which means that some endpoint responded with a 2xx.
+   * Events from before the start date don't count.
+   */
   readonly deliveredButUnseen: number;
-  /** Events, found now or waiting in the inbox, whose handler finished in this poll. */
+  /** How many events were handled during this poll, including events that were already waiting in the inbox. */
   readonly handled: number;
-  /** The events of `fetched` that were done before this poll. */
+  /** How many of the `fetched` events were done before this poll. */
   readonly duplicates: number;
-  /** Events, found now or waiting in the inbox, that this poll ran and that did not succeed. */
+  /** How many events failed during this poll, including events that were already waiting in the inbox. */
   readonly failed: number;
-  /** The events of `new` created before the watermark and outside every gap: they were listed later than `lagMs`. */
+  /**
+   * How many of the `new` events were created before the watermark and outside all gaps. They were listed later than
+   * `lagMs` allows.
+   */
   readonly late: number;
-  /** The ids of the events that the count of the same name counts, at most 1,000 each. */
+  /** The ids of the events that each of these counts includes, at most 1,000 per count. */
   readonly ids: Readonly<Record<Listed, readonly string[]>>;
-  /** Requests to the list, failed ones included; the client's own retries are not counted. */
+  /** How many requests were made to the list, including failed ones. The client's own retries don't count. */
   readonly requests: number;
-  /** The verdict on the whole list, and on each type if it was asked for by itself. */
+  /** The verdict on the whole list, and on each type that was queried separately. */
   readonly verdicts: readonly ListVerdict[];
-  /** Where events may be missing: the gaps that are open after this poll, and the spans that are unconfirmed. */
+  /** The gaps that are open after this poll, and the spans that are unconfirmed. Events may be missing there. */
   readonly gaps: readonly Gap[];
   /** The gaps that this poll opened. */
   readonly gapsOpened: readonly Gap[];
-  /** The gaps that this poll closed: their events are now in the inbox. */
+  /** The gaps that this poll closed. Their events are now in the inbox. */
   readonly gapsClosed: readonly Gap[];
-  /** The proof of this poll, or why it has none and what to do: the same sentences while the situation is the same. */
+  /**
+   * What this poll proved, or why it proved nothing and what to do. The text stays the same while the situation stays
+   * the same.
+   */
   readonly diagnosis: string;
-  /** Failures, and signs that something is wrong; at most 1,000. */
+  /** Failures, and signs that something is wrong. At most 1,000. */
   readonly problems: readonly PollProblem[];
   /**
-   * Whether `problems` contains one that a proof does not cover: `ERR_INBOX_FAILED`, `ERR_CLOCK_BEHIND`, `ERR_EVENT_LATE` or
-   * `ERR_EVENT_CONFLICT`.
+   * Whether `problems` contains a code that casts doubt on the proof: `ERR_INBOX_FAILED`, `ERR_CLOCK_BEHIND`,
+   * `ERR_EVENT_LATE` or `ERR_EVENT_CONFLICT`.
    */
   readonly doubtful: boolean;
-  /** How the events ended that this poll ran from the inbox, found now or waiting; `null` when the inbox failed. */
+  /**
+   * The outcomes of all events that this poll ran, including events that were already waiting in the inbox; `null`
+   * when the inbox failed.
+   */
   readonly redriven: OutcomeCounts | null;
   /** How long the poll took, in ms. */
   readonly durationMs: number;

@@ -2,14 +2,17 @@
 import { createdAtMs, type UnknownEvent } from '../core/events.js';
 
 /**
- * Whether two elements of the list are copies of one event. `delivered` may differ: it changes when a delivery succeeds.
- * The order of fields does not count, and no depth of nesting makes it throw.
+ * Returns whether two elements of the list are copies of one event. `delivered` may differ, because it changes when a
+ * delivery succeeds. The order of fields is ignored, and deeply nested values don't make this function throw.
  */
 export function isSameElement(a: UnknownEvent, b: UnknownEvent): boolean {
   return isSameValue({ ...a, delivered: undefined }, { ...b, delivered: undefined });
 }
 
-/** Whether a listed and a stored event say the same. A delivery may lack other fields, and write the time in another way. */
+/**
+ * Returns whether a listed and a stored event have the same type, time and payload. A delivery may lack other fields,
+ * and it may write the time differently.
+ */
 export function saysTheSame(a: UnknownEvent, b: UnknownEvent): boolean {
   return a.type === b.type && createdAtMs(a) === createdAtMs(b) && isSameValue(a.payload, b.payload);
 }

@@ -10,7 +10,10 @@ const PUSHED_RECORDS = 100;
 /** How long before the start date pushed events are compared with the list. No service removes events that early. */
 const LOOK_BACK_MS = 3_600_000;
 
-/** The first pushed events that were created after `from` and received since then; none if the inbox has no `list`. */
+/**
+ * Returns the first pushed events that were created after `from` and received since then, or none if the inbox has no
+ * `list`.
+ */
 export async function pushedSince(
   open: OpenSettings,
   begin: number,
@@ -36,7 +39,7 @@ async function listRecords(
 
 const FIRST_RECORDS = 500;
 
-/** The oldest of the first events that the inbox received: a list without one as old has lost events. */
+/** Returns the oldest of the first events that the inbox received. A list without an event as old has lost events. */
 export async function oldestReceived(open: OpenSettings, settledAt: number): Promise<OldestListed | null> {
   const records = await listRecords(open, { state: 'done', limit: FIRST_RECORDS });
   let at = Number.POSITIVE_INFINITY;
@@ -49,8 +52,9 @@ export async function oldestReceived(open: OpenSettings, settledAt: number): Pro
 }
 
 /**
- * The start date, from when on events are taken, and whether a wrong clock had set the stored date; epoch ms. It moves until the
- * first poll with an answer has ended. A date in the future moves back as far as the watermark, so the covered span stays.
+ * Returns the start date, the time from which on events are recorded, and whether a wrong clock had set the stored
+ * date. Times are epoch ms. The start date moves until the first poll with a response has ended. A date in the future
+ * moves back together with the watermark, so the covered span keeps its length.
  */
 export function toStart(
   { since: given, backfill, lagMs }: Pick<PollerSettings, 'since' | 'backfill' | 'lagMs'>,
@@ -65,7 +69,10 @@ export function toStart(
   return { since, takeFrom, wasAhead: stored !== null && stored > later + lagMs };
 }
 
-/** Where the oldest gap begins, if this poll spends requests on gaps: the first, and those 1, 2, 4, … intervals after one opened. */
+/**
+ * Returns where the oldest gap begins if this poll should spend requests on gaps, and `Infinity` otherwise. Gaps are
+ * tried at the first poll, and 1, 2, 4, … intervals after a gap opened.
+ */
 export function gapToTry(
   { gaps, watermark }: PollState,
   { intervalMs, lagMs }: Pick<PollerSettings, 'intervalMs' | 'lagMs'>,

@@ -5,19 +5,20 @@ import { type Inbox, POLL_NOTE } from '../core/ports.js';
 /**
  * Why events of a span may be missing.
  *
- * - `unconfirmed`: the list may be complete, or cut off at the service's maximum: no larger answer was seen.
- * - `not-reached`: the list shows its newest events, and begins after the previously proven span.
- * - `oldest-first`: the list shows its oldest events, and lacks others.
- * - `no-order`: the list lacks events, and its order is not confirmed.
- * - `filtered-late`: the service filters by type only after it has cut the list.
- * - `contradiction`: an answer lacks an event that another answer of the same poll has.
- * - `removed`: events of the span may have left the list before a poll saw them.
- * - `unlisted`: the list lacks events of the span that were pushed.
- * - `late`: events of the span were listed later than the poller's `lagMs`, and the list was not read further back.
- * - `malformed`: an element of the list is not an event.
- * - `no-answer`: a request failed.
- * - `not-stored`: the inbox refuses the event of the gap.
- * - `clock`: the watermark was in the future.
+ * - `unconfirmed`: the list may be complete or cut off at the service's maximum. No larger response has been seen.
+ * - `not-reached`: the list contains only its newest events, which don't reach back to the span that is already
+ *   proven.
+ * - `oldest-first`: the list contains only its oldest events.
+ * - `no-order`: the list is incomplete, and its order is not confirmed.
+ * - `filtered-late`: the service cuts off the list before it filters by type.
+ * - `contradiction`: an event is missing from one response of a poll and present in another.
+ * - `removed`: the service may have removed events from the list before a poll saw them.
+ * - `unlisted`: events that were pushed are missing from the list.
+ * - `late`: events were listed later than the poller's `lagMs` allows, and the list was not read that far back.
+ * - `malformed`: an element of the list is not a valid event.
+ * - `no-answer`: a request to the list failed, or the events could not be stored.
+ * - `not-stored`: the inbox refuses to store the event.
+ * - `clock`: the watermark or the start date was in the future.
  */
 export type GapReason =
   | 'unconfirmed'
@@ -34,7 +35,10 @@ export type GapReason =
   | 'not-stored'
   | 'clock';
 
-/** An event that the inbox refuses, and the code of the driver's error: such as `22P05`, or that of this package without one. */
+/**
+ * An event that the inbox refuses to store. `error` is the code of the driver's error, such as `22P05`, or an error
+ * code of this package if the driver has none.
+ */
 export interface RefusedEvent {
   readonly id: string;
   readonly error: string;
@@ -44,82 +48,95 @@ export interface RefusedEvent {
 export interface StoredGap {
   /** The span begins after this time. */
   readonly from: number;
-  /** The span's end, inclusive, for each type of which events may be missing. */
+  /** The end of the span, inclusive, for each type of event that may be missing. */
   readonly until: Readonly<Record<string, number>>;
   readonly reason: GapReason;
-  /** The event that the inbox refuses, if the gap is about one. It closes when the inbox has the event. */
+  /**
+   * The event that the inbox refuses to store, if the gap is about a single event. The gap closes once the inbox has
+   * that event.
+   */
   readonly event?: RefusedEvent | undefined;
-  /** When the poll that opened it started. */
+  /** When the poll that opened the gap started. */
   readonly openedAt: number;
-  /** The person who acknowledged the gap without proof, the reason and the time; `null` while it is open. */
+  /** Who acknowledged the gap without proof, when and why; `null` while the gap is open. */
   readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: number } | null;
 }
 
-/** The oldest event of the list when it was last known to be complete and no gap was open. Times are epoch ms. */
+/** The oldest event of the list when the list was last known to be complete and no gap was open. Times are epoch ms. */
 export interface OldestListed {
-  /** When it was created; `null` if the list was cut at every poll. */
+  /** When the event was created; `null` if the list was cut off at every poll. */
   readonly at: number | null;
-  /** When the list had it. */
+  /** When a poll saw the event in the list. */
   readonly seenAt: number;
 }
 
-/** An event that the list showed. `at`: when it was created, epoch ms. */
+/** An event that the list has contained. `at` is the time when it was created, in epoch ms. */
 export interface KnownEvent {
   readonly id: string;
   readonly type: string;
   readonly at: number;
 }
 
-/** Facts that the answers of the list have shown over all polls. */
+/** What the poller has learned from the list's responses over all polls. */
 export interface SeenAnswers {
-  /** The number of different events in the largest answer to a query for all types. */
+  /** The number of different events in the largest response to a query for all types. */
   readonly all: number;
-  /** The number in the largest answer to a query for one type. */
+  /** The number of different events in the largest response to a query for one type. */
   readonly type: number;
-  /** Whether an answer contradicted the poller's `listMax`, which then no longer counts. */
+  /** Whether a response contradicted the poller's `listMax`. If so, the poller ignores `listMax`. */
   readonly listMaxRefuted: boolean;
-  /** Events that the last list showed, and that the next one must show again. @default none */
+  /** Events that the last list contained and that the next list must contain as well. @default none */
   readonly known?: readonly KnownEvent[] | undefined;
   /**
-   * When the oldest event of all lists was created, or up to when the first one could be judged if it was empty, epoch ms.
-   * Whether the service keeps older events is not shown. @default the start date
+   * When the oldest event that the list has ever contained was created, in epoch ms. If the first list was empty, it
+   * is the time up to which that list could be judged. It is unknown whether the service keeps older events.
+   * @default the start date
    */
   readonly shownFrom?: number | undefined;
   /**
-   * Known events that the list lacks although it keeps older ones. Until it shows them again, it proves nothing up to
-   * `until`, epoch ms. @default none
+   * Known events that are missing from the list although it contains older events. Until they reappear, the list
+   * proves nothing up to `until`, in epoch ms.
+   * @default none
    */
   readonly lost?:
     | {
         readonly events: readonly KnownEvent[];
         readonly until: number;
-        /** `unlisted`: push brought some of them, and no list has shown them. @default 'removed' */
+        /** `unlisted`: some of them were pushed and have never been listed. @default 'removed' */
         readonly reason?: 'unlisted' | undefined;
       }
     | undefined;
-  /** `late`: the service filters by type only after it has cut the list; `ignored`: not at all. @default neither was seen */
+  /**
+   * `late`: the service cuts off the list before it filters by type. `ignored`: the service doesn't filter by type.
+   * @default neither was seen
+   */
   readonly filterFails?: 'late' | 'ignored' | undefined;
 }
 
-/** A span that is proven as soon as a larger answer shows that the list was not cut. Times are epoch ms. */
+/** A span that is proven as soon as a larger response shows that the list was not cut off. Times are epoch ms. */
 export interface Unconfirmed {
   /** The span begins after this time. */
   readonly from: number;
-  /** The span's end, inclusive. A gap contains what is left of it. */
+  /** The end of the span, inclusive. A gap covers the part that is still unproven. */
   readonly until: number;
-  /** An answer with more events confirms the span; `null` if the poller's own limit may have cut the list off. */
+  /**
+   * A response with more events than this confirms the span. `null` if the poller's own limit may have cut off the
+   * list.
+   */
   readonly size: number | null;
 }
 
-/** A poll that had the lease, and what kept it from reading the list and recording its events. Times are epoch ms. */
+/**
+ * The last poll that had the lease, and the error if it could not read the list or record events. Times are epoch ms.
+ */
 export interface LastAttempt {
-  /** When it started. */
+  /** When the poll started. */
   readonly at: number;
-  /** The code of the error. @default it succeeded */
+  /** The code of the error. @default none: the poll succeeded */
   readonly error?: string | undefined;
-  /** The error in words, without secrets. */
+  /** The error message, without secrets. */
   readonly message?: string | undefined;
-  /** The start of the first of the failed attempts without a success between them. */
+  /** When the first of the consecutive failed polls started. */
   readonly failingSince?: number | undefined;
 }
 
@@ -128,36 +145,45 @@ export interface PollState {
   /** The start date: events created before it are neither recorded nor handled; `null` before the first poll. */
   readonly since: number | null;
   /**
-   * Every event of the known types created from the start date up to this time is in the inbox, except in the gaps.
-   * `null` before the first answer of the list.
+   * The inbox has every event of the known types that was created between the start date and this time, except in the
+   * gaps. `null` before the first response of the list.
    */
   readonly watermark: number | null;
-  /** Ordered by when they were opened. */
+  /** In the order in which they were opened. */
   readonly gaps: readonly StoredGap[];
-  /** The limit that sufficed at the last poll; 0 before the first success. */
+  /** The `limit` that was sufficient at the last poll; 0 if that poll failed, or before the first poll. */
   readonly limit: number;
-  /** Shows whether the service removes events from its list; `null` until the list has had an event. */
+  /**
+   * Lets the poller notice when the service removes events from its list; `null` until the list has contained an
+   * event.
+   */
   readonly oldest: OldestListed | null;
-  /** @default no answer was seen */
+  /** What the poller has learned from the list's responses. @default nothing yet */
   readonly seen?: SeenAnswers | undefined;
-  /** The span that a larger answer would confirm. @default none */
+  /** The span that a larger response would confirm. @default none */
   readonly unconfirmed?: Unconfirmed | null | undefined;
-  /** The codes of what made the last poll doubtful. @default none */
+  /** The codes of the problems that made the last poll doubtful. @default none */
   readonly doubts?: readonly string[] | undefined;
-  /** The last poll, whether it succeeded or failed. @default none was tried */
+  /** The last poll, whether it succeeded or failed. @default no poll yet */
   readonly lastAttempt?: LastAttempt | undefined;
 }
 
 /** The poller's state before the first poll. */
 export const EMPTY_POLL_STATE: PollState = { since: null, watermark: null, gaps: [], limit: 0, oldest: null };
 
-/** The state that the poller saved last; {@link EMPTY_POLL_STATE} before the first poll. Takes no lease. */
+/**
+ * Reads the state that the poller last saved, or {@link EMPTY_POLL_STATE} before the first poll. Doesn't acquire the
+ * poll lease.
+ */
 export async function readPollState(inbox: Pick<Inbox, 'readNote'>): Promise<PollState> {
   const note = await inbox.readNote(POLL_NOTE);
   return note === null ? EMPTY_POLL_STATE : (JSON.parse(note) as PollState);
 }
 
-/** Saves the state. With `holder`, returns `false`, without any change, unless this holder had the poll lease last. */
+/**
+ * Saves the state. If you pass a `holder` that was not the last to have the poll lease, nothing is saved and the
+ * result is `false`.
+ */
 export const writePollState = (
   inbox: Pick<Inbox, 'writeNote'>,
   state: PollState,

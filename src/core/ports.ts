@@ -367,12 +367,12 @@ export interface InboxOperations {
   /** Returns the record of one event, or `undefined`. */
   find(id: string): Promise<InboxRecord | undefined>;
   /**
-   * Returns up to `limit` records, sorted by `receivedAt` and then by id. If it returns fewer, there are no more. For the
-   * next page, pass the id of the last record as `after`; that record doesn't have to match the filter any more. Without
-   * `state`, events in all states are returned.
+   * Lists up to `limit` records, sorted by `receivedAt` and then by id. It returns fewer only if there are no more.
+   * To continue after a page, pass the id of its last record as `after`, even if that record no longer matches the
+   * filter. Without `state`, events in every state are listed.
    *
-   * @throws {ConfigError} `ERR_CONFIG_INVALID` when the inbox doesn't have the event `after`, or no longer has it because a
-   * memory inbox was full. Start again without it.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when the inbox doesn't have the event `after`, for example because a
+   * full memory inbox has forgotten it. Start again without `after`.
    */
   list(
     options: InboxFilter & {

@@ -1,4 +1,6 @@
-/** `answer: 'recorded'`: a delivery is answered once it is durably stored. Its handler runs after the answer. */
+/**
+ * `answer: 'recorded'`: a delivery gets its response once it is durably stored. Its handler runs after the response.
+ */
 import { nextTurn } from '../core/runtime.js';
 import { resultOf } from '../receiver/dispatch.js';
 import { hasHandler } from '../receiver/options.js';
@@ -16,7 +18,7 @@ export function answerFirst(next: Dispatch, parts: CoreParts): Dispatch {
   };
 }
 
-/** Stores a delivery that finds no free slot: a burst waits in the inbox, and not in the memory of this process. */
+/** Stores a delivery when no slot is free, so a burst waits in the inbox and not in the memory of this process. */
 export function storeForLater({ store, redriver }: CoreParts): Dispatch {
   return async (work) => {
     const recorded = await store.recordOne(work, 0);
@@ -25,7 +27,10 @@ export function storeForLater({ store, redriver }: CoreParts): Dispatch {
   };
 }
 
-/** Keeps the invocation alive until the events that waited for the handler or its slot have run. Outside of the slots. */
+/**
+ * Keeps the invocation alive until the events that waited for the handler or its slot have run. Waiting takes up no
+ * slot.
+ */
 export function awaitIdle(next: Dispatch, { redriver }: CoreParts): Dispatch {
   return async (work) => {
     const { result, rest } = await next(work);

@@ -6,7 +6,10 @@ import { type Enqueue, wrap } from '../receiver/layers.js';
 import type { CoreParts } from '../receiver/parts.js';
 import type { Dispatch } from '../receiver/work.js';
 
-/** Enqueues known events. If this process ends between the record and the queue, `redrive` enqueues the event after `leaseMs`. */
+/**
+ * Enqueues known events. If this process ends after it has recorded an event but before it has enqueued the event,
+ * `redrive` enqueues the event after `leaseMs`.
+ */
 export function enqueueEvents(next: Dispatch, { settings, store }: CoreParts): Dispatch {
   const { queue, use, leaseMs } = settings;
   if (queue === undefined) return next;

@@ -2,7 +2,10 @@ import { hasHandler } from '../receiver/options.js';
 import type { CoreParts } from '../receiver/parts.js';
 import type { Dispatch } from '../receiver/work.js';
 
-/** Runs handlers in slots. If none is free, deliveries go to `whenFull` or are `busy`, and stored events and jobs wait. */
+/**
+ * Runs handlers in slots. If no slot is free, deliveries go to `whenFull` or are `busy`, and stored events and jobs
+ * wait.
+ */
 export function limitConcurrency(
   next: Dispatch,
   { slots, settings }: CoreParts,

@@ -11,7 +11,7 @@ import type { OrderingKey } from '../receiver/options.js';
 import type { CoreParts } from '../receiver/parts.js';
 import type { Dispatch } from '../receiver/work.js';
 
-/** If the function fails, the event has no key, and its attempt fails. */
+/** Returns a function that never throws. If `orderingKey` fails, the event has no key, and its attempt fails. */
 export function toKeyOf(orderingKey: OrderingKey): (event: UnknownEvent) => string | undefined {
   return (event) => {
     try {
@@ -23,13 +23,14 @@ export function toKeyOf(orderingKey: OrderingKey): (event: UnknownEvent) => stri
 }
 
 /**
- * Fails an attempt whose event no longer has its claim's key, because two events of one key might run at the same time.
+ * Fails an attempt if the key of its event has changed since the claim, because two events of one key might run at
+ * the same time.
  */
 export function checkKey(next: CallHandler, orderingKey: OrderingKey): CallHandler {
   return (event, lease, context) => {
     if (readKey(event, orderingKey) !== lease.key) {
       throw new TypeError(
-        'orderingKey returned another key than at the claim of the event. It must depend on the event alone, and the inbox must support keys.',
+        'orderingKey returned a different key than when the event was claimed. The key must depend only on the event, and the inbox must support ordering keys.',
       );
     }
     return next(event, lease, context);
@@ -53,6 +54,6 @@ function readKey(event: WebhookEvent, orderingKey: OrderingKey): string | undefi
   if (key === undefined || key === null) return undefined;
   if (isName(key)) return key;
   throw new TypeError(
-    `orderingKey must return undefined, null or a string of 1 to ${MAX_NAME_BYTES} bytes of UTF-8 without control characters.`,
+    `orderingKey must return undefined, null or a string of 1 to ${MAX_NAME_BYTES} UTF-8 bytes without control characters.`,
   );
 }

@@ -54,7 +54,7 @@ export class Slots {
   #busy(): BusyError {
     return new StablehooksError(
       'ERR_RECEIVER_BUSY',
-      'The limit of maxConcurrency running handlers is reached. Try again later.',
+      'The receiver is already running as many handlers as maxConcurrency allows. Try again later.',
       { retryAfterMs: 1_000 + this.#runtime.random() * (RETRY_MS - 1_000) },
     );
   }

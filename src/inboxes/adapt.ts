@@ -1,6 +1,6 @@
 /**
- * Data layers: the inbox sends its statements through them, and handlers receive their native transactions. None of them is
- * imported.
+ * Data layers: the inbox sends its statements through them, and handlers receive their native transactions. None of
+ * these libraries is imported.
  */
 import { StablehooksError } from '../core/errors.js';
 import { withMethods } from '../core/options.js';
@@ -10,7 +10,10 @@ export interface Queries {
 }
 
 export interface DataLayer<Tx> extends Queries {
-  /** Commits when `work` resolves; rolls back and rejects with the same error when it rejects. Settles after `work`. */
+  /**
+   * Commits when `work` resolves. If `work` rejects, it rolls back and rejects with the same error. Settles after
+   * `work`.
+   */
   transaction<Value>(work: (tx: Tx, queries: Queries) => Promise<Value>): Promise<Value>;
 }
 
@@ -55,23 +58,32 @@ export function adapt<Tx, Db>({ db, send, begin, unwrap }: Parts<Tx, Db>): DataL
   };
 }
 
-/** Whether a value sends each statement in an HTTP request: `neon(url)`, a function, as postgres.js is, which has `begin`. */
+/**
+ * Whether a value is `neon(url)`, which sends each statement in an HTTP request. It is a function like postgres.js,
+ * but has no `begin`.
+ */
 export const isNeonHttp = (value: unknown) =>
   typeof value === 'function' && 'transaction' in value && !('begin' in value);
 
-/** The rows of a result. Over `mysql2` it is an array of results, of which the inbox takes the first; of `neon(url)`, the rows. */
+/**
+ * Returns the rows of a result. With `mysql2`, the result is an array of results, and the inbox uses the first. With
+ * `neon(url)`, it is the array of rows.
+ */
 export const toRows = (result: unknown): readonly unknown[] =>
   Array.isArray(result) ? result : (result as { readonly rows: readonly unknown[] }).rows;
 
 /** Whether a value is a single connection: a `Client` of `pg` or `@neondatabase/serverless`. */
 export const isClient = withMethods('a Client', ['query', 'escapeLiteral']).accepts;
 
-/** The error of a statement in a transaction that its handler ended by the library, which then sends nothing more. */
+/**
+ * Thrown for a statement after the handler has ended the transaction through its library, which then sends nothing
+ * more.
+ */
 export class TransactionEnded extends StablehooksError {
   constructor() {
     super(
       'ERR_HANDLER_FAILED',
-      'The handler ended the transaction of its event. Return from the handler to commit, throw to roll back, and use a nested transaction or a SAVEPOINT for a part.',
+      "The handler ended its event's transaction. Return from the handler to commit, or throw to roll back. To roll back only a part, use a nested transaction or a SAVEPOINT.",
     );
   }
 }

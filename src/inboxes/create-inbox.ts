@@ -19,7 +19,7 @@ export interface NewEvent {
   readonly type: string;
   readonly json: string;
   readonly key: string | null;
-  /** When an event with a key was created, in epoch ms: events that wait for a key run in this order. */
+  /** When an event with a key was created, in epoch ms. Events that wait for a key run in this order. */
   readonly createdMs: number | null;
 }
 
@@ -39,7 +39,7 @@ export interface ClaimRow {
 }
 
 export interface AttemptEnd {
-  /** The event's state after it; `later` makes it received, or dead if it is older than `maxAgeMs`. */
+  /** The event's state after the attempt. `later` makes the event received, or dead if it is older than `maxAgeMs`. */
   readonly result: 'done' | 'failed' | 'dead' | 'later';
   /** `null` unless the event runs again. */
   readonly retryAfterMs: number | null;
@@ -78,9 +78,9 @@ export interface StoreOps<Tx>
   takeDue(options: Parameters<Inbox['takeDue']>[0]): Promise<readonly StoredEvent[]>;
   /** Whether its transactions store the event of a first attempt. */
   readonly takesFirst?: boolean;
-  /** Makes a first attempt the owner of the steps of its event, over an earlier one. */
+  /** Makes a first attempt the owner of its event's steps, in place of an earlier attempt. */
   ownSteps?(lease: Lease): Promise<void>;
-  /** None in transactions of synchronous handlers, which have no steps. */
+  /** Missing if handlers are synchronous and run in transactions, because they have no steps. */
   saveStep?(lease: Lease, name: string, result: string | null | undefined): Promise<boolean>;
 }
 
@@ -105,7 +105,7 @@ export function createInbox<Tx>(
     const results = new Map(rows.map(({ id, result }) => [id, result]));
     return events.map(({ id }) => {
       const result = results.get(id);
-      if (result === undefined) throw new Error('The store does not keep the id of an event as it is.');
+      if (result === undefined) throw new Error('The store changed the id of an event that it stored.');
       if (result === 'new') results.set(id, state);
       return result;
     });

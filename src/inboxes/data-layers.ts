@@ -12,12 +12,13 @@ export interface DrizzleLike<Tx> {
 }
 
 /**
- * Adapts a Drizzle database, over node-postgres, postgres.js, PGlite, another driver of Postgres, or `mysql2`:
- * `postgresInbox(fromDrizzle(drizzle(pool, { schema })), { transactional: true })`. `ctx.tx` is Drizzle's own transaction,
- * with the schema of `db`; its `transaction` is a savepoint. Await every statement: Drizzle sends late ones, which may become
- * part of another event's transaction.
+ * Adapts a Drizzle database over node-postgres, postgres.js, PGlite, another Postgres driver, or `mysql2`:
+ * `postgresInbox(fromDrizzle(drizzle(pool, { schema })), { transactional: true })`. `ctx.tx` is Drizzle's own
+ * transaction with the schema of `db`. Calling `transaction` on it opens a savepoint. Await every statement, because
+ * Drizzle also sends statements after the handler has ended, and these may become part of another event's
+ * transaction.
  *
- * With a `pg` pool, add an `error` listener to its connections; otherwise a broken connection ends the process:
+ * With a `pg` pool, add an `error` listener to its connections. Otherwise, a broken connection ends the process:
  * `pool.on('connect', (client) => client.on('error', console.error))`.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is a Drizzle database over a single `Client`.
@@ -25,7 +26,9 @@ export interface DrizzleLike<Tx> {
 export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
   const { session } = Object(db) as { readonly session?: { readonly client?: DrizzleClient } };
   if (isClient(session?.client))
-    throw new ConfigError('fromDrizzle: transactions cannot share the connection of a Client. Pass a Pool.');
+    throw new ConfigError(
+      'fromDrizzle: the database uses a single Client, but each transaction needs a connection of its own. Create the database with a Pool.',
+    );
   const config = { isolationLevel: 'read committed' } as const;
   const layer = adapt<Tx, DrizzleLike<Tx>>({
     db,
@@ -81,9 +84,9 @@ export interface KyselyLike<Tx> {
 
 /**
  * Adapts a Kysely database: `postgresInbox(fromKysely(new Kysely<DB>({ dialect })), { transactional: true })`, or
- * `mysqlInbox` with its `MysqlDialect` over `mysql2`. `ctx.tx` is Kysely's own `Transaction`. Kysely has no nested
- * transactions in it; send `SAVEPOINT` and `ROLLBACK TO SAVEPOINT` with its `sql` tag. Add the listener of
- * {@link fromDrizzle} to a pool of `pg`.
+ * `mysqlInbox` with its `MysqlDialect` over `mysql2`. `ctx.tx` is Kysely's own `Transaction`. Kysely doesn't support
+ * nested transactions there, so send `SAVEPOINT` and `ROLLBACK TO SAVEPOINT` with its `sql` tag. With a `pg` pool,
+ * add the `error` listener that {@link fromDrizzle} shows.
  */
 export function fromKysely<Tx>(db: KyselyLike<Tx>): DataLayer<Tx> {
   return adapt<Tx, KyselyLike<Tx>>({
@@ -105,7 +108,7 @@ export function fromKysely<Tx>(db: KyselyLike<Tx>): DataLayer<Tx> {
 /** The methods of a Knex instance that the inbox uses. */
 export interface KnexLike<Tx> {
   raw(text: string, values: never): PromiseLike<unknown>;
-  /** A transaction has it. */
+  /** Only a transaction has this method. */
   isCompleted?(): boolean;
   transaction<Value>(
     work: (tx: Tx) => Promise<Value>,
@@ -115,7 +118,8 @@ export interface KnexLike<Tx> {
 
 /**
  * Adapts a Knex instance: `postgresInbox(fromKnex(knex({ client: 'pg', connection })), { transactional: true })`, or
- * `mysqlInbox` with the client `mysql2`. `ctx.tx` is Knex's own `Knex.Transaction`; its `transaction` is a savepoint.
+ * `mysqlInbox` with the client `mysql2`. `ctx.tx` is Knex's own `Knex.Transaction`. Calling `transaction` on it opens
+ * a savepoint.
  */
 export function fromKnex<Tx>(knex: KnexLike<Tx>): DataLayer<Tx> {
   return adapt<Tx, KnexLike<Tx>>({
@@ -168,9 +172,9 @@ export interface TypeOrmLike<Tx> {
 }
 
 /**
- * Adapts a TypeORM `DataSource` of the type `postgres`, `mysql` or `mariadb`:
- * `postgresInbox(fromTypeOrm(await dataSource.initialize()), { transactional: true })`. `ctx.tx` is TypeORM's own
- * `EntityManager`; its `transaction` is a savepoint.
+ * Adapts a TypeORM `DataSource` of the type `postgres`, `mysql` or `mariadb`: `postgresInbox(fromTypeOrm(await
+ * dataSource.initialize()), { transactional: true })`. `ctx.tx` is TypeORM's own `EntityManager`. Calling
+ * `transaction` on it opens a savepoint.
  */
 export function fromTypeOrm<Tx>(dataSource: TypeOrmLike<Tx>): DataLayer<Tx> {
   return adapt<Tx, TypeOrmLike<Tx>>({

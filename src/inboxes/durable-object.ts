@@ -19,12 +19,12 @@ export interface DurableObjectStorageLike {
 export interface DurableObjectInboxOptions extends SynchronousInboxOptions {}
 
 /**
- * Keeps events in the SQLite storage of a Cloudflare Durable Object, in tables called `prefix_…`, which it creates
- * and migrates. Call it in the constructor of the object. Cloudflare holds back the responses and requests of an object until
- * what it wrote before is on disk, so an event that got a 200 or 202 is kept.
+ * Stores events in the SQLite storage of a Cloudflare Durable Object. It creates and migrates its tables, which are
+ * named `prefix_…`. Call it in the object's constructor. Cloudflare holds back an object's responses and requests
+ * until its earlier writes are on disk, so no event that got a 200 or 202 is lost.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong or a newer release wrote the tables. Errors of the
- * storage pass through, such as that of a class without SQLite storage.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid or a newer release wrote the tables. Errors of
+ * the storage are passed through, for example when the class has no SQLite storage.
  *
  * @example
  * ```ts

@@ -20,7 +20,7 @@ export function lend<Lent extends object>(
   const release = () => {
     throw new StablehooksError(
       'ERR_HANDLER_FAILED',
-      "Don't call release() on ctx.tx: the inbox releases its connection.",
+      "Don't call release() on ctx.tx: the inbox releases the connection itself.",
     );
   };
   const tx = new Proxy(lent, {
@@ -46,21 +46,21 @@ export function lend<Lent extends object>(
 function controlled(name: PropertyKey): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
-    `ctx.tx refuses ${String(name)}(), because the inbox ends the transaction. Return from the handler to commit, throw to roll back, and use a SAVEPOINT for a part.`,
+    `ctx.tx refuses ${String(name)}(), because the inbox begins and ends the transaction. Return from the handler to commit, or throw to roll back. To roll back only a part, use a SAVEPOINT.`,
   );
 }
 
 export function sentLate(): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
-    'The transaction has ended and the statement was not sent. Await every statement in the handler.',
+    'The statement was not sent, because the transaction has already ended. Await every statement in the handler.',
   );
 }
 
 /** Its later writes may be committed, and another attempt would repeat them. */
 export function endedByHandler(cause: unknown): PermanentError {
   return new PermanentError(
-    'The handler ended the transaction of its event: by a COMMIT, ROLLBACK, BEGIN or DDL, or by a failed statement or deadlock whose error it caught. What it wrote may be committed, so the event does not run again. Check what it wrote, then requeue or discard the event.',
+    "The handler ended its event's transaction, either with COMMIT, ROLLBACK, BEGIN or DDL, or by catching the error of a failed statement or deadlock. Its writes may be committed, so the event does not run again. Check what the handler wrote, then requeue or discard the event.",
     { cause },
   );
 }
@@ -68,7 +68,7 @@ export function endedByHandler(cause: unknown): PermanentError {
 export function leftNested(cause: unknown): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
-    'The handler returned while a nested transaction was open, and everything that it wrote was rolled back. Await every nested transaction. The event runs again.',
+    'The handler returned while a nested transaction was open, so everything that it wrote was rolled back. Await every nested transaction. The event will run again.',
     { cause },
   );
 }

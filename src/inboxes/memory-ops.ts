@@ -191,7 +191,7 @@ interface NewEntry extends Pick<Entry, 'state' | 'origin' | 'dueAt'> {
   readonly json?: string | null | undefined;
 }
 
-/** The last 10. The first one stays if its lease expired, because its effect may have happened. */
+/** Appends an attempt, and keeps the last 10. The first one stays if its lease expired, because its effect may have happened. */
 export function withAttempt(
   history: readonly InboxAttempt[],
   attempt: InboxAttempt,
@@ -370,7 +370,7 @@ export class EventStore {
       open.find(({ state }) => state === 'dead') ?? open.find(({ state }) => state === 'parked');
     if (needless === undefined) {
       throw new Error(
-        `The memory inbox is full: it holds ${this.#settings.capacity} events that still have to run. Raise \`capacity\` or use a durable inbox.`,
+        `The memory inbox is full: all of its ${this.#settings.capacity} events still have to run. Raise \`capacity\`, or use a durable inbox.`,
       );
     }
     this.open.delete(needless.id);

@@ -17,24 +17,24 @@ import { isSelected, type Limited, type Selection, toPage } from './selection.js
 /** Options of {@link memoryInbox}. */
 export interface MemoryInboxOptions {
   /**
-   * The maximum number of events. A full inbox forgets the oldest `done` event, else the oldest `dead`, else the
-   * oldest `parked` one, which then runs again if it is delivered again. If all events still have to run, the inbox accepts
-   * no new event and the delivery gets a 503.
+   * The maximum number of events. A full inbox forgets its oldest `done` event. If it has none, it forgets the oldest
+   * `dead` event, then the oldest `parked` event. A forgotten event runs again if it is delivered again. If all
+   * events still have to run, the inbox accepts no new event and the delivery gets a 503.
    *
    * @default 100_000
    */
   readonly capacity?: number | undefined;
-  /** Time, timers and randomness, for tests. @default the platform's */
+  /** Replaces time, timers and randomness in tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
 /**
- * Keeps events in the memory of this process, for tests, demos and single long-running processes.
+ * Stores events in the memory of this process. Use it for tests, demos and single long-running processes.
  *
- * It is not durable: all events are lost when the process ends. So it never dead-letters an event after `maxAttempts`: the
- * sender has to deliver the event again.
+ * This inbox isn't durable: all events are lost when the process ends. For that reason, an event isn't dead-lettered
+ * after `maxAttempts`, and the sender has to deliver it again.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or wrong.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or invalid.
  */
 export function memoryInbox(options: MemoryInboxOptions = {}): Inbox & InboxOperations {
   const settings = readOptions('memoryInbox', options, {

@@ -8,7 +8,7 @@ import { EMPTY } from './mysql-sql.js';
 import { orClose } from './server-inbox.js';
 import type { Statement } from './statements.js';
 
-/** A statement, and how its rows are returned, whatever the pool is set to. */
+/** A statement with options that override how the pool returns rows. */
 export interface MysqlQuery {
   sql: string;
   values: unknown[];
@@ -30,16 +30,16 @@ export interface MysqlPoolLike<Connection = MysqlConnectionLike> {
   getConnection(): Promise<Connection & MysqlConnectionLike>;
 }
 
-/** A data layer that opens transactions: the result of `fromDrizzle`, `fromKysely`, `fromKnex` and `fromTypeOrm`. */
+/** A data layer that opens transactions: the result of `fromDrizzle`, `fromKysely`, `fromKnex` or `fromTypeOrm`. */
 export interface MysqlTransactionsLike<Tx> extends DataLayer<Tx> {}
 
 /** Can open transactions, which handlers receive as `Tx`. */
 export type MysqlTransactional<Tx> = MysqlPoolLike<Tx> | MysqlTransactionsLike<Tx>;
 
 const POOLS =
-  "a pool of mysql2/promise (createPool), or fromDrizzle(db), fromKysely(db), fromKnex(knex) or fromTypeOrm(dataSource) of 'stablehooks/inboxes/mysql'; not a single connection";
+  "a pool of mysql2/promise (createPool), or fromDrizzle(db), fromKysely(db), fromKnex(knex) or fromTypeOrm(dataSource) from 'stablehooks/inboxes/mysql', and not a single connection";
 
-/** The rule of a pool. A connection of `mysql2` has `promise` or `query`, and no `getConnection`. */
+/** The rule for the option `pool`. A connection of `mysql2` has `promise` or `query`, but no `getConnection`. */
 export const POOL_RULE = required(
   rule(
     POOLS,
@@ -50,7 +50,7 @@ export const POOL_RULE = required(
 );
 
 export interface Mysql<Tx> extends Queries {
-  /** Whether its transactions are not begun yet, and its connections can be closed by a method. */
+  /** Whether transactions still have to be begun, and connections can be closed by a method. */
   readonly isPool: boolean;
   /** Lends a connection to `work`, which leaves no transaction open on it. */
   transaction<Value>(work: (tx: Tx, session: Session) => Promise<Value>): Promise<Value>;
@@ -172,13 +172,13 @@ function decode(row: object): object {
 }
 
 export interface TransactionParts<Tx> {
-  /** Answers, like the last one, whether the event's lease is not lost. */
+  /** Like `complete`, returns whether the event's lease is still held. */
   readonly begin: Statement;
   /** Whether there is a lease. A rehearsal has none, and its effect always rejects. */
   readonly needsLease: boolean;
   /** Commits, and restores the connection. */
   readonly complete: Statement;
-  /** Rolls back, restores the connection, and answers whether the transaction had ended. */
+  /** Rolls back, restores the connection, and returns whether the transaction had ended. */
   readonly undo: Statement;
   effect(tx: Tx): Promise<void>;
 }
@@ -235,7 +235,10 @@ function hasErrno(error: unknown, ...numbers: readonly number[]): boolean {
   );
 }
 
-/** Whether an operation must be sent again: it was the victim of a deadlock, or met another claim of a free key. */
+/**
+ * Whether an operation must be sent again, because it was the victim of a deadlock or met another claim of a free
+ * key.
+ */
 export const isConflict = (error: unknown) => hasErrno(error, 1213, 1062);
 
 /** Whether the connection had an open transaction. */

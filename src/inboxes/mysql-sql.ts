@@ -5,11 +5,11 @@ import { AHEAD_MS, IGNORED, type PageQuery, selectionWriter } from './selection.
 import { VERSION } from './server-inbox.js';
 import { named, namesIn, passed, place, type Template, toSnake } from './statements.js';
 
-/** Options of everything that needs to know the names of the tables. */
+/** Options of the functions that need to know the names of the tables. */
 export interface MysqlPrefixOptions {
   /**
-   * The prefix of the inbox's tables and procedures, which are in the pool's database: letters, digits and
-   * underscores, at most 40 characters, no digit first.
+   * The prefix of the inbox's tables and procedures in the pool's database. It consists of at most 40 letters, digits
+   * and underscores, and doesn't start with a digit.
    *
    * @default 'stablehooks'
    */
@@ -382,10 +382,10 @@ function writeBodies(prefix: string, events: string, notes: string, steps: strin
  * Returns the SQL that creates the tables and procedures, one statement per element, for apps that run migrations
  * themselves.
  *
- * Each statement can run again without an effect, and later releases only append to the list: run all of them
- * at each deployment, or the new ones.
+ * Running a statement again has no effect, and later releases only append to the list. At each deployment, run either
+ * all statements or only the new ones.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or wrong.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or invalid.
  */
 export function mysqlMigrations(options: MysqlPrefixOptions = {}): readonly string[] {
   const { prefix } = readOptions('mysqlMigrations', options, { prefix: PREFIX_RULE });

@@ -47,13 +47,15 @@ export { type MysqlPrefixOptions, mysqlMigrations } from './mysql-sql.js';
 export interface MysqlInboxOptions extends MysqlPrefixOptions, ServerInboxOptions {}
 
 /**
- * Creates the tables and procedures of the inbox in the pool's database. Every process can call it at each start, at
- * the same time as others.
+ * Creates the inbox's tables and procedures in the pool's database. Call it whenever a process starts. Several
+ * processes may call it at the same time.
  *
- * The user needs the privileges CREATE and CREATE ROUTINE, or neither of them once the tables exist.
+ * The database user needs the privileges CREATE and CREATE ROUTINE. Once the tables exist, the user needs neither of
+ * them.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is wrong, or the character set of its connections is
- * not utf8mb4, which every event needs. Rejects with the driver's error, for example if the user lacks a privilege.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is invalid, or when the character set of the
+ * pool's connections isn't utf8mb4. Rejects with the driver's error if a statement fails, for example because the
+ * user lacks a privilege.
  */
 export async function migrateMysql(
   pool: MysqlTransactional<unknown>,
@@ -66,7 +68,7 @@ export async function migrateMysql(
   const [{ charset } = { charset: 'unknown' }] = rows as readonly { readonly charset: string }[];
   if (String(charset) !== 'utf8mb4') {
     throw new ConfigError(
-      `migrateMysql: the character set of the connection is ${charset}, which cannot store every event. Create the pool with \`charset: 'utf8mb4'\`, which is the default of mysql2.`,
+      `migrateMysql: the connection's character set is ${charset}, which cannot store every event. Create the pool with \`charset: 'utf8mb4'\`, the default of mysql2.`,
     );
   }
   if ((await mysql.query(writeStatements(prefix).isMigrated)).rows.length > 0) return;
@@ -74,12 +76,12 @@ export async function migrateMysql(
 }
 
 /**
- * Keeps events in InnoDB tables of MariaDB or MySQL, which {@link migrateMysql} creates, for any number of receivers and
- * workers. Claiming, completing, failing and recording an event take one round trip each. The caller owns the pool: its
- * size, its timeouts and its end. A single connection is refused: a transaction that other code has open on it might undo
- * what the inbox has confirmed.
+ * Stores events in InnoDB tables of MariaDB or MySQL, for any number of receivers and workers. Create the tables with
+ * {@link migrateMysql}. Claiming, completing, failing and recording an event take one round trip each. You own the
+ * pool: set its size and timeouts, and close it yourself. A single connection is refused, because a transaction that
+ * other code has open on it might undo what the inbox has confirmed.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is wrong.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is invalid.
  */
 export function mysqlInbox<Tx = MysqlConnectionLike>(
   pool: MysqlTransactional<Tx>,
@@ -108,7 +110,7 @@ export function mysqlInbox(
   const assertTables = checkedOften(async () => {
     const [row] = (await mysql.query(version)).rows as readonly { readonly version: string }[];
     const found = /\d+$/.exec(row?.version ?? '')?.[0] ?? 0;
-    if (row) assertVersion('mysqlInbox', found, 'Call migrateMysql(pool) at start');
+    if (row) assertVersion('mysqlInbox', found, 'Call migrateMysql(pool) at startup');
   }, runtime);
 
   /** Sends one statement, with lists as JSON. Sends it again if it conflicts with another. */
@@ -133,7 +135,7 @@ export function mysqlInbox(
     if (isLeftOpen(error)) return leftOpen(error);
     if (!isNotMigrated(error)) return error;
     return new ConfigError(
-      `mysqlInbox: the tables or procedures ${prefix}_… are missing in the database of the pool; see the cause. Call migrateMysql(pool) at start, or run the statements of mysqlMigrations(), with the same \`prefix\`.`,
+      `mysqlInbox: the tables or procedures ${prefix}_… are missing from the pool's database; see the cause. Call migrateMysql(pool) at startup, or run the statements of mysqlMigrations(), with the same \`prefix\`.`,
       { cause: error },
     );
   }

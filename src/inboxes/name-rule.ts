@@ -2,7 +2,7 @@ import { rule } from '../core/options.js';
 
 export const nameRule = (maxLength: number) =>
   rule<string>(
-    `letters, digits and underscores, at most ${maxLength} characters, and must not start with a digit`,
+    `a name of at most ${maxLength} letters, digits and underscores that does not start with a digit`,
     (value) => typeof value === 'string' && value.length <= maxLength && /^[A-Za-z_]\w*$/.test(value),
     'stablehooks',
   );

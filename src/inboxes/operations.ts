@@ -1,4 +1,4 @@
-/** The operations for operators of every inbox: validates what they type; the store does the work. */
+/** The operations for operators that every inbox has. They validate their input, and the store does the work. */
 import type { Awaitable } from '../core/awaitable.js';
 import { ConfigError } from '../core/errors.js';
 import { isName } from '../core/events.js';
@@ -14,7 +14,7 @@ import {
 import { type StepRow, toSteps, toStorable } from './rows.js';
 import type { Limited, PageQuery, Selection } from './selection.js';
 
-/** Who changes events, and why, recorded in their history. */
+/** Who changes events, and why. Both are recorded in the history of the events. */
 export interface Person {
   readonly by: string;
   readonly reason: string;
@@ -23,15 +23,21 @@ export interface Person {
 /** What {@link createOperations} needs of a store. Each operation is atomic, and its options are checked. */
 export interface OperatorOps {
   find(id: string): Awaitable<InboxRecord | undefined>;
-  /** The records in their order; none if the store does not have the event `after`. */
+  /** Returns the records in their order, or none if the store doesn't have the event `after`. */
   list(query: PageQuery): Awaitable<readonly InboxRecord[]>;
-  /** The states that have events; of all events without a selection. Drivers may read numbers as text. */
+  /** Counts the selected events, or all events without a selection, by state. Drivers may return numbers as text. */
   count(selection: Selection | undefined): Awaitable<readonly InboxCount[]>;
-  /** Returns how many of the selected events it requeued: those that were received first, and have no step without a result. */
+  /**
+   * Requeues the selected events that were received first and have no step without a result. Returns how many it
+   * requeued.
+   */
   requeue(which: Limited, who: Person | undefined): Awaitable<number>;
-  /** Returns how many of the selected events it discarded: those that were received first. */
+  /** Discards the selected events that were received first. Returns how many it discarded. */
   discard(which: Limited, who: Person): Awaitable<number>;
-  /** Ends selected leases, whose events become failed and due. Returns the events: none that an open transaction has locked. */
+  /**
+   * Ends the selected leases, so their events become failed and due. Returns these events, without events that an
+   * open transaction has locked.
+   */
   endLeases(which: Limited): Awaitable<readonly Pick<InboxRecord, 'id'>[]>;
   importDone(ids: readonly string[]): Awaitable<number>;
   /** Prunes events that have been done for `olderThanMs`: at most `limit`, or all of them. Returns how many. */
@@ -83,7 +89,7 @@ function toSelection({ state, ...filter }: InboxFilter, from: readonly InboxStat
 function assertGiven(where: string, filter: unknown): void {
   for (const [name, value] of Object.entries(Object(filter))) {
     if (value !== undefined || !(name in FILTER)) continue;
-    throw new ConfigError(`${where}: \`${name}\` is undefined. Leave a condition out, or give it a value.`);
+    throw new ConfigError(`${where}: \`${name}\` is undefined. Omit the condition, or give it a value.`);
   }
 }
 
@@ -123,7 +129,7 @@ export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = N
       const records = await ops.list({ selection, limit, after, order });
       if (after === undefined || records.length > 0 || (await ops.find(after)) !== undefined) return records;
       throw new ConfigError(
-        `inbox.list: \`after\` is ${JSON.stringify(after)}, and the inbox does not have that event, or not any more. Start again without \`after\`.`,
+        `inbox.list: \`after\` is ${JSON.stringify(after)}, but the inbox does not have that event, or no longer has it. Start again without \`after\`.`,
       );
     },
 
@@ -153,7 +159,7 @@ export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = N
       if (steps !== undefined) {
         const [id, ...others] = filter.ids ?? [];
         if (id === undefined || others.length > 0) {
-          throw new ConfigError('inbox.requeue: `steps` needs one id in `ids`.');
+          throw new ConfigError('inbox.requeue: `steps` requires exactly one id in `ids`.');
         }
         const names = (what: string) => Object.keys(steps).filter((name) => steps[name] === what);
         await ops.stateSteps(id, names('done'), names('again'));
@@ -170,7 +176,7 @@ export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = N
       const { by, reason, limit, force, ...filter } = readOptions('inbox.discard', options, rules);
       if (Object.values(filter).every((value) => value === undefined)) {
         throw new ConfigError(
-          'inbox.discard: no condition is given. Name the events, such as by `ids` or `state`.',
+          'inbox.discard: no condition was given. Select the events, for example by `ids` or `state`.',
         );
       }
       const who = { by: toStorable(by), reason: toStorable(reason) };

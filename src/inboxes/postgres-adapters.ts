@@ -1,4 +1,4 @@
-/** Adapters of the data layers that have Postgres alone. */
+/** Adapters of the data layers that only support Postgres. */
 import { adapt } from './adapt.js';
 import { leftNested, sentLate } from './lend.js';
 import type { PgTransactionsLike } from './postgres-client.js';
@@ -17,9 +17,9 @@ export interface PrismaLike<Tx> {
 }
 
 /**
- * Adapts a client of Prisma 7 with `@prisma/adapter-pg`: `postgresInbox(fromPrisma(prisma), { transactional: true })`.
- * `ctx.tx` is Prisma's own `TransactionClient`; calling `$transaction` on it opens a savepoint. The transaction waits up to 10 s for a
- * connection.
+ * Adapts a Prisma 7 client with `@prisma/adapter-pg`: `postgresInbox(fromPrisma(prisma), { transactional: true })`.
+ * `ctx.tx` is Prisma's own `TransactionClient`. Calling `$transaction` on it opens a savepoint. The transaction waits
+ * up to 10 s for a connection.
  */
 export function fromPrisma<Tx>(prisma: PrismaLike<Tx>): PgTransactionsLike<Tx> {
   return adapt<Tx, PrismaLike<Tx>>({
@@ -47,13 +47,15 @@ export interface PostgresJsLike<Tx> {
 
 /**
  * Adapts a postgres.js `sql`: `postgresInbox(fromPostgresJs(postgres(url)), { transactional: true })`. `ctx.tx` is
- * postgres.js' own `TransactionSql`; its `savepoint` nests.
+ * postgres.js's own `TransactionSql`. To nest transactions, call `savepoint` on it.
  *
- * Statements are prepared, because postgres.js needs two round trips for each unprepared one. A pooler in transaction
- * mode loses them: pass `prepare: false` in the options of `sql`, which has precedence.
+ * The inbox sends prepared statements, because postgres.js needs two round trips for each unprepared statement. A
+ * pooler in transaction mode loses prepared statements. With such a pooler, pass `prepare: false` in the options of
+ * `sql`, which takes precedence.
  *
- * postgres.js waits for a silent server without a limit. Pass a `socket` that closes itself after being idle longer than any
- * handler leaves it. postgres.js's types lack this option. `connect` comes from `node:net`.
+ * postgres.js waits indefinitely for a server that doesn't respond. Pass a `socket` that closes itself after it has
+ * been idle for longer than any handler leaves it idle. The types of postgres.js lack this option. `connect` comes
+ * from `node:net`.
  *
  * ```ts
  * const socket = ({ host, port }) => {

@@ -8,7 +8,7 @@ import { LIMIT, SETTINGS } from './postgres-expressions.js';
 import { orClose } from './server-inbox.js';
 import type { Statement } from './statements.js';
 
-/** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
+/** Sends statements. A pool of `pg` or `@neondatabase/serverless`, or a PGlite, needs no adapter. */
 export interface PgLike extends Queries {}
 
 /** A pool that lends clients: `Pool` of `pg` or `@neondatabase/serverless`. */
@@ -22,31 +22,31 @@ export interface PgPoolLike<Client = PgClientLike> extends PgLike {
 export interface PgClientLike extends PgLike {
   on(event: 'error', listener: (error: Error) => void): unknown;
   removeListener(event: 'error', listener: (error: Error) => void): unknown;
-  /** Returns the client to the pool; with an error, the pool closes it. */
+  /** Returns the client to the pool. With an error, the pool closes the client. */
   release(error?: Error): void;
 }
 
 /**
- * A data layer that opens transactions itself: PGlite, and what `fromDrizzle`, `fromKysely`, `fromKnex`,
- * `fromTypeOrm`, `fromPrisma` and `fromPostgresJs` return.
+ * A data layer that opens transactions itself: a PGlite, or the result of `fromDrizzle`, `fromKysely`, `fromKnex`,
+ * `fromTypeOrm`, `fromPrisma` or `fromPostgresJs`.
  */
 export interface PgTransactionsLike<Tx = PgTx> extends PgLike {
   /**
-   * Opens a transaction at READ COMMITTED. Commits when `work` resolves; rolls back and rejects with the same error
-   * when it rejects. Settles after `work`.
+   * Opens a transaction at READ COMMITTED. Commits when `work` resolves. If `work` rejects, it rolls back and rejects
+   * with the same error. Settles after `work`.
    *
-   * @param work - receives `tx`, which handlers get, and `queries`, which sends statements in the same transaction
-   * (default: `tx` itself, which then has `query`).
+   * @param work - receives `tx`, which is passed to handlers, and `queries`, which sends statements in the same
+   * transaction. Without `queries`, `tx` itself must have the method `query`.
    */
   transaction<Value>(work: (tx: Tx, queries?: PgLike) => Promise<Value>): Promise<Value>;
 }
 
-/** Can open transactions, which handlers get as `Tx`. */
+/** Can open transactions, which handlers receive as `Tx`. */
 export type PgTransactional<Tx> = PgPoolLike<Tx> | PgTransactionsLike<Tx>;
 
-/** The open transaction that a handler gets as `ctx.tx`. */
+/** The open transaction that a handler receives as `ctx.tx`. */
 export interface PgTx {
-  /** Sends one statement in the transaction; rejects after the transaction has ended. */
+  /** Sends one statement in the transaction. Rejects once the transaction has ended. */
   query<Row = Readonly<Record<string, unknown>>>(
     text: string,
     values?: readonly unknown[],
@@ -54,20 +54,20 @@ export interface PgTx {
 }
 
 const POOLS =
-  'a Pool of pg or @neondatabase/serverless, a PGlite, or fromPostgresJs(sql), fromDrizzle(db), fromKysely(db), fromKnex(knex), fromTypeOrm(dataSource) or fromPrisma(prisma) of your data layer';
+  'a Pool of pg or @neondatabase/serverless, a PGlite, or your data layer wrapped in fromPostgresJs(sql), fromDrizzle(db), fromKysely(db), fromKnex(knex), fromTypeOrm(dataSource) or fromPrisma(prisma)';
 
 const has = (value: unknown, method: string) => withMethods(POOLS, [method]).accepts(value);
 
-/** The rule of what sends statements, whichever connection they go over. TypeORM has other results. */
+/** The rule for a value that sends statements over any connection. TypeORM returns results in another form. */
 export const QUERIES_RULE = required(
   rule(POOLS, (value) => has(value, 'query') && !has(value, 'getRepository')),
 );
 
-/** The rule of a pool, each of whose statements is its own transaction. */
+/** The rule for a pool that runs each statement in its own transaction. */
 export const poolRule = (transactional: boolean) =>
   required(
     rule(
-      `${POOLS}; not a Client, whose connection may have an open transaction that undoes what was confirmed${transactional ? '; with transactions, and Neon has none over HTTP: pass its Pool (drizzle-orm/neon-serverless), not neon(url)' : ''}`,
+      `${POOLS}, and not a Client, because a transaction that other code has open on it may undo what the inbox has confirmed${transactional ? '. It must support transactions, so for Neon, pass its Pool (drizzle-orm/neon-serverless) and not neon(url)' : ''}`,
       (value) =>
         QUERIES_RULE.accepts(value) &&
         !isClient(value) &&
@@ -77,9 +77,12 @@ export const poolRule = (transactional: boolean) =>
 
 /** The parts of the transaction of an event. */
 export interface TransactionParts<Tx> {
-  /** The first statement. No row if the transaction must not continue. */
+  /** The first statement. It returns no row if the transaction must not continue. */
   readonly begin: Statement;
-  /** The time limit of a transaction whose first statement is prepared, in ms. The others set their own. */
+  /**
+   * The time limit of a transaction whose first statement is prepared, in ms. Other first statements set their own
+   * limit.
+   */
   readonly limitMs: number | undefined;
   /** Completes an event with a key, as the last statement. Its row has `null` if the lease is lost. */
   readonly complete: Statement | undefined;
@@ -99,8 +102,8 @@ const CHECK = `RELEASE ${SAVEPOINT}`;
  * Runs the parts in a transaction at READ COMMITTED. Rolls back and rejects with the error of a part that fails, with
  * {@link REFUSED}, or with a `PermanentError` if the handler had ended the transaction.
  *
- * @returns whether the server is known to have committed: it answers COMMIT with ROLLBACK, and no error, when a
- * statement before it failed.
+ * @returns whether the server is known to have committed. If an earlier statement failed, the server responds to
+ * COMMIT with ROLLBACK instead of an error.
  */
 export async function runInTransaction<Tx>(
   pool: PgTransactional<Tx>,
@@ -123,7 +126,7 @@ export async function runInTransaction<Tx>(
   return false;
 }
 
-/** Sends each statement over a connection of a pool, which is closed if it does not answer or fails. */
+/** Sends each statement over a connection of a pool. If the connection fails or doesn't respond, it is closed. */
 export function overPool(pool: PgPoolLike<unknown>, runtime: Runtime): PgLike {
   return {
     async query(...statement) {

@@ -15,16 +15,21 @@ const hasState =
 
 const READ_ONLY = '25006';
 
-/** Whether a statement of the inbox must be sent again: another call stored its event meanwhile, or a deadlock. */
+/**
+ * Whether a statement of the inbox must be sent again, because another call has stored its event or because of a
+ * deadlock.
+ */
 export const isConflict = hasState('40001', '40P01');
 /** Whether a table, a schema or a function of the inbox does not exist. */
 export const isNotMigrated = hasState('42P01', '3F000', '42883');
 export const isForbidden = hasState('42501');
 /** Whether a server may have refused to write: it has become a standby, or was set to read-only. */
 export const isReadOnly = hasState(READ_ONLY, '0A000');
-/** Whether a statement was refused because one before it in its transaction has failed. */
+/** Whether a statement was refused because an earlier statement in its transaction had failed. */
 export const isAborted = hasState('25P02');
-/** Whether a transaction is not the one that began: it does not have the savepoint, or there is none. */
+/**
+ * Whether the transaction is no longer the one that began: it doesn't have the savepoint, or there is no transaction.
+ */
 export const isEnded = hasState('3B001', '25P01');
 /** Whether a pooler in transaction mode has handed the connection to another client, which loses prepared statements. */
 export const isPoolerError = hasState('26000', '42P05');
@@ -35,30 +40,36 @@ export const isLeftOpen = hasState('2D000', '25001', '25P02');
 const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
 
 export function preparedLost(cause: unknown): Error {
-  const what = 'A prepared statement is lost, as behind a pooler in transaction mode.';
-  return new Error(`${what} Turn prepared statements off (postgres.js: \`prepare: false\`).`, { cause });
+  const what = 'A prepared statement was lost, as happens behind a pooler in transaction mode.';
+  return new Error(`${what} Turn off prepared statements (postgres.js: \`prepare: false\`).`, { cause });
 }
 
-/** The error of a COMMIT that Postgres answered with ROLLBACK, and no error: a statement before it had failed. */
+/**
+ * The error for a COMMIT that Postgres turned into a ROLLBACK without an error, because an earlier statement had
+ * failed.
+ */
 export function rolledBackAtCommit(): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
-    'A statement failed after the handler had returned, and Postgres rolled back all that the handler wrote. Await every statement. With a pooler in transaction mode, turn prepared statements off (postgres.js: `prepare: false`). The event runs again.',
+    'A statement failed after the handler had returned, so Postgres rolled back everything that the handler wrote. Await every statement. Behind a pooler in transaction mode, turn off prepared statements (postgres.js: `prepare: false`). The event will run again.',
   );
 }
 
 /** An event with a key is completed after its handler, in the same transaction. */
 const SET_BACK =
-  'If the handler set another role, end it with `SET LOCAL ROLE NONE`: with an ordering key, the inbox writes after the handler. ';
+  'If the handler set another role, end the handler with `SET LOCAL ROLE NONE`, because with an ordering key the inbox writes after the handler. ';
 
-/** Throws the error of a statement or COMMIT that ends a transaction, as the handler's if the handler caused it. */
+/**
+ * Rethrows the error of the statement or COMMIT that ends a transaction, as the handler's error if the handler caused
+ * it.
+ */
 export function rethrowCommitError(error: unknown): never {
   const state = sqlState(error);
   if (isEnded(error)) throw endedByHandler(error);
   if (isAborted(error)) {
     throw new StablehooksError(
       'ERR_HANDLER_FAILED',
-      'A statement failed and the handler caught its error, but Postgres has aborted the transaction. Do not catch the error, or use ON CONFLICT or a SAVEPOINT.',
+      'A statement failed and the handler caught its error, but Postgres has aborted the transaction. Rethrow the error, or use ON CONFLICT or a SAVEPOINT.',
       { cause: error },
     );
   }
@@ -66,7 +77,7 @@ export function rethrowCommitError(error: unknown): never {
   if (!isHandlers && state !== READ_ONLY) throw error;
   throw new StablehooksError(
     'ERR_HANDLER_FAILED',
-    `Postgres did not commit what the handler wrote (SQLSTATE ${state}); see the cause. ${isForbidden(error) ? SET_BACK : ''}The event runs again.`,
+    `Postgres did not commit what the handler wrote (SQLSTATE ${state}); see the cause. ${isForbidden(error) ? SET_BACK : ''}The event will run again.`,
     { cause: error },
   );
 }

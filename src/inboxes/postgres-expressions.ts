@@ -1,4 +1,4 @@
-/** Where the tables are, and the expressions of which the inbox's statements are made. */
+/** Where the tables are, and the expressions that make up the inbox's statements. */
 
 export type Tables = ReturnType<typeof quoteTables>;
 
@@ -32,10 +32,10 @@ export const tryLock = (tables: Tables, name: string, kind: 'id' | 'key' = 'id')
 /** Cached plans must use the indexes, even if they were made while a table was small. */
 export const FUNCTION = 'LANGUAGE plpgsql SET enable_seqscan = off';
 
-/** Not a plain condition on the state: for one, the planner may choose to read all rows that were leased recently. */
+/** Not a plain condition on the state, because the planner might then read all rows that were leased recently. */
 export const isLeased = (row: string) => `${row}.state || '' = 'leased'`;
 
-/** The condition of events that still have to run, which the indexes of due events have. */
+/** The condition of events that still have to run. The indexes of due events use it as well. */
 export const isOpen = (row: string) => `(${row}.due_at IS NOT NULL OR ${row}.state = 'parked')`;
 /** When an event is due. Parked events are due whatever the time. */
 export const dueOf = (row: string) => `coalesce(${row}.due_at, '-infinity')`;
@@ -43,7 +43,10 @@ export const dueOf = (row: string) => `coalesce(${row}.due_at, '-infinity')`;
 /** The last 9 attempts of the row `e`. The first one stays if its lease expired, because its effect may have happened. */
 export const LAST_9 = `(coalesce(e.history, '[]') - CASE WHEN e.history #>> '{-10,result}' = 'lapsed' THEN -9 ELSE -10 END)`;
 
-/** The history of the row `e` with the end of its present attempt, which started when it was leased; the last 10. */
+/**
+ * The history of the row `e` with the end of its present attempt, which started when it was leased. Keeps the last 10
+ * attempts.
+ */
 export const history = (result: string, endedAt: string, error: string) =>
   `${LAST_9} || jsonb_build_object(
     'attempt', e.attempts, 'startedAt', ${ms('e.updated_at')}, 'endedAt', ${ms(endedAt)},
@@ -62,7 +65,7 @@ export const parameters = (names: readonly string[]) =>
 export const passedTo = (names: readonly string[]) =>
   names.map((name) => `:${name}::${typeOf(name)}`).join(', ');
 
-/** In a transaction: its answer waits for the disk. */
+/** Makes the response to the commit of its transaction wait for the disk. */
 export const FLUSHED = `CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END`;
 
 /**
@@ -82,7 +85,7 @@ function limits(set: (name: string) => string): string {
 export const settings = (limitMs: string) =>
   `concat(${FLUSHED},\n  ${limits((name) => `set_config('${name}', ${limitMs}::text, true)`)}) AS set`;
 
-/** Stands for the time limit, in ms. */
+/** The placeholder for the time limit, in ms. */
 export const LIMIT = '<limit>';
 
 /** Asks a connection once for the statements that set its limit, which cost less than the functions. */

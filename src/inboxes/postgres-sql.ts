@@ -27,11 +27,11 @@ import { AHEAD_MS, type Limited, type PageQuery, type Selection, selectionWriter
 import { VALUES, VERSION } from './server-inbox.js';
 import { placeNumbered, type Template } from './statements.js';
 
-/** Options of everything that needs to know where the tables are. */
+/** Options of the functions that need to know where the tables are. */
 export interface PostgresSchemaOptions {
   /**
-   * The schema that holds the tables of the inbox: letters, digits and underscores, at most 63 characters,
-   * no digit first.
+   * The schema that contains the inbox's tables. Its name consists of at most 63 letters, digits and underscores, and
+   * doesn't start with a digit.
    *
    * @default 'stablehooks'
    */
@@ -43,10 +43,10 @@ export const SCHEMA_RULE = nameRule(63);
 /**
  * Returns the SQL that creates the tables, one statement per element, for apps that run migrations themselves.
  *
- * Each statement can run again without an effect, and later releases only append to the list: run all of them
- * at each deployment, or the new ones.
+ * Running a statement again has no effect, and later releases only append to the list. At each deployment, run either
+ * all statements or only the new ones.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or wrong.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or invalid.
  */
 export function postgresMigrations(options: PostgresSchemaOptions = {}): readonly string[] {
   const { schema } = readOptions('postgresMigrations', options, { schema: SCHEMA_RULE });
@@ -121,14 +121,14 @@ END $version1$`,
 }
 
 /**
- * Creates the tables or migrates them to this release. Every process can call it at each start: an advisory
- * lock serializes the calls, and each is one transaction and one round trip.
+ * Creates the tables, or migrates them to this release. Call it whenever a process starts: an advisory lock
+ * serializes the calls, and each call is one transaction and one round trip.
  *
- * The role needs the privilege to create a schema, or to create tables in it if the schema exists. Once the tables exist, it
- * needs neither. The encoding of the database must be UTF8.
+ * The role needs the privilege to create the schema, or to create tables in it if the schema exists. Once the tables
+ * exist, the role needs neither. The database encoding must be UTF8.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is wrong. Rejects with the driver's error, for example
- * if the role lacks a privilege.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is invalid. Rejects with the driver's error if
+ * the statement fails, for example because the role lacks a privilege.
  */
 export async function migratePostgres(pool: PgLike, options: PostgresSchemaOptions = {}): Promise<void> {
   readOptions('migratePostgres', { pool }, { pool: QUERIES_RULE });

@@ -63,12 +63,12 @@ export { migratePostgres, type PostgresSchemaOptions, postgresMigrations } from 
 export interface PostgresInboxOptions extends PostgresSchemaOptions, ServerInboxOptions {}
 
 /**
- * Keeps events in tables of Postgres, which {@link migratePostgres} creates, for any number of receivers
- * and workers. Claiming, completing, failing and recording an event take one round trip each. The caller owns the
- * pool: its size, its timeouts, its `error` listener and its end. A single `Client` is refused: a transaction that other code
- * has open on its connection might undo what the inbox has confirmed.
+ * Stores events in Postgres tables, for any number of receivers and workers. Create the tables with {@link
+ * migratePostgres}. Claiming, completing, failing and recording an event take one round trip each. You own the pool:
+ * set its size and timeouts, add an `error` listener, and close it yourself. A single `Client` is refused, because a
+ * transaction that other code has open on its connection might undo what the inbox has confirmed.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is wrong.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is invalid.
  */
 export function postgresInbox<Tx = PgClientLike>(
   pool: PgPoolLike<Tx> | PgTransactionsLike<Tx>,
@@ -128,7 +128,7 @@ export function postgresInbox(
     } catch (error) {
       if (isNotMigrated(error)) {
         throw new ConfigError(
-          `postgresInbox: the tables or functions of the schema ${schema} are missing; see the cause. Call migratePostgres(pool) at start, or run the statements of postgresMigrations(), with the same \`schema\`.`,
+          `postgresInbox: the tables or functions of the schema ${schema} are missing; see the cause. Call migratePostgres(pool) at startup, or run the statements of postgresMigrations(), with the same \`schema\`.`,
           { cause: error },
         );
       }
@@ -142,7 +142,7 @@ export function postgresInbox(
 
   const assertTables = checkedOften(async () => {
     const [row] = await query<{ readonly version: string }>(statements.version, {});
-    if (row) assertVersion('postgresInbox', row.version, 'Call migratePostgres(pool) at start');
+    if (row) assertVersion('postgresInbox', row.version, 'Call migratePostgres(pool) at startup');
   }, runtime);
 
   async function send<Row>(template: PgTemplate, given: Values): Promise<readonly Row[]> {
@@ -164,7 +164,7 @@ export function postgresInbox(
     const rows = await sendStatement(queries, toStatement(statements.lacking, {})).catch(() => []);
     const [{ answer } = { answer: null }] = rows as readonly { readonly answer: string | null }[];
     if (answer === null) return cause;
-    const message = `The inbox failed: the pool's role lacks ${answer}. GRANT it, as the owner of the tables.`;
+    const message = `The inbox failed because the pool's role lacks ${answer}. Run GRANT as the owner of the tables.`;
     return new StablehooksError('ERR_INBOX_FAILED', message, { cause });
   }
 

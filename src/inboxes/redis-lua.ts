@@ -158,7 +158,7 @@ local function read(id)
 end
 `;
 
-/** The values of each script. Those of plural names are lists. */
+/** The values of each script. Values with plural names are lists. */
 export const SCRIPT_VALUES = {
   ...VALUES,
   /** A client that lost the reply sends the same call again. */

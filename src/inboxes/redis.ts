@@ -15,13 +15,16 @@ import type { Values } from './statements.js';
 export type { Inbox, InboxOperations } from '../core/ports.js';
 
 /**
- * Runs scripts. A client of `@upstash/redis` needs no adapter; adapt ioredis with {@link fromIoredis} and
- * node-redis with {@link fromNodeRedis}, clusters of both included.
+ * Runs Lua scripts. A client of `@upstash/redis` needs no adapter. Adapt a client or cluster of ioredis with {@link
+ * fromIoredis}, and one of node-redis with {@link fromNodeRedis}.
  */
 export interface RedisLike {
   eval(script: string, keys: string[], values: string[]): Promise<unknown>;
   evalsha(sha1: string, keys: string[], values: string[]): Promise<unknown>;
-  /** Reconnects, because the server became read-only or silent, for example at a failover. @default nothing */
+  /**
+   * Reconnects. Called when the server becomes read-only or stops responding, for example during a failover.
+   * @default does nothing
+   */
   reconnect?(): unknown;
 }
 
@@ -36,15 +39,15 @@ export interface IoredisLike {
 export interface NodeRedisLike {
   eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   evalSha(sha1: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
-  /** A cluster has one with other parameters. */
+  /** A cluster has a method of this name with other parameters. */
   sendCommand?(...args: never[]): Promise<unknown>;
 }
 
 /**
  * Adapts an ioredis client to the Redis inbox.
  *
- * Create the client with `enableOfflineQueue: false` or a small `maxRetriesPerRequest`. By default ioredis
- * waits for a server that is down, and the delivery gets no 503.
+ * Create the client with `enableOfflineQueue: false` or a small `maxRetriesPerRequest`. By default, ioredis waits for
+ * a server that is down, so the delivery gets no 503.
  */
 export function fromIoredis(client: IoredisLike): RedisLike {
   return {
@@ -57,8 +60,8 @@ export function fromIoredis(client: IoredisLike): RedisLike {
 /**
  * Adapts a node-redis client to the Redis inbox.
  *
- * Create the client with `disableOfflineQueue: true`; otherwise it waits for a server that is down, and the
- * delivery gets no 503. Add an `error` listener. A `typeMapping` of strings to Buffers does not matter.
+ * Create the client with `disableOfflineQueue: true`. Otherwise, it waits for a server that is down, and the delivery
+ * gets no 503. Add an `error` listener. You may use a `typeMapping` that returns strings as Buffers.
  */
 export function fromNodeRedis(client: NodeRedisLike): RedisLike {
   return {
@@ -72,18 +75,18 @@ export function fromNodeRedis(client: NodeRedisLike): RedisLike {
 /** Options of {@link redisInbox}. */
 export interface RedisInboxOptions {
   /**
-   * The prefix of every key, without braces. The inbox adds the braces of a hash tag: a cluster keeps all
-   * keys on one shard.
+   * The prefix of every key, without braces. The inbox adds the braces of a hash tag, so a cluster keeps all keys on
+   * one shard.
    *
    * @default 'stablehooks'
    */
   readonly prefix?: string | undefined;
-  /** Randomness, for tests. The time is the server's. @default the platform's */
+  /** Replaces randomness in tests. Times come from the server's clock. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
 const PREFIX_RULE = rule<string>(
-  'a string without braces that is not empty; the inbox adds the braces of a hash tag',
+  'a non-empty string without braces, because the inbox adds the braces of a hash tag',
   (value) => typeof value === 'string' && value !== '' && !/[{}]/.test(value),
   'stablehooks',
 );
@@ -100,14 +103,16 @@ const MAX_PAGE = 500;
 const CHANGE_BATCH = 1_000;
 
 /**
- * Keeps events in Redis 6.2 or later, for any number of receivers and workers. Each operation is one atomic script
- * and one round trip, and uses the server's clock.
+ * Stores events in Redis 6.2 or later, for any number of receivers and workers. Each operation is one atomic script,
+ * takes one round trip and uses the server's clock.
  *
- * The inbox is as durable as its Redis: docs/inboxes.md says what each setting loses. A lost event runs again if it is
- * delivered or listed again. If an effect must never happen twice, use Postgres with `transactional`.
+ * The inbox is only as durable as your Redis. docs/inboxes.md explains what you may lose with each setting. A lost
+ * event runs again if it is delivered or listed again. If an effect must never happen twice, use Postgres with
+ * `transactional`.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is wrong. Calls reject with it while the
- * `maxmemory-policy` of the server is not `noeviction`, which is checked once a minute; a server that forbids INFO in scripts is not checked.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is invalid. Calls reject with this error while
+ * the server's `maxmemory-policy` isn't `noeviction`. The inbox checks the policy once a minute, unless the server
+ * forbids INFO in scripts.
  */
 export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): Inbox & InboxOperations {
   const { prefix, ...given } = readOptions('redisInbox', options, {

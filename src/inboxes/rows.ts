@@ -2,10 +2,16 @@
 import { decodeEvent, parseJson } from '../core/events.js';
 import type { InboxAttempt, InboxRecord, InboxStep } from '../core/ports.js';
 
-/** The first 1,000 characters of a text for operators, without those that some store cannot keep. */
+/**
+ * Returns the first 1,000 characters of a text for operators, with replacements for characters that some store cannot
+ * keep.
+ */
 export const toStorable = (text: string) => text.slice(0, 1_000).replaceAll(/\0|\p{Cs}/gu, '\ufffd');
 
-/** An {@link InboxRecord}. Names have one word, because data layers may rename longer ones, for example to camel case. */
+/**
+ * The row of an {@link InboxRecord}. Column names have one word, because data layers may rename longer names, for
+ * example to camel case.
+ */
 export interface EventRow extends Pick<InboxRecord, 'id' | 'type' | 'state' | 'attempts' | 'key'> {
   readonly source: InboxRecord['origin'];
   /** Epoch ms, like the other times. */
@@ -48,9 +54,9 @@ function firstAttempt({ received, updated }: EventRow): string {
   return JSON.stringify([{ ...attempt, result: 'done', error: null }]);
 }
 
-/** A step as a store has it. Drivers may be configured to return NULL as `undefined` and numbers as text. */
+/** A step as a store returns it. Drivers may be configured to return NULL as `undefined` and numbers as text. */
 export interface StepRow {
-  /** None in the row of an event without steps. */
+  /** `null` in the row of an event without steps. */
   readonly name: string | null;
   readonly attempt: number | string | null;
   readonly at: number | string | null;
@@ -64,7 +70,7 @@ export function toSteps(rows: readonly StepRow[]): readonly InboxStep[] {
 }
 
 export interface NoteRow {
-  /** None in a note that is leased and not written. */
+  /** `null` in a note that has been leased but not written. */
   readonly text: string | null;
 }
 

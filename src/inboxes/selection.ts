@@ -16,7 +16,7 @@ export interface Selection extends Omit<InboxFilter, 'state'> {
 /** A lease written this far in the future, by the current clock, binds no process but its holder. */
 export const AHEAD_MS = 60_000;
 
-/** The events that an operation changes: those selected that were received first. */
+/** The events that an operation changes: the selected events that were received first. */
 export interface Limited {
   readonly selection: Selection;
   readonly limit: number;
@@ -43,7 +43,10 @@ interface Dialect {
   readonly conditions: Pick<ConditionSql, 'known' | 'ids' | 'key' | 'error' | 'ahead' | 'expired'>;
 }
 
-/** Of done events: a discarded one has a history, and an imported or pruned one no JSON. */
+/**
+ * Selects the ignored events among the done ones. Discarded events have a history, and imported or pruned events have
+ * no JSON.
+ */
 export const IGNORED = 'attempts = 0 AND event IS NOT NULL AND history IS NULL';
 
 export function selectionWriter({
@@ -129,7 +132,7 @@ export function isSelected(
   );
 }
 
-/** The first records of a list, or the first after another one. */
+/** Returns the first records of a list, or the first after the record `last`. */
 export function toPage<Listed extends Age>(
   records: readonly Listed[],
   { order, limit, last }: Pick<PageQuery, 'order' | 'limit'> & { readonly last?: Age | undefined },

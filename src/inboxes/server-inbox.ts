@@ -1,4 +1,4 @@
-/** The common parts of the inboxes of database servers. */
+/** Code that the inboxes over a database server share. */
 import { ConfigError } from '../core/errors.js';
 import type { StoredEvent } from '../core/ports.js';
 import { type Runtime, type RuntimeOptions, timeLimit } from '../core/runtime.js';
@@ -6,29 +6,33 @@ import type { AttemptEnd, ClaimRow, NewEvent, Stored, StoreOps } from './create-
 import { type EventRow, type NoteRow, type StepRow, toNote, toRecord } from './rows.js';
 import type { Values } from './statements.js';
 
-/** Options of the inboxes of Postgres and MySQL. */
+/** Options that the Postgres and MySQL inboxes share. */
 export interface ServerInboxOptions {
   /**
-   * Whether handlers receive `ctx.tx`, an open transaction that also marks the event done: what a handler writes
-   * with it takes effect exactly once.
+   * Whether handlers receive `ctx.tx`, an open transaction that also marks the event as done. Everything that a
+   * handler writes through `ctx.tx` takes effect exactly once.
    *
-   * Each running handler holds one connection from the pool. The inbox keeps one connection free for claims and steps, so the
-   * pool needs at least one more connection than the number of concurrent handlers.
+   * Each running handler holds one connection from the pool. The inbox keeps one connection free for claims and
+   * steps, so the pool needs at least one more connection than the number of concurrent handlers.
    *
    * @default false
    */
   readonly transactional?: boolean | undefined;
   /**
-   * How many connections the pool has. `ctx.step` of transactional handlers needs to know it, and at least two.
+   * How many connections the pool has. To run `ctx.step` in transactional handlers, the inbox must know this number,
+   * and it must be at least 2.
    *
-   * @default the size of a pool of `pg` or `mysql2`; unknown for data layers
+   * @default the size of the pool for `pg` and `mysql2`; unknown for data layers
    */
   readonly connections?: number | undefined;
-  /** Timers and randomness, for tests. The time is the server's. @default the platform's */
+  /** Replaces timers and randomness in tests. Times come from the server's clock. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** The operations that have the same values and rows in every server, and the values in the order in which a call passes them. */
+/**
+ * The operations that have the same values and rows on every server, with the values in the order in which a call
+ * passes them.
+ */
 export const VALUES = {
   claim: ['id', 'type', 'origin', 'leaseMs', 'token', 'json', 'early', 'key', 'createdMs'],
   finish: ['id', 'token', 'key', 'result', 'retryAfterMs', 'error', 'maxAgeMs'],
@@ -101,13 +105,13 @@ export function callOps(
   } satisfies Partial<StoreOps<unknown>>;
 }
 
-/** The version of the tables, or of the keys of Redis. It rises when a process of an older release cannot use them. */
+/** The version of the tables, or of the Redis keys. It increases when processes of an older release cannot use them. */
 export const VERSION = 1;
 
 /** How often a server's version and settings are checked, in ms, because another process may change them. */
 const CHECK_MS = 60_000;
 
-/** Checks the server before the first operation, and again when the last check is old. */
+/** Returns a function that checks the server before the first operation, and again when the last check is old. */
 export function checkedOften(check: () => Promise<void>, { elapsed }: Pick<Runtime, 'elapsed'>) {
   let checkAt = Number.NEGATIVE_INFINITY;
   const checkNow = async () => {
@@ -117,13 +121,13 @@ export function checkedOften(check: () => Promise<void>, { elapsed }: Pick<Runti
   return () => (elapsed() < checkAt ? undefined : checkNow());
 }
 
-/** @param migrate - what brings older tables to this version. */
+/** @param migrate - the advice that brings older tables to this version. */
 export function assertVersion(inbox: string, found: unknown, migrate: string): void {
   if (Number(found) === VERSION) return;
   const [release, fix] =
     Number(found) > VERSION ? ['a newer', 'Upgrade stablehooks in this process'] : ['an older', migrate];
   throw new ConfigError(
-    `${inbox}: ${release} release of stablehooks wrote these tables. They have version ${Number(found)}; this release supports version ${VERSION}. ${fix}.`,
+    `${inbox}: ${release} release of stablehooks wrote these tables. They have version ${Number(found)}, but this release supports version ${VERSION}. ${fix}.`,
   );
 }
 
@@ -154,7 +158,10 @@ export async function storeInParts(
   return stored;
 }
 
-/** Leaves one connection of the pool free: a handler that waits for its step does not hold the one that the step needs. */
+/**
+ * Keeps one connection of the pool free, so a handler that waits for its step doesn't hold the connection that the
+ * step needs.
+ */
 export function keepOneFree(pool: object, connections = 1): InTurn {
   const turns = TURNS.get(pool) ?? takeTurns(connections);
   // All inboxes of a pool together.
@@ -188,7 +195,7 @@ function takeTurns(connections: number): InTurn {
 export function assertFreeConnection(connections: number | undefined): void {
   if (connections !== undefined && connections > 1) return;
   throw new ConfigError(
-    "ctx.step: a step needs a connection besides its transaction's. Pass `connections` to the inbox, the size of the pool, if it is over a data layer, and raise the size to at least 2.",
+    "ctx.step: a step needs a second connection besides the one that the handler's transaction holds. Raise the size of the pool to at least 2. If the inbox uses a data layer, also pass the size of the pool as `connections`.",
   );
 }
 
@@ -213,14 +220,14 @@ export async function sendAgain<Value>(
 /** How long a connection may leave a statement of the inbox unanswered, in ms. Those of operators may take seconds. */
 const SILENT_MS = 30_000;
 
-/** Closes a connection that does not answer. A pool would wait for it, and never have its place back. */
+/** Closes a connection that doesn't respond. Otherwise, the pool would wait for it and never get its slot back. */
 export function orClose<Value>(
   answer: PromiseLike<Value>,
   close: (error: Error) => unknown,
   runtime: Runtime,
 ): Promise<Value> {
   const onTimeUp = () => {
-    const message = `The server did not answer within ${SILENT_MS} ms, and the inbox closed the connection.`;
+    const message = `The server did not respond within ${SILENT_MS} ms, so the inbox closed the connection.`;
     const error = Object.assign(new Error(message), { code: 'ETIMEDOUT' });
     close(error);
     throw error;
@@ -228,10 +235,13 @@ export function orClose<Value>(
   return timeLimit(answer, SILENT_MS, onTimeUp, runtime);
 }
 
-/** The error of a connection that came from the pool with an open transaction. Nothing was written over it. */
+/**
+ * The error for a connection that came from the pool with an open transaction. Nothing was written over that
+ * connection.
+ */
 export function leftOpen(cause: unknown): Error {
   return new Error(
-    'A connection of the pool had an open transaction, in which the inbox writes nothing. It was rolled back. Find the code that releases a connection without COMMIT or ROLLBACK, for example after an error or a query_timeout.',
+    'A connection from the pool had an open transaction. The inbox wrote nothing and rolled that transaction back. Find the code that releases a connection without COMMIT or ROLLBACK, for example after an error or a query_timeout.',
     { cause },
   );
 }

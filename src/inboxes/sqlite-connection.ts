@@ -19,7 +19,7 @@ export function openPath(path: string): OwnConnection {
     | undefined;
   if (sqlite === undefined) {
     throw new ConfigError(
-      'sqliteInbox: this runtime has no node:sqlite, which Node 22.13 and later have. Pass a connection instead of the path: new Database(path) of better-sqlite3, libsql or bun:sqlite.',
+      'sqliteInbox: this runtime has no node:sqlite, which requires Node 22.13 or later. Instead of the path, pass a connection: new Database(path) from better-sqlite3, libsql or bun:sqlite.',
     );
   }
   return new sqlite.DatabaseSync(path);
@@ -30,11 +30,14 @@ export function assertRows(db: SqliteLike): void {
   const [row] = db.prepare('SELECT 1 AS one').all() as { readonly one?: unknown }[];
   if (row?.one === 1) return;
   throw new ConfigError(
-    'sqliteInbox: pass a connection that returns integers as numbers and rows as objects: without defaultSafeIntegers, safeIntegers, readBigInts and returnArrays.',
+    'sqliteInbox: the connection must return integers as numbers and rows as objects. Open it without defaultSafeIntegers, safeIntegers, readBigInts or returnArrays.',
   );
 }
 
-/** Sets the busy timeout and the log. Returns whether data survives this process: not in `:memory:` or a temporary file. */
+/**
+ * Sets the busy timeout and the log. Returns whether the data survives this process. Data in `:memory:` or in a
+ * temporary file doesn't.
+ */
 export function configure(db: SqliteLike, { busyTimeoutMs }: { readonly busyTimeoutMs: number }): boolean {
   db.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
   // A long-lived reader can make the log grow, and the log would stay that large after the reader has left.
@@ -43,7 +46,7 @@ export function configure(db: SqliteLike, { busyTimeoutMs }: { readonly busyTime
   return journal !== 'memory' && pathOf(db) !== '';
 }
 
-/** Whether the caller has set `PRAGMA query_only`: a transaction that writes cannot begin then. */
+/** Whether the caller has set `PRAGMA query_only`, which prevents transactions that write. */
 export function isQueryOnly(db: SqliteLike): boolean {
   const [row] = db.prepare('PRAGMA query_only').all() as { readonly query_only?: number }[];
   return row?.query_only === 1;
@@ -69,7 +72,9 @@ function watchFile(db: SqliteLike, { elapsed }: Pick<Runtime, 'elapsed'>): () =>
   return () => {
     if (elapsed() < lookAt) return;
     if (find() !== opened)
-      throw new Error('The SQLite file was removed or replaced while this process has it open. Restart it.');
+      throw new Error(
+        'The SQLite file was removed or replaced while this process had it open. Restart the process.',
+      );
     lookAt = elapsed() + LOOK_MS;
   };
 }
@@ -144,7 +149,8 @@ function runOwn(db: SqliteLike, begin: () => void, effect: () => void): void {
   } catch (error) {
     // A deferred constraint, which SQLite checks at COMMIT.
     if (hasReturned && hasCode(error, { SQLITE_CONSTRAINT: 19 })) {
-      const message = 'A constraint refused the COMMIT of the handler; see the cause. The event runs again.';
+      const message =
+        "A constraint refused the COMMIT of the handler's transaction; see the cause. The event will run again.";
       throw new StablehooksError('ERR_HANDLER_FAILED', message, { cause: error });
     }
     throw error;

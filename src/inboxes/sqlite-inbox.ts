@@ -9,25 +9,25 @@ import { toNote, toRecord } from './rows.js';
 import { prepareStatements } from './sqlite-sql.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
-/** Options of the inboxes over SQLite. */
+/** Options that the SQLite inboxes share. */
 export interface SynchronousInboxOptions {
   /**
-   * The prefix of the inbox's tables: letters, digits and underscores, at most 40 characters, no digit first.
-   * Inboxes with different prefixes share nothing. SQLite ignores the case of a prefix.
+   * The prefix of the inbox's tables. It consists of at most 40 letters, digits and underscores, and doesn't start
+   * with a digit. Inboxes with different prefixes share nothing. SQLite ignores the case of the prefix.
    *
    * @default 'stablehooks'
    */
   readonly prefix?: string | undefined;
   /**
-   * Whether handlers run in a transaction, with the connection or storage as `ctx.tx`: the writes of a handler and the end of
-   * its event are committed together. Such handlers must be synchronous, as the drivers are: a handler that returns a promise
-   * is rolled back, and its event is dead-lettered.
+   * Whether handlers run in a transaction and receive the connection or storage as `ctx.tx`. A handler's writes are
+   * committed together with the mark that its event is done. Handlers must be synchronous, because the drivers are.
+   * If a handler returns a promise, its writes are rolled back and its event is dead-lettered.
    *
    * @default false
    */
   readonly transactional?: boolean | undefined;
   /**
-   * Time and randomness, for tests. All processes that share a file must use the same clock.
+   * Replaces time and randomness in tests. All processes that share a file must use the same clock.
    *
    * @default those of the platform
    */
@@ -222,7 +222,7 @@ function assertSynchronous(running: Awaitable<void>): void {
   if (!isPromise(running)) return;
   running.catch(() => undefined);
   throw new PermanentError(
-    `The handler returned a promise, and its transaction was rolled back. Its writes after an \`await\` were not: check them before you requeue the event. ${SYNCHRONOUS_FIX}`,
+    `The handler returned a promise, so its transaction was rolled back. Writes after an \`await\` were not rolled back, so check them before you requeue the event. ${SYNCHRONOUS_FIX}`,
   );
 }
 

@@ -2,11 +2,11 @@ import { ConfigError } from '../core/errors.js';
 
 /**
  * The methods that `node:sqlite`, `better-sqlite3`, `libsql` and `bun:sqlite` share. Rows are objects with one
- * property per column, and integers are numbers; a connection with "safe integers" is refused.
+ * property per column, and integers are numbers. A connection with "safe integers" is refused.
  */
 export interface SqliteLike {
   exec(sql: string): void;
-  /** The values are strings, numbers and `null`; the types of better-sqlite3 need `unknown` here. */
+  /** The values are strings, numbers and `null`, but the types of better-sqlite3 need `unknown` here. */
   prepare(sql: string): {
     all(...values: unknown[]): unknown[];
     run(...values: unknown[]): { readonly changes: number | bigint };
@@ -83,7 +83,7 @@ export function migrate(
   const version = row?.version ?? 0;
   if (version > migrations.length) {
     throw new ConfigError(
-      `${inbox}: a newer release of stablehooks wrote this file. Its tables have version ${version}; this release supports version ${migrations.length}. Upgrade stablehooks in this process.`,
+      `${inbox}: a newer release of stablehooks wrote this file. Its tables have version ${version}, but this release supports version ${migrations.length}. Upgrade stablehooks in this process.`,
     );
   }
   for (const migration of migrations.slice(version)) db.exec(migration);

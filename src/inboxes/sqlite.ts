@@ -20,8 +20,8 @@ export type { SqliteLike } from './sqlite-tables.js';
 /** Options of {@link sqliteInbox}. */
 export interface SqliteInboxOptions extends SynchronousInboxOptions {
   /**
-   * How long an operation waits in ms while another process writes. After that it fails and the delivery gets a 503. The
-   * drivers are synchronous, so this process does nothing else while it waits.
+   * How long an operation waits while another process writes, in ms. After that, the operation fails and the delivery
+   * gets a 503. The drivers are synchronous, so this process does nothing else while it waits.
    *
    * @default 5_000
    */
@@ -30,7 +30,7 @@ export interface SqliteInboxOptions extends SynchronousInboxOptions {
 
 /** The inbox that {@link sqliteInbox} returns. */
 export interface SqliteInbox<Tx = undefined> extends Inbox<Tx>, InboxOperations {
-  /** Closes the file if it was given as a path; a connection stays open. */
+  /** Closes the file if you passed a path. A connection that you passed stays open. */
   close(): void;
 }
 
@@ -40,20 +40,22 @@ const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsq
 );
 
 /**
- * Keeps events in an SQLite file, in tables called `prefix_…`, which it creates and migrates. All
- * processes of one machine can share the file.
+ * Stores events in an SQLite file. It creates and migrates its tables, which are named `prefix_…`. All processes on
+ * one machine can share the file.
  *
  * Pass a path, which `node:sqlite` opens, or a connection of `node:sqlite`, `better-sqlite3`, `libsql` or
- * `bun:sqlite`. The connection is set to WAL. Everything that an answer promises is committed with `synchronous = FULL`, so
- * events that got a 2xx survive a power failure; other statements keep the level of the connection.
+ * `bun:sqlite`. The connection is switched to WAL mode. Before a response confirms an event, the event is committed
+ * with `synchronous = FULL`, so it survives a power failure. Other statements keep the level of the connection.
  *
- * Each operation is part of a transaction and fails while the app has one open on the same connection, so an app that keeps
- * transactions open across an `await` uses another connection. The file must be on a local disk. On a connection with `PRAGMA
- * query_only`, a file whose tables are up to date is opened without a lock, even if it is read-only.
+ * Each operation runs in a transaction, and it fails while your app has a transaction open on the same connection. If
+ * your app keeps transactions open across an `await`, give the inbox its own connection. The file must be on a local
+ * disk. With `PRAGMA query_only`, the file is opened without a lock if its tables are up to date, even if it is
+ * read-only.
  *
  * @param file - a path, or a connection.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `file` is wrong, the connection reads integers as BigInt,
- * the file cannot be used, a newer release wrote it, or `file` is a path and this runtime has no `node:sqlite`.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `file` is invalid, the connection reads integers as
+ * BigInt, the file cannot be used, a newer release wrote it, or `file` is a path and this runtime has no
+ * `node:sqlite`.
  *
  * @example
  * ```ts

@@ -24,10 +24,10 @@ export interface BullJobLike {
 }
 
 /**
- * Adds each event to a BullMQ `Queue` as one job, named by the event's type. `redrive()` replaces the finished job of an
- * event whose job failed for the last time, and adds events whose jobs were lost. docs/queues.md has a whole program.
+ * Adds each event to a BullMQ `Queue` as one job, named after the event's type. If a job was lost or has failed for
+ * the last time, `redrive()` adds a new job for its event. See docs/queues.md for a complete program.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid.
  */
 export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Queue {
   const limit = readOptions('bullmqQueue', options, {
@@ -46,12 +46,13 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
 }
 
 /**
- * Returns the processor of a BullMQ `Worker`. It handles the event of the job and returns the kind of the outcome, or
- * throws if the event must be retried; BullMQ then retries the job. A job is delayed, by a minute at most, when its event
- * runs elsewhere, or failed and is not due yet. BullMQ does not count that as an attempt.
+ * Returns the processor for a BullMQ `Worker`. The processor handles the job's event and returns the kind of the
+ * outcome. If the event must be retried, the processor throws, and BullMQ retries the job. If the event is running
+ * elsewhere, or failed and isn't due yet, the job is delayed by up to a minute. BullMQ doesn't count the delay as an
+ * attempt.
  *
- * @param receiver - a receiver without a queue that uses the same inbox as the receivers that enqueue. If the inbox is not durable,
- * every job fails with `ERR_CONFIG_INVALID`.
+ * @param receiver - a receiver without the option `queue`. It must use the same inbox as the receivers that enqueue
+ * the events. If that inbox isn't durable, every job fails with `ERR_CONFIG_INVALID`.
  */
 export function bullmqProcessor(
   receiver: WorkerReceiver,

@@ -4,27 +4,32 @@ import { type RuntimeOptions, timeLimit, toRuntime } from '../core/runtime.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 
-/** Options of every queue. */
+/** Options that all queues share. */
 export interface QueueOptions {
   /**
-   * How long to wait for the engine, in ms. Then the delivery gets a 503. The job may still be added later; its id
-   * and the inbox prevent a second effect of the event.
+   * How long to wait for the queue engine, in ms. After that, the delivery gets a 503. The engine may still add the
+   * job later, but the job's id and the inbox make sure that the event takes effect only once.
    *
    * @default 5_000
    */
   readonly timeoutMs?: number | undefined;
-  /** Time, timers and randomness, for tests. @default the platform's */
+  /** Replaces time, timers and randomness in tests. @default the platform's */
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** A queue that rejects if its engine does not answer in time. Some clients wait indefinitely for a server that is down. */
+/**
+ * Creates a queue that rejects if its engine doesn't respond in time. Some clients wait indefinitely for a server
+ * that is down.
+ */
 export function toQueue(
   addJob: (event: UnknownEvent, data: JobData) => Promise<void>,
   { timeoutMs, ...given }: { readonly timeoutMs: number; readonly runtime: RuntimeOptions },
 ): Queue {
   const runtime = toRuntime(given.runtime);
   const onTimeUp = () => {
-    throw new Error(`The queue did not answer within ${timeoutMs} ms. Check that its server can be reached.`);
+    throw new Error(
+      `The queue did not respond within ${timeoutMs} ms. Check that its server can be reached.`,
+    );
   };
   return {
     async enqueue(event, { json = encodeEvent(event), traceparent } = {}) {
@@ -39,7 +44,7 @@ const NOT_RETRIED: ReadonlySet<OutcomeKind> = new Set(['dead', 'rejected']);
 
 /** The data of a job. */
 export interface JobData {
-  /** The event's JSON as it arrived. As a string, because engines change some values and refuse others. */
+  /** The event's JSON as it arrived. It is a string because queue engines change some JSON values and refuse others. */
   readonly event: string;
   /** The trace context of the enqueuing span, as a W3C `traceparent`. */
   readonly traceparent?: string | undefined;

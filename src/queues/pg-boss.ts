@@ -21,7 +21,7 @@ export interface PgBossCompleteLike {
   complete(name: string, ids: string[]): Promise<unknown>;
 }
 
-/** A job. */
+/** A pg-boss job. */
 export interface PgBossJob {
   readonly id: string;
   /** The name of the queue. */
@@ -31,16 +31,17 @@ export interface PgBossJob {
 
 /** Options of {@link pgBossQueue}. */
 export interface PgBossQueueOptions extends QueueOptions {
-  /** The name of the queue, which `boss.createQueue` creates. @default 'stablehooks' */
+  /** The name of the queue. Create the queue with `boss.createQueue`. @default 'stablehooks' */
   readonly queue?: string | undefined;
 }
 
 /**
- * Adds each event to a queue of pg-boss 10, 11 or 12 as one job. `redrive()` replaces the finished job of an event whose job
- * failed for the last time. The queue needs the policy `standard`, the default: others add no job while a job of another event
- * waits or runs, and the delivery gets a 503. docs/queues.md has a whole program.
+ * Adds each event to a queue of pg-boss 10, 11 or 12 as one job. If a job has failed for the last time, `redrive()`
+ * replaces it with a new job for its event. The queue needs the policy `standard`, which is the default. With other
+ * policies, pg-boss adds no job while another job is waiting or running, and the delivery gets a 503. See
+ * docs/queues.md for a complete program.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid.
  */
 export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}): Queue {
   const { queue, ...limit } = readOptions('pgBossQueue', options, {
@@ -59,23 +60,23 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
       if (job !== null) await boss.deleteJob(queue, id);
     }
     throw new Error(
-      `pg-boss did not add the job. Create the queue with boss.createQueue('${queue}') and the policy 'standard': other policies add no job while another job waits or runs.`,
+      `pg-boss did not add the job. Create the queue with boss.createQueue('${queue}') and the policy 'standard'. With other policies, pg-boss adds no job while another job is waiting or running.`,
     );
   }
   return toQueue(addJob, limit);
 }
 
 /**
- * Returns the handler for `boss.work`. It handles the events of a batch at the same time, completes the jobs that
- * succeeded, and throws if an event must be retried; pg-boss then retries the other jobs of the batch. An event that runs
- * elsewhere, or failed and is not due yet, uses up one retry of its job: set `retryBackoff`.
+ * Returns the handler for `boss.work`. It handles the events of a batch concurrently and completes the jobs that
+ * succeeded. If an event must be retried, the handler throws, and pg-boss retries the remaining jobs of the batch. If
+ * an event is running elsewhere, or failed and isn't due yet, its job uses up one retry, so set `retryBackoff`.
  *
- * Pass `batchSize` and `pollingIntervalSeconds` to `boss.work`: with the defaults of pg-boss one job runs at a time. If
- * Postgres disconnects at the end of a batch, pg-boss 10 leaves an unhandled rejection, which ends the process; no event is
- * lost.
+ * Pass `batchSize` and `pollingIntervalSeconds` to `boss.work`, because by default pg-boss runs one job at a time. If
+ * Postgres disconnects at the end of a batch, pg-boss 10 leaves a promise rejection unhandled, which ends the
+ * process. No event is lost.
  *
- * @param receiver - a receiver without a queue that uses the same inbox as the receivers that enqueue. If the inbox is not durable,
- * every job fails with `ERR_CONFIG_INVALID`.
+ * @param receiver - a receiver without the option `queue`. It must use the same inbox as the receivers that enqueue
+ * the events. If that inbox isn't durable, every job fails with `ERR_CONFIG_INVALID`.
  */
 export function pgBossProcessor(
   boss: PgBossCompleteLike,

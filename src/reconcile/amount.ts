@@ -6,9 +6,9 @@ const MAX_LENGTH = 1_000;
 const DECIMAL = /^([+-]?)(\d+)(?:\.(\d+))?$/;
 
 /**
- * Whether two decimal amounts are equal, however they are written: `1.50`, `+1.500` and `01.5` are.
+ * Returns whether two decimal amounts are equal, however they are written: `1.50`, `+1.500` and `01.5` are equal.
  *
- * @returns `false` unless both are amounts: see {@link normalizeAmount}.
+ * @returns `false` if either value is not an amount as {@link normalizeAmount} defines it.
  *
  * @example
  * ```ts
@@ -22,12 +22,12 @@ export function sameAmount(a: unknown, b: unknown): boolean {
 }
 
 /**
- * The shortest form of a decimal amount. Equal amounts become equal strings: `1.50`, `+1.500` and `01.5`
- * become `1.5`, and `-0` becomes `0`. To compare two amounts, use {@link sameAmount}: here, everything that isn't an
- * amount becomes `undefined`.
+ * Returns the shortest form of a decimal amount. Equal amounts become equal strings: `1.50`, `+1.500` and `01.5`
+ * become `1.5`, and `-0` becomes `0`. To compare two amounts, use {@link sameAmount}, because here everything that
+ * isn't an amount becomes `undefined`.
  *
- * @returns `undefined` for everything else: a number, an empty string, an exponent (`1e3`), separators (`1,000`), white
- * space, or more than 1,000 characters.
+ * @returns `undefined` for everything else: a number, an empty string, an exponent (`1e3`), separators (`1,000`),
+ * white space, or more than 1,000 characters.
  *
  * @example
  * ```ts
@@ -39,7 +39,9 @@ export function normalizeAmount(amount: unknown): string | undefined {
   return parts && writeAmount(parts);
 }
 
-/** The exact sum of two decimal amounts, in its shortest form; `undefined` when one of them is not an amount. */
+/**
+ * Returns the exact sum of two decimal amounts in its shortest form, or `undefined` if one of them is not an amount.
+ */
 export function addAmounts(a: string, b: string): string | undefined {
   const [left, right] = [readAmount(a), readAmount(b)];
   if (left === undefined || right === undefined) return undefined;

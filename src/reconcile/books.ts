@@ -2,13 +2,13 @@ import type { InboxState } from '../core/ports.js';
 
 /** The facts about one event, or about an id that only the ledger has. */
 export interface BookLine {
-  /** Its state when the inbox was read; `null` if the inbox did not have it. */
+  /** The event's state when the inbox was read; `null` if the inbox didn't have the event. */
   readonly state: InboxState | null;
   /** Whether the ledger must have an entry for it once it is done. */
   readonly booked: boolean;
-  /** Whether the inbox has it, and the list lacks it although it must have it. */
+  /** Whether the inbox has the event, but a list that must contain it doesn't. */
   readonly unlisted: boolean;
-  /** Whether the inbox and the list have different events with its id. */
+  /** Whether the inbox and the list have different events with this id. */
   readonly differs: boolean;
   readonly entries: number;
 }

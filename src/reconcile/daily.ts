@@ -6,25 +6,28 @@ export interface DailyTotal {
   /** The day on which the events were created, in UTC, such as `2026-01-31`. */
   readonly date: string;
   readonly type: string;
-  /** The result of `amounts.currency`; `null` if it returned nothing or is not given. */
+  /** The result of `amounts.currency`; `null` if that function returned nothing or wasn't given. */
   readonly currency: string | null;
-  /** Events that the list or the inbox has. */
+  /** How many events of that day, type and currency the list or the inbox has. */
   readonly events: number;
-  /** Ledger entries of these events. */
+  /** How many ledger entries these events have. */
   readonly entries: number;
-  /** The exact sum of the events' amounts; `null` without `amounts`, or when an amount is not decimal. */
+  /** The exact sum of the events' amounts; `null` without `amounts`, or when an amount is not a decimal number. */
   readonly eventAmount: string | null;
-  /** The exact sum of the entries' amounts; `null` without `amounts`, or when an amount is not decimal. */
+  /** The exact sum of the entries' amounts; `null` without `amounts`, or when an amount is not a decimal number. */
   readonly entryAmount: string | null;
 }
 
-/** Where the amounts are. Sums are exact: amounts are decimal strings, and never become floats. */
+/**
+ * Functions that return the amounts to add up. Sums are exact, because amounts are decimal strings and are never
+ * converted to floats.
+ */
 export interface Amounts<Entry> {
-  /** The amount of an event; `undefined` if it has none: it then adds nothing. */
+  /** Returns the amount of an event, or `undefined` if the event has none and adds nothing to the sum. */
   readonly event: (event: UnknownEvent) => string | undefined;
-  /** The amount of a ledger entry; `undefined` if it has none: it then adds nothing. */
+  /** Returns the amount of a ledger entry, or `undefined` if the entry has none and adds nothing to the sum. */
   readonly entry: (entry: Entry) => string | undefined;
-  /** The currency of an event: each has its own sum. @default one sum */
+  /** Returns the currency of an event. Each currency has its own sum. @default one sum for all events */
   readonly currency?: ((event: UnknownEvent) => string | undefined) | undefined;
 }
 

@@ -53,7 +53,7 @@ async function judgeLine<Entry extends LedgerEntry>(
   }
   if (line.differs || isOther(record, list)) await report('conflicting', CONFLICTING);
   if (line.unlisted) await report('unlisted', isTestId(id) ? TESTED : UNLISTED);
-  if (entries > 1 && booked) await report('doubled', `The ledger has ${entries} entries for it.`);
+  if (entries > 1 && booked) await report('doubled', `The ledger has ${entries} entries for this event.`);
   if (entries > 0 && !booked) await report('extra', UNBOOKED);
   if (record.state === 'dead') await report('dead', entries > 0 ? DEAD_WITH_ENTRY : DEAD);
   else if (record.state === 'parked' && !isEventType(record.type)) totals.parked += 1;
@@ -82,31 +82,33 @@ export async function judgeMovements<Entry extends LedgerEntry>({
       await log.add({
         ...{ kind: 'duplicate-movement', id, entries, state: record?.state ?? null },
         ...{ type: event?.type ?? null, createdAt: event?.created_at ?? null },
-        detail: `It is about the same movement as ${first}. Check in the ledger that it took effect once, and give the ledger a unique key of the movement.`,
+        detail: `This event is about the same movement as ${first}. Check in the ledger that the movement took effect only once, and add a unique key for movements to the ledger.`,
       });
     }
   }
 }
 
 const EXTRA =
-  'The ledger has an entry for it, and neither the list nor the inbox has the event. Find out who wrote it.';
-const UNBOOKED = 'The ledger has an entry for it, and events of its type have none. Find out who wrote it.';
+  'The ledger has an entry for this event, but neither the list nor the inbox has the event. Find out who wrote the entry.';
+const UNBOOKED =
+  'The ledger has an entry for this event, but events of its type should have none. Find out who wrote the entry.';
 const UNSEEN_WITH_ENTRY =
-  'The service lists it and the ledger has an entry for it, but the inbox does not have it. It is not recorded, because to run it could double its effect. Find out who wrote the entry.';
-const MISSING = 'It is done, and the ledger has no entry for it. Check its handler, and write the entry.';
+  'The service lists this event and the ledger has an entry for it, but the inbox does not have it. It was not recorded, because running it might double its effect. Find out who wrote the entry.';
+const MISSING =
+  'This event is done, but the ledger has no entry for it. Check its handler, and write the entry.';
 const WAITING =
-  'It is in the inbox, and no attempt has succeeded. See its last error, and let the redrive or the poller run it.';
+  'This event is in the inbox, but no attempt has succeeded. See its last error, and let the redrive or the poller run it.';
 const WAITING_WITH_ENTRY =
-  'The ledger has an entry for it, but it is not done: another attempt may double its effect. Its handler must write the entry in the transaction of the inbox, or check for it.';
-const DEAD = 'It is dead-lettered. See its last error; requeue it when the cause is fixed.';
+  'The ledger has an entry for this event, but the event is not done, so another attempt may double its effect. Its handler must write the entry in the transaction of the inbox, or check whether the entry exists.';
+const DEAD = 'This event is dead-lettered. See its last error, and requeue it once you have fixed the cause.';
 const DEAD_WITH_ENTRY =
-  'It is dead-lettered, but the ledger has an entry for it: requeuing it may double its effect.';
+  'This event is dead-lettered, but the ledger has an entry for it. Requeuing it may double its effect.';
 const UNLISTED =
-  'The inbox has it, and the service does not list it, although the list was complete for its time. Check that the URL and the token belong to this environment. Ask the service whether it sent it; if not, change the webhook secret.';
+  'The inbox has this event, but the service does not list it although the list was complete for that time. Check that the URL and the token belong to this environment. Ask the service whether it sent the event. If it did not, change the webhook secret.';
 // Anyone with the secret can choose such an id.
 const TESTED =
-  'The inbox has it, and its id is that of an event of `stablehooks doctor --run-handlers`. If you ran that, reverse its effect. If nobody did, change the webhook secret.';
+  'This event in the inbox has the id of a test event from `stablehooks doctor --run-handlers`. If you ran that command, reverse the effect of the event. If no one did, change the webhook secret.';
 const CONFLICTING =
-  'The inbox has another event with this id than the service lists: the type, the time or the payload differs, and a handler may have run for the wrong one. Compare the two and correct its effect. If the service sent only the listed one, change the webhook secret.';
+  'The event that the inbox has under this id differs from the listed event in its type, time or payload, and a handler may have run for the wrong event. Compare the two, and correct the effect. If the service sent only the listed event, change the webhook secret.';
 const LISTED_TWICE =
-  'The service lists two different events with this id, and the first one counts. Ask the service which one is right.';
+  'The service lists two different events with this id, and the first one is used. Ask the service which one is right.';

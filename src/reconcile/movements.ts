@@ -1,6 +1,6 @@
 import type { UnknownEvent } from '../core/events.js';
 
-/** The movements of the events that a run has read, to find those with two events of one type. */
+/** Collects the movements of the events that a run reads, to find movements with two events of one type. */
 export class Movements {
   readonly #keyOf: (event: UnknownEvent) => unknown;
   /** The ids of each type and key, joined: most have one, and a set for each would take far more memory. */

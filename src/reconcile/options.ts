@@ -16,13 +16,14 @@ import { toRuntime } from '../core/runtime.js';
 import type { Amounts } from './daily.js';
 import type { Finding } from './report.js';
 
-/** An entry of the app's own ledger. `compare` receives its other fields. */
+/** An entry of your app's ledger. It may have other fields, which `compare` receives as well. */
 export interface LedgerEntry {
   /** The id of the event that the entry was written for. */
   readonly id: string;
   /**
-   * When that event was created, as an RFC 3339 date-time with its offset from UTC, if the ledger has it. It decides
-   * about an entry whose event neither the list nor the inbox has: outside the span it is left out, inside it is `extra`.
+   * When that event was created, as an RFC 3339 date-time with its UTC offset, if your ledger stores that. It matters
+   * only if neither the list nor the inbox has the event. The entry is then skipped if this time is outside the span,
+   * and reported as `extra` otherwise.
    */
   readonly createdAt?: string | undefined;
 }
@@ -33,64 +34,72 @@ export type ReconcileInbox = Pick<Inbox<unknown>, 'record' | 'readNote'> &
 
 /** The progress of a run. */
 export interface ReconcileProgress {
-  /** The inbox and the ledger are read in this order, then suspicious ids are looked up again. */
+  /** The current step. The inbox is read first, then the ledger, and then suspicious ids are looked up again. */
   readonly step: 'inbox' | 'ledger' | 'findings';
-  /** Events, entries or ids so far. */
+  /** How many events, entries or ids have been processed so far. */
   readonly done: number;
-  /** How many in all, if that is known. */
+  /** How many there are in total, if that is known. */
   readonly total: number | undefined;
 }
 
-/** Options of {@link reconcile}. Use the `lagMs`, `disorderMs` and `listMax` of the poller. */
+/** Options of {@link reconcile}. Use the same `lagMs`, `disorderMs` and `listMax` as in your poller. */
 export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
   extends Pick<
     PollerOptions,
     'client' | 'limit' | 'maxLimit' | 'listMax' | 'lagMs' | 'disorderMs' | 'runtime'
   > {
-  /** The inbox that the receivers of the app use. */
+  /** The inbox that your app's receivers use. */
   readonly inbox: ReconcileInbox;
   /**
-   * The entries of the ledger, in any order, read once. It must contain all entries of events of the span; others are
-   * left out. Start the query when the first entry is requested, not before: the inbox is read first.
+   * The entries of your ledger, in any order. They are read once. Include every entry for an event of the span; other
+   * entries are skipped. Don't start the query before the first entry is requested, because the inbox must be read
+   * first.
    */
   readonly ledger: AsyncIterable<Entry> | Iterable<Entry>;
   /**
-   * When the ledger was copied, if `ledger` is a copy, such as an exported file. Events that were done later are not
-   * judged by it, and `until` is at most this time by default. @default `ledger` is read from the ledger itself
+   * When the ledger was copied, if `ledger` is a copy such as an exported file. Events that were done after this time
+   * aren't expected in the copy, and by default `until` is at most this time.
+   * @default `ledger` is not a copy
    */
   readonly copiedAt?: Date | undefined;
-  /** Events created before this time or before the poller's start date are left out. */
+  /** The start of the span. Events created before this time, or before the poller's start date, are skipped. */
   readonly since: Date;
-  /** Events created at this time or later are left out. @default `lagMs` before now: later events may still be listed */
+  /** The end of the span, exclusive. @default `lagMs` before now, because newer events may not be listed yet */
   readonly until?: Date | undefined;
   /**
-   * Compares an entry with its event; returns the differences in words, or nothing. Compare amounts with
-   * `sameAmount`, never as numbers. @default nothing is compared
+   * Compares an entry with its event. Returns a description of each difference, or nothing if there is none. Compare
+   * amounts with `sameAmount`, never as numbers.
+   * @default nothing is compared
    */
   readonly compare?:
     | ((entry: Entry, event: UnknownEvent) => string | readonly string[] | undefined)
     | undefined;
   /**
-   * The key of the movement that an event is about, such as `event.payload.transfer_id`. Two events of one type and key
-   * are reported as `duplicate-movement`. @default movements are not compared
+   * Returns the key of the movement that an event is about, such as `event.payload.transfer_id`. Two events with the
+   * same type and key are reported as `duplicate-movement`.
+   * @default movements are not compared
    */
   readonly keyOf?: ((event: UnknownEvent) => unknown) | undefined;
-  /** The types that have a ledger entry once they are done. @default all five */
+  /** The types of events that have a ledger entry once they are done. @default all five types */
   readonly ledgerTypes?: readonly EventType[] | undefined;
   /** Whether to add up events and entries per day and type. @default false */
   readonly daily?: boolean | undefined;
-  /** Where the amounts are, for the sums of `daily`. @default no sums */
+  /** How to find the amounts that `daily` adds up. @default no sums */
   readonly amounts?: Amounts<Entry> | undefined;
   /**
-   * Changes nothing. Otherwise listed events that neither the inbox nor the ledger has are recorded in the inbox, due
-   * now, so the app's redrive or poller runs each once. @default false
+   * Whether to report only, without changing anything. Otherwise, listed events that neither the inbox nor the ledger
+   * has are recorded in the inbox. They are due immediately, and your app's redrive or poller runs each of them once.
+   * @default false
    */
   readonly dryRun?: boolean | undefined;
-  /** Ends the run early: it rejects with the reason. Events that were recorded stay. */
+  /**
+   * Ends the run early when aborted. The promise rejects with the signal's reason, and events that were already
+   * recorded stay in the inbox.
+   */
   readonly signal?: AbortSignal | undefined;
-  /** Called with every finding, and awaited. Its rejection ends the run. @default none */
+  /** Called with each finding and awaited. If it throws or rejects, the run ends. @default none */
   readonly onFinding?: ((finding: Finding) => void | Promise<void>) | undefined;
-  /** Called after each page. @default none */
+  /** Called after each page of events, entries or ids. @default none */
   readonly onProgress?: ((progress: ReconcileProgress) => void) | undefined;
 }
 
@@ -142,7 +151,7 @@ function isIterable(value: unknown): boolean {
   return typeof (many ?? some) === 'function';
 }
 
-/** The inbox, whose errors become `ERR_INBOX_FAILED`. */
+/** Wraps an inbox so that its errors become `ERR_INBOX_FAILED`. */
 export function orInboxFailed<Part extends object>(inbox: Part): Part {
   const methods = inbox as Readonly<Record<PropertyKey, (...args: readonly unknown[]) => unknown>>;
   const get =

@@ -5,14 +5,14 @@ import type { OwedVerdict } from './owed-verdict.js';
 export type OwedCounts = Readonly<Record<OwedVerdict | 'pending' | 'early' | 'settling', number>>;
 
 export interface OwedNote {
-  /** When it began, epoch ms. */
+  /** When the run began, in epoch ms. */
   readonly at: number;
   readonly counts: OwedCounts;
 }
 
 export const OWED_NOTE = 'owed';
 
-/** `undefined` before the first run of `findOwed`. */
+/** Reads the counts of the last run of `findOwed`; `undefined` before the first run. */
 export async function readOwed(inbox: Pick<Inbox, 'readNote'>): Promise<OwedNote | undefined> {
   const note = await inbox.readNote(OWED_NOTE);
   return note === null ? undefined : (JSON.parse(note) as OwedNote);

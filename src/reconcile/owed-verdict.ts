@@ -7,28 +7,28 @@ import type { UnprovenSpan } from './proof.js';
 import { describeUnproven } from './report.js';
 
 /**
- * Where the event is that ends an overdue movement.
+ * Where the event that ends an overdue movement was found.
  *
- * - `arrived-not-booked`: in the inbox. The app has not acted on it.
- * - `listed-not-received`: in the list, and not in the inbox.
- * - `owed`: nowhere, and the list is proven complete: the service owes it.
- * - `not-proven`: nowhere, and the list is not proven complete.
+ * - `arrived-not-booked`: in the inbox, but your app has not acted on it.
+ * - `listed-not-received`: in the list, but not in the inbox.
+ * - `owed`: nowhere, although the list is proven complete. The service owes you the event.
+ * - `not-proven`: nowhere, but the list is not proven complete.
  */
 export type OwedVerdict = 'arrived-not-booked' | 'listed-not-received' | 'owed' | 'not-proven';
 
 /** An overdue movement. Plain data. */
 export interface OwedMovement {
   readonly key: string;
-  /** When it began, ISO. */
+  /** When the movement began, ISO 8601. */
   readonly since: string;
-  /** How long ago it should have ended, in ms. */
+  /** How long ago the movement should have ended, in ms. */
   readonly overdueMs: number;
   readonly verdict: OwedVerdict;
-  /** The event that ends it, if the inbox or the list has it. */
+  /** The id of the event that ends the movement; `null` if neither the inbox nor the list has it. */
   readonly eventId: string | null;
-  /** The state of that event in the inbox; `null` if the inbox does not have it. */
+  /** The state of that event in the inbox; `null` if the inbox doesn't have the event. */
   readonly state: InboxState | null;
-  /** The finding and what to do: one to three sentences. */
+  /** What was found and what to do, in a few sentences. */
   readonly detail: string;
 }
 
@@ -38,7 +38,7 @@ export interface Pending {
 }
 
 export type Ending = Pick<InboxRecord, 'id' | 'type' | 'updatedAt' | 'lastError' | 'ignored'> & {
-  /** `null`: only the list has it. */
+  /** `null` if only the list has the event. */
   readonly state: InboxState | null;
 };
 
@@ -55,11 +55,11 @@ export interface OwedFacts {
   readonly ended: ReadonlyMap<string, Ending>;
   /** Spans in which an event of a terminal type may be missing. */
   readonly unproven: readonly UnprovenSpan[];
-  /** When an event was received last whose text is gone. */
+  /** When the last event whose text is gone was received. */
   readonly unreadableAt: number;
 }
 
-/** `null` for a movement whose event has just ended: the app's row may be older than that. */
+/** Returns `null` for a movement whose event was done only recently, because the app's row may be older than that. */
 export function judgeMovement({ key, since }: Pending, facts: OwedFacts): OwedMovement | null {
   const { withinMs, lagMs } = facts.settings;
   const ending = facts.ended.get(key);
@@ -82,18 +82,18 @@ function describeEnding({ id, type, state, updatedAt, lastError, ignored }: Endi
   const event = `${id} (${type})`;
   const error = lastError === null ? '' : ` ${lastError.replace(/\.$/, '')}.`;
   if (state === null) {
-    const detail = `The service lists ${event}, and the inbox does not have it. The next poll records it, unless it is older than the poller's start date.`;
+    const detail = `The service lists ${event}, but the inbox does not have it. The next poll records the event, unless it is older than the poller's start date.`;
     return { verdict: 'listed-not-received', detail } as const;
   }
   const details = {
     done: ignored
-      ? `${event} ended without a handler. Add the handler, and requeue it.`
-      : `${event} is done since ${toIso(updatedAt)}, and the movement is still pending. Check that its handler finds this movement.`,
-    dead: `${event} is dead.${error} Fix the cause, and requeue it.`,
-    failed: `${event} failed and runs again.${error}`,
+      ? `${event} was ignored, because there was no handler for it. Add the handler, then requeue the event.`
+      : `${event} has been done since ${toIso(updatedAt)}, but the movement is still pending. Check that the handler finds this movement.`,
+    dead: `${event} is dead.${error} Fix the cause, then requeue the event.`,
+    failed: `${event} failed and will run again.${error}`,
     leased: `${event} is running.`,
-    received: `${event} waits to run.${error} The check \`due\` says whether a process runs it.`,
-    parked: `${event} is parked. Run a release that has a handler for it.`,
+    received: `${event} is waiting to run.${error} The health check \`due\` shows whether a process runs due events.`,
+    parked: `${event} is parked. Deploy a release that has a handler for it.`,
   };
   return { verdict: 'arrived-not-booked', detail: details[state] } as const;
 }
@@ -105,22 +105,22 @@ function judgeMissing(since: number, deadline: number, facts: OwedFacts) {
   const notProven = (detail: string) => ({ verdict: 'not-proven', detail }) as const;
   if (deadline > settledAt) {
     return notProven(
-      `No ${types} of it is known. Later events than ${toIso(settledAt)} may still be listed.`,
+      `No ${types} event is known for this movement. Events created after ${toIso(settledAt)} may still be listed.`,
     );
   }
   const part = unproven.find(({ until }) => until > begin);
   if (part !== undefined) {
     const span = `between ${toIso(Math.max(part.from, begin))} and ${toIso(part.until)}`;
     return notProven(
-      `No ${types} of it is known, and one may be missing ${span}. ${describeUnproven(part.reason)}`,
+      `No ${types} event is known for this movement, but one may be missing ${span}. ${describeUnproven(part.reason)}`,
     );
   }
   if (unreadableAt >= begin) {
     return notProven(
-      `No ${types} of it is known, and the inbox has events of that time whose text is gone, such as pruned ones. Prune later than movements can be pending.`,
+      `No ${types} event is known for this movement, but the inbox has events from that time that were pruned or cannot be read. Do not prune events while their movements may still be pending.`,
     );
   }
   const overdue = countOf(Math.max(1, Math.round((at - deadline) / 60_000)), 'minute');
-  const detail = `Overdue by ${overdue}. The list is proven complete until ${toIso(settledAt)} and has no ${types} of it: the service owes it. Ask the service for this movement.`;
+  const detail = `Overdue by ${overdue}. The list is proven complete up to ${toIso(settledAt)} and contains no ${types} event for this movement, so the service owes you that event. Ask the service about this movement.`;
   return { verdict: 'owed', detail } as const;
 }

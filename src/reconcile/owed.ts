@@ -30,46 +30,53 @@ import { placeInList } from './read-inbox.js';
 import { type ReadList, readList } from './read-list.js';
 import { recordPages } from './record-pages.js';
 
-/** A movement that the app has begun and not seen the end of. */
+/** A movement that your app has begun and is still waiting for. */
 export interface PendingMovement {
-  /** What {@link OwedOptions.keyOf} finds in the event that ends it. */
+  /** The key that {@link OwedOptions.keyOf} returns for the event that ends the movement. */
   readonly key: string | number | bigint;
-  /** When it began: a `Date`, or an RFC 3339 date-time with its offset from UTC. */
+  /** When the movement began: a `Date`, or an RFC 3339 date-time with its UTC offset. */
   readonly since: Date | string;
 }
 
 type Rows = AsyncIterable<PendingMovement> | Iterable<PendingMovement>;
 
-/** Options of {@link findOwed}. Use the `lagMs`, `disorderMs` and `listMax` of the poller. */
+/** Options of {@link findOwed}. Use the same `lagMs`, `disorderMs` and `listMax` as in your poller. */
 export interface OwedOptions
   extends Pick<
     PollerOptions,
     'client' | 'limit' | 'maxLimit' | 'listMax' | 'lagMs' | 'disorderMs' | 'runtime'
   > {
-  /** The inbox that the receivers of the app use. */
+  /** The inbox that your app's receivers use. */
   readonly inbox: Pick<Inbox<unknown>, 'readNote' | 'writeNote'> & Pick<InboxOperations, 'find' | 'list'>;
-  /** The pending movements of the app, read once, 100,000 at a time. The oldest first takes the fewest reads of the inbox. */
+  /**
+   * Returns your app's pending movements. They are read once, 100,000 at a time. Return the oldest first to keep the
+   * number of inbox reads low.
+   */
   readonly pending: () => Rows | Promise<Rows>;
-  /** The key of the movement that an event is about. A value that is neither a string nor a number means none. */
+  /**
+   * Returns the key of the movement that an event is about. Any value other than a string, number or bigint means
+   * that there is none.
+   */
   readonly keyOf: (event: UnknownEvent) => unknown;
-  /** The types that end a movement. */
+  /** The types of events that end a movement. */
   readonly terminal: readonly EventType[];
-  /** How long a movement may take, in ms. Younger ones are not judged. */
+  /** How long a movement may take, in ms. Younger movements are not judged. */
   readonly withinMs: number;
-  /** Called with every judged movement, and awaited. Its rejection ends the run. @default none */
+  /** Called with each judged movement and awaited. If it throws or rejects, the run ends. @default none */
   readonly onMovement?: ((movement: OwedMovement) => void | Promise<void>) | undefined;
-  /** Ends the run early: it rejects with the reason. */
+  /** Ends the run early when aborted. The promise rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /** The result of {@link findOwed}. Plain data. */
 export interface OwedResult {
   /**
-   * How many movements have each verdict. `pending`: all of them. `early`: younger than `withinMs`. `settling`: their event
-   * ended within the last `lagMs`, perhaps after `pending` was read.
+   * How many movements have each verdict. `pending` counts all movements. `early` counts movements younger than
+   * `withinMs`. `settling` counts movements whose event was done within the last `lagMs`, perhaps after `pending` was
+   * read.
    */
   readonly counts: OwedCounts;
-  /** The first 1,000 of each verdict. */
+  /** The first 1,000 movements with each verdict. */
   readonly movements: readonly OwedMovement[];
 }
 
@@ -79,14 +86,14 @@ const CHUNK = 100_000;
 const MAX_MOVEMENTS = 1_000;
 
 /**
- * Looks for the event that ends each overdue movement: in the inbox, then in the list. `owed` is said only if the list is
- * proven complete, for the terminal types, from the beginning of the movement until now less `lagMs`. Runs no handler. It
- * keeps the counts in the inbox, so `health` shows them as the check `owed`.
+ * Looks for the event that ends each overdue movement, first in the inbox and then in the list. The verdict is `owed`
+ * only if the list is proven complete for the terminal types, from the beginning of the movement until `lagMs` before
+ * now. Runs no handler. The counts are stored in the inbox, so `health` reports them as the check `owed`.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or a row of `pending` is wrong.
- * @throws {StablehooksError} `ERR_INBOX_FAILED`.
- * @throws the client's error when the service answers none of the requests; errors of `pending`, `keyOf` and `onMovement`;
- * the reason of `signal`.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or a row of `pending` is invalid.
+ * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox fails.
+ * @throws the client's error when the list could not be read; errors of `pending`, `keyOf` and `onMovement`; the
+ * reason of `signal`.
  *
  * @example
  * ```ts
@@ -179,7 +186,7 @@ function toPending({ key, since }: PendingMovement, row: number): Pending {
   const text = toKey(key);
   if (text !== undefined && !Number.isNaN(time)) return { key: text, since: time };
   throw new ConfigError(
-    `findOwed: row ${row} of \`pending\` needs \`key\`, a string or number, and \`since\`, a Date or an RFC 3339 date-time with its offset from UTC.`,
+    `findOwed: row ${row} of \`pending\` needs a \`key\` (a string or number) and a \`since\` (a Date or an RFC 3339 date-time with its UTC offset).`,
   );
 }
 
@@ -214,7 +221,7 @@ async function readChunk(movements: readonly Pending[], search: Search): Promise
     return key !== undefined && keys.has(key) ? key : undefined;
   };
   let removedUntil = Number.NEGATIVE_INFINITY;
-  /** When an event was received last whose text is gone. */
+  /** When the last event whose text is gone was received. */
   let unreadableAt = Number.NEGATIVE_INFINITY;
   /** A sign that the list does not show everything, for example because it belongs to another environment. */
   let doubt: GapReason | undefined = list.conflicts.size > 0 ? 'contradiction' : undefined;

@@ -12,7 +12,7 @@ interface Turns {
   readonly signal: AbortSignal;
 }
 
-/** Groups items into pages, and takes a turn after each. */
+/** Groups items into pages, and yields to other work after each page. */
 export async function* inPages<Item>(
   items: AsyncIterable<Item> | Iterable<Item>,
   turns: Turns,
@@ -43,7 +43,10 @@ export async function inParallel<Item>(
   );
 }
 
-/** A database in this process answers synchronously, so requests, timers and Ctrl-C would have to wait for the end. */
+/**
+ * Yields to other work. A database in this process responds synchronously, so requests, timers and Ctrl-C would
+ * otherwise wait until the run ends.
+ */
 export async function takeTurn({ runtime, signal }: Turns): Promise<void> {
   await nextTurn(runtime);
   signal.throwIfAborted();

@@ -5,9 +5,9 @@ import { EVENT_TYPES, type EventType } from '../core/events.js';
 import type { UnprovenReason } from './report.js';
 
 export interface Span {
-  /** Not part of the span. */
+  /** The start of the span, exclusive. */
   readonly from: number;
-  /** Part of the span. */
+  /** The end of the span, inclusive. */
   readonly until: number;
 }
 
@@ -26,7 +26,7 @@ export type ListProof = Readonly<Record<EventType, ProvenSpan>>;
 export interface Proofs {
   readonly list: ListProof;
   readonly state: PollState;
-  /** Events created up to here may have been removed from the list; `-Infinity` without a sign of that. */
+  /** Events created up to this time may have been removed from the list; `-Infinity` if nothing suggests that. */
   readonly removedUntil: number;
   /** When the inbox received its first event. No poll has seen events that were removed earlier. */
   readonly firstAt: number;
@@ -36,7 +36,10 @@ export function isIn({ from, until }: Span, at: number): boolean {
   return at > from && at <= until;
 }
 
-/** The parts of the span that neither the list nor the poller's state proves, types with the same ones together. */
+/**
+ * Returns the parts of the span that neither the list nor the poller's state proves. Types with the same unproven
+ * part are grouped.
+ */
 export function findUnproven(span: Span, proofs: Proofs): readonly UnprovenSpan[] {
   const groups = new Map<string, UnprovenSpan>();
   for (const type of EVENT_TYPES) {

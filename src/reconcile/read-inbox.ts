@@ -15,7 +15,7 @@ const READING_ORDER = ['parked', 'dead', ...MOVING, ...MOVING, 'done', 'dead'] a
 
 export class InboxReader<Entry extends LedgerEntry> {
   readonly #comparison: Comparison<Entry>;
-  /** Events created up to here may have been removed from the list; `-Infinity` without a sign of that. */
+  /** Events created up to this time may have been removed from the list; `-Infinity` if nothing suggests that. */
   removedUntil = Number.NEGATIVE_INFINITY;
   firstAt = Number.POSITIVE_INFINITY;
 
@@ -38,7 +38,7 @@ export class InboxReader<Entry extends LedgerEntry> {
     }
   }
 
-  /** Adds a record to the books; `false` when its event is not of the span. */
+  /** Adds a record to the books. Returns `false` if its event is outside the span. */
   add(record: InboxRecord): boolean {
     const { list, books, totals, daily, movements, settings } = this.#comparison;
     const { id, type, state } = record;
@@ -71,7 +71,10 @@ export class InboxReader<Entry extends LedgerEntry> {
   }
 }
 
-/** `lacking`: the list must have the event. `removed`: all that a complete list shows is newer. `unknown`: neither is proven. */
+/**
+ * `lacking`: the event is missing from a list that must contain it. `removed`: a complete list contains only newer
+ * events. `unknown`: neither is proven.
+ */
 export function placeInList(
   { id, type, event, receivedAt }: InboxRecord,
   list: ReadList,

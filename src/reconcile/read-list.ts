@@ -3,10 +3,10 @@ import { ListReader, type PollerClient, runSurvey } from '../catch-up/list.js';
 import { EVENT_TYPES } from '../core/events.js';
 import type { ListProof } from './proof.js';
 
-/** The events of the list, and the times for which it showed all of them. */
+/** The events of the list, and the spans for which the list is proven complete. */
 export type ReadList = Awaited<ReturnType<typeof readList>>;
 
-/** Reads the list as a poll does, back to `since` if it can be proven so far, but records nothing. */
+/** Reads the list as a poll does, back to `since` if the proof reaches that far, but records nothing. */
 export async function readList({
   client,
   since,

@@ -21,17 +21,17 @@ import { recordUnseen } from './record-unseen.js';
 import { describeResult, FindingLog, type ReconcileResult } from './report.js';
 
 /**
- * Compares three books: the list of the service, the inbox, and the app's own ledger. Runs no handler.
+ * Compares three books: the service's list, the inbox, and your app's ledger. Runs no handler.
  *
- * The app can receive events meanwhile: the books are read in an order that always finds an effect together with its event,
- * and suspicious ids are looked up again before they are reported. Ids that still look like an error but may not be one are
- * counted as `unjudged`. Memory holds only the ids of events and entries.
+ * Your app can receive events in the meantime. The books are read in an order that always finds an effect together
+ * with its event, and suspicious ids are looked up again before they are reported. If an id still looks wrong but may
+ * be right, it is counted as `unjudged`. Records and entries are read page by page, so only their ids stay in memory.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or wrong, when the span ends before the
- * poller's start date, or when the `id` or `createdAt` of an entry is malformed.
- * @throws {StablehooksError} `ERR_INBOX_FAILED`.
- * @throws the client's error when the service answers none of the requests; errors of `ledger`, `compare` and
- * `onFinding`; the reason of `signal`.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or invalid, when the span ends before
+ * the poller's start date, or when the `id` or `createdAt` of an entry is malformed.
+ * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox fails.
+ * @throws the client's error when the list could not be read; errors of `ledger`, `compare` and `onFinding`; the
+ * reason of `signal`.
  *
  * @example
  * ```ts
@@ -116,7 +116,7 @@ function toSpan<Entry extends LedgerEntry>(
 }
 
 const ELSEWHERE =
-  'The list is empty, and the inbox or the ledger is not: is it the list of another environment?';
+  "The list is empty, but the inbox or the ledger is not. Check that the client's URL and token belong to this environment.";
 
 function isDoubtful({ problems }: ReadList): boolean {
   return problems.some(({ code }) => DOUBTFUL.has(code));
@@ -135,7 +135,7 @@ function noteComparison<Entry extends LedgerEntry>({
   readonly settings: ReconcileSettings<Entry>;
 }): readonly string[] {
   const notes: string[] = [];
-  if (isDoubtful(list)) notes.push('The list contradicts itself: `problems` says how.');
+  if (isDoubtful(list)) notes.push('The list contradicts itself. See `problems` for details.');
   if (since > settings.since.getTime())
     notes.push("The span begins at the poller's start date, not at `since`.");
   if (settings.until === undefined && settings.copiedAt < list.settledAt) {
@@ -143,7 +143,7 @@ function noteComparison<Entry extends LedgerEntry>({
   }
   if (Number.isFinite(shownFrom) && shownFrom > since) {
     notes.push(
-      `No book shows an event from before ${toIso(shownFrom)}: whether the service keeps events for so long is not shown.`,
+      `No book contains an event from before ${toIso(shownFrom)}, so it is unknown whether the service keeps events for that long.`,
     );
   }
   return notes;

@@ -3,11 +3,12 @@ import type { InboxFilter, InboxOperations, InboxRecord } from '../core/ports.js
 import { inboxWith } from './options.js';
 
 /**
- * Reads the records that a filter selects page by page, the first received first, each record once. An event that changes its
- * state meanwhile may be left out.
+ * Reads the records that match a filter page by page, in the order in which they were received. No record is returned
+ * twice, but a record may be left out if its event changes state in the meantime.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `inbox` is not an inbox.
- * @throws the error of `inbox.list`: a `ConfigError` when a non-durable inbox has forgotten the last record of a page.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `inbox` isn't an inbox.
+ * @throws the error of `inbox.list`: a `ConfigError` when a non-durable inbox has forgotten the last record of a
+ * page.
  */
 export async function* recordPages(
   inbox: Pick<InboxOperations, 'list'>,

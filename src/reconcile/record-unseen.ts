@@ -4,7 +4,7 @@ import type { Comparison } from './comparison.js';
 import type { LedgerEntry } from './options.js';
 import { inPages } from './pages.js';
 
-/** Records listed events that neither the inbox nor the ledger has, unless this is a dry run, and reports them. */
+/** Reports listed events that neither the inbox nor the ledger has, and records them unless this is a dry run. */
 export async function recordUnseen<Entry extends LedgerEntry>(
   unseen: readonly ListedEvent[],
   comparison: Comparison<Entry>,
@@ -39,6 +39,7 @@ async function recordPage<Entry extends LedgerEntry>(
   }
 }
 
-const UNSEEN = 'The service lists it, and the inbox does not have it. Run without a dry run to record it.';
+const UNSEEN =
+  'The service lists this event, but the inbox does not have it. Reconcile without a dry run to record it.';
 const RECORDED =
-  "The service lists it, and the inbox did not have it. It is recorded; the app's redrive or poller runs it.";
+  "The service lists this event, but the inbox did not have it. It has been recorded, and your app's redrive or poller will run it.";

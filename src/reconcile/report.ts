@@ -1,7 +1,8 @@
-/** The result of a comparison. Plain data: it survives `JSON.stringify`. */
+/** The result of a comparison. Plain data that you can pass to `JSON.stringify`. */
 import { describeReason } from '../catch-up/gap-text.js';
 import type { PollProblem } from '../catch-up/problems.js';
 import type { GapReason } from '../catch-up/state.js';
+import { countOf } from '../core/count.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import type { InboxState } from '../core/ports.js';
 import type { DailyTotal } from './daily.js';
@@ -22,56 +23,60 @@ const KINDS = [
 /**
  * The kinds of findings about one event or one ledger entry.
  *
- * - `unseen`: the service lists the event, and the inbox does not have it.
- * - `missing`: the event is done, and the ledger has no entry for it.
- * - `doubled`: the ledger has several entries of the event.
- * - `extra`: the ledger has an entry of an event that neither the list nor the inbox has, or of a type without entries.
- * - `mismatched`: `compare` says that the entry and the event differ.
- * - `waiting`: the event is in the inbox, and no attempt at it has succeeded yet.
+ * - `unseen`: the service lists the event, but the inbox doesn't have it.
+ * - `missing`: the event is done, but the ledger has no entry for it.
+ * - `doubled`: the ledger has several entries for the event.
+ * - `extra`: the ledger has an entry for an event that is in neither the list nor the inbox, or for an event of a
+ *   type without entries.
+ * - `mismatched`: `compare` found a difference between the entry and the event.
+ * - `waiting`: the event is in the inbox, but no attempt to handle it has succeeded yet.
  * - `dead`: the event is dead-lettered.
- * - `unlisted`: the inbox has the event, and the service does not list it, although the list was complete for its time.
- * - `conflicting`: different events have its id: the inbox has another one than the list, or the list has two. Events
- *   differ if their type, time or payload does; of two in the list, any field but `delivered`.
- * - `duplicate-movement`: another event of its type has its `keyOf`: the service sent one movement under two ids.
+ * - `unlisted`: the inbox has the event, but the service doesn't list it although the list was complete for that
+ *   time.
+ * - `conflicting`: different events share this id, either one in the inbox and one in the list, or two in the list.
+ *   The event in the inbox differs if its type, time or payload does. Two listed events differ if any field except
+ *   `delivered` does.
+ * - `duplicate-movement`: another event of the same type has the same key (`keyOf`). The service sent one movement
+ *   under two ids.
  */
 export type FindingKind = (typeof KINDS)[number];
 
-/** One thing that is wrong. An event may have several findings, even of one kind. */
+/** A problem with one event or ledger entry. An event may have several findings, even of the same kind. */
 export interface Finding {
   readonly kind: FindingKind;
   /** The event's id. */
   readonly id: string;
   /** The event's type; `null` when only the ledger has the id. */
   readonly type: string | null;
-  /** When the event was created, ISO; `null` when only the ledger has the id, or the event is pruned. */
+  /** When the event was created, ISO 8601; `null` when only the ledger has the id, or when the event was pruned. */
   readonly createdAt: string | null;
-  /** Its state in the inbox; `null` when the inbox does not have it. */
+  /** The event's state in the inbox; `null` when the inbox doesn't have the event. */
   readonly state: InboxState | null;
-  /** How many entries the ledger has for it. */
+  /** How many entries the ledger has for the event. */
   readonly entries: number;
-  /** The finding and its fix: one or two sentences. */
+  /** What is wrong and how to fix it, in a few sentences. */
   readonly detail: string;
 }
 
-/** How often something was found, and where. */
+/** How many findings of one kind there are, and which events they are about. */
 export interface FindingCount {
   readonly count: number;
-  /** The ids, at most 1,000. */
+  /** The ids of these events, at most 1,000. */
   readonly ids: readonly string[];
 }
 
 /**
- * Why a span is not proven: as for a gap of the poller; `not-settled`: later events of it may still be listed;
- * `acknowledged`: a person acknowledged a gap without proof.
+ * Why a span is not proven: a reason for a poller's gap, or one of two others. `not-settled` means that events of the
+ * span may still be listed. `acknowledged` means that someone acknowledged a gap there without proof.
  */
 export type UnprovenReason = GapReason | 'not-settled' | 'acknowledged';
 
-/** A span of `created_at` in which events may be missing from both the list and the inbox. Times are ISO. */
+/** A span of `created_at` in which events may be missing from both the list and the inbox. Times are ISO 8601. */
 export interface UnprovenPart {
   readonly types: readonly EventType[];
-  /** Events created after this time may be missing. */
+  /** The span begins after this time. */
   readonly from: string;
-  /** Events created after this time are not part of it. */
+  /** The end of the span, inclusive. */
   readonly until: string;
   readonly reason: UnprovenReason;
 }
@@ -79,22 +84,25 @@ export interface UnprovenPart {
 /** The result of `reconcile`. */
 export interface ReconcileResult {
   /**
-   * Whether the list is complete, without findings and without anything unjudged. Also true if nothing was compared, for
-   * example on a quiet day: see `totals` and `diagnosis`.
+   * Whether the list is complete, nothing is wrong, and every event could be judged. This is also `true` if there was
+   * nothing to compare, for example on a quiet day, so check `totals` and `diagnosis` as well.
    */
   readonly agree: boolean;
   /**
-   * Whether every event of the five types created in the span is in the list or the inbox: proven by the answers of the
-   * list or by the polls before.
+   * Whether every event of the five types created in the span is proven to be in the list or the inbox. The proof
+   * comes from the list's responses or from earlier polls.
    */
   readonly complete: boolean;
-  /** Where that is not proven; empty when it is `complete`. */
+  /** The parts of the span without that proof. Empty if `complete` is `true`. */
   readonly unproven: readonly UnprovenPart[];
-  /** Whether the books agree, or why not: a few sentences for an operator. */
+  /** A few sentences for an operator that say whether the books agree, and if not, why. */
   readonly diagnosis: string;
-  /** The span begins with this time of `created_at`, ISO: the option `since`, or the poller's start date if that is later. */
+  /**
+   * The start of the span, inclusive, ISO 8601. This is the option `since`, or the poller's start date if that is
+   * later.
+   */
   readonly since: string;
-  /** Events created at this time or later are not part of the span, ISO. */
+  /** The end of the span, exclusive, ISO 8601. */
   readonly until: string;
   readonly totals: {
     /** Events in the span that the list returned. */
@@ -103,23 +111,23 @@ export interface ReconcileResult {
     readonly inbox: number;
     /** Ledger entries for events in the span, and for unknown events. */
     readonly entries: number;
-    /** Ledger entries that are left out because their events are outside the span. */
+    /** Ledger entries that were skipped because their events are outside the span. */
     readonly outside: number;
     /** Ledger entries that were passed to `compare`. */
     readonly compared: number;
-    /** Parked events of unknown types. They aren't findings: this release cannot run them. */
+    /** Parked events of unknown types. They aren't findings, because this release cannot run them. */
     readonly parked: number;
-    /** The events of `unseen` that this run recorded. Always 0 in a dry run. */
+    /** Unseen events that this run recorded. Always 0 in a dry run. */
     readonly recorded: number;
-    /** Pruned events, and events that ended while the books were read. */
+    /** Events that could not be judged, because they were pruned or finished while the books were being read. */
     readonly unjudged: number;
   };
   readonly findings: Readonly<Record<FindingKind, FindingCount>>;
   /** Totals per day, type and currency; `null` without the option `daily`. */
   readonly daily: readonly DailyTotal[] | null;
-  /** Problems of the answers of the list. */
+  /** Problems with the list's responses. */
   readonly problems: readonly PollProblem[];
-  /** Requests to the list; the client's own retries are not counted. */
+  /** How many requests were made to the list. The client's own retries don't count. */
   readonly requests: number;
   readonly dryRun: boolean;
 }
@@ -162,58 +170,59 @@ export function describeResult({
   readonly notes: readonly string[];
 }): string {
   const kinds = Object.entries(findings).filter(([, { count }]) => count > 0);
-  const span = `created from ${since} and before ${until}`;
+  const span = `the span from ${since} to ${until}`;
   const sentences = [describeFindings()];
   if (totals.recorded > 0) {
     sentences.push(
-      `Recorded ${totals.recorded} unseen, which the app's redrive or poller runs. Reconcile again afterwards.`,
+      `Recorded ${countOf(totals.recorded, 'unseen event')}. Reconcile again after your app's redrive or poller has run.`,
     );
-  } else if (dryRun && findings.unseen.count > 0) sentences.push('This was a dry run: nothing was recorded.');
+  } else if (dryRun && findings.unseen.count > 0)
+    sentences.push('This was a dry run, so nothing was recorded.');
   const [first] = unproven;
   if (first !== undefined) {
     const more =
-      unproven.length > 1 ? ` and ${unproven.length - 1} other span${unproven.length > 2 ? 's' : ''}` : '';
+      unproven.length > 1 ? ` The same is true of ${countOf(unproven.length - 1, 'other span')}.` : '';
     sentences.push(
-      `It is not proven that these are all events: ${first.types.length === EVENT_TYPES.length ? 'events' : `events of ${first.types.join(', ')}`} created after ${first.from} and up to ${first.until}${more} may be missing. ${describeUnproven(first.reason)}`,
+      `It is not proven that these are all events. ${first.types.length === EVENT_TYPES.length ? 'Events' : `Events of ${first.types.join(', ')}`} created after ${first.from} and up to ${first.until} may be missing.${more} ${describeUnproven(first.reason)}`,
     );
   }
   if (totals.unjudged > 0) {
     sentences.push(
-      `${totals.unjudged} could not be judged, because they finished while the books were being read, or their payloads have been pruned. Reconcile again, and more often than you prune.`,
+      `${countOf(totals.unjudged, 'event')} could not be judged. An event cannot be judged if it changes while the books are being read, or once it has been pruned. Reconcile again, and more often than you prune.`,
     );
   }
   return [...sentences, ...notes].join(' ');
 
   function describeFindings(): string {
     if (kinds.length > 0) {
-      return `Of the events ${span}: ${kinds.map(([kind, { count }]) => `${count} ${kind}`).join(', ')}.`;
+      return `Findings in ${span}: ${kinds.map(([kind, { count }]) => `${count} ${kind}`).join(', ')}.`;
     }
     const { listed, inbox, entries, compared } = totals;
     if (entries > 0 && compared === 0) {
       return `Nothing is missing or doubled among the ${inbox} events ${span} and their ${entries} ledger entries. Amounts and other values were not compared.`;
     }
     if (listed + inbox + entries > 0) {
-      return `Nothing is wrong with the ${inbox} events ${span} and their ${entries} ledger entries.`;
+      return `No problems were found in ${span} (${countOf(inbox, 'event')}, ${countOf(entries, 'ledger entry', 'ledger entries')}).`;
     }
-    return `Nothing was compared: neither the list nor the inbox has an event ${span}, and the ledger has no entry of one.`;
+    return `Nothing was compared: the list and the inbox have no events in ${span}, and the ledger has no entries for such events.`;
   }
 }
 
-/** Other words where the advice of a gap, which is about the next poll, does not help. */
+/** Says why a span is not proven. A gap's advice is about the next poll, so it is replaced where that doesn't help. */
 export function describeUnproven(reason: UnprovenReason): string {
   switch (reason) {
     case 'unconfirmed':
       return describeReason(reason);
     case 'not-reached':
-      return 'The list does not show that it reaches back so far, and no poll has proven it. Ask the service for its records of that time, and let a poller run from now on.';
+      return 'The list may not reach back that far, and no poll has proven that time. Ask the service for its records of that time, and keep a poller running from now on.';
     case 'removed':
-      return 'Events of the span may have left the list before a poll saw them. Ask the service for its records of that time, and poll more often.';
+      return 'The service may have removed events from the list before a poll saw them. Ask the service for its records of that time, and poll more often.';
     case 'clock':
-      return 'A clock was wrong then. Check the clocks, and ask the service for its records of that time.';
+      return 'A clock was wrong at that time. Check the clocks, and ask the service for its records of that time.';
     case 'acknowledged':
-      return 'A person acknowledged the gap there, which proves nothing: the list of gaps says who, when and why.';
+      return 'Someone acknowledged the gap there, which proves nothing. The list of gaps shows who, when and why.';
     case 'not-settled':
-      return 'They are so new that more of them may still be listed. Choose an earlier end, or reconcile again later.';
+      return 'The span is so recent that more events may still be listed. Choose an earlier end, or reconcile again later.';
     default:
       return describeReason(reason);
   }

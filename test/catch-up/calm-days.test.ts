@@ -40,7 +40,7 @@ test('a burst of 80 events of one type and then none is healthy for 48 hours, an
   expect(span).toMatchObject({ state: 'unconfirmed' });
   const message = [...said].at(-1);
   expect(message).toContain(
-    'may have been cut off: 80 events for every limit asked. A larger answer would settle it',
+    'may have been cut off: it returned 80 events regardless of the requested limit. A larger response would settle',
   );
   expect(message).not.toMatch(/listMax|all is well/i);
 }, 60_000);
@@ -73,14 +73,16 @@ test.each([50, 100, 1_000])(
     const report = await it.poll({ since, listMax: 5_000 });
     expect(report).toMatchObject({ proven: false, new: cap });
     expect(report.diagnosis).toMatch(
-      new RegExp(`exactly ${cap} events, fewer than listMax \\(5000\\)\\..* listMax hides events: remove it`),
+      new RegExp(
+        `exactly ${cap} events, fewer than listMax \\(5000\\)\\..* listMax is too high and hides events, so remove it`,
+      ),
     );
   },
 );
 
 test.each([
-  ['a night', DAY_MS, '2 hours at this rate: poll at least every 1 hour'],
-  ['half a day', DAY_MS / 2, '2 hours at this rate: poll at least every 1 hour'],
+  ['a night', DAY_MS, '2 hours at this rate, so poll at intervals of at most 1 hour'],
+  ['half a day', DAY_MS / 2, '2 hours at this rate, so poll at intervals of at most 1 hour'],
 ])(
   'a list that holds less than %s between two polls says how often to poll, every time',
   async (_, pauseMs, pace) => {
@@ -93,7 +95,7 @@ test.each([
       const { diagnosis } = await it.poll({ since });
       // The first one can be the whole list.
       if (poll === 1) continue;
-      expect(diagnosis).toContain(`the list holds 100 events, about ${pace}`);
+      expect(diagnosis).toContain(`100 events cover about ${pace}`);
       expect(diagnosis).not.toContain('outage');
     }
   },

@@ -212,7 +212,7 @@ test('a poller that is given as a function is made once, at the first request wi
 
   const misconfigured = await GET(requestWith({ authorization: 'Bearer ' }));
   expect(misconfigured.status).toBe(500);
-  expect(lines).toEqual([expect.stringMatching(/toCronRoute: `secret` must be a string that is not empty/)]);
+  expect(lines).toEqual([expect.stringMatching(/toCronRoute: `secret` must be a non-empty string/)]);
 
   environment.secret = 'cron-secret';
   expect((await GET(requestWith({}))).status).toBe(401);

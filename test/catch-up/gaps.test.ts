@@ -302,6 +302,6 @@ describe('for people', () => {
     expect(text({})).not.toContain(SETTLED);
     expect(text({ until: { [OTHER]: 300, [SETTLED]: 500 } })).toContain(`${SETTLED}, ${OTHER} created`);
     expect(text({ acknowledged: accepted })).toMatch(/by ops at 1970-01-01T00:00:00.900Z: the books agree$/);
-    expect(describeGap({ ...gap(), state: 'closed' })).toContain('no longer missing');
+    expect(describeGap({ ...gap(), state: 'closed' })).toContain('are all in the inbox now');
   });
 });

@@ -24,7 +24,7 @@ test('a list that becomes empty proves nothing, and what it shows again closes t
   const all = it.events.splice(0);
   const lost = await it.next();
   expect(lost).toMatchObject({ proven: false, gapsOpened: [{ reason: 'removed', types: EVENT_TYPES }] });
-  expect(lost.diagnosis).toContain('may have left the list');
+  expect(lost.diagnosis).toContain('may have removed events from the list');
   expect(await it.next()).toMatchObject({
     proven: false,
     gapsOpened: [],

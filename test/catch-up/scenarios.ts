@@ -223,7 +223,7 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     title: 'oldest first, cap 50',
-    required: 'one line: this list can never show new events beyond its first 50; ask the service, use push',
+    required: 'one line: new events never appear in this list of its oldest 50; ask the service, use push',
     run: oldestFirstCapped,
   },
   {

@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import { listed, MINUTE_MS, START, setUp } from './virtual-service.js';
 
 const SENTENCE =
-  /The list of this URL and token does not show events that were pushed: is it another environment\?/;
+  /Events that were pushed to you are not in the list\. Check that the client's baseUrl and token/;
 const since = new Date(START);
 
 /** A list with other events, and pushes that it does not show. */
@@ -89,7 +89,10 @@ test('an empty list never agrees with an inbox or a ledger that is not empty', a
   const imported = await it.compare([{ id: 'imported' }]);
   expect(imported).toMatchObject({ agree: false });
   const ledger = await it.compare([{ id: 'only-in-the-ledger' }]);
-  expect(ledger).toMatchObject({ agree: false, diagnosis: expect.stringMatching(/another environment\?/) });
+  expect(ledger).toMatchObject({
+    agree: false,
+    diagnosis: expect.stringMatching(/URL and token belong to this environment/),
+  });
 });
 
 test('a poller that begins after the pushes, with an empty list, does not call anything proven', async () => {

@@ -204,7 +204,7 @@ export const synchronousTransactionContract: readonly ContractCase<Subject>[] = 
       });
       const { kind, error } = await receiver.handle(event, 'push');
       assert.equal(kind, 'dead');
-      assert.match(error?.message ?? '', /ended the transaction of its event/);
+      assert.match(error?.message ?? '', /ended its event's transaction/);
       assert.equal((await receiver.handle(event, 'push')).kind, 'dead');
       // The connection is free for the next event.
       assert.equal((await receiverOf(subject, () => undefined).handle(someEvent(), 'push')).kind, 'handled');

@@ -776,7 +776,7 @@ const stepCases: Cases = [
         const event = someEvent();
         const { kind, error } = await receiver.handle(event, 'push');
         assert.equal(kind, 'failed');
-        assert.match(String(error?.cause), /a step needs a connection besides its transaction/);
+        assert.match(String(error?.cause), /a step needs a second connection/);
         await expectEffects(subject, inbox, event, false);
       },
       ONE_CONNECTION,
@@ -843,7 +843,7 @@ const rehearsalCases: Cases = [
       const rehearsed = await receiver.rehearse({ limit: 10_000 });
       const found = rehearsed.find(({ id }) => id === event.id);
       assert.equal(found?.verdict, 'fails');
-      assert.match(found.error ?? '', /ended the transaction/);
+      assert.match(found.error ?? '', /ended its event's transaction/);
     });
   }),
   test('the rehearsal of a handler that does not await its step names the step', async (subject) => {

@@ -192,7 +192,7 @@ describeWithMariadb('transactions of MySQL', () => {
             kind: 'failed',
             error: {
               code: 'ERR_HANDLER_FAILED',
-              message: expect.stringMatching(/Return .* to commit, throw to roll back.* SAVEPOINT/),
+              message: expect.stringMatching(/Return .* to commit, or throw to roll back.* SAVEPOINT/),
             },
           });
           expect(await countEffects(event.id)).toBe(0);
@@ -244,7 +244,7 @@ describeWithMariadb('transactions of MySQL', () => {
       );
       expect(await receiver.handle(event, 'push')).toMatchObject({
         kind: 'failed',
-        error: { message: expect.stringMatching(/Return .* to commit, throw to roll back/) },
+        error: { message: expect.stringMatching(/Return .* to commit, or throw to roll back/) },
       });
       expect(await countEffects(event.id)).toBe(0);
       expect(await writeOver(layer)).toBe(1);

@@ -75,7 +75,7 @@ test('ctx.tx of a pool refuses to be released, and every statement once the hand
   let late: pg.PoolClient | undefined;
   await run(async (tx) => {
     late = tx;
-    expect(() => tx.release()).toThrow('releases its connection');
+    expect(() => tx.release()).toThrow('releases the connection itself');
   });
   await expect(late?.query("INSERT INTO ledger VALUES ('late')")).rejects.toThrow('Await every statement');
   const error = await new Promise((resolve) => late?.query('SELECT 1', resolve));

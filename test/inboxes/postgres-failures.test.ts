@@ -147,7 +147,7 @@ test.each([false, true])(
     });
     expect(await receiver.handle(someEvent(), 'push')).toMatchObject({ kind: 'handled' });
     for (const [version, fix] of [
-      ["'stablehooks, version 2'", /newer release .* version 2; .* version 1\. Upgrade stablehooks/],
+      ["'stablehooks, version 2'", /newer release .* version 2, .* version 1\. Upgrade stablehooks/],
       ['NULL', /older release .* migratePostgres/],
     ] as const) {
       await admin.query(`COMMENT ON TABLE ${schema}.events IS ${version}`);

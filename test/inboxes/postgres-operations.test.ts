@@ -127,7 +127,7 @@ test('recording rejects when two ids are the same to Postgres', async () => {
   const due = { dueInMs: 0, origin: 'pull' } as const;
   const half = (id: string) => ({ ...someEvent(), id });
   await expect(inbox.record([half('evt_\ud800'), half('evt_\ud801')], due)).rejects.toThrow(
-    'does not keep the id',
+    'changed the id of an event',
   );
 });
 

@@ -73,7 +73,9 @@ test('the outcome of an event with an ordering key names the role that its handl
   const { receiver } = open(({ id }, { tx }) => insertAsTenant(tx, id), { orderingKey });
   const { kind, error } = await receiver.handle(someEvent(), 'push');
   expect([kind, error?.code]).toEqual(['failed', 'ERR_HANDLER_FAILED']);
-  expect(error?.message).toMatch(/set another role, end it with `SET LOCAL ROLE NONE`.* runs again\.$/);
+  expect(error?.message).toMatch(
+    /set another role, end the handler with `SET LOCAL ROLE NONE`.* will run again\.$/,
+  );
 });
 
 test('a handler of an event with an ordering key that sets its role back is committed with the event', async () => {

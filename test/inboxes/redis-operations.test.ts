@@ -181,7 +181,7 @@ describeWithRedis('Redis inbox', () => {
     clock.elapsed = 60_000;
     await expect(inbox.record([someEvent()], { dueInMs: 0, origin: 'pull' })).rejects.toMatchObject({
       code: 'ERR_CONFIG_INVALID',
-      message: expect.stringMatching(/newer release .* version 2; .* version 1\. Upgrade stablehooks/),
+      message: expect.stringMatching(/newer release .* version 2, .* version 1\. Upgrade stablehooks/),
     });
     await own.redis.set('{released}:version', '1');
     expect(await inbox.record([someEvent()], { dueInMs: 0, origin: 'pull' })).toEqual(['new']);

@@ -101,11 +101,15 @@ describe('orderingKey', () => {
       },
       /the key is broken/,
     ],
-    ['returns an empty string', () => '', /1 to 512 bytes/],
-    ['returns more than 512 bytes', () => 'é'.repeat(257), /1 to 512 bytes/],
+    ['returns an empty string', () => '', /1 to 512 UTF-8 bytes/],
+    ['returns more than 512 bytes', () => 'é'.repeat(257), /1 to 512 UTF-8 bytes/],
     ['returns a control character', () => 'a\u0000b', /without control characters/],
     ['is async', async () => 'a', /orderingKey must return/],
-    ['returns another key at each call', () => crypto.randomUUID(), /another key than at the claim/],
+    [
+      'returns another key at each call',
+      () => crypto.randomUUID(),
+      /a different key than when the event was claimed/,
+    ],
   ])('that %s fails the attempt, and the handler does not run', async (_, orderingKey, message) => {
     const handler = vi.fn();
     const { inbox, deliver } = setUp(handler, {
@@ -140,7 +144,9 @@ describe('orderingKey', () => {
     const handler = vi.fn();
     const claim: Inbox['claim'] = (event, { key: _, ...options }) => inbox.claim(event, options);
     const { deliver } = setUp(handler, { inbox: { ...inbox, claim }, orderingKey: byAccount });
-    expect(String((await deliver(eventsOf('a', 1)[0])).error?.cause)).toMatch(/the inbox must support keys/);
+    expect(String((await deliver(eventsOf('a', 1)[0])).error?.cause)).toMatch(
+      /the inbox must support ordering keys/,
+    );
     expect(handler).not.toHaveBeenCalled();
   });
 });
@@ -176,7 +182,7 @@ describe('maxConcurrency', () => {
     await until(() => begun.length === 1);
     expect((await deliver()).error).toMatchObject({
       retryAfterMs,
-      message: expect.stringContaining('limit of maxConcurrency running handlers is reached'),
+      message: expect.stringContaining('as many handlers as maxConcurrency allows'),
     });
     await end(begun[0]);
     await running;

@@ -49,7 +49,7 @@ const without = async (events: readonly UnknownEvent[]) => ({ inbox: (await book
 test.each<[name: string, parts: RegExp, events: readonly UnknownEvent[], options: () => Promise<Options>]>([
   [
     'books without an event and an entry',
-    /^Nothing was compared: .*T00:00.* before .*T11:55/,
+    /^Nothing was compared: .*T00:00.* to .*T11:55/,
     [],
     async () => ({}),
   ],
@@ -61,19 +61,19 @@ test.each<[name: string, parts: RegExp, events: readonly UnknownEvent[], options
   ],
   [
     'books that agree',
-    /^Nothing is wrong with the 2 events .* 2 ledger entries\.$/,
+    /^No problems were found .*\(2 events, 2 ledger entries\)\.$/,
     [ONE, TWO, BEFORE],
     async () => ({ ...(await booksOf([ONE, TWO])), compare: () => undefined }),
   ],
   [
     'one event whose type has no entry',
-    /^Nothing is wrong with the 1 events .* 0 ledger entries\.$/,
+    /^No problems were found .*\(1 event, 0 ledger entries\)\.$/,
     [ONE, BEFORE],
     async () => ({ ...(await without([ONE])), ledgerTypes: [] }),
   ],
   [
     'findings of several kinds, in their order',
-    /^Of the events .*T11:55\S*: 1 missing, 1 doubled, 2 extra\.$/,
+    /^Findings in the span .*T11:55\S*: 1 missing, 1 doubled, 2 extra\.$/,
     [ONE, TWO, BEFORE],
     async () => ({
       ...(await without([ONE, TWO])),
@@ -82,7 +82,7 @@ test.each<[name: string, parts: RegExp, events: readonly UnknownEvent[], options
   ],
   [
     'unseen events that this run recorded',
-    /: 2 unseen\. Recorded 2 .* Reconcile again/,
+    /: 2 unseen\. Recorded 2 unseen events\. Reconcile again/,
     [ONE, TWO, BEFORE],
     async () => ({}),
   ],
@@ -101,26 +101,26 @@ test.each<[name: string, parts: RegExp, events: readonly UnknownEvent[], options
   ['a run that records nothing', /: 1 unseen\.$/, [TWO, BEFORE], async () => ({ ledger: [{ id: 'evt_2' }] })],
   [
     'what could not be judged',
-    /^Nothing is wrong .* 1 could not be judged, .* Reconcile again/,
+    /^No problems were found .* 1 event could not be judged\. .* Reconcile again/,
     [ONE, BEFORE],
     async () => ({ ...(await without([ONE])), copiedAt: new Date(NOW), until: new Date(NOW - 300_000) }),
   ],
   [
     'a gap that a person has acknowledged',
-    /T03:00:01\.000Z may be missing\. A person acknowledged .* which proves nothing/,
+    /T03:00:01\.000Z may be missing\. Someone acknowledged .* which proves nothing/,
     FIFTY,
     async () =>
       booksOf(FIFTY, await polledInbox({ types: ['transfer.settled'], hours: [3], acknowledged: true })),
   ],
   [
     'a span that ends too late to be settled, in all types',
-    /events created after \S+T11:5\d\S+ and up to \S+T11:59:59\.999Z may be missing\. They are so new .* earlier end/,
+    /Events created after \S+T11:5\d\S+ and up to \S+T11:59:59\.999Z may be missing\. The span is so recent .* earlier end/,
     [BEFORE],
     async () => ({ until: new Date(NOW) }),
   ],
   [
     'a span that begins before anything that a book shows',
-    / No book shows an event from before 2026-03-01T/,
+    / No book contains an event from before 2026-03-01T/,
     [ONE],
     async () => ({ dryRun: true }),
   ],
@@ -140,15 +140,15 @@ test.each<[name: string, parts: RegExp, events: readonly UnknownEvent[], options
 
 test.each([
   [[3], ''],
-  [[3, 5], ' and 1 other span'],
-  [[3, 5, 7], ' and 2 other spans'],
+  [[3, 5], ' The same is true of 1 other span.'],
+  [[3, 5, 7], ' The same is true of 2 other spans.'],
 ] as const)('of gaps at the hours %j, the first one and how many others', async (hours, more) => {
   const proven = await polledInbox({ types: ['transfer.settled'], hours: hours.toReversed() });
   const gap =
-    'events of transfer.settled created after 2026-03-01T03:00:00.000Z and up to 2026-03-01T03:00:01.000Z';
+    'Events of transfer.settled created after 2026-03-01T03:00:00.000Z and up to 2026-03-01T03:00:01.000Z';
   const diagnosis = await diagnose(FIFTY, await booksOf(FIFTY, proven));
-  expect(diagnosis).toContain(`${gap}${more} may be missing.`);
-  expect(diagnosis).toMatch(/the 50 events .* may have been cut off/);
+  expect(diagnosis).toContain(`${gap} may be missing.${more} The list`);
+  expect(diagnosis).toMatch(/\(50 events.* may have been cut off/);
 });
 
 test('of two types that are not proven', async () => {
@@ -158,7 +158,7 @@ test('of two types that are not proven', async () => {
   const twice = some.map(({ id, ...event }) => ({ ...event, id: `${id}b` }));
   const cut = listOf([...some, ...twice], { limitOf: (limit) => Math.min(limit, 50) });
   expect(await diagnose([], { client: cut, inbox, dryRun: true })).toContain(
-    'events of transfer.settled, redeem.completed created after 2026-03-01T03:00:00.000Z',
+    'Events of transfer.settled, redeem.completed created after 2026-03-01T03:00:00.000Z',
   );
 });
 

@@ -77,10 +77,10 @@ test('a finding has the type, the time, the state and the entries for its event,
     row('doubled', 'doubled', 'done', 2, '2 entries'),
     row('waiting', 'failed', 'failed', 0, 'no attempt'),
     row('missing', 'missing', 'done', 0, 'write the entry'),
-    { ...row('extra', 'not-known', null, 1, 'who wrote it'), type: null, createdAt: null },
+    { ...row('extra', 'not-known', null, 1, 'who wrote the entry'), type: null, createdAt: null },
     row('waiting', 'received_booked', 'received', 1, 'may double its effect'),
     row('unlisted', 'unlisted', 'done', 1, 'Ask the service'),
-    row('unseen', 'unseen_booked', null, 1, 'It is not recorded'),
+    row('unseen', 'unseen_booked', null, 1, 'It was not recorded'),
   ]);
   expect(result).toMatchObject({
     agree: false,
@@ -279,7 +279,7 @@ test('an unseen event has the state that this run gave it, and none in a dry run
     ['unseen', 'received'],
     ['unseen', 'parked'],
   ]);
-  expect(wet.findings[0]?.detail).toContain('It is recorded');
+  expect(wet.findings[0]?.detail).toContain('It has been recorded');
   expect(wet.result.totals.recorded).toBe(2);
   expect((await inbox.find('evt_1'))?.origin).toBe('pull');
 });

@@ -32,7 +32,7 @@ describe('the verdict says where the event is', () => {
         ...{ key: 'a', since: SINCE.toISOString(), overdueMs: 345 * 60_000, verdict: 'owed' },
         ...{ eventId: null, state: null },
         detail:
-          'Overdue by 345 minutes. The list is proven complete until 2026-03-01T11:55:00.000Z and has no transfer.settled or transfer.failed of it: the service owes it. Ask the service for this movement.',
+          'Overdue by 345 minutes. The list is proven complete up to 2026-03-01T11:55:00.000Z and contains no transfer.settled or transfer.failed event for this movement, so the service owes you that event. Ask the service about this movement.',
       },
     ]);
   });
@@ -58,10 +58,10 @@ describe('the verdict says where the event is', () => {
     const { counts, movements } = await search({ inbox, pending });
     expect(counts).toMatchObject({ pending: 4, 'arrived-not-booked': 4 });
     expect(movements.map(({ key, state, detail }) => [key, state, detail])).toEqual([
-      ['a', 'done', expect.stringMatching(/is done since .*still pending/)],
-      ['b', 'dead', expect.stringMatching(/is dead\. the account is closed\. Fix the cause, and requeue/)],
-      ['c', 'failed', expect.stringMatching(/runs again\. the account is closed/)],
-      ['d', 'done', expect.stringMatching(/ended without a handler/)],
+      ['a', 'done', expect.stringMatching(/has been done since .*still pending/)],
+      ['b', 'dead', expect.stringMatching(/is dead\. the account is closed\. Fix the cause, then requeue/)],
+      ['c', 'failed', expect.stringMatching(/will run again\. the account is closed/)],
+      ['d', 'done', expect.stringMatching(/there was no handler/)],
     ]);
   });
 
@@ -71,7 +71,7 @@ describe('the verdict says where the event is', () => {
     expect(movements).toMatchObject([
       {
         verdict: 'not-proven',
-        detail: expect.stringMatching(/may be missing between .* and .*cut off at exactly its size/),
+        detail: expect.stringMatching(/may be missing between .* and .*cut off\./),
       },
     ]);
   });
@@ -84,14 +84,14 @@ describe('the verdict says where the event is', () => {
     await finish(inbox, settled('pushed'));
     const { movements } = await search({ inbox, client: listOf(events) });
     expect(movements).toMatchObject([
-      { verdict: 'not-proven', detail: expect.stringMatching(/another environment/) },
+      { verdict: 'not-proven', detail: expect.stringMatching(/pushed to you are not in the list/) },
     ]);
   });
 
   test('not-proven: its time is over, and later events can still be listed', async () => {
     const pending = () => [{ key: 'a', since: new Date(NOW - WITHIN_MS - 60_000) }];
     expect((await search({ pending })).movements).toMatchObject([
-      { verdict: 'not-proven', detail: expect.stringMatching(/Later events than .* may still be listed/) },
+      { verdict: 'not-proven', detail: expect.stringMatching(/Events created after .* may still be listed/) },
     ]);
   });
 
@@ -122,7 +122,7 @@ describe('the verdict says where the event is', () => {
     await finish(inbox, settled('b'));
     const listed = settled('c', { created_at: '2026-03-01T10:00:00Z' });
     expect((await search({ inbox, client: listOf([listed]) })).movements).toMatchObject([
-      { verdict: 'not-proven', detail: expect.stringMatching(/have left the list/) },
+      { verdict: 'not-proven', detail: expect.stringMatching(/may have removed events from the list/) },
     ]);
   });
 });
@@ -195,7 +195,7 @@ describe('what a poller has proven counts where the list of today is cut', () =>
     await inbox.prune({ olderThanMs: 0 });
     const { movements } = await search({ inbox, client: client([begun, ...young]) });
     expect(movements).toMatchObject([
-      { verdict: 'not-proven', detail: expect.stringMatching(/text is gone/) },
+      { verdict: 'not-proven', detail: expect.stringMatching(/were pruned or cannot be read/) },
     ]);
   });
 });

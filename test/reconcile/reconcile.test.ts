@@ -71,7 +71,7 @@ test('an unseen event is recorded and due immediately, but not if the ledger has
   });
   expect(result.findings.unseen.count).toBe(3);
   expect(result.totals.recorded).toBe(2);
-  expect(details.find((line) => line.startsWith('unseen evt_booked 1'))).toContain('could double its effect');
+  expect(details.find((line) => line.startsWith('unseen evt_booked 1'))).toContain('might double its effect');
   const due = await inbox.takeDue({ limit: 10, visibilityTimeoutMs: 1_000, types: EVENT_TYPES });
   expect(due.map(({ id }) => id)).toEqual(['evt_new']);
   expect((await inbox.find('evt_type'))?.state).toBe('parked');

@@ -100,7 +100,7 @@ describe.concurrent('catch-up', () => {
 
     const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db')];
     const { stdout, exitCode } = await run(args, service);
-    expect(stdout).toMatch(/\ngap closed {2}Events of transfer\.settled .*are no longer missing/);
+    expect(stdout).toMatch(/\ngap closed {2}Events of transfer\.settled .*are all in the inbox now/);
     expect(stdout).toMatch(/\nproven {6}Every event created from 20/);
     expect(exitCode).toBe(0);
     expect((await run([...args, '--json'], service)).stdout).toContain('"gapsClosed":[]');

@@ -162,11 +162,11 @@ const INCIDENTS: readonly Incident[] = [
       const app = await startApp({ BASE_URL: url });
       await app.polls(/./);
       for (let count = 0; count < 3; count += 1) await app.push();
-      await app.polls(/another environment/);
+      await app.polls(/pushed to you are not in the list/);
       return { look: ['gaps', 'list'] };
     },
     shows:
-      /^open .* does not show events that were pushed: is it another environment\? Check baseUrl and token/,
+      /^open .* events that were pushed to you are not in the list\. Check that the client's baseUrl and token/,
   },
   {
     name: 'a capped list',
@@ -179,7 +179,7 @@ const INCIDENTS: readonly Incident[] = [
       await app.polls(/list may have been cut off/);
       return { look: ['gaps', 'list'] };
     },
-    shows: /^unconfirmed .*cut off at exactly its size\..*\nNot shown: no poll has proven any time yet/,
+    shows: /^unconfirmed .*cut off\..*\nNot shown: no poll has proven any time yet/,
   },
   {
     name: 'a type without a handler',
@@ -230,11 +230,11 @@ const INCIDENTS: readonly Incident[] = [
       await app.polls(/./);
       emit(200);
       sandbox.faults.set({ listCap: 60 });
-      await app.polls(/left the list before a poll saw them/);
+      await app.polls(/removed events from the list before a poll saw them/);
       return { look: ['gaps', 'list'] };
     },
     shows:
-      /^open .* left the list before a poll saw them\. Compare the books .*\n +stablehooks gaps acknowledge/m,
+      /^open .* removed events from the list before a poll saw them\. Run reconcile .*\n +stablehooks gaps acknowledge/m,
   },
 ];
 
