@@ -198,11 +198,10 @@ export function describeResult({
       return `Findings in ${span}: ${kinds.map(([kind, { count }]) => `${count} ${kind}`).join(', ')}.`;
     }
     const { listed, inbox, entries, compared } = totals;
-    if (entries > 0 && compared === 0) {
-      return `Nothing is missing or doubled among the ${inbox} events ${span} and their ${entries} ledger entries. Amounts and other values were not compared.`;
-    }
     if (listed + inbox + entries > 0) {
-      return `No problems were found in ${span} (${countOf(inbox, 'event')}, ${countOf(entries, 'ledger entry', 'ledger entries')}).`;
+      const onlyIds =
+        entries > 0 && compared === 0 ? ' Only ids were compared, not amounts or other values.' : '';
+      return `No problems were found in ${span} (${countOf(inbox, 'event')}, ${countOf(entries, 'ledger entry', 'ledger entries')}).${onlyIds}`;
     }
     return `Nothing was compared: the list and the inbox have no events in ${span}, and the ledger has no entries for such events.`;
   }

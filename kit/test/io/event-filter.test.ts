@@ -62,7 +62,7 @@ test('every event is searched before none meets the filter, and each is read onc
   const events = ids.map((id) => exampleEvent('transfer.settled', { id }));
   await large.record(events, { dueInMs: 60_000, origin: 'pull' });
   const read: string[] = [];
-  for await (const { id } of findEvents(large, {}, 'newest')) read.push(id);
+  for await (const { id } of findEvents(large, {}, { order: 'newest' })) read.push(id);
   expect(read.toSorted()).toEqual(ids.toSorted());
   const [found] = [await findEvents(large, { id: '1199' }).next()];
   expect(found.value?.id).toBe('evt_1199');
