@@ -53,7 +53,7 @@ async function list(context: CommandContext<SelectionFlags & { readonly undelive
   const events = selected.filter(({ delivered }) => !flags.undelivered || delivered !== true).toReversed();
   printEvents(printer, events, texts);
   if (events.length > 0 || complete) return EXIT.good;
-  printer.note('Not shown: the list may have left out the events in question.');
+  printer.note('Not shown: the list may have left out matching events.');
   return EXIT.failed;
 }
 
@@ -76,7 +76,9 @@ function printEvents(printer: Printer, events: readonly UnknownEvent[], texts: S
 }
 
 function showCommand(): Command {
-  const command = new Command('show').description('print a whole event').argument('<id>', 'id of the event');
+  const command = new Command('show')
+    .description('print an event in full')
+    .argument('<id>', 'id of the event');
   addServiceFlags(addSelectionFlags(command, 1_000));
   return addAction(command, show, ['stablehooks events show evt_01 --json | jq .payload']);
 }
@@ -85,7 +87,7 @@ async function show(context: CommandContext<SelectionFlags>) {
   const { args, printer } = context;
   const selection = await selectEvents(context);
   const [event] = pickEvents(selection, args);
-  if (event === undefined) throw usageError('Name the event to show.');
+  if (event === undefined) throw usageError('Pass the id of the event to show.');
   const json = selection.texts.get(event) ?? '';
   printer.print({ text: { whole: toPrintedJson(json) }, json });
   return selection.conflicting.has(event.id) ? EXIT.failed : EXIT.good;
@@ -100,12 +102,12 @@ interface ReplayFlags extends SelectionFlags {
 
 function replayCommand(): Command {
   const command = new Command('replay')
-    .description('sign events and send them to an endpoint again, oldest first')
-    .argument('[ids...]', 'ids of the events; or pass --since, or --all')
-    .requiredOption('--to <url>', 'endpoint to send to', parseEndpoint)
+    .description('sign events and resend them to an endpoint, oldest first')
+    .argument('[ids...]', 'ids of the events, unless you pass --since or --all')
+    .requiredOption('--to <url>', 'endpoint to send events to', parseEndpoint)
     .option('--after <id>', 'continue a stopped replay after this event')
-    .option('--all', 'every event of the list')
-    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
+    .option('--all', 'replay every event in the list')
+    .option('--timeout <duration>', 'how long to wait for a response', parseWait, 10_000);
   addServiceFlags(addSecretFlags(addSelectionFlags(command, 1_000)));
   return addAction(command, replay, [
     'stablehooks events replay evt_01 evt_02 --to http://localhost:3000/hooks',
@@ -116,9 +118,9 @@ function replayCommand(): Command {
 async function replay(context: CommandContext<ReplayFlags>) {
   const { args, flags, given, settings, printer, signal } = context;
   if (args.length === 0 && !flags.since && !flags.all)
-    throw usageError('Name the events to replay, or pass --since TIME, or --all.');
-  if (args.length > 0) refuseFlags(given, ['all'], 'has no effect beside ids.');
-  if (flags.since) refuseFlags(given, ['all'], 'has no effect beside --since.');
+    throw usageError('Pass the ids of the events to replay, --since TIME or --all.');
+  if (args.length > 0) refuseFlags(given, ['all'], 'has no effect when you pass ids.');
+  if (flags.since) refuseFlags(given, ['all'], 'has no effect together with --since.');
   const sender = await createSender(flags.to, settings, flags.timeout);
   const selection = await selectEvents(context);
   const events = skipTo(args.length > 0 ? pickEvents(selection, args) : selection.events, flags.after);
@@ -151,7 +153,7 @@ async function replay(context: CommandContext<ReplayFlags>) {
     return signal.aborted ? interruptedExit() : EXIT.failed;
   }
   if (rows.length === 0) {
-    printer.note('No event is selected: nothing was sent.');
+    printer.note('No event matches, so nothing was sent.');
     return EXIT.failed;
   }
   printer.note(summarise(rows, events.length));
@@ -159,7 +161,7 @@ async function replay(context: CommandContext<ReplayFlags>) {
   const complete = args.length > 0 || selection.complete;
   if (!complete) {
     printer.note(
-      'The list may have left out events, which were not sent: pass the ids, or use `stablehooks catch-up`, which proves more.',
+      'The list may have left out events, and those were not sent. Pass their ids, or use `stablehooks catch-up`, which can prove that no event is missing.',
     );
   }
   // If different events share an id, the wrong one may have been sent.
@@ -188,7 +190,7 @@ function describeStop(rows: readonly DeliveryRow[], total: number): string {
   const again =
     refused === undefined
       ? ''
-      : ` It begins with ${toPlain(refused.event.id)}, which was not accepted, and sends again what follows it.`;
+      : ` The next run starts with ${toPlain(refused.event.id)}, which was not accepted, and resends the events after it.`;
   return `Stopped: ${summarise(rows, total)}. ${next}${again}`;
 }
 
@@ -203,12 +205,16 @@ function addSelectionFlags(command: Command, limit: number): Command {
   return command
     .option(
       '--type <type>',
-      'only events of this type, even if this release does not know it; can be repeated, or a list with commas',
+      'only events of this type, known to this release or not; comma-separated or repeated',
       collectNames,
     )
-    .option('--since <time>', 'only events created since then: 2h, 7d, 2026-01-31T12:00:00Z', parseMoment)
-    .option('--until <time>', 'only events created until then', parseMoment)
-    .option('--limit <number>', 'how many events to ask the list for, of each type', parseCount, limit);
+    .option(
+      '--since <time>',
+      'only events created at or after this time, such as 2h, 7d or 2026-01-31T12:00:00Z',
+      parseMoment,
+    )
+    .option('--until <time>', 'only events created at or before this time', parseMoment)
+    .option('--limit <number>', 'number of events to request, per type', parseCount, limit);
 }
 
 interface Selection {
@@ -233,8 +239,7 @@ async function selectEvents({
   const now = Date.now();
   const from = since === undefined ? -Infinity : toDate(since, now).getTime();
   const to = until === undefined ? Infinity : toDate(until, now).getTime();
-  if (from > to)
-    throw usageError('--since is later than --until, so no event is between them. Swap the two.');
+  if (from > to) throw usageError('--since must not be later than --until. Swap the two values.');
   const client = await settings.client();
   for (const type of types.filter((type) => !isEventType(type))) {
     // The type may be newer than this release, or misspelt.
@@ -254,13 +259,14 @@ async function selectEvents({
   if (cut === undefined && !isWhole) printer.note(FILTERED_LATE);
   const problems = pages.reduce((sum, page) => sum + page.problems.length, 0);
   if (problems > 0)
-    printer.note(`Skipped ${countOf(problems, 'element')} of the list: not the form of an event.`);
+    printer.note(`Skipped ${countOf(problems, 'list element')}: not in the form of an event.`);
   const isSelected = (event: UnknownEvent) => createdAtMs(event) >= from && createdAtMs(event) <= to;
   const { events, others } = withoutCopies(pages.flatMap((page) => page.events));
   const ids = new Set(others.map(({ id }) => id));
   const selected = [...events.filter(({ id }) => ids.has(id)), ...others].filter(isSelected);
   const conflicting = new Set(selected.map(({ id }) => id));
-  if (conflicting.size > 0) printer.note(`${describeConflicts([...conflicting])} The first one is used.`);
+  if (conflicting.size > 0)
+    printer.note(`${describeConflicts([...conflicting])} The first one listed is used.`);
   return {
     texts: new Map(
       pages.flatMap((page) => page.events.map((event, index) => [event, page.json[index] ?? ''])),
@@ -272,7 +278,7 @@ async function selectEvents({
 }
 
 const FILTERED_LATE =
-  'There may be more: it is not shown that the service selects a type before it cuts its list. Raise --limit, or leave out --type.';
+  'There may be more events: the service may truncate its list before it filters by type. Raise --limit, or omit --type.';
 
 /**
  * Whether the uncut answers for single types contain every event of these types. The service may cut the list before it
@@ -298,7 +304,7 @@ function pickEvents({ events, complete }: Selection, ids: readonly string[]): re
   const missing = ids.filter((id) => !known.has(id));
   if (missing.length > 0) {
     throw usageError(
-      `Not among the ${countOf(events.length, 'selected event')} of the list: ${toPlain(missing.join(', '))}. ${complete ? 'Check the id.' : 'The list may not show it: pass its --type or another --limit, or check the id.'}`,
+      `Not among the ${countOf(events.length, 'selected event')}: ${toPlain(missing.join(', '))}. ${complete ? 'Check the id.' : 'The list may have left it out: pass its --type or another --limit, or check the id.'}`,
     );
   }
   return events.filter(({ id }) => ids.includes(id));

@@ -27,11 +27,11 @@ const RUNNABLE = ['received', 'failed', 'dead', 'leased'] as const satisfies rea
 
 export function runCommand(): Command {
   const command = addSelection(
-    new Command('run').description('run events now: make them due, and send them to an endpoint'),
+    new Command('run').description('run events now: make them due and send them to an endpoint'),
     RUNNABLE,
   )
-    .requiredOption('--to <url>', 'endpoint that runs them', parseEndpoint)
-    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
+    .requiredOption('--to <url>', 'endpoint that runs the events', parseEndpoint)
+    .option('--timeout <duration>', 'how long to wait for a response', parseWait, 10_000);
   addSecretFlags(command);
   return addAction(command, run, [
     'stablehooks inbox run --state dead --inbox app.db --to localhost:3000/hooks',
@@ -60,19 +60,19 @@ type End = 'done' | 'queued' | 'waits' | 'runs' | 'elsewhere' | 'refused';
 
 /** What an ending means, and the fix. */
 const NOTES: readonly (readonly [Exclude<End, 'done'>, string])[] = [
-  ['refused', 'No handler ended well, so still in the inbox, dead or failed as before'],
+  ['refused', 'No handler succeeded, so still dead or failed in the inbox, as before'],
   [
     'queued',
-    'Queued: a worker, or a process that has a handler for the type, runs it later, so the effect is not shown. See `stablehooks inbox show`',
+    'Queued for a worker or for a process that has a handler for the type, so the effect is not known yet. Check later with `stablehooks inbox show`',
   ],
   [
     'elsewhere',
-    "Unchanged: the endpoint answered 2xx without a change of this inbox, so the inbox's app ran no handler. Pass the URL of that app's receiver to --to",
+    "Unchanged: the endpoint returned a 2xx, but this inbox did not change, so no handler of the inbox's app ran. Pass the URL of that app's receiver to --to",
   ],
-  ['runs', 'Runs in the app at this moment. See `stablehooks inbox show` later'],
+  ['runs', 'Still running in the app. Check later with `stablehooks inbox show`'],
   [
     'waits',
-    "Waits for another event of the same ordering key, which runs. The app's redrive(), start() or poller runs it in turn",
+    "Waiting for a running event with the same ordering key. The app's redrive(), start() or poller will run it next",
   ],
 ];
 
@@ -121,7 +121,7 @@ async function sendAll(
     }
   }
   const untried = ids.length - rows.length - skipped - failed;
-  if (untried > 0) printer.note(`Not tried and unchanged: ${countOf(untried, 'event')}.`);
+  if (untried > 0) printer.note(`Not tried, and unchanged: ${countOf(untried, 'event')}.`);
   printer.note(`${summarise(rows, ids.length)}.`);
   for (const [end, meaning] of NOTES) {
     const named = rows.flatMap((row) => (row.end === end ? row.event.id : []));
@@ -139,8 +139,8 @@ async function sendAll(
 /** The state of an event for which the inbox failed, by the step that failed. */
 const LEFT = {
   selected: 'was neither requeued nor sent',
-  requeued: "is due and was not sent, so the app's redrive() or its poller runs it",
-  sent: 'is due and was sent, but the answer is not recorded, so it may run again',
+  requeued: "is due but was not sent, so the app's redrive() or poller will run it",
+  sent: 'is due and was sent, but the response was not recorded, so it may run again',
 } as const;
 
 /** Makes an event due. `undefined`, with a note, if another process has changed it, because it could run twice. */
@@ -156,14 +156,14 @@ async function takeOrNote(
   ) {
     if (record?.event) return { ...record, event: record.event };
     printer.note(
-      `${toPlain(id)} is skipped: its stored text cannot be read. Have the service deliver it again.`,
+      `${toPlain(id)} was skipped: its stored text cannot be read. Ask the service to deliver it again.`,
     );
     return undefined;
   }
   printer.note(
     record?.state === 'leased'
-      ? `${toPlain(id)} is skipped. ${FORCE_RISK}`
-      : `${toPlain(id)} is skipped: it is ${record?.state ?? 'not in the inbox'}, because another process has changed it.`,
+      ? `${toPlain(id)} was skipped. ${FORCE_RISK}`
+      : `${toPlain(id)} was skipped: another process changed it, and it is now ${record?.state ?? 'not in the inbox'}.`,
   );
   return undefined;
 }

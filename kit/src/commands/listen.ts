@@ -58,16 +58,20 @@ interface ListenFlags extends PollFlags, Partial<InboxFlags> {
 
 export function listenCommand(): Command {
   const command = addInboxFlags(
-    new Command('listen').requiredOption('--to <url>', 'endpoint to forward to', parseEndpoint),
+    new Command('listen').requiredOption('--to <url>', 'endpoint to forward events to', parseEndpoint),
     {
-      about: `keep the state here: ${INBOX_PLACE}; it can be the app's (default: in memory)`,
+      about: `where to keep the state: ${INBOX_PLACE}; you can use your app's inbox (default: in memory)`,
       required: false,
     },
   )
-    .option('--type <type>', 'only this event type; can be repeated (default: all)', collectTypes)
-    .option('--since <time>', 'start of the events, when the inbox is new (default: now)', parseMoment)
-    .option('--interval <duration>', 'time from one poll to the next', parseWait, 2_000)
-    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000)
+    .option('--type <type>', 'forward only events of this type; can be repeated (default: all)', collectTypes)
+    .option(
+      '--since <time>',
+      'start date for a new inbox: ignore events created before this time (default: now)',
+      parseMoment,
+    )
+    .option('--interval <duration>', 'time between polls', parseWait, 2_000)
+    .option('--timeout <duration>', 'how long to wait for a response', parseWait, 10_000)
     .option('--inspect', 'serve a page that shows each delivery and the inbox, and print its URL');
   addServiceFlags(addSecretFlags(addPollFlags(command)));
   return addAction(command, listen, [
@@ -101,7 +105,7 @@ async function inspect({ flags, settings, printer }: CommandContext<ListenFlags>
   const shown = fromInbox(inbox, { name: namePlace(flags.inbox ?? 'listen'), lastReport: () => last });
   const source = createForwardingSource({ inbox: shown, settings, timeoutMs: flags.timeout });
   const { url, close } = await serveInspector(source, { port: 0 });
-  printer.note(`The inspector shows every delivery, and why it failed:\n${url}`);
+  printer.note(`The inspector shows every delivery and why it failed:\n${url}`);
   return {
     add: source.add,
     polled: (report: PollReport) => {
@@ -152,9 +156,11 @@ async function forward(
 
   const kept =
     flags.inbox === undefined
-      ? 'Nothing is kept after the command ends (--inbox keeps it).'
+      ? 'The state is lost when this command ends; pass --inbox to keep it.'
       : `The state is in ${flags.inbox}.`;
-  printer.note(`Listening since ${start.toISOString()}, forwarding to ${shownUrl}. ${kept} Ctrl-C ends it.`);
+  printer.note(
+    `Listening since ${start.toISOString()}, forwarding to ${shownUrl}. ${kept} Press Ctrl-C to stop.`,
+  );
   const service = createOutage(printer, `The service at ${settings.baseUrl()}`);
   for (let polls = 0; !signal.aborted; polls++) {
     const { report, serviceError, inboxError } = await forwarder.poll(signal);
@@ -162,13 +168,13 @@ async function forward(
     if (inboxError !== undefined) throw inboxError;
     if (report.problems.some(({ code }) => code === 'ERR_POLL_BUSY' || code === 'ERR_LEASE_LOST')) {
       throw unreachableError(
-        `Another process polls with this inbox, so this one ends. If it was killed, try again in ${POLL_LEASE_MS / 1_000} s.`,
+        `Another process is polling with this inbox, so this command stops. If that process was killed, try again in ${POLL_LEASE_MS / 1_000} s.`,
       );
     }
     // A failure of the first poll means a wrong setting. Later failures may be temporary.
     if (serviceError !== undefined && polls === 0) throw serviceError;
     if (serviceError === undefined) service.answered();
-    else service.lost(`${serviceError.message} Trying again every ${formatDuration(flags.interval)}.`);
+    else service.lost(`${serviceError.message} Retrying every ${formatDuration(flags.interval)}.`);
     await wait(flags.interval, undefined, { signal }).catch(() => undefined);
   }
   const { undelivered, leftOut } = await listUndelivered(inbox, flags.type);
@@ -197,7 +203,7 @@ function createOutage(printer: Printer, name: string) {
       lost = true;
     },
     answered(): void {
-      if (lost) printer.note(`${formatClock(new Date())}  ${name} answers again.`);
+      if (lost) printer.note(`${formatClock(new Date())}  ${name} is responding again.`);
       lost = false;
     },
   };
@@ -223,9 +229,11 @@ function createAttemptLog(printer: Printer, url: string) {
       const isNews = isReached ? !isRepeated : !endpoint.isLost() || attempt.attempt === 1;
       if (isNews || printer.json) printAttempt(printer, attempt);
       if (!isReached)
-        endpoint.lost(`The endpoint ${url}: ${describeAnswer(answer)}. Its events wait and are sent again.`);
+        endpoint.lost(
+          `The endpoint ${url}: ${describeAnswer(answer)}. Events are kept and will be sent again.`,
+        );
       if (statusOf(answer) === 401) {
-        const doctor = `\`stablehooks doctor ${url}\` finds out why.`;
+        const doctor = `To find out why, run \`stablehooks doctor ${url}\`.`;
         adviseOnce('401', () => printer.note(`The endpoint refuses the signature. ${doctor}`));
       }
       if (isWithoutEffect(answer)) {

@@ -41,17 +41,21 @@ interface TriggerFlags {
 export function triggerCommand(): Command {
   const command = new Command('trigger')
     .argument('<type>', 'event type, such as transfer.settled')
-    .option('--to <url>', 'endpoint to send to (default: the sandbox delivers it)', parseEndpoint)
+    .option(
+      '--to <url>',
+      'endpoint to send the event to (default: let the sandbox deliver it)',
+      parseEndpoint,
+    )
     .option(
       '--set <assignment>',
-      'payload.NAME=STRING or payload.NAME:=JSON; or id=STRING, created_at=STRING',
+      'set a field: payload.NAME=STRING, payload.NAME:=JSON, id=STRING or created_at=STRING',
       collect,
       [],
     )
-    .option('--payload <file>', 'JSON object to send as the payload')
-    .option('--count <number>', 'number of events', parseCount, 1)
-    .option('--duplicate', 'send each event twice, to see that the handler runs once')
-    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
+    .option('--payload <file>', 'JSON file to send as the payload')
+    .option('--count <number>', 'number of events to send', parseCount, 1)
+    .option('--duplicate', 'send each event twice, to check that the handler runs only once')
+    .option('--timeout <duration>', 'how long to wait for a response', parseWait, 10_000);
   addServiceFlags(addSecretFlags(command));
   return addAction(command, trigger, [
     'stablehooks trigger transfer.settled --to http://localhost:3000/hooks --set payload.amount=10.50',
@@ -101,10 +105,10 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   noteUnaccepted(printer, unexpected);
   const isUnreached = answers.some(({ kind }) => kind === 'unreachable');
   if (isUnreached && flags.to === undefined) {
-    printer.note('The sandbox makes this connection, in its own environment and network.');
+    printer.note('The sandbox opens this connection, from its own environment and network.');
   }
   if (isWrong && rows.length < total)
-    printer.note("Stopped: the first answer shows that the URL or the secret is not the receiver's.");
+    printer.note('Stopped: the first response shows that the URL or the secret is wrong.');
   const isAnswered = rows.length >= total && unexpected.length === 0;
   const isOnce = copies.every((outcome) => outcome === 'duplicate');
   const isGood = isAnswered && isOnce;
@@ -112,7 +116,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
     printer.note(
       isOnce
         ? 'The second copy was a duplicate: the handler ran once.'
-        : 'Not shown that the handler ran once: an answer to a second copy is not `duplicate`. `stablehooks doctor URL` shows more.',
+        : 'Not shown that the handler ran only once: the response to a second copy was not `duplicate`. Run `stablehooks doctor URL` to find out more.',
     );
   }
   if (signal.aborted) return interruptedExit();
@@ -165,7 +169,7 @@ function parseAssignment(assignment: string): (event: Json) => void {
       if (!isObject(next)) {
         const place = names.slice(0, index + 1).join('.');
         throw usageError(
-          `--set ${toPlain(path)}: ${toPlain(place)} is not an object. Set it as a whole: ${toPlain(place)}:=JSON.`,
+          `--set ${toPlain(path)}: ${toPlain(place)} is not an object. Set the whole value: ${toPlain(place)}:=JSON.`,
         );
       }
       object[name] = next;
@@ -179,7 +183,9 @@ function parseJson(value: string): unknown {
   try {
     return JSON.parse(value);
   } catch {
-    throw usageError('--set NAME:=JSON: the value after := is not JSON. For a string, write NAME=STRING.');
+    throw usageError(
+      '--set NAME:=JSON: the value after := is not valid JSON. For a string, write NAME=STRING.',
+    );
   }
 }
 
@@ -201,7 +207,7 @@ async function chooseFire({
     refuseFlags(
       given,
       ['baseUrl', 'tokenFile'],
-      'has no effect with --to: the event is sent from here, without the service.',
+      'has no effect with --to, because the event is sent directly, without the service.',
     );
     const sender = await createSender(to, settings, timeout);
     return {
@@ -212,7 +218,7 @@ async function chooseFire({
   refuseFlags(
     given,
     ['secretFile', 'encoding', 'header', 'prefix'],
-    'has no effect without --to: the sandbox signs with the settings of its endpoint.',
+    'has no effect without --to, because the sandbox signs with the settings of its endpoint.',
   );
   if (flags.set.some((assignment) => !assignment.startsWith('payload')))
     throw usageError('The sandbox chooses id and created_at itself. Pass --to URL to set them.');

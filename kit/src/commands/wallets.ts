@@ -32,8 +32,8 @@ function createCommand(): Command {
     .addOption(
       new Option('--chain <name>', 'chain of the wallet').choices(WALLET_CHAINS).makeOptionMandatory(),
     )
-    .requiredOption('--per-tx <amount>', 'limit of one send')
-    .requiredOption('--daily <amount>', 'limit of a day')
+    .requiredOption('--per-tx <amount>', 'limit per transaction')
+    .requiredOption('--daily <amount>', 'limit per day')
     .option('--allow <target>', 'allowed target; can be repeated', collect, []);
   addServiceFlags(command);
   return addAction(command, create, [
@@ -54,9 +54,9 @@ function limitsCommand(): Command {
   const command = new Command('limits')
     .description("change a wallet's limits and allowlist")
     .argument('<id>', 'id of the wallet')
-    .option('--per-tx <amount>', 'limit of one send; together with --daily')
-    .option('--daily <amount>', 'limit of a day; together with --per-tx')
-    .option('--allow <target>', 'allowed target; can be repeated, and replaces the whole allowlist', collect);
+    .option('--per-tx <amount>', 'limit per transaction; requires --daily')
+    .option('--daily <amount>', 'limit per day; requires --per-tx')
+    .option('--allow <target>', 'allowed target; can be repeated; replaces the whole allowlist', collect);
   addServiceFlags(command);
   return addAction(command, limits, ['stablehooks wallets limits wal_01 --per-tx 20.00 --daily 50.00']);
 }
@@ -98,11 +98,11 @@ async function printWallet(printer: Printer, wallet: Wallet, asked: Partial<Wall
   const differing = findDiffering(wallet, asked);
   for (const name of differing) {
     printer.note(
-      `The service answered with another ${name} than asked for. Check the wallet at the service before you use it.`,
+      `The service returned a different ${name} than you requested. Check the wallet with the service before you use it.`,
     );
   }
   if (await printer.isPrinted()) return differing.length === 0 ? EXIT.good : EXIT.failed;
-  printer.note(`The service has carried out the request, and the output cannot be written:\n${text}`);
+  printer.note(`The service carried out the request, but the output cannot be written:\n${text}`);
   return interruptedExit();
 }
 

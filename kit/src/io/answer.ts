@@ -146,11 +146,11 @@ export function outcomeOf(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'reply' ? answer.outcome : undefined;
 }
 
-/** The answer in a few words: `200 handled`, `401 ERR_SIGNATURE_MISMATCH`, `no answer in 10 s`. */
+/** The answer in a few words: `200 handled`, `401 ERR_SIGNATURE_MISMATCH`, `no response in 10 s`. */
 export function describeAnswer(answer: EndpointAnswer): string {
-  if (answer.kind === 'silence') return `no answer in ${formatWait(answer.elapsedMs)}`;
+  if (answer.kind === 'silence') return `no response in ${formatWait(answer.elapsedMs)}`;
   if (answer.kind === 'lost')
-    return `${isAnswerLost(answer) ? 'answer lost' : 'lost'} (fault ${answer.fault})`;
+    return `${isAnswerLost(answer) ? 'response lost' : 'lost'} (fault ${answer.fault})`;
   if (answer.kind === 'unreachable') {
     return `${connectionFailure(answer.reason)?.what ?? 'no connection'} (${answer.reason})`;
   }
@@ -159,7 +159,7 @@ export function describeAnswer(answer: EndpointAnswer): string {
   return [answer.status, answer.code ?? answer.outcome, form, fault].filter(Boolean).join(' ');
 }
 
-export const TOO_LONG = 'the reply is longer than 64 KiB';
+export const TOO_LONG = 'the response is longer than 64 KiB';
 
 /** Whether the delivery arrived, and the sandbox only dropped the answer. */
 export function isAnswerLost({ fault }: { readonly fault: string }): boolean {

@@ -66,14 +66,14 @@ export function noteUnaccepted(printer: Printer, answers: readonly EndpointAnswe
 function meaningOf(answer: EndpointAnswer): string | undefined {
   const fault = faultOf(answer);
   if (fault !== undefined && isDelivered(answer))
-    return `accepted although the sandbox made the signature wrong (fault ${fault}). The endpoint must verify each delivery over the bytes that it received.`;
+    return `accepted although the sandbox sent a wrong signature (fault ${fault}). The endpoint must verify the signature of each delivery over the exact bytes it received.`;
   if (fault !== undefined && isSignatureRefused(answer))
-    return `refused, as it must be: the sandbox made the signature wrong (fault ${fault}). The sandbox may retry it; its own output shows that.`;
+    return `correctly refused: the sandbox sent a wrong signature (fault ${fault}). The sandbox may retry the delivery; its output shows each attempt.`;
   if (isAccepted(answer) && outcomeOf(answer) === 'handled') return RAN_AGAIN;
   if (answer.kind === 'lost') {
     return isAnswerLost(answer)
-      ? `answer lost: the sandbox dropped the answer (fault ${answer.fault}), so the result is not known. The handler may have run. The sandbox may retry it; its own output shows that.`
-      : `lost: the sandbox has the fault ${answer.fault}, so the attempt did not reach the handler. The sandbox may retry it; its own output shows that.`;
+      ? `response lost: the sandbox dropped the response (fault ${answer.fault}), so the handler may have run. The sandbox may retry the delivery; its output shows each attempt.`
+      : `lost: the attempt did not reach the handler because of the sandbox fault ${answer.fault}. The sandbox may retry the delivery; its output shows each attempt.`;
   }
   if (isNotDue(answer)) return undefined;
   const { what, fix } = explainAnswer(answer);
@@ -83,7 +83,7 @@ function meaningOf(answer: EndpointAnswer): string | undefined {
 
 /** Of `handled`, which is a success of the first copy of an event alone. */
 const RAN_AGAIN =
-  '200 handled: The handler ran again for the same event. Let all processes of the endpoint share one inbox.';
+  '200 handled: The handler ran a second time for the same event. Make all processes of the endpoint share one inbox.';
 
 /** Notes the events that wait for their retry time, if any, and how to run them now. */
 export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
@@ -92,8 +92,12 @@ export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
   const id = toPlain(first);
   const [wait, command, them] =
     more.length === 0
-      ? [`${id} failed before and waits for its retry time.`, id, 'it']
-      : [`${id} and ${more.length} more failed before and wait for their retry time.`, `${id} …`, 'them'];
+      ? [`${id} failed earlier and is waiting for its retry time.`, id, 'it']
+      : [
+          `${id} and ${more.length} more failed earlier and are waiting for their retry times.`,
+          `${id} …`,
+          'them',
+        ];
   printer.note(
     `${wait} \`stablehooks inbox requeue --inbox INBOX ${command}\` makes ${them} due now: then send ${them} again, or let the app's redrive run ${them}.`,
   );
@@ -101,7 +105,9 @@ export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
 
 export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: number): string {
   // Without the time of a silence, which would make each silence its own kind.
-  const words = rows.map(({ answer }) => (answer.kind === 'silence' ? 'no answer' : describeAnswer(answer)));
+  const words = rows.map(({ answer }) =>
+    answer.kind === 'silence' ? 'no response' : describeAnswer(answer),
+  );
   const kinds = countAlike(words).map(([kind, count]) => `${count} × ${kind}`);
   const sent = `${rows.length} of ${total} sent`;
   return rows.length === 0 ? sent : `${sent}: ${toPlain(kinds.join(', '))}`;

@@ -11,7 +11,7 @@ export function describeCut(size: number, limit: number): string | undefined {
   const listed = `The service listed ${countOf(size, 'event')}`;
   return size >= limit
     ? `${listed}, which is the limit. There may be more: raise --limit.`
-    : `${listed}. There may be more: the service may cut answers of ${LEAST_CAP} or more at its own limit.`;
+    : `${listed}. There may be more: the service may truncate responses of ${LEAST_CAP} or more events at its own limit.`;
 }
 
 /** Leaves out copies that differ at most in `delivered`; `others` differ in more from an event with their id: a contradiction. */
@@ -31,5 +31,5 @@ export function withoutCopies(listed: readonly UnknownEvent[]) {
 
 /** The message for different events with one id. */
 export function describeConflicts(ids: readonly string[]): string {
-  return `The list has different events with one id: ${nameSome(ids)}. Ask the service which one is right.`;
+  return `The list contains different events with the same id: ${nameSome(ids)}. Ask the service which one is correct.`;
 }

@@ -44,7 +44,7 @@ export interface ForwardingAttempt extends DeliveryRow {
   readonly sent: SentDelivery;
 }
 
-const NOT_SENT = "Not sent: the first answer shows that the URL or the secret is not the receiver's.";
+const NOT_SENT = 'Not sent: the first response shows that the URL or the secret is wrong.';
 
 /** Silent, because the command prints each attempt and each problem of a poll itself. */
 const logger = { warn: () => undefined, error: () => undefined };
@@ -107,7 +107,10 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
   function toServiceError({ proven, fetched, problems }: PollReport): CommandError | undefined {
     if (proven || fetched > 0) return undefined;
     const busy = problems.some(({ code }) => code === 'ERR_POLL_BUSY');
-    if (busy) return unreachableError('Another process polls with this inbox. Stop it, or run this again.');
+    if (busy)
+      return unreachableError(
+        'Another process is polling with this inbox. Stop it, or run this command again later.',
+      );
     const error = service.lastError();
     if (error === undefined) return undefined;
     const { exitCode, message } = toFailure(error);

@@ -59,13 +59,13 @@ function takePlaceFromEnvironment(command: Command): void {
   if (command.getOptionValue('inbox') !== undefined) return;
   const place = placeFromEnvironment();
   if (place === undefined)
-    throw usageError(`The inbox is missing. Pass --inbox, or set ${PLACES.join(' or ')}.`);
+    throw usageError(`No inbox is specified. Pass --inbox, or set ${PLACES.join(' or ')}.`);
   command.setOptionValueWithSource('inbox', place, 'env');
 }
 
 /** The values of `--inbox`, for `--help`. */
 export const INBOX_PLACE =
-  'SQLite file, postgres:, mysql: or redis: URL, or env:NAME of a variable that holds it';
+  'SQLite file, database URL (postgres:, mysql: or redis:), or env:NAME to read either from a variable';
 
 /** @param required - whether it must be typed; by default, it comes from the environment if it is not. */
 export function addInboxFlags(
@@ -74,13 +74,13 @@ export function addInboxFlags(
 ): Command {
   const fromEnvironment = required === undefined;
   if (fromEnvironment) command.hook('preAction', takePlaceFromEnvironment);
-  const words = fromEnvironment ? `${about} (environment: ${PLACES.join(', else ')})` : about;
+  const words = fromEnvironment ? `${about} (environment: ${PLACES.join(', then ')})` : about;
   const flag = command.createOption('--inbox <location>', words).makeOptionMandatory(required === true);
   return command
     .addOption(flag)
     .option(
       '--namespace <name>',
-      'the `schema` that the app passes to postgresInbox, or the `prefix` to another inbox (default: stablehooks)',
+      '`schema` that your app passes to postgresInbox, or `prefix` that it passes to any other inbox (default: stablehooks)',
     );
 }
 
@@ -119,7 +119,7 @@ export function readPlace(place: string, flag = '--inbox'): string {
   const value = resolvePlace(place, flag);
   if (value !== place || !hasPassword(place)) return value;
   throw usageError(
-    'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME. A URL that cannot be read counts as one with a password.',
+    'A password in the URL would be visible in the process list. Put the URL in an environment variable and pass env:NAME. A URL that cannot be parsed is treated as if it had a password.',
   );
 }
 
@@ -128,7 +128,7 @@ function resolvePlace(place: string, flag: string): string {
   const [, variable] = /^env:(\w+)$/.exec(place) ?? [];
   const value = variable === undefined ? place : process.env[variable];
   if (value) return value;
-  throw usageError(`${place}: this environment variable is ${value === '' ? 'empty' : 'missing'}.`);
+  throw usageError(`${place}: this environment variable is ${value === '' ? 'empty' : 'not set'}.`);
 }
 
 /** Opens an inbox for one piece of work, and closes it at its end. */
@@ -173,7 +173,7 @@ async function openPlace(place: string, options: OpenOptions): Promise<Opened> {
     if (scheme.test(place)) return openUrl(place, which, (url) => openWith(url, options, which));
   }
   if (/^[a-z][\w+.-]*:\/\//i.test(place)) {
-    throw usageError(`${which}: an inbox is an SQLite file, or a postgres:, mysql: or redis: URL.`);
+    throw usageError(`${which}: an inbox must be an SQLite file or a postgres:, mysql: or redis: URL.`);
   }
   return openSqlite(place, options);
 }
@@ -188,7 +188,7 @@ async function openUrl(url: string, which: string, open: (url: string) => Promis
   }
   // No cause: Node's error for a wrong URL contains the URL.
   throw usageError(
-    `${which} cannot be read. In its user and password, write characters such as / ? # @ and % as encodeURIComponent writes them.`,
+    `${which} cannot be parsed. In the user name and password, encode characters such as / ? # @ and % with encodeURIComponent.`,
   );
 }
 

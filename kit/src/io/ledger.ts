@@ -64,9 +64,7 @@ export async function openLedger(
   async function readHeader(): Promise<readonly number[]> {
     const header = await next();
     if (header.done)
-      throw usageError(
-        `--ledger ${path}: the file is empty. It needs a header with the names of its columns.`,
-      );
+      throw usageError(`--ledger ${path}: the file is empty. It needs a header row with the column names.`);
     const names = header.value.record;
     return columns.map((name) => findColumn(path, { name, names }));
   }
@@ -123,11 +121,11 @@ function findColumn(
     const missing = `--ledger ${path}: the column ${toPlain(name)} is missing.`;
     if (names.some((one) => /\d/.test(one))) {
       throw usageError(
-        `${missing} The first row must be a header with the names of the columns. It is not shown, because it may be an entry.`,
+        `${missing} The first row must be a header with the column names. It is not printed here because it may contain data.`,
       );
     }
     const shown = names.map((one) => toPlain(one)).join(', ');
-    throw usageError(`${missing} The columns are: ${shown}. If this is one name, pass --delimiter.`);
+    throw usageError(`${missing} The columns are: ${shown}. If that is a single name, pass --delimiter.`);
   }
   if (names.lastIndexOf(name) === place) return place;
   throw usageError(`--ledger ${path}: the column ${toPlain(name)} occurs twice. Rename one.`);
@@ -135,19 +133,19 @@ function findColumn(
 
 const CSV_ERRORS: Readonly<Record<string, string>> = {
   CSV_RECORD_INCONSISTENT_FIELDS_LENGTH: 'the row has more or fewer fields than the header',
-  CSV_QUOTE_NOT_CLOSED: 'a quote that opens before this line is never closed',
+  CSV_QUOTE_NOT_CLOSED: 'a quote opened before this line is never closed',
   CSV_INVALID_CLOSING_QUOTE: 'a quote is followed by other characters',
-  INVALID_OPENING_QUOTE: 'a quote is inside a field that does not begin with one',
-  CSV_MAX_RECORD_SIZE: 'the row is longer than 1 MB; a quote may be open',
+  INVALID_OPENING_QUOTE: 'a field that does not begin with a quote contains one',
+  CSV_MAX_RECORD_SIZE: 'the row is longer than 1 MB; a quote may be unclosed',
 };
 
 function toUsageError(path: string, error: unknown): unknown {
   if (error instanceof CsvError) {
-    const what = CSV_ERRORS[error.code] ?? 'the row is not CSV';
+    const what = CSV_ERRORS[error.code] ?? 'the row is not valid CSV';
     const line = error['lines'] === undefined ? '' : `, line ${error['lines']}`;
     return usageError(`--ledger ${path}${line}: ${what}. Check the file and --delimiter.`, { cause: error });
   }
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  if (code === 'EACCES') return usageError(`--ledger ${path}: this user has no permission to read it.`);
+  if (code === 'EACCES') return usageError(`--ledger ${path}: you do not have permission to read it.`);
   return error;
 }

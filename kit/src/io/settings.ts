@@ -55,9 +55,9 @@ export function addAction<Flags>(
     .addHelpText('after', `\nExample:\n${example.map(toLines).join('\n')}`)
     .optionsGroup('Common:')
     .option('--json', 'print JSON, one value per line')
-    .option('--no-color', 'print without colours, as under NO_COLOR')
-    .option('--env-file <file>', 'read environment variables that are not set from this file, such as .env')
-    .option('--debug', 'print the stack of an error')
+    .option('--no-color', 'disable colours, as NO_COLOR does')
+    .option('--env-file <file>', 'read unset environment variables from this file, such as .env')
+    .option('--debug', 'print the stack trace of an error')
     .action(async () => {
       const flags = command.opts<Flags & SettingFlags & CommonFlags>();
       const { env, stdout, stderr } = process;
@@ -105,11 +105,13 @@ export async function loadEnvironment(path: string): Promise<void> {
   const variables = Object.entries(parseEnv(new TextDecoder().decode(bytes)));
   for (const [name, value] of variables) {
     if (process.env[name] !== undefined && process.env[name] !== value && isRead(name))
-      process.stderr.write(`${name} of ${path} is not used: the environment has another value.\n`);
+      process.stderr.write(
+        `${name} in ${path} is ignored because the environment already sets a different value.\n`,
+      );
     process.env[name] ??= value;
   }
   if (!variables.some(([name]) => isRead(name)))
-    process.stderr.write(`${path} sets none of ${VARIABLES.join(', ')}. Check its names.\n`);
+    process.stderr.write(`${path} sets none of ${VARIABLES.join(', ')}. Check the variable names.\n`);
 }
 
 /** The variables that commands read. */
@@ -136,7 +138,7 @@ export function addServiceFlags(command: Command): Command {
     .option('--base-url <url>', 'base URL of the service (environment: STABLEHOOKS_BASE_URL)')
     .option(
       '--token-file <file>',
-      'file with the access token, - for stdin (environment: STABLEHOOKS_TOKEN)',
+      'file with the access token, or - for stdin (environment: STABLEHOOKS_TOKEN)',
     );
 }
 
@@ -145,16 +147,17 @@ export function addSecretFlags(command: Command, { header = true } = {}): Comman
     .optionsGroup('Signature:')
     .option(
       '--secret-file <file>',
-      'file with the webhook secret, - for stdin (environment: STABLEHOOKS_SECRET)',
+      'file with the webhook secret, or - for stdin (environment: STABLEHOOKS_SECRET)',
     )
     .addOption(
       new Option(
         '--encoding <name>',
-        'encoding of the signature (default: hex to send, any to verify)',
+        'encoding of the signature (default: hex when sending, any when verifying)',
       ).choices(SIGNATURE_ENCODINGS),
     );
-  if (header) command.option('--header <name>', `header of the signature (default: ${SIGNATURE_HEADER})`);
-  return command.option('--prefix <string>', 'text before the digits of the signature, such as sha256=');
+  if (header)
+    command.option('--header <name>', `name of the signature header (default: ${SIGNATURE_HEADER})`);
+  return command.option('--prefix <string>', 'text before the signature value, such as sha256=');
 }
 
 /** The flags of settings; a command has those that it needs. */
@@ -233,7 +236,7 @@ function createSettings(flags: SettingFlags, env: Readonly<Record<string, string
       const { secretFile } = flags;
       const source = secretFile === undefined ? SECRET.variable : `${SECRET.flag} ${secretFile}`;
       throw usageError(
-        `${source}: the webhook secret has white space around it, such as a space or a newline. Remove it.`,
+        `${source}: the webhook secret begins or ends with white space, such as a newline. Remove it.`,
       );
     },
   };
@@ -256,7 +259,7 @@ function createSettings(flags: SettingFlags, env: Readonly<Record<string, string
       // fetch refuses other characters in a header, and quotes the token in its error.
       if (!/[^\x21-\x7e]/.test(token)) return token;
       throw usageError(
-        'The access token contains a space, a line break or a character that a header cannot carry. Check how it was pasted.',
+        'The access token contains a space, a line break or a character that is not allowed in a header. Check that you pasted it correctly.',
       );
     },
     secret: async () => present(await optional.secret(), SECRET),
@@ -267,13 +270,13 @@ function createSettings(flags: SettingFlags, env: Readonly<Record<string, string
         flags.header ?? SIGNATURE_HEADER,
         // A token of RFC 9110, section 5.6.2.
         /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/,
-        `--header must be the name of a header, such as ${SIGNATURE_HEADER}.`,
+        `--header must be a valid header name, such as ${SIGNATURE_HEADER}.`,
       ),
       encoding: flags.encoding,
       prefix: matching(
         flags.prefix ?? '',
         /^[\x20-\x7e]*$/,
-        '--prefix must contain ASCII characters only, such as sha256=.',
+        '--prefix must contain only ASCII characters, such as sha256=.',
       ),
     },
     async client() {
@@ -317,7 +320,7 @@ export function parseUrl(value: string, name: string): string {
   const url = URL.canParse(value) ? new URL(value) : undefined;
   if (url !== undefined && url.username + url.password !== '') {
     throw usageError(
-      `${name} contains a user or a password, which would be printed. Pass the URL without them.`,
+      `${name} contains a user name or password, which would be printed. Pass the URL without them.`,
     );
   }
   if (url?.protocol === 'http:' || url?.protocol === 'https:') return value;
@@ -348,7 +351,7 @@ let stdinFlag: string | undefined;
 /** Notes that a flag reads standard input, which only one can. */
 export function claimStdin(flag: string): void {
   if (stdinFlag !== undefined)
-    throw usageError(`${flag} -: standard input is already read for ${stdinFlag}. Pass a file.`);
+    throw usageError(`${flag} -: standard input is already used for ${stdinFlag}. Pass a file instead.`);
   stdinFlag = flag;
 }
 
@@ -367,7 +370,7 @@ export async function readInput(path: string, flag: string): Promise<Uint8Array>
 const FILE_ERRORS: Readonly<Record<string, string>> = {
   ENOENT: 'the file does not exist; check the path',
   EISDIR: 'this is a folder, not a file',
-  EACCES: 'this user has no permission to read it',
+  EACCES: 'you do not have permission to read it',
 };
 
 /** Reads the file of `--payload`, which errors never quote. */
@@ -377,7 +380,7 @@ export async function readPayload(path: string): Promise<Record<string, unknown>
   try {
     value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch {
-    throw usageError(`--payload ${path}: the file is not JSON. Check it with \`jq . ${path}\`.`);
+    throw usageError(`--payload ${path}: the file is not valid JSON. Check it with \`jq . ${path}\`.`);
   }
   if (!isObject(value)) throw usageError(`--payload ${path}: a payload must be a JSON object.`);
   return value;
@@ -396,26 +399,26 @@ export function collect(value: string, before: readonly string[] = []): readonly
 export function collectNames(value: string, before: readonly string[] = []): readonly string[] {
   const names = value.split(',').map((name) => name.trim());
   if (names.includes(''))
-    throw new InvalidArgumentError('Write a name, or several with commas between them.');
+    throw new InvalidArgumentError('Pass a name, or several names separated by commas.');
   return [...before, ...names];
 }
 
 /** A whole number from 0, such as a port. */
 export function parseWhole(value: string): number {
   if (/^\d{1,15}$/.test(value)) return Number(value);
-  throw new InvalidArgumentError('Write a whole number.');
+  throw new InvalidArgumentError('Pass a whole number.');
 }
 
 export function parseCount(value: string): number {
   if (/^[1-9]\d{0,9}$/.test(value)) return Number(value);
-  throw new InvalidArgumentError('Write a whole number from 1.');
+  throw new InvalidArgumentError('Pass a whole number of 1 or more.');
 }
 
 /** Reads a text that an inbox can keep. */
 export function parseText(length: number): (value: string) => string {
   return (value) => {
     if (value.trim() !== '' && value.length <= length) return value;
-    throw new InvalidArgumentError(`Write 1 to ${length} characters.`);
+    throw new InvalidArgumentError(`Pass 1 to ${length} characters.`);
   };
 }
 
@@ -428,7 +431,7 @@ export function parseDuration(value: string): number {
   const [, digits, unit] = DURATION.exec(value) ?? [];
   const ms = Number(digits) * (UNIT_MS[unit as keyof typeof UNIT_MS] ?? Number.NaN);
   if (Number.isFinite(ms)) return Math.round(ms);
-  throw new InvalidArgumentError('Write a duration as a number and a unit: 500ms, 2s, 5m, 1h or 7d.');
+  throw new InvalidArgumentError('Pass a duration as a number and a unit, such as 500ms, 2s, 5m, 1h or 7d.');
 }
 
 /** The longest time to wait, in ms: a timer takes up to 2³¹ − 1, and other time limits are added to this one. */
@@ -438,7 +441,7 @@ const MAX_WAIT_MS = 24 * UNIT_MS.d;
 export function parseWait(value: string): number {
   const ms = parseDuration(value);
   if (ms >= 1 && ms <= MAX_WAIT_MS) return ms;
-  throw new InvalidArgumentError('Write a duration from 1ms to 24d.');
+  throw new InvalidArgumentError('Pass a duration from 1ms to 24d.');
 }
 
 /** A moment as it was typed: a date, or a duration before now. */
@@ -450,7 +453,7 @@ export function parseMoment(value: string): Moment {
   const [time] = [value, `${value}T00:00:00Z`].filter(isDateTime);
   if (time !== undefined) return { at: new Date(createdAtMs({ created_at: time })) };
   throw new InvalidArgumentError(
-    'Write a time with its offset, 2026-01-31T12:00:00Z, a date in UTC, 2026-01-31, or how long ago: 30m, 2h, 7d.',
+    'Pass a time with an offset (2026-01-31T12:00:00Z), a date in UTC (2026-01-31) or an age (30m, 2h, 7d).',
   );
 }
 
@@ -466,7 +469,7 @@ export function parseEventType(value: string): EventType {
 }
 
 export function knownTypes(): string {
-  return `The types are ${EVENT_TYPES.join(', ')}.`;
+  return `The known types are ${EVENT_TYPES.join(', ')}.`;
 }
 
 /** Collects the types of `--type`, which can be repeated and can be a list separated by commas. */

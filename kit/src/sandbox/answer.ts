@@ -17,5 +17,5 @@ export function answerOf(attempt: Attempt): EndpointAnswer {
   if (errorCode !== null) return { kind: 'unreachable', reason: errorCode, elapsedMs };
   const fault = LOSSES.find((name) => faults.includes(name));
   if (fault !== undefined) return { kind: 'lost', fault, elapsedMs };
-  return { kind: 'unreachable', reason: error ?? 'no answer', elapsedMs };
+  return { kind: 'unreachable', reason: error ?? 'no response', elapsedMs };
 }

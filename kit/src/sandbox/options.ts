@@ -29,7 +29,7 @@ export interface SandboxOptions {
   readonly runtime?: Pick<RuntimeOptions, 'now' | 'setTimeout' | 'clearTimeout'> | undefined;
   /** How long, in real time, the clock waits for an answer before it is moved. @default 1000 */
   readonly settleTimeoutMs?: number | undefined;
-  /** The balance of each new wallet, in USDC, a decimal string. @default '10000.00' */
+  /** The initial balance of each new wallet, in USDC, a decimal string. @default '10000.00' */
   readonly initialBalance?: string | undefined;
   /** How long a movement is pending; with 0 it ends in the call that begins it. @default 0 */
   readonly movementMs?: number | undefined;

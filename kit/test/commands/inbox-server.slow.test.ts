@@ -84,7 +84,7 @@ test.concurrent('inbox reads and redrives an inbox in Postgres', async () => {
   const wrong = await run(['inbox', 'stats', '--inbox', 'env:INBOX_URL', '--namespace', 'tenant_c'], {
     env: { INBOX_URL: postgres.url },
   });
-  expect(wrong.stderr).toMatch(/^stablehooks: This database has no inbox in this schema: /);
+  expect(wrong.stderr).toMatch(/^stablehooks: This database has no inbox in this schema\. /);
   expect(wrong.exitCode).toBe(2);
 });
 
@@ -155,7 +155,7 @@ test.concurrent('every error of Postgres is exit 3 with its message and code, an
     );
     await pool.query('ALTER ROLE reader NOLOGIN');
     expect(await runFailing(asReader, ['gaps', 'list'])).toEqual([
-      failed(2, /The inbox refused the user or the password: role "reader" is not permitted to log in /),
+      failed(2, /The inbox refused the user name or password: role "reader" is not permitted to log in /),
     ]);
     const withoutPassword = postgres.url.replace(/:[^:@/]*@/, '@');
     expect(await runFailing(withoutPassword, ['gaps', 'list'])).toMatchObject([{ exitCode: 2 }]);
@@ -185,11 +185,11 @@ describeWithMariadb('a MariaDB', () => {
       exitCode: 2,
     });
     expect(await stats(server.url.replace('root', 'root:hunter2'))).toMatchObject({
-      stderr: expect.stringMatching(/refused the user or the password: (?!.*hunter2)/),
+      stderr: expect.stringMatching(/refused the user name or password: {2}(?!.*hunter2)/),
       exitCode: 2,
     });
     expect(await stats(server.url.replace(/mysql$/, 'nowhere'))).toMatchObject({
-      stderr: expect.stringMatching(/^stablehooks: MySQL has no database of that name/),
+      stderr: expect.stringMatching(/^stablehooks: MySQL has no database with that name/),
       exitCode: 2,
     });
   });
@@ -246,8 +246,8 @@ describeWithRedis('a Redis', () => {
         });
       for (const [database, says] of [
         ['/99', 'this Redis has no database 99'],
-        ['/prod', 'write the database of Redis as a number'],
-        ['?db=1', 'write the database of Redis as a number'],
+        ['/prod', 'write the Redis database as a number'],
+        ['?db=1', 'write the Redis database as a number'],
       ] as const) {
         const { stdout, stderr, exitCode } = await prune(database);
         expect([stdout, exitCode]).toEqual(['', 2]);
@@ -316,7 +316,7 @@ describeWithRedis('a Redis', () => {
       ]);
       for (const wrong of [server.url, server.url.replace('//', '//:wrong@')]) {
         expect(await runFailing(wrong, requeue, ['gaps', 'list'])).toEqual(
-          Array(2).fill(failed(2, /The inbox refused the user or the password: (?:NOAUTH|WRONGPASS) /)),
+          Array(2).fill(failed(2, /The inbox refused the user name or password: (?:NOAUTH|WRONGPASS) /)),
         );
       }
     } finally {

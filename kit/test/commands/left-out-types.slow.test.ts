@@ -55,7 +55,7 @@ describe.concurrent('types that --type leaves out', () => {
     const inbox = ['--inbox', folder.at('events.db')];
     const args = ['catch-up', '--to', server.url, ...inbox, '--since', '1h'];
     const noHandler =
-      '\nno handler  The endpoint ran no handler for 1 event of transfer.failed. Add one for the events to come, and ';
+      '\nno handler  The endpoint ran no handler for 1 event of transfer.failed. Add a handler for future events. ';
 
     const first = await run(args, service);
     expect(first.stdout).toContain(noHandler);

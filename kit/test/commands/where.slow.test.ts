@@ -84,7 +84,7 @@ describe.concurrent('where', () => {
     await fill(folder.at('app.db'));
     const { stdout, exitCode } = await run(['where', 'trf_9', '--inbox', folder.at('app.db')]);
     expect(stdout).toBe(
-      `The inbox has no event of trf_9. The list is proven complete from ${at(0)} until ${at(57)}, and has no event of it.\n`,
+      `The inbox has no event for trf_9. The list is proven complete from ${at(0)} until ${at(57)}, and has no event of it.\n`,
     );
     expect(exitCode).toBe(1);
   });

@@ -16,7 +16,7 @@ describe.concurrent('a wrong target', () => {
     const args = ['inbox', 'run', '--inbox', path, '--state', 'dead', '--to', otherApp.url];
     const { stderr, exitCode } = await run(args);
     expect(otherApp.handled()).toHaveLength(1);
-    expect(stderr).toContain('Not tried and unchanged: 4 events.');
+    expect(stderr).toContain('Not tried, and unchanged: 4 events.');
     expect(stderr).toContain("Pass the URL of that app's receiver to --to");
     expect(exitCode).toBe(1);
     using inbox = await openSqlite(path);

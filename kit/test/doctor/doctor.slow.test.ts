@@ -20,7 +20,7 @@ const options = { secret: SECRET, logger: QUIET };
 const failing = () => createReceiver({ ...options, handlers: { 'transfer.settled': failingOnRequest } });
 
 /** The first line, before anything is sent. */
-const FOR_REAL = /^The endpoint's handlers run for real on these test events: [^\n]*\n$/;
+const FOR_REAL = /^The endpoint's real handlers run on these test events, [^\n]*\n$/;
 
 test('doctor refuses an endpoint on another machine without --yes, because no person can answer', async () => {
   const { exitCode, stdout, stderr } = await run(['doctor', 'https://hooks.example.com/webhooks']);
@@ -107,7 +107,7 @@ describe.concurrent('what doctor leaves', () => {
     await using app = await startApp(path);
     const { wrong, stderr } = await examine(app.url, ['--inbox', path]);
     expect(wrong).toMatchObject([{ name: 'failing handler', verdict: 'not shown' }]);
-    expect(stderr).toMatch(/\nIn the inbox: \d+ test events, 0 of them ended here\.\n$/);
+    expect(stderr).toMatch(/\nIn the inbox: \d+ test events, of which 0 discarded now\.\n$/);
     const failing = await startApp(folder.at('failing.db'), () => {
       throw new Error('the bank is down');
     });
@@ -124,7 +124,7 @@ describe.concurrent('what doctor leaves', () => {
     const doctor = (inbox: string) =>
       run(['doctor', app.url, '--run-handlers', '--allow-not-shown', '--inbox', folder.at(inbox)]);
     const other = await doctor('other.db');
-    expect(other.stderr).toContain('Not in this inbox, although the endpoint accepted them: 12 test events.');
+    expect(other.stderr).toContain('Accepted by the endpoint, but missing from this inbox: 12 test events.');
     expect(other.exitCode).toBe(1);
     expect((await doctor('app.db')).exitCode).toBe(0);
   });
@@ -249,7 +249,7 @@ describe.concurrent('exit 0 needs evidence', () => {
       const { exitCode, wrong, checks, stderr } = await examine(`${server.url}/hooks`);
       expect(wrong).toEqual([]);
       expect(checks).toHaveLength(20);
-      const note = `The endpoint ignores transfer.settled, so the test events are of type ${type}.\n`;
+      const note = `The endpoint ignores transfer.settled, so the test events have the type ${type}.\n`;
       expect(stderr.replace(note, '')).toMatch(FOR_REAL);
       expect(stderr.includes(note)).toBe(type !== 'transfer.settled');
       expect(exitCode).toBe(0);

@@ -179,7 +179,8 @@ const INCIDENTS: readonly Incident[] = [
       await app.polls(/list may have been cut off/);
       return { look: ['gaps', 'list'] };
     },
-    shows: /^unconfirmed .*cut off at exactly its size\..*\nNot shown: no poll has proven any time yet/,
+    shows:
+      /^unconfirmed .*cut off at exactly its size\..*\nNot shown: no poll has yet proven that every event before the watermark/,
   },
   {
     name: 'a type without a handler',
@@ -218,7 +219,7 @@ const INCIDENTS: readonly Incident[] = [
       const enter = ['nsenter', ...target, '--user', '--mount', '--preserve-credentials'];
       return { look: ['status'], options: { within: enter } };
     },
-    shows: /refused +The database of the inbox cannot be written: The disk has \d+ KiB of room left\./,
+    shows: /refused +The database of the inbox cannot be written: The disk has \d+ KiB of free space left\./,
   },
   {
     name: 'a gap that cannot close',

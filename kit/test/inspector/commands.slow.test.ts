@@ -61,7 +61,7 @@ describe.concurrent('the inspector of a command', () => {
     const command = start(['sandbox', '--port', '0', '--to', endpoint.url], {
       env: { STABLEHOOKS_TOKEN: TOKEN },
     });
-    const url = inspectorUrlIn(await command.printed('Ctrl-C ends it.'));
+    const url = inspectorUrlIn(await command.printed('Press Ctrl-C to stop.'));
     const { session, ask, act } = await openSession(url);
     expect(session).toMatchObject({ name: 'sandbox', views: ['overview', 'events', 'sandbox'] });
     const fired = await act('fire', { type: 'transfer.settled', payload: { note: 'written here' } });
@@ -112,8 +112,10 @@ describe.concurrent('the inspector of a command', () => {
     const command = start(['sandbox', '--port', '0', '--host', '127.0.0.2'], {
       env: { STABLEHOOKS_TOKEN: TOKEN },
     });
-    const output = await command.printed('Ctrl-C ends it.');
-    expect(output).toContain('The inspector needs a --host that this machine reaches as 127.0.0.1.');
+    const output = await command.printed('Press Ctrl-C to stop.');
+    expect(output).toContain(
+      'The inspector is off: it needs a --host that this machine can reach as 127.0.0.1.',
+    );
     expect(output).not.toContain('?token=');
     const [url = ''] = /http:\/\/127\.0\.0\.2:\d+/.exec(output) ?? [];
     expect((await fetch(`${url}/`)).status).toBe(401);

@@ -68,7 +68,7 @@ test('a reply is judged by all of it, although only its start is kept, and one t
   expect(rows.map(({ verdict }) => verdict).toReversed()).toEqual([
     'Answered, without effect: 200 ERR_HANDLER_FAILED',
     'Accepted',
-    'Answered, without effect: 200 the reply is longer than 64 KiB',
+    'Answered, without effect: 200 the response is longer than 64 KiB',
   ]);
   const [attempt] = sandbox.attempts({ limit: 1 });
   expect(attempt && (await sandbox.explain(attempt)).what).toContain('answered 2xx with more than 64 KiB');

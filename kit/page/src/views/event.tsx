@@ -345,7 +345,7 @@ function Attempt({ attempt }: { readonly attempt: AttemptDetail }) {
         <h3>Response {response !== null && <span class="mono">{response.status}</span>}</h3>
         {response === null ? (
           <p class="wrap">
-            None: <Plain text={error ?? 'no answer'} />
+            None: <Plain text={error ?? 'no response'} />
           </p>
         ) : (
           <>

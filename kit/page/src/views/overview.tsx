@@ -251,7 +251,7 @@ function Errors({ groups, isCut }: NonNullable<OverviewReport['errors']>) {
           ))}
         </tbody>
       </table>
-      {isCut && <p class="faint">Older events were not read, so counts are too small.</p>}
+      {isCut && <p class="faint">Older events were not read, so the counts are too low.</p>}
     </section>
   );
 }
