@@ -82,11 +82,11 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/catch-up.js')).catchUpCommand(),
   },
   gaps: {
-    summary: 'list time spans in which events may be missing, and acknowledge them',
+    summary: 'list and acknowledge gaps: time spans in which events may be missing',
     load: async () => (await import('./commands/gaps.js')).gapsCommand(),
   },
   reconcile: {
-    summary: 'compare the service's event list, the inbox and your ledger',
+    summary: "compare the service's event list, the inbox and your ledger",
     load: async () => (await import('./commands/reconcile.js')).reconcileCommand(),
   },
   inspect: {

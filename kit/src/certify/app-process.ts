@@ -40,7 +40,9 @@ export class AppProcess {
   async start(setup: Setup): Promise<void> {
     const { command, url, env, startMs, signal } = this.#options;
     if (await isListening(url))
-      throw usageError(`Another process already listens at ${url.host}. Stop it: certify starts the app.`);
+      throw usageError(
+        `Another process is already listening at ${url.host}. Stop it, because certify starts the app itself.`,
+      );
     const preload = `--import ${new URL('./preload.js', import.meta.url).href}`;
     this.#output = '';
     const child = spawn(command, {
@@ -65,9 +67,9 @@ export class AppProcess {
       signal.throwIfAborted();
       const why = this.isRunning
         ? Date.now() > endMs && `did not listen at ${url.host} within ${startMs / 1_000} s`
-        : 'ended before it listened';
+        : 'exited before it listened';
       const printed = redact(toPlain(this.#output.trim().replaceAll(/\s*\n\s*/g, ' | '))) || 'nothing';
-      if (why) throw unreachableError(`The app ${why}. Check --app and --url. It printed: ${printed}`);
+      if (why) throw unreachableError(`The app ${why}. Check --app and --url. The app printed: ${printed}`);
       await sleep(LOOK_MS);
     }
   }
@@ -94,7 +96,7 @@ export class AppProcess {
     while (name === 'SIGKILL' && (await isListening(this.#options.url))) {
       if (Date.now() > endMs)
         throw unreachableError(
-          `${this.#options.url.host} is still listening after the processes started by --app were killed. Point --app at the server itself, not at a supervisor.`,
+          `${this.#options.url.host} is still in use after certify killed the processes that --app started. Point --app at the server itself, not at a supervisor.`,
         );
       await sleep(LOOK_MS);
     }

@@ -110,7 +110,7 @@ class Certification {
     if (reference === undefined)
       throw new CommandError(
         EXIT.failed,
-        `Two undisturbed deliveries had different effects: ${coldRows.length} and ${warmRows.length} rows or requests. Certify needs a handler that does the same for each event.`,
+        `Two undisturbed deliveries had different effects: ${coldRows.length} and ${warmRows.length} rows or requests. Certify needs a handler that does the same work for each event.`,
       );
     this.#reference = reference;
     this.#hasInbox = await this.#findInbox(cold.id);
@@ -147,7 +147,7 @@ class Certification {
     await sandbox.settled();
     if (!notes.since(trial.since).some(({ note }) => note === 'arrived'))
       throw usageError(
-        `No delivery to ${setup.path} was seen in the app. Check --url; the app must be a server of node:http in Node 20 or later.`,
+        `Certify saw no delivery to ${setup.path} in your app. Check --url. Your app must be a node:http server on Node 20 or later.`,
       );
     const endMs = Date.now() + settleMs;
     for (;;) {
@@ -161,13 +161,13 @@ class Certification {
       const answer = attempt?.response ? `responded with ${attempt.response.status}` : 'did not respond';
       throw new CommandError(
         EXIT.failed,
-        `The app ${answer} to an undisturbed delivery, so there is nothing to compare. Check the secret, --type and --payload.`,
+        `The app ${answer} when its delivery was left undisturbed, so there is nothing to compare. Check the secret, --type and --payload.`,
       );
     }
     const rows = await this.#effectsOf(trial);
     if (rows.length > 0) return [trial, rows];
     throw usageError(
-      'No row of --effects names the event of an undisturbed delivery. Select the column with the event id, or with an id of the payload.',
+      'No row of --effects names the event of an undisturbed delivery. Select a column with the event id or with an id from the payload.',
     );
   }
 
@@ -325,7 +325,7 @@ function unseenIn(all: readonly Note[], undisturbed: readonly Note[], known: Rea
   const outside = callsIn(undisturbed)
     .filter(({ inDelivery, point }) => !inDelivery && point.by !== 'stablehooks')
     .filter(({ point }) => !known.has(nameOf(point)))
-    .map(({ point: { text, at } }) => ({ what: `outside of the delivery: ${text}`, at }));
+    .map(({ point: { text, at } }) => ({ what: `outside the delivery: ${text}`, at }));
   const uncounted = all.flatMap((note) => (note.note === 'unseen' ? [{ what: note.what, at: note.at }] : []));
   const hasWork = pointsOf(undisturbed).some(({ kind }) => kind !== 'answer');
   const none = hasWork ? [] : [{ what: 'no statement or request of a delivery was seen', at: 'unknown' }];

@@ -37,14 +37,17 @@ export async function readEffects(database: string, sql: string): Promise<readon
   } catch (error) {
     if (error instanceof CommandError) throw error;
     const message = redact(toPlain(error instanceof Error ? error.message : String(error)));
-    throw usageError(`--effects cannot be read: ${message}. Check the statement and --database.`, {
+    throw usageError(`The query of --effects failed: ${message}. Check the query and --database.`, {
       cause: error,
     });
   }
 }
 
 async function readPostgres(connectionString: string, text: string) {
-  const { driver } = await importFromProject<Pg>(['pg'], 'Effects in Postgres need its driver.');
+  const { driver } = await importFromProject<Pg>(
+    ['pg'],
+    'To read effects from Postgres, certify needs a driver.',
+  );
   const client = new driver.Client({ connectionString, connectionTimeoutMillis: 5_000 });
   await client.connect();
   try {

@@ -65,7 +65,7 @@ function sumUp(certificate: Certificate): string {
   );
   const text = `${countOf(certificate.points.length + certificate.scenarios.length, 'run')}: ${counts.join(', ')}.`;
   if (certificate.hasInbox) return text;
-  return `${text} No inbox of stablehooks has the events, so leases of killed processes were left to expire. Pass --inbox if there is one.`;
+  return `${text} No stablehooks inbox contains the events, so certify could not end the leases of killed processes. Pass --inbox if your app has an inbox.`;
 }
 
 export function toJunit(certificate: Certificate): string {

@@ -188,13 +188,13 @@ export function createTestedEndpoint(options: EndpointOptions) {
       if (answer.kind !== 'reply') {
         signal.throwIfAborted();
         throw unreachableError(
-          `--effects cannot be reached: ${describeAnswer(answer)}. Check that it is started, and the URL.`,
+          `--effects cannot be reached: ${describeAnswer(answer)}. Check that its server is running and that the URL is correct.`,
         );
       }
       const count = answer.status === 200 ? readCount(String(reply?.body ?? '')) : Number.NaN;
       if (Number.isInteger(count)) return count;
       throw usageError(
-        '--effects must answer 200 with how often the event {id} took effect: a number, or {"count": number}; 0 for an unknown event.',
+        '--effects must return 200 and the number of times that the event {id} took effect, as a number or {"count": number}. For an unknown event, that number is 0.',
       );
     },
   };

@@ -30,7 +30,7 @@ export const LEFT_OUT: readonly string[] = DELIVERY_CHECKS.flatMap(({ name, runs
   runsHandlers ? name : [],
 );
 
-const NO_HANDLER = `No handler ran, whatever the type of the test event was: ${EVENT_TYPES.join(', ')}. Register a handler.`;
+const NO_HANDLER = `No handler ran for a test event of any type: ${EVENT_TYPES.join(', ')}. Register a handler.`;
 
 const NOT_RUN: CheckResult = {
   verdict: 'not shown',

@@ -55,8 +55,8 @@ function holds(value: unknown, text: string): boolean {
 
 function describeProof(proven: ProvenSpan | null, found: number): string {
   if (proven === null)
-    return 'Nothing is proven of the time after it, so a later event may be missing. See `stablehooks gaps list`.';
+    return 'It is not proven that every later event is in the inbox, so an event may be missing. See `stablehooks gaps list`.';
   return found === 0
-    ? `The list is proven complete from ${proven.from} until ${proven.until}, and has no event of it.`
-    : `The list is proven complete until ${proven.until}, and has no later event of it.`;
+    ? `The list is proven complete from ${proven.from} until ${proven.until}, and contains no event for it.`
+    : `The list is proven complete until ${proven.until}, and contains no later event for it.`;
 }

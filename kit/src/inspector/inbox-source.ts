@@ -67,7 +67,7 @@ const MAX_PAUSE_MS = 10_000;
 /**
  * Shows an inbox: its events and its coverage. It is read only while a page is open.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` if an option is invalid. The message names the option.
  */
 export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): InspectorSource {
   const methods: Readonly<Record<string, unknown>> = Object(inbox);

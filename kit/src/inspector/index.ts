@@ -77,7 +77,7 @@ const shape = {
 /**
  * Creates an inspector to mount in an app.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` if an option is invalid. The message names the option.
  */
 export function createInspector(options: InspectorOptions): Inspector {
   const { source, actions, authorize, basePath } = readOptions('createInspector', options, shape);

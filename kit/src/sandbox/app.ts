@@ -67,14 +67,14 @@ export function createApp(parts: AppParts, options: AppOptions): RequestHandler 
   app.route('/v1', serviceRoutes(parts, readJson, options.maxLimit));
   app.route('/sandbox', controlRoutes(parts, readJson));
   app.notFound(() => {
-    const message = 'This path has no route. The documentation of the sandbox lists the routes.';
+    const message = 'There is no route at this path. See the documentation of the sandbox for its routes.';
     return toProblem(new SandboxError('ERR_SANDBOX_NOT_FOUND', message));
   });
   app.onError((error) => {
     if (error instanceof SandboxError) return toProblem(error);
     if (error instanceof ConnectionReset) throw error;
     console.error(error);
-    return toProblem(new SandboxError('ERR_SANDBOX_FAILED', 'The sandbox failed. Its log shows the error.'));
+    return toProblem(new SandboxError('ERR_SANDBOX_FAILED', 'The sandbox failed. See the error in its log.'));
   });
   return (request, bindings) => app.fetch(request, bindings);
 }
@@ -86,7 +86,7 @@ export function refuseOtherSites(handler: RequestHandler, names: readonly string
     const hostname = readHost(request).hostname.toLowerCase();
     const isAddress = isIP(hostname.replace(/^\[(.*)\]$/, '$1')) !== 0;
     if (!isAddress && !allowed.has(hostname)) {
-      const message = `This sandbox is not known as ${hostname}. If that is a name of yours, pass --allow-host ${hostname}, or \`allowedHosts\` to sandbox.listen.`;
+      const message = `This sandbox does not accept requests for the host ${hostname}. To allow that name, pass --allow-host ${hostname}, or pass \`allowedHosts\` to sandbox.listen.`;
       return toProblem(new SandboxError('ERR_SANDBOX_HOST', message));
     }
     if (isFromOtherSite(request)) {
@@ -115,11 +115,11 @@ function serviceRoutes(parts: AppParts, readJson: ReadJson, maxLimit: number): H
     }
     if (faults.occurs('apiSlow', key)) await clock.wait(apiSlowMs);
     if (faults.occurs('apiTooManyRequests', key)) {
-      const problem = new SandboxError('ERR_SANDBOX_BUSY', 'Nothing was changed: too many requests.');
+      const problem = new SandboxError('ERR_SANDBOX_BUSY', 'Too many requests. Nothing was changed.');
       return toProblem(problem, { 'retry-after': String(Math.ceil(apiRetryAfterMs / 1000)) });
     }
     if (faults.occurs('apiServerError', key)) {
-      return toProblem(new SandboxError('ERR_SANDBOX_FAILED', 'Nothing was changed: the service failed.'));
+      return toProblem(new SandboxError('ERR_SANDBOX_FAILED', 'The service failed. Nothing was changed.'));
     }
     await next();
     if (faults.occurs('apiReset', key)) {
@@ -310,7 +310,7 @@ function refuseToken(message: string): Response {
 
 function refuseMethod(accepted: readonly string[]): Response {
   const allow = accepted.join(', ');
-  return toProblem(new SandboxError('ERR_SANDBOX_METHOD', `This path accepts ${allow}.`), { allow });
+  return toProblem(new SandboxError('ERR_SANDBOX_METHOD', `This path accepts only ${allow}.`), { allow });
 }
 
 /** The `application/problem+json` (RFC 9457) of a refused request. */

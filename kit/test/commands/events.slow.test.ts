@@ -129,7 +129,7 @@ describe.concurrent('events replay', () => {
       isRepaired = true;
       // The events after it have been handled before, so nothing ran for them.
       const repaired = await run([...args, ...flags], service);
-      expect(repaired.stderr).toContain('200 duplicate: The event was done before');
+      expect(repaired.stderr).toContain('200 duplicate: The event was already done');
       expect(repaired.exitCode).toBe(1);
       expect(endpoint.handled().toSorted()).toEqual(ids.toSorted());
     },

@@ -29,7 +29,7 @@ describe.concurrent('trigger', () => {
   });
 
   test.for([
-    [401, /^1 × 401: Its reply does not say why: .*`stablehooks doctor URL` finds out which it is\.$/m],
+    [401, /^1 × 401: The response does not say why\. .*Run `stablehooks doctor URL` to find the cause\.$/m],
     [307, /^1 × 307: The endpoint redirects \(307\).* Deliver to the URL of the receiver itself/m],
     [500, /^1 × 500: The endpoint answered 500\. The endpoint's log may say why\.$/m],
   ] as const)('trigger says what to do about the answer %i', async ([status, says]) => {
@@ -84,8 +84,8 @@ describe.concurrent('trigger', () => {
   test('trigger says that the endpoint of the sandbox does not listen, and is exit 3', async () => {
     await using service = await startService({ endpoints: [{ url: await findClosedUrl() }] });
     const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed'], service);
-    expect(stdout).toContain('nothing listens there (ECONNREFUSED)');
-    expect(stderr).toContain('Check that it is started, and the port.');
+    expect(stdout).toContain('nothing is listening there (ECONNREFUSED)');
+    expect(stderr).toContain('Check that it is running and that the port is correct.');
     expect(stderr).toContain('The sandbox opens this connection');
     expect(exitCode).toBe(3);
   });

@@ -48,7 +48,9 @@ describe.concurrent('verify', () => {
     expect(await named(`sha256=${hex}`)).toContain('it has a prefix');
     expect(await named(encodeURIComponent(base64))).toContain('it is percent-encoded');
     expect(await named(base64, '--encoding', 'hex')).toContain('its encoding is not hex');
-    expect(await named(Buffer.from(hex).toString('base64'))).toContain('it is base64 of the hex digits');
+    expect(await named(Buffer.from(hex).toString('base64'))).toContain(
+      'it is the base64 encoding of the hex digits',
+    );
     expect(await named('not a signature')).toContain('neither 64 hex digits');
   });
 

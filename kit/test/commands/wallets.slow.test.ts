@@ -51,8 +51,8 @@ test('a created wallet whose description is malformed is exit 3, with what the s
 });
 
 const PAGES = [
-  [200, /with a page\. Check --base-url/],
-  [404, /with a page.*Check --base-url/],
+  [200, /with an HTML page\. Check --base-url/],
+  [404, /and an HTML page.*Check --base-url/],
   [502, /and an HTML page.*It may have carried out the request/],
 ] as const;
 

@@ -105,7 +105,7 @@ describe('failing handler', () => {
     expect(await examineOne('failing handler', server)).toMatchObject({
       verdict: 'fail',
       got: '500 ERR_HANDLER_FAILED, 404',
-      fix: expect.stringMatching(/^Answer 5xx when a handler fails/),
+      fix: expect.stringMatching(/^Return a 5xx when a handler fails/),
     });
   });
 
@@ -142,7 +142,7 @@ describe('concurrent', () => {
       await using server = await startReplying('concurrent', Array(7).fill([503]));
       expect(await examineOne('concurrent', server, { counted })).toMatchObject({
         verdict: 'not shown',
-        fix: expect.stringMatching(/^All deliveries but one were refused without a `code`/),
+        fix: expect.stringMatching(/^All deliveries except one were refused without a `code`/),
       });
     },
   );

@@ -182,7 +182,7 @@ describe.concurrent('right endpoints', () => {
     await using server = await serve(createPlainReceiver(SECRET));
     const { stdout, exitCode } = await run(['doctor', `${server.url}/hooks`, '--run-handlers']);
     expect(stdout).not.toContain('Failed');
-    expect(stdout).toContain('The replies do not say how often');
+    expect(stdout).toContain('The responses do not say how often');
     expect(stdout).toContain('failing handler: No handler failed. Let it throw when payload.doctor is');
     expect(stdout).toMatch(/\n16 of 20 passed, 4 not shown\n$/);
     expect(exitCode).toBe(1);
@@ -234,7 +234,7 @@ describe.concurrent('exit 0 needs evidence', () => {
     const flags = ['--type', 'transfer.failed', '--allow-not-shown'];
     const { exitCode, checks, counts } = await examine(`${server.url}/hooks`, flags);
     expect(checks[0]).toMatchObject({ verdict: 'not shown', got: '200 ignored' });
-    expect(checks[0]?.fix).toMatch(/^No handler ran\. Use --type with a type that has one: /);
+    expect(checks[0]?.fix).toMatch(/^No handler ran\. Pass --type with a type that has a handler: /);
     expect(checks).toHaveLength(20);
     expect(counts).toEqual({ passed: 6, failed: 0, notShown: 14 });
     expect(exitCode).toBe(1);
@@ -282,7 +282,7 @@ describe.concurrent('exit 0 needs evidence', () => {
     await using effects = await serve((_, response) => void response.end('true'));
     await using server = await serve(createListener({ secret: SECRET }));
     const { exitCode, stderr } = await examine(`${server.url}/hooks`, ['--effects', `${effects.url}/{id}`]);
-    expect(stderr).toContain('--effects must answer 200 with how often');
+    expect(stderr).toContain('--effects must return 200 and the number of times');
     expect(exitCode).toBe(2);
   });
 });
@@ -310,7 +310,7 @@ test('doctor prints a table and the fixes, and neither the secret nor colours in
   expect(stdout).toMatch(/\nfail +forged +401 or 403 +\d+ ms +200\n/);
   const rows = stdout.slice(0, stdout.indexOf('\n\n')).split('\n');
   expect(rows.filter((row) => row.length > 80)).toEqual([]);
-  expect(stdout).toContain('forged, tampered: Verify before anything else');
+  expect(stdout).toContain('forged, tampered: Verify the signature over the raw bytes before anything else');
   expect(stdout + stderr).not.toContain(SECRET);
   expect(stdout).not.toContain('\u001b');
   expect(exitCode).toBe(1);
@@ -338,7 +338,7 @@ describe.concurrent('an endpoint that closes connections', () => {
     const { checks, exitCode } = await examine(`${server.url}/hooks`);
     expect(checks.find(({ name }) => name === 'oversized')).toMatchObject({
       verdict: 'fail',
-      got: expect.stringMatching(/\((ECONNRESET|EPIPE)\), nothing listens there \(ECONNREFUSED\)$/),
+      got: expect.stringMatching(/\((ECONNRESET|EPIPE)\), nothing is listening there \(ECONNREFUSED\)$/),
     });
     const gone = checks.find(({ name }) => name === 'pretty-printed');
     expect(gone?.fix).toContain('Nothing listens any more');
@@ -372,7 +372,7 @@ describe.concurrent('--effects', () => {
     await using server = await serve(actsBeforeVerify(SECRET));
     const flags = ['--timeout', '60s', '--effects', `${server.url}/effects/{id}`];
     const { exitCode, wrong } = await examine(`${server.url}/hooks`, flags);
-    const refused = 'It acted on an event whose signature it refused: ';
+    const refused = 'The endpoint acted on an event although it refused the signature. ';
     expect(wrong.map(({ name, verdict, got, fix }) => [name, verdict, got, fix?.split(': ')[0]])).toEqual([
       ...['unsigned', 'short signature', 'forged', 'tampered'].map((name) => [
         name,
@@ -380,7 +380,12 @@ describe.concurrent('--effects', () => {
         expect.stringMatching(/401, 1 effect$/),
         refused.split(': ')[0],
       ]),
-      ['oversized', 'fail', '413, 1 effect', 'It acted on an event that it refused for its size'],
+      [
+        'oversized',
+        'fail',
+        '413, 1 effect',
+        'The endpoint acted on an event that it refused because of its size',
+      ],
       ['unknown type', 'fail', '200, 1 effect', 'It acted on an event of a type that no release knows'],
       ['cut off', 'fail', expect.stringMatching(/, 1 effect$/), 'It acted on half a body'],
     ]);
@@ -401,7 +406,7 @@ describe.concurrent('--effects', () => {
     await using server = await serve(toNodeHandler(failing()));
     const ended = await examine(`${server.url}/hooks`, ['--effects', `${effects.url}/{id}`]);
     expect(ended.checks.at(-1)?.name).toBe('cut off');
-    expect(ended.stderr).toMatch(/\nstablehooks: --effects must answer 200 with how often/);
+    expect(ended.stderr).toMatch(/\nstablehooks: --effects must return 200 and the number of times/);
     expect(ended.exitCode).toBe(2);
   });
 });

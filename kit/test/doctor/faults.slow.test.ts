@@ -102,7 +102,7 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
     ],
     'has another secret and says nothing': [
       () => createPlainReceiver('whsec_of_another_endpoint'),
-      'Its reply is empty. Compare the secret',
+      'The response is empty. Compare the secret',
     ],
     'has a newline at the end of its secret': [
       (secret) => createListener({ secret: async () => `${secret}\n` }),
@@ -118,10 +118,13 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
       (secret) => createListener({ secret, signature: { prefix: 'sha256=' } }),
       'the prefix sha256=',
     ],
-    'has a body parser in front and refuses': [parserFirst, 'A body parser before the receiver'],
+    'has a body parser in front and refuses': [
+      parserFirst,
+      'A body parser consumed the body before the receiver',
+    ],
     'has a body parser in front and waits for the body': [
       parserFirstHanging,
-      'A body parser before the receiver',
+      'A body parser consumed the body before the receiver',
       { timeoutMs: 4_000 },
     ],
     'is behind a proxy that indents JSON': [{ start: startPrettyPrintingProxy }, 'indented by 2 spaces'],
@@ -134,7 +137,7 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
     ],
     'refuses unknown fields of the payload': [
       handling(withPayload(ONLY_KNOWN_FIELDS, () => undefined)),
-      'fields that it does not know',
+      'refuses events with unknown fields',
     ],
     'has a schema of its own': [handling(withPayload(AMOUNT_IN_CENTS, () => undefined)), '--payload FILE'],
     'has no handler': [
@@ -144,11 +147,11 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
     ],
     'is behind a rate limit': [
       always(429, 'Too many requests, slow down.', { 'retry-after': '60' }),
-      '(429). Its reply: "Too many',
+      '(429). The response: "Too many',
     ],
     'is down for maintenance': [
       always(503, '<html><body><h1>Back at noon</h1></body></html>'),
-      'Its reply: "Back at noon"',
+      'The response: "Back at noon"',
     ],
     'is behind a log-in': [always(401, 'Unauthorized', { 'www-authenticate': 'Basic' }), 'asks for a log-in'],
     redirects: [
@@ -160,7 +163,10 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
       'Nothing accepts a POST at /hooks (404): check the path',
     ],
     'never answers': [() => () => undefined, 'answers no POST in that time', { timeoutMs: 3_000 }],
-    'fails on each event': [answering(500, 'Cannot read properties of undefined'), 'Its reply: "Cannot read'],
+    'fails on each event': [
+      answering(500, 'Cannot read properties of undefined'),
+      'The response: "Cannot read',
+    ],
     'fails on its first event': [startsBadly, 'accepted a later one'],
     'gives up on each event': [
       handling(() => {
@@ -184,7 +190,7 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
     'does not verify': [wrong(() => ({ authentic: () => true })), 'Verify before anything else'],
     'answers 500 to a forgery': [
       wrong(() => ({ refuse: (response) => answer(response, 500, 'TypeError: no match') })),
-      'Its reply: "TypeError: no match"',
+      'The response: "TypeError: no match"',
     ],
     'answers 400 to a forgery': [
       wrong(() => ({ refuse: (response) => answer(response, 400) })),
@@ -216,7 +222,7 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
       wrong((secret) => ({
         authentic: (body, signature) => signature !== '' && hmac(secret, body).startsWith(signature),
       })),
-      'beginning of the right one',
+      'beginning of the correct one',
     ],
   },
   tampered: {
@@ -289,7 +295,7 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
   'unknown fields': {
     'refuses unknown fields of the event': [
       wrong(() => ({ check: (event) => (Object.keys(event).length > 4 ? 422 : undefined) })),
-      'fields that it does not know',
+      'refuses events with unknown fields',
     ],
   },
   'old event': {
@@ -341,7 +347,7 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
       'in one atomic step',
       { counted: true },
     ],
-    'refuses an event that is done': [refusesDuplicates, 'Answer 2xx to a done event'],
+    'refuses an event that is done': [refusesDuplicates, 'Return a 2xx for an event that is already done'],
   },
   concurrent: {
     'checks and inserts in two steps': [checkThenInsert, 'in one atomic step', { counted: true }],

@@ -73,7 +73,7 @@ describe.concurrent('the inspector of a command', () => {
     const id = rows[0]?.history[0]?.id ?? '';
     const detail = await ask<AttemptDetail>(`attempts/${id}`);
     expect(detail.verdict).toEqual({
-      what: 'The signature is right. The handler ran to its end.',
+      what: 'The signature is correct. The handler completed.',
       fix: null,
     });
     expect(Buffer.from(detail.request.body, 'base64').toString()).toContain('written here');
@@ -151,7 +151,7 @@ describe.concurrent('the inspector of a command', () => {
     expect(deliveries[0]).toMatchObject({ name: 'Attempt 1', endpoint: endpoint.url });
     const detail = await ask<AttemptDetail>(`attempts/${id}`);
     expect(detail).toMatchObject({
-      verdict: { what: 'The signature is right. The handler threw.' },
+      verdict: { what: 'The signature is correct. The handler threw an error.' },
       response: { status: 500, cut: false, headers: { 'content-type': 'application/problem+json' } },
     });
     expect(JSON.parse(Buffer.from(detail.request.body, 'base64').toString())).toEqual(event);

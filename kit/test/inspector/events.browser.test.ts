@@ -121,7 +121,9 @@ describe('the jobs of an operator', () => {
     const links = story.getByRole('link');
     expect(await links.allInnerTexts()).toEqual(['evt_first', 'evt_second']);
     await story.getByText('dead, 1 attempt, by push').first().waitFor();
-    const proof = page.getByText(/^The list is proven complete until .*, and has no later event of it\.$/);
+    const proof = page.getByText(
+      /^The list is proven complete until .*, and contains no later event for it\.$/,
+    );
     expect(await proof.innerText()).toContain('2026-03-01 11:00:00');
     await links.last().click();
     await page.getByRole('link', { name: movement }).waitFor();

@@ -159,7 +159,7 @@ test('a failure of the inbox is reported once, with the time and no part of its 
     {
       kind: 'lost',
       since: expect.stringMatching(/^\d{4}-.*Z$/),
-      why: 'The inbox cannot be reached: nothing listens there (ECONNREFUSED).',
+      why: 'The inbox cannot be reached: nothing is listening there (ECONNREFUSED).',
     },
   ]);
   source.fail(undefined);

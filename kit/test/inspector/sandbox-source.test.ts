@@ -100,7 +100,7 @@ test('the detail has the bytes, the headers and the verdict of the attempt, and 
     id: event.id,
   });
   expect(details[0]).toMatchObject({
-    verdict: { what: 'The signature is right. The endpoint accepted it (200).', fix: null },
+    verdict: { what: 'The signature is correct. The endpoint accepted the event (200).', fix: null },
     response: { cut: true, body: Buffer.from('€'.repeat(400)).subarray(0, 1_024).toString('base64') },
   });
   expect(details[1]?.request.body).toBe(bytes.toString('base64'));

@@ -66,7 +66,7 @@ test('a timeout, a cut connection and a refused one are told apart', async () =>
     describeAnswer((await deliver(url, { ...options, timeoutMs })).answer);
   expect(await said(slow.url, 50)).toMatch(/^no response in \d+ ms$/);
   expect(await said(cutting.url)).toBe('the connection was cut (ECONNRESET)');
-  expect(await said(await findClosedUrl())).toBe('nothing listens there (ECONNREFUSED)');
+  expect(await said(await findClosedUrl())).toBe('nothing is listening there (ECONNREFUSED)');
   expect(describeAnswer({ kind: 'silence', elapsedMs: 10_004 })).toBe('no response in 10 s');
   expect(describeAnswer({ kind: 'unreachable', reason: 'DEPTH_ZERO_SELF_SIGNED_CERT', elapsedMs: 1 })).toBe(
     'its certificate is not trusted (DEPTH_ZERO_SELF_SIGNED_CERT)',

@@ -66,7 +66,7 @@ describe('a sandbox that listens', () => {
     expect(JSON.parse(text)).toMatchObject({
       code: 'ERR_SANDBOX_HOST',
       detail:
-        'This sandbox is not known as evil.example. If that is a name of yours, pass --allow-host evil.example, or `allowedHosts` to sandbox.listen.',
+        'This sandbox does not accept requests for the host evil.example. To allow that name, pass --allow-host evil.example, or pass `allowedHosts` to sandbox.listen.',
     });
   });
 
