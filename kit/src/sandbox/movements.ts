@@ -162,7 +162,7 @@ export function createMovements(
   { movementMs, maxEvents }: { readonly movementMs: number; readonly maxEvents: number },
 ) {
   const byId = new Map<string, Movement>();
-  const ended = new Fifo<string>();
+  let ended = new Fifo<string>();
   let count = 0;
 
   /** @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */

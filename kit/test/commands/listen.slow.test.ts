@@ -180,7 +180,7 @@ describe.concurrent('listen', () => {
     const shown = `${site.url}/hooks?…`;
     await command.printed(`forwarding to ${shown}. `);
     fire(service.sandbox, 2);
-    await command.printed(`To find out why, run `stablehooks doctor ${shown}\`.`);
+    await command.printed(`To find out why, run \`stablehooks doctor ${shown}\`.`);
     await command.printed(`The endpoint ${shown}: `);
     command.interrupt();
     const { stdout, stderr } = await command.ended;
