@@ -121,7 +121,7 @@ async function findRefusal(): Promise<string | undefined> {
     if (!(error instanceof RequestFailed) || error.status === 0) return undefined;
     // Each process has its own token.
     return error.status === 401
-      ? 'The process was restarted: open the URL that it printed now.'
+      ? 'The process was restarted. Open the new URL that it printed.'
       : error.message;
   }
 }

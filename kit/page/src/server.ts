@@ -60,9 +60,12 @@ async function answer<Answer>(pending: Promise<Response>): Promise<Answer> {
   const response = await pending.catch((error: unknown) => {
     // An aborted request is not a failure: the caller aborted it.
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw new RequestFailed(0, 'The inspector does not answer. Check that its process still runs.');
+    throw new RequestFailed(0, 'The inspector does not respond. Check that its process is still running.');
   });
   if (response.ok) return response.json();
   const problem: Partial<Problem> = await response.json().catch(() => ({}));
-  throw new RequestFailed(response.status, problem.message ?? `The inspector answered ${response.status}.`);
+  throw new RequestFailed(
+    response.status,
+    problem.message ?? `The inspector responded with ${response.status}.`,
+  );
 }

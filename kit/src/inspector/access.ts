@@ -43,7 +43,7 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
     async check(request) {
       // Only `true` counts: a function that returns a user, or returns nothing by mistake, must not open the page.
       if ((await authorize(request)) !== true) {
-        return { status: 403, message: 'The function given as `authorize` refused this request.' };
+        return { status: 403, message: 'The `authorize` function refused this request.' };
       }
       return checkOrigin(request) ?? checkAction(request, readToken(request));
     },
@@ -67,7 +67,7 @@ export function tokenAccess(port: () => number): Access & { readonly token: stri
       const refused = checkRemote(remoteAddress) ?? checkHost(request, port()) ?? checkOrigin(request);
       if (refused !== undefined) return refused;
       if (!isEqual(readCookie(request, cookieName()), session) && !hasToken(request, token)) {
-        return { status: 401, message: 'Open the URL that the command printed: it contains the token.' };
+        return { status: 401, message: 'Open the URL that the command printed. It contains the token.' };
       }
       return checkAction(request, actionToken);
     },
@@ -85,7 +85,7 @@ function hasToken(request: Request, token: string): boolean {
 /** The server of a tool may listen on all interfaces for another purpose. */
 function checkRemote(address: string | undefined): Refusal | undefined {
   if (address === undefined || /^(::ffff:)?127\.|^::1$/.test(address)) return undefined;
-  return { status: 403, message: 'Only the machine on which the command runs can open the inspector.' };
+  return { status: 403, message: 'Only the machine that runs the command can open the inspector.' };
 }
 
 /** A name that resolves to this machine by DNS rebinding must not reach the page. */

@@ -231,9 +231,9 @@ function toVerdict(
     case 'accepted':
       return number === 1 ? 'Accepted' : `Accepted on attempt ${number}`;
     case 'wrongly-accepted':
-      return `Accepted although its signature was wrong: ${result}`;
+      return `Accepted despite a wrong signature: ${result}`;
     case 'without-effect':
-      return `Answered, without effect: ${result}`;
+      return `Accepted without effect: ${result}`;
     default: {
       const count = same.length === 1 ? '1 attempt' : `${same.length} attempts`;
       return isPending ? `Not delivered yet, ${count}: ${result}` : `Never delivered, ${count}: ${result}`;

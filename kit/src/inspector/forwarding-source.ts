@@ -75,7 +75,10 @@ export function createForwardingSource({ inbox, settings, timeoutMs }: Forwardin
       const { url, body } = check(resendInput, change);
       const kept = find(id);
       if (kept === undefined) {
-        throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This attempt has been dropped. Send a newer one.');
+        throw new SandboxError(
+          'ERR_SANDBOX_NOT_FOUND',
+          'This attempt is no longer kept. Resend a newer one.',
+        );
       }
       const { event, sent } = kept;
       const sender = await createSender(url ?? sent.url, settings, timeoutMs);

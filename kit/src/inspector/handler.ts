@@ -114,7 +114,7 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
   });
   app.get('/api/stream', (context) => {
     // Hono answers HEAD as GET without the body, and the stream would never end.
-    if (context.req.method === 'HEAD') throw new RequestRefused(405, 'Request the stream by GET.');
+    if (context.req.method === 'HEAD') throw new RequestRefused(405, 'Request the stream with GET.');
     return stream.respond(context.req.raw);
   });
   app.get('/api/overview', async (context) =>
@@ -197,7 +197,7 @@ function eventRoutes({ inbox, deliveries }: InspectorSource): Hono {
     .get('/:id/body', async (context) => {
       if (inbox === undefined) throw new RequestRefused(404, 'Only an inbox stores events.');
       const { event } = await findRecord(inbox.operations, context.req.param('id'));
-      if (event === null) throw new RequestRefused(404, 'The body of this event is pruned.');
+      if (event === null) throw new RequestRefused(404, 'The body of this event has been pruned.');
       return context.json({ json: encodeEvent(event) });
     });
 }
@@ -248,7 +248,7 @@ async function readEvent(
   }
   const last = delivered?.history.at(-1);
   if (delivered === undefined || last === undefined) {
-    throw new RequestRefused(404, 'No attempt at this event is kept.');
+    throw new RequestRefused(404, 'No attempts at this event are kept.');
   }
   const decisive = delivered.history.findLast(({ tone }) => tone === delivered.tone) ?? last;
   const attempt = decisive.id === null ? undefined : await deliveries?.find(decisive.id);
@@ -263,7 +263,7 @@ async function readEvent(
 function attemptRoutes(deliveries: DeliveriesPart): Hono {
   return new Hono().get('/:id', async (context) => {
     const attempt = await deliveries.find(context.req.param('id'));
-    if (attempt === undefined) throw new RequestRefused(404, 'This attempt has been dropped.');
+    if (attempt === undefined) throw new RequestRefused(404, 'This attempt is no longer kept.');
     return context.json(attempt);
   });
 }
@@ -309,7 +309,10 @@ function createActions({ deliveries, inbox, service }: InspectorSource): Actions
       discard: async (input) => {
         const wanted = parse(z.extend(selected, { by: id, reason: id }), input);
         if (Object.values(wanted.filter).every((value) => value === undefined)) {
-          throw new RequestRefused(409, 'Nothing was discarded: give a filter, or every event would end.');
+          throw new RequestRefused(
+            409,
+            'Nothing was discarded. Set a filter, because every event would be discarded without one.',
+          );
         }
         return ask(applyToSelected(inbox, 'discard', wanted));
       },
@@ -368,7 +371,7 @@ function parse<Schema extends z.ZodMiniType>(schema: Schema, input: unknown): z.
   const result = z.safeParse(schema, input);
   if (result.success) return result.data;
   const fields = result.error.issues.map(({ path }) => path.join('.') || 'the body');
-  throw new RequestRefused(400, `Nothing was changed: ${fields.join(', ')} cannot be used.`);
+  throw new RequestRefused(400, `Nothing was changed: ${fields.join(', ')} is not valid.`);
 }
 
 function toProblem(error: unknown): Response {
@@ -376,7 +379,7 @@ function toProblem(error: unknown): Response {
     return problem(error.status, error.message);
   }
   console.error(error);
-  return problem(500, 'The inspector failed. The log of its process shows the error.');
+  return problem(500, 'The inspector failed. See the error in the log of its process.');
 }
 
 function problem(status: number, message: string): Response {

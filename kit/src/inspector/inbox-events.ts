@@ -181,24 +181,26 @@ function toVerdict(record: InboxRecord): { readonly tone: Tone; readonly verdict
     case 'leased':
       return isRunning(record)
         ? { tone: 'neutral', verdict: 'Running' }
-        : { tone: 'bad', verdict: 'Its lease expired: the process that ran it ended' };
+        : { tone: 'bad', verdict: 'The lease expired: the process that ran the event has ended' };
     case 'parked':
-      return { tone: 'doubtful', verdict: 'Parked: its type is unknown to this release' };
+      return { tone: 'doubtful', verdict: 'Parked: this release does not know the type' };
     case 'received':
-      if (last?.result === 'later') return { tone: 'neutral', verdict: `Its handler asked for later${why}` };
+      if (last?.result === 'later')
+        return { tone: 'neutral', verdict: `The handler asked for a later attempt${why}` };
       return (dueAt ?? 0) <= Date.now()
-        ? { tone: 'neutral', verdict: 'Due, not run yet' }
-        : { tone: 'neutral', verdict: 'Waits for its time' };
+        ? { tone: 'neutral', verdict: 'Due, but not run yet' }
+        : { tone: 'neutral', verdict: 'Waiting for its retry time' };
   }
 }
 
 const FIXES: Readonly<Record<InboxState, string | null>> = {
   done: null,
-  dead: 'It runs again only if a person requeues it. Fix the cause first.',
-  failed: 'It runs again when it is due. Run it now, or wait.',
+  dead: 'Fix the cause, then requeue the event. It does not run again until you do.',
+  failed: 'Wait until the event is due and runs again, or run it now.',
   leased: null,
-  parked: 'Upgrade stablehooks, and add a handler for its type.',
-  received: 'If it stays due, no process runs it: call receiver.start() in a process that has the handler.',
+  parked: 'Upgrade stablehooks, and add a handler for this type.',
+  received:
+    'If the event stays due, no process is running it. Call receiver.start() in a process that has the handler.',
 };
 
 /** Explains an event's state, with the fix. */
@@ -206,7 +208,7 @@ export function explainRecord(record: InboxRecord): Finding {
   const { verdict } = toVerdict(record);
   const isLapsed = record.state === 'leased' && !isRunning(record);
   const fix = isLapsed
-    ? 'Call receiver.start() in a running process, which takes it over.'
+    ? 'Call receiver.start() in a running process, which then takes over the event.'
     : FIXES[record.state];
   return { what: `${verdict}${/[.!?]$/.test(verdict) ? '' : '.'}`, fix };
 }

@@ -10,24 +10,26 @@ import type { InspectedInbox, InspectorSource, LastReport } from './source.js';
 
 /** Options of `fromInbox`. */
 export interface InboxSourceOptions {
-  /** The name of the inbox on the page, such as `payments`. It must not contain a password, nor a URL that cannot be parsed. */
+  /**
+   * The name of the inbox on the page, such as `payments`. It must not contain a password or a URL that cannot be
+   * parsed.
+   */
   readonly name: string;
   /**
-   * The pause between two reads of the inbox while a page is open, in ms. It is longer after a slow read.
-   * @default 2000
+   * The time between two reads of the inbox while a page is open, in ms. It is longer after a slow read. @default 2000
    */
   readonly pollIntervalMs?: number | undefined;
   /**
-   * Runs an event now, and resolves to its outcome, such as
-   * `async (event) => (await receiver.accept(event, 'redrive')).kind`. The action `run` needs it. @default none
+   * Runs an event now and resolves to its outcome, such as `async (event) => (await receiver.accept(event,
+   * 'redrive')).kind`. Required for the action `run`. @default none
    */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /**
-   * How the command line opens this inbox, such as `env:ORDERS_DATABASE_URL`, for commands to paste. It must not contain a
-   * password. @default 'env:DATABASE_URL'
+   * The `--inbox` value for this inbox, such as `env:ORDERS_DATABASE_URL`, used in commands to paste. It must not
+   * contain a password. @default 'env:DATABASE_URL'
    */
   readonly flag?: string | undefined;
-  /** The last report of the poller and its time, if this process polls. @default none */
+  /** Returns the last report of the poller and its time, if this process polls. @default none */
   readonly lastReport?: (() => LastReport | undefined) | undefined;
 }
 
@@ -40,7 +42,7 @@ export const INBOX_METHODS = [
 const isFunction = (value: unknown) => typeof value === 'function';
 const shape = {
   name: nonEmptyString.check(
-    z.refine((name) => !hasPassword(name), 'must not contain a password, nor a URL that cannot be parsed'),
+    z.refine((name) => !hasPassword(name), 'must not contain a password or a URL that cannot be parsed'),
   ),
   flag: z.optional(
     nonEmptyString.check(z.refine((flag) => !hasPassword(flag), 'must not contain a password')),
@@ -65,7 +67,8 @@ const MAX_LOAD = 0.02;
 const MAX_PAUSE_MS = 10_000;
 
 /**
- * Shows an inbox: its events and its coverage. It is read only while a page is open.
+ * Creates the source for an inbox, which shows its events and its coverage. The inbox is read only while a page is
+ * open.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` if an option is invalid. The message names the option.
  */
@@ -194,7 +197,7 @@ function watch({ listener, isWatched, pollIntervalMs, look, rest }: Watch): () =
 
 /** Why an inbox cannot be read. Messages of drivers may quote a connection string, so only their codes are used. */
 export function describeLoss(thrown: unknown): string {
-  if (thrown instanceof NoAnswer) return 'The inbox does not answer.';
+  if (thrown instanceof NoAnswer) return 'The inbox does not respond.';
   const codes: string[] = [];
   for (let error = thrown; error instanceof Error && codes.length < 8; error = error.cause) {
     const code = 'code' in error && typeof error.code === 'string' ? error.code : '';

@@ -47,7 +47,10 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
     async resend(id, { url, body }) {
       const attempt = find(id);
       if (attempt === undefined) {
-        throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This attempt has been dropped. Send a newer one.');
+        throw new SandboxError(
+          'ERR_SANDBOX_NOT_FOUND',
+          'This attempt is no longer kept. Resend a newer one.',
+        );
       }
       const { deliveryId, request, faults } = attempt;
       // A fault changed the bytes after the sandbox had signed them; a resent delivery has no faults.

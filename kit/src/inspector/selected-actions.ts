@@ -65,7 +65,7 @@ async function toFilter(inbox: InspectedInbox, filter: Selected['filter']): Prom
     read += 1;
     if (read === MAX_READ || ids.length === MAX_CHANGED) {
       throw new TooMany(
-        'Nothing was changed: too many events would have to be read. Narrow them by time first.',
+        'Nothing was changed, because too many events would have to be read. Narrow the filter by time first.',
       );
     }
   }
@@ -121,14 +121,15 @@ const THREW = 'error';
 /** The outcome of a run that this inbox does not show: its receiver has another inbox. No further event is run. */
 export const ELSEWHERE = 'elsewhere';
 
-const NOT_HERE = 'it ran in a receiver that does not use this inbox';
+const NOT_HERE = 'the event ran in a receiver that does not use this inbox';
 
 /** A dead event that fails stays dead, with its first cause, even where the app would try it later. */
 async function keepDead(operations: InspectedInbox, record: Runnable, outcome: string): Promise<void> {
   const { state, lastError } = (await operations.find(record.id)) ?? {};
-  if (state === 'failed') await returnToDead(operations, record, lastError ?? 'it failed');
-  const why = { [THREW]: 'it threw an error, which is in the log of the page', [ELSEWHERE]: NOT_HERE }[
-    outcome
-  ];
+  if (state === 'failed') await returnToDead(operations, record, lastError ?? 'the run failed');
+  const why = {
+    [THREW]: 'the run threw an error, which is in the log of the inspector',
+    [ELSEWHERE]: NOT_HERE,
+  }[outcome];
   if (state === 'received' && why !== undefined) await returnToDead(operations, record, why);
 }

@@ -52,7 +52,7 @@ const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: Re
   [`${TRIGGER} --payload list.json`, /--payload list\.json: a payload must be a JSON object/],
   [`${TRIGGER} --set amount=1`, /--set accepts payload\.NAME=STRING/],
   [`${TRIGGER} --set payload.n:=x`, /the value after := is not JSON/],
-  [`${TRIGGER} --count 0`, /Write a whole number from 1/],
+  [`${TRIGGER} --count 0`, /Pass a whole number of 1 or more/],
   [`${TRIGGER} --secret-file no-such`, /--secret-file no-such: the file does not exist/],
   [`${TRIGGER} --secret-file empty`, /--secret-file empty: the file is empty/],
   ['inbox list --inbox app.db --since 2999-01-01', /--since is in the future/],
@@ -74,7 +74,7 @@ const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: Re
     `gaps acknowledge --inbox app.db --from 2026-01-01 --by ${'a'.repeat(201)} --reason compared`,
     /Pass 1 to 200 characters/,
   ],
-  ['inspect --inbox app.db --port x', /Write a whole number/],
+  ['inspect --inbox app.db --port x', /Pass a whole number/],
   [
     'listen --to http://x/ --base-url http://x/ --namespace payments',
     /--namespace has no effect without --inbox\. Pass both\./,

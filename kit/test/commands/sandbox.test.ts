@@ -52,7 +52,7 @@ describe.concurrent('sandbox', () => {
   });
 
   test.for([
-    [['--list-cap', '0'], /Write a whole number from 1/],
+    [['--list-cap', '0'], /Pass a whole number of 1 or more/],
     [['--list-lag', '999999999999d'], /listLagMs` must be at most/],
   ] as const)('sandbox refuses an invalid setting with exit 2: %j', async ([flags, says]) => {
     const { stderr, exitCode } = await run(['sandbox', '--port', '0', ...flags]);

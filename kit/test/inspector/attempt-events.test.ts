@@ -48,7 +48,7 @@ test.each<[verdict: string, tone: string, attempts: readonly Given[], pending?: 
   // A person tried another URL.
   ['Accepted', 'good', [{}, { ...failed, endpoint: 'http://b/', elsewhere: true }]],
   [
-    'Accepted although its signature was wrong: 200 handled (injected: corruptSignature)',
+    'Accepted despite a wrong signature: 200 handled (injected: corruptSignature)',
     'bad',
     [{ kind: 'wrongly-accepted', faults: ['corruptSignature'] }],
   ],

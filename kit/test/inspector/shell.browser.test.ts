@@ -213,7 +213,7 @@ describe('the stream', () => {
     await first.close();
     const second = await serveInspector(fromSandbox(sandbox), { port });
     closing.push(second.close);
-    await page.getByText('The process was restarted: open the URL that it printed now.').waitFor();
+    await page.getByText('The process was restarted. Open the new URL that it printed.').waitFor();
     await open(second.url, { context });
     await live(page);
     const event = sandbox.emit('transfer.settled');

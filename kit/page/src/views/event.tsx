@@ -216,7 +216,7 @@ function Steps({ steps }: Pick<EventDetail, 'steps'>) {
                 </span>
               </div>
               {!hasResult && (
-                <p class="bad">Unknown: it recorded no result, so its effect may have happened.</p>
+                <p class="bad">Unknown: the step recorded no result, so its effect may have happened.</p>
               )}
             </div>
           </li>
@@ -248,7 +248,7 @@ function Timeline({
       <h3>
         {title} <span class="faint">{isPart ? `the newest ${lines.length}` : lines.length}</span>
       </h3>
-      {lines.length === 0 && <p class="faint">None has ended.</p>}
+      {lines.length === 0 && <p class="faint">No attempt has ended.</p>}
       <ol class="timeline">
         {lines.toReversed().map((line, index) => {
           const { id, at, name, tone, result, endpoint, durationMs, faults } = line;
@@ -306,7 +306,7 @@ function Body({ event: { id, body, text } }: { readonly event: EventDetail }) {
   return (
     <section aria-label="Body">
       <h3>Body</h3>
-      {body === 'pruned' && <p class="faint">It is pruned, or cannot be read.</p>}
+      {body === 'pruned' && <p class="faint">The body has been pruned or cannot be read.</p>}
       {body === 'stored' && data === null && !isAsked && (
         <button type="button" onClick={() => setAsked(true)}>
           Show the body
@@ -350,7 +350,7 @@ function Attempt({ attempt }: { readonly attempt: AttemptDetail }) {
         ) : (
           <>
             <Contents message={response} label="Response" />
-            {response.cut && <p class="faint">Only the start of the body was kept.</p>}
+            {response.cut && <p class="faint">Only the start of the body is kept.</p>}
           </>
         )}
       </section>

@@ -87,7 +87,7 @@ const needsReader = ({ tone }: OverviewCheck) => tone === 'bad' || tone === 'dou
 function Needs({ checks }: { readonly checks: readonly OverviewCheck[] }) {
   if (checks.length === 0) return null;
   return (
-    <section aria-label="What needs you">
+    <section aria-label="What needs your attention">
       <ul class="cards">
         {checks.map((check) => (
           <Card key={check.name} check={check} />
@@ -191,7 +191,7 @@ function Proven() {
       </h3>
       {data !== undefined && isProven && <Lanes report={data} isOne />}
       {data !== undefined && !isProven && (
-        <p class="faint">Start a poller (createPoller) with this inbox to prove that no event is missing.</p>
+        <p class="faint">To prove that no event is missing, start a poller (createPoller) with this inbox.</p>
       )}
     </section>
   );
