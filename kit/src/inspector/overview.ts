@@ -47,7 +47,7 @@ type Part = Omit<OverviewReport, 'at'>;
 
 const NOTHING: Part = {
   tone: 'neutral',
-  verdict: 'There is nothing to check yet.',
+  verdict: 'Nothing to judge.',
   checks: [],
   flow: [],
   errors: null,
@@ -194,7 +194,7 @@ async function ofDeliveries(deliveries: DeliveriesPart): Promise<Part> {
     tone: findings.length > 0 ? 'bad' : isWell && unattempted === 0 ? 'good' : 'neutral',
     verdict:
       findings.length > 0
-        ? `Needs your attention: ${findings.join(', ')}.`
+        ? `Needs you: ${findings.join(', ')}.`
         : isUnused
           ? `No event has been delivered yet${unattempted > 0 ? `: ${waiting}` : '. Fire one in the sandbox'}.`
           : unattempted > 0

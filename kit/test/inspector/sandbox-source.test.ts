@@ -48,7 +48,7 @@ test('events are listed the newest first, with how they ended', async () => {
     ['transfer.settled', 'failed', 'Never delivered, 1 attempt: 503'],
     ['transfer.failed', 'failed', 'Never delivered, 1 attempt: 429'],
     ['accept.confirmed', 'refused', 'Never delivered, 1 attempt: 404'],
-    ['redeem.failed', 'without-effect', 'Answered, without effect: 200 dead'],
+    ['redeem.failed', 'without-effect', 'Accepted without effect: 200 dead'],
     ['accept.confirmed', 'accepted', 'Accepted'],
   ]);
 });
@@ -66,9 +66,9 @@ test('a reply is judged by all of it, although only its start is kept, and one t
   }
   const { rows } = await deliveries.events({ limit: 10 });
   expect(rows.map(({ verdict }) => verdict).toReversed()).toEqual([
-    'Answered, without effect: 200 ERR_HANDLER_FAILED',
+    'Accepted without effect: 200 ERR_HANDLER_FAILED',
     'Accepted',
-    'Answered, without effect: 200 the response is longer than 64 KiB',
+    'Accepted without effect: 200 the response is longer than 64 KiB',
   ]);
   const [attempt] = sandbox.attempts({ limit: 1 });
   expect(attempt && (await sandbox.explain(attempt)).what).toContain('answered 2xx with more than 64 KiB');

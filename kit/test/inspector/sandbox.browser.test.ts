@@ -214,7 +214,7 @@ test('what the inspector does not allow is not offered', async () => {
 test('a movement is begun', async () => {
   const { page, sandbox, notice } = await openSandbox();
   await page.getByRole('button', { name: 'Start a movement …' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Begin' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Start' }).click();
   await notice.getByText(/^Started accept of 25\.00/).waitFor();
   expect(sandbox.movements()).toHaveLength(1);
 });

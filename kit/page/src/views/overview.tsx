@@ -87,7 +87,7 @@ const needsReader = ({ tone }: OverviewCheck) => tone === 'bad' || tone === 'dou
 function Needs({ checks }: { readonly checks: readonly OverviewCheck[] }) {
   if (checks.length === 0) return null;
   return (
-    <section aria-label="What needs your attention">
+    <section aria-label="What needs you">
       <ul class="cards">
         {checks.map((check) => (
           <Card key={check.name} check={check} />
