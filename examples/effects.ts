@@ -12,7 +12,7 @@ export interface Mailer {
   send(message: { readonly to: unknown; readonly text: string; readonly id: string }): Promise<void>;
 }
 
-/** The bank recognises a repeated call by its key: a payout whose answer was lost is sent again, and not paid again. */
+/** The bank recognises a repeated call by its key. If a response is lost, the payout is sent again but not paid again. */
 export const payWithKey =
   (bank: Bank, mailer: Mailer): Handler<'redeem.completed'> =>
   async ({ payload }, { step, idempotencyKey }) => {
@@ -25,7 +25,7 @@ export const payWithKey =
     );
   };
 
-/** The bank has no keys: a payout whose answer was lost waits for a person. */
+/** The bank has no idempotency keys. If a response is lost, the payout waits for a person. */
 export const payWithoutKey =
   (bank: Bank): Handler<'redeem.completed'> =>
   async ({ payload }, { step }) => {
@@ -36,7 +36,7 @@ export const payWithoutKey =
         try {
           return await bank.pay({ to, amount });
         } catch (error) {
-          // An answer of the bank that says that nothing was paid. Any other error leaves that open.
+          // The bank responded that nothing was paid. After any other error, that is unknown.
           if (error instanceof BankClosed) throw new RetryLater({ afterMs: 900_000, reason: error.message });
           throw error;
         }
@@ -52,7 +52,7 @@ export interface Orders {
   settle(id: string): Promise<boolean>;
 }
 
-/** The webhook can be faster than the transaction that inserts the order. */
+/** The webhook may arrive before the transaction that inserts the order commits. */
 export const settleOrder =
   (orders: Orders): Handler<'transfer.settled'> =>
   async ({ payload }) => {

@@ -12,7 +12,7 @@ const { STABLEHOOKS_SECRET = '', STABLEHOOKS_BASE_URL = '', STABLEHOOKS_TOKEN = 
 const { STABLEHOOKS_INBOX = 'app.db', PORT = '3000' } = process.env;
 
 const db = new Database(STABLEHOOKS_INBOX);
-const inbox = sqliteInbox(db, { transactional: true }); // creates its own tables, and lets the file wait for other processes
+const inbox = sqliteInbox(db, { transactional: true }); // creates its tables, and makes SQLite wait for other processes
 db.exec('CREATE TABLE IF NOT EXISTS ledger (event_id TEXT PRIMARY KEY, type TEXT, amount TEXT NOT NULL)');
 
 const receiver = createReceiver({
@@ -21,16 +21,16 @@ const receiver = createReceiver({
   inbox,
   handlers,
 });
-receiver.start(); // runs events that failed
+receiver.start(); // runs failed events
 
 const client = createClient({ baseUrl: STABLEHOOKS_BASE_URL, token: STABLEHOOKS_TOKEN });
 const poller = createPoller({ client, receiver });
-// Before it listens: an event that ends the process is then counted, and set aside after some attempts.
+// Poll before listening: attempts at an event that crashes the process then count, and it is eventually set aside.
 await poller.pollOnce({ signal: AbortSignal.timeout(10_000) });
 poller.start();
 
 const app = express();
-app.post('/hooks', toExpressHandler(receiver)); // above body parsers, which would change the signed bytes
+app.post('/hooks', toExpressHandler(receiver)); // above any body parser, which would change the signed bytes
 app.get('/healthz', async (_request, response) => {
   const { healthy } = await health(inbox, { requirePoll: true }).catch(() => ({ healthy: false }));
   response.status(healthy ? 200 : 503).json({ healthy });

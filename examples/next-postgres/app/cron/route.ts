@@ -1,9 +1,9 @@
-/** GET /cron, with CRON_SECRET: finds events that push missed, and runs failed ones. vercel.json calls it every minute. */
+/** GET /cron, with CRON_SECRET: finds events that push missed, and runs failed ones. Vercel calls it every minute. */
 import { createPoller, toCronRoute } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { receiver } from '../../lib/receiver';
 
-// Made at the first request: `next build` loads this module without these variables.
+// Created at the first request, because `next build` loads this module without these variables.
 const poller = () =>
   createPoller({
     client: createClient({

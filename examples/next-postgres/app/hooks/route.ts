@@ -1,4 +1,4 @@
-/** POST /hooks: the deliveries. */
+/** POST /hooks: receives deliveries. */
 import { toNextRoute } from 'stablehooks/next';
 import { receiver } from '../../lib/receiver';
 
