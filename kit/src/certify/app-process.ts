@@ -1,4 +1,4 @@
-/** The user's app as a process that can be killed and started again. */
+/** The user's app, as a process that can be killed and started again. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -11,16 +11,16 @@ export interface AppOptions {
   readonly command: string;
   readonly url: URL;
   readonly env: Readonly<Record<string, string>>;
-  /** How long the app may take to listen. */
+  /** How long to wait for the app to listen. */
   readonly startMs: number;
   readonly signal: AbortSignal;
 }
 
 /** How long to wait between two checks of the app, in ms. */
 const LOOK_MS = 20;
-/** How long the app may take to end by itself after SIGTERM, in ms. */
+/** How long to wait for the app to exit after SIGTERM, in ms. */
 const STOP_MS = 5_000;
-/** How much of its output an error quotes. */
+/** How much of the app's output an error quotes. */
 const QUOTED = 1_000;
 
 export class AppProcess {
@@ -47,7 +47,7 @@ export class AppProcess {
     this.#output = '';
     const child = spawn(command, {
       shell: true,
-      // Its own process group, so wrappers such as `npm start` end with it.
+      // In its own process group, so that wrappers such as `npm start` are killed as well.
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
       env: {
@@ -74,7 +74,7 @@ export class AppProcess {
     }
   }
 
-  /** Waits until the planned end has reached every process of the app. */
+  /** Waits until the planned kill has reached every process of the app. */
   async kill(): Promise<void> {
     await this.#end('SIGKILL');
   }
@@ -82,7 +82,7 @@ export class AppProcess {
   async stop(): Promise<void> {
     const limit = setTimeout(() => this.#signal('SIGKILL'), STOP_MS);
     await this.#end('SIGTERM').finally(() => clearTimeout(limit));
-    // A wrapper may end before the process that listens.
+    // A wrapper may exit before the process that listens.
     await this.kill();
   }
 

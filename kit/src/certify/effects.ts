@@ -1,4 +1,6 @@
-/** The effects of an event: the rows of `--effects` that name it, and the requests that the app sent outside. */
+/**
+ * The effects of an event: the rows of `--effects` that name it, and the requests that the app sent to other servers.
+ */
 import { CommandError, usageError } from '../io/errors.js';
 import { importFromProject } from '../io/inbox/opening.js';
 import { findSqlite } from '../io/inbox/sqlite.js';
@@ -83,13 +85,13 @@ export function rowsOf(rows: readonly Row[], { id, token }: Identity): readonly 
     .map((row) => row.map((cell) => cell.replaceAll(names, '<event>')));
 }
 
-/** How two undisturbed runs agree: columns that differ between them, such as times, are not compared. */
+/** How two undisturbed runs agree. Columns that differ between them, such as times, are not compared. */
 export interface Reference {
   readonly effects: readonly string[];
   readonly compare: (row: Row) => string;
 }
 
-/** `undefined` when the two runs have different numbers of rows. */
+/** `undefined` if the two runs have different numbers of rows. */
 export function toReference(one: readonly Row[], other: readonly Row[]): Reference | undefined {
   if (one.length !== other.length) return undefined;
   const columnOf = (rows: readonly Row[], column: number) =>

@@ -12,7 +12,7 @@ interface Case {
   readonly effect: Effect;
 }
 
-/** Each run, and each call that no run could end. */
+/** Each run, and each call at which no run could kill the app. */
 function casesOf({ points, scenarios, unseen }: Certificate): readonly Case[] {
   return [
     ...points.map(({ point, side, effect }) => ({
@@ -58,7 +58,7 @@ function shorten(text: string): string {
   return text.length <= SHOWN ? text : `${text.slice(0, SHOWN - 1)}…`;
 }
 
-/** The counts, and where the first effect that is not once was caused. */
+/** The counts, and the cause of the first effect that did not happen exactly once. */
 function sumUp(certificate: Certificate): string {
   const counts = countAlike(casesOf(certificate).map(({ effect }) => effect)).map(
     ([effect, count]) => `${count} ${effect}`,

@@ -111,7 +111,10 @@ interface CatchUpResult {
   readonly flags: InboxFlags;
 }
 
-/** Exit 0: all is proven or unconfirmed up to the watermark, and a handler or queue of the endpoint has every selected event. */
+/**
+ * Exit 0 if everything up to the watermark is proven or unconfirmed, and a handler or queue of the endpoint has every
+ * selected event.
+ */
 function toExitCode(result: CatchUpResult): ExitCode {
   const { report, rows, undelivered } = result;
   if (isJustOpened(result)) return EXIT.failed;
@@ -185,7 +188,7 @@ function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
     .join('\n');
 }
 
-/** The verdict of the poll. Green only if nothing else in the report contradicts it. */
+/** The verdict of the poll. It is green only if nothing else in the report contradicts it. */
 function toVerdict(result: CatchUpResult, { good, bad, doubtful }: Omit<Paint, 'faint'>): string {
   const { report } = result;
   const { diagnosis } = report;
@@ -200,7 +203,7 @@ function toVerdict(result: CatchUpResult, { good, bad, doubtful }: Omit<Paint, '
     : `recorded    ${diagnosis}`;
 }
 
-/** An open gap. Without advice if the poll is unproven, because the diagnosis may advise something else. */
+/** Describes an open gap, without advice if the poll is unproven, because the diagnosis may advise something else. */
 function describeOpenGap(gap: Gap, { proven }: PollReport): string {
   if (proven) return describeGap(gap);
   const { types, from, until } = gap;
@@ -208,7 +211,7 @@ function describeOpenGap(gap: Gap, { proven }: PollReport): string {
   return `${which} created after ${from} and up to ${until} may be missing.`;
 }
 
-/** The problems without failed attempts, which have their own lines above. */
+/** The problems, except failed attempts, which have their own lines above. */
 function toProblems({ report, rows }: CatchUpResult): readonly string[] {
   const failed = new Set(rows.filter((row) => !isDone(row)).map(({ event }) => event.id));
   return report.problems

@@ -117,7 +117,7 @@ async function run({ flags, given, settings, printer, signal }: CommandContext<C
   }
 }
 
-/** The example of a type, with ids that are new in each event. */
+/** The example payload of a type, with ids that are new in each event. */
 function examplePayload(type: EventType): Readonly<Record<string, unknown>> {
   const { payload } = exampleEvent(type);
   return Object.fromEntries(

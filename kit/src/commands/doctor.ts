@@ -139,7 +139,10 @@ const IGNORED =
 const FOR_REAL =
   "The endpoint's real handlers run on these test events, which have payload.test set to true and ids that begin with evt_doctor_. Whatever the handlers write stays, and so do the ids in the inbox. --inbox discards test events that have not finished.";
 
-/** Ends test events that would run again or need a person, and returns how many the inbox has or lacks against their answers. */
+/**
+ * Discards test events that would run again or need a person. Returns how many refused events the inbox contains and
+ * how many accepted ones it lacks.
+ */
 async function endLeft(
   flags: InboxFlags,
   { ids, stored }: { readonly ids: readonly string[]; readonly stored: ReadonlySet<string> },

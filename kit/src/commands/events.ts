@@ -179,7 +179,7 @@ function skipTo(events: readonly UnknownEvent[], after: string | undefined): rea
   );
 }
 
-/** How to continue: with the first event that did not get a 2xx, because the next exit code must cover it. */
+/** How to continue: from the first event that did not get a 2xx, because the next exit code must cover it. */
 function describeStop(rows: readonly DeliveryRow[], total: number): string {
   const refused = rows.find(({ answer }) => !isDelivered(answer));
   const last = (refused === undefined ? rows : rows.slice(0, rows.indexOf(refused))).at(-1);
@@ -218,17 +218,20 @@ function addSelectionFlags(command: Command, limit: number): Command {
 }
 
 interface Selection {
-  /** Oldest first; the first event of the list for each id. */
+  /** The selected events, oldest first. For each id, the first event in the list. */
   readonly events: readonly UnknownEvent[];
   /** Each event's JSON as the service wrote it. */
   readonly texts: ReadonlyMap<UnknownEvent, string>;
-  /** The ids of which the list has different events, if one of them is selected. */
+  /** The ids for which the list contains different events, if one of these events is selected. */
   readonly conflicting: ReadonlySet<string>;
-  /** Whether the list is complete: no limit may have cut it, and every element is an event. */
+  /** Whether the list is complete: no limit may have truncated it, and every element is an event. */
   readonly complete: boolean;
 }
 
-/** Requests the list, separately for each of several types, and selects events; a list that a limit can have cut may be incomplete. */
+/**
+ * Requests the list, once per type if there are several, and selects events. A list that a limit may have truncated can
+ * be incomplete.
+ */
 async function selectEvents({
   flags,
   settings,
@@ -281,10 +284,11 @@ const FILTERED_LATE =
   'There may be more events: the service may truncate its list before it filters by type. Raise --limit, or omit --type.';
 
 /**
- * Whether the uncut answers for single types contain every event of these types. The service may cut the list before it
- * selects a type; then an answer is short although events are left out. This is ruled out in two cases: no limit cuts the
- * list of all types, or an answer has an event that the list of all types, with the same limit, lacks both before and
- * after. An event that was cut off or created in between is not missing from both.
+ * Whether the complete responses for single types contain every event of these types. The service may truncate the list
+ * before it selects a type, so a short response does not prove that nothing is left out. Two cases rule this out: the
+ * list of all types is not truncated, or a response contains an event that is missing from the list of all types,
+ * requested with the same limit before and after. An event that was truncated or created in between is not missing from
+ * both.
  */
 function isFilteredFirst(
   pages: readonly EventList[],

@@ -30,7 +30,7 @@ interface RequeueFlags extends SelectionFlags {
 
 type InboxRequeue = Exclude<Parameters<InboxOperations['requeue']>[0], string>;
 
-/** For each step without a result, whether its effect happened. */
+/** Whether the effect of each step without a result happened. */
 type StepStatements = Readonly<Record<string, 'done' | 'again'>>;
 
 const REQUEUEABLE = ['failed', 'dead', 'leased'] as const satisfies readonly InboxState[];
@@ -95,12 +95,14 @@ async function checkStatements(
   );
 }
 
-/** The steps of an event that began and recorded no result: whether their effects happened is not known. */
+/** The steps of an event that began but recorded no result. Whether their effects happened is unknown. */
 async function unknownSteps(inbox: InboxOperations, id: string): Promise<readonly string[]> {
   return (await inbox.steps(id)).flatMap(({ name, result }) => (result === null ? [name] : []));
 }
 
-/** Says why events that are still dead, failed or leased were not requeued, naming the first one whose step is unknown. */
+/**
+ * Notes why events that are still dead, failed or leased were not requeued. Names the first one with an unknown step.
+ */
 export async function noteSkipped(
   inbox: InboxOperations,
   held: readonly string[],
@@ -123,7 +125,9 @@ export async function noteSkipped(
   printer.note(`Skipped: ${countOf(skipped, 'event')} changed by another process.`);
 }
 
-/** Requeues events, and finds the ones that are still dead, failed or leased, with one query per batch that has some. */
+/**
+ * Requeues events, and finds those that are still dead, failed or leased, with one query for each batch that has some.
+ */
 export async function requeueAll(
   inbox: InboxOperations,
   { ids, filter, ...how }: Selected & Pick<InboxRequeue, 'steps' | 'force' | 'by' | 'reason'>,
@@ -226,13 +230,13 @@ async function requeue({ args: given, flags, printer, signal }: CommandContext<R
   );
 }
 
-/** How often the inbox is read while a command waits, in ms. */
+/** How often to read the inbox while a command waits, in ms. */
 const LOOK_MS = 250;
 
 interface Watched {
   /** How many of the events are in each state. */
   readonly states: Partial<Record<InboxState, number>>;
-  /** Whether any of them has left the state `received`. */
+  /** Whether any event has left the state `received`. */
   readonly isTaken: boolean;
 }
 

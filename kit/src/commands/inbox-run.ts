@@ -50,15 +50,20 @@ async function run(context: CommandContext<RunFlags>) {
  * How an event ended.
  *
  * - `done`: a handler ran.
- * - `queued`: the endpoint only accepted it for later, so the answer does not show its effect.
- * - `waits`: for another event of its ordering key.
- * - `runs`: in the app, which was first or has not ended yet.
- * - `elsewhere`: the endpoint has another inbox, so the app of this inbox ran no handler.
- * - `refused`: no handler ran to its end.
+ *
+ * - `queued`: the endpoint only accepted the event for later, so the response does not show its effect.
+ *
+ * - `waits`: the event waits for another event with its ordering key.
+ *
+ * - `runs`: the app claimed the event first, or its handler has not finished yet.
+ *
+ * - `elsewhere`: the endpoint has a different inbox, so the app of this inbox ran no handler.
+ *
+ * - `refused`: no handler completed.
  */
 type End = 'done' | 'queued' | 'waits' | 'runs' | 'elsewhere' | 'refused';
 
-/** What an ending means, and the fix. */
+/** What each ending means, and how to fix it. */
 const NOTES: readonly (readonly [Exclude<End, 'done'>, string])[] = [
   ['refused', 'No handler succeeded, so still dead or failed in the inbox, as before'],
   [
@@ -143,7 +148,10 @@ const LEFT = {
   sent: 'is due and was sent, but the response was not recorded, so it may run again',
 } as const;
 
-/** Makes an event due. `undefined`, with a note, if another process has changed it, because it could run twice. */
+/**
+ * Makes an event due. Returns `undefined`, with a note, if another process changed the event, because it could then run
+ * twice.
+ */
 async function takeOrNote(
   id: string,
   inbox: InboxOperations,
@@ -169,10 +177,12 @@ async function takeOrNote(
 }
 
 /**
- * Records the answer to an event, unless the endpoint has recorded it in this inbox. A dead event that no handler ran is dead
- * again. One that is queued, or waits for another of its ordering key, stays received, so that it can be claimed.
- * In the inbox of an app, 2xx without a change of the inbox isn't an effect: a page at a wrong path, or another app,
- * answered. Only in an inbox of `catch-up` and `listen` does the answer alone count.
+ * Records the response to an event, unless the endpoint recorded it in this inbox. A dead event that no handler ran
+ * becomes dead again. An event that is queued, or waits for another event with its ordering key, stays received so that
+ * it can be claimed.
+ *
+ * In the inbox of an app, a 2xx without a change of the inbox is not an effect: a page at a wrong path, or another app,
+ * responded. Only in an inbox of `catch-up` and `listen` does the response alone count.
  */
 async function recordAnswer(answer: EndpointAnswer, record: Runnable, inbox: OpenInbox): Promise<End> {
   const { event } = record;

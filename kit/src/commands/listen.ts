@@ -44,7 +44,7 @@ import {
 } from '../io/settings.js';
 import { describeTypes, listUndelivered } from '../io/undelivered.js';
 
-/** How long no other process can poll after this process was killed in a poll, in ms. */
+/** How long no other process can poll after this process was killed during a poll, in ms. */
 const POLL_LEASE_MS = 10_000;
 
 interface ListenFlags extends PollFlags, Partial<InboxFlags> {
@@ -193,7 +193,7 @@ async function forward(
 
 const WAITING: ReadonlySet<InboxState> = new Set(['received', 'leased', 'failed']);
 
-/** Prints one line when an endpoint or service stops answering, and one when it answers again. */
+/** Prints one line when an endpoint or the service stops responding, and one line when it responds again. */
 function createOutage(printer: Printer, name: string) {
   let lost = false;
   return {
@@ -212,7 +212,7 @@ function createOutage(printer: Printer, name: string) {
 function createAttemptLog(printer: Printer, url: string) {
   const endpoint = createOutage(printer, `The endpoint ${url}`);
   const advised = new Set<string>();
-  /** The ids of events for which an answer without a handler has been printed. */
+  /** The ids of events for which a response without a handler was already printed. */
   const unhandled = new Set<string>();
   const adviseOnce = (topic: string, advise: () => void) => {
     if (!advised.has(topic)) advise();
@@ -225,7 +225,7 @@ function createAttemptLog(printer: Printer, url: string) {
       if (isReached) endpoint.answered();
       const isRepeated = isUnhandled(attempt) && unhandled.has(attempt.event.id);
       if (isUnhandled(attempt)) unhandled.add(attempt.event.id);
-      // While the endpoint is away or has no handler, each event is printed once.
+      // While the endpoint does not respond or has no handler, each event is printed once.
       const isNews = isReached ? !isRepeated : !endpoint.isLost() || attempt.attempt === 1;
       if (isNews || printer.json) printAttempt(printer, attempt);
       if (!isReached)
@@ -243,12 +243,14 @@ function createAttemptLog(printer: Printer, url: string) {
   };
 }
 
-/** Whether the endpoint answered 2xx without running a handler. */
+/** Whether the endpoint returned a 2xx without running a handler. */
 function isUnhandled({ answer, nextInMs }: ForwardingAttempt): boolean {
   return nextInMs !== null && isDelivered(answer) && outcomeOf(answer) !== 'dead';
 }
 
-/** Prints an attempt in one line, with its number and the next one if it failed or is not the first. */
+/**
+ * Prints an attempt on one line. Includes its number and the time of the next attempt if it failed or is not the first.
+ */
 function printAttempt(printer: Printer, { attempt, nextInMs, ...delivery }: ForwardingAttempt): void {
   const { event, answer } = delivery;
   const at = new Date();

@@ -222,7 +222,7 @@ function readEntry({ line, values }: LedgerRow, flags: ReconcileFlags, columns: 
   return { id, createdAt, amount, texts };
 }
 
-/** A column, and the path of the event whose text must be equal. */
+/** A column and a path in the event. Their texts must be equal. */
 interface Pair {
   readonly column: string;
   readonly path: string;
@@ -257,7 +257,7 @@ function compareEntry(
   return differences;
 }
 
-/** A string unchanged, another value as JSON; `undefined` for none. */
+/** Returns a string unchanged and any other value as JSON; `undefined` without a value. */
 function textAt(event: UnknownEvent, path: string): string | undefined {
   const value = valueAt(event, path);
   if (value === undefined || value === null) return undefined;
@@ -279,7 +279,7 @@ function parseDelimiter(value: string): string {
   throw new InvalidArgumentError('Pass a single character, such as ; or \\t.');
 }
 
-/** The bar of the current step. The progress of the ledger is measured in bytes. */
+/** The progress bar of the current step. Progress in the ledger is measured in bytes. */
 function createProgress(printer: Printer, file: LedgerFile) {
   let bar: Progress | undefined;
   let [label, last] = ['', 0];
@@ -371,7 +371,7 @@ function toText(
   }
 }
 
-/** Books without an event of the span, or without an entry to compare, agree, which proves nothing. */
+/** If the span has no event, or no entry to compare, everything agrees, which proves nothing. */
 function isEmptyComparison({ agree, totals }: ReconcileResult, comparesValues: boolean): boolean {
   const isNothingKnown = totals.listed === 0 && totals.inbox === 0 && totals.entries === 0;
   return agree && (isNothingKnown || (comparesValues && totals.compared === 0));

@@ -50,7 +50,7 @@ interface SandboxFlags extends Omit<FaultsInput, `${string}Ms`> {
 
 type ChanceFlags = Readonly<Partial<Record<keyof FaultsInput, string>>>;
 
-/** The chances of FaultsInput, each a flag. */
+/** The probabilities of FaultsInput. Each is a flag. */
 const CHANCES = {
   deliveries: {
     drop: 'an attempt never arrives',
@@ -253,7 +253,7 @@ function greet(printer: Printer, greeting: Greeting): void {
     '',
     ...Object.entries(settings).map(([name, value]) => ({ whole: `export ${name}=${toShellWord(value)}` })),
     '',
-    `Press Ctrl-C to stop. To repeat this run with the same ids, pass --seed ${seed}.`,
+    `Press Ctrl-C to stop. --seed ${seed} repeats this run with the same ids.`,
   ];
   printer.print({ text, data: { kind: 'sandbox.listening', ...greeting } });
 }
@@ -272,7 +272,7 @@ function toFaults({ listLag, dateSkew, tokenExpiry, ...flags }: SandboxFlags): F
 /** @param namesEndpoint - whether a row must name its endpoint, because there are several. */
 function printFeed(printer: Printer, published: FeedEntry, namesEndpoint: boolean): void {
   const entry = withoutQueries(published);
-  // The attempt before it says the same.
+  // The entry of the attempt says the same.
   if (entry.kind === 'delivery.delivered' && !printer.json) return;
   const text = toPlain([formatClock(new Date(entry.at)), ...toWords(entry, namesEndpoint)].join('  '));
   printer.print({ text: { whole: text }, data: entry });
@@ -301,7 +301,7 @@ function toWords({ kind, data }: FeedEntry, namesEndpoint: boolean): readonly st
   return [kind, ...words];
 }
 
-/** The printed fields of an entry: the first of these groups that it has. */
+/** The printed fields of an entry: the first of these groups that the entry has. */
 const FEED_FIELDS = [['eventId'], ['url'], ['type', 'id'], ['id', 'state']] as const;
 
 function describeAttempt(

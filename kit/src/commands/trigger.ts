@@ -73,7 +73,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   const copies: (string | undefined)[] = [];
   const unexpected: EndpointAnswer[] = [];
   const notDue: string[] = [];
-  /** Whether the first answers show that the events go to the wrong place. */
+  /** Whether the first responses show that the events go to the wrong place. */
   let isWrong = false;
 
   async function fireOnce(event: UnknownEvent, copy: Copy): Promise<void> {
@@ -126,7 +126,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
 
 type Json = Record<string, unknown>;
 
-/** Creates events from the example of the type and the flags, each with its own id unless `id` is set. */
+/** Creates events from the example of the type and from the flags. Each event has its own id unless `id` is set. */
 async function readDraft(
   type: EventType,
   { payload: payloadFile, set }: TriggerFlags,
@@ -148,7 +148,7 @@ async function readDraft(
   return draft;
 }
 
-/** Parses one `--set`. `=` sets a string, because amounts are strings in this service; `:=` sets JSON. */
+/** Parses one `--set`. `=` sets a string, because amounts are strings in this service. `:=` sets JSON. */
 function parseAssignment(assignment: string): (event: Json) => void {
   const [, path = '', operator, value = ''] = /^([\w.-]+?)(:?=)(.*)$/s.exec(assignment) ?? [];
   const names = path.split('.');
@@ -192,7 +192,7 @@ function parseJson(value: string): unknown {
 interface EventSender {
   /** How many rows one call of `fire` returns: one per endpoint. */
   readonly rowsPerEvent: number;
-  /** Sends one event and waits for the answers. In the sandbox the event has another id. */
+  /** Sends one event and waits for the responses. In the sandbox, the event gets a different id. */
   fire(event: UnknownEvent): Promise<readonly DeliveryRow[]>;
 }
 
@@ -228,7 +228,10 @@ async function chooseFire({
 const NO_ENDPOINT =
   'The sandbox has no endpoint to deliver to. Start it with --to URL, or pass --to URL here.';
 
-/** Fires events in the sandbox, and waits for the first attempt at each endpoint. The same event is redelivered. */
+/**
+ * Fires events in the sandbox, and waits for the first attempt at each endpoint. If an event was fired before, it is
+ * redelivered.
+ */
 async function fireInSandbox(
   settings: Settings,
   options: { readonly signal: AbortSignal; readonly timeoutMs: number },

@@ -73,7 +73,7 @@ async function limits({ args, flags, settings, printer }: CommandContext<LimitFl
   return printWallet(printer, wallet, { id, ...input });
 }
 
-/** The service does not specify that an omitted limit stays, so both limits are always sent. */
+/** The service does not specify that an omitted limit stays unchanged, so both limits are always sent. */
 function readLimits({ perTx, daily }: LimitFlags): Limits | undefined {
   if (perTx === undefined && daily === undefined) return undefined;
   if (perTx !== undefined && daily !== undefined) return { perTx, daily };
@@ -82,7 +82,7 @@ function readLimits({ perTx, daily }: LimitFlags): Limits | undefined {
   );
 }
 
-/** Prints the wallet, on stderr if stdout cannot be written, and notes each field that differs from what was asked for. */
+/** Prints the wallet (on stderr if stdout cannot be written), and notes each field that differs from the request. */
 async function printWallet(printer: Printer, wallet: Wallet, asked: Partial<Wallet>): Promise<ExitCode> {
   const { id, agentId, address, chain, balance, limits, allowlist } = wallet;
   const lines = [
@@ -106,7 +106,7 @@ async function printWallet(printer: Printer, wallet: Wallet, asked: Partial<Wall
   return interruptedExit();
 }
 
-/** The fields of the wallet that differ from what was asked for. */
+/** The fields of the wallet that differ from the request. */
 function findDiffering(wallet: Wallet, asked: Partial<Wallet>): readonly string[] {
   const { limits, allowlist, ...fields } = asked;
   const [granted, targets] = [[...wallet.allowlist].sort(), [...(allowlist ?? wallet.allowlist)].sort()];

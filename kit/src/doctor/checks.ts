@@ -18,14 +18,16 @@ import { TEST_TYPE, type TestEvent, type TestedAnswer, type TestedEndpoint, toBo
 /**
  * The result of a check.
  *
- * - `pass`: the replies show that the endpoint is right.
- * - `fail`: the replies show that it is wrong; `fix` says what to change.
- * - `not shown`: the replies show neither, or the check was not run; `fix` says how to show it.
+ * - `pass`: the responses show that the endpoint is correct.
+ *
+ * - `fail`: the responses show that the endpoint is wrong. `fix` says what to change.
+ *
+ * - `not shown`: the responses show neither, or the check did not run. `fix` says how to show it.
  */
 export interface CheckResult {
   readonly verdict: 'pass' | 'fail' | 'not shown';
   readonly got: string;
-  /** The time of the slowest answer, in ms; `undefined` if the check was not run. */
+  /** The time of the slowest response, in ms; `undefined` if the check did not run. */
   readonly elapsedMs?: number | undefined;
   readonly fix?: string | undefined;
 }
@@ -33,7 +35,7 @@ export interface CheckResult {
 export interface Check {
   readonly name: string;
   readonly expected: string;
-  /** Whether it shows something only with events whose handlers run. @default false */
+  /** Whether the check shows something only if handlers run. @default false */
   readonly runsHandlers?: true;
   readonly run: (endpoint: TestedEndpoint) => Promise<CheckResult>;
 }
@@ -68,13 +70,13 @@ const SIZE_NOT_NAMED = `The response does not say that the size was the reason, 
 
 const CLOSED_CODES: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
 
-/** Older than any window against replays, in ms: seven days. */
+/** Older than any replay window, in ms: seven days. */
 const OLD_MS = 604_800_000;
 
 export const UNKNOWN_FIELDS =
   'The endpoint refuses events with unknown fields. Ignore unknown fields, because the service may add fields at any time.';
 
-/** A check of deliveries of one event that must be refused for their signature. */
+/** A check with deliveries of one event that must be refused because of their signature. */
 function forgery(
   name: string,
   send: (endpoint: TestedEndpoint, event: TestEvent) => Promise<readonly TestedAnswer[]>,
@@ -123,7 +125,7 @@ export const REFUSAL_CHECKS: readonly Check[] = [
   },
 ];
 
-/** A check of a delivery that must be accepted, although it differs in one thing from the usual one. */
+/** A check with a delivery that must be accepted, although it differs in one way from a usual one. */
 function delivery(
   name: string,
   send: (endpoint: TestedEndpoint) => Promise<TestedAnswer>,
@@ -217,7 +219,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
   { name: 'failing handler', expected: '5xx / done', runsHandlers: true, run: checkFailure },
 ];
 
-/** The last check, because it looks at all replies. */
+/** The last check, because it looks at all responses. */
 export const LEAK_CHECK: Check = {
   name: 'no secrets',
   expected: 'no secret',
@@ -272,7 +274,9 @@ export function quoteReply({ words }: TestedAnswer): string {
   return words === '' ? 'The response is empty.' : `The response: "${words}".`;
 }
 
-/** The reason of a refusal that does not depend on the event: a limit, an outage, or a log-in in front of the endpoint. */
+/**
+ * The reason for a refusal that does not depend on the event: a limit, an outage, or a login in front of the endpoint.
+ */
 export function explainStatus(answer: TestedAnswer): string | undefined {
   const status = statusOf(answer);
   if (NOT_THE_EVENT.has(status) && isInconclusive(answer)) return explainCode(answer);
@@ -287,18 +291,18 @@ export function explainStatus(answer: TestedAnswer): string | undefined {
   return undefined;
 }
 
-/** A check whose answer does not depend on the event shows nothing. */
+/** A check shows nothing if the response does not depend on the event. */
 function busyResult(answer: TestedAnswer): CheckResult | undefined {
   const why = isDelivered(answer) ? undefined : explainStatus(answer);
   return why === undefined ? undefined : toResult('not shown', [answer], why);
 }
 
-/** A wrong answer, which `fix` prevents unless the answer has another reason. */
+/** A wrong response, which `fix` prevents unless the response has a different reason. */
 function refusedResult(answer: TestedAnswer, fix: string, answers = [answer]): CheckResult {
   return busyResult(answer) ?? toResult('fail', answers, stoppedFix(answer) ?? fix);
 }
 
-/** A genuine delivery of a new event must be answered 2xx, after a handler ran if its type has one. */
+/** A genuine delivery of a new event must get a 2xx, after a handler ran if the type has one. */
 export function judgeDelivery(
   { runsHandlers }: Pick<TestedEndpoint, 'runsHandlers'>,
   answer: TestedAnswer,
@@ -339,7 +343,7 @@ interface Refusal {
   readonly id: string;
   readonly answer: TestedAnswer;
   readonly result: CheckResult;
-  /** The fix for an effect despite an answer other than 2xx; a 2xx has its own fix. */
+  /** The fix for an effect despite a response other than a 2xx. A 2xx has its own fix. */
   readonly fix: string;
 }
 
@@ -357,7 +361,7 @@ export async function expectNoEffect(
   return withEffects({ ...result, verdict: 'fail', fix: isKnown ? result.fix : fix }, effects);
 }
 
-/** A forged delivery must be answered 401 or 403: 2xx accepts it, and 5xx asks for a retry. */
+/** A forged delivery must get a 401 or 403. A 2xx accepts it, and a 5xx asks for a retry. */
 function expectForgeryRefused(answer: TestedAnswer, accepted: string): CheckResult {
   if (isDelivered(answer)) return toResult('fail', [answer], accepted);
   if (isSignatureRefused(answer)) return busyResult(answer) ?? toResult('pass', [answer]);
@@ -370,7 +374,7 @@ function isClientError(answer: EndpointAnswer): boolean {
   return statusOf(answer) >= 400 && statusOf(answer) < 500;
 }
 
-/** Sends a body over the limit and a small one after it, which shows that the size was the reason. */
+/** Sends a body over the limit and then a small body, to show that the size was the reason. */
 async function checkOversized(endpoint: TestedEndpoint): Promise<CheckResult> {
   const filler = 'x'.repeat(endpoint.oversizeBytes);
   const event = endpoint.event('oversized', { payload: { filler } });
@@ -421,7 +425,7 @@ async function checkDuplicate(endpoint: TestedEndpoint): Promise<CheckResult> {
   return judgeOnce(endpoint, { id: event.id, answers });
 }
 
-/** How long after its first delivery an event is delivered again, in ms. */
+/** How long after its first delivery to deliver an event again, in ms. */
 const REMEMBERED_MS = 2_500;
 
 const FORGETS_IDS =
@@ -443,11 +447,14 @@ async function checkRemembered(endpoint: TestedEndpoint): Promise<CheckResult> {
   return withEffects(result, effects);
 }
 
-/** Sends the same event many times at the same time: an endpoint that checks and then inserts runs it more than once. */
+/**
+ * Sends many copies of an event at the same time. An endpoint that checks and then inserts runs the event more than
+ * once.
+ */
 async function checkConcurrent(endpoint: TestedEndpoint): Promise<CheckResult> {
   const event = endpoint.event('concurrent');
   const answers = await Promise.all(Array.from({ length: CONCURRENT }, () => endpoint.send(toBody(event))));
-  // A busy reply is right for all deliveries but one.
+  // A busy response is correct for all deliveries except one.
   const wrong = answers.find((answer) => !isDelivered(answer) && !BUSY.has(statusOf(answer)));
   if (wrong !== undefined || !answers.some(isDelivered)) {
     const fix = 'Return a 2xx for one of the deliveries, and a 2xx or a 503 with Retry-After for the others.';
@@ -465,7 +472,7 @@ async function checkConcurrent(endpoint: TestedEndpoint): Promise<CheckResult> {
 const BUSY_BEFORE_IT =
   'All deliveries except one were refused without a `code`, as a proxy with a rate limit does, so they may not have reached the handler. Return a 2xx or the `code` ERR_EVENT_BUSY for a second delivery, or run this check without the proxy.';
 
-/** Whether a proxy may have answered in place of the endpoint. */
+/** Whether a proxy may have responded instead of the endpoint. */
 function isRefusedWithoutCode(answer: EndpointAnswer): boolean {
   return !isDelivered(answer) && codeOf(answer) === undefined;
 }
@@ -496,7 +503,7 @@ async function judgeOnce(
 const NOT_RUN_YET =
   'The event is queued, but nothing ran it within the time limit (--timeout). See the log of the worker.';
 
-/** A genuine delivery with a 2xx answer must have had its effect, as far as `--effects` counts. */
+/** A genuine delivery that got a 2xx must have taken effect, as far as `--effects` counts. */
 export async function judgeEffect(
   endpoint: TestedEndpoint,
   { id, answer }: { readonly id: string; readonly answer: TestedAnswer },
@@ -522,7 +529,7 @@ const HANDLER_FAILED: ReadonlySet<string | undefined> = new Set([
   'ERR_HANDLER_PERMANENT',
 ]);
 
-/** Codes of a stablehooks receiver whose inbox has this event, and not as done. */
+/** Codes of a stablehooks receiver that has this event in its inbox, but not as done. */
 const NOT_DONE: ReadonlySet<string | undefined> = new Set(['ERR_EVENT_BUSY', 'ERR_EVENT_NOT_DUE']);
 
 /** Whether the code of a stablehooks receiver shows neither a failed handler nor this event in its inbox. */
@@ -575,10 +582,10 @@ async function checkFailure(endpoint: TestedEndpoint): Promise<CheckResult> {
   return toResult('pass', answers);
 }
 
-/** Outcomes that are right for the second delivery of a failed event. */
+/** Outcomes that are correct for the second delivery of a failed event. */
 const RIGHT_AFTER_FAILURE: ReadonlySet<string | undefined> = new Set(['dead', 'handled', 'queued']);
 
-/** The handler did not fail: its effect must exist when the 2xx arrives, or later for a queued event. */
+/** The handler did not fail, so its effect must exist when the 2xx arrives, or later for a queued event. */
 async function judgeAcknowledged(
   endpoint: TestedEndpoint,
   id: string,
@@ -593,7 +600,7 @@ async function judgeAcknowledged(
     : toResult('not shown', [answer], LET_IT_FAIL);
 }
 
-/** How long a queue can take to run a refused delivery, or a second job of an event, in ms. */
+/** How long a queue may take to run a refused delivery, or a second job for an event, in ms. */
 const QUEUE_SETTLE_MS = 1_000;
 
 /** Counts the effects of an event that must have none, after a queue has had time to run it. */
@@ -601,7 +608,7 @@ function countUnwanted(endpoint: TestedEndpoint, id: string): Promise<number | u
   return awaitEffect(endpoint, id, QUEUE_SETTLE_MS);
 }
 
-/** Counts the effects. Queued work has time to run, and to run a second time. */
+/** Counts the effects. Leaves time for queued work to run, and to run a second time. */
 async function countEffects(
   endpoint: TestedEndpoint,
   { id, queued }: { readonly id: string; readonly queued: boolean },

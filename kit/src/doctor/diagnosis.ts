@@ -26,13 +26,13 @@ import {
 /** The result of a genuine delivery, and whether other checks can still show something. */
 export interface GenuineResult extends CheckResult {
   readonly answer: TestedAnswer;
-  /** Whether the refusal of a forgery shows something, which it does not if genuine deliveries are refused as well. */
+  /** Whether the refusal of a forgery shows something. It does not if genuine deliveries are refused as well. */
   readonly comparable: boolean;
 }
 
 const ABSENT: ReadonlySet<number> = new Set([404, 405, 410]);
 
-/** Sends a genuine delivery. If it is not accepted, finds out why with deliveries that differ in one thing. */
+/** Sends a genuine delivery. If it is not accepted, finds out why with deliveries that differ in one way. */
 export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Promise<GenuineResult> {
   const event = endpoint.event('genuine');
   const answer = await endpoint.send(toBody(event));
@@ -55,7 +55,7 @@ async function isComparable(endpoint: TestedEndpoint, answer: TestedAnswer): Pro
   return isSignatureRefused(await endpoint.sendForged(toBody(endpoint.event('diagnosis'))));
 }
 
-/** The fix when the genuine delivery found no connection, or lost it. */
+/** The fix if the genuine delivery found no connection or lost it. */
 export function adviceOf(reason: string): string {
   return connectionFailure(reason)?.fix ?? 'Check that it is running and that the port is correct.';
 }
@@ -76,7 +76,7 @@ const EVENT_FIXES: Readonly<Record<string, string>> = {
     "The handler threw an error on the test payload. See the endpoint's log, or use --payload FILE to pass a payload that the handler accepts.",
 };
 
-/** The fix for codes with several possible causes, when no other delivery shows the cause. */
+/** The fix for codes with several possible causes, if no other delivery shows the cause. */
 const UNCLEAR_FIXES: Readonly<Record<string, (endpoint: TestedEndpoint) => string>> = {
   ERR_SIGNATURE_MISSING: ({ header }) =>
     `The receiver finds no signature in ${header}. Set \`signature: { header }\` of the receiver to the header that the service sends, or pass its name with --header. Make sure that proxies forward the header.`,
@@ -102,7 +102,7 @@ async function findFix(endpoint: TestedEndpoint, answer: TestedAnswer, secret: s
   const differences = mayFail ? [UNPARSED, withoutMarks(event)] : listDifferences(endpoint, event, secret);
   for (const { body = toBody(event), options, fix } of differences) {
     if (!isDelivered(await endpoint.send(body, options))) continue;
-    // An endpoint that fails intermittently may accept any of them, so the difference is not the reason.
+    // An endpoint that fails intermittently may accept any of these, so the difference is not the reason.
     if (!isDelivered(await endpoint.send(toBody(endpoint.event('confirmation'))))) return fix;
     return `The endpoint refused a genuine delivery (${answer.status}), but accepted a later one of the same form. ${quoteReply(answer)} See the endpoint's log.`;
   }
@@ -140,7 +140,7 @@ function explainRedirect({ url }: TestedEndpoint, answer: EndpointAnswer & { kin
   return `The endpoint redirects (${answer.status}) with Location: ${shown}. Deliveries do not follow redirects. Register that URL if the receiver is there. Otherwise, respond at this URL without a redirect or a login.`;
 }
 
-/** Finds out why a genuine delivery is not answered: the handler is slow, or the body is never read. */
+/** Finds out why a genuine delivery gets no response: the handler is slow, or the body is never read. */
 async function explainSilence(endpoint: TestedEndpoint): Promise<string> {
   const body = toBody(endpoint.event('silence'));
   const refused = await endpoint.sendForged(body);
@@ -179,7 +179,7 @@ const JSON_FORMS: readonly (readonly [form: string, indent: string])[] = [
   ['indented by tabs', '\t'],
 ];
 
-/** A delivery that differs in one thing, and the fix if the endpoint accepts it. */
+/** A delivery that differs in one way, and the fix if the endpoint accepts it. */
 interface Difference {
   readonly options?: SendOptions;
   /** @default the body of the event */

@@ -1,5 +1,5 @@
 export interface ConnectionFailure {
-  /** Part of a row: begins in lower case and has no full stop. */
+  /** Part of a row, so it begins in lower case and has no full stop. */
   readonly what: string;
   readonly fix: string;
 }

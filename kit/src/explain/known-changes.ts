@@ -60,13 +60,13 @@ const BODY_CHANGES = [
   ...toChanges<Uint8Array>(
     { part: 'body', fix: `A body parser or a proxy parsed the body and serialized it again. ${RAW}` },
     {
-      'its JSON was serialized again; the signed JSON was compact': restyle(),
-      'its JSON was serialized again; the signed JSON was indented by 2 spaces': restyle('  '),
-      'its JSON was serialized again; the signed JSON was indented by 4 spaces': restyle('    '),
-      'its JSON was serialized again; the signed JSON was indented by tabs': restyle('\t'),
-      'its JSON was serialized again; the signed JSON had a space after each comma and colon': (body) =>
+      'its JSON was serialized again, but the signed JSON was compact': restyle(),
+      'its JSON was serialized again, but the signed JSON was indented by 2 spaces': restyle('  '),
+      'its JSON was serialized again, but the signed JSON was indented by 4 spaces': restyle('    '),
+      'its JSON was serialized again, but the signed JSON was indented by tabs': restyle('\t'),
+      'its JSON was serialized again, but the signed JSON had a space after each comma and colon': (body) =>
         reserialize(body, (value) => writeAscii(writeSpaced(value))),
-      'its JSON was serialized again; the signed JSON had sorted keys': (body) =>
+      'its JSON was serialized again, but the signed JSON had sorted keys': (body) =>
         reserialize(body, (value) => JSON.stringify(sortKeys(value))),
       'its \\u escapes were decoded': (body) => rewrite(body, writeAscii),
       'its slashes lost their escapes': (body) =>

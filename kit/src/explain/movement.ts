@@ -1,4 +1,4 @@
-/** The story of one movement: its events in order, and what polls prove about later ones. */
+/** The history of one movement: its events in order, and what polls prove about later events. */
 import { createdAtMs, type InboxOperations, type InboxRecord, type UnknownEvent } from 'stablehooks';
 import { type ProvenSpan, provenSpan, readPollState } from 'stablehooks/catch-up';
 import { recordPages } from 'stablehooks/reconcile';
@@ -6,9 +6,9 @@ import { isText } from '../io/event-filter.js';
 import { isObject } from '../io/settings.js';
 
 export interface Movement {
-  /** By the time of their creation, the first one first. */
+  /** The events, in order of creation. */
   readonly found: readonly MovementRecord[];
-  /** How many events could not be searched, because their text is pruned, imported or cannot be read. */
+  /** How many events could not be searched because their text is pruned, imported or unreadable. */
   readonly unread: number;
   readonly proven: ProvenSpan | null;
   /** What is proven, as a sentence. */
@@ -47,7 +47,7 @@ export async function findMovement(
   return { found, unread: unread.length, proven, proof: describeProof(proven, found.length) };
 }
 
-/** Whether a value of the payload is this text. */
+/** Whether a value in the payload equals this text. */
 function holds(value: unknown, text: string): boolean {
   if (isObject(value) || Array.isArray(value)) return Object.values(value).some((each) => holds(each, text));
   return isText(value, text);

@@ -7,7 +7,7 @@ import {
 } from '../io/answer.js';
 import { connectionFailure } from './connection.js';
 
-/** A fact and its fix, in sentences, without secrets or payloads. */
+/** A fact and its fix in sentences, without secrets or payloads. */
 export interface Finding {
   readonly what: string;
   /** `null` when nothing is wrong. */
@@ -123,7 +123,7 @@ const REPLIES: Readonly<Record<string, Finding>> = {
   },
 };
 
-/** The finding for the code or the outcome of a reply; `undefined` for unknown names. */
+/** The finding for the code or outcome of a response; `undefined` for unknown names. */
 export function findingOf(name: string | undefined): Finding | undefined {
   return name !== undefined && Object.hasOwn(REPLIES, name) ? REPLIES[name] : undefined;
 }
@@ -139,7 +139,7 @@ const REFUSED: Finding = {
   fix: 'Set both sides to the same secret, and verify the raw bytes. Run `stablehooks doctor URL` to find the cause.',
 };
 
-/** The meaning of a status if the reply contains no more. */
+/** The meaning of a status if the response says nothing more. */
 const STATUSES: Readonly<Record<number, Finding>> = {
   404: {
     what: 'There is nothing at this path.',
@@ -163,7 +163,7 @@ const STATUSES: Readonly<Record<number, Finding>> = {
 
 function explainReply(answer: Reply): Finding {
   const { status, code, outcome } = answer;
-  // A receiver answers with an outcome under 2xx, and with a code under any other status.
+  // A receiver returns an outcome with a 2xx, and a code with any other status.
   const known = findingOf(isDelivered(answer) ? outcome : code) ?? STATUSES[status];
   if (known !== undefined) return known;
   if (isWithoutEffect(answer)) return explainUnshown(answer);
@@ -178,7 +178,7 @@ function explainReply(answer: Reply): Finding {
   return { what: `The endpoint responded with ${status}.`, fix: "The endpoint's log may say why." };
 }
 
-/** A 2xx that does not show what became of the event. */
+/** A 2xx that does not show what happened to the event. */
 function explainUnshown({ outcome, code, isPage, isCut }: Reply): Finding {
   if (isCut) {
     return {
@@ -217,7 +217,7 @@ function explainSilence(answer: Exclude<EndpointAnswer, Reply>): Finding {
   }
 }
 
-/** The effects of the faults of a sandbox that prevent an answer. */
+/** The effects of sandbox faults that prevent a response. */
 const WHY_LOST: Readonly<Record<(typeof LOSSES)[number], string>> = {
   drop: 'The sandbox dropped the delivery before it arrived (fault drop).',
   cut: 'The sandbox cut the connection halfway through the body (fault cut), so no handler ran.',

@@ -15,7 +15,7 @@ export interface Signing extends SignatureFormat {
   readonly signatureHeader: string;
 }
 
-/** Judges an attempt by its answer and, where its signing is known, by whether its signature was right. */
+/** Judges an attempt by its response and, if the signing is known, by whether its signature was correct. */
 export async function judgeAttempt(attempt: JudgedAttempt, signing: Signing | undefined): Promise<Finding> {
   const { answer } = attempt;
   if (answer.kind !== 'reply' || signing === undefined) return explainAnswer(answer);
@@ -50,7 +50,7 @@ async function isSignedWith(
   return headers[signatureHeader] === (await sign(body, { secret, encoding, prefix }));
 }
 
-/** Describes what a fault of a sandbox did to the signature. It needs no fix. */
+/** Describes what a sandbox fault did to the signature. This needs no fix. */
 async function describeFault(
   fault: string,
   { headers, body }: JudgedAttempt,
@@ -68,7 +68,10 @@ async function describeFault(
   return `The signature does not match because of ${changes} (fault ${fault}).`;
 }
 
-/** Without a fault, the signature was right when it was sent, so the secret has changed since and neither side is at fault. */
+/**
+ * Without a fault, the signature was correct when it was sent. The secret has changed since then, and neither side is
+ * at fault.
+ */
 function describeEarlierSecret(answer: Reply): Finding {
   const what = 'The delivery was signed with an earlier secret. The secret has changed since then.';
   if (isSignatureRefused(answer)) return { what: `${what} The endpoint refused the delivery.`, fix: null };

@@ -1,4 +1,4 @@
-/** Prints deliveries: a row each, the meaning of failures, and a summary. */
+/** Prints deliveries: one row each, the meaning of failures, and a summary. */
 import type { UnknownEvent } from 'stablehooks';
 import { explainAnswer } from '../explain/replies.js';
 import {
@@ -17,11 +17,11 @@ import { countAlike, type Printer, toPlain } from './output.js';
 export interface DeliveryRow {
   readonly event: UnknownEvent;
   readonly answer: EndpointAnswer;
-  /** The endpoint's URL, where a command delivers to several. */
+  /** The endpoint's URL, if the command delivers to several endpoints. */
   readonly endpoint?: string | undefined;
 }
 
-/** Prints one delivery: green if the answer is the expected one, yellow if it is another 2xx, otherwise red. */
+/** Prints one delivery: green for the expected response, yellow for any other 2xx, red otherwise. */
 export function printRow(
   printer: Printer,
   { event, answer, endpoint }: DeliveryRow,
@@ -57,7 +57,10 @@ function toData(answer: EndpointAnswer): object {
   return { error: kind, ...(kind === 'lost' && { fault: answer.fault }), elapsedMs };
 }
 
-/** Notes the meaning and the fix of each kind of answer that is not a success, once. {@link noteNotDue} has its own. */
+/**
+ * Notes the meaning and the fix for each kind of response that is not a success, once per kind. {@link noteNotDue} has
+ * its own note.
+ */
 export function noteUnaccepted(printer: Printer, answers: readonly EndpointAnswer[]): void {
   const meanings = answers.flatMap((answer) => meaningOf(answer) ?? []);
   for (const [meaning, count] of countAlike(meanings)) printer.note(`${count} × ${toPlain(meaning)}`);
@@ -81,11 +84,11 @@ function meaningOf(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'reply' ? `${describeAnswer(answer)}: ${meaning}` : meaning;
 }
 
-/** Of `handled`, which is a success of the first copy of an event alone. */
+/** The meaning of `handled`, which is a success only for the first copy of an event. */
 const RAN_AGAIN =
   '200 handled: The handler ran a second time for the same event. Make all processes of the endpoint share one inbox.';
 
-/** Notes the events that wait for their retry time, if any, and how to run them now. */
+/** Notes the events that are waiting for their retry time, if any, and how to run them now. */
 export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
   const [first, ...more] = new Set(ids);
   if (first === undefined) return;
@@ -104,7 +107,7 @@ export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
 }
 
 export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: number): string {
-  // Without the time of a silence, which would make each silence its own kind.
+  // Without its time, so that all missing responses are one kind.
   const words = rows.map(({ answer }) =>
     answer.kind === 'silence' ? 'no response' : describeAnswer(answer),
   );

@@ -19,7 +19,7 @@ export function usageError(message: string, options?: ErrorOptions): CommandErro
   return new CommandError(EXIT.usage, message, options);
 }
 
-/** Exit 3: something that the command needs does not answer. */
+/** Exit 3: something that the command needs does not respond. */
 export function unreachableError(message: string, options?: ErrorOptions): CommandError {
   return new CommandError(EXIT.unreachable, message, options);
 }
@@ -53,7 +53,10 @@ function classify(thrown: unknown): Failure {
   };
 }
 
-/** An error of an inbox or its driver as one of a command: exit 2 where the user can change the command, otherwise exit 3. */
+/**
+ * Converts an error of an inbox or its driver into an error of a command: exit 2 if the user can change the command,
+ * otherwise exit 3.
+ */
 export function toInboxError(thrown: unknown): unknown {
   const chain = errorChain(thrown);
   const driver =
@@ -71,7 +74,7 @@ export function toInboxError(thrown: unknown): unknown {
 /** The code of Postgres (class 28) or MySQL, or the start of a reply of Redis or of a message of `pg`. */
 const REFUSED_USER = /^(?:28\w{3}|ER_\w*ACCESS_DENIED\w*|WRONGPASS|NOAUTH|SASL:) /;
 
-/** The object, with the errors of its methods converted by `toError`. */
+/** The object, with every error of its methods converted by `toError`. */
 export function withErrors<Target extends object>(
   target: Target,
   toError: (thrown: unknown) => unknown,
@@ -95,7 +98,7 @@ export function withErrors<Target extends object>(
   });
 }
 
-/** The error and its causes, innermost first, because the innermost has the system's code. */
+/** The error and its causes, innermost first, because the innermost one has the system's code. */
 function errorChain(thrown: unknown): readonly Error[] {
   const chain: Error[] = [];
   for (let error = thrown; error instanceof Error && chain.length < 8; error = error.cause)
@@ -117,7 +120,7 @@ function statusOf(error: StablehooksError): number {
   return 'status' in error && typeof error.status === 'number' ? error.status : 500;
 }
 
-/** Whether the request that failed changes something at the service. */
+/** Whether the failed request would change something at the service. */
 function isChange(error: StablehooksError): boolean {
   return 'method' in error && (error.method === 'POST' || error.method === 'PATCH');
 }
@@ -162,7 +165,7 @@ export function describeBody(body: string): string {
   return shorten(body);
 }
 
-/** The messages about single fields that the detail does not contain. */
+/** The messages about single fields that are not in the detail. */
 function fieldErrors(errors: unknown, detail: string): readonly string[] {
   if (!Array.isArray(errors)) return [];
   return errors.flatMap((error: unknown) => {
@@ -185,7 +188,7 @@ const MAX_BODY_SHOWN = 400;
 
 const DISK = 'Free up space or choose another location. Data that is already written is kept.';
 
-/** Codes of the disk and of databases for which the same command can succeed later (exit 3). */
+/** Codes of disks and databases after which the same command may succeed later (exit 3). */
 const UNREACHABLE: Readonly<Record<string, string>> = {
   ENOSPC: `The disk is full. ${DISK}`,
   EDQUOT: `The disk quota is used up. ${DISK}`,
@@ -196,7 +199,7 @@ const UNREACHABLE: Readonly<Record<string, string>> = {
   SQLITE_BUSY: 'Another process has locked the inbox file. Try again.',
 };
 
-/** Codes for which the command itself must change (exit 2). */
+/** Codes that the user can fix only by changing the command (exit 2). */
 const USAGE: Readonly<Record<string, string>> = {
   EROFS: 'The file system is read-only. Choose another location.',
   ENOENT: 'The file or folder does not exist. Check the path.',

@@ -1,4 +1,4 @@
-/** The selection of events of an inbox by ids or by flags, for the commands that list and change them. */
+/** Selects events of an inbox by id or by flags, for the commands that list and change them. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type InboxOperations, type InboxState, isEventType } from 'stablehooks';
 import { givenOf } from '../given.js';
@@ -89,7 +89,7 @@ export function addSelection(command: Command, states: readonly InboxState[]): C
     .option('--force', 'include events that may still be running; their effects may happen twice');
 }
 
-/** The flags as conditions, and a note for a type that this release does not know. */
+/** Converts the flags into conditions, and notes a type that this release does not know. */
 export function toFilter(flags: FilterFlags, printer: Printer): EventFilter {
   const { state, type, error, group, key, attempts, where: payload, except, ignored } = flags;
   const id = flags.id?.trim();
@@ -110,13 +110,13 @@ export function toFilter(flags: FilterFlags, printer: Printer): EventFilter {
 }
 
 export interface Selected {
-  /** The first received of a state first, at most `--limit`. */
+  /** The oldest events of each state first, at most `--limit`. */
   readonly ids: readonly string[];
-  /** The conditions that each of them met. */
+  /** The conditions that each event met. */
   readonly filter: EventFilter;
 }
 
-/** How many events one step of an inbox reads or changes. */
+/** How many events one step reads or changes. */
 const BATCH = 500;
 
 interface Action {
@@ -129,14 +129,17 @@ interface Action {
   readonly done: string;
 }
 
-/** Selects events by ids or flags, notes how many match, and calls `change` with them unless nothing matches or it is a dry run. */
+/**
+ * Selects events by id or flags, notes how many match, and calls `change` with them. Does not call it for a dry run or
+ * without a match.
+ */
 export async function changeSelected(
   action: Action,
   change: (inbox: OpenInbox, selected: Selected) => Promise<ExitCode>,
 ): Promise<ExitCode> {
   const { args, flags, printer } = action;
   const filter = toFilter(flags, printer);
-  // Ids that were ignored, or every ignored event.
+  // Ignored events by id, or all ignored events.
   const isFiltered = Object.keys(filter).some((name) => args.length === 0 || name !== 'ignored');
   if (args.length > 0 && isFiltered) throw usageError('Select events by id or with flags, not both.');
   if (args.length === 0 && !isFiltered)
@@ -152,7 +155,7 @@ export async function changeSelected(
     const ids: string[] = [];
     const counts: Partial<Record<InboxState, number>> = {};
     for (const state of action.states) {
-      // Most leased events run at this moment.
+      // Most leased events are running right now.
       if ((state === 'leased' && !flags.force && !flags.state) || (filter.state ?? state) !== state) continue;
       const before = ids.length;
       for await (const { id } of findEvents(inbox, { ...filter, state })) ids.push(id);
@@ -180,7 +183,7 @@ export async function changeSelected(
   }
 }
 
-/** The states that have events: `2 done, 1 dead`. */
+/** The counts of the states that have events: `2 done, 1 dead`. */
 export function describeStates(counts: Partial<Record<InboxState, number>>): string {
   return Object.entries(counts)
     .filter(([, count]) => count > 0)
@@ -188,7 +191,7 @@ export function describeStates(counts: Partial<Record<InboxState, number>>): str
     .join(', ');
 }
 
-/** Who changes events, unless a flag says it. */
+/** The name of whoever changes the events, unless a flag names one. */
 export function userName(): string {
   return process.env['USER'] || 'stablehooks';
 }
@@ -211,7 +214,7 @@ async function findNamed(
   return ids;
 }
 
-/** Calls `change` with some ids at a time, and resolves to the sum of its results. */
+/** Calls `change` with one batch of ids at a time, and resolves to the sum of the results. */
 export async function inBatches(
   ids: readonly string[],
   change: (ids: readonly string[]) => Promise<number>,

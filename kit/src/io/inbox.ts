@@ -12,7 +12,7 @@ import { addAction, type CommandContext } from './settings.js';
 
 /** An inbox that a command has opened and must close. */
 export interface OpenInbox extends Omit<Opened, 'namespace'> {
-  /** Whether it is the namespace of `catch-up` and `listen`, so no app runs its events. */
+  /** Whether this is the namespace of `catch-up` and `listen`, so no app runs its events. */
   readonly isOwn: boolean;
 }
 
@@ -31,7 +31,7 @@ export function hasInbox(flags: Partial<InboxFlags>): flags is InboxFlags {
   throw usageError('--namespace has no effect without --inbox. Pass both.');
 }
 
-/** The flags for a command to paste, each after a space. `--inbox` is left out if the environment provides it. */
+/** The flags for a command to paste, each with a leading space. Omits `--inbox` if the environment provides it. */
 export function toInboxWords({ inbox, namespace, envFile }: InboxFlags): string {
   const words = [
     ...(inbox === placeFromEnvironment() ? [] : ['--inbox', inbox]),
@@ -41,13 +41,19 @@ export function toInboxWords({ inbox, namespace, envFile }: InboxFlags): string 
   return words.map((word) => ` ${toShellWord(word)}`).join('');
 }
 
-/** `catch-up` and `listen` lease what they forward and move the watermark, so they must not use the namespace of the app. */
+/**
+ * `catch-up` and `listen` lease the events that they forward and move the watermark, so they must not use the namespace
+ * of the app.
+ */
 const OWN = '_catch_up';
 
 /** The default namespace of an app. */
 const DEFAULT_NAMESPACE = 'stablehooks';
 
-/** The variables of an inbox, the first one that is set: a database of the app is often in the second one. */
+/**
+ * The environment variables for an inbox. The first one that is set counts. `DATABASE_URL` often names the app's
+ * database.
+ */
 const PLACES = ['STABLEHOOKS_INBOX', 'DATABASE_URL'] as const;
 
 function placeFromEnvironment(): string | undefined {
@@ -94,12 +100,12 @@ export function openInbox(flags: InboxFlags, { unused = false } = {}): Promise<O
   return open(inbox, { create: false, unused, namespaces });
 }
 
-/** Opens the namespace of `catch-up` and `listen` beside that of the app, and creates or migrates it. */
+/** Opens the namespace of `catch-up` and `listen` next to the app's namespace, and creates or migrates it. */
 export function openOwnInbox({ inbox, namespace = DEFAULT_NAMESPACE }: InboxFlags): Promise<OpenInbox> {
   return open(inbox, { create: true, unused: true, namespaces: [toOwnNamespace(namespace), namespace] });
 }
 
-/** The namespace of `catch-up` and `listen` beside that of an app. */
+/** The namespace of `catch-up` and `listen` next to the app's namespace. */
 export function toOwnNamespace(namespace = DEFAULT_NAMESPACE): string {
   return namespace + OWN;
 }
@@ -131,7 +137,7 @@ function resolvePlace(place: string, flag: string): string {
   throw usageError(`${place}: this environment variable is ${value === '' ? 'empty' : 'not set'}.`);
 }
 
-/** Opens an inbox for one piece of work, and closes it at its end. */
+/** Opens an inbox for one piece of work, and closes it afterwards. */
 export async function withInbox<Result>(
   flags: InboxFlags,
   work: (inbox: OpenInbox) => Promise<Result>,
@@ -192,7 +198,10 @@ async function openUrl(url: string, which: string, open: (url: string) => Promis
   );
 }
 
-/** Whether a password ends the host, as `#` does. The rest of the URL then has the `@` that precedes the host. */
+/**
+ * Whether a character of the password, such as `#`, ends the host. The rest of the URL then contains the `@` that
+ * belongs before the host.
+ */
 function isCutShort(url: string): boolean {
   if (!URL.canParse(url)) return false;
   const { username, password, pathname, hash } = new URL(url);

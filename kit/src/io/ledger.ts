@@ -5,7 +5,7 @@ import { usageError } from './errors.js';
 import { toPlain } from './output.js';
 import { claimStdin } from './settings.js';
 
-/** A row of a ledger: its place in the file, and the values of the requested columns in their order. */
+/** A row of a ledger: its line in the file, and the values of the requested columns, in order. */
 export interface LedgerRow {
   readonly line: number;
   readonly values: readonly string[];
@@ -14,14 +14,17 @@ export interface LedgerRow {
 /** A ledger whose header has been read and checked. */
 export interface LedgerFile {
   /**
-   * When the file was last written, by its mtime. Its creation time is not used, because a repeated export often overwrites
-   * the same file. For standard input it is now, because the time of the export is unknown.
+   * When the file was last written, by its mtime. The creation time is not used, because a repeated export often
+   * overwrites the same file. For standard input, this is the current time, because the time of the export is unknown.
    */
   readonly writtenAt: Date;
   /** 0 for standard input. */
   readonly sizeBytes: number;
   readBytes(): number;
-  /** Can be read once. Rejects with exit 2 at a row that is not CSV; the message names the line, not its content. */
+  /**
+   * The rows. Can be read once. Rejects with exit 2 at a row that is not valid CSV. The message names the line but not
+   * its content.
+   */
   readonly rows: AsyncIterable<LedgerRow>;
   close(): void;
 }
@@ -91,7 +94,7 @@ export async function openLedger(
   }
 }
 
-/** A longer row is a file without line ends, or a quote that is never closed. */
+/** A longer row means a file without line endings, or a quote that is never closed. */
 const MAX_ROW_BYTES = 1_000_000;
 
 function openFile(path: string) {

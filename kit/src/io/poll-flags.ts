@@ -13,7 +13,7 @@ export interface PollFlags {
   readonly listMax?: number;
 }
 
-/** Adds the flags of commands that read the list of the service until it proves that nothing is missing. */
+/** Adds the flags for commands that read the service's list until it proves that no event is missing. */
 export function addPollFlags(command: Command): Command {
   return command
     .option(
@@ -37,7 +37,7 @@ export function addPollFlags(command: Command): Command {
     );
 }
 
-/** Adds the flag of commands that say whether the watermark is stale. */
+/** Adds the flag for commands that report whether the watermark is stale. */
 export function addProvenWithin(command: Command): Command {
   return command.option(
     '--proven-within <duration>',
@@ -49,7 +49,7 @@ export function addProvenWithin(command: Command): Command {
 
 const PROVEN_MS = 3_600_000;
 
-/** Notes a proof that only counts because of `--proven-within`. */
+/** Notes when a proof counts only because of `--proven-within`. */
 export async function noteOldProof(
   inbox: OpenInbox,
   { provenWithin }: { readonly provenWithin: number },

@@ -13,10 +13,10 @@ interface SandboxClientOptions {
   readonly timeoutMs: number;
 }
 
-/** More than one event can have, because the control API's default is a page of 50. */
+/** More deliveries than one event can have. The default page size of the control API is 50. */
 const ALL = 1_000_000;
 
-/** How often the first attempt of a delivery is looked for, in ms. */
+/** How often to look for the first attempt of a delivery, in ms. */
 const LOOK_MS = 20;
 
 /** Connects to the control API of the sandbox at the base URL, which makes it deliver events. */

@@ -171,8 +171,8 @@ interface SettingFlags {
 }
 
 /**
- * Settings come from flags, then from the environment. Secrets come from files or the environment only, because
- * the process list shows flags. A setting is read when a command asks for it; a missing one is a usage error.
+ * Settings come from flags, then from the environment. Secrets come only from files or the environment, because the
+ * process list shows flags. A setting is read when a command asks for it. A missing one is a usage error.
  */
 export interface Settings {
   /** The base URL of the service, without a slash at its end. */
@@ -180,7 +180,7 @@ export interface Settings {
   token(): Promise<string>;
   /** @throws {CommandError} exit 2 when it has white space around it. */
   secret(): Promise<string>;
-  /** The unchanged secret, even with white space around it. */
+  /** The secret, unchanged even if it has white space around it. */
   rawSecret(): Promise<string>;
   /** The token and the secret if they are set, for a command that does not require them. */
   readonly optional: {
@@ -192,7 +192,7 @@ export interface Settings {
     readonly encoding: SignatureEncoding | undefined;
     readonly prefix: string;
   };
-  /** A client of the service. It retries less than by default, because a person waits for it. */
+  /** A client for the service. It retries less than by default, because a person is waiting. */
   client(): Promise<Client>;
 }
 
@@ -348,7 +348,7 @@ export function withScheme(value: string): string {
 /** The flag that reads standard input, which can be read only once. */
 let stdinFlag: string | undefined;
 
-/** Notes that a flag reads standard input, which only one can. */
+/** Notes that a flag reads standard input, which only one flag can do. */
 export function claimStdin(flag: string): void {
   if (stdinFlag !== undefined)
     throw usageError(`${flag} -: standard input is already used for ${stdinFlag}. Pass a file instead.`);
@@ -434,7 +434,7 @@ export function parseDuration(value: string): number {
   throw new InvalidArgumentError('Pass a duration as a number and a unit, such as 500ms, 2s, 5m, 1h or 7d.');
 }
 
-/** The longest time to wait, in ms: a timer takes up to 2³¹ − 1, and other time limits are added to this one. */
+/** The longest time to wait, in ms. A timer accepts up to 2³¹ − 1, and other time limits are added to this one. */
 const MAX_WAIT_MS = 24 * UNIT_MS.d;
 
 /** Reads a duration that a timer can wait for. */
@@ -444,7 +444,7 @@ export function parseWait(value: string): number {
   throw new InvalidArgumentError('Pass a duration from 1ms to 24d.');
 }
 
-/** A moment as it was typed: a date, or a duration before now. */
+/** A point in time as it was typed: a date, or a duration before now. */
 export type Moment = { readonly at: Date } | { readonly agoMs: number };
 
 /** Reads a date-time with its offset, a date (00:00 UTC), or a duration before now. */

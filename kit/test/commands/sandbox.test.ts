@@ -30,7 +30,7 @@ describe.concurrent('sandbox', () => {
     const args = ['sandbox', '--port', '0', '--seed', '7', '--to', endpoint.url, '--corrupt-signature', '1'];
     const command = start(args, { env: BARE });
     const output = await command.printed('Press Ctrl-C to stop.');
-    expect(output).toContain('To repeat this run with the same ids, pass --seed 7.');
+    expect(output).toContain('--seed 7 repeats this run with the same ids.');
     expect(output).toContain('With --seed, event ids repeat from run to run');
     const env = pasted(output);
     expect(Object.keys(env)).toContain('STABLEHOOKS_SECRET');

@@ -73,22 +73,28 @@ const CASES: readonly Case[] = [
   ['was dead-lettered', failing(new PermanentError('closed')), 'dead-lettered', 'inbox requeue'],
   ['met a handler that throws', failing(new Error('No such account.')), 'The handler threw an error.', 'log'],
   ['met a handler that is too slow', slow, 'did not finish in time', 'handlerTimeoutMs'],
-  ['met a body parser in front', parserInFront, 'consumed the bytes', 'before the parser'],
+  ['met a body parser in front', parserInFront, 'consumed the body', 'before the parser'],
   ['was too large for the receiver', receiver({ maxBodyBytes: 10 }), 'maxBodyBytes', 'Raise maxBodyBytes'],
   ['was too large for a proxy', answering(413), 'a proxy in front of it', 'limit of the proxy'],
   ['met a path where nothing is', answering(404), 'There is nothing at this path.', 'Check the path'],
-  ['met a path that accepts no POST', answering(405), 'accepts no POST', 'Check the path'],
+  ['met a path that does not accept POST', answering(405), 'does not accept POST', 'Check the path'],
   ['was redirected', answering(307, { location: '/login' }), 'redirects (307)', 'without a redirect'],
   ['was accepted by another receiver', answering(204), 'accepted the event (204)', null],
-  ['met a failure without a reason', answering(502), 'answered 502', "endpoint's log"],
-  ['met an outcome and a failure', answering(500, {}, '{"outcome":"handled"}'), 'answered 500', 'log'],
+  ['met a failure without a reason', answering(502), 'responded with 502', "endpoint's log"],
+  ['met an outcome and a failure', answering(500, {}, '{"outcome":"handled"}'), 'responded with 500', 'log'],
   ['met an error with 2xx', answering(200, {}, '{"code":"ERR_HANDLER_FAILED"}'), 'ERR_HANDLER_FAILED', '5xx'],
 ];
 
 /** Attempts that a fault of the sandbox changed. */
 const FAULTS: readonly (readonly [...Case, keyof Faults])[] = [
   ['refused', receiver(), 'its JSON was serialized again', null, 'reserialise'],
-  ['accepted', answering(200), 'accepted it anyway', 'must verify each delivery', 'reserialise'],
+  [
+    'accepted',
+    answering(200),
+    'accepted the delivery anyway',
+    'must verify the signature of each delivery',
+    'reserialise',
+  ],
   ['refused', receiver(), 'correctly refused the delivery', null, 'corruptSignature'],
   ['dropped', receiver(), 'before it arrived', null, 'drop'],
   ['cut', receiver(), 'halfway through the body', null, 'cut'],
@@ -120,7 +126,7 @@ test.concurrent.for(FAULTS)('an attempt that was %s is explained by its fault', 
 
 test.concurrent.for([
   ['redeem.failed', 'no handler for this type', 'Add a handler.'],
-  ['wallet.frozen', 'did not know this type', 'redrives'],
+  ['wallet.frozen', 'did not know this type', 'redrive'],
 ] as const)('an attempt of the type %s, which no handler ran, is explained', async ([type, what, fix]) => {
   expect(await explain(receiver(), {}, type)).toEqual(verdictOf(what, fix));
 });
@@ -179,7 +185,7 @@ test('an attempt that was refused before the secret was changed needs no fix', a
 
 test('an attempt that a fault made wrong is explained by the fault also after the secret was changed', async () => {
   const { after } = await rotate(answering(200), { faults: { reserialise: 1 } });
-  expect(after).toEqual(verdictOf('fault reserialise', 'must verify each delivery'));
+  expect(after).toEqual(verdictOf('fault reserialise', 'must verify the signature of each delivery'));
 });
 
 test('a sandbox answers other requests while it explains a wrong signature of 1 MiB', async () => {

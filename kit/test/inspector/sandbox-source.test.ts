@@ -71,7 +71,7 @@ test('a reply is judged by all of it, although only its start is kept, and one t
     'Accepted without effect: 200 the response is longer than 64 KiB',
   ]);
   const [attempt] = sandbox.attempts({ limit: 1 });
-  expect(attempt && (await sandbox.explain(attempt)).what).toContain('answered 2xx with more than 64 KiB');
+  expect(attempt && (await sandbox.explain(attempt)).what).toContain('returned a 2xx with more than 64 KiB');
 });
 
 test.each<[EventFilter, number]>([

@@ -113,8 +113,8 @@ describe('a sandbox that listens', () => {
   });
 
   test.for([
-    [{ allowedHosts: ['http://sandbox'] }, /`allowedHosts\.0` must be a host name without scheme and port/],
-    [{ allowedHosts: ['sandbox:4010'] }, /`allowedHosts\.0` must be a host name without scheme and port/],
+    [{ allowedHosts: ['http://sandbox'] }, /`allowedHosts\.0` must be a host name without a scheme or port/],
+    [{ allowedHosts: ['sandbox:4010'] }, /`allowedHosts\.0` must be a host name without a scheme or port/],
     [{ allowedHosts: 'sandbox' }, /`allowedHosts` must be a list of host names/],
     [{ allowHosts: ['sandbox'] }, /unknown option `allowHosts`\. The options are .*\ballowedHosts\b/],
     [{ hostname: '' }, /`hostname` must not be empty/],
