@@ -231,7 +231,7 @@ function toUndelivered(
   // Only endpoints dead-letter forwarded events.
   const isDead = waiting.some(({ state }) => state === 'dead');
   const dead = isDead
-    ? ` \`stablehooks inbox requeue --inbox ${toShellWord(inbox)} --namespace ${toOwnNamespace(namespace)} --state dead --wait 0\` makes dead events due again.`
+    ? ` To make the dead events due again, run \`stablehooks inbox requeue --inbox ${toShellWord(inbox)} --namespace ${toOwnNamespace(namespace)} --state dead --wait 0\`.`
     : '';
   return `${bad('waiting')}     Not delivered yet: ${words}. Run \`stablehooks doctor\` to find out what is wrong with the endpoint, then run the same command again.${dead}`;
 }

@@ -57,7 +57,7 @@ export function doctorCommand(): Command {
     .option('--timeout <duration>', 'how long to wait for a response', parseWait, 10_000)
     .option('--oversize <bytes>', 'size of the oversized body, in bytes', parseCount, 2 * 1_048_576);
   addInboxFlags(addSecretFlags(command), {
-    about: `inbox of the endpoint, in which to discard unfinished test events: ${INBOX_PLACE}`,
+    about: `inbox of the endpoint, to discard unfinished test events in: ${INBOX_PLACE}`,
     required: false,
   });
   return addAction(command, examine, [
@@ -160,7 +160,7 @@ async function endLeft(
     }
     const by = { by: 'stablehooks doctor', reason: 'a test event' };
     const ended = await inbox.discard({ ids, limit: ids.length, ...by });
-    printer.note(`In the inbox: ${countOf(records.length, 'test event')}, of which ${ended} discarded now.`);
+    printer.note(`The inbox contains ${countOf(records.length, 'test event')}. Discarded now: ${ended}.`);
     return refused.length + missing.length;
   });
 }

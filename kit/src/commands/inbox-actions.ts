@@ -38,7 +38,7 @@ const REQUEUEABLE = ['failed', 'dead', 'leased'] as const satisfies readonly Inb
 export function requeueCommand(): Command {
   const command = addSelection(
     new Command('requeue').description(
-      'make dead, failed, expired or (with --ignored) ignored events due now: first a single event, then the others, and check whether your app runs them',
+      'make dead, failed or expired events (or ignored ones, with --ignored) due now: first one event, then the rest, and check that your app runs them',
     ),
     REQUEUEABLE,
   ).option(
@@ -56,7 +56,7 @@ export function requeueCommand(): Command {
   command.option(...IGNORED_FLAG);
   command.option(
     '--step <name=what>',
-    'for a single event: mark a step without a result as done (its effect happened), or run it again',
+    'for a single event: NAME=done if the effect of a step without a result happened, NAME=again to run the step again',
     addStatement,
   );
   command.option(

@@ -65,7 +65,7 @@ type End = 'done' | 'queued' | 'waits' | 'runs' | 'elsewhere' | 'refused';
 
 /** What each ending means, and how to fix it. */
 const NOTES: readonly (readonly [Exclude<End, 'done'>, string])[] = [
-  ['refused', 'No handler succeeded, so still dead or failed in the inbox, as before'],
+  ['refused', 'No handler succeeded, so these events are still dead or failed, as before'],
   [
     'queued',
     'Queued for a worker or for a process that has a handler for the type, so the effect is not known yet. Check later with `stablehooks inbox show`',

@@ -48,7 +48,7 @@ export function initCommand(): Command {
     .addOption(new Option('--framework <name>', 'your framework').choices(FRAMEWORKS))
     .addOption(new Option('--database <name>', 'database of the inbox').choices(DATABASES))
     .addOption(
-      new Option('--example <name>', 'program for a task, instead of a framework')
+      new Option('--example <name>', 'program for a specific task; use it instead of the other two flags')
         .choices(TASKS)
         .conflicts(['framework', 'database']),
     );

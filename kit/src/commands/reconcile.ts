@@ -66,7 +66,7 @@ export function reconcileCommand(): Command {
     )
     .option(
       '--until <time>',
-      'compare events created until this time (default: --lag ago, or the time in --copied-at if earlier)',
+      'compare events created before this time (default: --lag ago, or the time in --copied-at if earlier)',
       parseMoment,
     )
     .option(
@@ -352,7 +352,7 @@ function toText(
   const hasFinding = Object.values(result.findings).some(({ count }) => count > 0);
   return [
     ...(daily === null ? [] : [{ whole: toDailyTable(daily) }, '']),
-    `list        ${countOf(totals.listed, 'event')} in the span, from ${countOf(requests, 'request')},  ${complete ? good('complete') : bad('not proven complete')}`,
+    `list        ${countOf(totals.listed, 'event')} in the span, from ${countOf(requests, 'request')}, ${complete ? good('complete') : bad('not proven complete')}`,
     `inbox       ${countOf(totals.inbox, 'event')} in the span${totals.parked > 0 ? `, ${totals.parked} parked` : ''}`,
     `ledger      ${countEntries(totals.entries)} in the span, ${totals.outside} outside`,
     comparesValues

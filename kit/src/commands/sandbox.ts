@@ -55,7 +55,7 @@ const CHANCES = {
   deliveries: {
     drop: 'an attempt never arrives',
     duplicate: 'an attempt arrives twice',
-    reorder: 'an event arrives after later ones',
+    reorder: 'an event arrives after later events',
     delay: 'an event arrives late',
     corruptSignature: 'an attempt has a wrong signature',
     reserialise: 'a body is serialized again after signing',
@@ -90,7 +90,7 @@ export function sandboxCommand(): Command {
     )
     .option(
       '--token-file <file>',
-      'file with the token that requests must carry (environment: STABLEHOOKS_TOKEN)',
+      'file with the token that requests must send (environment: STABLEHOOKS_TOKEN)',
     )
     .option('--secret-file <file>', 'file with the secret to sign with (environment: STABLEHOOKS_SECRET)')
     .option('--seed <number>', 'repeat the ids and faults of an earlier run with this seed', parseWhole);
@@ -164,7 +164,7 @@ export function sandboxCommand(): Command {
 
 function addChances(command: Command, chances: ChanceFlags): Command {
   for (const [fault, what] of Object.entries(chances)) {
-    command.option(`--${toKebab(fault)} <chance>`, `probability (0 to 1) that ${what}`, parseChance);
+    command.option(`--${toKebab(fault)} <probability>`, `probability (0 to 1) that ${what}`, parseChance);
   }
   return command;
 }

@@ -102,7 +102,7 @@ export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
           'them',
         ];
   printer.note(
-    `${wait} \`stablehooks inbox requeue --inbox INBOX ${command}\` makes ${them} due now: then send ${them} again, or let the app's redrive run ${them}.`,
+    `${wait} To make ${them} due now, run \`stablehooks inbox requeue --inbox INBOX ${command}\`. Then send ${them} again, or let the app's redrive run ${them}.`,
   );
 }
 

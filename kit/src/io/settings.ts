@@ -56,7 +56,10 @@ export function addAction<Flags>(
     .optionsGroup('Common:')
     .option('--json', 'print JSON, one value per line')
     .option('--no-color', 'disable colours, as NO_COLOR does')
-    .option('--env-file <file>', 'read unset environment variables from this file, such as .env')
+    .option(
+      '--env-file <file>',
+      'read environment variables from this file, such as .env; variables already set take precedence',
+    )
     .option('--debug', 'print the stack trace of an error')
     .action(async () => {
       const flags = command.opts<Flags & SettingFlags & CommonFlags>();

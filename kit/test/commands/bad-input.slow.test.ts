@@ -150,7 +150,7 @@ describe.concurrent('the service', () => {
       ['trigger', 'redeem.failed'],
     ]) {
       const { exitCode, stderr } = await run(args, { env });
-      expect(stderr).toMatch(/^stablehooks: [^\n]*(Nothing listens there|cannot be reached)[^\n]*\n$/);
+      expect(stderr).toMatch(/^stablehooks: [^\n]*(Nothing is listening there|cannot be reached)[^\n]*\n$/);
       expect(exitCode).toBe(3);
     }
   });
@@ -324,7 +324,7 @@ describe.concurrent('settings', () => {
     const env = { DATABASE_URL: url };
     const expected = {
       stdout: '',
-      stderr: expect.stringMatching(/^stablehooks: env:DATABASE_URL cannot be read\. .*encodeURIComponent/),
+      stderr: expect.stringMatching(/^stablehooks: env:DATABASE_URL cannot be parsed\. .*encodeURIComponent/),
       exitCode: 2,
     };
     const ended = await run(['inbox', 'stats', '--inbox', 'env:DATABASE_URL', '--debug'], { env });

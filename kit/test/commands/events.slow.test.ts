@@ -151,7 +151,7 @@ describe.concurrent('events replay', () => {
     ['200 dead', '2 × 200 dead: The endpoint dead-lettered the event.'],
     [
       '503 ERR_EVENT_NOT_DUE',
-      'ID and 1 more failed earlier and are waiting for their retry times. `stablehooks inbox requeue --inbox INBOX ID …`',
+      'ID and 1 more failed earlier and are waiting for their retry times. To make them due now, run `stablehooks inbox requeue --inbox INBOX ID …`.',
     ],
   ] as const)('events replay to an endpoint that answers %s is exit 1', async ([answer, says]) => {
     await using service = await startService();

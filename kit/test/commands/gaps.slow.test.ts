@@ -59,7 +59,7 @@ describe.concurrent('gaps', () => {
     const args = ['gaps', 'list', '--inbox', folder.at('events.db')];
     const stale = await run(args);
     expect(stale.stdout).toMatch(/^No open gaps before the watermark /);
-    expect(stale.stderr).toMatch(/^The watermark is 5h[ \dms]* old.*poller runs/);
+    expect(stale.stderr).toMatch(/^The watermark is 5h[ \dms]* old.*poller is running/);
     expect(stale.exitCode).toBe(1);
     const accepted = await run([...args, '--proven-within', '30d']);
     expect(accepted.stderr).toMatch(

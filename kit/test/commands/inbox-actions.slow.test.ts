@@ -261,7 +261,7 @@ test('requeue, discard and run leave a running event alone without --force, and 
   ] as const) {
     const refused = await call(name, id, ...extra);
     expect(refused.exitCode).toBe(1);
-    expect(refused.stderr).toContain('its effect may happen twice');
+    expect(refused.stderr).toContain('the effect may happen twice');
     using inbox = await openSqlite(path);
     expect((await inbox.find(id))?.state).toBe('leased');
     await call(name, id, ...extra, '--force');

@@ -118,7 +118,7 @@ describe.concurrent('inbox', () => {
       run(['inbox', 'requeue', '--inbox', path, '--wait', '0s', event.id, ...flags]);
     const refused = await requeue();
     expect(refused.exitCode).toBe(1);
-    expect(refused.stderr).toContain('its step payout began and recorded no result');
+    expect(refused.stderr).toContain('its step payout began but recorded no result');
     const wrong = await requeue('--step', 'mail=again');
     expect([wrong.exitCode, wrong.stderr]).toEqual([
       2,
@@ -176,7 +176,7 @@ describe.concurrent('inbox', () => {
     });
     const { stderr, exitCode } = await run(['inbox', 'run', '--inbox', path, id, '--to', server.url]);
     expect(stderr).toContain('Still running in the app');
-    expect(stderr).not.toContain('still in the inbox');
+    expect(stderr).not.toContain('still dead or failed');
     expect(exitCode).toBe(1);
     end();
     await redriven;
@@ -205,7 +205,7 @@ describe.concurrent('inbox', () => {
       await using server = await serve(toNodeHandler(receiver));
       const { stderr, exitCode } = await run(['inbox', 'run', '--inbox', path, id, '--to', server.url]);
       expect(stderr).toContain('1 of 1 sent: 1 × 202 queued');
-      expect(stderr).toContain('Queued: a worker');
+      expect(stderr).toContain('Queued for a worker');
       expect(exitCode).toBe(1);
       expect(await inbox.find(id)).toMatchObject({ state: 'received' });
       for (const event of [...queued, ...queued]) await worker.handle(event, 'queue');
@@ -229,7 +229,7 @@ describe.concurrent('inbox', () => {
     const before = await inbox.find(event.id);
     const args = ['inbox', 'run', '--inbox', path, event.id, '--to', await findClosedUrl()];
     const { stderr, exitCode } = await run(args);
-    expect(stderr).toContain('still dead or failed in the inbox, as before');
+    expect(stderr).toContain('still dead or failed, as before');
     expect(exitCode).toBe(3);
     const after = await inbox.find(event.id);
     expect(after).toMatchObject({
@@ -261,7 +261,7 @@ describe.concurrent('inbox', () => {
     const args = ['inbox', 'run', '--inbox', folder.at('events.db'), id, id, other, '--to', endpoint.url];
     const { stderr, exitCode } = await run(args);
     expect(handled).toEqual([id]);
-    expect(stderr).toContain(`${other} is skipped`);
+    expect(stderr).toContain(`${other} was skipped`);
     expect(exitCode).toBe(1);
   });
 

@@ -28,7 +28,7 @@ describe.concurrent('types that --type leaves out', () => {
 
     const selected = await run([...args, '--type', 'transfer.settled'], service);
     expect(endpoint.handled()).toEqual([settled]);
-    expect(selected.stdout).toMatch(/\nfound +2 that this inbox did not know\n/);
+    expect(selected.stdout).toMatch(/\nfound +2 not yet in this inbox\n/);
     expect(selected.stdout).toMatch(/\ndelivered +1 now, 0 before, 0 failed\n/);
     expect(selected.stdout).toContain('\nleft out    1 event of transfer.failed (--type).');
     expect(selected.exitCode).toBe(0);

@@ -121,7 +121,7 @@ describe.concurrent('listen', () => {
     await command.printed('Listening since');
     await command.printed(fire(sandbox, 1)[0] ?? '');
     await listening.close();
-    const output = await command.printed('Trying again every 50ms.');
+    const output = await command.printed('Retrying every 50ms.');
     expect(output).toMatch(new RegExp(`\n\\d\\d:\\d\\d:\\d\\dZ {2}The service at ${listening.url}: .*\n`));
     expect(output).not.toMatch(/\n\s+at /);
     await sandbox.listen(Number(new URL(listening.url).port));

@@ -158,7 +158,7 @@ describe.concurrent('reconcile', () => {
     const { stdout } = await run(args, { ...books.service, input });
     expect(JSON.parse(stdout)).toMatchObject({ totals: { entries: 2, compared: 2 }, findings: NOTHING });
     const twice = await run([...args, '--token-file', '-'], { ...books.service, input: TOKEN });
-    expect(twice.stderr).toContain('already read for --token-file');
+    expect(twice.stderr).toContain('already used for --token-file');
     expect(twice.exitCode).toBe(2);
   });
 

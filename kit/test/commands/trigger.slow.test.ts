@@ -8,7 +8,7 @@ describe.concurrent('trigger', () => {
   test('trigger --duplicate is exit 1 if no answer shows that the handler ran once', async () => {
     await using site = await serve((_, response) => response.writeHead(200).end());
     const { stderr, exitCode } = await run(['trigger', 'redeem.failed', '--to', site.url, '--duplicate']);
-    expect(stderr).toContain('Not shown that the handler ran once');
+    expect(stderr).toContain('Not shown that the handler ran only once');
     expect(exitCode).toBe(1);
   });
 
@@ -172,7 +172,7 @@ describe.concurrent('trigger', () => {
     const args = ['trigger', 'redeem.failed', '--to', site.url, '--set', 'id=evt_mine', '--duplicate'];
     const { stdout, stderr, exitCode } = await run(args);
     expect(stdout).toContain('503 ERR_EVENT_NOT_DUE');
-    expect(stderr).toContain('`stablehooks inbox requeue --inbox INBOX evt_mine` makes it due now');
+    expect(stderr).toContain('To make it due now, run `stablehooks inbox requeue --inbox INBOX evt_mine`.');
     expect(exitCode).toBe(1);
   });
 

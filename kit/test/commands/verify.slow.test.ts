@@ -66,7 +66,7 @@ describe.concurrent('verify', () => {
 
   test('verify says that no known change explains another secret', async () => {
     const { exitCode, stdout } = await verify({ secret: 'whsec_other_account' });
-    expect(stdout).toContain('no known change explains it');
+    expect(stdout).toContain('no known change explains why');
     expect(exitCode).toBe(1);
   });
 

@@ -107,7 +107,7 @@ describe.concurrent('what doctor leaves', () => {
     await using app = await startApp(path);
     const { wrong, stderr } = await examine(app.url, ['--inbox', path]);
     expect(wrong).toMatchObject([{ name: 'failing handler', verdict: 'not shown' }]);
-    expect(stderr).toMatch(/\nIn the inbox: \d+ test events, of which 0 discarded now\.\n$/);
+    expect(stderr).toMatch(/\nThe inbox contains \d+ test events\. Discarded now: 0\.\n$/);
     const failing = await startApp(folder.at('failing.db'), () => {
       throw new Error('the bank is down');
     });
@@ -341,7 +341,7 @@ describe.concurrent('an endpoint that closes connections', () => {
       got: expect.stringMatching(/\((ECONNRESET|EPIPE)\), nothing is listening there \(ECONNREFUSED\)$/),
     });
     const gone = checks.find(({ name }) => name === 'pretty-printed');
-    expect(gone?.fix).toContain('Nothing listens any more');
+    expect(gone?.fix).toContain('Nothing is listening any more');
     expect(checks.find(({ name }) => name === 'no secrets')).toMatchObject({
       verdict: 'not shown',
       fix: gone?.fix,

@@ -112,7 +112,7 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
       wrong((secret) => ({
         authentic: (body, signature) => signature === hmac(secret, body, 'base64'),
       })),
-      'as base64 only',
+      'only as base64',
     ],
     'needs a prefix': [
       (secret) => createListener({ secret, signature: { prefix: 'sha256=' } }),
@@ -153,16 +153,16 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
       always(503, '<html><body><h1>Back at noon</h1></body></html>'),
       'The response: "Back at noon"',
     ],
-    'is behind a log-in': [always(401, 'Unauthorized', { 'www-authenticate': 'Basic' }), 'asks for a log-in'],
+    'is behind a log-in': [always(401, 'Unauthorized', { 'www-authenticate': 'Basic' }), 'requires a login'],
     redirects: [
       () => (_, response) => void response.writeHead(307, { location: '/login?next=token' }).end(),
       'Location: URL/login?…',
     ],
     'is at another path': [
       () => (_, response) => answer(response, 404),
-      'Nothing accepts a POST at /hooks (404): check the path',
+      'Nothing accepts a POST at /hooks (404). Check the path',
     ],
-    'never answers': [() => () => undefined, 'answers no POST in that time', { timeoutMs: 3_000 }],
+    'never answers': [() => () => undefined, 'responds to no POST in that time', { timeoutMs: 3_000 }],
     'fails on each event': [
       answering(500, 'Cannot read properties of undefined'),
       'The response: "Cannot read',
@@ -174,7 +174,7 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
       }),
       '(PermanentError)',
     ],
-    'is slow': [slow, 'the handler is slow: enqueue the work', { timeoutMs: 4_000 }],
+    'is slow': [slow, 'the handler is slow. Enqueue the work', { timeoutMs: 4_000 }],
     'verifies, and does nothing': [
       wrong(() => ({ take: () => undefined })),
       '2xx before the work is done',
@@ -187,23 +187,26 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
     ],
   },
   forged: {
-    'does not verify': [wrong(() => ({ authentic: () => true })), 'Verify before anything else'],
+    'does not verify': [
+      wrong(() => ({ authentic: () => true })),
+      'Verify the signature over the raw bytes before anything else',
+    ],
     'answers 500 to a forgery': [
       wrong(() => ({ refuse: (response) => answer(response, 500, 'TypeError: no match') })),
       'The response: "TypeError: no match"',
     ],
     'answers 400 to a forgery': [
       wrong(() => ({ refuse: (response) => answer(response, 400) })),
-      'Answer 401 or 403',
+      'Return 401 or 403',
     ],
-    'acts before it verifies': [actsBeforeVerify, 'whose signature it refused', { counted: true }],
+    'acts before it verifies': [actsBeforeVerify, 'although it refused the signature', { counted: true }],
   },
   unsigned: {
     'verifies only if there is a signature': [
       wrong((secret) => ({
         authentic: (body, signature) => signature === '' || verifyRaw(secret)(body, signature),
       })),
-      'Verify before anything else',
+      'Verify the signature over the raw bytes before anything else',
     ],
   },
   'short signature': {
@@ -233,13 +236,13 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
           return signature === hmac(secret, text);
         },
       })),
-      'Verify before anything else',
+      'Verify the signature over the raw bytes before anything else',
     ],
     'enqueues what it refuses': [
       wrong(() => ({
         takeForged: (id, ledger) => void wait(200).then(() => takeOnce(id, ledger)),
       })),
-      'whose signature it refused',
+      'although it refused the signature',
       { counted: true },
     ],
   },
@@ -270,13 +273,13 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
     ],
   },
   'wrong method': {
-    'accepts GET': [wrong(() => ({ methods: ['POST', 'GET'] })), 'by POST only'],
+    'accepts GET': [wrong(() => ({ methods: ['POST', 'GET'] })), 'only by POST'],
   },
   oversized: {
-    'reads bodies of any size': [wrong(() => ({ limitBytes: 100_000_000 })), '2000000 bytes were read'],
+    'reads bodies of any size': [wrong(() => ({ limitBytes: 100_000_000 })), 'read 2000000 bytes'],
     'answers 422 to a large body, as to each that its schema does not accept': [
       answering(200, '', { large: 422 }),
-      'Answer 413',
+      'Return 413',
       { verdict: 'not shown' },
     ],
   },
@@ -289,7 +292,7 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
           return isChunked;
         },
       })),
-      'a body in chunks',
+      'a chunked body',
     ],
   },
   'unknown fields': {
@@ -353,11 +356,11 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
     'checks and inserts in two steps': [checkThenInsert, 'in one atomic step', { counted: true }],
     'is a cluster whose workers have a memory inbox each': [
       { start: startClusterWithMemory },
-      'remembers only one process',
+      'works only within one process',
     ],
     'is one process that replies handled to each delivery': [
       answering(200, '{"outcome":"handled"}'),
-      'If several processes run',
+      'If you run several processes',
     ],
   },
   remembered: {
