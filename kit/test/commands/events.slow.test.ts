@@ -69,7 +69,7 @@ describe.concurrent('events show', () => {
     await using service = await startService();
     fire(service.sandbox, 2);
     const { stderr, exitCode } = await run(['events', 'show', 'evt_nope'], service);
-    expect(stderr).toMatch(/Not among the 2 selected events .*evt_nope\. Check the id\.\n$/);
+    expect(stderr).toMatch(/Not among the 2 selected events: evt_nope\. Check the id\.\n$/);
     expect(exitCode).toBe(2);
     const full = await run(['events', 'show', 'evt_nope', '--limit', '1'], service);
     expect(full.stderr).toContain('The list may have left it out: pass its --type');
@@ -263,7 +263,7 @@ describe.concurrent('events replay', () => {
     const env = { STABLEHOOKS_BASE_URL: service.url, STABLEHOOKS_TOKEN: TOKEN, STABLEHOOKS_SECRET: SECRET };
     const command = async (...args: readonly string[]) => {
       const { stderr, exitCode } = await run(['events', ...args], { env });
-      return { isNoted: stderr.includes(`different events with one id: ${event.id}. `), exitCode };
+      return { isNoted: stderr.includes(`different events with the same id: ${event.id}. `), exitCode };
     };
     const to = ['--to', endpoint.url];
     const conflict = { isNoted: true, exitCode: 1 };

@@ -31,7 +31,7 @@ describe.concurrent('trigger', () => {
   test.for([
     [401, /^1 × 401: The response does not say why\. .*Run `stablehooks doctor URL` to find the cause\.$/m],
     [307, /^1 × 307: The endpoint redirects \(307\).* Deliver to the URL of the receiver itself/m],
-    [500, /^1 × 500: The endpoint answered 500\. The endpoint's log may say why\.$/m],
+    [500, /^1 × 500: The endpoint responded with 500\. The endpoint's log may say why\.$/m],
   ] as const)('trigger says what to do about the answer %i', async ([status, says]) => {
     await using site = await serve((_, response) => response.writeHead(status, { location: '/login' }).end());
     const { stderr, exitCode } = await run(['trigger', 'redeem.failed', '--to', site.url]);

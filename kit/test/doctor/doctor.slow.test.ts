@@ -183,7 +183,9 @@ describe.concurrent('right endpoints', () => {
     const { stdout, exitCode } = await run(['doctor', `${server.url}/hooks`, '--run-handlers']);
     expect(stdout).not.toContain('Failed');
     expect(stdout).toContain('The responses do not say how often');
-    expect(stdout).toContain('failing handler: No handler failed. Let it throw when payload.doctor is');
+    expect(stdout).toContain(
+      'failing handler: No handler failed. Make your handler throw when payload.doctor is',
+    );
     expect(stdout).toMatch(/\n16 of 20 passed, 4 not shown\n$/);
     expect(exitCode).toBe(1);
     const allowing = await examine(`${server.url}/hooks`, ['--allow-not-shown']);

@@ -31,8 +31,8 @@ const SECRET_CHANGES: readonly Spoil<string>[] = [
   [(secret) => secret, ''],
   [(secret) => `"${secret}"`, 'quotes around it'],
   [(secret) => ` ${secret}\n`, 'white space around it'],
-  [(secret) => Buffer.from(secret).toString('hex'), 'hex of the key'],
-  [(secret) => Buffer.from(secret).toString('base64'), 'base64 of the key'],
+  [(secret) => Buffer.from(secret).toString('hex'), 'hex encoding of the key'],
+  [(secret) => Buffer.from(secret).toString('base64'), 'base64 encoding of the key'],
   [(secret) => `WEBHOOK_SECRET=${secret}`, 'the name of its variable'],
 ];
 
