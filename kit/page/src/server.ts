@@ -1,12 +1,12 @@
 import { signal } from '@preact/signals';
 import type { ActionInputs, ActionName, ActionResults, Problem, Session } from '../../src/inspector/api.js';
 
-/** The views and actions of the page; `undefined` until the server has answered. */
+/** The views and actions of the page; `undefined` until the server responds. */
 export const session = signal<Session | undefined>(undefined);
 
-/** A request that the server refused, or could not answer. Its message is for the reader. */
+/** A request that the server refused or could not handle. Its message is for the reader. */
 export class RequestFailed extends Error {
-  /** 0 without an answer. */
+  /** 0 without a response. */
   readonly status: number;
   constructor(status: number, message: string) {
     super(message);
@@ -37,7 +37,7 @@ export async function act<Name extends ActionName>(
   return post(`actions/${name}`, input);
 }
 
-/** Posts JSON, and resolves to the answer. Rejects with {@link RequestFailed}. */
+/** Posts JSON and resolves to the response. Rejects with {@link RequestFailed}. */
 async function post<Answer>(path: string, input: unknown = {}): Promise<Answer> {
   return answer(
     fetch(`./api/${path}`, {

@@ -6,7 +6,7 @@ import { isFromOtherSite, isLoopback, readHost } from '../other-sites.js';
 export interface Access {
   /** Checks every request; `remoteAddress` is that of the client, if the request came over a socket. */
   check(request: Request, remoteAddress: string | undefined): Promise<Refusal | undefined>;
-  /** Adds the cookie for later requests to the answer of the page. */
+  /** Adds the cookie for later requests to the response with the page. */
   setCookie(request: Request, headers: Headers): void;
   /** Returns the value that each action must send as `x-inspector-token`, and adds its cookie to the headers. */
   actionToken(request: Request, headers: Headers): string;
@@ -24,8 +24,8 @@ const ACTION_HEADER = 'x-inspector-token';
 const ACTION_COOKIE = 'stablehooks_inspector_action';
 
 /**
- * For apps: the app decides on each request, such as by its session. The token of actions is also a cookie and no process
- * stores it, so all processes of the app accept each other's tokens.
+ * For apps: the app decides about each request, for example by its session. The action token is also a cookie, and no
+ * process stores it, so all processes of the app accept each other's tokens.
  */
 export function appAccess(authorize: (request: Request) => boolean | Promise<boolean>): Access {
   const readToken = (request: Request) => {
@@ -52,8 +52,8 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
 }
 
 /**
- * For tools on this machine: the printed URL contains a token, which is exchanged for a cookie. This removes the token from
- * the address bar, and other sites cannot use it (`SameSite=Strict`).
+ * For local tools: the printed URL contains a token, which the page exchanges for a cookie. This removes the token from
+ * the address bar, and other sites cannot use the cookie (`SameSite=Strict`).
  *
  * @param port - the server's port. It is part of the cookie's name, because cookies do not distinguish ports.
  */

@@ -52,7 +52,7 @@ interface InspectorParts {
   readonly basePath: string;
 }
 
-/** A refusal, or a failure to answer. The message is for the reader of the page. */
+/** A refusal or a failure. The message is for the reader of the page. */
 class RequestRefused extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -202,7 +202,7 @@ function eventRoutes({ inbox, deliveries }: InspectorSource): Hono {
     });
 }
 
-/** The event with this id, wherever it is, else the movement that the key names. */
+/** The event with this id from any part of the source, or else the movement with this key. */
 async function find(
   { inbox, deliveries }: InspectorSource,
   key: string,
@@ -219,7 +219,7 @@ async function find(
   return { event: null, movement: { rows, unread, proof, isProven: proven !== null } };
 }
 
-/** The longest text that is shown without a request of its own. */
+/** The longest text that the page shows without a separate request. */
 const MAX_SHORT = 16_384;
 
 function shortText(event: UnknownEvent | null): string | null {
@@ -287,7 +287,7 @@ const selected = z.object({
   dryRun: z.optional(z.boolean()),
 });
 
-/** The actions of the source. Each checks its input. */
+/** The actions of the source. Each action checks its input. */
 function createActions({ deliveries, inbox, service }: InspectorSource): Actions {
   return {
     ...(deliveries && {
@@ -355,7 +355,7 @@ function serviceActions(sandbox: SandboxOperations): Actions {
   };
 }
 
-/** Awaits the inbox, and refuses with the code of an error alone: its message can quote a connection string. */
+/** Awaits the inbox, and refuses with only the code of an error, because its message may quote a connection string. */
 async function ask<Answer>(answer: Promise<Answer>): Promise<Answer> {
   try {
     return await answer;
@@ -371,7 +371,7 @@ function parse<Schema extends z.ZodMiniType>(schema: Schema, input: unknown): z.
   const result = z.safeParse(schema, input);
   if (result.success) return result.data;
   const fields = result.error.issues.map(({ path }) => path.join('.') || 'the body');
-  throw new RequestRefused(400, `Nothing was changed: ${fields.join(', ')} is not valid.`);
+  throw new RequestRefused(400, `Nothing was changed. Invalid: ${fields.join(', ')}.`);
 }
 
 function toProblem(error: unknown): Response {

@@ -21,7 +21,7 @@ import {
 } from './api.js';
 import type { EventQuery, InspectedInbox } from './source.js';
 
-/** How many events a request reads for a part of an id or a text, which no inbox can look up. */
+/** How many events a request reads to find part of an id or a text, which an inbox cannot look up. */
 const MAX_SEARCHED = 5_000;
 const PAGE = 500;
 
@@ -49,7 +49,7 @@ export async function listEvents(
   return { rows: found.map(toRow), next: null, searched };
 }
 
-/** Counts the events of an inbox. Those that must be read are not counted. */
+/** Counts the events of an inbox. Events that would have to be read are not counted. */
 export async function countEvents(inbox: InspectedInbox, filter: EventFilter): Promise<EventCounts> {
   const { state: _, ...rest } = filter;
   const exact = await toExactFilter(inbox, rest);
@@ -61,7 +61,7 @@ export async function countEvents(inbox: InspectedInbox, filter: EventFilter): P
   };
 }
 
-/** The filter in the inbox's terms; `undefined` if events must be read to find those that meet it. */
+/** The filter in the inbox's terms; `undefined` if events must be read to find those that match. */
 export async function toExactFilter(
   inbox: InspectedInbox,
   filter: SelectedFilter,
@@ -94,7 +94,7 @@ function toShared({
   };
 }
 
-/** Reads events, newest first, and says of each whether it meets the filter. */
+/** Reads events, newest first, and reports whether each one matches the filter. */
 export async function* search(
   inbox: InspectedInbox,
   filter: SelectedFilter,
@@ -155,7 +155,7 @@ function toLine(entry: InboxRecord['history'][number]): AttemptLine {
   return { ...line, name: `Attempt ${attempt}`, result: error === null ? result : `${result}: ${error}` };
 }
 
-/** Whether a process runs the event. Once its lease has ended, none does, although the state stays. */
+/** Whether a process is running the event. Once the lease has expired, none is, although the state stays the same. */
 export function isRunning({ state, dueAt }: InboxRecord): boolean {
   return state === 'leased' && (dueAt ?? 0) > Date.now();
 }
@@ -203,7 +203,7 @@ const FIXES: Readonly<Record<InboxState, string | null>> = {
     'If the event stays due, no process is running it. Call receiver.start() in a process that has the handler.',
 };
 
-/** Explains an event's state, with the fix. */
+/** Explains the state of an event, and how to fix it. */
 export function explainRecord(record: InboxRecord): Finding {
   const { verdict } = toVerdict(record);
   const isLapsed = record.state === 'leased' && !isRunning(record);

@@ -59,11 +59,11 @@ const shape = {
   ),
 } satisfies Readonly<Record<keyof InboxSourceOptions, z.ZodMiniType>>;
 
-/** After this time without an answer the inbox counts as lost, and is read again. */
+/** After this time without a response, the inbox counts as lost and is read again. */
 const TIME_LIMIT_MS = 10_000;
-/** The largest share of the time in which the inbox is read, because an SQLite inbox blocks the app while it answers. */
+/** The largest share of time spent reading the inbox, because an SQLite inbox blocks the app while it is read. */
 const MAX_LOAD = 0.02;
-/** The longest pause for that reason, because an inbox that answers again must be noticed. */
+/** The longest such pause, so that an inbox that responds again is noticed. */
 const MAX_PAUSE_MS = 10_000;
 
 /**
@@ -80,7 +80,7 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
     );
   }
   const { name, pollIntervalMs, run, lastReport, flag } = readOptions('fromInbox', options, shape);
-  /** The counts of the last read while a page is open, because counting may be slow, and each page needs them. */
+  /** The counts of the last read while a page is open. Counting may be slow, and every page needs them. */
   let counted: readonly InboxCount[] | undefined;
   /** Counts again after an action. */
   const changing =
@@ -128,7 +128,7 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
   };
 }
 
-/** The inbox does not answer, such as after a connection was lost silently. */
+/** The inbox does not respond, for example because a connection was lost silently. */
 class NoAnswer extends Error {}
 
 const answered = <Answer>(answer: Answer | Promise<Answer>) =>
@@ -138,9 +138,9 @@ interface Watch {
   readonly listener: (entry: StreamEntry) => void;
   readonly isWatched: () => boolean;
   readonly pollIntervalMs: number;
-  /** Reads the data of the views, as far as it shows a change. */
+  /** Reads the parts of the views' data that show a change. */
   readonly look: () => Promise<Readonly<Record<'events' | 'coverage', unknown>>>;
-  /** Called instead of a read while no page is open, and at the end. */
+  /** Called instead of a read when no page is open, and at the end. */
   readonly rest: () => void;
 }
 
@@ -155,7 +155,7 @@ function watch({ listener, isWatched, pollIntervalMs, look, rest }: Watch): () =
     if (!isClosed) listener(entry);
   }
 
-  /** The first read reports a change as well, because the page has requested its data before. */
+  /** The first read also reports a change, because the page requested its data earlier. */
   function compare(view: 'events' | 'coverage', found: unknown): void {
     const text = JSON.stringify(found);
     if (seen.get(view) !== text) tell({ kind: 'changed', view });
@@ -195,7 +195,7 @@ function watch({ listener, isWatched, pollIntervalMs, look, rest }: Watch): () =
   };
 }
 
-/** Why an inbox cannot be read. Messages of drivers may quote a connection string, so only their codes are used. */
+/** Why an inbox cannot be read. Only codes are used, because drivers' messages may quote a connection string. */
 export function describeLoss(thrown: unknown): string {
   if (thrown instanceof NoAnswer) return 'The inbox does not respond.';
   const codes: string[] = [];

@@ -8,12 +8,12 @@ import type { SandboxOperations } from '../sandbox/index.js';
 import type { AttemptKind, FlowNumber, OverviewCheck, OverviewReport } from './api.js';
 import type { DeliveriesPart, InboxPart, InspectedInbox, InspectorSource } from './source.js';
 
-/** How long an answer is shared by pages, in ms. */
+/** How long pages share one result, in ms. */
 const KEEP_MS = 1_000;
-/** After a slow read, it is shared for this many times as long. */
+/** After a slow read, the result is shared for this many times as long. */
 const KEEP_FACTOR = 20;
 
-/** Returns whether all is well. Pages that ask at the same time share one answer. */
+/** Returns whether everything is fine. Pages that ask at the same time share one result. */
 export function createOverview(source: InspectorSource): (fresh: boolean) => Promise<OverviewReport> {
   let last: { readonly report: Promise<OverviewReport>; until: number } | undefined;
   return (fresh) => {

@@ -79,7 +79,10 @@ export function createApp(parts: AppParts, options: AppOptions): RequestHandler 
   return (request, bindings) => app.fetch(request, bindings);
 }
 
-/** Refuses what a web site makes a browser send, because the default token is public; IP addresses pass, as DNS rebinding needs a name. */
+/**
+ * Refuses requests that a web site makes a browser send, because the default token is public. IP addresses pass,
+ * because DNS rebinding needs a name.
+ */
 export function refuseOtherSites(handler: RequestHandler, names: readonly string[]): RequestHandler {
   const allowed = new Set(['localhost', ...names.map((name) => name.toLowerCase())]);
   return (request, bindings) => {
@@ -234,7 +237,7 @@ function controlRoutes({ sandbox, feed }: AppParts, readJson: ReadJson): Hono<En
     routes.post(path, async (context) =>
       context.json(await make(await readJson(context), idOf(context)), 201),
     );
-  /** An operation without an input, which answers nothing. */
+  /** An operation without input, which returns nothing. */
   const run = (path: string, work: () => void | Promise<void>) =>
     routes.post(path, async () => {
       await work();

@@ -35,7 +35,7 @@ export interface Clock extends SandboxClock {
   /** Counts a movement or delivery as pending until `end`. */
   begin(): void;
   end(): void;
-  /** Resolves once nothing is pending; moves a manual clock as far as needed. */
+  /** Resolves when nothing is pending. A manual clock is advanced as far as needed. */
   settled(): Promise<void>;
   /** Cancels every timer, drops pending work and keeps the time. */
   stop(): void;
@@ -216,7 +216,7 @@ interface Timer {
 /** Cancels a timer; has no effect once it has run. */
 export type Cancel = () => void;
 
-/** Timers in their order: those that are due at the same time in the order of their addition. */
+/** Timers in order. Timers that are due at the same time stay in the order in which they were added. */
 class Timers {
   /** The next timer at the end, where removing it moves no other. */
   #latestFirst: Timer[] = [];

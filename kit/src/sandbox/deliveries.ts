@@ -117,7 +117,7 @@ export interface Resending {
 
 const NO_DELIVERY = 'This delivery no longer exists. List the deliveries.';
 
-/** Shows the endpoint's answer to a person who sends an event again. */
+/** Shows the endpoint's response to a person who resends an event. */
 const NO_FAULTS: Pick<FaultSource, 'occurs'> = { occurs: () => false };
 
 function isDelivered({ response }: Attempt): boolean {
@@ -128,7 +128,7 @@ type PendingDelivery = { -readonly [Field in keyof Delivery]: Delivery[Field] } 
   readonly event: SandboxEvent;
 };
 
-/** The time between two resets. Answers to attempts of an ended session are not recorded. */
+/** The time between two resets. Responses to attempts of an ended session are not recorded. */
 interface Session {
   ended: boolean;
   readonly underWay: Set<AbortController>;
@@ -139,7 +139,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
   let pending = new Map<string, PendingDelivery>();
   let ended = new Fifo<Delivery>();
   let attempts = new Fifo<Attempt>();
-  /** Older attempts at events that no endpoint has accepted: at most half of what is kept. */
+  /** Older attempts at events that no endpoint has accepted. At most half of the kept attempts. */
   let failures = new Fifo<Attempt>();
   let session: Session = { ended: false, underWay: new Set() };
   let queues = queuesOf(session);
@@ -294,7 +294,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     /** Oldest first. */
     attempts: keptAttempts,
 
-    /** Aborts every attempt under way and begins no other. */
+    /** Aborts every attempt in progress and starts no other. */
     stop,
 
     reset(): void {
@@ -367,7 +367,7 @@ const RESET = 'The connection was reset before the response.';
 /** How much of the body of a response an attempt keeps. */
 export const KEPT_RESPONSE_BYTES = 1_024;
 
-/** The code of an attempt that was not answered in time. */
+/** The code of an attempt that got no response in time. */
 export const ATTEMPT_TIMEOUT = 'ERR_ATTEMPT_TIMEOUT';
 
 /** Makes one attempt. Never rejects: a failure is the `error` of the attempt. */
@@ -462,7 +462,10 @@ function sendHalf(
   });
 }
 
-/** Sends the whole request, and resets the connection when the answer begins, which shows that the endpoint handled it. */
+/**
+ * Sends the whole request, and resets the connection when the response begins, which shows that the endpoint handled
+ * the request.
+ */
 async function sendAndReset(
   target: Target,
   headers: Readonly<Record<string, string>>,
@@ -535,7 +538,7 @@ function corrupt(signature: string): string {
 
 type AttemptFailure = Pick<Attempt, 'error' | 'errorCode'>;
 
-/** `fetch` puts the reason of a failure into the cause. */
+/** `fetch` puts the reason for a failure into `cause`. */
 function toFailure(thrown: unknown): AttemptFailure {
   const cause = thrown instanceof Error && thrown.cause instanceof Error ? thrown.cause : thrown;
   if (!(cause instanceof Error)) {

@@ -10,13 +10,13 @@ export type EndpointFetch = (request: Request) => Response | Promise<Response>;
 export interface EndpointInput {
   /** The URL of the endpoint. Required unless you pass `fetch`. @default 'http://endpoint.invalid/' with `fetch` */
   readonly url?: string | undefined;
-  /** @default the global fetch */
+  /** Sends or handles the deliveries. @default the global fetch */
   readonly fetch?: EndpointFetch | undefined;
-  /** @default the sandbox's `secret` */
+  /** The secret to sign with. @default the sandbox's `secret` */
   readonly secret?: string | undefined;
   /** The encoding of the signature. @default 'hex' */
   readonly encoding?: SignatureEncoding | undefined;
-  /** @default 'X-SERVICE-Signature' */
+  /** The name of the signature header. @default 'X-SERVICE-Signature' */
   readonly signatureHeader?: string | undefined;
 }
 

@@ -17,7 +17,7 @@ export const LIST_ORDERS = ['newest', 'oldest', 'shuffled'] as const;
 /** The order of a list. A `limit` truncates its end. */
 export type ListOrder = (typeof LIST_ORDERS)[number];
 
-/** The filter of a list of events. */
+/** The filter for a list of events. */
 export interface SandboxEventQuery {
   readonly type?: string | undefined;
   /** @default every kept event */
@@ -89,7 +89,7 @@ export function createEventLog(random: Random, maxEvents: number) {
       return event;
     },
 
-    /** How many events have been fired, dropped ones included. */
+    /** How many events have been fired, including dropped ones. */
     count: () => count,
 
     /** @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */

@@ -14,11 +14,11 @@ export interface Faults {
   readonly duplicate: Chance;
   /** The first attempt of an event waits for part of `reorderMs`, so later events arrive before it. @default 0 */
   readonly reorder: Chance;
-  /** @default 1000 */
+  /** The longest time that a reordered attempt waits, in milliseconds. @default 1000 */
   readonly reorderMs: number;
   /** The first attempt of an event waits for `delayMs`. @default 0 */
   readonly delay: Chance;
-  /** @default 1000 */
+  /** How long a delayed attempt waits, in milliseconds. @default 1000 */
   readonly delayMs: number;
   /** An attempt has a well-formed signature that does not match its body. @default 0 */
   readonly corruptSignature: Chance;
@@ -36,7 +36,7 @@ export interface Faults {
   readonly apiServerError: Chance;
   /** The response to a request under `/v1` is delayed by `apiSlowMs`. @default 0 */
   readonly apiSlow: Chance;
-  /** @default 1000 */
+  /** How late a slow response is, in milliseconds. @default 1000 */
   readonly apiSlowMs: number;
   /** A request under `/v1` takes effect, but half of the JSON in its response is missing. @default 0 */
   readonly apiMalformed: Chance;

@@ -49,7 +49,7 @@ export interface Movement {
 
 /** An incoming deposit. */
 export interface AcceptInput {
-  /** @default '100.00' */
+  /** In USDC, as a decimal string. @default '100.00' */
   readonly amount?: string | undefined;
   /** Omit `chain` when you pass `walletId`: the wallet has a chain. @default 'base' */
   readonly chain?: Chain | undefined;
@@ -59,13 +59,13 @@ export interface AcceptInput {
 
 /** A movement to a target chain. */
 export interface TransferInput {
-  /** @default '100.00' */
+  /** In USDC, as a decimal string. @default '100.00' */
   readonly amount?: string | undefined;
   /** The target chain. @default 'base' */
   readonly chain?: Chain | undefined;
-  /** @default an address from the seed */
+  /** The target address. @default an address from the seed */
   readonly to?: string | undefined;
-  /** @default none: it settles */
+  /** Why the transfer fails. @default none; the transfer settles */
   readonly failsWith?: TransferFailure | undefined;
 }
 
@@ -76,17 +76,17 @@ export interface SendInput {
   readonly to: string;
   /** The target chain. @default the wallet's */
   readonly chain?: Chain | undefined;
-  /** @default none: it settles */
+  /** Why the transfer fails. @default none; the transfer settles */
   readonly failsWith?: TransferFailure | undefined;
 }
 
 /** A fiat redemption. */
 export interface RedeemInput {
-  /** @default '100.00' */
+  /** In USDC, as a decimal string. @default '100.00' */
   readonly amount?: string | undefined;
   /** The destination bank. @default 'First Example Bank' */
   readonly bank?: string | undefined;
-  /** @default none: it completes */
+  /** Why the redemption fails. @default none; the redemption completes */
   readonly failsWith?: RedeemFailure | undefined;
   /** The time between the completion of the redemption and its return by the bank. @default never returned */
   readonly returnsAfterMs?: number | undefined;

@@ -9,7 +9,7 @@ import { decimal, milliseconds, oneOf, readOptions, secret } from './validation.
 export interface SandboxOptions {
   /** The token that requests must send as `Authorization: Bearer …`. @default 'sandbox-token' */
   readonly token?: string | undefined;
-  /** The secret for every endpoint that has no secret of its own. @default 'sandbox-secret' */
+  /** The secret to sign with, for endpoints that do not set their own. @default 'sandbox-secret' */
   readonly secret?: string | undefined;
   /** An integer that determines every id, fault and delay. @default a random integer, available as `sandbox.seed` */
   readonly seed?: number | undefined;

@@ -30,7 +30,7 @@ export interface ListenOptions {
   readonly page?: RequestHandler | undefined;
 }
 
-/** Answers a request. Over a socket it also receives Node's own request and response. */
+/** Responds to a request. Over a socket, it also receives Node's own request and response. */
 export type RequestHandler = (
   request: Request,
   bindings?: HttpBindings | undefined,
@@ -40,7 +40,7 @@ function isOfPage({ pathname }: URL): boolean {
   return pathname === '/' || pathname.startsWith('/api/') || pathname.startsWith('/assets/');
 }
 
-/** A host name without scheme and port. */
+/** A host name without a scheme or port. */
 export const hostName = z
   .string('must be a string')
   .check(z.regex(/^[\w.-]+$/, 'must be a host name without a scheme or port, such as "sandbox"'));

@@ -23,7 +23,7 @@ export function CoverageView() {
     (signal) => ask<CoverageReport>('coverage', {}, signal),
     staleFor('coverage'),
   );
-  /** The page repeats the judge of the inbox, and does not decide itself whether a proof is good. */
+  /** The page repeats the verdict about the inbox. It does not decide itself whether a proof is good. */
   const judged = useLoaded(
     'judged coverage',
     (signal) => ask<OverviewReport>('overview', { fresh: '1' }, signal),
