@@ -164,7 +164,7 @@ export function sandboxCommand(): Command {
 
 function addChances(command: Command, chances: ChanceFlags): Command {
   for (const [fault, what] of Object.entries(chances)) {
-    command.option(`--${toKebab(fault)} <probability>`, `probability (0 to 1) that ${what}`, parseChance);
+    command.option(`--${toKebab(fault)} <chance>`, `probability (0 to 1) that ${what}`, parseChance);
   }
   return command;
 }
