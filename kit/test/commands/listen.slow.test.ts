@@ -129,7 +129,7 @@ describe.concurrent('listen', () => {
     await command.printed(fire(sandbox, 1)[0] ?? '');
     command.interrupt();
     const { stderr, exitCode } = await command.ended;
-    expect(stderr.match(/Trying again/g)).toHaveLength(1);
+    expect(stderr.match(/Retrying every/g)).toHaveLength(1);
     expect(stderr.match(/is responding again/g)).toHaveLength(1);
     expect(exitCode).toBe(130);
     await sandbox.close();
