@@ -58,7 +58,7 @@ const poller = createPoller({
   logger,
 });
 
-// Poll first: attempts at an event that crashes the process are then recorded and count.
+// Poll first, so that attempts at an event that crashes the process are recorded and counted.
 await poller.pollOnce({ signal: AbortSignal.timeout(5_000) });
 
 const app = express();

@@ -39,7 +39,7 @@ receiver.start(); // runs failed events
 
 const client = createClient({ baseUrl: STABLEHOOKS_BASE_URL, token: STABLEHOOKS_TOKEN });
 const poller = createPoller({ client, receiver });
-// Poll before listening: attempts at an event that crashes the process then count, and it is eventually set aside.
+// Poll before listening, so that an event that crashes the process is counted and eventually set aside.
 await poller.pollOnce({ signal: AbortSignal.timeout(10_000) });
 poller.start();
 

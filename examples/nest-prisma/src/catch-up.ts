@@ -13,7 +13,7 @@ export class CatchUp implements OnApplicationBootstrap, OnModuleDestroy {
     this.poller = createPoller({ client: createClient({ baseUrl, token }), receiver });
   }
 
-  /** Polls before the app listens: attempts at an event that crashes the process then count, and it is eventually set aside. */
+  /** Polls before the app listens, so that an event that crashes the process is counted and eventually set aside. */
   async onApplicationBootstrap() {
     await this.poller.pollOnce({ signal: AbortSignal.timeout(10_000) });
     this.poller.start();

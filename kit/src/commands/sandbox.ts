@@ -199,7 +199,7 @@ async function runSandbox({ flags, given, settings, printer, signal }: CommandCo
     sandbox.subscribe((entry) => printFeed(printer, entry, sandbox.endpoints.list().length > 1));
     if (!isLoopback(host) && sandbox.token === DEFAULT_TOKEN) {
       printer.note(
-        `Warning: any machine that can reach ${host} can use this sandbox, because it has the default token. Set STABLEHOOKS_TOKEN, or pass --token-file FILE.`,
+        `Warning: every machine that can reach ${host} can use this sandbox, because it has the default token. Set STABLEHOOKS_TOKEN, or pass --token-file FILE.`,
       );
     }
     if (seed !== undefined) {

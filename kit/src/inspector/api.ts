@@ -128,7 +128,7 @@ export const ATTEMPT_KINDS = [
  *
  * - `failed`: a 5xx, 408, 409, 425 or 429. A later attempt may succeed.
  *
- * - `refused`: any other status.
+ * - `refused`: every other status.
  *
  * - `unanswered`: no response.
  */

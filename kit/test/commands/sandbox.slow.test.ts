@@ -34,7 +34,7 @@ describe.concurrent('sandbox', () => {
       said([], {}),
       said(['--host', 'localhost'], {}),
     ]);
-    expect(warned).toMatch(/^Warning: any machine that can reach 0\.0\.0\.0 can use this sandbox.*\n/);
+    expect(warned).toMatch(/^Warning: every machine that can reach 0\.0\.0\.0 can use this sandbox.*\n/);
     expect(warned?.trim().split('\n')).toHaveLength(1);
     for (const stderr of silent) expect(stderr).not.toContain('Warning');
   });
