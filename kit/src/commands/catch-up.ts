@@ -161,7 +161,7 @@ function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
     `delivered   ${handled} now, ${duplicates} before, ${failed} failed`,
     queued > 0 && `queued      ${queued} stored by the endpoint, which runs them later`,
     ignored.length > 0 &&
-      `${doubtful('no handler')}  The endpoint ran no handler for ${describeTypes(ignored)}. Add a handler for future events. Process these events yourself, because the endpoint responds with \`duplicate\` to them from now on. They count as undelivered until you exclude their type with --type or use a new inbox with a later --since.`,
+      `${doubtful('no handler')}  The endpoint ran no handler for ${describeTypes(ignored)}. Add a handler for future events. Process these events by hand, because the endpoint now responds with \`duplicate\` to them. They count as undelivered until you exclude their type with --type or use a new inbox with a later --since.`,
     leftOut.length > 0 &&
       `left out    ${describeTypes(leftOut)} (--type). They stay in the inbox until you run this command with their type, and do not affect the exit code.`,
     unknown > 0 &&

@@ -75,7 +75,7 @@ async function init({ flags, args, printer, signal }: CommandContext<InitFlags>)
     .filter((script) => script in scripts)
     .map((script) => `npm run ${script}`);
   const text = [
-    `Wrote ${name} (${files.length + added.length} files). README.md lists what it needs. Install its dependencies:`,
+    `Wrote ${name} (${files.length + added.length} files). README.md lists what the program needs. Install the dependencies:`,
     '',
     `${enter}npm install`,
     '',

@@ -16,7 +16,7 @@ const BODY_CHANGES = [
   ...toChanges<Uint8Array>(
     {
       part: 'body',
-      fix: 'Save the body byte for byte: editors, `echo` and copying from a terminal change its end.',
+      fix: 'Save the exact bytes of the body. Editors, `echo` and copying from a terminal change its end.',
     },
     {
       'a newline (LF) was added at its end': (body) => cutEnd(body, bytes.encode('\n')),

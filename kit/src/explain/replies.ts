@@ -46,7 +46,7 @@ const REPLIES: Readonly<Record<string, Finding>> = {
     fix: 'Set both sides to the same secret, and verify the raw bytes. Run `stablehooks doctor URL` to find the cause.',
   },
   ERR_SECRET_UNKNOWN: {
-    what: "The endpoint's secret function knows no secret for this request.",
+    what: "The endpoint's secret function returned no secret for this request.",
     fix: 'Check the path, query and headers that the function reads.',
   },
   ERR_METHOD_NOT_ALLOWED: {
@@ -103,7 +103,7 @@ const REPLIES: Readonly<Record<string, Finding>> = {
     fix: null,
   },
   ERR_RECEIVER_BUSY: {
-    what: 'The endpoint was at its limit of running handlers (maxConcurrency).',
+    what: 'The endpoint was already running as many handlers as maxConcurrency allows.',
     fix: 'Send the event again after the time in Retry-After, or raise maxConcurrency.',
   },
   ERR_LEASE_LOST: {

@@ -46,7 +46,7 @@ test('a created wallet whose description is malformed is exit 3, with what the s
   await using service = await startService({ faults: { apiMalformed: 1 } });
   const { stderr, exitCode } = await run([...CREATE, '--per-tx', '1', '--daily', '2'], service);
   const [wallet] = service.sandbox.wallets.list();
-  expect(stderr).toContain(`(ERR_API_RESPONSE) response:  "{\\"id\\":\\"${wallet?.id}\\"`);
+  expect(stderr).toContain(`(ERR_API_RESPONSE) response: "{\\"id\\":\\"${wallet?.id}\\"`);
   expect(exitCode).toBe(3);
 });
 
