@@ -57,7 +57,7 @@ test('before the first poll nothing is called proven', async () => {
   await app.receiver.accept(exampleEvent('transfer.settled'), 'push');
   const { page, errors } = await open(`${app.url}/?view=coverage`);
   await page.getByText('Nothing is proven yet: no poll has read the list of the service.').waitFor();
-  await page.getByText(/^Unknown before the first poll\./).waitFor();
+  await page.getByText(/^Gaps are unknown until the first poll\./).waitFor();
   expect(await page.locator('main').innerText()).not.toMatch(/proven up to|gaps 0/i);
   expect(errors).toEqual([]);
 });

@@ -83,12 +83,12 @@ test('a value that cannot be used is refused with what to write, and changes not
   const chance = page.getByRole('textbox', { name: 'Drop: chance' });
   await chance.fill('1.5');
   await chance.press('Enter');
-  await notice.getByText('Write a number from 0 to 1').waitFor();
+  await notice.getByText('Enter a number from 0 to 1').waitFor();
   await expect.poll(() => chance.getAttribute('aria-invalid')).toBe('true');
   const lag = page.getByRole('textbox', { name: 'Lag', exact: true });
   await lag.fill('-5s');
   await lag.press('Enter');
-  await notice.getByText('Write a duration as a number and a unit').waitFor();
+  await notice.getByText('Enter a duration as a number and a unit').waitFor();
   expect(sandbox.faults.get()).toEqual(before);
   expect(requests.filter((path) => path.startsWith('actions/'))).toEqual([]);
 });

@@ -198,7 +198,7 @@ describe('the stream', () => {
     const next = createSandbox({ seed: 2, clock: 'manual' });
     closing.push(next.close);
     await server.start(inspect(next).fetch);
-    await page.getByText('No movement yet').waitFor();
+    await page.getByText('There are no movements yet').waitFor();
     await page.getByRole('button', { name: 'Fire' }).click();
     await page.getByText('Fired accept.confirmed as').waitFor();
     expect(next.events()).toHaveLength(1);
