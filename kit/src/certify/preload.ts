@@ -176,7 +176,7 @@ subscribe('http.server.request.start', (message) => {
   // The parser calls the listeners of the body in a different context.
   replace(request, 'emit', (emit, args) => deliveries.run(delivery, () => emit(...args)));
   replace(response, 'end', (end, args) => {
-    const call = reach('answer', `answer ${response.statusCode}`, delivery);
+    const call = reach('answer', `response ${response.statusCode}`, delivery);
     if (call.fails) return response.destroy();
     response.once('finish', call.end);
     return end(...args);

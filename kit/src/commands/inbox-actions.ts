@@ -368,7 +368,7 @@ function readIds(bytes: Uint8Array, name: string): readonly string[] {
   for (const [index, line] of lines.entries()) {
     const id = line.trim();
     if (id === '') continue;
-    // A table or JSON would be imported as ids that no event has.
+    // A table or JSON would be imported as ids of events that do not exist.
     if (/[\s,;"{}[\]\p{Cc}\ufffd]/u.test(id))
       throw usageError(
         `${name}, line ${index + 1}: expected exactly one id. Write one id per line and nothing else.`,

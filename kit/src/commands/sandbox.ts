@@ -214,7 +214,7 @@ async function runSandbox({ flags, given, settings, printer, signal }: CommandCo
       seed: sandbox.seed,
       settings: {
         STABLEHOOKS_BASE_URL: url,
-        // Only generated values are printed, not those of the user.
+        // Only generated values are printed, not values that the user set.
         ...(token === undefined && { STABLEHOOKS_TOKEN: sandbox.token }),
         ...(secret === undefined && { STABLEHOOKS_SECRET: sandbox.secret }),
       },

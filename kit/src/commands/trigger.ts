@@ -85,7 +85,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
       if (isNotDue(answer)) notDue.push(row.event.id);
       printRow(printer, row, () => isAccepted(answer, copy));
     }
-    // From a sandbox: at none of its endpoints.
+    // With a sandbox, that means all of its endpoints.
     const first = rows.slice(0, sender.rowsPerEvent).map(({ answer }) => answer);
     isWrong = rows.length === first.length && first.every(isWrongTarget);
   }

@@ -25,7 +25,7 @@ export async function findMovement(
   key: string,
   signal?: AbortSignal,
 ): Promise<Movement> {
-  // Before the events: what a poll proves meanwhile may be about events that were not read.
+  // Read before the events, because a poll in between may prove something about events that were not read.
   const state = await readPollState(inbox);
   const found: MovementRecord[] = [];
   const unread: InboxRecord[] = [];
@@ -41,7 +41,7 @@ export async function findMovement(
   found.sort((a, b) => createdAtMs(a.event) - createdAtMs(b.event));
   const last = found.at(-1);
   const from = last === undefined ? Number.NEGATIVE_INFINITY : createdAtMs(last.event);
-  // An event whose text is gone may be a later one of the movement.
+  // An event without its text may be a later event of the movement.
   const isSearched = unread.every(({ receivedAt }) => receivedAt < from);
   const proven = isSearched ? provenSpan(state, { from }) : null;
   return { found, unread: unread.length, proven, proof: describeProof(proven, found.length) };

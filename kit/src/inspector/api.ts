@@ -1,4 +1,4 @@
-/** The requests and answers of the page, shared with the server. */
+/** The requests and responses of the page, shared with the server. */
 import type { InboxState, InboxStep } from 'stablehooks';
 import type { Gap } from 'stablehooks/catch-up';
 import type { ErrorGroups } from '../explain/error-groups.js';
@@ -141,7 +141,7 @@ export interface AttemptRow {
   readonly at: string;
   readonly eventId: string;
   readonly type: string;
-  /** Whether the sent bytes differ from those of the event. @default false */
+  /** Whether the sent bytes differ from the event. @default false */
   readonly edited?: boolean | undefined;
   /** Whether a person sent it to a URL other than the endpoint's. @default false */
   readonly elsewhere?: boolean | undefined;
@@ -169,7 +169,7 @@ export interface AttemptLine {
   /** The id of the attempt. `null` for an attempt of an inbox, which has no bytes. */
   readonly id: string | null;
   readonly at: number;
-  /** Such as `Attempt 2`, or `Discarded by Ada`. */
+  /** A title, such as `Attempt 2` or `Discarded by Ada`. */
   readonly name: string;
   readonly tone: Tone;
   readonly result: string;
@@ -234,7 +234,8 @@ export interface EventCounts {
   readonly states: readonly { readonly state: EventState; readonly count: number }[] | null;
   readonly types: readonly string[];
   /**
-   * Events missing from the list, because none of their attempts was made yet or is still kept. All zero in an inbox.
+   * Events that are not in the list, because they have not been attempted yet or none of their attempts is still kept.
+   * All zero in an inbox.
    */
   readonly dropped: DroppedEvents;
 }
@@ -374,7 +375,7 @@ export interface CoverageReport {
   } | null;
 }
 
-/** How many movements the page shows, the newest. */
+/** How many movements the page shows. The newest are shown. */
 export const MAX_MOVEMENTS = 200;
 
 /** `GET api/sandbox` */

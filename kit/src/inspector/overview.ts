@@ -206,7 +206,7 @@ async function ofDeliveries(deliveries: DeliveriesPart): Promise<Part> {
   };
 }
 
-/** The events whose first attempt was in the last hour. */
+/** The events that were first attempted in the last hour. */
 async function readDelivered(deliveries: DeliveriesPart): Promise<readonly FlowNumber[]> {
   const { states } = await deliveries.counts({ since: deliveries.now() - HOUR_MS });
   const total = (states ?? []).reduce((sum, { count }) => sum + count, 0);

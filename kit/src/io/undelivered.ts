@@ -11,7 +11,7 @@ export interface Undelivered {
   readonly ignored: boolean;
 }
 
-/** In the order in which events change their state, so an event that changes it meanwhile is not left out. */
+/** In the order in which events change their state, so that an event that changes in between is not left out. */
 const UNDELIVERED = ['parked', 'dead', 'failed', 'received', 'leased'] satisfies readonly InboxState[];
 
 /**

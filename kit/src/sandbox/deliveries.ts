@@ -46,7 +46,7 @@ export interface Attempt {
   /** The event's type. */
   readonly type: string;
   readonly endpointId: string;
-  /** Whether `resend` sent different bytes than those of the event. @default false */
+  /** Whether `resend` sent bytes that differ from the event. @default false */
   readonly edited?: boolean | undefined;
   /** Whether `resend` sent the request to a URL other than the endpoint's. @default false */
   readonly elsewhere?: boolean | undefined;

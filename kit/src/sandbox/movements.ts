@@ -297,7 +297,7 @@ export function createMovements(
 
 const SUCCESS = { accept: 'confirmed', transfer: 'settled', redeem: 'completed' } as const;
 
-/** The event of an ended movement. The forms of the payloads are those of `exampleEvent`. */
+/** The event of an ended movement. Payloads have the same form as those of `exampleEvent`. */
 function toEvent(
   random: Random,
   movement: Omit<Movement, 'state' | 'createdAt'>,

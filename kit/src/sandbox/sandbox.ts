@@ -49,7 +49,7 @@ export interface SandboxOperations extends MovementOperations {
   resend(deliveryId: string, change?: Resending): Promise<Attempt>;
   /** Explains whether the signature of an attempt is correct, and what the response shows about the endpoint. */
   explain(attempt: Attempt): Promise<Finding>;
-  /** Lists deliveries: pending ones first, then ended ones, those that ended last first. */
+  /** Lists deliveries: pending ones first, then ended ones, most recently ended first. */
   deliveries(query?: DeliveryQuery): readonly Delivery[];
   /** Lists attempts, oldest first. With a limit, only the newest are listed. */
   attempts(query?: Omit<DeliveryQuery, 'state'>): readonly Attempt[];

@@ -57,7 +57,7 @@ export function check<Schema extends z.ZodMiniType>(schema: Schema, input: unkno
   throw new SandboxError('ERR_SANDBOX_INPUT', `Nothing was changed: ${text}.`, { errors });
 }
 
-/** Checks the options of a factory, with whose name each message begins, and fills in the defaults. */
+/** Checks the options of a factory and fills in the defaults. Each message begins with the name of the factory. */
 export function readOptions<const Shape extends z.core.$ZodShape>(
   where: string,
   options: object,

@@ -144,7 +144,7 @@ function Detail({
   );
 }
 
-/** The ids in a payload, each of which leads to the events that share it. */
+/** The ids in a payload. Each one links to the events that share it. */
 function idsOf(text: string | null): readonly (readonly [name: string, value: string])[] {
   if (text === null) return [];
   const { payload } = JSON.parse(text) as { readonly payload: unknown };
@@ -239,7 +239,7 @@ function Timeline({
   readonly lines: readonly AttemptLine[];
   /** Whether there may have been more. */
   readonly isPart?: boolean;
-  /** The id of the attempt beside it. */
+  /** The id of the attempt that is open. */
   readonly shown: string | undefined;
 }) {
   const endpoints = new Set(lines.map(({ endpoint }) => endpoint));

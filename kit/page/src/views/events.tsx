@@ -262,7 +262,7 @@ function List({
   const [shown, setShown] = useState<EventPage>();
   const [held, setHeld] = useState(0);
   const [active, setActive] = useState<string>();
-  /** Where the search goes on by itself, and how many events it has read before, until one is found. */
+  /** Where the search continues on its own until an event is found, and how many events it has read so far. */
   const [searchOn, setSearchOn] = useState<{ readonly after: string; readonly searched: number }>();
   useEffect(() => setSearchOn(undefined), [after]);
   const from = searchOn?.after ?? after;

@@ -65,7 +65,7 @@ const RESULTS: Readonly<Record<AttemptKind, string>> = {
   unanswered: 'Not delivered',
 };
 
-/** The endpoint's answer, such as `Refused: 401 ERR_SIGNATURE_MISMATCH.` */
+/** The endpoint's response, such as `Refused: 401 ERR_SIGNATURE_MISMATCH.` */
 function describe({ kind, status, outcome, durationMs }: AttemptRow): string {
   const what = [status, outcome].filter((part) => part !== null).join(' ');
   return `${RESULTS[kind]}: ${what} after ${formatMs(durationMs)}.`;
