@@ -159,7 +159,7 @@ function Filters({ types }: { readonly types: readonly string[] }) {
         ))}
         {hasSpan && time === undefined && (
           <button type="button" aria-pressed={true} onClick={() => setTime(undefined)}>
-            A span ✕
+            Time span ✕
           </button>
         )}
       </fieldset>

@@ -160,7 +160,9 @@ export function RemoveEndpoint({
         return `Removed ${url}. Its pending deliveries have ended.`;
       }}
     >
-      {() => <p class="wrap">No event is delivered to {url} any more, and its pending deliveries end.</p>}
+      {() => (
+        <p class="wrap">No more events will be delivered to {url}, and its pending deliveries will end.</p>
+      )}
     </Form>
   );
 }
