@@ -123,9 +123,9 @@ test('an event is fired with its example, with an edited payload, and with an un
 });
 
 test.each([
-  ['{\n  "amount": "1.00",\n  oops\n}', /not JSON: .*position 24/, 24],
-  ['{ "amount": "1.00", }', /not JSON: .*position 20/, 20],
-  ['', /not JSON: Unexpected end/, 0],
+  ['{\n  "amount": "1.00",\n  oops\n}', /not valid JSON: .*position 24/, 24],
+  ['{ "amount": "1.00", }', /not valid JSON: .*position 20/, 20],
+  ['', /not valid JSON: Unexpected end/, 0],
   ['["a"]', /A payload must be a JSON object/, 0],
   ['{"n":12345678901234567890.123}', /The number 12345678901234567890.123 would be rounded/, 5],
 ])(

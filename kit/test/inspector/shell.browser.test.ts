@@ -174,7 +174,7 @@ describe('the stream', () => {
     const stoppedAt = Date.now();
     await server.stop();
     for (const each of [page, other]) {
-      const banner = each.getByRole('alert').filter({ hasText: 'does not answer' });
+      const banner = each.getByRole('alert').filter({ hasText: 'does not respond' });
       await banner.getByRole('time').waitFor();
       const since = await banner.getByRole('time').getAttribute('datetime');
       expect(Date.parse(since ?? '')).toBeGreaterThanOrEqual(stoppedAt);
@@ -194,7 +194,7 @@ describe('the stream', () => {
     const { page } = await open(`${server.url}?view=sandbox`);
     await live(page);
     await server.stop();
-    await page.getByText('does not answer').first().waitFor();
+    await page.getByText('does not respond').first().waitFor();
     const next = createSandbox({ seed: 2, clock: 'manual' });
     closing.push(next.close);
     await server.start(inspect(next).fetch);
