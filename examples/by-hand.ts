@@ -1,4 +1,4 @@
-/** A webhook handler as samples write it, with the faults that docs/why.md names. Do not use it. */
+/** A typical handler from samples, with the faults that docs/why.md lists. Do not use it. */
 import { createHmac } from 'node:crypto';
 import express from 'express';
 

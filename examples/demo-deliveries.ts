@@ -15,7 +15,7 @@ interface Row {
   readonly got: string;
 }
 
-/** Sends every kind of delivery, prints the table, and returns whether each response is the expected one. */
+/** Sends every kind of delivery, prints a table, and returns whether every response is as expected. */
 export async function showDeliveries(): Promise<boolean> {
   const handled: string[] = [];
   const book = (event: { readonly type: string }) => void handled.push(event.type);

@@ -1,8 +1,8 @@
-/** `npm run demo`: shows the answer to each delivery, and how missed events are found. Exits with 0 only if all of it succeeds. */
+/** `npm run demo`: shows the response to each delivery, and how missed events are found. Exits with 0 only if everything succeeds. */
 import { showDeliveries } from './demo-deliveries.js';
 import { neverMiss } from './never-miss.js';
 
-console.log('1. What each delivery is answered\n');
+console.log('1. The response to each delivery\n');
 const answered = await showDeliveries();
 console.log('\n2. Catch-up: no event is missed\n');
 const caughtUp = await neverMiss();

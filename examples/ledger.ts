@@ -5,13 +5,13 @@ export const TABLES = [
   'CREATE TABLE entries (event_id TEXT NOT NULL, redeem_id TEXT NOT NULL, account TEXT NOT NULL, cents BIGINT NOT NULL)',
 ];
 
-/** Keeps the newest event of a redeem: no row comes back for one that is older. */
+/** Keeps the newest event of a redeem. Returns no row for an older event. */
 const FORWARD = `INSERT INTO redeems (id, created_ms, event_id) VALUES ($1, $2, $3)
 ON CONFLICT (id) DO UPDATE SET created_ms = excluded.created_ms, event_id = excluded.event_id
   WHERE (redeems.created_ms, redeems.event_id) < (excluded.created_ms, excluded.event_id)
 RETURNING id`;
 
-/** Reverses whatever is booked for the redeem. An entry is never changed or deleted. */
+/** Reverses everything that is booked for the redeem. Entries are never changed or deleted. */
 const REVERSE = `INSERT INTO entries (event_id, redeem_id, account, cents)
 SELECT $1, redeem_id, account, -sum(cents) FROM entries WHERE redeem_id = $2
 GROUP BY redeem_id, account HAVING sum(cents) <> 0 RETURNING account`;
@@ -23,8 +23,8 @@ type Redeem = WebhookEvent<Extract<EventType, `redeem.${string}`>>;
 type Value = string | number;
 
 /**
- * The statements that book a redeem: reversal entries and new ones, whose debits equal their credits. Each receives the rows
- * of the statement before it.
+ * The statements that book a redeem: reversals and new entries, with equal debits and credits. Each statement receives the
+ * rows of the previous one.
  */
 export function* bookRedeem({
   id,
@@ -35,12 +35,12 @@ export function* bookRedeem({
   const { redeem_id: redeem, account, amount } = payload;
   const [, units, hundredths] = /^(\d{1,12})\.(\d\d)$/.exec(String(amount)) ?? [];
   if (typeof redeem !== 'string' || typeof account !== 'string' || units === undefined) {
-    throw new PermanentError('the payload is not that of a redeem');
+    throw new PermanentError('the payload is not a redeem payload');
   }
   const newer = yield [FORWARD, [redeem, createdAtMs(event), id]];
   if (newer.length === 0) return;
   yield [REVERSE, [id, redeem]];
-  // A redeem that failed has no entries left but the reversed ones.
+  // A failed redeem has no entries left except the reversed ones.
   if (type === 'redeem.failed') return;
   const cents = Number(`${units}${hundredths}`);
   yield [BOOK, [id, redeem, `customer ${account}`, -cents]];

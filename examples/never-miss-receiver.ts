@@ -1,4 +1,4 @@
-/** The process that `never-miss.ts` kills and restarts: Express, an SQLite inbox, a ledger, and a poller. */
+/** The process that `never-miss.ts` kills and restarts: Express, an SQLite inbox, a ledger and a poller. */
 import express from 'express';
 import Database from 'libsql';
 import { createReceiver, type HandlerContext, type WebhookEvent } from 'stablehooks';
@@ -28,7 +28,7 @@ async function handle(event: WebhookEvent, { origin }: HandlerContext) {
   book.run(event.id, origin);
 }
 
-// The demo shows what is left in the end, not each dropped push.
+// The demo shows the final result, not each dropped push.
 const logger = { warn: () => undefined, error: () => undefined };
 
 const receiver = createReceiver({
@@ -58,7 +58,7 @@ const poller = createPoller({
   logger,
 });
 
-// First: an event that ends the process is then recorded, and its attempts count.
+// Poll first, so that attempts at an event that crashes the process are recorded and counted.
 await poller.pollOnce({ signal: AbortSignal.timeout(5_000) });
 
 const app = express();

@@ -1,4 +1,4 @@
-/** Push and catch-up together: the receiver is killed several times, a fifth of the pushes is lost, and no event is missed. */
+/** Push and catch-up together: the receiver is killed several times, a fifth of the pushes are lost, and no event is missed. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -17,7 +17,7 @@ const KILLS = 4;
 const TIMEOUT_MS = 60_000;
 const secret = 'whsec_never_miss';
 
-/** Messages from the receiver's process. */
+/** Messages from the receiver process. */
 interface Message {
   readonly address?: AddressInfo;
   readonly report?: PollReport;
@@ -34,7 +34,7 @@ interface LedgerRow {
 /** Runs the demo, prints it, and returns whether the ledger equals the service's list. */
 export async function neverMiss(): Promise<boolean> {
   const folder = mkdtempSync(join(tmpdir(), 'never-miss-'));
-  // Two attempts, close together: a push during a restart is lost.
+  // Two attempts close together, so a push during a restart is lost.
   const sandbox = createSandbox({
     secret,
     faults: { drop: 0.2, duplicate: 0.1 },
@@ -112,7 +112,7 @@ export async function neverMiss(): Promise<boolean> {
     `fired by the service        ${String(all.size).padStart(5)}   while the receiver was killed ${KILLS} times`,
   );
   console.log(
-    `took effect by push         ${String(by('push')).padStart(5)}   a fifth of the attempts was dropped`,
+    `took effect by push         ${String(by('push')).padStart(5)}   a fifth of the attempts were dropped`,
   );
   console.log(
     `recovered by catch-up       ${String(by('pull', 'redrive')).padStart(5)}   push alone lost or delayed these`,

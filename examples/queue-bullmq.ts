@@ -1,4 +1,4 @@
-/** Receivers and workers with BullMQ: start it once with `receiver`, and with `worker` as often as you like. */
+/** Receivers and workers with BullMQ. Start one process with `receiver`, and as many as you like with `worker`. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Queue, Worker } from 'bullmq';
@@ -10,7 +10,7 @@ import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 
 const { REDIS_URL = 'redis://localhost:6379', STABLEHOOKS_SECRET = '', PORT = '3000' } = process.env;
 const connection = { url: REDIS_URL };
-// Without retries here, a lost server is answered 503 immediately.
+// Without retries here, deliveries get a 503 immediately if the server is lost.
 const redis = new Redis(REDIS_URL, { maxRetriesPerRequest: 1 });
 redis.on('error', (error) => console.error(error.message));
 
@@ -35,7 +35,7 @@ if (process.argv[2] === 'worker') {
   queue.on('error', (error) => console.error(error.message));
   const receiver = createReceiver({ ...shared, queue: bullmqQueue(queue) });
 
-  // Enqueues events again that were recorded but never enqueued, and jobs that BullMQ gave up.
+  // Enqueues events that were recorded but never enqueued, and jobs that BullMQ gave up on.
   receiver.start();
 
   const server = createServer(toNodeHandler(receiver)).listen(Number(PORT), () => {

@@ -1,4 +1,4 @@
-/** Receivers and workers with pg-boss: start it once with `receiver`, and with `worker` as often as you like. */
+/** Receivers and workers with pg-boss. Start one process with `receiver`, and as many as you like with `worker`. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import pg from 'pg';
@@ -24,7 +24,7 @@ await boss.createQueue('stablehooks', {
   name: 'stablehooks',
   retryLimit: 10,
   retryBackoff: true,
-  // How long a worker that died keeps its job. The lease of the inbox is a minute as well.
+  // How long a dead worker keeps its job. The inbox lease is a minute as well.
   expireInSeconds: 60,
 });
 
@@ -43,7 +43,7 @@ if (process.argv[2] === 'worker') {
 } else {
   const receiver = createReceiver({ secret: STABLEHOOKS_SECRET, inbox, handlers, queue: pgBossQueue(boss) });
 
-  // Enqueues events again that were recorded but never enqueued, and jobs that pg-boss gave up.
+  // Enqueues events that were recorded but never enqueued, and jobs that pg-boss gave up on.
   receiver.start();
 
   const server = createServer(toNodeHandler(receiver)).listen(Number(PORT), () => {

@@ -1,12 +1,12 @@
 import type { Receiver } from 'stablehooks';
 import { toLambdaHandler } from 'stablehooks/lambda';
 
-/** The parts of `SQSEvent` of `@types/aws-lambda` that this reads. */
+/** The parts of `SQSEvent` in `@types/aws-lambda` that this program reads. */
 interface SqsBatch {
   readonly Records: readonly { readonly messageId: string; readonly body: string }[];
 }
 
-/** A Lambda handler of SQS messages, each of which is a request as API Gateway received it. */
+/** A Lambda handler for SQS messages. Each message is a request as API Gateway received it. */
 export function toSqsHandler(receiver: Receiver) {
   const deliver = toLambdaHandler(receiver);
   return async ({ Records }: SqsBatch) => {

@@ -3,7 +3,7 @@ import type { ReceiverOptions } from 'stablehooks';
 
 type FetchSecrets = (tenant: string, signal: AbortSignal) => Promise<string[]>;
 
-/** The `secret` of a receiver at /hooks/TENANT, from a secret manager that is asked once a minute. */
+/** The `secret` of a receiver at /hooks/TENANT, read from a secret manager once a minute. */
 export function tenantSecrets(tenants: readonly string[], fetchSecrets: FetchSecrets) {
   const cache = new LRUCache<string, string[]>({
     max: tenants.length,

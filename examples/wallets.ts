@@ -1,4 +1,4 @@
-/** Creates a wallet in the sandbox, sends within and over its limits, and receives its events in Express. */
+/** Creates a wallet in the sandbox, sends money within and over its limits, and receives its events in Express. */
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
@@ -37,7 +37,7 @@ const wallet = await client.wallets.create({
 });
 console.log('created', wallet.chain, 'wallet with limits', wallet.limits.perTx, 'and', wallet.limits.daily);
 
-/** The service's interface has no call for sending; the sandbox has one of its own. */
+/** The service's API has no call for sending, so the sandbox adds one. */
 function send(amount: string, to = shop) {
   try {
     const { state } = sandbox.send(wallet.id, { amount, to });

@@ -14,7 +14,7 @@ export const pool = new pg.Pool({
   connectionTimeoutMillis: 5_000,
   query_timeout: 15_000,
 });
-// Without listeners, a connection that breaks ends the process.
+// Without these listeners, a broken connection crashes the process.
 pool.on('error', console.error).on('connect', (client) => client.on('error', console.error));
 
 export const db = drizzle(pool, { schema: { ledger } });

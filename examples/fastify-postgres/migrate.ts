@@ -1,4 +1,4 @@
-/** Creates the tables of the inbox, and those of the app. It can run at every deployment. */
+/** Creates the tables of the inbox and of the app. You can run this at every deployment. */
 import { migratePostgres } from 'stablehooks/inboxes/postgres';
 import { pool } from './db.js';
 

@@ -23,11 +23,11 @@ const receiver = createReceiver({
   inbox,
   handlers,
 });
-receiver.start(); // runs events that failed; any number of processes can do this
+receiver.start(); // runs failed events; any number of processes can do this
 
 const client = createClient({ baseUrl: STABLEHOOKS_BASE_URL, token: STABLEHOOKS_TOKEN });
-const poller = createPoller({ client, receiver }); // the processes agree on which one polls
-// Before it listens: an event that ends the process is then counted, and set aside after some attempts.
+const poller = createPoller({ client, receiver }); // only one process polls at a time
+// Poll before listening, so that an event that crashes the process is counted and eventually set aside.
 await poller.pollOnce({ signal: AbortSignal.timeout(10_000) });
 poller.start();
 

@@ -1,4 +1,4 @@
-/** The business of this app. Handlers are synchronous, and write through `tx` alone. */
+/** The handlers of this app. They are synchronous, and write only through `tx`. */
 import { type EventType, type Handler, type Handlers, type Synchronous, withPayload } from 'stablehooks';
 import * as z from 'zod';
 

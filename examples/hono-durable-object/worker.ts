@@ -17,7 +17,7 @@ interface Env {
 
 const EVERY_MS = 60_000;
 
-/** The inbox and the ledger are in one object, so a handler's entry and its event commit together. */
+/** The inbox and the ledger are in one object, so the ledger entry and its event commit together. */
 export class Hooks extends DurableObject<Env> {
   readonly #inbox = durableObjectInbox(this.ctx.storage, { transactional: true });
   readonly #receiver = createReceiver({
@@ -40,20 +40,20 @@ export class Hooks extends DurableObject<Env> {
   }
 
   override async fetch(request: Request): Promise<Response> {
-    // The first request polls before the response, and starts the alarms.
+    // The first request polls before it responds, and starts the alarms.
     if ((await this.ctx.storage.getAlarm()) === null) await this.alarm();
     return this.#app.fetch(request);
   }
 
-  /** Every minute: finds events that push missed, and runs failed ones. Cloudflare calls it again if the object dies. */
+  /** Every minute: finds events that push missed, and runs failed ones. Cloudflare calls this again if the object dies. */
   override async alarm(): Promise<void> {
     await this.ctx.storage.setAlarm(Date.now() + EVERY_MS);
-    await this.#receiver.redrive(); // failed events do not wait for a list that does not answer
+    await this.#receiver.redrive(); // failed events do not wait for a list that does not respond
     await this.#poller.pollOnce({ signal: AbortSignal.timeout(10_000) });
   }
 }
 
 export default {
-  /** One object for all deliveries: only an inbox that has seen the event knows that it is a duplicate. */
+  /** One object for all deliveries, because only the inbox that has seen an event recognises its duplicates. */
   fetch: (request: Request, { HOOKS }: Env) => HOOKS.getByName('hooks').fetch(request),
 };

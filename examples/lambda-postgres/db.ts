@@ -6,5 +6,5 @@ export const pool = new pg.Pool({
   connectionTimeoutMillis: 5_000,
   query_timeout: 15_000,
 });
-// Without a listener, a connection that breaks ends the process.
+// Without a listener, a broken connection crashes the process.
 pool.on('error', console.error);

@@ -1,4 +1,4 @@
-/** For this machine only: an HTTP server in place of the HTTP API, and a timer in place of the schedule. */
+/** For local use only: an HTTP server replaces the HTTP API, and a timer replaces the schedule. */
 import { createServer } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { handler as healthz } from './healthz.js';

@@ -1,4 +1,4 @@
-/** The business of this app. Every process of the app imports these handlers, and they write through `tx` alone. */
+/** The handlers of this app. Every process imports them. They write only through `tx`. */
 import type { PoolClient } from 'pg';
 import { type EventType, type Handler, type Handlers, withPayload } from 'stablehooks';
 import * as z from 'zod';

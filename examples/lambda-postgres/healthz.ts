@@ -1,4 +1,4 @@
-/** Behind an HTTP API: GET /healthz. */
+/** GET /healthz, behind an HTTP API. */
 import { toHealthRoutes } from 'stablehooks/health';
 import { inbox } from './receiver.js';
 

@@ -1,4 +1,4 @@
-/** Behind an HTTP API: POST /hooks. */
+/** POST /hooks, behind an HTTP API. */
 import { toLambdaHandler } from 'stablehooks/lambda';
 import { receiver } from './receiver.js';
 

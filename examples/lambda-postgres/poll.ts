@@ -1,4 +1,4 @@
-/** Every minute: finds events that push missed, and runs failed ones. It throws, for an alarm, if a poll cannot be relied on. */
+/** Every minute: finds events that push missed, and runs failed ones. Throws if a poll is unreliable, to raise an alarm. */
 import { createPoller } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { receiver } from './receiver.js';
@@ -9,7 +9,7 @@ const client = createClient({ baseUrl: STABLEHOOKS_BASE_URL, token: STABLEHOOKS_
 const poller = createPoller({ client, receiver });
 
 export async function handler() {
-  await receiver.redrive(); // failed events do not wait for a list that does not answer
+  await receiver.redrive(); // failed events do not wait for a list that does not respond
   const report = await poller.pollOnce({ signal: AbortSignal.timeout(50_000) });
   const { diagnosis, proven, unconfirmed, failed, problems } = report;
   if (failed > 0 || problems.length > 0 || !(proven || unconfirmed)) throw new Error(diagnosis);

@@ -1,4 +1,4 @@
-/** The one inbox and the one receiver of this app: every function imports them. */
+/** The only inbox and the only receiver of this app. Every function imports them. */
 import { createReceiver } from 'stablehooks';
 import { postgresInbox } from 'stablehooks/inboxes/postgres';
 import { pool } from './db.js';

@@ -1,4 +1,4 @@
-/** Creates the tables of the inbox, in the schema `stablehooks`. `prisma migrate deploy` creates those of the app. */
+/** Creates the tables of the inbox in the schema `stablehooks`. `prisma migrate deploy` creates the app's tables. */
 import pg from 'pg';
 import { migratePostgres } from 'stablehooks/inboxes/postgres';
 

@@ -2,6 +2,6 @@ import { defineConfig } from 'prisma/config';
 
 export default defineConfig({
   schema: 'prisma/schema.prisma',
-  // Empty while `prisma generate` runs without a database.
+  // Empty when `prisma generate` runs without a database.
   datasource: { url: process.env.DATABASE_URL ?? '' },
 });

@@ -1,4 +1,4 @@
-/** Creates the tables of the inbox, and those of the app. vercel.json runs it before each build. */
+/** Creates the tables of the inbox and of the app. vercel.json runs this before each build. */
 import pg from 'pg';
 import { migratePostgres } from 'stablehooks/inboxes/postgres';
 

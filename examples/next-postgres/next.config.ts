@@ -1,4 +1,4 @@
-/** The receiver needs no configuration, in either router. */
+/** The receiver needs no configuration in either router. */
 import type { NextConfig } from 'next';
 
 const config: NextConfig = {};

@@ -1,4 +1,4 @@
-/** A bank for this machine: it pays each key once, and GET returns what it has paid. */
+/** A local bank. It pays each key once, and GET returns what it has paid. */
 import { createServer } from 'node:http';
 import { text } from 'node:stream/consumers';
 
@@ -16,4 +16,4 @@ const server = createServer(async (request, response) => {
   payouts.set(key, payout);
   response.end(JSON.stringify(payout));
 });
-server.listen(Number(BANK_PORT), () => console.log(`The bank listens on http://localhost:${BANK_PORT}`));
+server.listen(Number(BANK_PORT), () => console.log(`The bank is listening on http://localhost:${BANK_PORT}`));

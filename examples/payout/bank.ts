@@ -1,4 +1,4 @@
-/** The call to the bank. The bank pays one key once: a call that is repeated after a crash returns the first payout. */
+/** Calls the bank. The bank pays each key once: a repeated call after a crash returns the first payout. */
 const { BANK_URL = '' } = process.env;
 
 export interface Payout {

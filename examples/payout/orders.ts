@@ -1,6 +1,6 @@
 /**
- * The form for transactional SQLite, whose handlers are synchronous: a handler writes an order, which commits together with
- * its event, and a second step carries the orders out.
+ * The version for transactional SQLite, where handlers are synchronous. A handler writes an order, which commits together
+ * with its event. A second step pays the orders.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'libsql';
@@ -28,7 +28,7 @@ export const receiver = createReceiver({
   inbox,
   handlers,
 });
-receiver.start(); // runs events that failed
+receiver.start(); // runs failed events
 
 interface Order {
   readonly key: string;
@@ -36,7 +36,7 @@ interface Order {
   readonly amount: string;
 }
 
-/** Pays what is not paid. After a crash between the payment and its record, the key makes the bank return the first payout. */
+/** Pays unpaid orders. After a crash between a payment and its record, the key makes the bank return the first payout. */
 async function carryOut(order: Order, signal: AbortSignal) {
   try {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(10_000)]);

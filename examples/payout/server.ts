@@ -14,7 +14,7 @@ const { inbox, receiver, close } = await import(PAYOUT_FORM === 'orders' ? './or
 
 const client = createClient({ baseUrl: STABLEHOOKS_BASE_URL, token: STABLEHOOKS_TOKEN });
 const poller = createPoller({ client, receiver });
-// Before it listens: an event that ends the process is then counted, and set aside after some attempts.
+// Poll before listening, so that an event that crashes the process is counted and eventually set aside.
 await poller.pollOnce({ signal: AbortSignal.timeout(10_000) });
 poller.start();
 

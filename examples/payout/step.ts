@@ -1,4 +1,4 @@
-/** The payout as a step of its handler: the result is stored, and a later attempt gets it instead of paying again. */
+/** The payout as a step of the handler. Its result is stored, so a later attempt gets the result instead of paying again. */
 import Database from 'libsql';
 import { createReceiver, type Handlers, withPayload } from 'stablehooks';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
@@ -24,7 +24,7 @@ export const receiver = createReceiver({
   inbox,
   handlers,
 });
-receiver.start(); // runs events that failed
+receiver.start(); // runs failed events
 
 export async function close() {
   await receiver.close();

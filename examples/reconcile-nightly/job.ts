@@ -1,6 +1,6 @@
 /**
- * Compares the service's list, the inbox and the ledger since they last agreed. Exit code: 0 only if every event is proven to
- * be in the inbox and the books agree.
+ * Compares the service's list, the inbox and the ledger for the time since they last agreed. The exit code is 0 only if
+ * every event is proven to be in the inbox and all three agree.
  */
 import { setTimeout } from 'node:timers/promises';
 import Database from 'libsql';
@@ -18,7 +18,7 @@ const DAY_MS = 86_400_000;
 const lagMs = Number(STABLEHOOKS_LAG_MS);
 
 const db = new Database(STABLEHOOKS_INBOX);
-// Lets the file wait for the app, which may run.
+// Makes SQLite wait for the app, which may be running.
 const inbox = sqliteInbox(db, { transactional: true });
 db.exec('CREATE TABLE IF NOT EXISTS ledger (event_id TEXT PRIMARY KEY, type TEXT, amount TEXT NOT NULL)');
 const client = createClient({ baseUrl: STABLEHOOKS_BASE_URL, token: STABLEHOOKS_TOKEN });
@@ -28,12 +28,12 @@ interface Entry {
   readonly amount: string;
 }
 
-/** Queried when the first entry is requested, after the inbox was read: the app may run meanwhile. */
+/** Runs the query at the first entry, after the inbox was read, because the app may be running. */
 function* readLedger() {
   yield* db.prepare('SELECT event_id AS id, amount FROM ledger').iterate() as Iterable<Entry>;
 }
 
-/** A day before the time up to which the books agreed: a night without a run and late events are compared as well. */
+/** A day before everything last agreed, so that late events and a night without a run are compared as well. */
 async function readSince() {
   const agreedUntil = await inbox.readNote('reconcile-nightly');
   return new Date((agreedUntil === null ? Date.now() : Date.parse(agreedUntil)) - DAY_MS);

@@ -17,7 +17,7 @@ const inbox = sqliteInbox(db, { transactional: true }); // creates its own table
 db.exec('CREATE TABLE IF NOT EXISTS ledger (event_id TEXT PRIMARY KEY, type TEXT, amount TEXT NOT NULL)');
 db.exec('CREATE TABLE IF NOT EXISTS secret_used (secret TEXT PRIMARY KEY, at TEXT NOT NULL)');
 
-/** When each secret last matched a delivery. It is stored, so a restart and other processes do not hide the old one. */
+/** When each secret last matched a delivery. Stored, so it survives restarts and covers all processes. */
 function watchSecrets({ secretIndex }: Outcome) {
   if (secretIndex === undefined) return;
   const used = secretIndex === 0 ? 'new' : 'old';
@@ -28,23 +28,23 @@ function watchSecrets({ secretIndex }: Outcome) {
 }
 
 const receiver = createReceiver({
-  // An empty secret is refused, so an old one that is not set must leave the list.
+  // An empty secret is refused, so leave the old one out if it is not set.
   secret: STABLEHOOKS_SECRET_OLD ? [STABLEHOOKS_SECRET, STABLEHOOKS_SECRET_OLD] : STABLEHOOKS_SECRET,
   signature: { header: 'X-SERVICE-Signature', encoding: 'hex' },
   inbox,
   handlers,
   onOutcome: watchSecrets,
 });
-receiver.start(); // runs events that failed
+receiver.start(); // runs failed events
 
 const client = createClient({ baseUrl: STABLEHOOKS_BASE_URL, token: STABLEHOOKS_TOKEN });
 const poller = createPoller({ client, receiver });
-// Before it listens: an event that ends the process is then counted, and set aside after some attempts.
+// Poll before listening, so that an event that crashes the process is counted and eventually set aside.
 await poller.pollOnce({ signal: AbortSignal.timeout(10_000) });
 poller.start();
 
 const app = express();
-app.post('/hooks', toExpressHandler(receiver)); // above body parsers, which would change the signed bytes
+app.post('/hooks', toExpressHandler(receiver)); // above any body parser, which would change the signed bytes
 app.get('/healthz', async (_request, response) => {
   const { healthy } = await health(inbox, { requirePoll: true }).catch(() => ({ healthy: false }));
   response.status(healthy ? 200 : 503).json({ healthy });

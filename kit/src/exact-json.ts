@@ -1,4 +1,4 @@
-/** JSON on other lines without a change of its values: numbers keep their digits, and names that occur twice stay. */
+/** Reformats JSON without changing its values: numbers keep their digits, and duplicate names stay. */
 
 /** Beyond it, the indentation of each line no longer grows: a body of brackets alone would grow with its square. */
 const MAX_INDENT = 32;

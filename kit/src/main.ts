@@ -25,52 +25,52 @@ interface CommandEntry {
 const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   init: {
     group: 'Develop:',
-    summary: 'write a whole program for your framework and database',
+    summary: 'create a complete program for your framework and database',
     load: async () => (await import('./commands/init.js')).initCommand(),
   },
   sandbox: {
-    summary: 'run the whole service on this machine',
+    summary: 'run a simulated service on your machine',
     load: async () => (await import('./commands/sandbox.js')).sandboxCommand(),
   },
   trigger: {
-    summary: 'sign an event and send it, or have a sandbox send it',
+    summary: 'sign and send a test event, directly or through the sandbox',
     load: async () => (await import('./commands/trigger.js')).triggerCommand(),
   },
   listen: {
-    summary: 'bring events to this machine without a tunnel: poll, sign, forward, retry',
+    summary: 'forward events to your machine without a tunnel: poll, sign, send, retry',
     load: async () => (await import('./commands/listen.js')).listenCommand(),
   },
   doctor: {
-    summary: 'check a running endpoint; runs its handlers only with --run-handlers',
+    summary: 'check a running endpoint (runs your handlers only with --run-handlers)',
     load: async () => (await import('./commands/doctor.js')).doctorCommand(),
   },
   certify: {
-    summary: 'kill your app at every statement, and count the effects of each event',
+    summary: 'kill your app at every statement and count the effects of each event',
     load: async () => (await import('./commands/certify.js')).certifyCommand(),
   },
   verify: {
-    summary: 'check the signature of a body, and explain why it does not match',
+    summary: 'check the signature of a body and explain why it does not match',
     load: async () => (await import('./commands/verify.js')).verifyCommand(),
   },
   sign: {
-    summary: 'print the signature header of a body, for curl',
+    summary: 'print the signature header for a body, to use with curl',
     load: async () => (await import('./commands/sign.js')).signCommand(),
   },
   wallets: {
-    summary: 'create a wallet, change its limits',
+    summary: 'create a wallet or change its limits',
     load: async () => (await import('./commands/wallets.js')).walletsCommand(),
   },
   status: {
     group: 'Operate:',
-    summary: 'check an inbox for overdue, dead or unproven events',
+    summary: 'check an inbox for overdue events, dead events and gaps',
     load: async () => (await import('./commands/status.js')).statusCommand(),
   },
   inbox: {
-    summary: 'list events of an inbox, run them again, end them, import, prune',
+    summary: 'list, requeue, run, discard, import or prune the events of an inbox',
     load: async () => (await import('./commands/inbox.js')).inboxCommand(),
   },
   where: {
-    summary: 'show every event of one movement, and what is proven about later ones',
+    summary: 'show every event of a movement, and whether later events may be missing',
     load: async () => (await import('./commands/where.js')).whereCommand(),
   },
   events: {
@@ -78,19 +78,19 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/events.js')).eventsCommand(),
   },
   'catch-up': {
-    summary: 'poll once, forward what an endpoint missed, and prove that nothing is missing',
+    summary: 'poll once, forward the events an endpoint missed, and prove that none is missing',
     load: async () => (await import('./commands/catch-up.js')).catchUpCommand(),
   },
   gaps: {
-    summary: 'list the spans that no poll proved, and acknowledge them',
+    summary: 'list and acknowledge gaps: time spans in which events may be missing',
     load: async () => (await import('./commands/gaps.js')).gapsCommand(),
   },
   reconcile: {
-    summary: 'compare what the service lists, what the inbox did, and your own ledger',
+    summary: "compare the service's event list, the inbox and your ledger",
     load: async () => (await import('./commands/reconcile.js')).reconcileCommand(),
   },
   inspect: {
-    summary: 'show an inbox as a page: its events, and what is proven',
+    summary: 'serve a web page that shows the events and coverage of an inbox',
     load: async () => (await import('./commands/inspect.js')).inspectCommand(),
   },
 };
@@ -98,9 +98,9 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
 const HELP_FOOTER = `
 Exit codes: 0 success, 1 the check failed, 2 usage error, 3 unreachable,
 130 interrupted.
-Settings come from flags, then from the environment (STABLEHOOKS_BASE_URL,
-STABLEHOOKS_TOKEN, STABLEHOOKS_SECRET; STABLEHOOKS_INBOX, else DATABASE_URL),
-then from the file of --env-file.`;
+Settings are read from flags, then from the environment (STABLEHOOKS_BASE_URL,
+STABLEHOOKS_TOKEN, STABLEHOOKS_SECRET, and STABLEHOOKS_INBOX or DATABASE_URL),
+then from the file that --env-file names.`;
 
 const [first, ...others] = process.argv.slice(2);
 const words = toWords();
@@ -180,7 +180,7 @@ function toUsageLine(error: CommanderError): string {
   const [, hidden] = /^unknown option '--(secret|token)'/.exec(message) ?? [];
   return hidden === undefined
     ? `${message}${/[.?!)]$/.test(message) ? '' : '.'} ${help}`
-    : `A ${hidden} among the flags shows in the process list: set STABLEHOOKS_${hidden.toUpperCase()}, or pass --${hidden}-file FILE.`;
+    : `A ${hidden} passed as a flag is visible in the process list. Set STABLEHOOKS_${hidden.toUpperCase()}, or pass --${hidden}-file FILE.`;
 }
 
 function typedCommand(): Command {

@@ -1,11 +1,14 @@
-/** Recognises requests to a server on this machine that a web site makes a browser send. */
+/** Recognises requests to a local server that a web site makes a browser send. */
 
 /** Whether a host name always refers to this machine. */
 export function isLoopback(hostname: string): boolean {
   return ['127.0.0.1', 'localhost', '[::1]', '::1'].includes(hostname);
 }
 
-/** The host named by a request: only the name tells this server from a site that resolves to this machine (DNS rebinding). */
+/**
+ * The host that a request names. Only the name distinguishes this server from a site that resolves to this machine (DNS
+ * rebinding).
+ */
 export function readHost(request: Request): { readonly hostname: string; readonly port: number } {
   const [, hostname = '', port] = /^(.*?)(?::(\d+))?$/.exec(request.headers.get('host') ?? '') ?? [];
   return { hostname, port: Number(port ?? 80) };

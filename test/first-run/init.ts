@@ -58,7 +58,7 @@ export async function initRun({
 
     const manifest = await readFile(join(app, 'package.json'), 'utf8');
     await writeFile(join(app, 'package.json'), manifest.replace('localhost:3000', `localhost:${PORT}`));
-    await type(`exec npm run sandbox -- --port ${sandboxPort}`).printed(/^Ctrl-C ends it/m, signal);
+    await type(`exec npm run sandbox -- --port ${sandboxPort}`).printed(/^Press Ctrl-C to stop/m, signal);
     const server = type('exec npm run dev');
     await server.printed(/Listening on /, signal);
     const handled = await succeed(trigger);

@@ -168,7 +168,7 @@ test('quotes in the secret, which no line of the receiver can show, are found by
   const { code, output } = await checked.ended(AbortSignal.timeout(TIMEOUT_MS));
   expect(code).toBe(1);
   expect(output).toMatch(
-    /^genuine: .*the other side has double quotes around it\. Set both to the same string\.$/m,
+    /^genuine: .*the other side has double quotes around it\. Set both sides to the same string\.$/m,
   );
   expect(output).not.toContain(SECRET);
 });

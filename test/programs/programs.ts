@@ -160,7 +160,7 @@ export const PROGRAMS: readonly Program[] = [
     },
     status: false,
     // workerd runs it, which is not Node.
-    certify: { code: 2, prints: /No delivery to \/hooks was seen in the app/ },
+    certify: { code: 2, prints: /Certify saw no delivery to \/hooks in your app/ },
     nightly: true,
   },
   { name: 'rotation', init: '--example rotation', start: SERVER, ledger: SQLITE, nightly: true },

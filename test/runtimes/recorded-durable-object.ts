@@ -62,6 +62,6 @@ export class Hooks extends DurableObject<Env> {
 const OPEN: ReadonlySet<string> = new Set(['received', 'leased', 'failed']);
 
 export default {
-  /** One object for all deliveries: only an inbox that has seen the event knows that it is a duplicate. */
+  /** One object for all deliveries, because only the inbox that has seen an event recognises its duplicates. */
   fetch: (request: Request, { HOOKS }: Env): Promise<Response> => HOOKS.getByName('hooks').fetch(request),
 };

@@ -13,7 +13,7 @@ export class CatchUp implements OnApplicationBootstrap, OnModuleDestroy {
     this.poller = createPoller({ client: createClient({ baseUrl, token }), receiver });
   }
 
-  /** Before the app listens: an event that ends the process is then counted, and set aside after some attempts. */
+  /** Polls before the app listens, so that an event that crashes the process is counted and eventually set aside. */
   async onApplicationBootstrap() {
     await this.poller.pollOnce({ signal: AbortSignal.timeout(10_000) });
     this.poller.start();

@@ -5,7 +5,7 @@ import { PrismaClient } from '../generated/client.js';
 
 @Injectable()
 export class Database extends PrismaClient implements OnApplicationShutdown {
-  /** The one inbox of this app: its receiver, its poller and its health check use it. */
+  /** The only inbox of this app. The receiver, the poller and the health check use it. */
   readonly inbox = postgresInbox(fromPrisma(this), { transactional: true });
 
   constructor() {
@@ -14,7 +14,7 @@ export class Database extends PrismaClient implements OnApplicationShutdown {
     super({ adapter: new PrismaPg({ connectionString, ...timeouts }) });
   }
 
-  /** After the receiver has closed: its last handlers need the database. */
+  /** Runs after the receiver has closed, because its last handlers need the database. */
   onApplicationShutdown() {
     return this.$disconnect();
   }

@@ -1,4 +1,4 @@
-/** The business of this app: handlers are methods of providers, and they write through `tx` alone. */
+/** The handlers of this app. They are methods of a provider, and write only through `tx`. */
 import { Injectable } from '@nestjs/common';
 import type { EventType, HandlerContext, WebhookEvent } from 'stablehooks';
 import { OnEvent } from 'stablehooks/nest';
@@ -9,7 +9,7 @@ const Movement = z.object({ amount: z.string() });
 type Moved<Type extends EventType> = WebhookEvent<Type, z.output<typeof Movement>>;
 type Context = HandlerContext<Prisma.TransactionClient>;
 
-/** A service of the app. It accepts the transaction of its caller. */
+/** A service of the app. It uses the caller's transaction. */
 @Injectable()
 export class Ledger {
   async book({ id, type, payload }: Moved<EventType>, tx: Prisma.TransactionClient) {

@@ -1,10 +1,10 @@
-/** The one inbox and the one receiver of this app: every route imports them. */
+/** The only inbox and the only receiver of this app. Every route imports them. */
 import pg from 'pg';
 import { createReceiver, type Receiver } from 'stablehooks';
 import { postgresInbox } from 'stablehooks/inboxes/postgres';
 import { handlers } from './handlers';
 
-// It connects at its first query, so `next build` needs no database.
+// The pool connects at its first query, so `next build` needs no database.
 const pool = new pg.Pool({
   connectionString: process.env.DATABASE_URL,
   connectionTimeoutMillis: 5_000,
@@ -15,7 +15,7 @@ export const inbox = postgresInbox(pool, { transactional: true });
 
 let made: Receiver | undefined;
 
-/** Made at the first delivery or poll: `next build` loads this module without a secret. */
+/** Created at the first delivery or poll, because `next build` loads this module without a secret. */
 export function receiver(): Receiver {
   made ??= createReceiver({
     secret: process.env.STABLEHOOKS_SECRET ?? '',

@@ -176,8 +176,9 @@ function Disconnected() {
     <div role="alert">
       {!open && (
         <p class="banner">
-          {refused === undefined ? 'The inspector does not answer.' : toPlain(refused)} The page shows what it
-          knew at <Time at={since} />, and tries to connect again.
+          {refused === undefined ? 'The inspector does not respond.' : toPlain(refused)} The page shows data
+          from <Time at={since} />
+          and is trying to reconnect.
         </p>
       )}
     </div>
@@ -191,8 +192,8 @@ function Lost({ name }: { readonly name: string }) {
     <div role="alert">
       {state !== undefined && (
         <p class="banner">
-          <Plain text={name} /> cannot be read since <Time at={state.since} />. <Plain text={state.why} /> The
-          page shows what was read before, and goes on when it can be read.
+          <Plain text={name} /> has been unreadable since <Time at={state.since} />.{' '}
+          <Plain text={state.why} /> The page shows older data until it can be read again.
         </p>
       )}
     </div>

@@ -32,7 +32,7 @@ export function Copy({
       </button>
       {shown !== undefined && (
         <Dialog title={title} submit="Done" onSubmit={close} onClose={close}>
-          <p>This browser gives the page no clipboard. Copy the selected text.</p>
+          <p>This page cannot access the clipboard. Copy the selected text yourself.</p>
           <Selected text={shown} />
         </Dialog>
       )}

@@ -1,7 +1,7 @@
 const UNITS_MS = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000, ms: 1 } as const;
 
 /** The advice where {@link parseDuration} returns `undefined`. */
-export const DURATION_HINT = 'Write a duration as a number and a unit: 500ms, 2s, 5m, 1h or 7d.';
+export const DURATION_HINT = 'Enter a duration as a number and a unit, such as 500ms, 2s, 5m, 1h or 7d.';
 
 /** Reads a duration such as `500ms`, `-2h` or `0` into ms, as the command line does; `undefined` if it is none. */
 export function parseDuration(text: string): number | undefined {

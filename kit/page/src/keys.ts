@@ -30,10 +30,10 @@ export const KEY_HELP: readonly (readonly [keys: string, meaning: string])[] = [
   ['g c', 'Coverage'],
   ['g s', 'Sandbox'],
   ['/', 'Find an event or a movement by its id'],
-  ['j, k', 'Next and previous event, or attempt of an event'],
+  ['j, k', 'Next and previous event or attempt'],
   ['Enter', 'Open the event'],
-  ['x', 'Select it'],
+  ['x', 'Select the event'],
   ['Esc', 'Back to the list'],
   ['z', 'Switch the time zone'],
-  ['?', 'These keys'],
+  ['?', 'Show these keys'],
 ];

@@ -45,7 +45,10 @@ type Shared =
   | { readonly connection: typeof connection.value }
   | { readonly hello: true };
 
-/** Follows the stream, once. One tab holds it for all, because a browser keeps six connections to a host; the next one takes over. */
+/**
+ * Follows the stream once. One tab holds it for all tabs, because a browser allows six connections per host. If that
+ * tab closes, the next one takes over.
+ */
 export function follow(position: string): void {
   if (lastId !== undefined) return;
   lastId = position;
@@ -121,7 +124,7 @@ async function findRefusal(): Promise<string | undefined> {
     if (!(error instanceof RequestFailed) || error.status === 0) return undefined;
     // Each process has its own token.
     return error.status === 401
-      ? 'The process was restarted: open the URL that it printed now.'
+      ? 'The process was restarted. Open the new URL that it printed.'
       : error.message;
   }
 }

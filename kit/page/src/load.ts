@@ -53,7 +53,7 @@ export function useLoaded<Data>(
         const data = await latest.current.load(abort.signal);
         if (!abort.signal.aborted) setResult({ key, data });
       } catch (error) {
-        const message = error instanceof Error ? error.message : 'It failed.';
+        const message = error instanceof Error ? error.message : 'The request failed.';
         if (!abort.signal.aborted)
           setResult((before) => ({
             key,

@@ -14,7 +14,7 @@ export async function attempt<Result>(
     tellReader(describe(result));
     return result;
   } catch (error) {
-    tellReader(error instanceof Error ? error.message : 'It failed.', true);
+    tellReader(error instanceof Error ? error.message : 'The action failed.', true);
     return undefined;
   }
 }

@@ -1,12 +1,12 @@
 import { signal } from '@preact/signals';
 import type { ActionInputs, ActionName, ActionResults, Problem, Session } from '../../src/inspector/api.js';
 
-/** The views and actions of the page; `undefined` until the server has answered. */
+/** The views and actions of the page; `undefined` until the server responds. */
 export const session = signal<Session | undefined>(undefined);
 
-/** A request that the server refused, or could not answer. Its message is for the reader. */
+/** A request that the server refused or could not handle. Its message is for the reader. */
 export class RequestFailed extends Error {
-  /** 0 without an answer. */
+  /** 0 without a response. */
   readonly status: number;
   constructor(status: number, message: string) {
     super(message);
@@ -37,7 +37,7 @@ export async function act<Name extends ActionName>(
   return post(`actions/${name}`, input);
 }
 
-/** Posts JSON, and resolves to the answer. Rejects with {@link RequestFailed}. */
+/** Posts JSON and resolves to the response. Rejects with {@link RequestFailed}. */
 async function post<Answer>(path: string, input: unknown = {}): Promise<Answer> {
   return answer(
     fetch(`./api/${path}`, {
@@ -60,9 +60,12 @@ async function answer<Answer>(pending: Promise<Response>): Promise<Answer> {
   const response = await pending.catch((error: unknown) => {
     // An aborted request is not a failure: the caller aborted it.
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw new RequestFailed(0, 'The inspector does not answer. Check that its process still runs.');
+    throw new RequestFailed(0, 'The inspector does not respond. Check that its process is still running.');
   });
   if (response.ok) return response.json();
   const problem: Partial<Problem> = await response.json().catch(() => ({}));
-  throw new RequestFailed(response.status, problem.message ?? `The inspector answered ${response.status}.`);
+  throw new RequestFailed(
+    response.status,
+    problem.message ?? `The inspector responded with ${response.status}.`,
+  );
 }

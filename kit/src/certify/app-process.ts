@@ -1,4 +1,4 @@
-/** The user's app as a process that can be killed and started again. */
+/** The user's app, as a process that can be killed and started again. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -11,16 +11,16 @@ export interface AppOptions {
   readonly command: string;
   readonly url: URL;
   readonly env: Readonly<Record<string, string>>;
-  /** How long the app may take to listen. */
+  /** How long to wait for the app to listen. */
   readonly startMs: number;
   readonly signal: AbortSignal;
 }
 
 /** How long to wait between two checks of the app, in ms. */
 const LOOK_MS = 20;
-/** How long the app may take to end by itself after SIGTERM, in ms. */
+/** How long to wait for the app to exit after SIGTERM, in ms. */
 const STOP_MS = 5_000;
-/** How much of its output an error quotes. */
+/** How much of the app's output an error quotes. */
 const QUOTED = 1_000;
 
 export class AppProcess {
@@ -40,12 +40,14 @@ export class AppProcess {
   async start(setup: Setup): Promise<void> {
     const { command, url, env, startMs, signal } = this.#options;
     if (await isListening(url))
-      throw usageError(`Another process already listens at ${url.host}. Stop it: certify starts the app.`);
+      throw usageError(
+        `Another process is already listening at ${url.host}. Stop it, because certify starts the app itself.`,
+      );
     const preload = `--import ${new URL('./preload.js', import.meta.url).href}`;
     this.#output = '';
     const child = spawn(command, {
       shell: true,
-      // Its own process group, so wrappers such as `npm start` end with it.
+      // In its own process group, so that wrappers such as `npm start` are killed as well.
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
       env: {
@@ -65,14 +67,14 @@ export class AppProcess {
       signal.throwIfAborted();
       const why = this.isRunning
         ? Date.now() > endMs && `did not listen at ${url.host} within ${startMs / 1_000} s`
-        : 'ended before it listened';
+        : 'exited before it listened';
       const printed = redact(toPlain(this.#output.trim().replaceAll(/\s*\n\s*/g, ' | '))) || 'nothing';
-      if (why) throw unreachableError(`The app ${why}. Check --app and --url. It printed: ${printed}`);
+      if (why) throw unreachableError(`The app ${why}. Check --app and --url. The app printed: ${printed}`);
       await sleep(LOOK_MS);
     }
   }
 
-  /** Waits until the planned end has reached every process of the app. */
+  /** Waits until the planned kill has reached every process of the app. */
   async kill(): Promise<void> {
     await this.#end('SIGKILL');
   }
@@ -80,7 +82,7 @@ export class AppProcess {
   async stop(): Promise<void> {
     const limit = setTimeout(() => this.#signal('SIGKILL'), STOP_MS);
     await this.#end('SIGTERM').finally(() => clearTimeout(limit));
-    // A wrapper may end before the process that listens.
+    // A wrapper may exit before the process that listens.
     await this.kill();
   }
 
@@ -94,7 +96,7 @@ export class AppProcess {
     while (name === 'SIGKILL' && (await isListening(this.#options.url))) {
       if (Date.now() > endMs)
         throw unreachableError(
-          `${this.#options.url.host} is still listening after the processes started by --app were killed. Point --app at the server itself, not at a supervisor.`,
+          `${this.#options.url.host} is still in use after certify killed the processes that --app started. Point --app at the server itself, not at a supervisor.`,
         );
       await sleep(LOOK_MS);
     }

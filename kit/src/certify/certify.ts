@@ -1,4 +1,6 @@
-/** Kills an app at each call of a delivery, one kill a run, and compares the effects with undisturbed runs. */
+/**
+ * Kills an app at each call of a delivery, one kill per run, and compares the effects with those of undisturbed runs.
+ */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CommandError, usageError } from '../io/errors.js';
@@ -34,9 +36,9 @@ export interface ScenarioRun {
 export interface Certificate {
   readonly points: readonly PointRun[];
   readonly scenarios: readonly ScenarioRun[];
-  /** Calls that certify did not kill or compare. */
+  /** Calls at which certify did not kill the app, or which it did not compare. */
   readonly unseen: readonly { readonly what: string; readonly at: string }[];
-  /** Whether an inbox of stablehooks was found, so leases of killed processes were ended. */
+  /** Whether certify found a stablehooks inbox, and so ended the leases of killed processes. */
   readonly hasInbox: boolean;
 }
 
@@ -52,15 +54,15 @@ export interface CertifyOptions {
   readonly type: string;
   /** The payload as JSON, with `{new}` for what is new in each event. */
   readonly payload: string;
-  /** How long an event may take until it has its effect. */
+  /** How long to wait for an event to take effect. */
   readonly settleMs: number;
   readonly signal: AbortSignal;
   readonly onRun: (done: number, total: number) => void;
 }
 
-/** How long no call must be seen for a run to be over, in ms, because an effect may come after the answer. */
+/** How long no call must occur for a run to be over, in ms. An effect may come after the response. */
 const QUIET_MS = 300;
-/** The same for an undisturbed run, which has to show everything. */
+/** The same for an undisturbed run, which must show everything. */
 const REFERENCE_QUIET_MS = 1_000;
 const LOOK_MS = 50;
 const PAIRS = 3;
@@ -80,7 +82,7 @@ export function createService(endpoint: EndpointInput): Sandbox {
 
 interface Trial extends Identity {
   readonly what: string;
-  /** The number of notes at its start. */
+  /** The number of notes at the start of the run. */
   readonly since: number;
 }
 
@@ -88,7 +90,7 @@ class Certification {
   readonly #options: CertifyOptions;
   #reference: Reference = { effects: [], compare: JSON.stringify };
   #hasInbox = false;
-  /** Each event whose run is over, with its rows then. */
+  /** Each event whose run is over, with the rows it had at that point. */
   readonly #settled: (readonly [trial: Trial, rows: string])[] = [];
 
   constructor(options: CertifyOptions) {
@@ -98,7 +100,7 @@ class Certification {
   async run(): Promise<Certificate> {
     const { app, notes, setup, settleMs, onRun } = this.#options;
     await app.start(setup);
-    // A poll at the start would run the first event beside its delivery.
+    // A poll at the start would run the first event in parallel with its delivery.
     const startedAt = Date.now();
     const isQuiet = () =>
       notes.count >= 0 && Date.now() - Math.max(startedAt, notes.lastNoteAt) > REFERENCE_QUIET_MS;
@@ -110,7 +112,7 @@ class Certification {
     if (reference === undefined)
       throw new CommandError(
         EXIT.failed,
-        `Two undisturbed deliveries had different effects: ${coldRows.length} and ${warmRows.length} rows or requests. Certify needs a handler that does the same for each event.`,
+        `Two undisturbed deliveries had different effects: ${coldRows.length} and ${warmRows.length} rows or requests. Certify needs a handler that does the same work for each event.`,
       );
     this.#reference = reference;
     this.#hasInbox = await this.#findInbox(cold.id);
@@ -147,7 +149,7 @@ class Certification {
     await sandbox.settled();
     if (!notes.since(trial.since).some(({ note }) => note === 'arrived'))
       throw usageError(
-        `No delivery to ${setup.path} was seen in the app. Check --url; the app must be a server of node:http in Node 20 or later.`,
+        `Certify saw no delivery to ${setup.path} in your app. Check --url. Your app must be a node:http server on Node 20 or later.`,
       );
     const endMs = Date.now() + settleMs;
     for (;;) {
@@ -161,13 +163,13 @@ class Certification {
       const answer = attempt?.response ? `responded with ${attempt.response.status}` : 'did not respond';
       throw new CommandError(
         EXIT.failed,
-        `The app ${answer} to an undisturbed delivery, so there is nothing to compare. Check the secret, --type and --payload.`,
+        `The app ${answer} when its delivery was left undisturbed, so there is nothing to compare. Check the secret, --type and --payload.`,
       );
     }
     const rows = await this.#effectsOf(trial);
     if (rows.length > 0) return [trial, rows];
     throw usageError(
-      'No row of --effects names the event of an undisturbed delivery. Select the column with the event id, or with an id of the payload.',
+      'No row of --effects names the event of an undisturbed delivery. Select a column with the event id or with an id from the payload.',
     );
   }
 
@@ -180,7 +182,7 @@ class Certification {
       const trial = this.#begin(`${side} ${point.text}`);
       await sandbox.settled();
       const hasHappened = () => notes.since(trial.since).some(({ note }) => note === 'happened');
-      // A call may come after the answer.
+      // A call may occur after the response.
       while (!hasHappened() && app.isRunning && Date.now() - notes.lastCallAt < QUIET_MS) await this.#pause();
       notes.clearPlan();
       if (!hasHappened()) continue;
@@ -195,7 +197,7 @@ class Certification {
     const trial = this.#begin(scenario);
     sandbox.redeliver(trial.id);
     await sandbox.settled();
-    // The copy that was refused because the other one ran.
+    // The copy that was refused because the other copy was running.
     sandbox.redeliver(trial.id);
     await sandbox.settled();
     return { scenario, effect: await this.#settle(trial) };
@@ -214,7 +216,7 @@ class Certification {
     return { scenario, effect: await this.#settle(trial) };
   }
 
-  /** Ends what is left of the app, and the lease that its event may have. */
+  /** Kills what is left of the app, and ends the lease that its event may have. */
   async #restart(eventId?: string): Promise<void> {
     const { app, setup, inbox } = this.#options;
     await (eventId === undefined ? app.stop() : app.kill());
@@ -226,7 +228,7 @@ class Certification {
     await app.start(setup);
   }
 
-  /** Delivers the event until the app responds with 2xx, as the service does, and compares its effects. */
+  /** Delivers the event until the app returns a 2xx, as the service does, and compares the effects. */
   async #settle(trial: Trial): Promise<Effect> {
     const { app, notes, sandbox, settleMs } = this.#options;
     const endMs = Date.now() + settleMs;
@@ -252,7 +254,7 @@ class Certification {
     }
   }
 
-  /** Effects that came after their run was over. */
+  /** Effects that occurred after their run was over. */
   async #lateEffects(): Promise<readonly ScenarioRun[]> {
     const late: ScenarioRun[] = [];
     for (const [trial, rows] of this.#settled) {
@@ -314,18 +316,18 @@ function namesOf(notes: readonly Note[]): ReadonlySet<string> {
   return new Set(callsIn(notes).map(({ point }) => nameOf(point)));
 }
 
-/** The points of both undisturbed runs, in the order in which they first occur. */
+/** The points of both undisturbed runs, in order of first occurrence. */
 function pointsOf(notes: readonly Note[]): readonly Point[] {
   const points = callsIn(notes).flatMap(({ point, inDelivery }) => (inDelivery ? [point] : []));
   return [...new Map(points.map((point) => [`${nameOf(point)} ${point.nth}`, point])).values()];
 }
 
-/** Calls that the app makes outside of deliveries, but not without them, and data that no counted driver sent. */
+/** Calls that the app makes outside deliveries but not without them, and data that no counted driver sent. */
 function unseenIn(all: readonly Note[], undisturbed: readonly Note[], known: ReadonlySet<string>) {
   const outside = callsIn(undisturbed)
     .filter(({ inDelivery, point }) => !inDelivery && point.by !== 'stablehooks')
     .filter(({ point }) => !known.has(nameOf(point)))
-    .map(({ point: { text, at } }) => ({ what: `outside of the delivery: ${text}`, at }));
+    .map(({ point: { text, at } }) => ({ what: `outside the delivery: ${text}`, at }));
   const uncounted = all.flatMap((note) => (note.note === 'unseen' ? [{ what: note.what, at: note.at }] : []));
   const hasWork = pointsOf(undisturbed).some(({ kind }) => kind !== 'answer');
   const none = hasWork ? [] : [{ what: 'no statement or request of a delivery was seen', at: 'unknown' }];

@@ -1,4 +1,6 @@
-/** The effects of an event: the rows of `--effects` that name it, and the requests that the app sent outside. */
+/**
+ * The effects of an event: the rows of `--effects` that name it, and the requests that the app sent to other servers.
+ */
 import { CommandError, usageError } from '../io/errors.js';
 import { importFromProject } from '../io/inbox/opening.js';
 import { findSqlite } from '../io/inbox/sqlite.js';
@@ -37,14 +39,17 @@ export async function readEffects(database: string, sql: string): Promise<readon
   } catch (error) {
     if (error instanceof CommandError) throw error;
     const message = redact(toPlain(error instanceof Error ? error.message : String(error)));
-    throw usageError(`--effects cannot be read: ${message}. Check the statement and --database.`, {
+    throw usageError(`The query of --effects failed: ${message}. Check the query and --database.`, {
       cause: error,
     });
   }
 }
 
 async function readPostgres(connectionString: string, text: string) {
-  const { driver } = await importFromProject<Pg>(['pg'], 'Effects in Postgres need its driver.');
+  const { driver } = await importFromProject<Pg>(
+    ['pg'],
+    'To read effects from Postgres, certify needs a driver.',
+  );
   const client = new driver.Client({ connectionString, connectionTimeoutMillis: 5_000 });
   await client.connect();
   try {
@@ -80,13 +85,13 @@ export function rowsOf(rows: readonly Row[], { id, token }: Identity): readonly 
     .map((row) => row.map((cell) => cell.replaceAll(names, '<event>')));
 }
 
-/** How two undisturbed runs agree: columns that differ between them, such as times, are not compared. */
+/** How two undisturbed runs agree. Columns that differ between them, such as times, are not compared. */
 export interface Reference {
   readonly effects: readonly string[];
   readonly compare: (row: Row) => string;
 }
 
-/** `undefined` when the two runs have different numbers of rows. */
+/** `undefined` if the two runs have different numbers of rows. */
 export function toReference(one: readonly Row[], other: readonly Row[]): Reference | undefined {
   if (one.length !== other.length) return undefined;
   const columnOf = (rows: readonly Row[], column: number) =>

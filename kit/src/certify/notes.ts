@@ -7,9 +7,9 @@ import { NOTES, type Note, PLAN, type Plan } from './protocol.js';
 export class Notes {
   readonly #folder: string;
   readonly #all: Note[] = [];
-  /** When the last call of a delivery was seen, in epoch ms. */
+  /** When the last call of a delivery occurred, in epoch ms. */
   lastCallAt = 0;
-  /** When anything was seen, such as a poll. */
+  /** When anything last occurred, such as a poll. */
   lastNoteAt = 0;
 
   constructor(folder: string) {
@@ -49,12 +49,12 @@ export class Notes {
   }
 }
 
-/** Not the calls of loops, which never end. */
+/** Skips the calls of loops, which never end. */
 function isOfDelivery(note: Note): boolean {
   return note.note !== 'call' || note.inDelivery;
 }
 
-/** The requests as rows of effects: a repetition with the same key has no second effect. */
+/** The requests as rows of effects. A repeated request with the same key has no second effect. */
 export function sentRows(notes: readonly Note[]): readonly Row[] {
   const keys = new Set<string>();
   return notes.flatMap((note) => {

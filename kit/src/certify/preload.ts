@@ -1,4 +1,7 @@
-/** Runs inside the app, before its code: notes each call of a driver, `fetch` and answer, and ends the process at the planned one. */
+/**
+ * Runs inside the app, before its own code. Notes each driver call, each `fetch` and each response, and kills the
+ * process at the planned call.
+ */
 import { AsyncLocalStorage, createHook, executionAsyncResource } from 'node:async_hooks';
 import { createHash } from 'node:crypto';
 import { subscribe } from 'node:diagnostics_channel';
@@ -33,16 +36,18 @@ interface Call {
 type Place = Pick<Point, 'at' | 'by'>;
 
 const { folder, path, laterMs }: Setup = JSON.parse(process.env[SETUP] ?? '');
-/** Where a pool was called. It calls its client later, when the caller is no longer on the stack. */
+/** Where your code called a pool. The pool calls its client later, when that code is no longer on the stack. */
 const places = new AsyncLocalStorage<Place>();
-/** Where work began that continues when its caller is no longer on the stack, such as an awaited query builder. */
+/**
+ * Where deferred work began, such as an awaited query builder. Its caller is no longer on the stack when the work runs.
+ */
 const origins = new WeakMap<object, Place>();
 const deliveries = new AsyncLocalStorage<Delivery | undefined>();
 const own = dirname(fileURLToPath(import.meta.url));
 const requires = [process.argv[1], join(process.cwd(), 'app.js')]
   .filter((file) => file !== undefined)
   .map((file) => createRequire(file));
-/** The location of stablehooks, if it is not below node_modules. */
+/** The folder of stablehooks, unless it is below node_modules. */
 const library = `${dirname(resolveInApp('stablehooks/package.json') ?? '/nowhere/_')}${sep}dist${sep}`;
 const pgFolder = dirname(resolveInApp('pg/package.json') ?? '/nowhere/_');
 
@@ -50,7 +55,7 @@ function note(value: Note): void {
   appendFileSync(join(folder, NOTES), `${JSON.stringify(value)}\n`);
 }
 
-/** Replaces a method, unless the object lacks it. `call` is the method, bound to its object. */
+/** Replaces a method, if the object has it. `call` is the method, bound to its object. */
 function replace(
   object: object,
   name: string,
@@ -74,12 +79,12 @@ function resolveInApp(name: string): string | undefined {
 
 function framesOf(): readonly (readonly [file: string, line: string])[] {
   const { stackTraceLimit, prepareStackTrace } = Error;
-  // Next shows the lines of its bundle.
+  // Next reports lines of its bundle.
   Object.assign(Error, { stackTraceLimit: 80, prepareStackTrace: undefined });
   const { stack = '' } = new Error();
   Object.assign(Error, { stackTraceLimit, prepareStackTrace });
   return stack.split('\n').flatMap((line) => {
-    // Not the frames of Node itself, `node:internal/…`.
+    // Skips frames of Node itself, such as `node:internal/…`.
     const [, place = '', number = ''] =
       /(?<=[ (])((?:file:\/\/)?(?:\/|[A-Z]:\\)[^()]*?):(\d+):\d+\)?$/.exec(line) ?? [];
     const file = place.startsWith('file:') ? fileURLToPath(place.replace(/\?.*/, '')) : place;
@@ -104,14 +109,14 @@ createHook({
     if (place && place.by !== 'package') origins.set(resource, place);
   },
 }).enable();
-// The lines of the app, not of its bundle.
+// Lines of the app's source, not of its bundle.
 process.setSourceMapsEnabled(true);
 
 /** `undefined` for code of the app. */
 function packageOf(file: string): string | undefined {
   if (file.startsWith(library)) return 'stablehooks';
   const [, name] = /.*[\\/]node_modules[\\/]((?:@[^\\/]+[\\/])?[^\\/]+)/.exec(file) ?? [];
-  // A source map that points beside its package.
+  // The source map points outside its package.
   return name === 'src' ? 'a package' : name;
 }
 
@@ -150,7 +155,7 @@ function reach(kind: CallKind, words: string, delivery = deliveries.getStore()):
   };
 }
 
-/** The plan is for the first delivery that arrives after it was written. */
+/** The plan applies to the first delivery that arrives after the plan was written. */
 function takePlan(): Plan | undefined {
   try {
     const plan = JSON.parse(readFileSync(join(folder, PLAN), 'utf8'));
@@ -168,17 +173,17 @@ subscribe('http.server.request.start', (message) => {
   deliveries.enterWith(delivery);
   if (delivery === undefined) return;
   note({ note: 'arrived' });
-  // Listeners of the body are called by the parser, which has another context.
+  // The parser calls the listeners of the body in a different context.
   replace(request, 'emit', (emit, args) => deliveries.run(delivery, () => emit(...args)));
   replace(response, 'end', (end, args) => {
-    const call = reach('answer', `answer ${response.statusCode}`, delivery);
+    const call = reach('answer', `response ${response.statusCode}`, delivery);
     if (call.fails) return response.destroy();
     response.once('finish', call.end);
     return end(...args);
   });
 });
 
-/** Whether a counted call runs: drivers call their own methods. */
+/** Whether a counted call is running. Drivers call their own methods, which must not count again. */
 let isInside = false;
 
 function synchronously(kind: CallKind, text: string, run: () => unknown): unknown {
@@ -217,7 +222,7 @@ function countSqlite({ prototype }: { readonly prototype: object }): void {
   });
 }
 
-/** Fails in the server, so the transaction around it is over as after a real error. */
+/** Fails in the server, so the transaction around it is aborted, as after a real error. */
 const FAILING = "DO $$ BEGIN RAISE EXCEPTION 'planned by stablehooks certify'; END $$";
 
 function countPg({ Client, Pool }: Record<'Client' | 'Pool', { readonly prototype: object }>): void {
@@ -241,7 +246,7 @@ const { fetch } = globalThis;
 globalThis.fetch = async (input, init) => {
   const url = new URL(input instanceof Request ? input.url : input);
   const { method = 'GET', headers } = init ?? (input instanceof Request ? input : {});
-  // Path segments with digits are mostly ids.
+  // Path segments with digits are usually ids.
   const text = `${method.toUpperCase()} ${url.origin}${url.pathname.replaceAll(/[^/]*\d[^/]*/g, '…')}`;
   const call = reach('fetch', text);
   if (call.fails) throw new TypeError('fetch failed (planned by stablehooks certify)');
@@ -250,7 +255,7 @@ globalThis.fetch = async (input, init) => {
   return await fetch(input, init).finally(call.end);
 };
 
-/** A digest of what makes a repeated request harmless: an idempotency key, or the URL of a PUT or DELETE. */
+/** A digest of whatever makes a repeated request harmless: an idempotency key, or the URL of a PUT or DELETE. */
 function keyOf(text: string, href: string, headers: HeadersInit | undefined, body: unknown): string | null {
   const fields: [string, unknown][] = [...new Headers(headers)];
   if (typeof body === 'string' && body.startsWith('{')) {

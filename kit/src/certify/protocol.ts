@@ -6,24 +6,24 @@ export interface Setup {
   readonly folder: string;
   /** The endpoint's path; a POST to it is a delivery. */
   readonly path: string;
-  /** How far the app's clock is ahead. */
+  /** How far the app's clock runs ahead. */
   readonly laterMs: number;
 }
 
 export type CallKind = 'pg' | 'sqlite' | 'fetch' | 'answer';
 
-/** A call in a delivery. Literals and numbers are left out of its text, so it is the same for each event. */
+/** A call in a delivery. Its text omits literals and numbers, so it is the same for each event. */
 export interface Point {
   readonly kind: CallKind;
   readonly text: string;
   /** `file:line` in the app, or the package that made the call if no code of the app is on the stack. */
   readonly at: string;
   readonly by: 'app' | 'stablehooks' | 'package';
-  /** The number of this call among equal calls in one delivery, from 1. */
+  /** The position of this call among equal calls in one delivery, from 1. */
   readonly nth: number;
 }
 
-/** `fails`: the call throws, and its statement or request is not sent; an answer is lost on its way. */
+/** `fails`: the call throws, and its statement or request is not sent. A response is lost on its way. */
 export type Side = 'before' | 'after' | 'fails';
 
 /** What happens to the next delivery that arrives, once. */

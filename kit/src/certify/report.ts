@@ -12,7 +12,7 @@ interface Case {
   readonly effect: Effect;
 }
 
-/** Each run, and each call that no run could end. */
+/** Each run, and each call at which no run could kill the app. */
 function casesOf({ points, scenarios, unseen }: Certificate): readonly Case[] {
   return [
     ...points.map(({ point, side, effect }) => ({
@@ -58,14 +58,14 @@ function shorten(text: string): string {
   return text.length <= SHOWN ? text : `${text.slice(0, SHOWN - 1)}…`;
 }
 
-/** The counts, and where the first effect that is not once was caused. */
+/** The counts, and the cause of the first effect that did not happen exactly once. */
 function sumUp(certificate: Certificate): string {
   const counts = countAlike(casesOf(certificate).map(({ effect }) => effect)).map(
     ([effect, count]) => `${count} ${effect}`,
   );
   const text = `${countOf(certificate.points.length + certificate.scenarios.length, 'run')}: ${counts.join(', ')}.`;
   if (certificate.hasInbox) return text;
-  return `${text} No inbox of stablehooks has the events, so leases of killed processes were left to expire. Pass --inbox if there is one.`;
+  return `${text} No stablehooks inbox contains the events, so certify could not end the leases of killed processes. Pass --inbox if your app has an inbox.`;
 }
 
 export function toJunit(certificate: Certificate): string {

@@ -39,20 +39,20 @@ interface CatchUpFlags extends PollFlags, InboxFlags {
 
 export function catchUpCommand(): Command {
   const command = addInboxFlags(
-    new Command('catch-up').requiredOption('--to <url>', 'endpoint to forward to', parseEndpoint),
+    new Command('catch-up').requiredOption('--to <url>', 'endpoint to forward events to', parseEndpoint),
     {
-      about: `${INBOX_PLACE}; it can be the app's; a file is created if it does not exist`,
+      about: `${INBOX_PLACE}; you can use your app's inbox; an SQLite file is created if it does not exist`,
       // Typed, because the command creates tables there.
       required: true,
     },
   )
-    .option('--type <type>', 'only this event type; can be repeated (default: all)', collectTypes)
+    .option('--type <type>', 'forward only events of this type; can be repeated (default: all)', collectTypes)
     .option(
       '--since <time>',
-      'start date: events created before it are ignored; the first poll stores it (default: now)',
+      'start date: ignore events created before this time; the first poll stores it (default: now)',
       parseMoment,
     )
-    .option('--timeout <duration>', 'how long the endpoint has to answer', parseWait, 10_000);
+    .option('--timeout <duration>', 'how long to wait for a response', parseWait, 10_000);
   addServiceFlags(addSecretFlags(addPollFlags(command)));
   return addAction(command, catchUp, [
     'stablehooks catch-up --to http://localhost:3000/hooks --inbox catch-up.db --since 7d',
@@ -88,7 +88,9 @@ async function catchUp({ flags, settings, printer, signal }: CommandContext<Catc
     printer.print({ text: toText(result, printer.paint), data: toData(result) });
     if (inboxError !== undefined) throw inboxError;
     if (signal.aborted) {
-      printer.note('Interrupted. Delivered events are recorded: run the same command again to continue.');
+      printer.note(
+        'Interrupted. Delivered events are already recorded. To continue, run the same command again.',
+      );
       return interruptedExit();
     }
     return toExitCode(result);
@@ -109,7 +111,10 @@ interface CatchUpResult {
   readonly flags: InboxFlags;
 }
 
-/** Exit 0: all is proven or unconfirmed up to the watermark, and a handler or queue of the endpoint has every selected event. */
+/**
+ * Exit 0 if everything up to the watermark is proven or unconfirmed, and a handler or queue of the endpoint has every
+ * selected event.
+ */
 function toExitCode(result: CatchUpResult): ExitCode {
   const { report, rows, undelivered } = result;
   if (isJustOpened(result)) return EXIT.failed;
@@ -151,19 +156,19 @@ function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
   return [
     `listed      ${countOf(fetched, 'event')} in ${countOf(requests, 'request')}, ${durationMs} ms`,
     report.skipped > 0 &&
-      `skipped     ${report.skipped} created before the start date; an earlier --since includes them`,
-    `found       ${report.new} that this inbox did not know`,
+      `skipped     ${report.skipped} created before the start date; pass an earlier --since to include them`,
+    `found       ${report.new} not yet in this inbox`,
     `delivered   ${handled} now, ${duplicates} before, ${failed} failed`,
-    queued > 0 && `queued      ${queued} of them: the endpoint stored them, and runs them later`,
+    queued > 0 && `queued      ${queued} stored by the endpoint, which runs them later`,
     ignored.length > 0 &&
-      `${doubtful('no handler')}  The endpoint ran no handler for ${describeTypes(ignored)}. Add one for the events to come, and run these by hand: the endpoint answers them with \`duplicate\` from now on. They count until --type leaves their type out, or until a new inbox begins with a later --since.`,
+      `${doubtful('no handler')}  The endpoint ran no handler for ${describeTypes(ignored)}. Add a handler for future events. Process these events by hand, because the endpoint now responds with \`duplicate\` to them. They count as undelivered until you exclude their type with --type or use a new inbox with a later --since.`,
     leftOut.length > 0 &&
-      `left out    ${describeTypes(leftOut)} (--type). The inbox keeps them for a run with their type, and the exit code does not count them.`,
+      `left out    ${describeTypes(leftOut)} (--type). They stay in the inbox until you run this command with their type, and do not affect the exit code.`,
     unknown > 0 &&
-      `${bad('parked')}      Not forwarded: ${countOf(unknown, 'event')} of types that this release does not know. Upgrade stablehooks-kit, or pass the types to forward with --type.`,
+      `${bad('parked')}      Not forwarded: ${countOf(unknown, 'event')} of types that this release does not know. Upgrade stablehooks-kit, or use --type to name the types to forward.`,
     report.deliveredButUnseen > 0 &&
-      `note        ${report.deliveredButUnseen} delivered to some endpoint, but not in this inbox`,
-    report.late > 0 && `late        ${report.late} listed only after the watermark had passed them`,
+      `note        ${report.deliveredButUnseen} listed as delivered, but not in this inbox`,
+    report.late > 0 && `late        ${report.late} listed late, after the watermark had passed them`,
     toVerdict(result, { good, bad, doubtful }),
     ...toShortList('gaps', [
       ...report.gapsClosed.map((gap) => `${good('gap closed')}  ${describeGap(gap)}`),
@@ -183,14 +188,14 @@ function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
     .join('\n');
 }
 
-/** The verdict of the poll. Green only if nothing else in the report contradicts it. */
+/** The verdict of the poll. It is green only if nothing else in the report contradicts it. */
 function toVerdict(result: CatchUpResult, { good, bad, doubtful }: Omit<Paint, 'faint'>): string {
   const { report } = result;
   const { diagnosis } = report;
   if (report.unconfirmed) return `${doubtful('unconfirmed')} ${diagnosis}`;
   if (!report.proven) return `${bad('unproven')}    ${diagnosis}`;
   if (isJustOpened(result)) {
-    return `${doubtful('not shown')}   Nothing is proven yet: the start date is ${report.watermark}, and events may be listed later by --lag. Run the same command again after that time, or pass an earlier --since.`;
+    return `${doubtful('not shown')}   Nothing is proven yet: the start date is ${report.watermark}, and events may appear in the list up to --lag after their creation. Run the same command again after that time, or pass an earlier --since.`;
   }
   // Next to undelivered events, a green line would be read as success.
   return toExitCode(result) === EXIT.good
@@ -198,7 +203,7 @@ function toVerdict(result: CatchUpResult, { good, bad, doubtful }: Omit<Paint, '
     : `recorded    ${diagnosis}`;
 }
 
-/** An open gap. Without advice if the poll is unproven, because the diagnosis may advise something else. */
+/** Describes an open gap, without advice if the poll is unproven, because the diagnosis may advise something else. */
 function describeOpenGap(gap: Gap, { proven }: PollReport): string {
   if (proven) return describeGap(gap);
   const { types, from, until } = gap;
@@ -206,7 +211,7 @@ function describeOpenGap(gap: Gap, { proven }: PollReport): string {
   return `${which} created after ${from} and up to ${until} may be missing.`;
 }
 
-/** The problems without failed attempts, which have their own lines above. */
+/** The problems, except failed attempts, which have their own lines above. */
 function toProblems({ report, rows }: CatchUpResult): readonly string[] {
   const failed = new Set(rows.filter((row) => !isDone(row)).map(({ event }) => event.id));
   return report.problems
@@ -226,9 +231,9 @@ function toUndelivered(
   // Only endpoints dead-letter forwarded events.
   const isDead = waiting.some(({ state }) => state === 'dead');
   const dead = isDead
-    ? ` \`stablehooks inbox requeue --inbox ${toShellWord(inbox)} --namespace ${toOwnNamespace(namespace)} --state dead --wait 0\` makes dead events due again.`
+    ? ` To make the dead events due again, run \`stablehooks inbox requeue --inbox ${toShellWord(inbox)} --namespace ${toOwnNamespace(namespace)} --state dead --wait 0\`.`
     : '';
-  return `${bad('waiting')}     Not delivered yet: ${words}. \`stablehooks doctor\` finds what is wrong with an endpoint; then run the same command again.${dead}`;
+  return `${bad('waiting')}     Not delivered yet: ${words}. Run \`stablehooks doctor\` to find out what is wrong with the endpoint, then run the same command again.${dead}`;
 }
 
 const MAX_SHOWN = 10;

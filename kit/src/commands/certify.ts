@@ -41,31 +41,31 @@ interface CertifyFlags {
 export function certifyCommand(): Command {
   const command = new Command('certify')
     .requiredOption('--app <command>', 'command that starts your app')
-    .requiredOption('--url <url>', 'URL of its endpoint on this machine')
-    .requiredOption('--effects <select>', 'statement that selects the effects of events, with their ids')
+    .requiredOption('--url <url>', "local URL of your app's webhook endpoint")
+    .requiredOption('--effects <select>', 'SQL query that selects the effects of events, with the event ids')
     .requiredOption(
       '--database <location>',
-      'where that statement runs: SQLite file, postgres: URL, or env:NAME of a variable that holds it',
+      'database to run the query in: SQLite file, postgres: URL, or env:NAME to read either from a variable',
     )
-    .option('--inbox <location>', 'where the inbox is (default: the database)')
-    .option('--namespace <name>', 'the `schema` or the `prefix` of the inbox (default: stablehooks)')
-    .option('--type <type>', 'type of the events', parseEventType, 'transfer.settled')
+    .option('--inbox <location>', 'location of the inbox (default: the same as --database)')
+    .option('--namespace <name>', '`schema` or `prefix` of the inbox (default: stablehooks)')
+    .option('--type <type>', 'type of the events to send', parseEventType, 'transfer.settled')
     .option(
       '--payload <file>',
-      'JSON object, in which each {new} is replaced by text that is new in each event',
+      'JSON file with the payload; {new} is replaced with a different value in each event',
     )
-    .option('--junit <file>', 'write the result as JUnit XML')
-    .option('--allow-not-shown', 'exit with 0 if every effect that was shown happened once')
-    .option('--start <duration>', 'how long the app may take to listen', parseWait, 30_000)
-    .option('--settle <duration>', 'how long an event may take to have its effect', parseWait, 10_000);
+    .option('--junit <file>', 'write the result to this file as JUnit XML')
+    .option('--allow-not-shown', 'exit with 0 even if some runs show nothing, provided no run failed')
+    .option('--start <duration>', 'how long to wait for your app to listen', parseWait, 30_000)
+    .option('--settle <duration>', 'how long to wait for an event to take effect', parseWait, 10_000);
   addSecretFlags(command);
   return addAction(command, run, [
     "stablehooks certify --app 'node server.mjs' --url http://localhost:3000/hooks --effects 'SELECT event_id, amount FROM ledger' --database app.db",
     '',
-    'The app starts many times, against a sandbox, with the real database: use',
-    'one that you can throw away. It gets STABLEHOOKS_BASE_URL, STABLEHOOKS_TOKEN',
-    'and STABLEHOOKS_SECRET of the sandbox. Exit 0 means that every run was shown,',
-    'and that every effect happened once.',
+    'certify starts your app many times, against a sandbox and the real database,',
+    'so use a database that you can throw away. The app gets STABLEHOOKS_BASE_URL,',
+    'STABLEHOOKS_TOKEN and STABLEHOOKS_SECRET of the sandbox. Exit code 0 means',
+    'that no run was inconclusive and that every effect happened exactly once.',
   ]);
 }
 
@@ -90,7 +90,11 @@ async function run({ flags, given, settings, printer, signal }: CommandContext<C
   const secret = (await settings.optional.secret()) ?? 'sandbox-secret';
   const { header, encoding } = settings.signature;
   refuseInboxTables(flags);
-  refuseFlags(given, ['prefix'], 'is not sent by the sandbox. Remove it here and in the app for this run.');
+  refuseFlags(
+    given,
+    ['prefix'],
+    'cannot be used: the sandbox sends no prefix. Remove the prefix here and in your app for this run.',
+  );
   const service = createService({ url, signatureHeader: header, encoding, secret });
   const folder = await mkdtemp(join(tmpdir(), 'stablehooks-certify-'));
   const { url: baseUrl } = await service.listen(0);
@@ -130,7 +134,7 @@ async function run({ flags, given, settings, printer, signal }: CommandContext<C
   }
 }
 
-/** The example of a type, with ids that are new in each event. */
+/** The example payload of a type, with ids that are new in each event. */
 function examplePayload(type: EventType): Readonly<Record<string, unknown>> {
   const { payload } = exampleEvent(type);
   return Object.fromEntries(

@@ -36,36 +36,39 @@ interface DoctorFlags extends Partial<InboxFlags> {
 export function doctorCommand(): Command {
   const command = new Command('doctor')
     .argument('<url>', 'URL of the endpoint')
-    .option('--run-handlers', 'also send test events whose handlers run for real, and check what they do')
+    .option('--run-handlers', 'also send test events that your handlers run for real, and check the results')
     .option(
       '--type <type>',
-      'type of these events (default: the first that is not ignored, transfer.settled before others)',
+      'type of the test events (default: transfer.settled, or the first type that the endpoint does not ignore)',
     )
     .option(
       '--payload <file>',
-      'JSON object to send as the payload of these events (default: an example of the type)',
+      'JSON file to send as the payload of the test events (default: an example payload)',
     )
-    .option('--effects <url>', 'URL with {id} in it that returns how often an event took effect')
+    .option(
+      '--effects <url>',
+      'URL that returns how often an event took effect; contains {id} for the event id',
+    )
     .option(
       '--allow-not-shown',
-      'exit with 0 if the genuine delivery got a 2xx and no check failed; never if no handler ran',
+      'exit with 0 even if some checks show nothing, provided the genuine delivery passed and no check failed',
     )
-    .option('--yes', 'send test events to a host other than this machine without asking')
-    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000)
-    .option('--oversize <bytes>', 'size of the oversized body', parseCount, 2 * 1_048_576);
+    .option('--yes', 'send test events to another machine without asking')
+    .option('--timeout <duration>', 'how long to wait for a response', parseWait, 10_000)
+    .option('--oversize <bytes>', 'size of the oversized body, in bytes', parseCount, 2 * 1_048_576);
   addInboxFlags(addSecretFlags(command), {
-    about: `inbox of the endpoint, in which test events that are left to run are ended: ${INBOX_PLACE}`,
+    about: `inbox of the endpoint, to discard unfinished test events in: ${INBOX_PLACE}`,
     required: false,
   });
   return addAction(command, examine, [
     'stablehooks doctor http://localhost:3000/hooks',
     'stablehooks doctor http://localhost:3000/hooks --run-handlers --inbox app.db',
     '',
-    'Without --run-handlers, a correct receiver refuses or ignores all that is',
-    'sent, and stores nothing. With it, handlers run for real on test events:',
-    'payload.test is true and the id begins with evt_doctor_. To show what a',
-    'failure does, let the handler throw when payload.doctor is',
-    '"failing-handler". Exit 0 means that every check passed.',
+    'Without --run-handlers, a correct receiver refuses or ignores every request',
+    'and stores nothing. With it, your real handlers run on test events, which have',
+    'payload.test set to true and an id that begins with evt_doctor_. To test a',
+    'failure, make your handler throw when payload.doctor is "failing-handler".',
+    'Exit code 0 means that every check passed.',
   ]);
 }
 
@@ -90,7 +93,7 @@ async function examine(context: CommandContext<DoctorFlags>) {
   if (hasInbox(flags)) await withInbox(flags, async () => undefined);
   if (flags.yes !== true && !isLoopback(new URL(url).hostname)) {
     const host = toPlain(new URL(url).host);
-    const risk = runHandlers ? ', and its handlers run for real' : '';
+    const risk = runHandlers ? ', and its real handlers will run' : '';
     if (!canAsk()) {
       throw usageError(
         `${host} is another machine${risk}. Pass --yes to send test events to it without asking.`,
@@ -117,7 +120,7 @@ async function examine(context: CommandContext<DoctorFlags>) {
       isReached = true;
       const isDefault = !runHandlers || flags.type !== undefined || type === 'transfer.settled';
       if (!isDefault && outcomeOf(answer) !== 'ignored')
-        printer.note(`The endpoint ignores transfer.settled, so the test events are of type ${type}.`);
+        printer.note(`The endpoint ignores transfer.settled, so the test events have the type ${type}.`);
     },
     onRow: report.add,
   }).finally(() => isReached && report.end());
@@ -131,12 +134,15 @@ async function examine(context: CommandContext<DoctorFlags>) {
 }
 
 const IGNORED =
-  'A correct receiver refuses or ignores all that is sent, and stores nothing. --run-handlers also checks what handlers do.';
+  'A correct receiver refuses or ignores every request and stores nothing. Pass --run-handlers to also check what your handlers do.';
 
 const FOR_REAL =
-  "The endpoint's handlers run for real on these test events: payload.test is true, and the ids begin with evt_doctor_. What the handlers write stays, and so do the ids in the inbox; --inbox ends the events that are left to run.";
+  "The endpoint's real handlers run on these test events, which have payload.test set to true and ids that begin with evt_doctor_. Whatever the handlers write stays, and so do the ids in the inbox. --inbox discards test events that have not finished.";
 
-/** Ends test events that would run again or need a person, and returns how many the inbox has or lacks against their answers. */
+/**
+ * Discards test events that would run again or need a person. Returns how many refused events the inbox contains and
+ * how many accepted ones it lacks.
+ */
 async function endLeft(
   flags: InboxFlags,
   { ids, stored }: { readonly ids: readonly string[]; readonly stored: ReadonlySet<string> },
@@ -145,16 +151,16 @@ async function endLeft(
   return withInbox(flags, async (inbox) => {
     const records = await inbox.list({ ids, limit: ids.length });
     const refused = records.filter(({ id }) => MUST_BE_REFUSED.test(id)).map(({ id }) => id);
-    if (refused.length > 0) printer.note(`In the inbox, although it was refused: ${nameSome(refused)}.`);
+    if (refused.length > 0) printer.note(`Refused, but stored in the inbox: ${nameSome(refused)}.`);
     const missing = [...stored].filter((id) => !records.some((record) => record.id === id));
     if (missing.length > 0) {
       printer.note(
-        `Not in this inbox, although the endpoint accepted them: ${countOf(missing.length, 'test event')}. Pass the inbox of this endpoint to --inbox; if it is this one, the endpoint stores nothing.`,
+        `Accepted by the endpoint, but missing from this inbox: ${countOf(missing.length, 'test event')}. Check that --inbox is the inbox of this endpoint. If it is, the endpoint did not store the events.`,
       );
     }
     const by = { by: 'stablehooks doctor', reason: 'a test event' };
     const ended = await inbox.discard({ ids, limit: ids.length, ...by });
-    printer.note(`In the inbox: ${countOf(records.length, 'test event')}, ${ended} of them ended here.`);
+    printer.note(`The inbox contains ${countOf(records.length, 'test event')}. Discarded now: ${ended}.`);
     return refused.length + missing.length;
   });
 }
@@ -166,6 +172,6 @@ function readEffectsUrl(text: string): string {
   const url = parseUrl(text, '--effects');
   if (url.includes('{id}')) return url;
   throw usageError(
-    '--effects needs {id} in it, for the id of the event: http://localhost:3000/effects/{id}.',
+    '--effects must contain {id} for the event id, such as http://localhost:3000/effects/{id}.',
   );
 }

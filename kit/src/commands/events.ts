@@ -53,7 +53,7 @@ async function list(context: CommandContext<SelectionFlags & { readonly undelive
   const events = selected.filter(({ delivered }) => !flags.undelivered || delivered !== true).toReversed();
   printEvents(printer, events, texts);
   if (events.length > 0 || complete) return EXIT.good;
-  printer.note('Not shown: the list may have left out the events in question.');
+  printer.note('Not shown: the list may have left out matching events.');
   return EXIT.failed;
 }
 
@@ -76,7 +76,9 @@ function printEvents(printer: Printer, events: readonly UnknownEvent[], texts: S
 }
 
 function showCommand(): Command {
-  const command = new Command('show').description('print a whole event').argument('<id>', 'id of the event');
+  const command = new Command('show')
+    .description('print an event in full')
+    .argument('<id>', 'id of the event');
   addServiceFlags(addSelectionFlags(command, 1_000));
   return addAction(command, show, ['stablehooks events show evt_01 --json | jq .payload']);
 }
@@ -85,7 +87,7 @@ async function show(context: CommandContext<SelectionFlags>) {
   const { args, printer } = context;
   const selection = await selectEvents(context);
   const [event] = pickEvents(selection, args);
-  if (event === undefined) throw usageError('Name the event to show.');
+  if (event === undefined) throw usageError('Pass the id of the event to show.');
   const json = selection.texts.get(event) ?? '';
   printer.print({ text: { whole: toPrintedJson(json) }, json });
   return selection.conflicting.has(event.id) ? EXIT.failed : EXIT.good;
@@ -100,12 +102,12 @@ interface ReplayFlags extends SelectionFlags {
 
 function replayCommand(): Command {
   const command = new Command('replay')
-    .description('sign events and send them to an endpoint again, oldest first')
-    .argument('[ids...]', 'ids of the events; or pass --since, or --all')
-    .requiredOption('--to <url>', 'endpoint to send to', parseEndpoint)
+    .description('sign events and resend them to an endpoint, oldest first')
+    .argument('[ids...]', 'ids of the events, unless you pass --since or --all')
+    .requiredOption('--to <url>', 'endpoint to send events to', parseEndpoint)
     .option('--after <id>', 'continue a stopped replay after this event')
-    .option('--all', 'every event of the list')
-    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
+    .option('--all', 'replay every event in the list')
+    .option('--timeout <duration>', 'how long to wait for a response', parseWait, 10_000);
   addServiceFlags(addSecretFlags(addSelectionFlags(command, 1_000)));
   return addAction(command, replay, [
     'stablehooks events replay evt_01 evt_02 --to http://localhost:3000/hooks',
@@ -116,9 +118,9 @@ function replayCommand(): Command {
 async function replay(context: CommandContext<ReplayFlags>) {
   const { args, flags, given, settings, printer, signal } = context;
   if (args.length === 0 && !flags.since && !flags.all)
-    throw usageError('Name the events to replay, or pass --since TIME, or --all.');
-  if (args.length > 0) refuseFlags(given, ['all'], 'has no effect beside ids.');
-  if (flags.since) refuseFlags(given, ['all'], 'has no effect beside --since.');
+    throw usageError('Pass the ids of the events to replay, --since TIME or --all.');
+  if (args.length > 0) refuseFlags(given, ['all'], 'has no effect when you pass ids.');
+  if (flags.since) refuseFlags(given, ['all'], 'has no effect together with --since.');
   const sender = await createSender(flags.to, settings, flags.timeout);
   const selection = await selectEvents(context);
   const events = skipTo(args.length > 0 ? pickEvents(selection, args) : selection.events, flags.after);
@@ -151,7 +153,7 @@ async function replay(context: CommandContext<ReplayFlags>) {
     return signal.aborted ? interruptedExit() : EXIT.failed;
   }
   if (rows.length === 0) {
-    printer.note('No event is selected: nothing was sent.');
+    printer.note('No event matches, so nothing was sent.');
     return EXIT.failed;
   }
   printer.note(summarise(rows, events.length));
@@ -159,7 +161,7 @@ async function replay(context: CommandContext<ReplayFlags>) {
   const complete = args.length > 0 || selection.complete;
   if (!complete) {
     printer.note(
-      'The list may have left out events, which were not sent: pass the ids, or use `stablehooks catch-up`, which proves more.',
+      'The list may have left out events, and those were not sent. Pass their ids, or use `stablehooks catch-up`, which can prove that no event is missing.',
     );
   }
   // If different events share an id, the wrong one may have been sent.
@@ -177,7 +179,7 @@ function skipTo(events: readonly UnknownEvent[], after: string | undefined): rea
   );
 }
 
-/** How to continue: with the first event that did not get a 2xx, because the next exit code must cover it. */
+/** How to continue: from the first event that did not get a 2xx, because the next exit code must cover it. */
 function describeStop(rows: readonly DeliveryRow[], total: number): string {
   const refused = rows.find(({ answer }) => !isDelivered(answer));
   const last = (refused === undefined ? rows : rows.slice(0, rows.indexOf(refused))).at(-1);
@@ -188,7 +190,7 @@ function describeStop(rows: readonly DeliveryRow[], total: number): string {
   const again =
     refused === undefined
       ? ''
-      : ` It begins with ${toPlain(refused.event.id)}, which was not accepted, and sends again what follows it.`;
+      : ` The next run starts with ${toPlain(refused.event.id)}, which was not accepted, and resends the events after it.`;
   return `Stopped: ${summarise(rows, total)}. ${next}${again}`;
 }
 
@@ -203,26 +205,33 @@ function addSelectionFlags(command: Command, limit: number): Command {
   return command
     .option(
       '--type <type>',
-      'only events of this type, even if this release does not know it; can be repeated, or a list with commas',
+      'only events of this type, known to this release or not; comma-separated or repeated',
       collectNames,
     )
-    .option('--since <time>', 'only events created since then: 2h, 7d, 2026-01-31T12:00:00Z', parseMoment)
-    .option('--until <time>', 'only events created until then', parseMoment)
-    .option('--limit <number>', 'how many events to ask the list for, of each type', parseCount, limit);
+    .option(
+      '--since <time>',
+      'only events created at or after this time, such as 2h, 7d or 2026-01-31T12:00:00Z',
+      parseMoment,
+    )
+    .option('--until <time>', 'only events created at or before this time', parseMoment)
+    .option('--limit <number>', 'number of events to request, per type', parseCount, limit);
 }
 
 interface Selection {
-  /** Oldest first; the first event of the list for each id. */
+  /** The selected events, oldest first. For each id, the first event in the list. */
   readonly events: readonly UnknownEvent[];
   /** Each event's JSON as the service wrote it. */
   readonly texts: ReadonlyMap<UnknownEvent, string>;
-  /** The ids of which the list has different events, if one of them is selected. */
+  /** The ids for which the list contains different events, if one of these events is selected. */
   readonly conflicting: ReadonlySet<string>;
-  /** Whether the list is complete: no limit may have cut it, and every element is an event. */
+  /** Whether the list is complete: no limit may have truncated it, and every element is an event. */
   readonly complete: boolean;
 }
 
-/** Requests the list, separately for each of several types, and selects events; a list that a limit can have cut may be incomplete. */
+/**
+ * Requests the list, once per type if there are several, and selects events. A list that a limit may have truncated can
+ * be incomplete.
+ */
 async function selectEvents({
   flags,
   settings,
@@ -233,8 +242,7 @@ async function selectEvents({
   const now = Date.now();
   const from = since === undefined ? -Infinity : toDate(since, now).getTime();
   const to = until === undefined ? Infinity : toDate(until, now).getTime();
-  if (from > to)
-    throw usageError('--since is later than --until, so no event is between them. Swap the two.');
+  if (from > to) throw usageError('--since must not be later than --until. Swap the two values.');
   const client = await settings.client();
   for (const type of types.filter((type) => !isEventType(type))) {
     // The type may be newer than this release, or misspelt.
@@ -254,13 +262,14 @@ async function selectEvents({
   if (cut === undefined && !isWhole) printer.note(FILTERED_LATE);
   const problems = pages.reduce((sum, page) => sum + page.problems.length, 0);
   if (problems > 0)
-    printer.note(`Skipped ${countOf(problems, 'element')} of the list: not the form of an event.`);
+    printer.note(`Skipped ${countOf(problems, 'list element')}: not in the form of an event.`);
   const isSelected = (event: UnknownEvent) => createdAtMs(event) >= from && createdAtMs(event) <= to;
   const { events, others } = withoutCopies(pages.flatMap((page) => page.events));
   const ids = new Set(others.map(({ id }) => id));
   const selected = [...events.filter(({ id }) => ids.has(id)), ...others].filter(isSelected);
   const conflicting = new Set(selected.map(({ id }) => id));
-  if (conflicting.size > 0) printer.note(`${describeConflicts([...conflicting])} The first one is used.`);
+  if (conflicting.size > 0)
+    printer.note(`${describeConflicts([...conflicting])} The first one listed is used.`);
   return {
     texts: new Map(
       pages.flatMap((page) => page.events.map((event, index) => [event, page.json[index] ?? ''])),
@@ -272,13 +281,14 @@ async function selectEvents({
 }
 
 const FILTERED_LATE =
-  'There may be more: it is not shown that the service selects a type before it cuts its list. Raise --limit, or leave out --type.';
+  'There may be more events: the service may truncate its list before it filters by type. Raise --limit, or omit --type.';
 
 /**
- * Whether the uncut answers for single types contain every event of these types. The service may cut the list before it
- * selects a type; then an answer is short although events are left out. This is ruled out in two cases: no limit cuts the
- * list of all types, or an answer has an event that the list of all types, with the same limit, lacks both before and
- * after. An event that was cut off or created in between is not missing from both.
+ * Whether the complete responses for single types contain every event of these types. The service may truncate the list
+ * before it selects a type, so a short response does not prove that nothing is left out. Two cases rule this out: the
+ * list of all types is not truncated, or a response contains an event that is missing from the list of all types,
+ * requested with the same limit before and after. An event that was truncated or created in between is not missing from
+ * both.
  */
 function isFilteredFirst(
   pages: readonly EventList[],
@@ -298,7 +308,7 @@ function pickEvents({ events, complete }: Selection, ids: readonly string[]): re
   const missing = ids.filter((id) => !known.has(id));
   if (missing.length > 0) {
     throw usageError(
-      `Not among the ${countOf(events.length, 'selected event')} of the list: ${toPlain(missing.join(', '))}. ${complete ? 'Check the id.' : 'The list may not show it: pass its --type or another --limit, or check the id.'}`,
+      `Not among the ${countOf(events.length, 'selected event')}: ${toPlain(missing.join(', '))}. ${complete ? 'Check the id.' : 'The list may have left it out: pass its --type or another --limit, or check the id.'}`,
     );
   }
   return events.filter(({ id }) => ids.includes(id));

@@ -19,9 +19,9 @@ interface ListFlags extends InboxFlags {
 function listCommand(): Command {
   const command = addInboxFlags(
     new Command('list').description(
-      'list the open gaps: spans for which no poll proved that every event is in the inbox',
+      'list the open gaps: time spans in which events may be missing from the inbox',
     ),
-  ).option('--all', 'include acknowledged gaps: by whom, when and why');
+  ).option('--all', 'include acknowledged gaps, with who acknowledged them, when and why');
   addProvenWithin(command);
   return addInboxAction(command, list, ['stablehooks gaps list --inbox events.db']);
 }
@@ -57,21 +57,23 @@ async function list(inbox: OpenInbox, { flags, printer }: CommandContext<ListFla
   printer.print({
     text: isProven
       ? `${countGaps(open.length, 'open')} before the watermark ${watermark}${more}.`
-      : `Not shown: no poll has proven any time yet, up to the watermark ${watermark}${more}.`,
+      : `Not shown: no poll has yet proven that every event before the watermark ${watermark} is in the inbox${more}.`,
     data,
   });
   await noteOldProof(inbox, flags, printer);
   if (!isStale) return open.length === 0 && isProven ? EXIT.good : EXIT.failed;
   const age = formatAge(Date.now() - Date.parse(watermark));
-  const fix = isOwn ? 'Run `stablehooks catch-up`.' : "Check that the app's poller runs (createPoller).";
+  const fix = isOwn
+    ? 'Run `stablehooks catch-up`.'
+    : "Check that your app's poller is running (createPoller).";
   printer.note(
-    `The watermark is ${age} old, so nothing is proven since then, and a later gap is not known. ${fix}`,
+    `The watermark is ${age} old. Nothing after it is proven, and later gaps are not known yet. ${fix}`,
   );
   return EXIT.failed;
 }
 
 const NO_POLL = 'No poll has read the list yet, so nothing is proven.';
-const POLL_IN_APP = "Start the app's poller (createPoller).";
+const POLL_IN_APP = "Start your app's poller (createPoller).";
 const POLL_HERE = 'Run `stablehooks catch-up`.';
 
 interface AcknowledgeFlags extends InboxFlags {
@@ -84,16 +86,24 @@ interface AcknowledgeFlags extends InboxFlags {
 function acknowledgeCommand(): Command {
   const command = addInboxFlags(
     new Command('acknowledge').description(
-      'accept a gap without proof; the inbox keeps who did it, when and why',
+      'accept a gap without proof; the inbox records who accepted it, when and why',
     ),
   )
-    .requiredOption('--from <time>', 'where the gap begins, as `gaps list` prints it', parseMoment)
-    .option('--until <time>', 'end of the accepted span; the rest stays open (default: all)', parseMoment)
+    .requiredOption('--from <time>', 'start of the gap, as printed by `gaps list`', parseMoment)
+    .option(
+      '--until <time>',
+      'end of the span to accept; the rest of the gap stays open (default: the whole gap)',
+      parseMoment,
+    )
     .requiredOption('--by <name>', 'who accepts it', parseText(200))
-    .requiredOption('--reason <text>', 'why nothing is missing, or why that is accepted', parseText(1_000));
+    .requiredOption(
+      '--reason <text>',
+      'why no event is missing, or why a missing event is acceptable',
+      parseText(1_000),
+    );
   return addInboxAction(command, acknowledge, [
     'stablehooks gaps acknowledge --inbox events.db --from 2026-01-31T12:00:00.000Z \\',
-    "    --by ada --reason 'compared with the ledger of January'",
+    "    --by ada --reason 'checked against the January ledger'",
   ]);
 }
 
@@ -105,7 +115,7 @@ async function acknowledge(inbox: OpenInbox, { flags, printer }: CommandContext<
   const acknowledged = await acknowledgeGap(inbox, { ...gap, until: until ?? gap.until }, { by, reason });
   if (acknowledged === null) {
     throw unreachableError(
-      'Another process polls with this inbox, so nothing was acknowledged. Run the same command again, or stop that process first.',
+      'Another process is polling with this inbox, so nothing was acknowledged. Run the same command again, or stop that process first.',
     );
   }
   printer.print({ text: toText(acknowledged, flags), data: acknowledged });
@@ -124,7 +134,7 @@ function findGap(
   if (gap === undefined) throw unknownGapError(from, open);
   if (another !== undefined || (found.length > 1 && gap.until !== until)) {
     throw usageError(
-      `${found.length} open gaps begin at ${gap.from}. Pass --until as \`gaps list\` prints it: ${found.map((each) => each.until).join(' or ')}.`,
+      `${found.length} open gaps begin at ${gap.from}. Pass --until as printed by \`gaps list\`: ${found.map((each) => each.until).join(' or ')}.`,
     );
   }
   return gap;
@@ -132,7 +142,9 @@ function findGap(
 
 function unknownGapError(from: number, open: readonly Gap[]): Error {
   const exist =
-    open.length === 0 ? 'No gap is open.' : `Open gaps begin at ${open.map((gap) => gap.from).join(', ')}.`;
+    open.length === 0
+      ? 'There are no open gaps.'
+      : `Open gaps begin at ${open.map((gap) => gap.from).join(', ')}.`;
   return usageError(`No open gap begins at ${new Date(from).toISOString()}. ${exist}`);
 }
 

@@ -30,7 +30,7 @@ interface RequeueFlags extends SelectionFlags {
 
 type InboxRequeue = Exclude<Parameters<InboxOperations['requeue']>[0], string>;
 
-/** For each step without a result, whether its effect happened. */
+/** Whether the effect of each step without a result happened. */
 type StepStatements = Readonly<Record<string, 'done' | 'again'>>;
 
 const REQUEUEABLE = ['failed', 'dead', 'leased'] as const satisfies readonly InboxState[];
@@ -38,24 +38,31 @@ const REQUEUEABLE = ['failed', 'dead', 'leased'] as const satisfies readonly Inb
 export function requeueCommand(): Command {
   const command = addSelection(
     new Command('requeue').description(
-      'make dead, failed, expired or (with --ignored) ignored events due now, starting with the first one alone, and check whether the app runs them',
+      'make dead, failed or expired events (or ignored ones, with --ignored) due now: first one event, then the rest, and check that your app runs them',
     ),
     REQUEUEABLE,
   ).option(
     '--wait <duration>',
-    'how long to wait for a process to run them; 0 makes all of them due without waiting',
+    'how long to wait for a process to run the events; 0 makes all of them due without waiting',
     parseDuration,
     10_000,
   );
-  command.option('--by <name>', 'who requeues them, kept in their history (default: USER)', parseText(200));
-  command.option('--reason <text>', 'why, kept in their history', parseText(1_000));
+  command.option(
+    '--by <name>',
+    'who requeues the events, recorded in their history (default: USER)',
+    parseText(200),
+  );
+  command.option('--reason <text>', 'reason, recorded in their history', parseText(1_000));
   command.option(...IGNORED_FLAG);
   command.option(
     '--step <name=what>',
-    'of one event: whether the effect of a step without a result happened: done or again',
+    'for a single event: NAME=done if the effect of a step without a result happened, NAME=again to run the step again',
     addStatement,
   );
-  command.option('--rehearsed <file>', 'the events that succeed in the JSON of receiver.rehearse()');
+  command.option(
+    '--rehearsed <file>',
+    'JSON file with the result of receiver.rehearse(); requeue only the events that succeeded in it',
+  );
   return addAction(command, requeue, [
     'stablehooks inbox requeue --inbox app.db --state dead --since 2026-01-30 --until 2026-01-31',
     'stablehooks inbox requeue evt_01 --inbox app.db --step payout=done',
@@ -79,7 +86,7 @@ async function checkStatements(
 ): Promise<void> {
   const [id, ...others] = ids;
   if (id === undefined || others.length > 0)
-    throw usageError('--step is about one event: name it by its id.');
+    throw usageError('--step applies to a single event. Pass the id of that event.');
   const unknown = await unknownSteps(inbox, id);
   const wrong = Object.keys(steps).find((name) => !unknown.includes(name));
   if (wrong === undefined) return;
@@ -88,17 +95,17 @@ async function checkStatements(
   );
 }
 
-/** The steps of an event that began and recorded no result: whether their effects happened is not known. */
+/** The steps of an event that began but recorded no result. Whether their effects happened is unknown. */
 async function unknownSteps(inbox: InboxOperations, id: string): Promise<readonly string[]> {
   return (await inbox.steps(id)).flatMap(({ name, result }) => (result === null ? [name] : []));
 }
 
 function describeUnknownStep(step: string): string {
   const name = toPlain(step);
-  return `its step ${name} began and recorded no result. Check whether its effect happened, then pass --step ${name}=done or --step ${name}=again.`;
+  return `its step ${name} began but recorded no result. Check whether the effect of the step happened, then pass --step ${name}=done or --step ${name}=again.`;
 }
 
-/** Says why events that are still dead, failed or leased were not requeued, naming the first one whose step is unknown. */
+/** Notes why events that are still dead, failed or leased were not requeued. Names the first one with an unknown step. */
 export async function noteSkipped(
   inbox: InboxOperations,
   held: readonly string[],
@@ -107,19 +114,21 @@ export async function noteSkipped(
   for (const id of held) {
     const [step] = await unknownSteps(inbox, id);
     if (step === undefined && (await inbox.find(id))?.state === 'leased') {
-      printer.note(`${toPlain(id)} is not requeued. ${FORCE_RISK}`);
-      if (skipped > 1) printer.note(`Skipped in all: ${countOf(skipped, 'event')}.`);
+      printer.note(`${toPlain(id)} was not requeued. ${FORCE_RISK}`);
+      if (skipped > 1) printer.note(`Skipped in total: ${countOf(skipped, 'event')}.`);
       return;
     }
     if (step === undefined) continue;
-    printer.note(`${toPlain(id)} is not requeued: ${describeUnknownStep(step)}`);
-    if (skipped > 1) printer.note(`Skipped in all: ${countOf(skipped, 'event')}.`);
+    printer.note(`${toPlain(id)} was not requeued: ${describeUnknownStep(step)}`);
+    if (skipped > 1) printer.note(`Skipped in total: ${countOf(skipped, 'event')}.`);
     return;
   }
-  printer.note(`Skipped: ${countOf(skipped, 'event')} that another process has changed.`);
+  printer.note(`Skipped: ${countOf(skipped, 'event')} changed by another process.`);
 }
 
-/** Requeues events, and finds the ones that are still dead, failed or leased, with one query per batch that has some. */
+/**
+ * Requeues events, and finds those that are still dead, failed or leased, with one query for each batch that has some.
+ */
 export async function requeueAll(
   inbox: InboxOperations,
   { ids, filter, ...how }: Selected & Pick<InboxRequeue, 'steps' | 'force' | 'by' | 'reason'>,
@@ -154,13 +163,13 @@ async function readRehearsed(file: string): Promise<readonly string[]> {
   });
   if (ids.length > 0) return ids;
   throw usageError(
-    `${toPlain(file)} names no event that succeeds. Pass the JSON of what \`receiver.rehearse()\` resolves to.`,
+    `${toPlain(file)} contains no event that succeeded. Pass the result of \`receiver.rehearse()\` as JSON.`,
   );
 }
 
 async function requeue({ args: given, flags, printer, signal }: CommandContext<RequeueFlags>) {
   if (flags.rehearsed !== undefined && given.length > 0)
-    throw usageError('Select the events by ids or by --rehearsed, not both.');
+    throw usageError('Select events by id or with --rehearsed, not both.');
   const args = flags.rehearsed === undefined ? given : await readRehearsed(flags.rehearsed);
   return changeSelected(
     {
@@ -199,11 +208,13 @@ async function requeue({ args: given, flags, printer, signal }: CommandContext<R
       if (skipped > 0) await noteSkipped(inbox, held, { skipped, printer });
       if (untried > 0)
         printer.note(
-          `Not requeued, because the first one did not succeed: ${countOf(untried, 'event')}. --wait 0 makes all of them due without waiting.`,
+          `Not requeued, because the first event did not succeed: ${countOf(untried, 'event')}. Pass --wait 0 to make all of them due without waiting.`,
         );
       if (signal.aborted) return interruptedExit();
       if (!isWatched) {
-        printer.note('Not checked whether a process runs them: `stablehooks status` shows it later.');
+        printer.note(
+          'This command did not check whether a process runs the events. Check later with `stablehooks status`.',
+        );
         return skipped === 0 ? EXIT.good : EXIT.failed;
       }
       const { received = 0, leased = 0, failed = 0, dead = 0, done = 0 } = states;
@@ -213,25 +224,27 @@ async function requeue({ args: given, flags, printer, signal }: CommandContext<R
           tried.length > 3 ? '--state received' : tried.map((id) => toShellWord(toPlain(id))).join(' ');
         const seen = isTaken
           ? `${countOf(received, 'event')} still due: nothing changed for ${formatDuration(flags.wait)}.`
-          : `No process was seen to run them in ${formatDuration(flags.wait)}. Start the app, with receiver.start() in a process that has the handlers.`;
+          : `No process ran the events within ${formatDuration(flags.wait)}. Start your app, and call receiver.start() in a process that has the handlers.`;
         printer.note(`${seen} To run them now: \`stablehooks inbox run ${which}${place} --to URL\`.`);
       }
-      if (leased > 0) printer.note(`${countOf(leased, 'event')} in a handler that has not ended.`);
+      if (leased > 0) printer.note(`${countOf(leased, 'event')} still running in a handler.`);
       const failedAgain = failed + dead - held.length;
       if (failedAgain > 0)
-        printer.note(`${failedAgain} failed again. \`stablehooks inbox list${place}\` prints the errors.`);
+        printer.note(
+          `${failedAgain} failed again. To see the errors, run \`stablehooks inbox list${place}\`.`,
+        );
       return done === ids.length ? EXIT.good : EXIT.failed;
     },
   );
 }
 
-/** How often the inbox is read while a command waits, in ms. */
+/** How often to read the inbox while a command waits, in ms. */
 const LOOK_MS = 250;
 
 interface Watched {
   /** How many of the events are in each state. */
   readonly states: Partial<Record<InboxState, number>>;
-  /** Whether any of them has left the state `received`. */
+  /** Whether any event has left the state `received`. */
   readonly isTaken: boolean;
 }
 
@@ -283,11 +296,13 @@ const DISCARDABLE = [
 
 export function discardCommand(): Command {
   const command = addSelection(
-    new Command('discard').description('end events that must not run; the inbox keeps who did it and why'),
+    new Command('discard').description(
+      'discard events that must not run; the inbox records who did it and why',
+    ),
     DISCARDABLE,
   )
-    .requiredOption('--by <name>', 'who discards them', parseText(200))
-    .requiredOption('--reason <text>', 'why they must not run', parseText(1_000));
+    .requiredOption('--by <name>', 'who discards the events', parseText(200))
+    .requiredOption('--reason <text>', 'why the events must not run', parseText(1_000));
   return addAction(command, discard, [
     "stablehooks inbox discard evt_01 --inbox app.db --by ada --reason 'booked by hand'",
   ]);
@@ -310,18 +325,18 @@ async function discard({ args, flags, printer }: CommandContext<DiscardFlags>) {
       );
       const skipped = ids.length - discarded;
       printer.print({
-        text: `${countOf(discarded, 'event')} discarded: done without a run, so later deliveries are duplicates.`,
+        text: `${countOf(discarded, 'event')} discarded: marked done without running a handler, so later deliveries are duplicates.`,
         data: { discarded, skipped },
       });
       if (skipped > 0)
         printer.note(
-          `Skipped: ${countOf(skipped, 'event')} that another process has changed or runs. ${FORCE_RISK}`,
+          `Skipped: ${countOf(skipped, 'event')} that another process changed or is running. ${FORCE_RISK}`,
         );
       let running = 0;
       if (flags.state === undefined && args.length === 0)
         for await (const _ of findEvents(inbox, { ...filter, state: 'leased' })) running += 1;
       if (running > 0)
-        printer.note(`Not discarded: ${countOf(running, 'event')} that a handler runs. ${FORCE_RISK}`);
+        printer.note(`Not discarded: ${countOf(running, 'event')} that a handler is running. ${FORCE_RISK}`);
       return skipped + running === 0 ? EXIT.good : EXIT.failed;
     },
   );
@@ -329,8 +344,8 @@ async function discard({ args, flags, printer }: CommandContext<DiscardFlags>) {
 
 export function importCommand(): Command {
   const command = addInboxFlags(
-    new Command('import').description('record ids as done that an older handler has processed'),
-  ).requiredOption('--ids <file>', 'file with one id per line; - for stdin');
+    new Command('import').description('record as done the ids that your old handler has already processed'),
+  ).requiredOption('--ids <file>', 'file with one id per line, or - for stdin');
   return addAction(command, importIds, ['stablehooks inbox import --ids processed.txt --inbox app.db']);
 }
 
@@ -341,13 +356,13 @@ async function importIds({ flags, printer }: CommandContext<InboxFlags & { reado
     const imported = await inbox.importDone(ids);
     const { done = 0, ...open } = await countIds(inbox, ids);
     printer.print({
-      text: `${countOf(imported, 'id')} imported as done; the inbox had ${ids.length - imported} of ${ids.length} already.`,
+      text: `${countOf(imported, 'id')} imported as done; ${ids.length - imported} of ${ids.length} were already in the inbox.`,
       data: { imported, known: ids.length - imported, notDone: ids.length - done },
     });
-    if (isUnused) printer.note("The inbox had no event before. Check that it is the app's.");
+    if (isUnused) printer.note("The inbox was empty before. Check that it is your app's inbox.");
     if (done === ids.length) return EXIT.good;
     printer.note(
-      `Not done, and unchanged: ${describeStates(open)}. They may still run: \`stablehooks inbox discard\` ends them.`,
+      `Left unchanged, because they are not done: ${describeStates(open)}. They may still run. To prevent that, use \`stablehooks inbox discard\`.`,
     );
     return EXIT.failed;
   };
@@ -361,13 +376,13 @@ function readIds(bytes: Uint8Array, name: string): readonly string[] {
   for (const [index, line] of lines.entries()) {
     const id = line.trim();
     if (id === '') continue;
-    // A table or JSON would be imported as ids that no event has.
+    // A table or JSON would be imported as ids of events that do not exist.
     if (/[\s,;"{}[\]\p{Cc}\ufffd]/u.test(id))
       throw usageError(
-        `${name}, line ${index + 1}: this is not one id. Write one id per line, and nothing else.`,
+        `${name}, line ${index + 1}: expected exactly one id. Write one id per line and nothing else.`,
       );
     ids.add(id);
   }
-  if (ids.size === 0) throw usageError(`${name}: the file has no id.`);
+  if (ids.size === 0) throw usageError(`${name}: the file contains no ids.`);
   return [...ids];
 }

@@ -27,11 +27,11 @@ const RUNNABLE = ['received', 'failed', 'dead', 'leased'] as const satisfies rea
 
 export function runCommand(): Command {
   const command = addSelection(
-    new Command('run').description('run events now: make them due, and send them to an endpoint'),
+    new Command('run').description('run events now: make them due and send them to an endpoint'),
     RUNNABLE,
   )
-    .requiredOption('--to <url>', 'endpoint that runs them', parseEndpoint)
-    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
+    .requiredOption('--to <url>', 'endpoint that runs the events', parseEndpoint)
+    .option('--timeout <duration>', 'how long to wait for a response', parseWait, 10_000);
   addSecretFlags(command);
   return addAction(command, run, [
     'stablehooks inbox run --state dead --inbox app.db --to localhost:3000/hooks',
@@ -50,29 +50,34 @@ async function run(context: CommandContext<RunFlags>) {
  * How an event ended.
  *
  * - `done`: a handler ran.
- * - `queued`: the endpoint only accepted it for later, so the answer does not show its effect.
- * - `waits`: for another event of its ordering key.
- * - `runs`: in the app, which was first or has not ended yet.
- * - `elsewhere`: the endpoint has another inbox, so the app of this inbox ran no handler.
- * - `refused`: no handler ran to its end.
+ *
+ * - `queued`: the endpoint only accepted the event for later, so the response does not show its effect.
+ *
+ * - `waits`: the event waits for another event with its ordering key.
+ *
+ * - `runs`: the app claimed the event first, or its handler has not finished yet.
+ *
+ * - `elsewhere`: the endpoint has a different inbox, so the app of this inbox ran no handler.
+ *
+ * - `refused`: no handler completed.
  */
 type End = 'done' | 'queued' | 'waits' | 'runs' | 'elsewhere' | 'refused';
 
-/** What an ending means, and the fix. */
+/** What each ending means, and how to fix it. */
 const NOTES: readonly (readonly [Exclude<End, 'done'>, string])[] = [
-  ['refused', 'No handler ended well, so still in the inbox, dead or failed as before'],
+  ['refused', 'No handler succeeded, so these events are still dead or failed, as before'],
   [
     'queued',
-    'Queued: a worker, or a process that has a handler for the type, runs it later, so the effect is not shown. See `stablehooks inbox show`',
+    'Queued for a worker or for a process that has a handler for the type, so the effect is not known yet. Check later with `stablehooks inbox show`',
   ],
   [
     'elsewhere',
-    "Unchanged: the endpoint answered 2xx without a change of this inbox, so the inbox's app ran no handler. Pass the URL of that app's receiver to --to",
+    "Unchanged: the endpoint returned a 2xx, but this inbox did not change, so no handler of the inbox's app ran. Pass the URL of that app's receiver to --to",
   ],
-  ['runs', 'Runs in the app at this moment. See `stablehooks inbox show` later'],
+  ['runs', 'Still running in the app. Check later with `stablehooks inbox show`'],
   [
     'waits',
-    "Waits for another event of the same ordering key, which runs. The app's redrive(), start() or poller runs it in turn",
+    "Waiting for a running event with the same ordering key. The app's redrive(), start() or poller will run it next",
   ],
 ];
 
@@ -121,7 +126,7 @@ async function sendAll(
     }
   }
   const untried = ids.length - rows.length - skipped - failed;
-  if (untried > 0) printer.note(`Not tried and unchanged: ${countOf(untried, 'event')}.`);
+  if (untried > 0) printer.note(`Not tried, and unchanged: ${countOf(untried, 'event')}.`);
   printer.note(`${summarise(rows, ids.length)}.`);
   for (const [end, meaning] of NOTES) {
     const named = rows.flatMap((row) => (row.end === end ? row.event.id : []));
@@ -139,11 +144,14 @@ async function sendAll(
 /** The state of an event for which the inbox failed, by the step that failed. */
 const LEFT = {
   selected: 'was neither requeued nor sent',
-  requeued: "is due and was not sent, so the app's redrive() or its poller runs it",
-  sent: 'is due and was sent, but the answer is not recorded, so it may run again',
+  requeued: "is due but was not sent, so the app's redrive() or poller will run it",
+  sent: 'is due and was sent, but the response was not recorded, so it may run again',
 } as const;
 
-/** Makes an event due. `undefined`, with a note, if another process has changed it, because it could run twice. */
+/**
+ * Makes an event due. Returns `undefined`, with a note, if another process changed the event, because it could then run
+ * twice.
+ */
 async function takeOrNote(
   id: string,
   inbox: InboxOperations,
@@ -156,23 +164,25 @@ async function takeOrNote(
   ) {
     if (record?.event) return { ...record, event: record.event };
     printer.note(
-      `${toPlain(id)} is skipped: its stored text cannot be read. Have the service deliver it again.`,
+      `${toPlain(id)} was skipped: its stored text cannot be read. Ask the service to deliver it again.`,
     );
     return undefined;
   }
   printer.note(
     record?.state === 'leased'
-      ? `${toPlain(id)} is skipped. ${FORCE_RISK}`
-      : `${toPlain(id)} is skipped: it is ${record?.state ?? 'not in the inbox'}, because another process has changed it.`,
+      ? `${toPlain(id)} was skipped. ${FORCE_RISK}`
+      : `${toPlain(id)} was skipped: another process changed it, and it is now ${record?.state ?? 'not in the inbox'}.`,
   );
   return undefined;
 }
 
 /**
- * Records the answer to an event, unless the endpoint has recorded it in this inbox. A dead event that no handler ran is dead
- * again. One that is queued, or waits for another of its ordering key, stays received, so that it can be claimed.
- * In the inbox of an app, 2xx without a change of the inbox isn't an effect: a page at a wrong path, or another app,
- * answered. Only in an inbox of `catch-up` and `listen` does the answer alone count.
+ * Records the response to an event, unless the endpoint recorded it in this inbox. A dead event that no handler ran
+ * becomes dead again. An event that is queued, or waits for another event with its ordering key, stays received so that
+ * it can be claimed.
+ *
+ * In the inbox of an app, a 2xx without a change of the inbox is not an effect: a page at a wrong path, or another app,
+ * responded. Only in an inbox of `catch-up` and `listen` does the response alone count.
  */
 async function recordAnswer(answer: EndpointAnswer, record: Runnable, inbox: OpenInbox): Promise<End> {
   const { event } = record;

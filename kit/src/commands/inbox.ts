@@ -43,7 +43,7 @@ export function inboxCommand(): Command {
 }
 
 function statsCommand(): Command {
-  const command = addInboxFlags(new Command('stats').description('count the events of each state'));
+  const command = addInboxFlags(new Command('stats').description('count events by state'));
   return addInboxAction(command, stats, ['stablehooks inbox stats --inbox events.db']);
 }
 
@@ -63,7 +63,7 @@ async function stats(inbox: OpenInbox, { printer }: CommandContext<InboxFlags>) 
 function listCommand(): Command {
   const command = addFilterFlags(new Command('list').description('list events, newest first'), INBOX_STATES)
     .option(...IGNORED_FLAG)
-    .option('--limit <number>', 'how many events at most', parseCount, 50);
+    .option('--limit <number>', 'maximum number of events', parseCount, 50);
   return addAction(command, list, ['stablehooks inbox list --inbox events.db --state dead']);
 }
 
@@ -89,7 +89,9 @@ async function list({ flags, printer }: CommandContext<FilterFlags & { readonly 
     if (matching > limit) {
       const counts = mustRead(filter) ? [] : await inbox.count(toInboxFilter(filter));
       const total = counts.reduce((sum, { count }) => sum + count, 0);
-      printer.note(`${limit} of ${countOf(total || matching, 'event')} that match. Raise --limit.`);
+      printer.note(
+        `Showing ${limit} of ${countOf(total || matching, 'matching event')}. Raise --limit to see more.`,
+      );
     }
     return EXIT.good;
   });
@@ -119,9 +121,7 @@ function printRecords(printer: Printer, records: readonly InboxRecord[]): void {
 }
 
 function errorsCommand(): Command {
-  const command = addInboxFlags(
-    new Command('errors').description('group the errors of dead and failed events by their cause'),
-  );
+  const command = addInboxFlags(new Command('errors').description('group dead and failed events by error'));
   return addInboxAction(command, errors, ['stablehooks inbox errors --inbox events.db']);
 }
 
@@ -132,7 +132,7 @@ async function errors(inbox: OpenInbox, { flags, printer }: CommandContext<Inbox
     ...[String(count), state, age(first), age(last), types.join(', ')],
   ]);
   const [head = '', ...lines] = toTable(['events', 'state', 'first', 'last', 'types'], rows).split('\n');
-  if (groups.length === 0) printer.print({ text: 'No event is dead or failed.', data: null });
+  if (groups.length === 0) printer.print({ text: 'No events are dead or failed.', data: null });
   else if (!printer.json) printer.print({ text: { whole: head }, data: null });
   for (const [index, group] of groups.entries()) {
     const { state, error, first, last } = group;
@@ -146,7 +146,7 @@ async function errors(inbox: OpenInbox, { flags, printer }: CommandContext<Inbox
       data: { ...group, first: toTime(first), last: toTime(last) },
     });
   }
-  if (isCut) printer.note('Older events were not read, so counts are too small.');
+  if (isCut) printer.note('Older events were not read, so the counts are too low.');
   return EXIT.good;
 }
 
@@ -167,7 +167,8 @@ async function show(inbox: OpenInbox, { args: [id = ''], flags, printer }: Comma
   const record = await inbox.find(id);
   if (record === undefined) throw usageError(`The inbox has no event ${toPlain(id)}. Check the id.`);
   if (flags.body) {
-    if (record.event === null) throw usageError(`The text of ${toPlain(id)} is pruned, or cannot be read.`);
+    if (record.event === null)
+      throw usageError(`The text of ${toPlain(id)} has been pruned or cannot be read.`);
     printer.printExact(encodeEvent(record.event));
     return EXIT.good;
   }
@@ -217,11 +218,15 @@ interface PruneFlags extends InboxFlags {
 function pruneCommand(): Command {
   const command = addInboxFlags(
     new Command('prune').description(
-      'delete the JSON of done events; their ids stay, so replays stay duplicates',
+      'delete the JSON of done events; their ids are kept, so a redelivery is still a duplicate',
     ),
   )
-    .requiredOption('--older-than <duration>', 'how long the events must have been done', parseDuration)
-    .option('--dry-run', 'delete nothing, and print the number of events')
+    .requiredOption(
+      '--older-than <duration>',
+      'prune only events that have been done for at least this long',
+      parseDuration,
+    )
+    .option('--dry-run', 'only print how many events would be pruned')
     .option('--yes', 'prune without asking');
   return addAction(command, prune, ['stablehooks inbox prune --inbox events.db --older-than 30d --dry-run']);
 }
@@ -251,7 +256,7 @@ async function prune({ flags, printer, signal }: CommandContext<PruneFlags>) {
     const kept = pruned === 1 ? 'its id is kept' : 'their ids are kept';
     const text =
       pruned === 0
-        ? `No event is ${age}, so nothing was pruned.`
+        ? `No event has been ${age}, so nothing was pruned.`
         : `${countOf(pruned, 'event')} pruned; ${kept}.`;
     printer.print({ text, data: { pruned } });
     return EXIT.good;

@@ -44,11 +44,11 @@ interface InitFlags {
 
 export function initCommand(): Command {
   const command = new Command('init')
-    .addArgument(new Argument('[folder]', 'where to write it').default('.'))
+    .addArgument(new Argument('[folder]', 'folder to write the program to').default('.'))
     .addOption(new Option('--framework <name>', 'your framework').choices(FRAMEWORKS))
-    .addOption(new Option('--database <name>', 'where the inbox is').choices(DATABASES))
+    .addOption(new Option('--database <name>', 'database of the inbox').choices(DATABASES))
     .addOption(
-      new Option('--example <name>', 'a program for a task instead')
+      new Option('--example <name>', 'program for a specific task; use it instead of the other two flags')
         .choices(TASKS)
         .conflicts(['framework', 'database']),
     );
@@ -75,7 +75,7 @@ async function init({ flags, args, printer, signal }: CommandContext<InitFlags>)
     .filter((script) => script in scripts)
     .map((script) => `npm run ${script}`);
   const text = [
-    `Wrote ${name} (${files.length + added.length} files). README.md says what it needs. Install it:`,
+    `Wrote ${name} (${files.length + added.length} files). README.md lists what the program needs. Install the dependencies:`,
     '',
     `${enter}npm install`,
     '',
@@ -104,7 +104,7 @@ async function choose({ framework, database }: InitFlags, signal: AbortSignal): 
 async function ask(what: string, choices: readonly string[], signal: AbortSignal): Promise<string> {
   if (!canAsk())
     throw usageError(
-      `Pass --${what.toLowerCase()}: ${choices.join(', ')}. Without a terminal, nothing is asked.`,
+      `Pass --${what.toLowerCase()}: ${choices.join(', ')}. This command asks only in a terminal.`,
     );
   const question = `${what} (${choices.join(', ')}): `;
   // With `terminal`, readline would handle Ctrl-C itself.
@@ -132,6 +132,6 @@ async function refuseFilesInTheWay(folder: string, files: readonly string[]): Pr
   const taken = present.filter((name) => names.has(name));
   if (taken.length > 0)
     throw usageError(
-      `${toPlain(folder)} has files in the way: ${taken.map(toPlain).join(', ')}. Choose another folder.`,
+      `${toPlain(folder)} already contains ${taken.map(toPlain).join(', ')}. Choose another folder.`,
     );
 }

@@ -16,8 +16,8 @@ interface InspectFlags extends InboxFlags {
 
 export function inspectCommand(): Command {
   const command = addInboxFlags(new Command('inspect'))
-    .option('--port <number>', 'port of this machine to listen on, 0 for any', parseWhole, 0)
-    .option('--read-only', 'without the actions of the page: requeue, discard, acknowledge a gap');
+    .option('--port <number>', 'local port to listen on; 0 picks any free port', parseWhole, 0)
+    .option('--read-only', 'disable the actions on the page: requeue, discard, acknowledge a gap');
   return addAction(command, inspect, ['stablehooks inspect --inbox events.db']);
 }
 
@@ -35,7 +35,7 @@ async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>)
   });
   try {
     printer.print({
-      text: `The page of ${toPlain(name)}:\n${server.url}\nCtrl-C ends it.`,
+      text: `The inspector of ${toPlain(name)} is at:\n${server.url}\nPress Ctrl-C to stop.`,
       data: { kind: 'inspector.listening', url: server.url },
     });
     if (!signal.aborted) await once(signal, 'abort');
@@ -64,7 +64,7 @@ function openAgain(flags: InboxFlags): AsyncDisposable & { readonly operations: 
       const mine = opened;
       try {
         const inbox = await mine;
-        if (inbox.isCurrent?.() === false) throw new Error("The inbox's file was replaced.");
+        if (inbox.isCurrent?.() === false) throw new Error('The inbox file was replaced.');
         return await (inbox[name] as (...values: readonly unknown[]) => Promise<unknown>)(...values);
       } catch (error) {
         void close(mine);

@@ -44,7 +44,7 @@ import {
 } from '../io/settings.js';
 import { describeTypes, listUndelivered } from '../io/undelivered.js';
 
-/** How long no other process can poll after this process was killed in a poll, in ms. */
+/** How long no other process can poll after this process was killed during a poll, in ms. */
 const POLL_LEASE_MS = 10_000;
 
 interface ListenFlags extends PollFlags, Partial<InboxFlags> {
@@ -58,16 +58,20 @@ interface ListenFlags extends PollFlags, Partial<InboxFlags> {
 
 export function listenCommand(): Command {
   const command = addInboxFlags(
-    new Command('listen').requiredOption('--to <url>', 'endpoint to forward to', parseEndpoint),
+    new Command('listen').requiredOption('--to <url>', 'endpoint to forward events to', parseEndpoint),
     {
-      about: `keep the state here: ${INBOX_PLACE}; it can be the app's (default: in memory)`,
+      about: `where to keep the state: ${INBOX_PLACE}; you can use your app's inbox (default: in memory)`,
       required: false,
     },
   )
-    .option('--type <type>', 'only this event type; can be repeated (default: all)', collectTypes)
-    .option('--since <time>', 'start of the events, when the inbox is new (default: now)', parseMoment)
-    .option('--interval <duration>', 'time from one poll to the next', parseWait, 2_000)
-    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000)
+    .option('--type <type>', 'forward only events of this type; can be repeated (default: all)', collectTypes)
+    .option(
+      '--since <time>',
+      'start date for a new inbox: ignore events created before this time (default: now)',
+      parseMoment,
+    )
+    .option('--interval <duration>', 'time between polls', parseWait, 2_000)
+    .option('--timeout <duration>', 'how long to wait for a response', parseWait, 10_000)
     .option('--inspect', 'serve a page that shows each delivery and the inbox, and print its URL');
   addServiceFlags(addSecretFlags(addPollFlags(command)));
   return addAction(command, listen, [
@@ -101,7 +105,7 @@ async function inspect({ flags, settings, printer }: CommandContext<ListenFlags>
   const shown = fromInbox(inbox, { name: namePlace(flags.inbox ?? 'listen'), lastReport: () => last });
   const source = createForwardingSource({ inbox: shown, settings, timeoutMs: flags.timeout });
   const { url, close } = await serveInspector(source, { port: 0 });
-  printer.note(`The inspector shows every delivery, and why it failed:\n${url}`);
+  printer.note(`The inspector shows every delivery and why it failed:\n${url}`);
   return {
     add: source.add,
     polled: (report: PollReport) => {
@@ -152,9 +156,11 @@ async function forward(
 
   const kept =
     flags.inbox === undefined
-      ? 'Nothing is kept after the command ends (--inbox keeps it).'
+      ? 'The state is lost when this command ends; pass --inbox to keep it.'
       : `The state is in ${flags.inbox}.`;
-  printer.note(`Listening since ${start.toISOString()}, forwarding to ${shownUrl}. ${kept} Ctrl-C ends it.`);
+  printer.note(
+    `Listening since ${start.toISOString()}, forwarding to ${shownUrl}. ${kept} Press Ctrl-C to stop.`,
+  );
   const service = createOutage(printer, `The service at ${settings.baseUrl()}`);
   for (let polls = 0; !signal.aborted; polls++) {
     const { report, serviceError, inboxError } = await forwarder.poll(signal);
@@ -162,13 +168,13 @@ async function forward(
     if (inboxError !== undefined) throw inboxError;
     if (report.problems.some(({ code }) => code === 'ERR_POLL_BUSY' || code === 'ERR_LEASE_LOST')) {
       throw unreachableError(
-        `Another process polls with this inbox, so this one ends. If it was killed, try again in ${POLL_LEASE_MS / 1_000} s.`,
+        `Another process is polling with this inbox, so this command stops. If that process was killed, try again in ${POLL_LEASE_MS / 1_000} s.`,
       );
     }
     // A failure of the first poll means a wrong setting. Later failures may be temporary.
     if (serviceError !== undefined && polls === 0) throw serviceError;
     if (serviceError === undefined) service.answered();
-    else service.lost(`${serviceError.message} Trying again every ${formatDuration(flags.interval)}.`);
+    else service.lost(`${serviceError.message} Retrying every ${formatDuration(flags.interval)}.`);
     await wait(flags.interval, undefined, { signal }).catch(() => undefined);
   }
   const { undelivered, leftOut } = await listUndelivered(inbox, flags.type);
@@ -187,7 +193,7 @@ async function forward(
 
 const WAITING: ReadonlySet<InboxState> = new Set(['received', 'leased', 'failed']);
 
-/** Prints one line when an endpoint or service stops answering, and one when it answers again. */
+/** Prints one line when an endpoint or the service stops responding, and one line when it responds again. */
 function createOutage(printer: Printer, name: string) {
   let lost = false;
   return {
@@ -197,7 +203,7 @@ function createOutage(printer: Printer, name: string) {
       lost = true;
     },
     answered(): void {
-      if (lost) printer.note(`${formatClock(new Date())}  ${name} answers again.`);
+      if (lost) printer.note(`${formatClock(new Date())}  ${name} is responding again.`);
       lost = false;
     },
   };
@@ -206,7 +212,7 @@ function createOutage(printer: Printer, name: string) {
 function createAttemptLog(printer: Printer, url: string) {
   const endpoint = createOutage(printer, `The endpoint ${url}`);
   const advised = new Set<string>();
-  /** The ids of events for which an answer without a handler has been printed. */
+  /** The ids of events for which a response without a handler was already printed. */
   const unhandled = new Set<string>();
   const adviseOnce = (topic: string, advise: () => void) => {
     if (!advised.has(topic)) advise();
@@ -219,13 +225,15 @@ function createAttemptLog(printer: Printer, url: string) {
       if (isReached) endpoint.answered();
       const isRepeated = isUnhandled(attempt) && unhandled.has(attempt.event.id);
       if (isUnhandled(attempt)) unhandled.add(attempt.event.id);
-      // While the endpoint is away or has no handler, each event is printed once.
+      // While the endpoint does not respond or has no handler, each event is printed once.
       const isNews = isReached ? !isRepeated : !endpoint.isLost() || attempt.attempt === 1;
       if (isNews || printer.json) printAttempt(printer, attempt);
       if (!isReached)
-        endpoint.lost(`The endpoint ${url}: ${describeAnswer(answer)}. Its events wait and are sent again.`);
+        endpoint.lost(
+          `The endpoint ${url}: ${describeAnswer(answer)}. Events are kept and will be sent again.`,
+        );
       if (statusOf(answer) === 401) {
-        const doctor = `\`stablehooks doctor ${url}\` finds out why.`;
+        const doctor = `To find out why, run \`stablehooks doctor ${url}\`.`;
         adviseOnce('401', () => printer.note(`The endpoint refuses the signature. ${doctor}`));
       }
       if (isWithoutEffect(answer)) {
@@ -235,12 +243,14 @@ function createAttemptLog(printer: Printer, url: string) {
   };
 }
 
-/** Whether the endpoint answered 2xx without running a handler. */
+/** Whether the endpoint returned a 2xx without running a handler. */
 function isUnhandled({ answer, nextInMs }: ForwardingAttempt): boolean {
   return nextInMs !== null && isDelivered(answer) && outcomeOf(answer) !== 'dead';
 }
 
-/** Prints an attempt in one line, with its number and the next one if it failed or is not the first. */
+/**
+ * Prints an attempt on one line. Includes its number and the time of the next attempt if it failed or is not the first.
+ */
 function printAttempt(printer: Printer, { attempt, nextInMs, ...delivery }: ForwardingAttempt): void {
   const { event, answer } = delivery;
   const at = new Date();

@@ -56,43 +56,45 @@ export function reconcileCommand(): Command {
   const command = addInboxFlags(
     new Command('reconcile').requiredOption(
       '--ledger <file>',
-      'CSV file with a header: your entries, one row each; - for stdin',
+      'CSV file with a header and one row per ledger entry, or - for stdin',
     ),
   )
     .requiredOption(
       '--since <time>',
-      'compare events created since then: a time, a date in UTC, or how long ago',
+      'compare events created since this time: a time, a date in UTC or an age, such as 7d',
       parseMoment,
     )
     .option(
       '--until <time>',
-      'and before then (default: --lag ago, or when the file was last written)',
+      'compare events created before this time (default: --lag ago, or the time in --copied-at if earlier)',
       parseMoment,
     )
     .option(
       '--copied-at <time>',
-      'when the file was copied from the ledger (default: when it was last written, its mtime)',
+      'when the file was exported from the ledger (default: its modification time)',
       parseMoment,
     )
-    .option('--id-column <name>', 'column with the id of the event', 'event_id')
+    .option('--id-column <name>', 'column with the event id', 'event_id')
     .option(
       '--time-column <name>',
-      'column with the created_at of the event, with its offset: leaves out older entries',
+      'column with the created_at of the event, with a UTC offset; excludes entries outside the span',
     )
-    .option('--amount-column <name>', 'column with a decimal amount, to compare with the event')
-    .option('--amount-field <path>', 'where the event has its amount (default: payload.amount)')
+    .option('--amount-column <name>', 'column with a decimal amount to compare with the event')
+    .option('--amount-field <path>', 'path of the amount in the event (default: payload.amount)')
     .option(
       '--currency-field <path>',
-      'where the event has its currency, for --daily (default: payload.currency)',
+      'path of the currency in the event, for --daily (default: payload.currency)',
     )
     .option('--compare <column=path>', 'another column to compare as text; can be repeated', collect)
-    .option('--ledger-types <types>', 'types with an entry, comma-separated (default: all five)', (value) =>
-      collectTypes(value),
+    .option(
+      '--ledger-types <types>',
+      'event types that your ledger records, comma-separated (default: all five)',
+      (value) => collectTypes(value),
     )
     .option('--delimiter <character>', 'column separator', parseDelimiter, ',')
     .option('--daily', 'print totals per day and type')
     .option('--csv', 'print the findings as CSV')
-    .option('--dry-run', 'change nothing: do not record unseen events in the inbox');
+    .option('--dry-run', 'change nothing; do not record unseen events in the inbox');
   addServiceFlags(addPollFlags(command));
   return addAction(command, run, [
     'stablehooks reconcile --ledger ledger.csv --inbox events.db --since 7d --amount-column amount --dry-run',
@@ -100,15 +102,14 @@ export function reconcileCommand(): Command {
 }
 
 async function run({ flags, settings, printer, signal }: CommandContext<ReconcileFlags>) {
-  if (flags.csv && printer.json) throw usageError('--csv and --json exclude each other. Pass one of them.');
-  if (flags.csv && flags.daily)
-    throw usageError('--csv prints findings only. Pass --daily with --json, or alone.');
+  if (flags.csv && printer.json) throw usageError('--csv and --json cannot be combined. Pass one of them.');
+  if (flags.csv && flags.daily) throw usageError('--csv prints only findings. Pass --daily without --csv.');
   if (flags.amountField !== undefined && flags.amountColumn === undefined) {
     throw usageError('--amount-field needs --amount-column. Pass both.');
   }
   if (flags.currencyField !== undefined && (flags.amountColumn === undefined || flags.daily !== true)) {
     throw usageError(
-      '--currency-field needs --daily and --amount-column, because it groups their sums. Pass all three.',
+      '--currency-field needs --daily and --amount-column, because it groups the daily sums by currency. Pass all three.',
     );
   }
   const pollOptions = toPollOptions(flags);
@@ -203,25 +204,25 @@ function readEntry({ line, values }: LedgerRow, flags: ReconcileFlags, columns: 
   const { idColumn, timeColumn, amountColumn } = flags;
 
   const id = texts.get(idColumn) ?? '';
-  if (id === '') throw wrong(idColumn, 'is empty. Each row needs the id of its event.');
+  if (id === '') throw wrong(idColumn, 'is empty. Each row needs an event id.');
   const createdAt = timeColumn === undefined ? undefined : texts.get(timeColumn);
   if (timeColumn !== undefined && !isDateTime(createdAt)) {
     throw wrong(
       timeColumn,
-      'is not a date-time with its offset from UTC. Write it as 2026-01-31T12:00:00Z or 2026-01-31T13:00:00+01:00.',
+      'is not a date and time with a UTC offset. Write it as 2026-01-31T12:00:00Z or 2026-01-31T13:00:00+01:00.',
     );
   }
   const amount = amountColumn === undefined ? undefined : normalizeAmount(texts.get(amountColumn));
   if (amountColumn !== undefined && amount === undefined) {
     throw wrong(
       amountColumn,
-      'is not a decimal number such as 10.50. Write it without exponent, separators and currency.',
+      'is not a decimal number such as 10.50. Write it without an exponent, separators or a currency.',
     );
   }
   return { id, createdAt, amount, texts };
 }
 
-/** A column, and the path of the event whose text must be equal. */
+/** A column and a path in the event. Their texts must be equal. */
 interface Pair {
   readonly column: string;
   readonly path: string;
@@ -256,7 +257,7 @@ function compareEntry(
   return differences;
 }
 
-/** A string unchanged, another value as JSON; `undefined` for none. */
+/** Returns a string unchanged and any other value as JSON; `undefined` without a value. */
 function textAt(event: UnknownEvent, path: string): string | undefined {
   const value = valueAt(event, path);
   if (value === undefined || value === null) return undefined;
@@ -275,10 +276,10 @@ function valueAt(event: UnknownEvent, path: string): unknown {
 function parseDelimiter(value: string): string {
   const delimiter = value === '\\t' ? '\t' : value;
   if (delimiter.length === 1 && !/["\r\n]/.test(delimiter)) return delimiter;
-  throw new InvalidArgumentError('Write one character, such as ; or \\t.');
+  throw new InvalidArgumentError('Pass a single character, such as ; or \\t.');
 }
 
-/** The bar of the current step. The progress of the ledger is measured in bytes. */
+/** The progress bar of the current step. Progress in the ledger is measured in bytes. */
 function createProgress(printer: Printer, file: LedgerFile) {
   let bar: Progress | undefined;
   let [label, last] = ['', 0];
@@ -330,7 +331,9 @@ function createReport(
       if (!printer.json) {
         const more = [...shown].filter(([, count]) => count > MAX_SHOWN);
         for (const [kind, count] of more)
-          printer.note(`${count - MAX_SHOWN} more ${kind} are not shown; --json and --csv print all.`);
+          printer.note(
+            `${count - MAX_SHOWN} more ${kind} are not shown; --json and --csv print all of them.`,
+          );
       }
       printer.print({
         text: toText(result, { paint: printer.paint, comparesValues }),
@@ -349,12 +352,12 @@ function toText(
   const hasFinding = Object.values(result.findings).some(({ count }) => count > 0);
   return [
     ...(daily === null ? [] : [{ whole: toDailyTable(daily) }, '']),
-    `list        ${countOf(totals.listed, 'event')} of the span in ${countOf(requests, 'request')}, ${complete ? good('complete') : bad('not proven complete')}`,
-    `inbox       ${countOf(totals.inbox, 'event')} of the span${totals.parked > 0 ? `, ${totals.parked} parked` : ''}`,
-    `ledger      ${countEntries(totals.entries)} of the span, ${totals.outside} others`,
+    `list        ${countOf(totals.listed, 'event')} in the span, from ${countOf(requests, 'request')}, ${complete ? good('complete') : bad('not proven complete')}`,
+    `inbox       ${countOf(totals.inbox, 'event')} in the span${totals.parked > 0 ? `, ${totals.parked} parked` : ''}`,
+    `ledger      ${countEntries(totals.entries)} in the span, ${totals.outside} outside`,
     comparesValues
       ? `compared    ${countEntries(totals.compared)} with ${totals.compared === 1 ? 'its event' : 'their events'}`
-      : 'compared    only ids; --amount-column and --compare compare values',
+      : 'compared    only ids; pass --amount-column or --compare to compare values',
     ...problems.map(({ code, message, id }) =>
       toPlain(`problem     ${code}${id ? ` ${id}` : ''}: ${message}`),
     ),
@@ -368,14 +371,14 @@ function toText(
   }
 }
 
-/** Books without an event of the span, or without an entry to compare, agree, which proves nothing. */
+/** If the span has no event, or no entry to compare, everything agrees, which proves nothing. */
 function isEmptyComparison({ agree, totals }: ReconcileResult, comparesValues: boolean): boolean {
   const isNothingKnown = totals.listed === 0 && totals.inbox === 0 && totals.entries === 0;
   return agree && (isNothingKnown || (comparesValues && totals.compared === 0));
 }
 
 const NOTHING =
-  'Nothing was compared: the span has no event, or the ledger has no entry of one. Check --since, --until and the file.';
+  'Nothing was compared: the span has no events, or the ledger has no entries for them. Check --since, --until and the file.';
 
 function countEntries(count: number): string {
   return count === 1 ? '1 entry' : `${count} entries`;

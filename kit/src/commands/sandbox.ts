@@ -50,28 +50,28 @@ interface SandboxFlags extends Omit<FaultsInput, `${string}Ms`> {
 
 type ChanceFlags = Readonly<Partial<Record<keyof FaultsInput, string>>>;
 
-/** The chances of FaultsInput, each a flag. */
+/** The probabilities of FaultsInput. Each is a flag. */
 const CHANCES = {
   deliveries: {
-    drop: 'attempts that never arrive',
-    duplicate: 'attempts that arrive twice',
-    reorder: 'events that later events overtake',
-    delay: 'events that arrive late',
-    corruptSignature: 'attempts with a wrong signature',
-    reserialise: 'bodies that are serialized again after signing',
-    cut: 'attempts cut off halfway',
-    reset: 'attempts that arrive and are reset before the answer',
+    drop: 'an attempt never arrives',
+    duplicate: 'an attempt arrives twice',
+    reorder: 'an event arrives after later events',
+    delay: 'an event arrives late',
+    corruptSignature: 'an attempt has a wrong signature',
+    reserialise: 'a body is serialized again after signing',
+    cut: 'an attempt is cut off halfway',
+    reset: 'an attempt arrives, but the connection is reset before the response',
   },
   api: {
-    apiTooManyRequests: 'requests that get a 429',
-    apiServerError: 'requests that get a 500',
-    apiSlow: 'requests with a late answer',
-    apiMalformed: 'requests that get half of the JSON',
-    apiReset: 'requests that take effect and are reset before the answer',
+    apiTooManyRequests: 'a request gets a 429',
+    apiServerError: 'a request gets a 500',
+    apiSlow: 'a request gets a late response',
+    apiMalformed: 'a request gets only half of the JSON',
+    apiReset: 'a request takes effect, but the connection is reset before the response',
   },
   list: {
-    listDuplicate: 'events that are listed twice',
-    listWrongDelivered: 'listed events whose delivered flag is wrong',
+    listDuplicate: 'an event is listed twice',
+    listWrongDelivered: 'an event is listed with a wrong delivered flag',
   },
 } as const satisfies Readonly<Record<string, ChanceFlags>>;
 
@@ -79,39 +79,44 @@ const DEFAULTS = readSandboxOptions({});
 
 export function sandboxCommand(): Command {
   const command = new Command('sandbox')
-    .option('--to <url>', 'endpoint that events are delivered to; can be repeated', collect, [])
-    .option('--port <number>', 'port to listen on, 0 for any', parseWhole, 4010)
+    .option('--to <url>', 'endpoint to deliver events to; can be repeated', collect, [])
+    .option('--port <number>', 'local port to listen on; 0 picks any free port', parseWhole, 4010)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option(
       '--allow-host <name>',
-      'name that other machines or containers use for it; can be repeated',
+      'host name that other machines or containers use for the sandbox; can be repeated',
       collectHosts,
       [],
     )
     .option(
       '--token-file <file>',
-      'file with the token that requests must have (environment: STABLEHOOKS_TOKEN)',
+      'file with the token that requests must send (environment: STABLEHOOKS_TOKEN)',
     )
     .option('--secret-file <file>', 'file with the secret to sign with (environment: STABLEHOOKS_SECRET)')
-    .option('--seed <number>', 'repeats the ids and faults of the run with this seed', parseWhole);
+    .option('--seed <number>', 'repeat the ids and faults of an earlier run with this seed', parseWhole);
   command
     .optionsGroup('Deliveries:')
     .addOption(
-      new Option('--encoding <name>', 'encoding of the signatures')
+      new Option('--encoding <name>', 'encoding of the signature')
         .choices(SIGNATURE_ENCODINGS)
         .default('hex'),
     )
-    .option('--header <name>', `header of the signature (default: ${SIGNATURE_HEADER})`)
-    .option('--timeout <duration>', 'how long an endpoint has to answer', parseWait, DEFAULTS.timeoutMs)
+    .option('--header <name>', `name of the signature header (default: ${SIGNATURE_HEADER})`)
+    .option(
+      '--timeout <duration>',
+      'how long to wait for an endpoint to respond',
+      parseWait,
+      DEFAULTS.timeoutMs,
+    )
     .option(
       '--max-attempts <number>',
-      'attempts of each delivery; 1 never retries',
+      'maximum number of attempts per delivery; 1 disables retries',
       parseCount,
       DEFAULTS.maxAttempts,
     )
     .option(
       '--retry-base <duration>',
-      'the first wait between attempts, which then doubles',
+      'delay before the first retry; it doubles with each retry',
       parseWait,
       DEFAULTS.retryBaseMs,
     );
@@ -119,27 +124,39 @@ export function sandboxCommand(): Command {
     .optionsGroup('Movements:')
     .option(
       '--movement-time <duration>',
-      'how long a movement is pending',
+      'how long a movement stays pending',
       parseDuration,
       DEFAULTS.movementMs,
     )
     .option(
       '--balance <amount>',
-      'balance of each new wallet, in USDC',
+      'initial balance of each new wallet, in USDC',
       parseBalance,
       DEFAULTS.initialBalance,
     );
-  addChances(command.optionsGroup('Faults of deliveries:'), CHANCES.deliveries);
-  addChances(command.optionsGroup('Faults of the API:'), CHANCES.api)
-    .option('--token-expiry <duration>', 'how long the token is valid, until it is renewed', parseDuration)
-    .option('--date-skew <duration>', 'how far the Date header is off, such as 5m or -5m', parseSkew);
-  addChances(command.optionsGroup('Faults of the list:'), CHANCES.list)
-    .addOption(
-      new Option('--list-order <order>', 'order of the list').choices(['newest', 'oldest', 'shuffled']),
+  addChances(command.optionsGroup('Delivery faults:'), CHANCES.deliveries);
+  addChances(command.optionsGroup('API faults:'), CHANCES.api)
+    .option(
+      '--token-expiry <duration>',
+      'how long the token stays valid before it must be renewed',
+      parseDuration,
     )
-    .option('--list-cap <number>', 'maximum number of events in an answer of the list', parseCount)
-    .option('--list-filter-after-cap', 'filter by type after the list was cut to its limit')
-    .option('--list-lag <duration>', 'how long after its creation an event is listed', parseDuration);
+    .option('--date-skew <duration>', 'how far the Date header is off, such as 5m or -5m', parseSkew);
+  addChances(command.optionsGroup('List faults:'), CHANCES.list)
+    .addOption(
+      new Option('--list-order <order>', 'order of the events in the list').choices([
+        'newest',
+        'oldest',
+        'shuffled',
+      ]),
+    )
+    .option('--list-cap <number>', 'maximum number of events in one list response', parseCount)
+    .option('--list-filter-after-cap', 'filter by type only after the list is truncated to its limit')
+    .option(
+      '--list-lag <duration>',
+      'how long after its creation an event first appears in the list',
+      parseDuration,
+    );
   return addAction(command.optionsGroup('Options:'), runSandbox, [
     'stablehooks sandbox --to http://localhost:3000/hooks --drop 0.2',
   ]);
@@ -147,7 +164,7 @@ export function sandboxCommand(): Command {
 
 function addChances(command: Command, chances: ChanceFlags): Command {
   for (const [fault, what] of Object.entries(chances)) {
-    command.option(`--${toKebab(fault)} <chance>`, `chance, from 0 to 1, of ${what}`, parseChance);
+    command.option(`--${toKebab(fault)} <chance>`, `probability (0 to 1) that ${what}`, parseChance);
   }
   return command;
 }
@@ -182,12 +199,12 @@ async function runSandbox({ flags, given, settings, printer, signal }: CommandCo
     sandbox.subscribe((entry) => printFeed(printer, entry, sandbox.endpoints.list().length > 1));
     if (!isLoopback(host) && sandbox.token === DEFAULT_TOKEN) {
       printer.note(
-        `Warning: every machine that reaches ${host} can use this sandbox, because its token is the default one. Set STABLEHOOKS_TOKEN, or pass --token-file FILE.`,
+        `Warning: every machine that can reach ${host} can use this sandbox, because it has the default token. Set STABLEHOOKS_TOKEN, or pass --token-file FILE.`,
       );
     }
     if (seed !== undefined) {
       printer.note(
-        `With --seed, the ids of events repeat from run to run: an app that kept running answers "duplicate". Leave --seed out for new ids.`,
+        `With --seed, event ids repeat from run to run, so an app that has already seen them responds with "duplicate". Omit --seed to get new ids.`,
       );
     }
     const greeting = {
@@ -197,7 +214,7 @@ async function runSandbox({ flags, given, settings, printer, signal }: CommandCo
       seed: sandbox.seed,
       settings: {
         STABLEHOOKS_BASE_URL: url,
-        // Only generated values are printed, not those of the user.
+        // Only generated values are printed, not values that the user set.
         ...(token === undefined && { STABLEHOOKS_TOKEN: sandbox.token }),
         ...(secret === undefined && { STABLEHOOKS_SECRET: sandbox.secret }),
       },
@@ -224,19 +241,19 @@ interface Greeting {
 function greet(printer: Printer, greeting: Greeting): void {
   const { url, inspector, endpoints, seed, settings } = greeting;
   const text = [
-    `The service runs at ${url}`,
+    `The service is running at ${url}`,
     // On its own line, which the URL nearly fills.
     ...(inspector === undefined
-      ? ['The inspector needs a --host that this machine reaches as 127.0.0.1.']
-      : ['The inspector shows every delivery, and why it failed:', inspector]),
+      ? ['The inspector is off: it needs a --host that this machine can reach as 127.0.0.1.']
+      : ['The inspector shows every delivery and why it failed:', inspector]),
     ...(endpoints.length > 0
       ? endpoints.map((endpoint) => `Events go to ${toPlain(endpoint.url)}`)
-      : ['Events go to no endpoint, because --to is missing. They are only listed.']),
-    'Save as .env, or paste into another terminal:',
+      : ['Events are listed but not delivered, because --to is missing.']),
+    'Save this as .env, or paste it into another terminal:',
     '',
     ...Object.entries(settings).map(([name, value]) => ({ whole: `export ${name}=${toShellWord(value)}` })),
     '',
-    `Ctrl-C ends it. --seed ${seed} repeats it with the same ids.`,
+    `Press Ctrl-C to stop. --seed ${seed} repeats this run with the same ids.`,
   ];
   printer.print({ text, data: { kind: 'sandbox.listening', ...greeting } });
 }
@@ -255,7 +272,7 @@ function toFaults({ listLag, dateSkew, tokenExpiry, ...flags }: SandboxFlags): F
 /** @param namesEndpoint - whether a row must name its endpoint, because there are several. */
 function printFeed(printer: Printer, published: FeedEntry, namesEndpoint: boolean): void {
   const entry = withoutQueries(published);
-  // The attempt before it says the same.
+  // The entry of the attempt says the same.
   if (entry.kind === 'delivery.delivered' && !printer.json) return;
   const text = toPlain([formatClock(new Date(entry.at)), ...toWords(entry, namesEndpoint)].join('  '));
   printer.print({ text: { whole: text }, data: entry });
@@ -284,7 +301,7 @@ function toWords({ kind, data }: FeedEntry, namesEndpoint: boolean): readonly st
   return [kind, ...words];
 }
 
-/** The printed fields of an entry: the first of these groups that it has. */
+/** The printed fields of an entry: the first of these groups that the entry has. */
 const FEED_FIELDS = [['eventId'], ['url'], ['type', 'id'], ['id', 'state']] as const;
 
 function describeAttempt(
@@ -293,7 +310,7 @@ function describeAttempt(
 ): readonly string[] {
   const { outcome, code } = response?.report ?? {};
   const result =
-    response === null ? 'no answer' : [response.status, code ?? outcome].filter(Boolean).join(' ');
+    response === null ? 'no response' : [response.status, code ?? outcome].filter(Boolean).join(' ');
   return [
     ...[`attempt ${number}`, eventId, result, `${durationMs} ms`],
     ...(namesEndpoint ? [request.url] : []),
@@ -305,12 +322,12 @@ function describeAttempt(
 function parseChance(value: string): number {
   const chance = Number(value);
   if (value.trim() !== '' && chance >= 0 && chance <= 1) return chance;
-  throw new InvalidArgumentError('Write a chance as a number from 0 (never) to 1 (always).');
+  throw new InvalidArgumentError('Pass a probability from 0 (never) to 1 (always).');
 }
 
 function collectHosts(value: string, before: readonly string[]): readonly string[] {
   if (hostName.safeParse(value).success) return [...before, value];
-  throw new InvalidArgumentError('Write a host name without scheme and port, such as sandbox.');
+  throw new InvalidArgumentError('Pass a host name without a scheme or port, such as sandbox.');
 }
 
 function parseSkew(value: string): number {
@@ -320,5 +337,5 @@ function parseSkew(value: string): number {
 
 function parseBalance(value: string): string {
   if (decimal.safeParse(value).success) return value;
-  throw new InvalidArgumentError('Write a decimal amount of zero or more, such as 10.50.');
+  throw new InvalidArgumentError('Pass a decimal amount of zero or more, such as 10.50.');
 }

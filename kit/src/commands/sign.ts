@@ -6,7 +6,7 @@ import { addAction, addSecretFlags, type CommandContext, readInput } from '../io
 export function signCommand(): Command {
   const command = new Command('sign').requiredOption(
     '--body <file>',
-    'the body to sign, byte for byte; - for stdin',
+    'file with the exact bytes to sign, or - for stdin',
   );
   addSecretFlags(command);
   return addAction(command, printHeader, [

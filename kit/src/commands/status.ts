@@ -15,11 +15,11 @@ interface StatusFlags extends InboxFlags {
 
 export function statusCommand(): Command {
   const command = addInboxFlags(new Command('status'))
-    .option('--require-poll', 'unhealthy unless a poller has proven that push loses nothing')
-    .option('--require-push', 'unhealthy unless events came by push')
+    .option('--require-poll', 'report unhealthy unless a poller has proven that no event is missing')
+    .option('--require-push', 'report unhealthy unless events have arrived by push')
     .option(
       '--watch [interval]',
-      'check again every 5s or at this interval, and print each change',
+      'check again at this interval (5s if omitted), and print each change',
       parseWait,
     );
   addProvenWithin(command);

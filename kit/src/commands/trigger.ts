@@ -42,17 +42,21 @@ interface TriggerFlags {
 export function triggerCommand(): Command {
   const command = new Command('trigger')
     .argument('<type>', 'event type, such as transfer.settled')
-    .option('--to <url>', 'endpoint to send to (default: the sandbox delivers it)', parseEndpoint)
+    .option(
+      '--to <url>',
+      'endpoint to send the event to (default: let the sandbox deliver it)',
+      parseEndpoint,
+    )
     .option(
       '--set <assignment>',
-      'payload.NAME=STRING or payload.NAME:=JSON; or id=STRING, created_at=STRING',
+      'set a field: payload.NAME=STRING, payload.NAME:=JSON, id=STRING or created_at=STRING',
       collect,
       [],
     )
-    .option('--payload <file>', 'JSON object to send as the payload')
-    .option('--count <number>', 'number of events', parseCount, 1)
-    .option('--duplicate', 'send each event twice, to see that the handler runs once')
-    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
+    .option('--payload <file>', 'JSON file to send as the payload')
+    .option('--count <number>', 'number of events to send', parseCount, 1)
+    .option('--duplicate', 'send each event twice, to check that the handler runs only once')
+    .option('--timeout <duration>', 'how long to wait for a response', parseWait, 10_000);
   addServiceFlags(addSecretFlags(command));
   return addAction(command, trigger, [
     'stablehooks trigger transfer.settled --to http://localhost:3000/hooks --set payload.amount=10.50',
@@ -70,7 +74,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   const copies: (string | undefined)[] = [];
   const unexpected: EndpointAnswer[] = [];
   const notDue: string[] = [];
-  /** Whether the first answers show that the events go to the wrong place. */
+  /** Whether the first responses show that the events go to the wrong place. */
   let isWrong = false;
 
   async function fireOnce(event: UnknownEvent, copy: Copy): Promise<void> {
@@ -82,7 +86,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
       if (isNotDue(answer)) notDue.push(row.event.id);
       printRow(printer, row, () => isAccepted(answer, copy));
     }
-    // From a sandbox: at none of its endpoints.
+    // With a sandbox, that means all of its endpoints.
     const first = rows.slice(0, sender.rowsPerEvent).map(({ answer }) => answer);
     isWrong = rows.length === first.length && first.every(isWrongTarget);
   }
@@ -102,10 +106,10 @@ async function trigger(context: CommandContext<TriggerFlags>) {
   noteUnaccepted(printer, unexpected);
   const isUnreached = answers.some(({ kind }) => kind === 'unreachable');
   if (isUnreached && flags.to === undefined) {
-    printer.note('The sandbox makes this connection, in its own environment and network.');
+    printer.note('The sandbox opens this connection, from its own environment and network.');
   }
   if (isWrong && rows.length < total)
-    printer.note("Stopped: the first answer shows that the URL or the secret is not the receiver's.");
+    printer.note('Stopped: the first response shows that the URL or the secret is wrong.');
   const isAnswered = rows.length >= total && unexpected.length === 0;
   const isOnce = copies.every((outcome) => outcome === 'duplicate');
   const isGood = isAnswered && isOnce;
@@ -113,7 +117,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
     printer.note(
       isOnce
         ? 'The second copy was a duplicate: the handler ran once.'
-        : 'Not shown that the handler ran once: an answer to a second copy is not `duplicate`. `stablehooks doctor URL` shows more.',
+        : 'Not shown that the handler ran only once: the response to a second copy was not `duplicate`. Run `stablehooks doctor URL` to find out more.',
     );
   }
   if (signal.aborted) return interruptedExit();
@@ -123,7 +127,7 @@ async function trigger(context: CommandContext<TriggerFlags>) {
 
 type Json = Record<string, unknown>;
 
-/** Creates events from the example of the type and the flags, each with its own id unless `id` is set. */
+/** Creates events from the example of the type and from the flags. Each event has its own id unless `id` is set. */
 async function readDraft(
   type: EventType,
   { payload: payloadFile, set }: TriggerFlags,
@@ -145,7 +149,7 @@ async function readDraft(
   return draft;
 }
 
-/** Parses one `--set`. `=` sets a string, because amounts are strings in this service; `:=` sets JSON. */
+/** Parses one `--set`. `=` sets a string, because amounts are strings in this service. `:=` sets JSON. */
 function parseAssignment(assignment: string): (event: Json) => void {
   const [, path = '', operator, value = ''] = /^([\w.-]+?)(:?=)(.*)$/s.exec(assignment) ?? [];
   const names = path.split('.');
@@ -166,7 +170,7 @@ function parseAssignment(assignment: string): (event: Json) => void {
       if (!isObject(next)) {
         const place = names.slice(0, index + 1).join('.');
         throw usageError(
-          `--set ${toPlain(path)}: ${toPlain(place)} is not an object. Set it as a whole: ${toPlain(place)}:=JSON.`,
+          `--set ${toPlain(path)}: ${toPlain(place)} is not an object. Set the whole value: ${toPlain(place)}:=JSON.`,
         );
       }
       object[name] = next;
@@ -181,7 +185,9 @@ function parseJson(value: string, path: string): unknown {
   try {
     parsed = JSON.parse(value);
   } catch {
-    throw usageError('--set NAME:=JSON: the value after := is not JSON. For a string, write NAME=STRING.');
+    throw usageError(
+      '--set NAME:=JSON: the value after := is not valid JSON. For a string, write NAME=STRING.',
+    );
   }
   refuseRounding(value, `--set ${toPlain(path)}`);
   return parsed;
@@ -190,7 +196,7 @@ function parseJson(value: string, path: string): unknown {
 interface EventSender {
   /** How many rows one call of `fire` returns: one per endpoint. */
   readonly rowsPerEvent: number;
-  /** Sends one event and waits for the answers. In the sandbox the event has another id. */
+  /** Sends one event and waits for the responses. In the sandbox, the event gets a different id. */
   fire(event: UnknownEvent): Promise<readonly DeliveryRow[]>;
 }
 
@@ -205,7 +211,7 @@ async function chooseFire({
     refuseFlags(
       given,
       ['baseUrl', 'tokenFile'],
-      'has no effect with --to: the event is sent from here, without the service.',
+      'has no effect with --to, because the event is sent directly, without the service.',
     );
     const sender = await createSender(to, settings, timeout);
     return {
@@ -216,7 +222,7 @@ async function chooseFire({
   refuseFlags(
     given,
     ['secretFile', 'encoding', 'header', 'prefix'],
-    'has no effect without --to: the sandbox signs with the settings of its endpoint.',
+    'has no effect without --to, because the sandbox signs with the settings of its endpoint.',
   );
   if (flags.set.some((assignment) => !assignment.startsWith('payload')))
     throw usageError('The sandbox chooses id and created_at itself. Pass --to URL to set them.');
@@ -226,7 +232,10 @@ async function chooseFire({
 const NO_ENDPOINT =
   'The sandbox has no endpoint to deliver to. Start it with --to URL, or pass --to URL here.';
 
-/** Fires events in the sandbox, and waits for the first attempt at each endpoint. The same event is redelivered. */
+/**
+ * Fires events in the sandbox, and waits for the first attempt at each endpoint. If an event was fired before, it is
+ * redelivered.
+ */
 async function fireInSandbox(
   settings: Settings,
   options: { readonly signal: AbortSignal; readonly timeoutMs: number },

@@ -11,11 +11,11 @@ interface VerifyFlags {
 
 export function verifyCommand(): Command {
   const command = new Command('verify')
-    .requiredOption('--body <file>', 'the body as it was received, byte for byte; - for stdin')
-    .requiredOption('--signature <value>', 'the value of the signature header')
+    .requiredOption('--body <file>', 'file with the body exactly as it was received, or - for stdin')
+    .requiredOption('--signature <value>', 'value of the signature header')
     .option(
       '--other <file>',
-      'body of another delivery, to which the signature may belong; can be repeated',
+      'file with the body of another delivery that the signature may belong to; can be repeated',
       collect,
     );
   // --signature is the value of the header, so its name has no effect.
@@ -62,13 +62,13 @@ function toLines(explanation: SignatureExplanation): readonly string[] {
   if (explanation.verdict === 'malformed') {
     return [
       'the signature is neither 64 hex digits nor 43 or 44 characters of base64',
-      'fix: copy the whole value of the header',
+      'fix: copy the whole header value',
     ];
   }
   if (explanation.verdict !== 'explained') {
     return [
-      'the signature does not match this body and this secret, and no known change explains it',
-      "fix: compare the secret with this endpoint's, and the body with the bytes that arrived",
+      'the signature does not match this body and this secret, and no known change explains why',
+      'fix: check that the secret is the one for this endpoint, and that the body has exactly the bytes that arrived',
     ];
   }
   return [

@@ -32,8 +32,8 @@ function createCommand(): Command {
     .addOption(
       new Option('--chain <name>', 'chain of the wallet').choices(WALLET_CHAINS).makeOptionMandatory(),
     )
-    .requiredOption('--per-tx <amount>', 'limit of one send')
-    .requiredOption('--daily <amount>', 'limit of a day')
+    .requiredOption('--per-tx <amount>', 'limit per transaction')
+    .requiredOption('--daily <amount>', 'limit per day')
     .option('--allow <target>', 'allowed target; can be repeated', collect, []);
   addServiceFlags(command);
   return addAction(command, create, [
@@ -54,9 +54,9 @@ function limitsCommand(): Command {
   const command = new Command('limits')
     .description("change a wallet's limits and allowlist")
     .argument('<id>', 'id of the wallet')
-    .option('--per-tx <amount>', 'limit of one send; together with --daily')
-    .option('--daily <amount>', 'limit of a day; together with --per-tx')
-    .option('--allow <target>', 'allowed target; can be repeated, and replaces the whole allowlist', collect);
+    .option('--per-tx <amount>', 'limit per transaction; requires --daily')
+    .option('--daily <amount>', 'limit per day; requires --per-tx')
+    .option('--allow <target>', 'allowed target; can be repeated; replaces the whole allowlist', collect);
   addServiceFlags(command);
   return addAction(command, limits, ['stablehooks wallets limits wal_01 --per-tx 20.00 --daily 50.00']);
 }
@@ -73,7 +73,7 @@ async function limits({ args, flags, settings, printer }: CommandContext<LimitFl
   return printWallet(printer, wallet, { id, ...input });
 }
 
-/** The service does not specify that an omitted limit stays, so both limits are always sent. */
+/** The service does not specify that an omitted limit stays unchanged, so both limits are always sent. */
 function readLimits({ perTx, daily }: LimitFlags): Limits | undefined {
   if (perTx === undefined && daily === undefined) return undefined;
   if (perTx !== undefined && daily !== undefined) return { perTx, daily };
@@ -82,7 +82,7 @@ function readLimits({ perTx, daily }: LimitFlags): Limits | undefined {
   );
 }
 
-/** Prints the wallet, on stderr if stdout cannot be written, and notes each field that differs from what was asked for. */
+/** Prints the wallet (on stderr if stdout cannot be written), and notes each field that differs from the request. */
 async function printWallet(printer: Printer, wallet: Wallet, asked: Partial<Wallet>): Promise<ExitCode> {
   const { id, agentId, address, chain, balance, limits, allowlist } = wallet;
   const lines = [
@@ -98,15 +98,15 @@ async function printWallet(printer: Printer, wallet: Wallet, asked: Partial<Wall
   const differing = findDiffering(wallet, asked);
   for (const name of differing) {
     printer.note(
-      `The service answered with another ${name} than asked for. Check the wallet at the service before you use it.`,
+      `The service returned a different ${name} than you requested. Check the wallet with the service before you use it.`,
     );
   }
   if (await printer.isPrinted()) return differing.length === 0 ? EXIT.good : EXIT.failed;
-  printer.note(`The service has carried out the request, and the output cannot be written:\n${text}`);
+  printer.note(`The service carried out the request, but the output cannot be written:\n${text}`);
   return interruptedExit();
 }
 
-/** The fields of the wallet that differ from what was asked for. */
+/** The fields of the wallet that differ from the request. */
 function findDiffering(wallet: Wallet, asked: Partial<Wallet>): readonly string[] {
   const { limits, allowlist, ...fields } = asked;
   const [granted, targets] = [[...wallet.allowlist].sort(), [...(allowlist ?? wallet.allowlist)].sort()];

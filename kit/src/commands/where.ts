@@ -1,4 +1,4 @@
-/** The history of one movement: its events in order, and what polls prove about later ones. */
+/** The history of one movement: its events in order, and what polls prove about later events. */
 import { Command } from 'commander';
 import { createdAtMs, encodeEvent } from 'stablehooks';
 import { findMovement } from '../explain/movement.js';
@@ -11,10 +11,7 @@ import type { CommandContext } from '../io/settings.js';
 export function whereCommand(): Command {
   const command = addInboxFlags(
     new Command('where')
-      .argument(
-        '<key>',
-        'id of an event, ordering key, or a value of the payload such as the id of a transfer',
-      )
+      .argument('<key>', 'event id, ordering key, or a value in the payload such as a transfer id')
       .option('--exact', 'also print the exact text of each event'),
   );
   return addInboxAction(command, where, ['stablehooks where trf_01 --inbox env:DATABASE_URL']);
@@ -26,7 +23,7 @@ async function where(
 ) {
   const key = (args[0] ?? '').trim();
   if (key === '')
-    throw usageError('The key is empty. Write an id, an ordering key or a value of the payload.');
+    throw usageError('The key is empty. Pass an event id, an ordering key or a value in the payload.');
   const { found, unread, proven, proof } = await findMovement(inbox, key, signal);
   const rows = found.map(({ event, id, type, state: now, attempts, origin }) => [
     ...[new Date(createdAtMs(event)).toISOString(), type, now, String(attempts), origin, id],
@@ -46,7 +43,7 @@ async function where(
       json: `${JSON.stringify({ ...record, lastError }).slice(0, -1)},"event":${text}}`,
     });
   }
-  const missing = found.length === 0 ? `The inbox has no event of ${toPlain(key)}. ` : '';
+  const missing = found.length === 0 ? `The inbox has no event for ${toPlain(key)}. ` : '';
   printer.print({ text: `${missing}${proof}`, data: { found: found.length, proven } });
   noteUnread(printer, unread);
   return found.length === 0 ? EXIT.failed : EXIT.good;

@@ -18,14 +18,16 @@ import { TEST_TYPE, type TestEvent, type TestedAnswer, type TestedEndpoint, toBo
 /**
  * The result of a check.
  *
- * - `pass`: the replies show that the endpoint is right.
- * - `fail`: the replies show that it is wrong; `fix` says what to change.
- * - `not shown`: the replies show neither, or the check was not run; `fix` says how to show it.
+ * - `pass`: the responses show that the endpoint is correct.
+ *
+ * - `fail`: the responses show that the endpoint is wrong. `fix` says what to change.
+ *
+ * - `not shown`: the responses show neither, or the check did not run. `fix` says how to show it.
  */
 export interface CheckResult {
   readonly verdict: 'pass' | 'fail' | 'not shown';
   readonly got: string;
-  /** The time of the slowest answer, in ms; `undefined` if the check was not run. */
+  /** The time of the slowest response, in ms; `undefined` if the check did not run. */
   readonly elapsedMs?: number | undefined;
   readonly fix?: string | undefined;
 }
@@ -33,47 +35,48 @@ export interface CheckResult {
 export interface Check {
   readonly name: string;
   readonly expected: string;
-  /** Whether it shows something only with events whose handlers run. @default false */
+  /** Whether the check shows something only if handlers run. @default false */
   readonly runsHandlers?: true;
   readonly run: (endpoint: TestedEndpoint) => Promise<CheckResult>;
 }
 
 const VERIFY_FIRST =
-  'Verify before anything else, over the raw bytes, and answer 401: every sender who knows the URL can invent events.';
+  'Verify the signature over the raw bytes before anything else, and return 401. Otherwise, anyone who knows the URL can invent events.';
 const COMPARE_WHOLE =
-  'It accepts an empty signature, or the beginning of the right one. Refuse a signature of another length before timingSafeEqual, and never compare with startsWith.';
+  'The endpoint accepts an empty signature or the beginning of the correct one. Refuse a signature of the wrong length before timingSafeEqual, and never compare with startsWith.';
 const FAILED_ON_FORGERY =
-  'Answer 401 to a forged delivery: 5xx asks for a retry, and any sender can cause an error or a timeout.';
+  'Return 401 for a forged delivery. A 5xx asks for a retry, and any sender can cause an error or a timeout.';
 const OTHER_REFUSAL =
-  'Answer 401 or 403 to a forged delivery: other statuses do not show that the signature is the reason.';
+  'Return 401 or 403 for a forged delivery. Other statuses do not show that the signature is the reason.';
 const RESERIALIZED =
-  'The body is parsed and serialized again before it is verified (JSON.stringify(req.body), or a proxy). Verify the raw bytes, and let proxies pass the body on byte for byte.';
+  'The body is parsed and serialized again before it is verified, by JSON.stringify(req.body) or by a proxy. Verify the raw bytes, and make sure that proxies forward the body unchanged.';
 
 const ACTED_ON_REFUSED =
-  'It acted on an event whose signature it refused: verify before anything else, over the raw bytes, and do the work only then.';
+  'The endpoint acted on an event although it refused the signature. Verify the signature over the raw bytes first, and do the work only after that.';
 const ACTED_ON_OVERSIZED =
-  'It acted on an event that it refused for its size: read the whole body and verify it before the work.';
+  'The endpoint acted on an event that it refused because of its size. Read and verify the whole body before you do the work.';
 export const ACTED_ON_UNKNOWN =
-  'It acted on an event of a type that no release knows: do the work for the types that you know, and store the others.';
+  'The endpoint acted on an event of a type that no release knows. Do the work only for types that you know, and store the other events.';
 export const ACCEPT_UNKNOWN =
-  'Accept types that are newer than this release, and store them: an error makes the service retry them forever.';
-const ACTED_ON_HALF = 'It acted on half a body: read the whole body and verify it before the work.';
+  'Accept and store events of types that are newer than this release. If you return an error, the service retries them forever.';
+const ACTED_ON_HALF =
+  'The endpoint acted on half a body. Read and verify the whole body before you do the work.';
 
 const STOPPED_BY_SIZE =
-  'After the large body it does not accept a small one: limit how much is read, so a body cannot end the process.';
+  'After the large body, the endpoint does not accept a small one. Limit how much you read, so that a large body cannot crash the process.';
 
-const ANSWER_413 = 'Answer 413 to a body over the limit, before reading all of it.';
-const SIZE_NOT_NAMED = `The reply does not say that the size was the reason: the endpoint may have read the whole body. ${ANSWER_413}`;
+const ANSWER_413 = 'Return 413 for a body over the limit, before you read all of it.';
+const SIZE_NOT_NAMED = `The response does not say that the size was the reason, so the endpoint may have read the whole body. ${ANSWER_413}`;
 
 const CLOSED_CODES: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
 
-/** Older than any window against replays, in ms: seven days. */
+/** Older than any replay window, in ms: seven days. */
 const OLD_MS = 604_800_000;
 
 export const UNKNOWN_FIELDS =
-  'It refuses events with fields that it does not know. Ignore unknown fields, because the service may add some at any time.';
+  'The endpoint refuses events with unknown fields. Ignore unknown fields, because the service may add fields at any time.';
 
-/** A check of deliveries of one event that must be refused for their signature. */
+/** A check with deliveries of one event that must be refused because of their signature. */
 function forgery(
   name: string,
   send: (endpoint: TestedEndpoint, event: TestEvent) => Promise<readonly TestedAnswer[]>,
@@ -115,14 +118,14 @@ export const REFUSAL_CHECKS: readonly Check[] = [
       if (isClientError(answer)) return toResult('pass', [answer]);
       const fix =
         statusOf(answer) >= 500 || answer.kind !== 'reply'
-          ? 'Answer 405 to every method but POST.'
-          : 'Accept deliveries by POST only, and answer 405 to other methods.';
+          ? 'Return 405 for every method except POST.'
+          : 'Accept deliveries only by POST, and return 405 for other methods.';
       return refusedResult(answer, fix);
     },
   },
 ];
 
-/** A check of a delivery that must be accepted, although it differs in one thing from the usual one. */
+/** A check with a delivery that must be accepted, although it differs in one way from a usual one. */
 function delivery(
   name: string,
   send: (endpoint: TestedEndpoint) => Promise<TestedAnswer>,
@@ -177,17 +180,17 @@ export const DELIVERY_CHECKS: readonly Check[] = [
     'old event',
     ({ send, event }) =>
       send(toBody(event('old', { created_at: new Date(Date.now() - OLD_MS).toISOString() }))),
-    'It refuses an event that is seven days old. Accept events of any age, because retries and catch-up deliver old ones; the inbox recognises replays by their id.',
+    'The endpoint refuses an event that is seven days old. Accept events of any age, because retries and catch-up deliver old events. The inbox recognises replays by their id.',
   ),
   delivery(
     'chunked',
     ({ send, event }) => send(toBody(event('chunked')), { chunked: true }),
-    'It cannot read a body in chunks, which has no Content-Length. Read the body to its end; proxies and HTTP clients send such bodies.',
+    'The endpoint cannot read a chunked body, which has no Content-Length. Read the body to its end, because proxies and HTTP clients send chunked bodies.',
   ),
   delivery(
     'slow sender',
     ({ send, event }) => send(toBody(event('slow')), { pauseMs: 100 }),
-    'Wait for the whole body: it may arrive slowly and in pieces.',
+    'Wait for the whole body, which may arrive slowly and in pieces.',
   ),
   {
     name: 'cut off',
@@ -200,13 +203,13 @@ export const DELIVERY_CHECKS: readonly Check[] = [
       if (early) return withEffects(toResult('fail', [half], ACTED_ON_HALF), early);
       const whole = await endpoint.send(body);
       if (outcomeOf(whole) === 'duplicate') {
-        const fix = 'The half that arrived was recorded as done. Record an event only after it is verified.';
+        const fix = 'The endpoint recorded half a body as done. Record an event only after you verify it.';
         return toResult('fail', [whole], fix);
       }
       return judgeDelivery(
         endpoint,
         whole,
-        'A body that ends too early must not change anything, and must not end the process.',
+        'A body that ends too early must not change anything or crash the process.',
       );
     },
   },
@@ -216,7 +219,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
   { name: 'failing handler', expected: '5xx / done', runsHandlers: true, run: checkFailure },
 ];
 
-/** The last check, because it looks at all replies. */
+/** The last check, because it looks at all responses. */
 export const LEAK_CHECK: Check = {
   name: 'no secrets',
   expected: 'no secret',
@@ -228,7 +231,7 @@ export const LEAK_CHECK: Check = {
     if (found === '' && answer.kind === 'reply') return toResult('pass', [answer]);
     if (found === '')
       return toResult('not shown', [answer], stoppedFix(answer) ?? explainAnswer(answer).what);
-    const fix = `Its replies contain ${found}, so any sender can sign events. Answer refusals without details, and keep them in the log.`;
+    const fix = `The endpoint's responses contain ${found}, so any sender can sign events. Return refusals without details, and write the details to your log.`;
     return { ...toResult('fail', [answer], fix), got: `${describeAnswer(answer)}, ${found}` };
   },
 };
@@ -252,51 +255,54 @@ function describeAll(answers: readonly EndpointAnswer[]): string {
   return kinds.map(([words, count]) => (count === 1 ? words : `${count} × ${words}`)).join(', ');
 }
 
-const STOPPED = 'Nothing listens any more: an earlier delivery seems to have ended the process. See its log.';
+const STOPPED =
+  'Nothing is listening any more. An earlier delivery seems to have crashed the process: see its log.';
 
 function stoppedFix(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'unreachable' && answer.reason === 'ECONNREFUSED' ? STOPPED : undefined;
 }
 
 const HANDLER_GAVE_UP =
-  'Its handler gave up on the test event (PermanentError), so nothing runs it again: see its log, or pass a payload that the handler accepts with --payload FILE.';
+  "The handler gave up on the test event (PermanentError), so the event does not run again. See the endpoint's log, or use --payload FILE to pass a payload that the handler accepts.";
 const NOT_NEW =
-  'It calls an event a duplicate that it has never handled. Compare the whole id, and record an event only after it is verified.';
+  'The endpoint returns `duplicate` for an event that it has never handled. Compare the whole id, and record an event only after you verify it.';
 
 /** The statuses of limits, proxies and outages: they do not depend on the event. */
 const NOT_THE_EVENT: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 export function quoteReply({ words }: TestedAnswer): string {
-  return words === '' ? 'Its reply is empty.' : `Its reply: "${words}".`;
+  return words === '' ? 'The response is empty.' : `The response: "${words}".`;
 }
 
-/** The reason of a refusal that does not depend on the event: a limit, an outage, or a log-in in front of the endpoint. */
+/**
+ * The reason for a refusal that does not depend on the event: a limit, an outage, or a login in front of the endpoint.
+ */
 export function explainStatus(answer: TestedAnswer): string | undefined {
   const status = statusOf(answer);
   if (NOT_THE_EVENT.has(status) && isInconclusive(answer)) return explainCode(answer);
   if (status === 429)
-    return `It refuses so many requests (429). ${quoteReply(answer)} Raise its limit, or run this later.`;
+    return `The endpoint refuses so many requests (429). ${quoteReply(answer)} Raise the limit, or try again later.`;
   if (NOT_THE_EVENT.has(status)) {
-    return `It, or a proxy in front of it, is not available (${status}). ${quoteReply(answer)} See its log.`;
+    return `The endpoint, or a proxy in front of it, is unavailable (${status}). ${quoteReply(answer)} See the log.`;
   }
   if (answer.asksToLogIn || (isSignatureRefused(answer) && answer.kind === 'reply' && answer.isPage)) {
-    return `Something in front of the receiver asks for a log-in (${status}). ${quoteReply(answer)} Let deliveries pass without one.`;
+    return `Something in front of the receiver requires a login (${status}). ${quoteReply(answer)} Let deliveries through without a login.`;
   }
   return undefined;
 }
 
-/** A check whose answer does not depend on the event shows nothing. */
+/** A check shows nothing if the response does not depend on the event. */
 function busyResult(answer: TestedAnswer): CheckResult | undefined {
   const why = isDelivered(answer) ? undefined : explainStatus(answer);
   return why === undefined ? undefined : toResult('not shown', [answer], why);
 }
 
-/** A wrong answer, which `fix` prevents unless the answer has another reason. */
+/** A wrong response, which `fix` prevents unless the response has a different reason. */
 function refusedResult(answer: TestedAnswer, fix: string, answers = [answer]): CheckResult {
   return busyResult(answer) ?? toResult('fail', answers, stoppedFix(answer) ?? fix);
 }
 
-/** A genuine delivery of a new event must be answered 2xx, after a handler ran if its type has one. */
+/** A genuine delivery of a new event must get a 2xx, after a handler ran if the type has one. */
 export function judgeDelivery(
   { runsHandlers }: Pick<TestedEndpoint, 'runsHandlers'>,
   answer: TestedAnswer,
@@ -315,7 +321,7 @@ export function judgeDelivery(
     const { what, fix: advice } = explainAnswer(answer);
     return toResult('not shown', [answer], `${what} ${advice}`);
   }
-  const how = `No handler ran. Use --type with a type that has one: ${EVENT_TYPES.join(', ')}.`;
+  const how = `No handler ran. Pass --type with a type that has a handler: ${EVENT_TYPES.join(', ')}.`;
   return toResult('not shown', [answer], how);
 }
 
@@ -337,7 +343,7 @@ interface Refusal {
   readonly id: string;
   readonly answer: TestedAnswer;
   readonly result: CheckResult;
-  /** The fix for an effect despite an answer other than 2xx; a 2xx has its own fix. */
+  /** The fix for an effect despite a response other than a 2xx. A 2xx has its own fix. */
   readonly fix: string;
 }
 
@@ -355,7 +361,7 @@ export async function expectNoEffect(
   return withEffects({ ...result, verdict: 'fail', fix: isKnown ? result.fix : fix }, effects);
 }
 
-/** A forged delivery must be answered 401 or 403: 2xx accepts it, and 5xx asks for a retry. */
+/** A forged delivery must get a 401 or 403. A 2xx accepts it, and a 5xx asks for a retry. */
 function expectForgeryRefused(answer: TestedAnswer, accepted: string): CheckResult {
   if (isDelivered(answer)) return toResult('fail', [answer], accepted);
   if (isSignatureRefused(answer)) return busyResult(answer) ?? toResult('pass', [answer]);
@@ -368,7 +374,7 @@ function isClientError(answer: EndpointAnswer): boolean {
   return statusOf(answer) >= 400 && statusOf(answer) < 500;
 }
 
-/** Sends a body over the limit and a small one after it, which shows that the size was the reason. */
+/** Sends a body over the limit and then a small body, to show that the size was the reason. */
 async function checkOversized(endpoint: TestedEndpoint): Promise<CheckResult> {
   const filler = 'x'.repeat(endpoint.oversizeBytes);
   const event = endpoint.event('oversized', { payload: { filler } });
@@ -387,23 +393,24 @@ function judgeOversized(endpoint: TestedEndpoint, large: EndpointAnswer): CheckR
   if (closed || statusOf(large) === 413) return toResult('pass', [large]);
   if (isClientError(large)) return toResult('not shown', [large], SIZE_NOT_NAMED);
   const fix = isDelivered(large)
-    ? `Limit the body (${endpoint.oversizeBytes} bytes were read): every sender can fill the memory with large bodies.`
+    ? `Limit the size of the body: the endpoint read ${endpoint.oversizeBytes} bytes, so any sender can fill its memory.`
     : ANSWER_413;
   return toResult('fail', [large], fix);
 }
 
 const NO_DEDUPE =
-  'Claim each event by its id in one atomic step before the work, and keep the ids of done events: events may be delivered twice.';
+  'Claim each event by id in one atomic step before you do the work, and keep the ids of done events, because events may be delivered twice.';
 const HANDLED_TWICE =
-  'Two deliveries of one event were handled. If several processes run, pass a durable inbox to all of them (sqliteInbox, postgresInbox, mysqlInbox or redisInbox); otherwise claim each event by its id in one atomic step before the work.';
+  'Two deliveries of the same event were handled. If you run several processes, give all of them the same durable inbox (sqliteInbox, postgresInbox, mysqlInbox or redisInbox). Otherwise, claim each event by id in one atomic step before you do the work.';
 const SEPARATE_INBOXES =
-  'Two deliveries of one event were handled: this inbox remembers only one process. Pass a durable one to all processes: sqliteInbox, postgresInbox, mysqlInbox or redisInbox.';
+  'Two deliveries of the same event were handled, because this inbox works only within one process. Give all processes the same durable inbox: sqliteInbox, postgresInbox, mysqlInbox or redisInbox.';
 const ACK_BEFORE_WORK =
-  'It answers 2xx before the work is done: do the work first or enqueue it durably, because after 2xx the event is not delivered again.';
+  'The endpoint returns a 2xx before the work is done. Do the work first or enqueue it durably, because an event is not delivered again after a 2xx.';
 const SHOW_EFFECTS =
-  'The replies do not say how often the event took effect. Pass --effects URL with {id} in it, which answers how often, or name the outcome in the reply: {"outcome":"handled"}, then {"outcome":"duplicate"}.';
+  'The responses do not say how often the event took effect. Pass --effects with a URL that contains {id} and returns that number, or return the outcome: {"outcome":"handled"}, then {"outcome":"duplicate"}.';
 
-const ACCEPT_AGAIN = 'Answer 2xx to a done event, or the service retries it forever.';
+const ACCEPT_AGAIN =
+  'Return a 2xx for an event that is already done. Otherwise, the service retries it forever.';
 
 /** The number of simultaneous deliveries of one event. */
 const CONCURRENT = 8;
@@ -418,11 +425,11 @@ async function checkDuplicate(endpoint: TestedEndpoint): Promise<CheckResult> {
   return judgeOnce(endpoint, { id: event.id, answers });
 }
 
-/** How long after its first delivery an event is delivered again, in ms. */
+/** How long after its first delivery to deliver an event again, in ms. */
 const REMEMBERED_MS = 2_500;
 
 const FORGETS_IDS =
-  'It handled the first event of this run again. Keep the ids of done events as long as the service may send them again: for months, in a durable inbox.';
+  'The endpoint handled the first event of this run again. Keep the ids of done events for as long as the service may resend them: for months, in a durable inbox.';
 
 async function checkRemembered(endpoint: TestedEndpoint): Promise<CheckResult> {
   await wait(Math.max(0, REMEMBERED_MS - (performance.now() - endpoint.startedAt)));
@@ -440,14 +447,17 @@ async function checkRemembered(endpoint: TestedEndpoint): Promise<CheckResult> {
   return withEffects(result, effects);
 }
 
-/** Sends the same event many times at the same time: an endpoint that checks and then inserts runs it more than once. */
+/**
+ * Sends many copies of an event at the same time. An endpoint that checks and then inserts runs the event more than
+ * once.
+ */
 async function checkConcurrent(endpoint: TestedEndpoint): Promise<CheckResult> {
   const event = endpoint.event('concurrent');
   const answers = await Promise.all(Array.from({ length: CONCURRENT }, () => endpoint.send(toBody(event))));
-  // A busy reply is right for all deliveries but one.
+  // A busy response is correct for all deliveries except one.
   const wrong = answers.find((answer) => !isDelivered(answer) && !BUSY.has(statusOf(answer)));
   if (wrong !== undefined || !answers.some(isDelivered)) {
-    const fix = 'Answer 2xx to one of them, and 2xx or 503 with Retry-After to the others.';
+    const fix = 'Return a 2xx for one of the deliveries, and a 2xx or a 503 with Retry-After for the others.';
     return toResult('fail', answers, fix);
   }
   const result = await judgeOnce(endpoint, { id: event.id, answers });
@@ -460,9 +470,9 @@ async function checkConcurrent(endpoint: TestedEndpoint): Promise<CheckResult> {
 }
 
 const BUSY_BEFORE_IT =
-  'All deliveries but one were refused without a `code`, as by the rate limit of a proxy, so they may not have reached the handler. Answer a second one with 2xx or with the `code` ERR_EVENT_BUSY, or send this check past the proxy.';
+  'All deliveries except one were refused without a `code`, as a proxy with a rate limit does, so they may not have reached the handler. Return a 2xx or the `code` ERR_EVENT_BUSY for a second delivery, or run this check without the proxy.';
 
-/** Whether a proxy may have answered in place of the endpoint. */
+/** Whether a proxy may have responded instead of the endpoint. */
 function isRefusedWithoutCode(answer: EndpointAnswer): boolean {
   return !isDelivered(answer) && codeOf(answer) === undefined;
 }
@@ -491,9 +501,9 @@ async function judgeOnce(
 }
 
 const NOT_RUN_YET =
-  'The event is queued, and nothing has run it within the time limit (--timeout): see the log of the worker.';
+  'The event is queued, but nothing ran it within the time limit (--timeout). See the log of the worker.';
 
-/** A genuine delivery with a 2xx answer must have had its effect, as far as `--effects` counts. */
+/** A genuine delivery that got a 2xx must have taken effect, as far as `--effects` counts. */
 export async function judgeEffect(
   endpoint: TestedEndpoint,
   { id, answer }: { readonly id: string; readonly answer: TestedAnswer },
@@ -519,7 +529,7 @@ const HANDLER_FAILED: ReadonlySet<string | undefined> = new Set([
   'ERR_HANDLER_PERMANENT',
 ]);
 
-/** Codes of a stablehooks receiver whose inbox has this event, and not as done. */
+/** Codes of a stablehooks receiver that has this event in its inbox, but not as done. */
 const NOT_DONE: ReadonlySet<string | undefined> = new Set(['ERR_EVENT_BUSY', 'ERR_EVENT_NOT_DUE']);
 
 /** Whether the code of a stablehooks receiver shows neither a failed handler nor this event in its inbox. */
@@ -535,17 +545,18 @@ function codeOf(answer: EndpointAnswer): string | undefined {
 function explainCode(answer: EndpointAnswer): string {
   const code = codeOf(answer);
   const { what, fix } = findingOf(code) ?? {};
-  return `The reply ${code} does not show what a handler did. ${what} ${fix ?? 'Run this check again.'}`;
+  return `The response ${code} does not show what a handler did. ${what} ${fix ?? 'Run this check again.'}`;
 }
 
 const LET_IT_FAIL =
-  'No handler failed. Let it throw when payload.doctor is "failing-handler", or pass --effects URL with {id} in it, which shows that the work is done before the 2xx.';
+  'No handler failed. Make your handler throw when payload.doctor is "failing-handler". Or pass --effects with a URL that contains {id}, to show that the work is done before the 2xx.';
 const FAILS_LATER =
-  'The reply says that the event is queued, so it does not show what a failure does to it. Pass --effects URL with {id} in it, and check that the queue retries.';
+  'The response says that the event is queued, so it does not show what happens after a failure. Pass --effects with a URL that contains {id}, and check that the queue retries.';
 
 const ANSWER_5XX =
-  'Answer 5xx when a handler fails: after 4xx or no answer, the service may not retry the event.';
-const COUNTS_AS_DONE = 'The failed event counts as done. Record it as done after the work, not before.';
+  'Return a 5xx when a handler fails. After a 4xx or no response, the service may not retry the event.';
+const COUNTS_AS_DONE =
+  'The failed event counts as done. Record an event as done after the work, not before it.';
 
 /** Sends an event that asks its handler to fail: `payload.doctor` is `failing-handler`. */
 async function checkFailure(endpoint: TestedEndpoint): Promise<CheckResult> {
@@ -571,10 +582,10 @@ async function checkFailure(endpoint: TestedEndpoint): Promise<CheckResult> {
   return toResult('pass', answers);
 }
 
-/** Outcomes that are right for the second delivery of a failed event. */
+/** Outcomes that are correct for the second delivery of a failed event. */
 const RIGHT_AFTER_FAILURE: ReadonlySet<string | undefined> = new Set(['dead', 'handled', 'queued']);
 
-/** The handler did not fail: its effect must exist when the 2xx arrives, or later for a queued event. */
+/** The handler did not fail, so its effect must exist when the 2xx arrives, or later for a queued event. */
 async function judgeAcknowledged(
   endpoint: TestedEndpoint,
   id: string,
@@ -589,7 +600,7 @@ async function judgeAcknowledged(
     : toResult('not shown', [answer], LET_IT_FAIL);
 }
 
-/** How long a queue can take to run a refused delivery, or a second job of an event, in ms. */
+/** How long a queue may take to run a refused delivery, or a second job for an event, in ms. */
 const QUEUE_SETTLE_MS = 1_000;
 
 /** Counts the effects of an event that must have none, after a queue has had time to run it. */
@@ -597,7 +608,7 @@ function countUnwanted(endpoint: TestedEndpoint, id: string): Promise<number | u
   return awaitEffect(endpoint, id, QUEUE_SETTLE_MS);
 }
 
-/** Counts the effects. Queued work has time to run, and to run a second time. */
+/** Counts the effects. Leaves time for queued work to run, and to run a second time. */
 async function countEffects(
   endpoint: TestedEndpoint,
   { id, queued }: { readonly id: string; readonly queued: boolean },

@@ -26,13 +26,13 @@ import {
 /** The result of a genuine delivery, and whether other checks can still show something. */
 export interface GenuineResult extends CheckResult {
   readonly answer: TestedAnswer;
-  /** Whether the refusal of a forgery shows something, which it does not if genuine deliveries are refused as well. */
+  /** Whether the refusal of a forgery shows something. It does not if genuine deliveries are refused as well. */
   readonly comparable: boolean;
 }
 
 const ABSENT: ReadonlySet<number> = new Set([404, 405, 410]);
 
-/** Sends a genuine delivery. If it is not accepted, finds out why with deliveries that differ in one thing. */
+/** Sends a genuine delivery. If it is not accepted, finds out why with deliveries that differ in one way. */
 export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Promise<GenuineResult> {
   const event = endpoint.event('genuine');
   const answer = await endpoint.send(toBody(event));
@@ -55,33 +55,33 @@ async function isComparable(endpoint: TestedEndpoint, answer: TestedAnswer): Pro
   return isSignatureRefused(await endpoint.sendForged(toBody(endpoint.event('diagnosis'))));
 }
 
-/** The fix when the genuine delivery found no connection, or lost it. */
+/** The fix if the genuine delivery found no connection or lost it. */
 export function adviceOf(reason: string): string {
-  return connectionFailure(reason)?.fix ?? 'Check that it is started, and the port.';
+  return connectionFailure(reason)?.fix ?? 'Check that it is running and that the port is correct.';
 }
 
 const PARSER =
-  'A body parser before the receiver consumed the bytes (it skips other content types, and those are accepted). Mount the receiver before the parser.';
+  'A body parser consumed the body before the receiver could read it. (The parser skips other content types, and the receiver accepts those.) Mount the receiver before the parser.';
 const NEVER_ANSWERS =
-  'It answers no POST in that time, whether it is genuine or forged. If it is slow to answer, pass a longer --timeout. If not, it may wait for a body that a body parser before the receiver has consumed, or forget to answer: mount the receiver before the parser, and see its log.';
+  "The endpoint responds to no POST in that time, genuine or forged. If it is slow, pass a longer --timeout. Otherwise, a body parser may have consumed the body before the receiver could read it, or your code may never respond. Mount the receiver before the parser, and see the endpoint's log.";
 const ANOTHER_SECRET =
-  'The endpoint uses a different secret: a signature of the same form, in the same header, over the same bytes does not match. Set both sides to the same secret.';
+  'The endpoint uses a different secret: it finds the signature and reads its format, but the signature does not match. Set both sides to the same secret.';
 /** The fix for codes of a stablehooks receiver that the test event itself may cause. */
 const EVENT_FIXES: Readonly<Record<string, string>> = {
   ERR_BODY_TOO_LARGE:
-    'Its maxBodyBytes is smaller than the test event: raise it, or pass a smaller --payload.',
+    "The receiver's maxBodyBytes is smaller than the test event. Raise it, or pass a smaller --payload.",
   ERR_PAYLOAD_INVALID:
-    'The example payload does not match its schema: pass a payload that does with --payload FILE.',
+    "The example payload does not match the receiver's schema. Use --payload FILE to pass a payload that matches.",
   ERR_HANDLER_FAILED:
-    'Its handler threw on the test payload: see its log, or pass a payload that the handler accepts with --payload FILE.',
+    "The handler threw an error on the test payload. See the endpoint's log, or use --payload FILE to pass a payload that the handler accepts.",
 };
 
-/** The fix for codes with several possible causes, when no other delivery shows the cause. */
+/** The fix for codes with several possible causes, if no other delivery shows the cause. */
 const UNCLEAR_FIXES: Readonly<Record<string, (endpoint: TestedEndpoint) => string>> = {
   ERR_SIGNATURE_MISSING: ({ header }) =>
-    `It finds no signature in ${header}: set \`signature: { header }\` of the receiver to the header that the service sends, or pass its name with --header; let proxies pass it on.`,
+    `The receiver finds no signature in ${header}. Set \`signature: { header }\` of the receiver to the header that the service sends, or pass its name with --header. Make sure that proxies forward the header.`,
   ERR_SIGNATURE_MALFORMED: () =>
-    "It does not recognise the signature's format: pass --encoding or --prefix as the service uses them, and set the same in the receiver's `signature`.",
+    "The receiver does not recognise the format of the signature. Pass the service's --encoding or --prefix, and set the same values in the receiver's `signature`.",
   ERR_SIGNATURE_MISMATCH: () => ANOTHER_SECRET,
 };
 
@@ -94,7 +94,7 @@ async function findFix(endpoint: TestedEndpoint, answer: TestedAnswer, secret: s
   if (known !== undefined) return known;
   if (ABSENT.has(answer.status)) {
     const path = toPlain(new URL(endpoint.url).pathname);
-    return `Nothing accepts a POST at ${path} (${answer.status}): check the path, and that the receiver is mounted there.`;
+    return `Nothing accepts a POST at ${path} (${answer.status}). Check the path, and check that the receiver is mounted there.`;
   }
 
   const event = endpoint.event('diagnosis');
@@ -102,20 +102,20 @@ async function findFix(endpoint: TestedEndpoint, answer: TestedAnswer, secret: s
   const differences = mayFail ? [UNPARSED, withoutMarks(event)] : listDifferences(endpoint, event, secret);
   for (const { body = toBody(event), options, fix } of differences) {
     if (!isDelivered(await endpoint.send(body, options))) continue;
-    // An endpoint that fails intermittently may accept any of them, so the difference is not the reason.
+    // An endpoint that fails intermittently may accept any of these, so the difference is not the reason.
     if (!isDelivered(await endpoint.send(toBody(endpoint.event('confirmation'))))) return fix;
-    return `It refused a genuine delivery (${answer.status}) and accepted a later one of the same form. ${quoteReply(answer)} See its log.`;
+    return `The endpoint refused a genuine delivery (${answer.status}), but accepted a later one of the same form. ${quoteReply(answer)} See the endpoint's log.`;
   }
   if (isPayloadRefused) return fixOf(answer.code) ?? '';
   if (mayFail) {
-    return `It fails on a genuine delivery (${answer.status}). ${quoteReply(answer)} See its log, or pass a payload that its handler accepts with --payload FILE.`;
+    return `The endpoint fails on a genuine delivery (${answer.status}). ${quoteReply(answer)} See its log, or use --payload FILE to pass a payload that its handler accepts.`;
   }
   if (await isBodyChanged(endpoint)) {
-    return 'The body is changed before it is verified: the signature of an empty object is accepted, and the signature of an event is not. Let proxies pass the body on byte for byte, and verify the raw bytes.';
+    return 'The body is changed before it is verified: the endpoint accepts the signature of an empty object, but not the signature of an event. Make sure that proxies forward the body unchanged, and verify the raw bytes.';
   }
   const unclear = answer.code === undefined ? undefined : UNCLEAR_FIXES[answer.code];
   if (unclear !== undefined) return unclear(endpoint);
-  return `It refuses a genuine delivery (${answer.status}), and every other form of its signature. ${quoteReply(answer)} Compare the secret, and the header (--header ${endpoint.header}).`;
+  return `The endpoint refuses a genuine delivery (${answer.status}), whatever the form of the signature. ${quoteReply(answer)} Compare the secret and the header (--header ${endpoint.header}) on both sides.`;
 }
 
 /** The fix for codes with one cause. */
@@ -133,14 +133,14 @@ function isRedirect(answer: EndpointAnswer): boolean {
 function explainRedirect({ url }: TestedEndpoint, answer: EndpointAnswer & { kind: 'reply' }): string {
   const target = answer.location;
   if (target === undefined || !URL.canParse(target, url)) {
-    return `It redirects (${answer.status}), and does not say where. Answer deliveries at this URL.`;
+    return `The endpoint redirects (${answer.status}), but does not say where. Respond to deliveries at this URL.`;
   }
   const { origin, pathname, search } = new URL(target, url);
   const shown = toPlain(nameEndpoint(`${origin}${pathname}${search}`));
-  return `It redirects (${answer.status}) with Location: ${shown}. Deliveries do not follow redirects: register that URL if the receiver is there, or answer at this one without a redirect, or a login.`;
+  return `The endpoint redirects (${answer.status}) with Location: ${shown}. Deliveries do not follow redirects. Register that URL if the receiver is there. Otherwise, respond at this URL without a redirect or a login.`;
 }
 
-/** Finds out why a genuine delivery is not answered: the handler is slow, or the body is never read. */
+/** Finds out why a genuine delivery gets no response: the handler is slow, or the body is never read. */
 async function explainSilence(endpoint: TestedEndpoint): Promise<string> {
   const body = toBody(endpoint.event('silence'));
   const refused = await endpoint.sendForged(body);
@@ -148,7 +148,7 @@ async function explainSilence(endpoint: TestedEndpoint): Promise<string> {
     const unparsed = await endpoint.send(body, { contentType: 'application/octet-stream' });
     return unparsed.kind === 'reply' ? PARSER : NEVER_ANSWERS;
   }
-  return `It does not answer within ${toSeconds(endpoint.timeoutMs)} s (--timeout). A forged delivery is refused after ${refused.elapsedMs} ms, so the handler is slow: enqueue the work durably and answer 202, or make it faster.`;
+  return `The endpoint does not respond within ${toSeconds(endpoint.timeoutMs)} s (--timeout). It refuses a forged delivery after ${refused.elapsedMs} ms, so the handler is slow. Enqueue the work durably and return 202, or make the handler faster.`;
 }
 
 function toSeconds(ms: number): string {
@@ -179,7 +179,7 @@ const JSON_FORMS: readonly (readonly [form: string, indent: string])[] = [
   ['indented by tabs', '\t'],
 ];
 
-/** A delivery that differs in one thing, and the fix if the endpoint accepts it. */
+/** A delivery that differs in one way, and the fix if the endpoint accepts it. */
 interface Difference {
   readonly options?: SendOptions;
   /** @default the body of the event */
@@ -201,24 +201,24 @@ function listDifferences(endpoint: TestedEndpoint, event: TestEvent, secret: str
     UNPARSED,
     ...SIGNATURE_ENCODINGS.map((encoding) => ({
       options: { encoding },
-      fix: `It accepts the signature as ${encoding} only. Compare the decoded bytes, not the strings, or pass the encoding that the service uses (--encoding).`,
+      fix: `The endpoint accepts the signature only as ${encoding}. Compare the decoded bytes, not the strings, or pass the encoding that the service uses (--encoding).`,
     })),
     {
       options: { prefix: 'sha256=' },
-      fix: 'It accepts the signature only with the prefix sha256=. Accept it as the service sends it, or pass --prefix.',
+      fix: 'The endpoint accepts the signature only with the prefix sha256=. Accept the signature as the service sends it, or pass --prefix.',
     },
     ...USUAL_HEADERS.filter((header) => header !== endpoint.header.toLowerCase()).map((header) => ({
       options: { header },
-      fix: `It reads the signature from ${header}, and this check sends it in ${endpoint.header}. Read the header that the service sends, or pass --header ${header} if that is the one.`,
+      fix: `The endpoint reads the signature from ${header}, but this check sends it in ${endpoint.header}. Read the header that the service sends, or pass --header ${header} if the service sends that one.`,
     })),
     ...others.map(({ value, changes }) => ({
       options: { secret: value },
-      fix: `The endpoint uses another form of this secret: ${changes.map(({ what }) => what).join(', ')}. Set both to the same string.`,
+      fix: `The endpoint uses a different form of this secret: ${changes.map(({ what }) => what).join(', ')}. Set both sides to the same string.`,
     })),
     ...JSON_FORMS.flatMap(([form, indent]) =>
       ['', '\n'].map((end) => ({
         options: { signed: new TextEncoder().encode(JSON.stringify(event, null, indent) + end) },
-        fix: `The body is changed before it is verified: it arrives as JSON that is ${form}. Let proxies pass the body on byte for byte, and verify the raw bytes.`,
+        fix: `The body is changed before it is verified: it arrives as JSON that is ${form}. Make sure that proxies forward the body unchanged, and verify the raw bytes.`,
       })),
     ),
     withoutMarks(event),

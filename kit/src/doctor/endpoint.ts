@@ -7,7 +7,7 @@ import { unreachableError, usageError } from '../io/errors.js';
 import { toPlain } from '../io/output.js';
 import type { Settings } from '../io/settings.js';
 
-/** No release has a handler for this type, and a stablehooks receiver stores nothing of it. */
+/** No release has a handler for this type, and a stablehooks receiver stores nothing for it. */
 export const TEST_TYPE = 'doctor.unknown';
 
 /** An event whose payload marks it as a test. */
@@ -18,7 +18,7 @@ export interface TestEvent {
   readonly payload: Readonly<Record<string, unknown>>;
 }
 
-/** The differences of a delivery from a genuine one. */
+/** How a delivery differs from a genuine one. */
 export interface SendOptions
   extends Pick<DeliveryRequest, 'method' | 'cutAtBytes' | 'pauseMs' | 'chunked'>,
     Partial<Pick<DeliveryRequest, 'timeoutMs'>> {
@@ -40,15 +40,15 @@ export interface SendOptions
   readonly contentType?: string | undefined;
 }
 
-/** The answer of the endpoint under test. */
+/** The response of the endpoint under test. */
 export type TestedAnswer = EndpointAnswer & {
-  /** The start of the reply on one line, without the secret. */
+  /** The start of the response on one line, without the secret. */
   readonly words: string;
-  /** Whether the reply asks for credentials (`WWW-Authenticate`), as a log-in in front of an app does. */
+  /** Whether the response asks for credentials (`WWW-Authenticate`), as a login in front of an app does. */
   readonly asksToLogIn: boolean;
 };
 
-/** The texts that a reply must not contain. */
+/** The texts that a response must not contain. */
 export type Leak = 'the secret' | 'the expected signature';
 
 export type TestedEndpoint = ReturnType<typeof createTestedEndpoint>;
@@ -76,7 +76,7 @@ const MIN_SECRET_LENGTH = 6;
 /** The outcomes after which a durable inbox has the event. */
 const STORED: ReadonlySet<string> = new Set(['handled', 'queued', 'parked', 'duplicate', 'dead']);
 
-/** How much of a reply is shown. */
+/** How much of a response to show. */
 const MAX_WORDS = 160;
 
 export function createTestedEndpoint(options: EndpointOptions) {
@@ -97,7 +97,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
     return send.changeSignature?.(value) ?? value;
   }
 
-  /** Records a secret in the reply, or a correct signature that the request did not have. */
+  /** Records a secret in the response, or a correct signature that the request did not have. */
   async function noteLeaks(reply: string, body: Uint8Array, sent = ''): Promise<void> {
     if (secret.length >= MIN_SECRET_LENGTH && reply.includes(secret)) leaks.add('the secret');
     for (const encoding of SIGNATURE_ENCODINGS) {
@@ -109,7 +109,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
   async function send(body: Uint8Array, options: SendOptions = {}): Promise<TestedAnswer> {
     const { header = signature.header, contentType = 'application/json' } = options;
     const value = await signatureOf(body, options);
-    // By its user agent, a receiver recognises test deliveries and does not count their refusal.
+    // A receiver recognises test deliveries by their user agent, and does not count their refusal.
     const headers = {
       ...{ 'content-type': contentType, 'user-agent': 'stablehooks-doctor' },
       ...(value !== undefined && { [header]: value }),
@@ -147,7 +147,7 @@ export function createTestedEndpoint(options: EndpointOptions) {
     stored: stored as ReadonlySet<string>,
     /** When the test began, by `performance.now()`. */
     startedAt: performance.now(),
-    /** The forbidden texts that the replies so far contained. */
+    /** The forbidden texts found in the responses so far. */
     leaks: leaks as ReadonlySet<Leak>,
     header: signature.header,
     timeoutMs,
@@ -188,13 +188,13 @@ export function createTestedEndpoint(options: EndpointOptions) {
       if (answer.kind !== 'reply') {
         signal.throwIfAborted();
         throw unreachableError(
-          `--effects cannot be reached: ${describeAnswer(answer)}. Check that it is started, and the URL.`,
+          `--effects cannot be reached: ${describeAnswer(answer)}. Check that its server is running and that the URL is correct.`,
         );
       }
       const count = answer.status === 200 ? readCount(String(reply?.body ?? '')) : Number.NaN;
       if (Number.isInteger(count)) return count;
       throw usageError(
-        '--effects must answer 200 with how often the event {id} took effect: a number, or {"count": number}; 0 for an unknown event.',
+        '--effects must return 200 and the number of times that the event {id} took effect, as a number or {"count": number}. For an unknown event, that number is 0.',
       );
     },
   };

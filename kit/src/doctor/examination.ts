@@ -25,12 +25,12 @@ const GENUINE = { name: 'genuine', expected: '2xx' } as const;
 /** How many rows an examination has. */
 export const totalOf = (runHandlers: boolean): number => 1 + checksOf(runHandlers).length;
 
-/** The names of the checks that are left out without `runHandlers`. */
+/** The names of the checks that are skipped without `runHandlers`. */
 export const LEFT_OUT: readonly string[] = DELIVERY_CHECKS.flatMap(({ name, runsHandlers }) =>
   runsHandlers ? name : [],
 );
 
-const NO_HANDLER = `No handler ran, whatever the type of the test event was: ${EVENT_TYPES.join(', ')}. Register a handler.`;
+const NO_HANDLER = `No handler ran for a test event of any type: ${EVENT_TYPES.join(', ')}. Register a handler.`;
 
 const NOT_RUN: CheckResult = {
   verdict: 'not shown',
@@ -47,9 +47,9 @@ const TYPES_TO_TRY: EventTypes = [
 ];
 
 export interface ExaminationOptions extends Omit<EndpointOptions, 'type'> {
-  /** Whether handlers may run: without it no test event has a type that a handler can have. */
+  /** Whether handlers may run. If not, no test event has a type that a handler may have. */
   readonly runHandlers: boolean;
-  /** The type of the test events that handlers run for. @default the first that the endpoint does not answer with `ignored` */
+  /** The type of the test events that run handlers. @default the first type that the endpoint does not ignore */
   readonly type?: EventType | undefined;
   /** Called once, after the genuine delivery and before the rows. */
   readonly onGenuine?: (examination: Examination) => void;

@@ -1,7 +1,7 @@
 import { type Printer, toPlain, wrapWords } from '../io/output.js';
 import type { Row } from './examination.js';
 
-/** Starts the report of `total` checks: prints each as soon as it is known. */
+/** Starts the report of `total` checks, and prints each check as soon as its result is known. */
 export function createReport(printer: Printer, total: number) {
   const { good, bad, doubtful } = printer.paint;
   const paints = { pass: good, fail: bad, 'not shown': doubtful } as const;
@@ -10,7 +10,7 @@ export function createReport(printer: Printer, total: number) {
   const width = Math.max(printer.columns, MIN_COLUMNS) - INDENT;
 
   return {
-    /** Prints the row of a check. A check that was not run has no row: it is named at the end. */
+    /** Prints the row of a check. A check that did not run has no row and is named at the end. */
     add(row: Row): void {
       const { name, expected, got, verdict, elapsedMs, fix } = row;
       const words = [verdict, name, expected, toTime(elapsedMs)];

@@ -1,30 +1,33 @@
 export interface ConnectionFailure {
-  /** Part of a row: begins in lower case and has no full stop. */
+  /** Part of a row, so it begins in lower case and has no full stop. */
   readonly what: string;
   readonly fix: string;
 }
 
 const CUT: ConnectionFailure = {
   what: 'the connection was cut',
-  fix: "See the other side's log. If its port expects TLS, the URL begins with https:.",
+  fix: "See the other side's log. If its port expects TLS, use an https: URL.",
 };
-const LATE: ConnectionFailure = { what: 'the host did not answer in time', fix: 'Check the network.' };
+const LATE: ConnectionFailure = { what: 'the host did not respond in time', fix: 'Check the network.' };
 const UNTRUSTED: ConnectionFailure = {
   what: 'its certificate is not trusted',
   fix: 'Set NODE_EXTRA_CA_CERTS to the PEM file of the authority that signed it, or of the certificate itself if it is self-signed.',
 };
 const NO_TLS: ConnectionFailure = {
   what: 'it does not speak TLS',
-  fix: 'Check the port; if it has no certificate, the URL begins with http:.',
+  fix: 'Check the port. If it does not use TLS, use an http: URL.',
 };
 const NO_HTTP: ConnectionFailure = {
   what: 'it does not speak HTTP',
-  fix: 'Check the port; if it has a certificate, the URL begins with https:.',
+  fix: 'Check the port. If it uses TLS, use an https: URL.',
 };
 
 /** By the code of the system, of Node's TLS, of its HTTP parser or of its `fetch`. */
 const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
-  ECONNREFUSED: { what: 'nothing listens there', fix: 'Check that it is started, and the port.' },
+  ECONNREFUSED: {
+    what: 'nothing is listening there',
+    fix: 'Check that it is running and that the port is correct.',
+  },
   ECONNRESET: CUT,
   EPIPE: CUT,
   UND_ERR_SOCKET: CUT,
@@ -45,7 +48,7 @@ const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
   CERT_NOT_YET_VALID: { what: 'its certificate is not valid yet', fix: 'Check the clocks of both sides.' },
   ERR_TLS_CERT_ALTNAME_INVALID: {
     what: 'its certificate is for another host',
-    fix: 'Use a host name that the certificate has.',
+    fix: 'Use a host name that the certificate covers.',
   },
   EPROTO: NO_TLS,
   ERR_SSL_WRONG_VERSION_NUMBER: NO_TLS,

@@ -1,4 +1,4 @@
-/** Groups an inbox's errors: a person fixes causes, not events. */
+/** Groups the errors of an inbox, because a person fixes causes, not single events. */
 import type { InboxOperations, InboxRecord, InboxState } from 'stablehooks';
 
 /** Events of one state whose errors differ only in their variable parts, such as ids, times and amounts. */
@@ -6,10 +6,10 @@ export interface ErrorGroup {
   readonly state: InboxState;
   /** Its code and message, with `…` for each variable part. */
   readonly error: string;
-  /** The longest text that all of the errors contain, for a filter. */
+  /** The longest text that all errors of the group contain, for a filter. */
   readonly part: string;
   readonly count: number;
-  /** When the first and the last of them failed, epoch ms. */
+  /** When the first and the last event failed, in epoch ms. */
   readonly first: number;
   readonly last: number;
   readonly types: readonly string[];
@@ -18,7 +18,7 @@ export interface ErrorGroup {
 export interface ErrorGroups {
   /** The most frequent first. */
   readonly groups: readonly ErrorGroup[];
-  /** Whether older events were not read, which makes the counts too small. */
+  /** Whether older events were not read, so the counts are too low. */
   readonly isCut: boolean;
 }
 
@@ -30,7 +30,7 @@ const MAX_READ = 2_000;
 const VARIABLE =
   /"[^"]*"|'[^']*'|\d{4}-\d\d-\d\dT[\d:.]+Z?|(?![1-5]\d\d(?![\w.,:-]*\w))(?<!\w)[\w-]*\d(?:[\w.:-]*\w)?/g;
 
-/** The error that groups it with others: `…` stands for each variable part. */
+/** The error used for grouping, with `…` in place of each variable part. */
 export function toErrorPattern(lastError: string | null): string {
   // Runs by hand afterwards are not the cause.
   const [text = ''] = (lastError ?? 'no error is known').split('; inbox run: ');

@@ -9,9 +9,9 @@ interface SignatureQuestion {
   readonly signature: string;
   readonly secret: Uint8Array;
   readonly format: SignatureFormat;
-  /** Bodies of other deliveries, to which the signature may belong. */
+  /** Bodies of other deliveries that the signature may belong to. */
   readonly others?: readonly { readonly name: string; readonly body: Uint8Array }[] | undefined;
-  /** `false` limits bodies over 64 KiB to one change in total, for a process that has other work. @default true */
+  /** `false` limits bodies over 64 KiB to one change in total, for a process with other work to do. @default true */
   readonly thorough?: boolean | undefined;
 }
 
@@ -19,9 +19,12 @@ interface SignatureQuestion {
  * The explanation of a signature.
  *
  * - `verified`: it matches.
- * - `explained`: it matches without these changes, the fewest that were found.
+ *
+ * - `explained`: it matches once these changes are undone. They are the fewest that were found.
+ *
  * - `malformed`: the string is not a signature in any format.
- * - `unexplained`: no candidate matches: another secret, or a body with other content.
+ *
+ * - `unexplained`: no candidate matches. The secret is a different one, or the body has different content.
  */
 export type SignatureExplanation =
   | { readonly verdict: 'verified' }
@@ -29,10 +32,13 @@ export type SignatureExplanation =
   | { readonly verdict: 'malformed' }
   | { readonly verdict: 'unexplained'; readonly tried: number };
 
-/** Larger bodies are tried with one change to the secret only. */
+/** Larger bodies are tried only with one change to the secret. */
 const MAX_THOROUGH_BYTES = 65_536;
 
-/** Larger bodies are tried with one change in total, so an answer takes seconds at most: hashing 16 MB takes 60 ms. */
+/**
+ * Larger bodies are tried with one change in total, so the result takes a few seconds at most: hashing 16 MB takes 60
+ * ms.
+ */
 const MAX_PAIRED_BYTES = 1_048_576;
 
 /** How often the process yields to other work. */

@@ -16,7 +16,7 @@ const BODY_CHANGES = [
   ...toChanges<Uint8Array>(
     {
       part: 'body',
-      fix: 'Save the body byte for byte: editors, `echo` and copying from a terminal change its end.',
+      fix: 'Save the exact bytes of the body. Editors, `echo` and copying from a terminal change its end.',
     },
     {
       'a newline (LF) was added at its end': (body) => cutEnd(body, bytes.encode('\n')),
@@ -28,12 +28,12 @@ const BODY_CHANGES = [
   ...toChanges<Uint8Array>(
     {
       part: 'body',
-      fix: 'Prevent conversions of the file: git autocrlf, FTP in text mode and editors convert files.',
+      fix: 'Prevent conversion of the file: git autocrlf, FTP in text mode and editors change line endings.',
     },
     {
-      'its line ends became CRLF': (body) =>
+      'its line endings became CRLF': (body) =>
         asBuffer(body).includes('\r\n') ? rewrite(body, (text) => text.replaceAll('\r\n', '\n')) : undefined,
-      'its line ends became LF': (body) =>
+      'its line endings became LF': (body) =>
         asBuffer(body).includes('\n')
           ? rewrite(body, (text) => text.replaceAll('\r\n', '\n').replaceAll('\n', '\r\n'))
           : undefined,
@@ -43,7 +43,10 @@ const BODY_CHANGES = [
     },
   ),
   ...toChanges<Uint8Array>(
-    { part: 'body', fix: 'The signature covers the inflated bytes: inflate them before verifying.' },
+    {
+      part: 'body',
+      fix: 'The signature covers the decompressed bytes. Decompress the body before you verify it.',
+    },
     {
       'it is compressed with gzip': (body) => orUndefined(() => gunzipSync(body, LIMIT)),
       'it is compressed with deflate': (body) => orUndefined(() => inflateSync(body, LIMIT)),
@@ -52,18 +55,18 @@ const BODY_CHANGES = [
   ),
   ...toChanges<Uint8Array>(
     { part: 'body', fix: 'Decode it first: API Gateway and Lambda set `isBase64Encoded`.' },
-    { 'it is base64': fromBase64 },
+    { 'it is encoded in base64': fromBase64 },
   ),
   ...toChanges<Uint8Array>(
     { part: 'body', fix: `A body parser or a proxy parsed the body and serialized it again. ${RAW}` },
     {
-      'its JSON was serialized again, and was compact': restyle(),
-      'its JSON was serialized again, and was indented by 2': restyle('  '),
-      'its JSON was serialized again, and was indented by 4': restyle('    '),
-      'its JSON was serialized again, and was indented by tabs': restyle('\t'),
-      'its JSON was serialized again, and had a space after each comma and colon': (body) =>
+      'its JSON was serialized again, but the signed JSON was compact': restyle(),
+      'its JSON was serialized again, but the signed JSON was indented by 2 spaces': restyle('  '),
+      'its JSON was serialized again, but the signed JSON was indented by 4 spaces': restyle('    '),
+      'its JSON was serialized again, but the signed JSON was indented by tabs': restyle('\t'),
+      'its JSON was serialized again, but the signed JSON had a space after each comma and colon': (body) =>
         reserialize(body, (value) => writeAscii(writeSpaced(value))),
-      'its JSON was serialized again, and had sorted keys': (body) =>
+      'its JSON was serialized again, but the signed JSON had sorted keys': (body) =>
         reserialize(body, (value) => JSON.stringify(sortKeys(value))),
       'its \\u escapes were decoded': (body) => rewrite(body, writeAscii),
       'its slashes lost their escapes': (body) =>
@@ -76,7 +79,7 @@ const BODY_CHANGES = [
     },
   ),
   ...toChanges<Uint8Array>(
-    { part: 'body', fix: `The code that signs did not have the bytes, and signed something else. ${RAW}` },
+    { part: 'body', fix: `The signing code did not have the bytes, so it signed something else. ${RAW}` },
     {
       'an empty body was signed instead': () => new Uint8Array(),
       'the string [object Object] was signed instead': () => bytes.encode('[object Object]'),
@@ -198,7 +201,7 @@ function sortKeys(value: unknown): unknown {
 
 const SECRET_CHANGES = [
   ...toChanges<Uint8Array>(
-    { part: 'secret', fix: 'Set the secret again, without what was pasted along with it.' },
+    { part: 'secret', fix: 'Set the secret again, without the characters that were pasted along with it.' },
     {
       'it has white space around it': onString((text) => text.trim()),
       'it has quotes around it': onString((text) => /^(["'`])(.*)\1$/s.exec(text)?.[2]),
@@ -212,7 +215,7 @@ const SECRET_CHANGES = [
   ...toChanges<Uint8Array>(
     {
       part: 'secret',
-      fix: 'The key of the other side contains more than the secret: trim the value that it reads from its file or setting.',
+      fix: 'The other side signs with more than the secret. Trim the value that it reads from its file or setting.',
     },
     {
       'the other side has a newline at its end': onString((text) => `${text}\n`),
@@ -228,25 +231,25 @@ const SECRET_CHANGES = [
       fix: 'Pass the decoded bytes as the secret: `secret: Buffer.from(secret, encoding)`.',
     },
     {
-      'it is hex of the key': onString((text) =>
+      'it is the hex encoding of the key': onString((text) =>
         isHex(text) ? Buffer.from(text, 'hex').toString('latin1') : undefined,
       ),
-      'it is base64 of the key': onString((text) =>
+      'it is the base64 encoding of the key': onString((text) =>
         isBase64(text) ? Buffer.from(text, 'base64').toString('latin1') : undefined,
       ),
       'it has a prefix that is not part of the key': without(/^[A-Za-z]+_/),
     },
   ),
   ...toChanges<Uint8Array>(
-    { part: 'secret', fix: 'The key is the string itself: pass it as it is, and do not decode it.' },
+    { part: 'secret', fix: 'The key is the string itself. Pass the string unchanged, and do not decode it.' },
     {
-      'it was decoded, and the key is its hex string': onString((text) =>
+      'it was decoded, but the key is the hex string': onString((text) =>
         Buffer.from(text, 'latin1').toString('hex'),
       ),
-      'it was decoded, and the key is its base64 string': onString((text) =>
+      'it was decoded, but the key is the base64 string': onString((text) =>
         Buffer.from(text, 'latin1').toString('base64'),
       ),
-      'it was decoded, and the key is its base64url string': onString((text) =>
+      'it was decoded, but the key is the base64url string': onString((text) =>
         Buffer.from(text, 'latin1').toString('base64url'),
       ),
     },
@@ -292,19 +295,19 @@ function isBase64(text: string): boolean {
 
 const SIGNATURE_CHANGES = [
   ...toChanges<string>(
-    { part: 'signature', fix: 'Pass only the value of the header, as it was received.' },
+    { part: 'signature', fix: 'Pass only the header value, exactly as it was received.' },
     {
       'it has white space around it': (text) => text.trim(),
       'it has quotes around it': (text) => /^(["'`])(.*)\1$/s.exec(text)?.[2],
       'it starts with the name of its header': (text) => /^[\w-]+:\s*(.+)$/s.exec(text)?.[1],
-      'the header came more than once': (text) =>
+      'the header was sent more than once': (text) =>
         text.includes(',') ? text.split(',')[0]?.trim() : undefined,
     },
   ),
   ...toChanges<string>(
     {
       part: 'signature',
-      fix: 'Set the text before the digits as `signature: { prefix }` of the receiver, and here with --prefix.',
+      fix: 'Set the text before the digits as `signature: { prefix }` in the receiver, and pass it here with --prefix.',
     },
     { 'it has a prefix': (text) => /^[\w-]+[=,:](?=.{43})(.+)$/s.exec(text)?.[1] },
   ),
@@ -322,9 +325,10 @@ const SIGNATURE_CHANGES = [
   ...toChanges<string>(
     { part: 'signature', fix: 'The digits were encoded twice. Encode the 32 bytes of the HMAC once.' },
     {
-      'it is base64 of the hex digits': (text) =>
+      'it is the base64 encoding of the hex digits': (text) =>
         text.length === 88 ? Buffer.from(text, 'base64').toString('latin1') : undefined,
-      'it is hex of the base64 digits': (text) => Buffer.from(text, 'hex').toString('latin1') || undefined,
+      'it is the hex encoding of the base64 digits': (text) =>
+        Buffer.from(text, 'hex').toString('latin1') || undefined,
     },
   ),
 ];
@@ -356,7 +360,7 @@ function otherFormat({ encoding, prefix }: SignatureFormat): Change {
     what: prefix ? 'it does not have this prefix' : `its encoding is not ${encoding}`,
     fix: prefix
       ? 'Omit --prefix and `signature: { prefix }`.'
-      : 'Omit --encoding and `signature: { encoding }`: the length tells the encodings apart.',
+      : 'Omit --encoding and `signature: { encoding }`. The length of the signature shows its encoding.',
   };
 }
 

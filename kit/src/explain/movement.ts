@@ -1,4 +1,4 @@
-/** The story of one movement: its events in order, and what polls prove about later ones. */
+/** The history of one movement: its events in order, and what polls prove about later events. */
 import { createdAtMs, type InboxOperations, type InboxRecord, type UnknownEvent } from 'stablehooks';
 import { type ProvenSpan, provenSpan, readPollState } from 'stablehooks/catch-up';
 import { recordPages } from 'stablehooks/reconcile';
@@ -6,9 +6,9 @@ import { isText } from '../io/event-filter.js';
 import { isObject } from '../io/settings.js';
 
 export interface Movement {
-  /** By the time of their creation, the first one first. */
+  /** The events, in order of creation. */
   readonly found: readonly MovementRecord[];
-  /** How many events could not be searched, because their text is pruned, imported or cannot be read. */
+  /** How many events could not be searched because their text is pruned, imported or unreadable. */
   readonly unread: number;
   readonly proven: ProvenSpan | null;
   /** What is proven, as a sentence. */
@@ -25,7 +25,7 @@ export async function findMovement(
   key: string,
   signal?: AbortSignal,
 ): Promise<Movement> {
-  // Before the events: what a poll proves meanwhile may be about events that were not read.
+  // Read before the events, because a poll in between may prove something about events that were not read.
   const state = await readPollState(inbox);
   const found: MovementRecord[] = [];
   const unread: InboxRecord[] = [];
@@ -41,13 +41,13 @@ export async function findMovement(
   found.sort((a, b) => createdAtMs(a.event) - createdAtMs(b.event));
   const last = found.at(-1);
   const from = last === undefined ? Number.NEGATIVE_INFINITY : createdAtMs(last.event);
-  // An event whose text is gone may be a later one of the movement.
+  // An event without its text may be a later event of the movement.
   const isSearched = unread.every(({ receivedAt }) => receivedAt < from);
   const proven = isSearched ? provenSpan(state, { from }) : null;
   return { found, unread: unread.length, proven, proof: describeProof(proven, found.length) };
 }
 
-/** Whether a value of the payload is this text. */
+/** Whether a value in the payload equals this text. */
 function holds(value: unknown, text: string): boolean {
   if (isObject(value) || Array.isArray(value)) return Object.values(value).some((each) => holds(each, text));
   return isText(value, text);
@@ -55,8 +55,8 @@ function holds(value: unknown, text: string): boolean {
 
 function describeProof(proven: ProvenSpan | null, found: number): string {
   if (proven === null)
-    return 'Nothing is proven of the time after it, so a later event may be missing. See `stablehooks gaps list`.';
+    return 'It is not proven that every later event is in the inbox, so an event may be missing. See `stablehooks gaps list`.';
   return found === 0
-    ? `The list is proven complete from ${proven.from} until ${proven.until}, and has no event of it.`
-    : `The list is proven complete until ${proven.until}, and has no later event of it.`;
+    ? `The list is proven complete from ${proven.from} until ${proven.until}, and contains no event for this key.`
+    : `The list is proven complete until ${proven.until}, and contains no later event for this key.`;
 }

@@ -7,7 +7,7 @@ import {
 } from '../io/answer.js';
 import { connectionFailure } from './connection.js';
 
-/** A fact and its fix, in sentences, without secrets or payloads. */
+/** A fact and its fix in sentences, without secrets or payloads. */
 export interface Finding {
   readonly what: string;
   /** `null` when nothing is wrong. */
@@ -15,19 +15,19 @@ export interface Finding {
 }
 
 const REPLIES: Readonly<Record<string, Finding>> = {
-  handled: { what: 'The handler ran to its end.', fix: null },
+  handled: { what: 'The handler completed.', fix: null },
   duplicate: {
-    what: 'The event was done before, so nothing ran: its handler had run, or no handler existed when it came.',
+    what: 'The event was already done, so nothing ran. Its handler ran earlier, or it had no handler when it arrived.',
     fix: null,
   },
   queued: {
-    what: 'The event is stored, and runs later: after the answer, in a worker, or in a process with a handler for its type.',
+    what: 'The event is stored and runs later: after the response, in a worker, or in a process with a handler for its type.',
     fix: null,
   },
   ignored: { what: 'The endpoint has no handler for this type, so nothing ran.', fix: 'Add a handler.' },
   parked: {
-    what: 'The endpoint did not know this type when the event came, so nothing ran.',
-    fix: 'The event runs once a receiver that knows the type and has a handler for it redrives.',
+    what: 'The endpoint did not know this type when the event arrived, so nothing ran.',
+    fix: 'The event runs at the next redrive of a receiver that knows the type and has a handler for it.',
   },
   dead: {
     what: 'The endpoint dead-lettered the event.',
@@ -35,46 +35,46 @@ const REPLIES: Readonly<Record<string, Finding>> = {
   },
   ERR_SIGNATURE_MISSING: {
     what: 'The endpoint found no signature.',
-    fix: "Set the receiver's `signature: { header }` to the header that the service sends, and let proxies pass it on.",
+    fix: "Set the receiver's `signature: { header }` to the header that the service sends, and make sure that proxies forward it.",
   },
   ERR_SIGNATURE_MALFORMED: {
-    what: "The endpoint does not recognise the signature's format.",
-    fix: "Set the receiver's `signature: { encoding, prefix }` to the service's format.",
+    what: 'The endpoint does not recognise the format of the signature.',
+    fix: "Set the receiver's `signature: { encoding, prefix }` to the format that the service uses.",
   },
   ERR_SIGNATURE_MISMATCH: {
-    what: 'The endpoint uses a different secret, has none for this path, or verifies bytes other than the delivered ones.',
-    fix: 'Set both sides to the same secret, and verify the raw bytes. `stablehooks doctor URL` finds out which it is.',
+    what: 'The endpoint uses a different secret, has no secret for this path, or does not verify the bytes that were delivered.',
+    fix: 'Set both sides to the same secret, and verify the raw bytes. Run `stablehooks doctor URL` to find the cause.',
   },
   ERR_SECRET_UNKNOWN: {
-    what: "The endpoint's secret function knows no secret for this request.",
+    what: "The endpoint's secret function returned no secret for this request.",
     fix: 'Check the path, query and headers that the function reads.',
   },
   ERR_METHOD_NOT_ALLOWED: {
-    what: 'The request reached the receiver with another method than POST.',
+    what: 'The request reached the receiver with a method other than POST.',
     fix: 'Check for a redirect or a proxy in front of the receiver.',
   },
   ERR_BODY_UNAVAILABLE: {
-    what: 'A body parser before the receiver consumed the bytes.',
+    what: 'A body parser consumed the body before the receiver could read it.',
     fix: 'Mount the receiver before the parser.',
   },
   ERR_BODY_ENCODED: {
     what: 'The body is compressed before it reaches the receiver.',
-    fix: 'Turn the compression off, for example in a proxy.',
+    fix: 'Turn off compression, for example in a proxy.',
   },
   ERR_BODY_TOO_LARGE: {
     what: "The body is larger than the receiver's maxBodyBytes.",
     fix: 'Raise maxBodyBytes if the service sends such bodies.',
   },
   ERR_BODY_INCOMPLETE: {
-    what: 'The body did not arrive with the length of its content-length.',
-    fix: 'Check for a proxy in front of the receiver that changes the body or cuts it off.',
+    what: 'The length of the body does not match its content-length.',
+    fix: 'Check for a proxy in front of the receiver that changes or truncates the body.',
   },
   ERR_BODY_TIMEOUT: {
     what: 'The body did not arrive in time.',
-    fix: 'Check for a proxy in front of the receiver that holds the body back.',
+    fix: 'Check for a proxy in front of the receiver that delays the body.',
   },
   ERR_EVENT_MALFORMED: {
-    what: 'The body is signed, but is not an event.',
+    what: 'The body has a valid signature, but is not an event.',
     fix: 'An event is a JSON object with the strings id, type and created_at, and the object payload.',
   },
   ERR_PAYLOAD_INVALID: {
@@ -82,35 +82,35 @@ const REPLIES: Readonly<Record<string, Finding>> = {
     fix: 'Correct the schema. The event stays in the inbox and runs again.',
   },
   ERR_HANDLER_FAILED: {
-    what: 'The handler threw.',
-    fix: "The endpoint's log shows the error. Correct the handler; the event runs again.",
+    what: 'The handler threw an error.',
+    fix: "See the error in the endpoint's log, and correct the handler. The event runs again.",
   },
   ERR_HANDLER_TIMEOUT: {
-    what: 'The handler did not end in time.',
-    fix: 'Make it faster, raise handlerTimeoutMs, or enqueue the work.',
+    what: 'The handler did not finish in time.',
+    fix: 'Make the handler faster, raise handlerTimeoutMs, or enqueue the work.',
   },
   ERR_HANDLER_LATER: {
-    what: "The handler asked for a later attempt, and the endpoint's inbox is not durable.",
-    fix: "Send it again after the answer's Retry-After, or give the endpoint a durable inbox, which runs it by itself.",
+    what: "The handler asked for a later attempt, but the endpoint's inbox is not durable.",
+    fix: 'Send the event again after the time in Retry-After, or give the endpoint a durable inbox, so that it retries the event itself.',
   },
   ERR_EVENT_BUSY: { what: 'Another attempt at this event was running.', fix: null },
   ERR_EVENT_NOT_DUE: {
-    what: 'The event failed before and waits for its retry time, so nothing ran.',
-    fix: "Send it again after the answer's Retry-After. To run it now, first requeue it in the endpoint's inbox: `stablehooks inbox requeue`, or Requeue in its inspector.",
+    what: 'The event failed earlier and is waiting for its retry time, so nothing ran.',
+    fix: "Send the event again after the time in Retry-After. To run it now, first requeue it in the endpoint's inbox, with `stablehooks inbox requeue` or with Requeue in the inspector.",
   },
   ERR_KEY_BUSY: {
-    what: 'Another event of the same ordering key was running. This one is stored, and the endpoint runs it in turn.',
+    what: 'Another event with the same ordering key was running. This event is stored, and the endpoint runs it afterwards.',
     fix: null,
   },
   ERR_RECEIVER_BUSY: {
-    what: 'The endpoint was at its limit of running handlers (maxConcurrency).',
-    fix: "Send it again after the answer's Retry-After, or raise maxConcurrency.",
+    what: 'The endpoint was already running as many handlers as maxConcurrency allows.',
+    fix: 'Send the event again after the time in Retry-After, or raise maxConcurrency.',
   },
   ERR_LEASE_LOST: {
-    what: 'The handler ran longer than leaseMs, or could not begin in that time, so another process could run the event.',
+    what: 'The handler ran longer than leaseMs, or could not start in that time, so another process could run the event.',
     fix: "Raise leaseMs, or make the handler faster. See the endpoint's log.",
   },
-  ERR_RECEIVER_CLOSED: { what: 'The endpoint is stopping.', fix: 'Start it again.' },
+  ERR_RECEIVER_CLOSED: { what: 'The endpoint is shutting down.', fix: 'Start it again.' },
   ERR_INBOX_FAILED: { what: 'The endpoint cannot reach its inbox.', fix: 'See its log.' },
   ERR_QUEUE_FAILED: { what: 'The endpoint cannot reach its queue.', fix: 'See its log.' },
   ERR_SECRET_UNAVAILABLE: {
@@ -118,12 +118,12 @@ const REPLIES: Readonly<Record<string, Finding>> = {
     fix: 'See its log.',
   },
   ERR_CONFIG_INVALID: {
-    what: 'A setting of the receiver is wrong, and its log names it.',
+    what: "A setting of the receiver is wrong. The endpoint's log names the setting.",
     fix: 'If the secret comes from a function or a file, it may end with a newline: use .trim().',
   },
 };
 
-/** The finding for the code or the outcome of a reply; `undefined` for unknown names. */
+/** The finding for the code or outcome of a response; `undefined` for unknown names. */
 export function findingOf(name: string | undefined): Finding | undefined {
   return name !== undefined && Object.hasOwn(REPLIES, name) ? REPLIES[name] : undefined;
 }
@@ -135,15 +135,21 @@ export function explainAnswer(answer: EndpointAnswer): Finding {
 }
 
 const REFUSED: Finding = {
-  what: 'Its reply does not say why: the endpoint uses a different secret, reads another header, does not verify the raw bytes, or asks for a login.',
-  fix: 'Set both sides to the same secret, and verify the raw bytes. `stablehooks doctor URL` finds out which it is.',
+  what: 'The response does not say why. The endpoint may use a different secret, read a different header, not verify the raw bytes, or require a login.',
+  fix: 'Set both sides to the same secret, and verify the raw bytes. Run `stablehooks doctor URL` to find the cause.',
 };
 
-/** The meaning of a status if the reply contains no more. */
+/** The meaning of a status if the response says nothing more. */
 const STATUSES: Readonly<Record<number, Finding>> = {
-  404: { what: 'Nothing is at this path.', fix: 'Check the path, and that the receiver is mounted there.' },
-  405: { what: 'This path accepts no POST.', fix: 'Check the path, and that the receiver is mounted there.' },
-  410: { what: 'Nothing is at this path any more.', fix: 'Check the path of the endpoint.' },
+  404: {
+    what: 'There is nothing at this path.',
+    fix: 'Check the path, and check that the receiver is mounted there.',
+  },
+  405: {
+    what: 'This path does not accept POST.',
+    fix: 'Check the path, and check that the receiver is mounted there.',
+  },
+  410: { what: 'There is nothing at this path any more.', fix: 'Check the path of the endpoint.' },
   413: {
     what: 'The body is larger than the endpoint, or a proxy in front of it, accepts.',
     fix: "Raise the limit of the proxy or the parser, or the receiver's maxBodyBytes.",
@@ -157,38 +163,38 @@ const STATUSES: Readonly<Record<number, Finding>> = {
 
 function explainReply(answer: Reply): Finding {
   const { status, code, outcome } = answer;
-  // A receiver answers with an outcome under 2xx, and with a code under any other status.
+  // A receiver returns an outcome with a 2xx, and a code with any other status.
   const known = findingOf(isDelivered(answer) ? outcome : code) ?? STATUSES[status];
   if (known !== undefined) return known;
   if (isWithoutEffect(answer)) return explainUnshown(answer);
-  if (isDelivered(answer)) return { what: `The endpoint accepted it (${status}).`, fix: null };
+  if (isDelivered(answer)) return { what: `The endpoint accepted the event (${status}).`, fix: null };
   if (isSignatureRefused(answer)) return REFUSED;
   if (status >= 300 && status < 400) {
     return {
-      what: `The endpoint redirects (${status}), and deliveries do not follow redirects.`,
-      fix: 'Deliver to the URL of the receiver itself, or answer there without a redirect, or a login.',
+      what: `The endpoint redirects (${status}), but deliveries do not follow redirects.`,
+      fix: 'Deliver to the URL of the receiver itself, or respond at this URL without a redirect or a login.',
     };
   }
-  return { what: `The endpoint answered ${status}.`, fix: "The endpoint's log may say why." };
+  return { what: `The endpoint responded with ${status}.`, fix: "The endpoint's log may say why." };
 }
 
-/** A 2xx that does not show what became of the event. */
+/** A 2xx that does not show what happened to the event. */
 function explainUnshown({ outcome, code, isPage, isCut }: Reply): Finding {
   if (isCut) {
     return {
-      what: 'The endpoint answered 2xx with more than 64 KiB, so the outcome is not shown.',
-      fix: 'Answer with a short body, or with none.',
+      what: 'The endpoint returned a 2xx with more than 64 KiB, so the outcome is not known.',
+      fix: 'Return a short body, or no body.',
     };
   }
   if (isPage) {
     return {
-      what: 'The endpoint answered with a page.',
-      fix: 'Check the path, and whether a log-in stands in front of the endpoint.',
+      what: 'The endpoint responded with an HTML page.',
+      fix: 'Check the path, and check whether the endpoint is behind a login.',
     };
   }
   return {
-    what: `The endpoint answered 2xx with a reply that reports ${code ?? outcome}.`,
-    fix: 'If the event did not take effect, answer 5xx: after a 2xx the service does not send it again.',
+    what: `The endpoint returned a 2xx, but the response reports ${code ?? outcome}.`,
+    fix: 'If the event did not take effect, return a 5xx. After a 2xx, the service does not send the event again.',
   };
 }
 
@@ -196,24 +202,24 @@ function explainSilence(answer: Exclude<EndpointAnswer, Reply>): Finding {
   switch (answer.kind) {
     case 'silence':
       return {
-        what: `The endpoint did not answer within ${answer.elapsedMs} ms.`,
-        fix: 'If its handler is slow, enqueue the work durably and answer 202. If it never answers, a body parser before the receiver may have consumed the body: mount the receiver before the parser.',
+        what: `The endpoint did not respond within ${answer.elapsedMs} ms.`,
+        fix: 'If the handler is slow, enqueue the work durably and return 202. If the endpoint never responds, a body parser may have consumed the body before the receiver could read it. In that case, mount the receiver before the parser.',
       };
     case 'lost':
       return { what: WHY_LOST[answer.fault], fix: null };
     case 'unreachable': {
       const failure = connectionFailure(answer.reason);
       return {
-        what: `There was no answer${failure === undefined ? '' : `: ${failure.what}`}.`,
+        what: `There was no response${failure === undefined ? '' : `: ${failure.what}`}.`,
         fix: failure?.fix ?? "See the attempt's error and the endpoint's log.",
       };
     }
   }
 }
 
-/** The effects of the faults of a sandbox that prevent an answer. */
+/** The effects of sandbox faults that prevent a response. */
 const WHY_LOST: Readonly<Record<(typeof LOSSES)[number], string>> = {
   drop: 'The sandbox dropped the delivery before it arrived (fault drop).',
   cut: 'The sandbox cut the connection halfway through the body (fault cut), so no handler ran.',
-  reset: 'The sandbox reset the connection before the answer (fault reset), so the handler may have run.',
+  reset: 'The sandbox reset the connection before the response (fault reset), so the handler may have run.',
 };

@@ -7,13 +7,13 @@ export interface Change {
   readonly fix: string;
 }
 
-/** A value, and the changes that lead to it from the given value; none for that value itself. */
+/** A value, and the changes that lead to it from the given value. The given value itself has no changes. */
 export interface Variant<Value> {
   readonly value: Value;
   readonly changes: readonly Change[];
 }
 
-/** A change to try: `undo` returns the other value, or `undefined` where the change does not apply. */
+/** A change to try. `undo` returns the other value, or `undefined` if the change does not apply. */
 export interface KnownChange<Value> extends Change {
   readonly undo: (value: Value) => Value | undefined;
 }

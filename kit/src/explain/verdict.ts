@@ -15,7 +15,7 @@ export interface Signing extends SignatureFormat {
   readonly signatureHeader: string;
 }
 
-/** Judges an attempt by its answer and, where its signing is known, by whether its signature was right. */
+/** Judges an attempt by its response and, if the signing is known, by whether its signature was correct. */
 export async function judgeAttempt(attempt: JudgedAttempt, signing: Signing | undefined): Promise<Finding> {
   const { answer } = attempt;
   if (answer.kind !== 'reply' || signing === undefined) return explainAnswer(answer);
@@ -24,18 +24,18 @@ export async function judgeAttempt(attempt: JudgedAttempt, signing: Signing | un
   if (fault === undefined && !isRight) return describeEarlierSecret(answer);
   if (fault === undefined || isRight) {
     const reply = explainAnswer(answer);
-    const refused = isSignatureRefused(answer) ? 'The endpoint refused it anyway. ' : '';
-    return { what: `The signature is right. ${refused}${reply.what}`, fix: reply.fix };
+    const refused = isSignatureRefused(answer) ? 'The endpoint refused the delivery anyway. ' : '';
+    return { what: `The signature is correct. ${refused}${reply.what}`, fix: reply.fix };
   }
   const mismatch = await describeFault(fault, attempt, signing);
   if (isDelivered(answer)) {
     return {
-      what: `${mismatch} The endpoint accepted it anyway.`,
-      fix: 'The endpoint must verify each delivery over the bytes that it received.',
+      what: `${mismatch} The endpoint accepted the delivery anyway.`,
+      fix: 'The endpoint must verify the signature of each delivery over the exact bytes it received.',
     };
   }
   if (isSignatureRefused(answer)) {
-    return { what: `${mismatch} The endpoint refused it, as it must.`, fix: null };
+    return { what: `${mismatch} The endpoint correctly refused the delivery.`, fix: null };
   }
   const reply = explainAnswer(answer);
   return { what: `${mismatch} ${reply.what}`, fix: reply.fix };
@@ -50,13 +50,13 @@ async function isSignedWith(
   return headers[signatureHeader] === (await sign(body, { secret, encoding, prefix }));
 }
 
-/** Describes what a fault of a sandbox did to the signature. It needs no fix. */
+/** Describes what a sandbox fault did to the signature. This needs no fix. */
 async function describeFault(
   fault: string,
   { headers, body }: JudgedAttempt,
   { secret, signatureHeader, encoding, prefix }: Signing,
 ): Promise<string> {
-  if (fault === 'corruptSignature') return 'The sandbox made the signature wrong (fault corruptSignature).';
+  if (fault === 'corruptSignature') return 'The sandbox sent a wrong signature (fault corruptSignature).';
   const explanation = await explainSignature({
     ...{ body, signature: headers[signatureHeader] ?? '', secret: new TextEncoder().encode(secret) },
     format: { encoding, prefix },
@@ -68,10 +68,13 @@ async function describeFault(
   return `The signature does not match because of ${changes} (fault ${fault}).`;
 }
 
-/** Without a fault, the signature was right when it was sent, so the secret has changed since and neither side is at fault. */
+/**
+ * Without a fault, the signature was correct when it was sent. The secret has changed since then, and neither side is
+ * at fault.
+ */
 function describeEarlierSecret(answer: Reply): Finding {
-  const what = 'The delivery was signed with an earlier secret: the secret has changed since.';
-  if (isSignatureRefused(answer)) return { what: `${what} The endpoint refused it.`, fix: null };
+  const what = 'The delivery was signed with an earlier secret. The secret has changed since then.';
+  if (isSignatureRefused(answer)) return { what: `${what} The endpoint refused the delivery.`, fix: null };
   const reply = explainAnswer(answer);
   return { what: `${what} ${reply.what}`, fix: reply.fix };
 }

@@ -6,7 +6,7 @@ import { isFromOtherSite, isLoopback, readHost } from '../other-sites.js';
 export interface Access {
   /** Checks every request; `remoteAddress` is that of the client, if the request came over a socket. */
   check(request: Request, remoteAddress: string | undefined): Promise<Refusal | undefined>;
-  /** Adds the cookie for later requests to the answer of the page. */
+  /** Adds the cookie for later requests to the response with the page. */
   setCookie(request: Request, headers: Headers): void;
   /** Returns the value that each action must send as `x-inspector-token`, and adds its cookie to the headers. */
   actionToken(request: Request, headers: Headers): string;
@@ -24,8 +24,8 @@ const ACTION_HEADER = 'x-inspector-token';
 const ACTION_COOKIE = 'stablehooks_inspector_action';
 
 /**
- * For apps: the app decides on each request, such as by its session. The token of actions is also a cookie and no process
- * stores it, so all processes of the app accept each other's tokens.
+ * For apps: the app decides about each request, for example by its session. The action token is also a cookie, and no
+ * process stores it, so all processes of the app accept each other's tokens.
  */
 export function appAccess(authorize: (request: Request) => boolean | Promise<boolean>): Access {
   const readToken = (request: Request) => {
@@ -43,7 +43,7 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
     async check(request) {
       // Only `true` counts: a function that returns a user, or returns nothing by mistake, must not open the page.
       if ((await authorize(request)) !== true) {
-        return { status: 403, message: 'The function given as `authorize` refused this request.' };
+        return { status: 403, message: 'The `authorize` function refused this request.' };
       }
       return checkOrigin(request) ?? checkAction(request, readToken(request));
     },
@@ -52,8 +52,8 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
 }
 
 /**
- * For tools on this machine: the printed URL contains a token, which is exchanged for a cookie. This removes the token from
- * the address bar, and other sites cannot use it (`SameSite=Strict`).
+ * For local tools: the printed URL contains a token, which the page exchanges for a cookie. This removes the token from
+ * the address bar, and other sites cannot use the cookie (`SameSite=Strict`).
  *
  * @param port - the server's port. It is part of the cookie's name, because cookies do not distinguish ports.
  */
@@ -67,7 +67,7 @@ export function tokenAccess(port: () => number): Access & { readonly token: stri
       const refused = checkRemote(remoteAddress) ?? checkHost(request, port()) ?? checkOrigin(request);
       if (refused !== undefined) return refused;
       if (!isEqual(readCookie(request, cookieName()), session) && !hasToken(request, token)) {
-        return { status: 401, message: 'Open the URL that the command printed: it contains the token.' };
+        return { status: 401, message: 'Open the URL that the command printed. It contains the token.' };
       }
       return checkAction(request, actionToken);
     },
@@ -85,7 +85,7 @@ function hasToken(request: Request, token: string): boolean {
 /** The server of a tool may listen on all interfaces for another purpose. */
 function checkRemote(address: string | undefined): Refusal | undefined {
   if (address === undefined || /^(::ffff:)?127\.|^::1$/.test(address)) return undefined;
-  return { status: 403, message: 'Only the machine on which the command runs can open the inspector.' };
+  return { status: 403, message: 'Only the machine that runs the command can open the inspector.' };
 }
 
 /** A name that resolves to this machine by DNS rebinding must not reach the page. */

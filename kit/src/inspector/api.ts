@@ -1,4 +1,4 @@
-/** The requests and answers of the page, shared with the server. */
+/** The requests and responses of the page, shared with the server. */
 import type { InboxState, InboxStep } from 'stablehooks';
 import type { Gap } from 'stablehooks/catch-up';
 import type { ErrorGroups } from '../explain/error-groups.js';
@@ -10,38 +10,44 @@ export type View = 'overview' | 'events' | 'coverage' | 'sandbox';
 
 export interface SelectedFilter extends EventFilter {
   readonly ids?: readonly string[] | undefined;
-  /** Events to leave out: their handler said that a retry cannot help, or an attempt recorded no result. */
+  /**
+   * Events to exclude: `permanent` ones, for which the handler said that a retry cannot help, and `expired` ones, with
+   * an attempt that recorded no result.
+   */
   readonly except?: readonly ('permanent' | 'expired')[] | undefined;
 }
 
-/** Which events of an inbox an action is about. With `dryRun` it changes nothing, and answers what it would do. */
+/**
+ * The events of an inbox that an action applies to. With `dryRun`, the action changes nothing and returns what it would
+ * do.
+ */
 export interface Selected {
   readonly filter: SelectedFilter;
   readonly dryRun?: boolean | undefined;
 }
 
-/** The input of each action: `POST api/actions/<name>` with this as JSON. */
+/** The input of each action. Send it as JSON with `POST api/actions/<name>`. */
 export interface ActionInputs {
-  /** Makes one more attempt at a delivery; `body` (base64) replaces its bytes, `url` its endpoint. */
+  /** Makes one more attempt at a delivery. `body` (base64) replaces its bytes, and `url` replaces its endpoint. */
   readonly resend: {
     readonly id: string;
     readonly url?: string | undefined;
     readonly body?: string | undefined;
   };
-  /** Makes dead and failed events due now, at most 10,000. Their history keeps who did it and why. */
+  /** Makes dead and failed events due now, at most 10,000 of them. Their history records who did it and why. */
   readonly requeue: Selected & { readonly by?: string | undefined; readonly reason?: string | undefined };
-  /** Runs events now, one after the other, at most 100. */
+  /** Runs events now, one after the other, at most 100 of them. */
   readonly run: Selected;
-  /** Ends events that must not run, at most 10,000. */
+  /** Discards events that must not run, at most 10,000 of them. */
   readonly discard: Selected & { readonly by: string; readonly reason: string };
-  /** Up to `until`, as the person saw it: what a poll has added since stays open. */
+  /** Acknowledges a gap up to `until`, as the person saw it. A part that a later poll adds stays open. */
   readonly 'acknowledge-gap': {
     readonly id: string;
     readonly until: string;
     readonly by: string;
     readonly reason: string;
   };
-  /** Fires an event; an example payload of the type by default. */
+  /** Fires an event. By default, its payload is an example of the type. */
   readonly fire: { readonly type: string; readonly payload?: Readonly<Record<string, unknown>> | undefined };
   readonly 'set-faults': FaultsInput;
   readonly 'clear-faults': Readonly<Record<string, never>>;
@@ -56,13 +62,16 @@ export type ActionName = keyof ActionInputs;
 /** The result of an action on events, or of its dry run. */
 export interface SelectedResult {
   readonly matched: number;
-  /** How many of them the action can change, by their state. */
+  /** How many of the matching events the action can change, by state. */
   readonly eligible: number;
-  /** How many events it changed or ran; 0 after a dry run. */
+  /** How many events the action changed or ran. 0 after a dry run. */
   readonly changed: number;
-  /** How runs ended, such as `{ handled: 3 }`; `error` for one that threw, `elsewhere` for the last one if this inbox does not show it. */
+  /**
+   * The number of runs by outcome, such as `{ handled: 3 }`. `error` counts a run that threw. `elsewhere` counts the
+   * last run if this inbox does not show it.
+   */
   readonly outcomes: Readonly<Record<string, number>>;
-  /** The ids of the events that a dry run found. The action itself must not change any other event. */
+  /** The ids of the events that a dry run found. The action itself must change no other event. */
   readonly ids: readonly string[];
 }
 
@@ -81,20 +90,20 @@ export interface ActionResults {
   readonly 'remove-endpoint': Readonly<Record<string, never>>;
 }
 
-/** Every refused or failed request. */
+/** The body of every refused or failed request. */
 export interface Problem {
   readonly message: string;
 }
 
 /** `GET api/session` */
 export interface Session {
-  /** The inspected sandbox or inbox, such as `sandbox` or `app.db`. */
+  /** The name of the inspected sandbox or inbox, such as `sandbox` or `app.db`. */
   readonly name: string;
   readonly views: readonly View[];
   readonly actions: readonly ActionName[];
-  /** To be sent as the header `x-inspector-token` with each action. */
+  /** The value to send as the `x-inspector-token` header with each action. */
   readonly actionToken: string;
-  /** The current position of the stream. As `?after`, it misses nothing that happens after this answer. */
+  /** The current position of the stream. Pass it as `?after` to miss nothing that happens after this response. */
   readonly position: string;
 }
 
@@ -109,34 +118,39 @@ export const ATTEMPT_KINDS = [
 ] as const;
 
 /**
- * How an endpoint answered an attempt.
+ * How an endpoint responded to an attempt.
  *
- * - `accepted`: 2xx, without a report that nothing ran.
- * - `wrongly-accepted`: 2xx, although a fault of the sandbox made the signature wrong.
- * - `without-effect`: 2xx with `dead`, `ignored` or `parked`.
- * - `failed`: 5xx, 408, 409, 425 or 429: a later attempt can succeed.
+ * - `accepted`: a 2xx that does not report that nothing ran.
+ *
+ * - `wrongly-accepted`: a 2xx, although a sandbox fault made the signature wrong.
+ *
+ * - `without-effect`: a 2xx with `dead`, `ignored` or `parked`.
+ *
+ * - `failed`: a 5xx, 408, 409, 425 or 429. A later attempt may succeed.
+ *
  * - `refused`: every other status.
- * - `unanswered`: no answer.
+ *
+ * - `unanswered`: no response.
  */
 export type AttemptKind = (typeof ATTEMPT_KINDS)[number];
 
 /** One attempt at a delivery. Times are ISO 8601. */
 export interface AttemptRow {
-  /** Unique in this source. */
+  /** The id of the attempt, unique in this source. */
   readonly id: string;
   readonly at: string;
   readonly eventId: string;
   readonly type: string;
-  /** Whether the sent bytes differ from those of the event. @default false */
+  /** Whether the sent bytes differ from the event. @default false */
   readonly edited?: boolean | undefined;
-  /** Whether a person sent it to another URL than that of the endpoint. @default false */
+  /** Whether a person sent it to a URL other than the endpoint's. @default false */
   readonly elsewhere?: boolean | undefined;
   readonly endpoint: string;
   /** The number of the attempt within the delivery, from 1. */
   readonly attempt: number;
   readonly kind: AttemptKind;
   readonly status: number | null;
-  /** The outcome or the code of the reply, or the reason why there was none. */
+  /** The outcome or code in the response, or the reason why there was no response. */
   readonly outcome: string | null;
   readonly durationMs: number;
   readonly faults: readonly string[];
@@ -145,15 +159,17 @@ export interface AttemptRow {
 /** How a state or an attempt is shown. */
 export type Tone = 'good' | 'bad' | 'doubtful' | 'neutral';
 
-/** An event's state: of an inbox, or without one the kind of its attempts. */
+/** The state of an event in an inbox. Without an inbox, the kind of its attempts. */
 export type EventState = InboxState | AttemptKind;
 
-/** An attempt at an event, by a delivery or by an inbox, or what a person did with it. Times are epoch ms. */
+/**
+ * An attempt at an event by a delivery or an inbox, or something that a person did with the event. Times are epoch ms.
+ */
 export interface AttemptLine {
-  /** `null` for an attempt of an inbox, which has no bytes. */
+  /** The id of the attempt. `null` for an attempt of an inbox, which has no bytes. */
   readonly id: string | null;
   readonly at: number;
-  /** Such as `Attempt 2`, or `Discarded by Ada`. */
+  /** A title, such as `Attempt 2` or `Discarded by Ada`. */
   readonly name: string;
   readonly tone: Tone;
   readonly result: string;
@@ -168,31 +184,34 @@ export interface EventRow {
   readonly type: string;
   readonly state: EventState;
   readonly tone: Tone;
-  /** How it ended, or its current state, such as `Accepted on attempt 5`. */
+  /** The outcome or current state of the event, such as `Accepted on attempt 5`. */
   readonly verdict: string;
   readonly attempts: number;
-  /** When it was received, or first attempted. */
+  /** When the event was received or first attempted. */
   readonly at: number;
-  /** When it runs again, or its lease ends. */
+  /** When the event runs again, or when its lease ends. */
   readonly dueAt: number | null;
   readonly key: string | null;
-  /** The newest attempts that have ended, oldest first: at most ten. */
+  /** The newest completed attempts, oldest first. At most ten. */
   readonly history: readonly AttemptLine[];
 }
 
-/** The filter of events: those that meet every condition. `id` is a part of an id, `text` of a body, in any case. */
+/**
+ * The filter for events, which must meet every condition. `id` matches part of an id, and `text` part of a body. Both
+ * ignore case.
+ */
 export interface EventFilter {
   readonly state?: EventState | undefined;
   readonly type?: string | undefined;
-  /** In an inbox, last changed at this time or later; without one, first attempted. Epoch ms. */
+  /** Only events last changed (in an inbox) or first attempted (without one) at or after this time. Epoch ms. */
   readonly since?: number | undefined;
-  /** The same, before this time. */
+  /** The same, but before this time. */
   readonly until?: number | undefined;
   readonly error?: string | undefined;
-  /** The error of a group, with `…` for its variable parts. */
+  /** The error of a group, with `…` in place of its variable parts. */
   readonly group?: string | undefined;
   readonly key?: string | undefined;
-  /** At least so many attempts. */
+  /** Only events with at least this many attempts. */
   readonly attempts?: number | undefined;
   /** A value of the payload, such as `transfer_id=trf_1`. */
   readonly payload?: string | undefined;
@@ -203,25 +222,28 @@ export interface EventFilter {
 /** `GET api/events?limit&after` with an {@link EventFilter}: newest first. */
 export interface EventPage {
   readonly rows: readonly EventRow[];
-  /** Pass it as `after` for the next page; `null` at the end. */
+  /** Pass this as `after` to get the next page. `null` on the last page. */
   readonly next: string | null;
-  /** How many events were read for `id` or `text`, which no inbox can look up; `null` if none had to be. */
+  /** How many events were read to find `id` or `text`, which an inbox cannot look up. `null` if none had to be read. */
   readonly searched: number | null;
 }
 
-/** `GET api/events/counts` with an {@link EventFilter}, whose `state` makes no difference to `states`. */
+/** `GET api/events/counts` with an {@link EventFilter}. The filter's `state` does not affect `states`. */
 export interface EventCounts {
-  /** `null` while `id` or `text` is searched for in an inbox. */
+  /** `null` if an inbox would have to search for `id` or `text`. */
   readonly states: readonly { readonly state: EventState; readonly count: number }[] | null;
   readonly types: readonly string[];
-  /** Events that the list lacks, because none of their attempts is kept or was made yet; zeros in an inbox. */
+  /**
+   * Events that are not in the list, because they have not been attempted yet or none of their attempts is still kept.
+   * All zero in an inbox.
+   */
   readonly dropped: DroppedEvents;
 }
 
 export interface DroppedEvents {
-  /** An endpoint never answered with 2xx, and is not tried again. */
+  /** An endpoint never returned a 2xx, and the event is not attempted again. */
   readonly exhausted: number;
-  /** Every endpoint answered with 2xx. */
+  /** Every endpoint returned a 2xx. */
   readonly delivered: number;
   readonly unattempted: number;
 }
@@ -231,34 +253,34 @@ export const NONE_DROPPED: DroppedEvents = { exhausted: 0, delivered: 0, unattem
 /** `GET api/events/:id` */
 export interface EventDetail extends EventRow {
   readonly explanation: Finding;
-  /** How it first came; `null` without an inbox. */
+  /** How the event first arrived. `null` without an inbox. */
   readonly origin: string | null;
   readonly deliveries: readonly AttemptLine[];
-  /** Whether `GET api/events/:id/body` has its JSON. */
+  /** Whether `GET api/events/:id/body` returns the JSON of the event. */
   readonly body: 'stored' | 'pruned' | 'none';
-  /** Its exact text if it is short; `null` otherwise. */
+  /** The exact text of the event if it is short, `null` otherwise. */
   readonly text: string | null;
-  /** The command that prints it; `null` without an inbox. */
+  /** The command that prints the event. `null` without an inbox. */
   readonly command: string | null;
-  /** The steps of its handler, without their results. */
+  /** The steps of the handler, without their results. */
   readonly steps: readonly StepRow[];
-  /** When it last changed; `null` without an inbox. */
+  /** When the event last changed. `null` without an inbox. */
   readonly updatedAt: number | null;
 }
 
-/** `GET api/find?key`: the event with this id, or the movement with this ordering key or value of a payload. */
+/** `GET api/find?key`: the event with this id, or else the movement with this ordering key or payload value. */
 export interface Found {
   readonly event: string | null;
-  /** Without an event of this id; `null` without an inbox. */
+  /** The movement, if no event has this id. `null` without an inbox. */
   readonly movement: MovementReport | null;
 }
 
 export interface MovementReport {
-  /** In the order of their creation. */
+  /** The events, in order of creation. */
   readonly rows: readonly MovementRow[];
-  /** How many events could not be searched, because their text is gone. */
+  /** How many events could not be searched because their text is gone. */
   readonly unread: number;
-  /** What is proven of later events, as a sentence. */
+  /** What is proven about later events, as a sentence. */
   readonly proof: string;
   readonly isProven: boolean;
 }
@@ -272,37 +294,37 @@ export interface MovementRow extends EventRow {
 
 /** A step of the handler of an event. */
 export interface StepRow extends Omit<InboxStep, 'result'> {
-  /** Whether it recorded a result; without one, its effect is unknown. */
+  /** Whether the step recorded a result. If it did not, its effect is unknown. */
   readonly hasResult: boolean;
 }
 
 export interface OverviewCheck {
   readonly name: string;
-  /** `doubtful` is healthy, but worth knowing. */
+  /** `doubtful` means healthy, but worth a look. */
   readonly tone: Tone;
   readonly message: string;
   readonly count: number | null;
-  /** Since when it needs a person, in epoch ms; `null` if that is not known. */
+  /** Since when the check needs a person, in epoch ms. `null` if unknown. */
   readonly since: number | null;
-  /** The most frequent errors of its events; empty if the message says the cause. */
+  /** The most frequent errors of the events. Empty if the message names the cause. */
   readonly causes: readonly string[];
 }
 
-/** A number of the last hour. */
+/** A number for the last hour. */
 export interface FlowNumber {
   readonly name: string;
   readonly count: number;
   readonly tone: Tone;
-  /** What the number includes or leaves out, as a sentence. */
+  /** What the number includes or excludes, as a sentence. */
   readonly note: string | null;
 }
 
 /** `GET api/overview` */
 export interface OverviewReport {
   readonly tone: Tone;
-  /** Whether all is well, as a sentence. */
+  /** Whether everything is fine, as a sentence. */
   readonly verdict: string;
-  /** Checks that need a person come first. */
+  /** The checks. Those that need a person come first. */
   readonly checks: readonly OverviewCheck[];
   readonly flow: readonly FlowNumber[];
   /** The errors of dead and failed events; `null` without an inbox. */
@@ -322,13 +344,16 @@ export interface Message {
 export interface AttemptDetail extends AttemptRow {
   readonly request: Message & { readonly method: string; readonly url: string };
   readonly response:
-    | (Message & { readonly status: number /** Whether only its start was kept. */; readonly cut: boolean })
+    | (Message & {
+        readonly status: number /** Whether only the start of the body was kept. */;
+        readonly cut: boolean;
+      })
     | null;
   readonly error: string | null;
   readonly verdict: Finding;
 }
 
-/** A gap, with an id for the action, its sentence, and the command that compares the books of its span. */
+/** A gap, with an id for the action, a sentence about it, and the command that reconciles its span. */
 export interface GapRow extends Gap {
   readonly id: string;
   readonly text: string;
@@ -338,11 +363,11 @@ export interface GapRow extends Gap {
 /** `GET api/coverage`. Times are epoch ms. */
 export interface CoverageReport {
   readonly since: number | null;
-  /** Every event created up to here is in the inbox, except in the gaps; `null` before the first poll. */
+  /** Every event created up to this time is in the inbox, except in the gaps. `null` before the first poll. */
   readonly watermark: number | null;
   readonly gaps: readonly GapRow[];
   readonly types: readonly string[];
-  /** The result of the last poll, in sentences; `null` if this source does not poll, or before the first poll. */
+  /** The result of the last poll, in sentences. `null` before the first poll, or if this source does not poll. */
   readonly lastPoll: {
     readonly at: number;
     readonly diagnosis: string;
@@ -350,7 +375,7 @@ export interface CoverageReport {
   } | null;
 }
 
-/** How many movements the page shows, the newest. */
+/** How many movements the page shows. The newest are shown. */
 export const MAX_MOVEMENTS = 200;
 
 /** `GET api/sandbox` */
@@ -366,7 +391,7 @@ export interface ServiceReport {
 
 /** `GET api/stream`: server-sent events, each with its `kind` as the event's name. */
 export type StreamEntry =
-  /** The data of a view has changed, and the page requests it again. */
+  /** The data of a view has changed, so the page requests it again. */
   | { readonly kind: 'changed'; readonly view: View }
   /** The source has been unreadable since `since` (ISO 8601). */
   | { readonly kind: 'lost'; readonly since: string; readonly why: string }

@@ -21,13 +21,13 @@ import type { DeliveriesPart } from './source.js';
 
 export interface KeptAttempt {
   readonly row: AttemptRow;
-  /** When it began, in epoch ms. */
+  /** When the attempt began, in epoch ms. */
   readonly at: number;
   /** The texts that the filter `text` searches. */
   readonly bodies: () => readonly string[];
 }
 
-/** The columns of a row about the answer. */
+/** The columns of a row that describe the response. */
 export function toResult(
   answer: EndpointAnswer,
 ): Pick<AttemptRow, 'kind' | 'status' | 'outcome' | 'durationMs'> {
@@ -71,9 +71,9 @@ const MAX_HISTORY = 10;
 interface AttemptSource<Attempt> {
   /** Returns the kept attempts, oldest first. */
   readonly attempts: () => readonly Attempt[];
-  /** Reads one of them. It must return the same object each time. */
+  /** Reads one attempt. It must return the same object each time. */
   readonly toKept: (attempt: Attempt) => KeptAttempt;
-  /** The ids of the events that are attempted again. */
+  /** The ids of the events that will be attempted again. */
   readonly pending: () => ReadonlySet<string>;
   /** The events without a kept attempt. */
   readonly dropped: () => DroppedEvents;
@@ -89,7 +89,7 @@ export function createAttemptEvents<Attempt>({
   const groups = new Map<string, Group>();
   let known: ReadonlySet<Attempt> = new Set();
 
-  /** Adds and removes the attempts that were made and dropped since the last time, without looking at the others. */
+  /** Adds and removes the attempts that were made and dropped since the last call, without reading the others. */
   function follow(): void {
     const all = new Set(attempts());
     for (const attempt of known) {
@@ -112,7 +112,7 @@ export function createAttemptEvents<Attempt>({
     known = all;
   }
 
-  /** An event's row, which is made again only after a change. */
+  /** The row of an event, which is rebuilt only after a change. */
   function rowOf(group: Group, isPending: boolean): EventRow {
     if (group.row === undefined || group.isPending !== isPending) group.row = toRow(group, isPending);
     group.isPending = isPending;
@@ -187,7 +187,7 @@ const KINDS: readonly AttemptKind[] = [
   ...(['wrongly-accepted', 'unanswered', 'failed', 'refused', 'without-effect', 'accepted'] as const),
 ];
 
-/** An edited body is not that of the event, and another URL is not that of the endpoint. */
+/** An edited body is not the body of the event, and a different URL is not the endpoint's URL. */
 export const isOwn = ({ row: { edited, elsewhere } }: KeptAttempt) => edited !== true && elsewhere !== true;
 
 function toRow({ id, attempts }: Group, isPending: boolean): EventRow {
@@ -231,9 +231,9 @@ function toVerdict(
     case 'accepted':
       return number === 1 ? 'Accepted' : `Accepted on attempt ${number}`;
     case 'wrongly-accepted':
-      return `Accepted although its signature was wrong: ${result}`;
+      return `Accepted despite a wrong signature: ${result}`;
     case 'without-effect':
-      return `Answered, without effect: ${result}`;
+      return `Accepted without effect: ${result}`;
     default: {
       const count = same.length === 1 ? '1 attempt' : `${same.length} attempts`;
       return isPending ? `Not delivered yet, ${count}: ${result}` : `Never delivered, ${count}: ${result}`;

@@ -12,7 +12,7 @@ import { type AttemptDetail, type AttemptRow, NONE_DROPPED, type StreamEntry } f
 import { createAttemptEvents, type KeptAttempt, toResult } from './attempt-events.js';
 import type { DeliveriesPart, InspectorSource } from './source.js';
 
-/** The forwarded deliveries of a command, and its inbox, as the source of an inspector. */
+/** The source of an inspector for the forwarded deliveries of a command and for its inbox. */
 export interface ForwardingSource extends InspectorSource {
   /** Keeps an attempt, and notifies every page. */
   add(attempt: ForwardingAttempt): void;
@@ -22,18 +22,18 @@ interface ForwardingParts {
   /** The inbox as a source of `fromInbox`. */
   readonly inbox: InspectorSource;
   readonly settings: Settings;
-  /** How long an endpoint has to answer a resent delivery, in ms. */
+  /** How long to wait for a response to a resent delivery, in ms. */
   readonly timeoutMs: number;
 }
 
 interface KeptDelivery extends KeptAttempt {
   readonly event: UnknownEvent;
-  /** Its reply contains the start of the response. */
+  /** Its `reply` contains the start of the response. */
   readonly sent: SentDelivery;
   readonly isReplyCut: boolean;
 }
 
-/** Limits of the kept attempts, of which the newest are kept, and of the bytes of their bodies. */
+/** The maximum number of kept attempts (the newest are kept), and the maximum size of their bodies in bytes. */
 const MAX_ATTEMPTS = 10_000;
 const MAX_BYTES = 64 * 1_048_576;
 
@@ -75,7 +75,10 @@ export function createForwardingSource({ inbox, settings, timeoutMs }: Forwardin
       const { url, body } = check(resendInput, change);
       const kept = find(id);
       if (kept === undefined) {
-        throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This attempt has been dropped. Send a newer one.');
+        throw new SandboxError(
+          'ERR_SANDBOX_NOT_FOUND',
+          'This attempt is no longer kept. Resend a newer one.',
+        );
       }
       const { event, sent } = kept;
       const sender = await createSender(url ?? sent.url, settings, timeoutMs);

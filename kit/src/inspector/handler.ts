@@ -52,7 +52,7 @@ interface InspectorParts {
   readonly basePath: string;
 }
 
-/** A refusal, or a failure to answer. The message is for the reader of the page. */
+/** A refusal or a failure. The message is for the reader of the page. */
 class RequestRefused extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -114,7 +114,7 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
   });
   app.get('/api/stream', (context) => {
     // Hono answers HEAD as GET without the body, and the stream would never end.
-    if (context.req.method === 'HEAD') throw new RequestRefused(405, 'Request the stream by GET.');
+    if (context.req.method === 'HEAD') throw new RequestRefused(405, 'Request the stream with GET.');
     return stream.respond(context.req.raw);
   });
   app.get('/api/overview', async (context) =>
@@ -197,12 +197,12 @@ function eventRoutes({ inbox, deliveries }: InspectorSource): Hono {
     .get('/:id/body', async (context) => {
       if (inbox === undefined) throw new RequestRefused(404, 'Only an inbox stores events.');
       const { event } = await findRecord(inbox.operations, context.req.param('id'));
-      if (event === null) throw new RequestRefused(404, 'The body of this event is pruned.');
+      if (event === null) throw new RequestRefused(404, 'The body of this event has been pruned.');
       return context.json({ json: encodeEvent(event) });
     });
 }
 
-/** The event with this id, wherever it is, else the movement that the key names. */
+/** The event with this id from any part of the source, or else the movement with this key. */
 async function find(
   { inbox, deliveries }: InspectorSource,
   key: string,
@@ -219,7 +219,7 @@ async function find(
   return { event: null, movement: { rows, unread, proof, isProven: proven !== null } };
 }
 
-/** The longest text that is shown without a request of its own. */
+/** The longest text that the page shows without a separate request. */
 const MAX_SHORT = 16_384;
 
 function shortText(event: UnknownEvent | null): string | null {
@@ -248,7 +248,7 @@ async function readEvent(
   }
   const last = delivered?.history.at(-1);
   if (delivered === undefined || last === undefined) {
-    throw new RequestRefused(404, 'No attempt at this event is kept.');
+    throw new RequestRefused(404, 'No attempts at this event are kept.');
   }
   const decisive = delivered.history.findLast(({ tone }) => tone === delivered.tone) ?? last;
   const attempt = decisive.id === null ? undefined : await deliveries?.find(decisive.id);
@@ -263,7 +263,7 @@ async function readEvent(
 function attemptRoutes(deliveries: DeliveriesPart): Hono {
   return new Hono().get('/:id', async (context) => {
     const attempt = await deliveries.find(context.req.param('id'));
-    if (attempt === undefined) throw new RequestRefused(404, 'This attempt has been dropped.');
+    if (attempt === undefined) throw new RequestRefused(404, 'This attempt is no longer kept.');
     return context.json(attempt);
   });
 }
@@ -287,7 +287,7 @@ const selected = z.object({
   dryRun: z.optional(z.boolean()),
 });
 
-/** The actions of the source. Each checks its input. */
+/** The actions of the source. Each action checks its input. */
 function createActions({ deliveries, inbox, service }: InspectorSource): Actions {
   return {
     ...(deliveries && {
@@ -309,7 +309,10 @@ function createActions({ deliveries, inbox, service }: InspectorSource): Actions
       discard: async (input) => {
         const wanted = parse(z.extend(selected, { by: id, reason: id }), input);
         if (Object.values(wanted.filter).every((value) => value === undefined)) {
-          throw new RequestRefused(409, 'Nothing was discarded: give a filter, or every event would end.');
+          throw new RequestRefused(
+            409,
+            'Nothing was discarded. Set a filter, because every event would be discarded without one.',
+          );
         }
         return ask(applyToSelected(inbox, 'discard', wanted));
       },
@@ -352,7 +355,7 @@ function serviceActions(sandbox: SandboxOperations): Actions {
   };
 }
 
-/** Awaits the inbox, and refuses with the code of an error alone: its message can quote a connection string. */
+/** Awaits the inbox, and refuses with only the code of an error, because its message may quote a connection string. */
 async function ask<Answer>(answer: Promise<Answer>): Promise<Answer> {
   try {
     return await answer;
@@ -368,7 +371,7 @@ function parse<Schema extends z.ZodMiniType>(schema: Schema, input: unknown): z.
   const result = z.safeParse(schema, input);
   if (result.success) return result.data;
   const fields = result.error.issues.map(({ path }) => path.join('.') || 'the body');
-  throw new RequestRefused(400, `Nothing was changed: ${fields.join(', ')} cannot be used.`);
+  throw new RequestRefused(400, `Nothing was changed. Invalid: ${fields.join(', ')}.`);
 }
 
 function toProblem(error: unknown): Response {
@@ -376,7 +379,7 @@ function toProblem(error: unknown): Response {
     return problem(error.status, error.message);
   }
   console.error(error);
-  return problem(500, 'The inspector failed. The log of its process shows the error.');
+  return problem(500, 'The inspector failed. See the error in the log of its process.');
 }
 
 function problem(status: number, message: string): Response {

@@ -21,7 +21,7 @@ import {
 } from './api.js';
 import type { EventQuery, InspectedInbox } from './source.js';
 
-/** How many events a request reads for a part of an id or a text, which no inbox can look up. */
+/** How many events a request reads to find part of an id or a text, which an inbox cannot look up. */
 const MAX_SEARCHED = 5_000;
 const PAGE = 500;
 
@@ -49,7 +49,7 @@ export async function listEvents(
   return { rows: found.map(toRow), next: null, searched };
 }
 
-/** Counts the events of an inbox. Those that must be read are not counted. */
+/** Counts the events of an inbox. Events that would have to be read are not counted. */
 export async function countEvents(inbox: InspectedInbox, filter: EventFilter): Promise<EventCounts> {
   const { state: _, ...rest } = filter;
   const exact = await toExactFilter(inbox, rest);
@@ -61,7 +61,7 @@ export async function countEvents(inbox: InspectedInbox, filter: EventFilter): P
   };
 }
 
-/** The filter in the inbox's terms; `undefined` if events must be read to find those that meet it. */
+/** The filter in the inbox's terms; `undefined` if events must be read to find those that match. */
 export async function toExactFilter(
   inbox: InspectedInbox,
   filter: SelectedFilter,
@@ -94,7 +94,7 @@ function toShared({
   };
 }
 
-/** Reads events, newest first, and says of each whether it meets the filter. */
+/** Reads events, newest first, and reports whether each one matches the filter. */
 export async function* search(
   inbox: InspectedInbox,
   filter: SelectedFilter,
@@ -155,7 +155,7 @@ function toLine(entry: InboxRecord['history'][number]): AttemptLine {
   return { ...line, name: `Attempt ${attempt}`, result: error === null ? result : `${result}: ${error}` };
 }
 
-/** Whether a process runs the event. Once its lease has ended, none does, although the state stays. */
+/** Whether a process is running the event. Once the lease has expired, none is, although the state stays the same. */
 export function isRunning({ state, dueAt }: InboxRecord): boolean {
   return state === 'leased' && (dueAt ?? 0) > Date.now();
 }
@@ -181,32 +181,34 @@ function toVerdict(record: InboxRecord): { readonly tone: Tone; readonly verdict
     case 'leased':
       return isRunning(record)
         ? { tone: 'neutral', verdict: 'Running' }
-        : { tone: 'bad', verdict: 'Its lease expired: the process that ran it ended' };
+        : { tone: 'bad', verdict: 'The lease expired: the process that ran the event has ended' };
     case 'parked':
-      return { tone: 'doubtful', verdict: 'Parked: its type is unknown to this release' };
+      return { tone: 'doubtful', verdict: 'Parked: this release does not know the type' };
     case 'received':
-      if (last?.result === 'later') return { tone: 'neutral', verdict: `Its handler asked for later${why}` };
+      if (last?.result === 'later')
+        return { tone: 'neutral', verdict: `The handler asked for a later attempt${why}` };
       return (dueAt ?? 0) <= Date.now()
-        ? { tone: 'neutral', verdict: 'Due, not run yet' }
-        : { tone: 'neutral', verdict: 'Waits for its time' };
+        ? { tone: 'neutral', verdict: 'Due, but not run yet' }
+        : { tone: 'neutral', verdict: 'Waiting for its retry time' };
   }
 }
 
 const FIXES: Readonly<Record<InboxState, string | null>> = {
   done: null,
-  dead: 'It runs again only if a person requeues it. Fix the cause first.',
-  failed: 'It runs again when it is due. Run it now, or wait.',
+  dead: 'Fix the cause, then requeue the event. It does not run again until you do.',
+  failed: 'Wait until the event is due and runs again, or run it now.',
   leased: null,
-  parked: 'Upgrade stablehooks, and add a handler for its type.',
-  received: 'If it stays due, no process runs it: call receiver.start() in a process that has the handler.',
+  parked: 'Upgrade stablehooks, and add a handler for this type.',
+  received:
+    'If the event stays due, no process is running it. Call receiver.start() in a process that has the handler.',
 };
 
-/** Explains an event's state, with the fix. */
+/** Explains the state of an event, and how to fix it. */
 export function explainRecord(record: InboxRecord): Finding {
   const { verdict } = toVerdict(record);
   const isLapsed = record.state === 'leased' && !isRunning(record);
   const fix = isLapsed
-    ? 'Call receiver.start() in a running process, which takes it over.'
+    ? 'Call receiver.start() in a running process, which then takes over the event.'
     : FIXES[record.state];
   return { what: `${verdict}${/[.!?]$/.test(verdict) ? '' : '.'}`, fix };
 }

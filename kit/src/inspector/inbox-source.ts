@@ -10,24 +10,26 @@ import type { InspectedInbox, InspectorSource, LastReport } from './source.js';
 
 /** Options of `fromInbox`. */
 export interface InboxSourceOptions {
-  /** The name of the inbox on the page, such as `payments`. It must not contain a password, nor a URL that cannot be parsed. */
+  /**
+   * The name of the inbox on the page, such as `payments`. It must not contain a password or a URL that cannot be
+   * parsed.
+   */
   readonly name: string;
   /**
-   * The pause between two reads of the inbox while a page is open, in ms. It is longer after a slow read.
-   * @default 2000
+   * The time between two reads of the inbox while a page is open, in ms. It is longer after a slow read. @default 2000
    */
   readonly pollIntervalMs?: number | undefined;
   /**
-   * Runs an event now, and resolves to its outcome, such as
-   * `async (event) => (await receiver.accept(event, 'redrive')).kind`. The action `run` needs it. @default none
+   * Runs an event now and resolves to its outcome, such as `async (event) => (await receiver.accept(event,
+   * 'redrive')).kind`. Required for the action `run`. @default none
    */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /**
-   * How the command line opens this inbox, such as `env:ORDERS_DATABASE_URL`, for commands to paste. It must not contain a
-   * password. @default 'env:DATABASE_URL'
+   * The `--inbox` value for this inbox, such as `env:ORDERS_DATABASE_URL`, used in commands to paste. It must not
+   * contain a password. @default 'env:DATABASE_URL'
    */
   readonly flag?: string | undefined;
-  /** The last report of the poller and its time, if this process polls. @default none */
+  /** Returns the last report of the poller and its time, if this process polls. @default none */
   readonly lastReport?: (() => LastReport | undefined) | undefined;
 }
 
@@ -40,7 +42,7 @@ export const INBOX_METHODS = [
 const isFunction = (value: unknown) => typeof value === 'function';
 const shape = {
   name: nonEmptyString.check(
-    z.refine((name) => !hasPassword(name), 'must not contain a password, nor a URL that cannot be parsed'),
+    z.refine((name) => !hasPassword(name), 'must not contain a password or a URL that cannot be parsed'),
   ),
   flag: z.optional(
     nonEmptyString.check(z.refine((flag) => !hasPassword(flag), 'must not contain a password')),
@@ -57,17 +59,18 @@ const shape = {
   ),
 } satisfies Readonly<Record<keyof InboxSourceOptions, z.ZodMiniType>>;
 
-/** After this time without an answer the inbox counts as lost, and is read again. */
+/** After this time without a response, the inbox counts as lost and is read again. */
 const TIME_LIMIT_MS = 10_000;
-/** The largest share of the time in which the inbox is read, because an SQLite inbox blocks the app while it answers. */
+/** The largest share of time spent reading the inbox, because an SQLite inbox blocks the app while it is read. */
 const MAX_LOAD = 0.02;
-/** The longest pause for that reason, because an inbox that answers again must be noticed. */
+/** The longest such pause, so that an inbox that responds again is noticed. */
 const MAX_PAUSE_MS = 10_000;
 
 /**
- * Shows an inbox: its events and its coverage. It is read only while a page is open.
+ * Creates the source for an inbox, which shows its events and its coverage. The inbox is read only while a page is
+ * open.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` if an option is invalid. The message names the option.
  */
 export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): InspectorSource {
   const methods: Readonly<Record<string, unknown>> = Object(inbox);
@@ -77,7 +80,7 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
     );
   }
   const { name, pollIntervalMs, run, lastReport, flag } = readOptions('fromInbox', options, shape);
-  /** The counts of the last read while a page is open, because counting may be slow, and each page needs them. */
+  /** The counts of the last read while a page is open. Counting may be slow, and every page needs them. */
   let counted: readonly InboxCount[] | undefined;
   /** Counts again after an action. */
   const changing =
@@ -125,7 +128,7 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
   };
 }
 
-/** The inbox does not answer, such as after a connection was lost silently. */
+/** The inbox does not respond, for example because a connection was lost silently. */
 class NoAnswer extends Error {}
 
 const answered = <Answer>(answer: Answer | Promise<Answer>) =>
@@ -135,9 +138,9 @@ interface Watch {
   readonly listener: (entry: StreamEntry) => void;
   readonly isWatched: () => boolean;
   readonly pollIntervalMs: number;
-  /** Reads the data of the views, as far as it shows a change. */
+  /** Reads the parts of the views' data that show a change. */
   readonly look: () => Promise<Readonly<Record<'events' | 'coverage', unknown>>>;
-  /** Called instead of a read while no page is open, and at the end. */
+  /** Called instead of a read when no page is open, and at the end. */
   readonly rest: () => void;
 }
 
@@ -152,7 +155,7 @@ function watch({ listener, isWatched, pollIntervalMs, look, rest }: Watch): () =
     if (!isClosed) listener(entry);
   }
 
-  /** The first read reports a change as well, because the page has requested its data before. */
+  /** The first read also reports a change, because the page requested its data earlier. */
   function compare(view: 'events' | 'coverage', found: unknown): void {
     const text = JSON.stringify(found);
     if (seen.get(view) !== text) tell({ kind: 'changed', view });
@@ -192,9 +195,9 @@ function watch({ listener, isWatched, pollIntervalMs, look, rest }: Watch): () =
   };
 }
 
-/** Why an inbox cannot be read. Messages of drivers may quote a connection string, so only their codes are used. */
+/** Why an inbox cannot be read. Only codes are used, because drivers' messages may quote a connection string. */
 export function describeLoss(thrown: unknown): string {
-  if (thrown instanceof NoAnswer) return 'The inbox does not answer.';
+  if (thrown instanceof NoAnswer) return 'The inbox does not respond.';
   const codes: string[] = [];
   for (let error = thrown; error instanceof Error && codes.length < 8; error = error.cause) {
     const code = 'code' in error && typeof error.code === 'string' ? error.code : '';

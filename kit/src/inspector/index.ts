@@ -1,4 +1,4 @@
-/** `stablehooks-kit/inspector`: a page for operators: health, events and their attempts, coverage, and the sandbox. */
+/** `stablehooks-kit/inspector`: a web page for operators, with health, events and their attempts, coverage and the sandbox. */
 import * as z from 'zod/mini';
 import { nonEmptyString, oneOf, readOptions } from '../sandbox/validation.js';
 import { appAccess } from './access.js';
@@ -40,24 +40,24 @@ export type {
 
 /** Options of `createInspector`. */
 export interface InspectorOptions {
-  /** The source of the data: `fromSandbox`, `fromInbox`, or your own. */
+  /** The source of the data: `fromSandbox`, `fromInbox` or your own. */
   readonly source: InspectorSource;
-  /** The actions of the page, beside reading. @default none */
+  /** The actions that the page allows. Without any, the page is read-only. @default none */
   readonly actions?: readonly ActionName[] | undefined;
   /**
-   * Decides whether a request can see the page and use its actions. It is called for each request. Only `true` allows it,
-   * and an error refuses it. Check the session of an operator here.
+   * Decides whether a request may see the page and use its actions. Called for each request. Only `true` allows the
+   * request; an error refuses it. Check the operator's session here.
    */
   readonly authorize: (request: Request) => boolean | Promise<boolean>;
-  /** The path of the page, if the framework does not remove it from the URL. @default '/' */
+  /** The path of the page, unless your framework removes it from the URL. @default '/' */
   readonly basePath?: string | undefined;
 }
 
 /** A page to mount in an app. */
 export interface Inspector {
-  /** Answers the page, its files, its data and its actions. Never rejects. */
+  /** Responds to requests for the page, its files, its data and its actions. Never rejects. */
   fetch(request: Request): Promise<Response>;
-  /** Stops watching the source, and disconnects every page. */
+  /** Stops watching the source and disconnects every page. */
   close(): void;
 }
 
@@ -69,7 +69,7 @@ const shape = {
   actions: z._default(z.array(oneOf(ACTION_NAMES), 'must be a list of actions'), []),
   authorize: z.custom<InspectorOptions['authorize']>(
     (value) => typeof value === 'function',
-    'must be a function that says which requests can see the page',
+    'must be a function that decides which requests may see the page',
   ),
   basePath: z._default(nonEmptyString, '/'),
 } satisfies Readonly<Record<keyof InspectorOptions, z.ZodMiniType>>;
@@ -77,7 +77,7 @@ const shape = {
 /**
  * Creates an inspector to mount in an app.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` if an option is invalid. The message names the option.
  */
 export function createInspector(options: InspectorOptions): Inspector {
   const { source, actions, authorize, basePath } = readOptions('createInspector', options, shape);

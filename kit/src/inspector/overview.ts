@@ -8,12 +8,12 @@ import type { SandboxOperations } from '../sandbox/index.js';
 import type { AttemptKind, FlowNumber, OverviewCheck, OverviewReport } from './api.js';
 import type { DeliveriesPart, InboxPart, InspectedInbox, InspectorSource } from './source.js';
 
-/** How long an answer is shared by pages, in ms. */
+/** How long pages share one result, in ms. */
 const KEEP_MS = 1_000;
-/** After a slow read, it is shared for this many times as long. */
+/** After a slow read, the result is shared for this many times as long. */
 const KEEP_FACTOR = 20;
 
-/** Returns whether all is well. Pages that ask at the same time share one answer. */
+/** Returns whether everything is fine. Pages that ask at the same time share one result. */
 export function createOverview(source: InspectorSource): (fresh: boolean) => Promise<OverviewReport> {
   let last: { readonly report: Promise<OverviewReport>; until: number } | undefined;
   return (fresh) => {
@@ -45,7 +45,13 @@ async function readOverview({ inbox, deliveries, service }: InspectorSource): Pr
 
 type Part = Omit<OverviewReport, 'at'>;
 
-const NOTHING: Part = { tone: 'neutral', verdict: 'Nothing to judge.', checks: [], flow: [], errors: null };
+const NOTHING: Part = {
+  tone: 'neutral',
+  verdict: 'Nothing to judge.',
+  checks: [],
+  flow: [],
+  errors: null,
+};
 
 const TONES = { failing: 'bad', warning: 'doubtful', neutral: 'neutral', ok: 'good' } as const;
 const HOUR_MS = 3_600_000;
@@ -108,7 +114,7 @@ async function readFlow(inbox: InspectedInbox): Promise<readonly FlowNumber[]> {
   return [
     {
       ...{ name: 'Received', count: counts.reduce((sum, { count }) => sum + count, 0), tone: 'neutral' },
-      note: due.count === 0 ? 'No event waits.' : `${inWords(due.count)} due and not run yet${since}.`,
+      note: due.count === 0 ? 'No event is waiting.' : `${inWords(due.count)} due but not run yet${since}.`,
     },
     {
       ...{ name: 'Done', count: done - ignored, tone: 'neutral' },
@@ -128,18 +134,21 @@ async function readFlow(inbox: InspectedInbox): Promise<readonly FlowNumber[]> {
 const KIND_CHECKS: Readonly<Record<Exclude<AttemptKind, 'accepted'>, readonly [some: string, none: string]>> =
   {
     'wrongly-accepted': [
-      'accepted although the signature was wrong. The endpoint does not verify signatures: fix that first.',
+      'accepted despite a wrong signature. The endpoint does not verify signatures. Fix that first.',
       'No delivery with a wrong signature was accepted.',
     ],
-    refused: ['refused by the endpoint. Open one: it says why, and what to change.', 'No event is refused.'],
-    failed: ['answered with an error of the endpoint. The newest shows its answer.', 'No event fails.'],
+    refused: [
+      'refused by the endpoint. Open an event to see why, and what to change.',
+      'No events are refused.',
+    ],
+    failed: ['failed in the endpoint. Open the newest event to see the response.', 'No events fail.'],
     unanswered: [
-      'without an answer. Check that the endpoint runs at its URL.',
-      'Every delivery was answered.',
+      'without a response. Check that the endpoint is running at its URL.',
+      'Every delivery got a response.',
     ],
     'without-effect': [
-      "answered 2xx without effect: ignored, parked or dead. Add the handlers, or see the app's inbox.",
-      'No answer was without effect.',
+      "accepted with a 2xx, but ignored, parked or dead. Add the handlers, or see the app's inbox.",
+      'No event was accepted without effect.',
     ],
   };
 
@@ -160,12 +169,12 @@ async function ofDeliveries(deliveries: DeliveriesPart): Promise<Part> {
       count > 0
         ? `${countOf(count, 'event')} ${some}`
         : isUnused
-          ? 'Not shown: no event was delivered yet.'
+          ? 'Not shown: no event has been delivered yet.'
           : none;
     return { name, tone, message, count, since: null, causes: [] };
   });
   if (exhausted > 0) {
-    const message = `${countOf(exhausted, 'event')} never accepted, whose attempts are no longer kept. Raise maxAttemptsKept to see them.`;
+    const message = `${countOf(exhausted, 'event')} never accepted, with attempts that are no longer kept. Raise maxAttemptsKept to keep more.`;
     checks.unshift({ name: 'dropped', tone: 'bad', message, count: exhausted, since: null, causes: [] });
   }
   const findings = [
@@ -176,9 +185,9 @@ async function ofDeliveries(deliveries: DeliveriesPart): Promise<Part> {
         ]
       : []),
   ];
-  const older = delivered === 0 ? '' : `, and answered ${inWords(delivered)} older ones with 2xx`;
+  const older = delivered === 0 ? '' : `, and returned a 2xx for ${inWords(delivered)} older ones`;
   const all = accepted === 1 ? 'the event' : `all ${countOf(accepted, 'event')}`;
-  const well = `the endpoint accepted ${all}${older === '' ? '' : ' whose attempts are kept'}${older}`;
+  const well = `the endpoint accepted ${all}${older === '' ? '' : ' with attempts that are kept'}${older}`;
   const waiting = `${inWords(unattempted)} ${unattempted === 1 ? 'is' : 'are'} not attempted yet`;
   const isWell = findings.length === 0 && !isUnused;
   return {
@@ -187,7 +196,7 @@ async function ofDeliveries(deliveries: DeliveriesPart): Promise<Part> {
       findings.length > 0
         ? `Needs you: ${findings.join(', ')}.`
         : isUnused
-          ? `No event was delivered yet${unattempted > 0 ? `: ${waiting}` : '. Fire one in the sandbox'}.`
+          ? `No event has been delivered yet${unattempted > 0 ? `: ${waiting}` : '. Fire one in the sandbox'}.`
           : unattempted > 0
             ? `So far ${well}; ${waiting}.`
             : `All is well: ${well}.`,
@@ -197,7 +206,7 @@ async function ofDeliveries(deliveries: DeliveriesPart): Promise<Part> {
   };
 }
 
-/** The events whose first attempt was in the last hour. */
+/** The events that were first attempted in the last hour. */
 async function readDelivered(deliveries: DeliveriesPart): Promise<readonly FlowNumber[]> {
   const { states } = await deliveries.counts({ since: deliveries.now() - HOUR_MS });
   const total = (states ?? []).reduce((sum, { count }) => sum + count, 0);
@@ -231,7 +240,7 @@ function faultsOf(sandbox: SandboxOperations): OverviewCheck {
     message:
       active.length === 0
         ? 'The sandbox injects no faults.'
-        : `The sandbox injects faults: ${active.join(', ')}. Events that fail by them are marked as injected.`,
+        : `The sandbox injects faults: ${active.join(', ')}. Events that fail because of them are marked as injected.`,
     count: active.length,
     ...{ since: null, causes: [] },
   };

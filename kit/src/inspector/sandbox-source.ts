@@ -15,7 +15,7 @@ import {
 import { createAttemptEvents, isOwn, type KeptAttempt, toResult } from './attempt-events.js';
 import type { DeliveriesPart, InspectorSource } from './source.js';
 
-/** A sandbox in this process as the source of an inspector: its deliveries and its world. */
+/** The source of an inspector for a sandbox in this process: its deliveries and its world. */
 export function fromSandbox(sandbox: Sandbox): InspectorSource {
   return {
     name: 'sandbox',
@@ -47,7 +47,10 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
     async resend(id, { url, body }) {
       const attempt = find(id);
       if (attempt === undefined) {
-        throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This attempt has been dropped. Send a newer one.');
+        throw new SandboxError(
+          'ERR_SANDBOX_NOT_FOUND',
+          'This attempt is no longer kept. Resend a newer one.',
+        );
       }
       const { deliveryId, request, faults } = attempt;
       // A fault changed the bytes after the sandbox had signed them; a resent delivery has no faults.
@@ -58,7 +61,7 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
   };
 }
 
-/** Counts the events of which an endpoint that is still there has no kept attempt. */
+/** Counts the events for which an existing endpoint has no kept attempt. */
 function countDropped(sandbox: Sandbox): DroppedEvents {
   const own = sandbox.attempts().filter((attempt) => isOwn(toKept(attempt)));
   const kept = new Set(own.map(({ eventId, endpointId }) => `${eventId} ${endpointId}`));
@@ -82,7 +85,7 @@ function countDropped(sandbox: Sandbox): DroppedEvents {
   };
 }
 
-/** Each attempt is read once, because its reply must be parsed for the outcome. */
+/** Each attempt is read once, because its response must be parsed to find the outcome. */
 const read = new WeakMap<Attempt, KeptAttempt>();
 
 function toKept(attempt: Attempt): KeptAttempt {
@@ -112,7 +115,7 @@ async function toDetail(sandbox: Sandbox, attempt: Attempt): Promise<AttemptDeta
     response: response && {
       ...toMessage(response),
       status: response.status,
-      // A reply of exactly the kept length was probably longer.
+      // A response of exactly the kept length was probably longer.
       cut:
         bytesOf(response).length === KEPT_RESPONSE_BYTES &&
         response.headers['content-length'] !== String(KEPT_RESPONSE_BYTES),
@@ -142,7 +145,7 @@ export function toClock({ clock }: SandboxOperations): ServiceReport['clock'] {
   return { mode: clock.mode, now: new Date(clock.now()).toISOString() };
 }
 
-/** Entries of the feed that the view of the sandbox shows. */
+/** Feed entries that the sandbox view shows. */
 const SANDBOX_ENTRY = /^(movement|endpoint|faults|clock)\./;
 
 function* toEntries(kind: string, data: unknown): Generator<StreamEntry> {

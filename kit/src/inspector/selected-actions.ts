@@ -5,11 +5,11 @@ import type { ActionInputs, Selected, SelectedResult } from './api.js';
 import { isRunning, search, toExactFilter } from './inbox-events.js';
 import type { InboxPart, InspectedInbox } from './source.js';
 
-/** The most events that are requeued or discarded at a time, and that are found for a text. */
+/** The maximum number of events to requeue or discard at a time, and to find for a text. */
 const MAX_CHANGED = 10_000;
-/** The most events that are read to find those of a text. */
+/** The maximum number of events to read to find those with a text. */
 const MAX_READ = 100_000;
-/** The most events that are run at a time: a person waits for them. */
+/** The maximum number of events to run at a time, because a person is waiting. */
 const MAX_RUN = 100;
 
 const ELIGIBLE = {
@@ -21,7 +21,7 @@ const ELIGIBLE = {
 /** Too many events would have to be read to find the matching ones. */
 export class TooMany extends Error {}
 
-/** Requeues, runs or discards the events that a filter selects, or says what that would do. */
+/** Requeues, runs or discards the events that a filter selects, or reports what that would do. */
 export async function applyToSelected(
   { operations, run }: InboxPart,
   ...[name, input]: { [Name in 'requeue' | 'run' | 'discard']: readonly [Name, ActionInputs[Name]] }[
@@ -65,7 +65,7 @@ async function toFilter(inbox: InspectedInbox, filter: Selected['filter']): Prom
     read += 1;
     if (read === MAX_READ || ids.length === MAX_CHANGED) {
       throw new TooMany(
-        'Nothing was changed: too many events would have to be read. Narrow them by time first.',
+        'Nothing was changed, because too many events would have to be read. Narrow the filter by time first.',
       );
     }
   }
@@ -89,7 +89,7 @@ async function readEligible(
   return records;
 }
 
-/** Runs events one after the other; a dead or failed one now instead of never or at its retry time. */
+/** Runs events one after the other. A dead or failed event runs now, not at its retry time or never. */
 async function runAll(
   records: readonly InboxRecord[],
   { operations, run }: Pick<InboxPart, 'operations' | 'run'>,
@@ -118,17 +118,21 @@ async function runAll(
 }
 
 const THREW = 'error';
-/** The outcome of a run that this inbox does not show: its receiver has another inbox. No further event is run. */
+/**
+ * The outcome of a run that this inbox does not show, because the receiver has a different inbox. No further event
+ * runs.
+ */
 export const ELSEWHERE = 'elsewhere';
 
-const NOT_HERE = 'it ran in a receiver that does not use this inbox';
+const NOT_HERE = 'the event ran in a receiver that does not use this inbox';
 
-/** A dead event that fails stays dead, with its first cause, even where the app would try it later. */
+/** A dead event that fails stays dead, with its first cause, even if the app would try it later. */
 async function keepDead(operations: InspectedInbox, record: Runnable, outcome: string): Promise<void> {
   const { state, lastError } = (await operations.find(record.id)) ?? {};
-  if (state === 'failed') await returnToDead(operations, record, lastError ?? 'it failed');
-  const why = { [THREW]: 'it threw an error, which is in the log of the page', [ELSEWHERE]: NOT_HERE }[
-    outcome
-  ];
+  if (state === 'failed') await returnToDead(operations, record, lastError ?? 'the run failed');
+  const why = {
+    [THREW]: 'the run threw an error, which is in the log of the inspector',
+    [ELSEWHERE]: NOT_HERE,
+  }[outcome];
   if (state === 'received' && why !== undefined) await returnToDead(operations, record, why);
 }

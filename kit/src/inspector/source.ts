@@ -11,18 +11,18 @@ import type {
   StreamEntry,
 } from './api.js';
 
-/** The source of an inspector. A source has the parts that it can show. */
+/** The source of an inspector. It provides the parts that it can show. */
 export interface InspectorSource {
-  /** Its name on the page, such as `sandbox` or `app.db`. It must not contain a password. */
+  /** The name of the source on the page, such as `sandbox` or `app.db`. It must not contain a password. */
   readonly name: string;
   readonly deliveries?: DeliveriesPart | undefined;
-  /** Provides the view of the coverage as well. */
+  /** The inbox. It also provides the coverage view. */
   readonly inbox?: InboxPart | undefined;
   /** The world of a sandbox. */
   readonly service?: SandboxOperations | undefined;
   /**
-   * Calls the listener with each event of the source until the returned function is called. A source that polls can pause
-   * while no page is open.
+   * Calls the listener with each event of the source until you call the returned function. A source that polls can
+   * pause while no page is open.
    */
   subscribe(listener: (entry: StreamEntry) => void, isWatched: () => boolean): () => void;
 }
@@ -40,11 +40,11 @@ export interface DeliveriesPart {
   counts(filter: EventFilter): Promise<EventCounts>;
   /** The time of the source, in epoch ms. */
   now(): number;
-  /** The event and its attempts, oldest first; `undefined` if none is kept. */
+  /** Returns the event and its attempts, oldest first, or `undefined` if no attempt is kept. */
   event(id: string): EventRow | undefined;
-  /** `undefined` when the attempt has been dropped. */
+  /** Returns the attempt, or `undefined` if it is no longer kept. */
   find(id: string): Promise<AttemptDetail | undefined>;
-  /** Sends the bytes of an attempt, or others, to its URL once more. Resolves to the new attempt. */
+  /** Sends the bytes of an attempt, or different bytes, once more. Resolves to the new attempt. */
   resend(
     id: string,
     change: { readonly url?: string | undefined; readonly body?: Uint8Array | undefined },
@@ -66,10 +66,10 @@ export const DEFAULT_FLAG = 'env:DATABASE_URL';
 
 export interface InboxPart {
   readonly operations: InspectedInbox;
-  /** Runs an event now, and resolves to its outcome. Without it, the page has no action `run`. */
+  /** Runs an event now and resolves to its outcome. Without this function, the page has no `run` action. */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /** The report of the last poll, if this process polls. */
   readonly lastReport?: (() => LastReport | undefined) | undefined;
-  /** How the command line opens this inbox, for commands to paste. @default 'env:DATABASE_URL' */
+  /** The `--inbox` value for this inbox, used in commands to paste. @default 'env:DATABASE_URL' */
   readonly flag?: string | undefined;
 }

@@ -3,7 +3,7 @@ import type { StreamEntry } from './api.js';
 
 /** How many entries are kept for pages that reconnect. */
 const KEPT = 1_000;
-/** How many pieces a page may be behind before it is disconnected and reconnects. This bounds the memory. */
+/** How many pieces a page may fall behind before it is disconnected and reconnects. This limits the memory. */
 const MAX_LAG = 200;
 const PING_INTERVAL_MS = 15_000;
 /** How often entries are sent: a page cannot show more, and ten pages then cost as little as one. */
@@ -21,7 +21,7 @@ export function createStream() {
   /** The entries that have not been sent yet. */
   let unsent: string[] = [];
   let count = 0;
-  /** Since when the source has been lost, for pages that are opened later. */
+  /** Since when the source has been lost, for pages that open later. */
   let lost: string | undefined;
   let sending: NodeJS.Timeout | undefined;
   let pings: NodeJS.Timeout | undefined;
@@ -34,7 +34,7 @@ export function createStream() {
         continue;
       }
       remove(reader);
-      reader.error(new Error('A page of the inspector was disconnected, because it did not read.'));
+      reader.error(new Error('A page of the inspector was disconnected because it did not read the stream.'));
     }
   }
 
@@ -72,7 +72,7 @@ export function createStream() {
       kept.push(text);
       if (kept.length > KEPT) kept.shift();
       if (readers.size === 0) return;
-      // Of the same change only the last is sent, because pages request the same data for each.
+      // Only the last of several equal changes is sent, because pages request the same data for each.
       if (entry.kind === 'changed') unsent = unsent.filter((each) => !each.endsWith(data));
       unsent.push(text);
       sending ??= setTimeout(flush, SEND_INTERVAL_MS).unref();

@@ -1,24 +1,27 @@
-/** How an endpoint answered a delivery, and what the answer shows. */
+/** How an endpoint responded to a delivery, and what the response shows. */
 import { connectionFailure } from '../explain/connection.js';
 
-/** Faults of a sandbox that prevent an answer. */
+/** Sandbox faults that prevent a response. */
 export const LOSSES = ['drop', 'cut', 'reset'] as const;
 
 /**
- * How an endpoint answered.
+ * How an endpoint responded.
  *
- * - `reply`: with a status; `outcome` and `code` come from the reply of a stablehooks receiver.
+ * - `reply`: with a status. `outcome` and `code` come from the response of a stablehooks receiver.
+ *
  * - `silence`: not within the time limit.
- * - `unreachable`: there was no connection, or it broke; `reason` is the system's code.
- * - `lost`: a sandbox lost the delivery, or the answer if `fault` is `reset`. `fault` is the fault that occurred.
+ *
+ * - `unreachable`: there was no connection, or it broke. `reason` is the system's error code.
+ *
+ * - `lost`: a sandbox fault dropped the delivery, or the response if `fault` is `reset`.
  */
 export type EndpointAnswer = { readonly elapsedMs: number } & (
   | (ReplyReport & {
       readonly kind: 'reply';
       readonly status: number;
-      /** The unchanged target of a redirect. */
+      /** The target of a redirect, unchanged. */
       readonly location?: string | undefined;
-      /** The fault of a sandbox that made the signature wrong. */
+      /** The sandbox fault that made the signature wrong. */
       readonly fault?: string | undefined;
     })
   | { readonly kind: 'silence' }
@@ -26,19 +29,22 @@ export type EndpointAnswer = { readonly elapsedMs: number } & (
   | { readonly kind: 'lost'; readonly fault: (typeof LOSSES)[number] }
 );
 
-/** The report in a reply, as text; `undefined` for replies without one. */
+/** The report in a response, as text; `undefined` if the response has none. */
 export interface ReplyReport {
   readonly outcome: string | undefined;
   readonly code: string | undefined;
-  /** Whether the reply is a page for people (HTML). @default false */
+  /** Whether the response is an HTML page. @default false */
   readonly isPage?: true;
-  /** Whether the reply is longer than 65,536 bytes, so its outcome is not known. @default false */
+  /** Whether the response is longer than 65,536 bytes, so its outcome is not known. @default false */
   readonly isCut?: true;
 }
 
 export const MAX_REPLY_BYTES = 65_536;
 
-/** Reads the report of a reply. At least one byte more than {@link MAX_REPLY_BYTES} shows that it was truncated. */
+/**
+ * Reads the report in a response. Pass at least one byte more than {@link MAX_REPLY_BYTES} to show that the body was
+ * truncated.
+ */
 export function readReport(reply: Uint8Array, contentType = ''): ReplyReport {
   const unknown = { outcome: undefined, code: undefined };
   const text = new TextDecoder().decode(reply);
@@ -57,7 +63,7 @@ export function readReport(reply: Uint8Array, contentType = ''): ReplyReport {
 
 type Reply = Readonly<Record<string, unknown>>;
 
-/** How the reply of a receiver that is not built with stablehooks reports a failure; its text may hold a payload. */
+/** How a receiver that is not built with stablehooks reports a failure. The text may contain a payload. */
 function failureIn(reply: Reply): string | undefined {
   const isSet = (name: string) =>
     Boolean(reply[name]) && !(Array.isArray(reply[name]) && reply[name].length === 0);
@@ -68,28 +74,34 @@ function failureIn(reply: Reply): string | undefined {
   );
 }
 
-/** Whether the answer is 2xx, after which the sender stops. Nothing else counts as delivered. A handler need not have run. */
+/**
+ * Whether the response is a 2xx, after which the sender stops. Nothing else counts as delivered. The handler need not
+ * have run.
+ */
 export function isDelivered(answer: EndpointAnswer): boolean {
   const status = statusOf(answer);
   return status >= 200 && status < 300;
 }
 
-/** Whether the endpoint refused the signature: 401 or 403. Another 4xx does not show that it checked the signature. */
+/**
+ * Whether the endpoint refused the signature with a 401 or 403. Any other 4xx does not show that it checked the
+ * signature.
+ */
 export function isSignatureRefused(answer: EndpointAnswer): boolean {
   return statusOf(answer) === 401 || statusOf(answer) === 403;
 }
 
-/** Whether the answer is a sign of a wrong URL or secret, so that no further delivery can help. */
+/** Whether the response points to a wrong URL or secret, so that further deliveries cannot help. */
 export function isWrongTarget(answer: EndpointAnswer): boolean {
   const status = statusOf(answer);
   const isElsewhere = (status >= 300 && status < 400) || [404, 405, 410].includes(status);
   const isPage = answer.kind === 'reply' && answer.isPage === true && isDelivered(answer);
-  // A sandbox with a fault makes signatures wrong by itself.
+  // A sandbox fault makes signatures wrong on purpose.
   if (faultOf(answer) !== undefined) return false;
   return answer.kind === 'unreachable' || isElsewhere || isPage || isSignatureRefused(answer);
 }
 
-/** The status of a reply; 0 without a reply. */
+/** The status of the response; 0 without a response. */
 export function statusOf(answer: EndpointAnswer): number {
   return answer.kind === 'reply' ? answer.status : 0;
 }
@@ -99,17 +111,17 @@ export function faultOf(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'reply' ? answer.fault : undefined;
 }
 
-/** Which copy of an event a command has sent. */
+/** Which copy of an event a command sent. */
 export type Copy = 'first' | 'repeated';
 
 /**
- * Whether the answer shows that the endpoint handled or enqueued the event. The commands that send events succeed only with
- * such answers: 2xx with `handled` or `queued`, or, of a receiver that is not built with stablehooks, 2xx with a reply that
- * is neither a page nor JSON with an outcome, a code or the report of a failure. A truncated reply shows nothing.
+ * Whether the response shows that the endpoint handled or enqueued the event. Commands that send events succeed only
+ * with such a response: a 2xx with `handled` or `queued`, or, from a receiver that is not built with stablehooks, a 2xx
+ * whose body is neither a page nor JSON with an outcome, a code or a failure report. A truncated response shows
+ * nothing.
  *
- * `duplicate` is a success for the repeated copy alone, and `handled` is a failure, because the handler has run twice. After
- * a fault of
- * the sandbox that made the signature wrong, every 2xx is a failure.
+ * For the repeated copy, only `duplicate` is a success. `handled` is a failure, because the handler ran twice. If a
+ * sandbox fault made the signature wrong, every 2xx is a failure.
  */
 export function isAccepted(answer: EndpointAnswer, copy: Copy = 'first'): boolean {
   if (answer.kind !== 'reply' || !isDelivered(answer) || faultOf(answer) !== undefined) return false;
@@ -120,37 +132,37 @@ export function isAccepted(answer: EndpointAnswer, copy: Copy = 'first'): boolea
 
 const SUCCESS = { first: 'handled', repeated: 'duplicate' } as const;
 
-/** Whether the answer is 2xx, and does not show that the endpoint handled or enqueued the event, now or before. */
+/** Whether the response is a 2xx that does not show that the endpoint handled or enqueued the event, now or earlier. */
 export function isWithoutEffect(answer: EndpointAnswer): boolean {
   const isShown = isAccepted(answer) || isAccepted(answer, 'repeated');
   return isDelivered(answer) && faultOf(answer) === undefined && !isShown;
 }
 
-/** Whether the reply reports that the endpoint has no handler for the event: 2xx with `ignored` or `parked`. */
+/** Whether the response reports that the endpoint has no handler for the event: a 2xx with `ignored` or `parked`. */
 export function reportsNoHandler(answer: EndpointAnswer): boolean {
   return isDelivered(answer) && ['ignored', 'parked'].includes(outcomeOf(answer) ?? '');
 }
 
-/** Whether the endpoint accepted the event for later, so its answer does not show the effect. */
+/** Whether the endpoint accepted the event for later, so the response does not show the effect. */
 export function isQueued(answer: EndpointAnswer): boolean {
   return statusOf(answer) === 202 || outcomeOf(answer) === 'queued';
 }
 
-/** Whether another delivery or process of the endpoint runs the event, or must run it. */
+/** Whether another delivery or process of the endpoint runs the event or must run it. */
 export function isBusy(answer: EndpointAnswer): boolean {
   return answer.kind === 'reply' && answer.code === 'ERR_EVENT_BUSY';
 }
 
-/** The outcome in the reply of a stablehooks receiver; `undefined` from other receivers. */
+/** The outcome in the response of a stablehooks receiver; `undefined` for other receivers. */
 export function outcomeOf(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'reply' ? answer.outcome : undefined;
 }
 
-/** The answer in a few words: `200 handled`, `401 ERR_SIGNATURE_MISMATCH`, `no answer in 10 s`. */
+/** The response in a few words: `200 handled`, `401 ERR_SIGNATURE_MISMATCH`, `no response in 10 s`. */
 export function describeAnswer(answer: EndpointAnswer): string {
-  if (answer.kind === 'silence') return `no answer in ${formatWait(answer.elapsedMs)}`;
+  if (answer.kind === 'silence') return `no response in ${formatWait(answer.elapsedMs)}`;
   if (answer.kind === 'lost')
-    return `${isAnswerLost(answer) ? 'answer lost' : 'lost'} (fault ${answer.fault})`;
+    return `${isAnswerLost(answer) ? 'response lost' : 'lost'} (fault ${answer.fault})`;
   if (answer.kind === 'unreachable') {
     return `${connectionFailure(answer.reason)?.what ?? 'no connection'} (${answer.reason})`;
   }
@@ -159,9 +171,9 @@ export function describeAnswer(answer: EndpointAnswer): string {
   return [answer.status, answer.code ?? answer.outcome, form, fault].filter(Boolean).join(' ');
 }
 
-export const TOO_LONG = 'the reply is longer than 64 KiB';
+export const TOO_LONG = 'the response is longer than 64 KiB';
 
-/** Whether the delivery arrived, and the sandbox only dropped the answer. */
+/** Whether the delivery arrived and the sandbox dropped only the response. */
 export function isAnswerLost({ fault }: { readonly fault: string }): boolean {
   return fault === 'reset';
 }
@@ -171,7 +183,7 @@ function formatWait(ms: number): string {
   return ms < 1_000 ? `${ms} ms` : `${Math.round(ms / 100) / 10} s`;
 }
 
-/** Whether the endpoint's inbox holds the event back until its retry time. */
+/** Whether the endpoint's inbox is holding the event back until its retry time. */
 export function isNotDue(answer: EndpointAnswer): boolean {
   return answer.kind === 'reply' && answer.code === 'ERR_EVENT_NOT_DUE';
 }

@@ -8,10 +8,10 @@ export interface DeliveryRequest {
   readonly method?: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;
-  /** How long to wait for the answer, in ms. */
+  /** How long to wait for the response, in ms. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
-  /** Cuts the connection after this many bytes of the body. @default not cut */
+  /** Cuts the connection after this many bytes of the body. @default the whole body is sent */
   readonly cutAtBytes?: number | undefined;
   /** Sends the body in pieces, with a pause of this many ms between them. @default 0, in one piece */
   readonly pauseMs?: number | undefined;
@@ -21,17 +21,17 @@ export interface DeliveryRequest {
 
 const PIECES = 3;
 
-/** The reply itself, beside the facts of the answer. */
+/** The response itself, together with the facts about it. */
 export interface Reply {
   readonly headers: Readonly<Record<string, string>>;
-  /** Its first 64 KiB. */
+  /** The first 64 KiB of the body. */
   readonly body: Buffer;
 }
 
 export interface Delivered {
-  /** Without the reply, because commands keep answers by the thousand. */
+  /** Without the body, because commands keep thousands of these. */
   readonly answer: EndpointAnswer;
-  /** `undefined` without a reply. */
+  /** `undefined` without a response. */
   readonly reply: Reply | undefined;
 }
 
@@ -60,7 +60,7 @@ export function deliver(url: string, delivery: DeliveryRequest): Promise<Deliver
     sent.on('error', fail);
     sent.on('response', (response) => {
       const chunks: Buffer[] = [];
-      // One extra byte shows that the reply was truncated.
+      // One extra byte shows that the response was truncated.
       let left = MAX_REPLY_BYTES + 1;
       response.on('data', (chunk: Buffer) => {
         if (left > 0) chunks.push(chunk.subarray(0, left));

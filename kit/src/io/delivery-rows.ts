@@ -1,4 +1,4 @@
-/** Prints deliveries: a row each, the meaning of failures, and a summary. */
+/** Prints deliveries: one row each, the meaning of failures, and a summary. */
 import type { UnknownEvent } from 'stablehooks';
 import { explainAnswer } from '../explain/replies.js';
 import {
@@ -17,11 +17,11 @@ import { countAlike, type Printer, toPlain } from './output.js';
 export interface DeliveryRow {
   readonly event: UnknownEvent;
   readonly answer: EndpointAnswer;
-  /** The endpoint's URL, where a command delivers to several. */
+  /** The endpoint's URL, if the command delivers to several endpoints. */
   readonly endpoint?: string | undefined;
 }
 
-/** Prints one delivery: green if the answer is the expected one, yellow if it is another 2xx, otherwise red. */
+/** Prints one delivery: green for the expected response, yellow for any other 2xx, red otherwise. */
 export function printRow(
   printer: Printer,
   { event, answer, endpoint }: DeliveryRow,
@@ -57,7 +57,10 @@ function toData(answer: EndpointAnswer): object {
   return { error: kind, ...(kind === 'lost' && { fault: answer.fault }), elapsedMs };
 }
 
-/** Notes the meaning and the fix of each kind of answer that is not a success, once. {@link noteNotDue} has its own. */
+/**
+ * Notes the meaning and the fix for each kind of response that is not a success, once per kind. {@link noteNotDue} has
+ * its own note.
+ */
 export function noteUnaccepted(printer: Printer, answers: readonly EndpointAnswer[]): void {
   const meanings = answers.flatMap((answer) => meaningOf(answer) ?? []);
   for (const [meaning, count] of countAlike(meanings)) printer.note(`${count} × ${toPlain(meaning)}`);
@@ -66,14 +69,14 @@ export function noteUnaccepted(printer: Printer, answers: readonly EndpointAnswe
 function meaningOf(answer: EndpointAnswer): string | undefined {
   const fault = faultOf(answer);
   if (fault !== undefined && isDelivered(answer))
-    return `accepted although the sandbox made the signature wrong (fault ${fault}). The endpoint must verify each delivery over the bytes that it received.`;
+    return `accepted although the sandbox sent a wrong signature (fault ${fault}). The endpoint must verify the signature of each delivery over the exact bytes it received.`;
   if (fault !== undefined && isSignatureRefused(answer))
-    return `refused, as it must be: the sandbox made the signature wrong (fault ${fault}). The sandbox may retry it; its own output shows that.`;
+    return `correctly refused: the sandbox sent a wrong signature (fault ${fault}). The sandbox may retry the delivery; its output shows each attempt.`;
   if (isAccepted(answer) && outcomeOf(answer) === 'handled') return RAN_AGAIN;
   if (answer.kind === 'lost') {
     return isAnswerLost(answer)
-      ? `answer lost: the sandbox dropped the answer (fault ${answer.fault}), so the result is not known. The handler may have run. The sandbox may retry it; its own output shows that.`
-      : `lost: the sandbox has the fault ${answer.fault}, so the attempt did not reach the handler. The sandbox may retry it; its own output shows that.`;
+      ? `response lost: the sandbox dropped the response (fault ${answer.fault}), so the handler may have run. The sandbox may retry the delivery; its output shows each attempt.`
+      : `lost: the attempt did not reach the handler because of the sandbox fault ${answer.fault}. The sandbox may retry the delivery; its output shows each attempt.`;
   }
   if (isNotDue(answer)) return undefined;
   const { what, fix } = explainAnswer(answer);
@@ -81,27 +84,33 @@ function meaningOf(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'reply' ? `${describeAnswer(answer)}: ${meaning}` : meaning;
 }
 
-/** Of `handled`, which is a success of the first copy of an event alone. */
+/** The meaning of `handled`, which is a success only for the first copy of an event. */
 const RAN_AGAIN =
-  '200 handled: The handler ran again for the same event. Let all processes of the endpoint share one inbox.';
+  '200 handled: The handler ran a second time for the same event. Make all processes of the endpoint share one inbox.';
 
-/** Notes the events that wait for their retry time, if any, and how to run them now. */
+/** Notes the events that are waiting for their retry time, if any, and how to run them now. */
 export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
   const [first, ...more] = new Set(ids);
   if (first === undefined) return;
   const id = toPlain(first);
   const [wait, command, them] =
     more.length === 0
-      ? [`${id} failed before and waits for its retry time.`, id, 'it']
-      : [`${id} and ${more.length} more failed before and wait for their retry time.`, `${id} …`, 'them'];
+      ? [`${id} failed earlier and is waiting for its retry time.`, id, 'it']
+      : [
+          `${id} and ${more.length} more failed earlier and are waiting for their retry times.`,
+          `${id} …`,
+          'them',
+        ];
   printer.note(
-    `${wait} \`stablehooks inbox requeue --inbox INBOX ${command}\` makes ${them} due now: then send ${them} again, or let the app's redrive run ${them}.`,
+    `${wait} To make ${them} due now, run \`stablehooks inbox requeue --inbox INBOX ${command}\`. Then send ${them} again, or let the app's redrive run ${them}.`,
   );
 }
 
 export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: number): string {
-  // Without the time of a silence, which would make each silence its own kind.
-  const words = rows.map(({ answer }) => (answer.kind === 'silence' ? 'no answer' : describeAnswer(answer)));
+  // Without its time, so that all missing responses are one kind.
+  const words = rows.map(({ answer }) =>
+    answer.kind === 'silence' ? 'no response' : describeAnswer(answer),
+  );
   const kinds = countAlike(words).map(([kind, count]) => `${count} × ${kind}`);
   const sent = `${rows.length} of ${total} sent`;
   return rows.length === 0 ? sent : `${sent}: ${toPlain(kinds.join(', '))}`;

@@ -19,7 +19,7 @@ export function usageError(message: string, options?: ErrorOptions): CommandErro
   return new CommandError(EXIT.usage, message, options);
 }
 
-/** Exit 3: something that the command needs does not answer. */
+/** Exit 3: something that the command needs does not respond. */
 export function unreachableError(message: string, options?: ErrorOptions): CommandError {
   return new CommandError(EXIT.unreachable, message, options);
 }
@@ -47,10 +47,16 @@ function classify(thrown: unknown): Failure {
   if (system && !isUnclear) return system;
   if (thrown instanceof StablehooksError) return { exitCode: exitCodeOf(thrown), message: messageOf(thrown) };
   const message = thrown instanceof Error ? thrown.message : String(thrown);
-  return { exitCode: EXIT.failed, message: `${message} (Unexpected: run again with --debug and report it.)` };
+  return {
+    exitCode: EXIT.failed,
+    message: `${message} (Unexpected error: run the command again with --debug and report it.)`,
+  };
 }
 
-/** An error of an inbox or its driver as one of a command: exit 2 where the user can change the command, otherwise exit 3. */
+/**
+ * Converts an error of an inbox or its driver into an error of a command: exit 2 if the user can change the command,
+ * otherwise exit 3.
+ */
 export function toInboxError(thrown: unknown): unknown {
   const chain = errorChain(thrown);
   const driver =
@@ -61,14 +67,14 @@ export function toInboxError(thrown: unknown): unknown {
   const { message, code } = Object(driver) as { readonly message?: unknown; readonly code?: unknown };
   const what = redact(`${message ?? driver}${typeof code === 'string' ? ` (${code})` : ''}`);
   return REFUSED_USER.test(`${code} `) || REFUSED_USER.test(`${message} `)
-    ? usageError(`The inbox refused the user or the password: ${what}`, { cause: thrown })
-    : unreachableError(`The inbox failed: ${what}. Check it, then try again.`, { cause: thrown });
+    ? usageError(`The inbox refused the user name or password: ${what}`, { cause: thrown })
+    : unreachableError(`The inbox failed: ${what}. Check the inbox, then try again.`, { cause: thrown });
 }
 
 /** The code of Postgres (class 28) or MySQL, or the start of a reply of Redis or of a message of `pg`. */
 const REFUSED_USER = /^(?:28\w{3}|ER_\w*ACCESS_DENIED\w*|WRONGPASS|NOAUTH|SASL:) /;
 
-/** The object, with the errors of its methods converted by `toError`. */
+/** The object, with every error of its methods converted by `toError`. */
 export function withErrors<Target extends object>(
   target: Target,
   toError: (thrown: unknown) => unknown,
@@ -92,7 +98,7 @@ export function withErrors<Target extends object>(
   });
 }
 
-/** The error and its causes, innermost first, because the innermost has the system's code. */
+/** The error and its causes, innermost first, because the innermost one has the system's code. */
 function errorChain(thrown: unknown): readonly Error[] {
   const chain: Error[] = [];
   for (let error = thrown; error instanceof Error && chain.length < 8; error = error.cause)
@@ -114,7 +120,7 @@ function statusOf(error: StablehooksError): number {
   return 'status' in error && typeof error.status === 'number' ? error.status : 500;
 }
 
-/** Whether the request that failed changes something at the service. */
+/** Whether the failed request would change something at the service. */
 function isChange(error: StablehooksError): boolean {
   return 'method' in error && (error.method === 'POST' || error.method === 'PATCH');
 }
@@ -125,23 +131,25 @@ function messageOf(error: StablehooksError): string {
   if (error.code === 'ERR_API_CONNECTION') return `${message} (${errorChain(error)[0]?.message})`;
   const answer = 'answer' in error ? error.answer : undefined;
   if (typeof answer === 'string' && isHtml(answer))
-    return `The service answered with a page. ${CHECK_BASE_URL}`;
+    return `The service responded with an HTML page. ${CHECK_BASE_URL}`;
   // Otherwise the id of a created wallet would be lost.
-  if (answer !== undefined) return `${message} (${error.code}) answer: ${shorten(JSON.stringify(answer))}`;
+  if (answer !== undefined) return `${message} (${error.code}) response: ${shorten(JSON.stringify(answer))}`;
   const status = statusOf(error);
   // Only the message of a redirect contains the fix.
   if (error.code !== 'ERR_API_STATUS' || status < 400) return `${message} (${error.code})`;
   const body = 'body' in error && typeof error.body === 'string' ? error.body : '';
   if (isHtml(body)) {
     const unclear =
-      isChange(error) && status >= 500 ? ' It may have carried the request out: check first.' : '';
-    return `The service answered ${status} with a page, as another server or a proxy does.${unclear} ${CHECK_BASE_URL}`;
+      isChange(error) && status >= 500
+        ? ' It may have carried out the request, so check before you try again.'
+        : '';
+    return `The service responded with ${status} and an HTML page, which usually means that another server or a proxy responded.${unclear} ${CHECK_BASE_URL}`;
   }
   // A sandbox also answers 403 to an unknown host name, with its own fix.
   if ((status === 401 || status === 403) && !body.includes('"ERR_SANDBOX_HOST"')) {
-    return `The service refused the token (${status}). Set STABLEHOOKS_TOKEN or --token-file to one that is valid at this base URL.`;
+    return `The service refused the token (${status}). Set STABLEHOOKS_TOKEN, or pass --token-file, with a token that is valid for this base URL.`;
   }
-  return `The service answered ${status}: ${describeBody(body) || 'no body'} (${error.code})`;
+  return `The service responded with ${status}: ${describeBody(body) || 'no body'} (${error.code})`;
 }
 
 const CHECK_BASE_URL = 'Check --base-url (STABLEHOOKS_BASE_URL).';
@@ -157,7 +165,7 @@ export function describeBody(body: string): string {
   return shorten(body);
 }
 
-/** The messages about single fields that the detail does not contain. */
+/** The messages about single fields that are not in the detail. */
 function fieldErrors(errors: unknown, detail: string): readonly string[] {
   if (!Array.isArray(errors)) return [];
   return errors.flatMap((error: unknown) => {
@@ -178,40 +186,40 @@ function shorten(body: string): string {
 /** The first characters of an error's body are enough: it may be a page of HTML. */
 const MAX_BODY_SHOWN = 400;
 
-const DISK = 'Make room or choose another place; what was written before is kept.';
+const DISK = 'Free up space or choose another location. Data that is already written is kept.';
 
-/** Codes of the disk and of databases for which the same command can succeed later (exit 3). */
+/** Codes of disks and databases after which the same command may succeed later (exit 3). */
 const UNREACHABLE: Readonly<Record<string, string>> = {
   ENOSPC: `The disk is full. ${DISK}`,
   EDQUOT: `The disk quota is used up. ${DISK}`,
   EFBIG: `The file cannot grow any further. ${DISK}`,
   SQLITE_FULL: `The disk is full. ${DISK}`,
-  EIO: 'The disk does not work correctly. Check it.',
+  EIO: 'The disk reported an I/O error. Check it.',
   SQLITE_IOERR: `SQLite cannot write: the disk may be full. ${DISK}`,
   SQLITE_BUSY: 'Another process has locked the inbox file. Try again.',
 };
 
-/** Codes for which the command itself must change (exit 2). */
+/** Codes that the user can fix only by changing the command (exit 2). */
 const USAGE: Readonly<Record<string, string>> = {
-  EROFS: 'The file system is read-only. Choose another place.',
+  EROFS: 'The file system is read-only. Choose another location.',
   ENOENT: 'The file or folder does not exist. Check the path.',
   EISDIR: 'This is a folder, not a file. Check the path.',
-  ENOTDIR: 'A part of the path is not a folder. Check the path.',
-  EACCES: 'This user has no permission. Check the permissions; ports below 1024 need more of them.',
-  EPERM: 'This user has no permission. Check the permissions.',
-  EADDRINUSE: 'The port is taken. Choose another with --port, or 0 for any.',
+  ENOTDIR: 'Part of the path is not a folder. Check the path.',
+  EACCES: 'Permission denied. Check the permissions; ports below 1024 need extra privileges.',
+  EPERM: 'Permission denied. Check the permissions.',
+  EADDRINUSE: 'The port is in use. Choose another one with --port, or pass 0 to use any free port.',
   EADDRNOTAVAIL: 'This machine does not have that address.',
   SQLITE_NOTADB: 'The file is not an SQLite database. Check the path.',
   SQLITE_CANTOPEN: 'The inbox file cannot be opened. Check its folder and permissions.',
   SQLITE_READONLY: 'The inbox file is read-only. Check its permissions.',
-  '28P01': 'Postgres refused the user or the password.',
-  '3D000': 'Postgres has no database of that name.',
-  '42P01': 'This database has no inbox in this schema: check the URL and --namespace, or run the migrations.',
-  ER_BAD_DB_ERROR: 'MySQL has no database of that name.',
+  '28P01': 'Postgres refused the user name or password.',
+  '3D000': 'Postgres has no database with that name.',
+  '42P01': 'This database has no inbox in this schema. Check the URL and --namespace, or run the migrations.',
+  ER_BAD_DB_ERROR: 'MySQL has no database with that name.',
   ER_NO_SUCH_TABLE:
-    'This database has no inbox with this prefix: check the URL and --namespace, or run the migrations.',
+    'This database has no inbox with this prefix. Check the URL and --namespace, or run the migrations.',
   ER_SP_DOES_NOT_EXIST:
-    'This database has no inbox with this prefix: check the URL and --namespace, or run the migrations.',
+    'This database has no inbox with this prefix. Check the URL and --namespace, or run the migrations.',
 };
 
 /** SQLite's primary result codes, for drivers that report the number (node:sqlite). */

@@ -1,4 +1,7 @@
-/** Which events a person selects, for the commands and the page: some conditions the inbox looks up, others are read from its events. */
+/**
+ * The events that a person selects, for the commands and the page. The inbox looks up some conditions. Others are read
+ * from its events.
+ */
 import type { InboxFilter, InboxOperations, InboxRecord } from 'stablehooks';
 import { toErrorPattern } from '../explain/error-groups.js';
 import { givenOf } from '../given.js';
@@ -6,7 +9,8 @@ import { toPlain } from './output.js';
 import { isObject } from './settings.js';
 
 /**
- * The values of `except`. `permanent`: its handler said that a retry cannot help. `expired`: an attempt recorded no result.
+ * The values of `except`. `permanent`: the handler said that a retry cannot help. `expired`: an attempt recorded no
+ * result.
  */
 export const EXCEPTIONS = ['permanent', 'expired'] as const;
 
@@ -15,7 +19,10 @@ export interface EventFilter
   extends Pick<InboxFilter, 'state' | 'type' | 'key' | 'ignored' | 'updatedSince' | 'updatedUntil'> {
   /** A part of the last error, case-sensitive. */
   readonly error?: string | undefined;
-  /** The error of a group, with `…` for its variable parts, and maybe `·` for control characters: only its events. */
+  /**
+   * The error of a group, with `…` in place of variable parts and possibly `·` in place of control characters. Selects
+   * only events of this group.
+   */
   readonly group?: string | undefined;
   /** A part of the id, in any case. An event with exactly this id is the only one. */
   readonly id?: string | undefined;
@@ -34,15 +41,15 @@ export function toInboxFilter(filter: EventFilter): InboxFilter {
   return givenOf({ state, type, key, ignored, updatedSince, updatedUntil, error: error || undefined });
 }
 
-/** Whether the inbox alone cannot tell which events meet the filter. */
+/** Whether the inbox alone cannot tell which events match the filter. */
 export function mustRead({ group, id, attempts, payload, except }: EventFilter): boolean {
   return [group, id, attempts, payload, except].some((each) => each !== undefined);
 }
 
 /**
- * Reads the events that meet the filter. An event that changes its state meanwhile may be left out.
+ * Reads the events that match the filter. An event that changes its state in the meantime may be left out.
  *
- * @param onUnread - called for each event that only lacks a readable payload to search.
+ * @param onUnread - called for each event that can't be searched because its payload can't be read.
  */
 export async function* findEvents(
   inbox: Pick<InboxOperations, 'list' | 'find'>,
@@ -68,7 +75,7 @@ export async function* findEvents(
 
 const PAGE = 500;
 
-/** Whether an event that the inbox looked up meets the other conditions as well. */
+/** Whether an event that the inbox looked up also meets the other conditions. */
 export function meets(record: InboxRecord, filter: EventFilter): boolean {
   const { group, id = '', attempts = 0, payload = [], except = [] } = filter;
   const { lastError, history, event } = record;
@@ -89,7 +96,7 @@ function valueAt(payload: unknown, path: string): unknown {
   return path.split('.').reduce((at, name) => (isObject(at) ? at[name] : undefined), payload);
 }
 
-/** Whether a person who writes this text means the value of a payload. A number has several forms, such as `1.50`. */
+/** Whether this text matches a value of the payload. A number has several forms, such as `1.50`. */
 export function isText(value: unknown, text: string): boolean {
   if (typeof value === 'number') return text.trim() !== '' && Number(text) === value;
   return value !== undefined && !isObject(value) && String(value) === text;

@@ -5,16 +5,22 @@ import { countOf, nameSome } from './output.js';
 /** The service's default limit. Its own cap, which is not specified, cannot be lower. */
 const LEAST_CAP = 50;
 
-/** Why an answer of `size` events may have left some out; `undefined` if it is smaller than the limit and any cap of the service. */
+/**
+ * Why a response with `size` events may have left some out; `undefined` if it is smaller than the limit and any cap of
+ * the service.
+ */
 export function describeCut(size: number, limit: number): string | undefined {
   if (size < Math.min(limit, LEAST_CAP)) return undefined;
   const listed = `The service listed ${countOf(size, 'event')}`;
   return size >= limit
     ? `${listed}, which is the limit. There may be more: raise --limit.`
-    : `${listed}. There may be more: the service may cut answers of ${LEAST_CAP} or more at its own limit.`;
+    : `${listed}. There may be more: the service may truncate responses of ${LEAST_CAP} or more events at its own limit.`;
 }
 
-/** Leaves out copies that differ at most in `delivered`; `others` differ in more from an event with their id: a contradiction. */
+/**
+ * Removes copies that differ at most in `delivered`. `others` contains events that contradict another event with the
+ * same id.
+ */
 export function withoutCopies(listed: readonly UnknownEvent[]) {
   const events = new Map<string, UnknownEvent[]>();
   for (const event of listed) {
@@ -29,7 +35,7 @@ export function withoutCopies(listed: readonly UnknownEvent[]) {
   };
 }
 
-/** The message for different events with one id. */
+/** The message about different events with the same id. */
 export function describeConflicts(ids: readonly string[]): string {
-  return `The list has different events with one id: ${nameSome(ids)}. Ask the service which one is right.`;
+  return `The list contains different events with the same id: ${nameSome(ids)}. Ask the service which one is correct.`;
 }

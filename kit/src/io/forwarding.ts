@@ -25,12 +25,12 @@ interface ForwardingOptions {
   readonly inbox: OpenInbox;
   readonly timeoutMs: number;
   /**
-   * The types to forward. Events of other types are recorded and not run: they wait in the inbox for a forwarder of their
-   * type, and count neither as delivered nor as failed. @default all known types
+   * The types to forward. Events of other types are recorded but not run. They wait in the inbox for a forwarder of
+   * their type, and count neither as delivered nor as failed. @default all known types
    */
   readonly types?: readonly EventType[] | undefined;
   readonly poll: Omit<PollerOptions, 'client' | 'receiver'>;
-  /** Whether nothing more is sent once the first answer shows that the URL or the secret is not the receiver's. */
+  /** Whether to stop sending once the first response shows that the URL or the secret is wrong. */
   readonly stopsAtWrongTarget?: true;
   /** Called after each attempt, once its result is recorded. */
   readonly onAttempt: (attempt: ForwardingAttempt) => void;
@@ -39,33 +39,34 @@ interface ForwardingOptions {
 export interface ForwardingAttempt extends DeliveryRow {
   /** The number of the attempt, from 1. */
   readonly attempt: number;
-  /** The time until the next attempt, in ms; `null` if there is none. */
+  /** The time until the next attempt, in ms; `null` if there will be none. */
   readonly nextInMs: number | null;
   readonly sent: SentDelivery;
 }
 
-const NOT_SENT = "Not sent: the first answer shows that the URL or the secret is not the receiver's.";
+const NOT_SENT = 'Not sent: the first response shows that the URL or the secret is wrong.';
 
-/** Silent, because the command prints each attempt and each problem of a poll itself. */
+/** Silent, because the command itself prints each attempt and each problem of a poll. */
 const logger = { warn: () => undefined, error: () => undefined };
 
 /**
- * A receiver whose handlers send each event to the endpoint, and a poller in front of it. An event that neither a handler nor
- * a queue has after the answer, even if the endpoint ignores it, fails in the inbox and is sent again when it is due.
+ * A receiver whose handlers send each event to the endpoint, with a poller that feeds it. If neither a handler nor a
+ * queue of the endpoint has the event after the response, for example because the endpoint ignores it, the event fails
+ * in the inbox and is sent again when it is due.
  */
 export async function createForwarder(url: string, options: ForwardingOptions) {
   const { settings, client, timeoutMs, types = EVENT_TYPES, onAttempt } = options;
   const service = watchErrors(client.events);
   const inbox = watchErrors(options.inbox);
   const sender = await createSender(url, settings, timeoutMs);
-  // The time limit of the endpoint must end an attempt before that of the handler.
+  // The time limit for the endpoint must end an attempt before the handler's time limit does.
   const handlerTimeoutMs = timeoutMs + 5_000;
-  // Short, because after a crash the leased events wait this long.
+  // Short, because leased events wait this long after a crash.
   const leaseMs = handlerTimeoutMs + 5_000;
-  /** The answers of attempts that have not ended in the inbox yet, by the ids of their events. */
+  /** The responses to attempts that the inbox has not recorded yet, by event id. */
   const answers = new Map<string, Pick<ForwardingAttempt, 'event' | 'answer' | 'sent'>>();
 
-  /** The first delivery, for which the others wait. */
+  /** The first delivery. The others wait for it. */
   let first: Promise<SentDelivery> | undefined;
   const send = async (json: string): Promise<SentDelivery> => {
     const isRefused =
@@ -103,11 +104,14 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
   });
   const poller = createPoller({ ...options.poll, logger, client: { events: service.target }, receiver });
 
-  /** A poll that could not reach the service is an error of the command and not a finding. */
+  /** If a poll cannot reach the service, that is an error of the command, not a finding. */
   function toServiceError({ proven, fetched, problems }: PollReport): CommandError | undefined {
     if (proven || fetched > 0) return undefined;
     const busy = problems.some(({ code }) => code === 'ERR_POLL_BUSY');
-    if (busy) return unreachableError('Another process polls with this inbox. Stop it, or run this again.');
+    if (busy)
+      return unreachableError(
+        'Another process is polling with this inbox. Stop it, or run this command again later.',
+      );
     const error = service.lastError();
     if (error === undefined) return undefined;
     const { exitCode, message } = toFailure(error);
@@ -115,7 +119,10 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
   }
 
   return {
-    /** Polls the list once and forwards new events; never rejects: its errors say why the list or the report is incomplete. */
+    /**
+     * Polls the list once and forwards new events. Never rejects: its errors say why the list or the report is
+     * incomplete.
+     */
     async poll(signal: AbortSignal) {
       service.forget();
       inbox.forget();
@@ -126,9 +133,9 @@ export async function createForwarder(url: string, options: ForwardingOptions) {
   };
 }
 
-/** The inbox, with a call after each attempt: `nextInMs` is `null` unless the event is tried again. */
+/** The inbox, with a callback after each attempt. `nextInMs` is `null` unless the event is tried again. */
 function watchAttempts(
-  // Not the transaction: it would stay open as long as the endpoint takes, and no handler here writes in it.
+  // No transaction: it would stay open for as long as the endpoint takes, and no handler here writes in it.
   { transaction: _, ...inbox }: Inbox,
   onEnd: (lease: Lease, nextInMs: number | null) => void,
 ): Inbox {

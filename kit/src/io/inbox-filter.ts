@@ -1,4 +1,4 @@
-/** The selection of events of an inbox by ids or by flags, for the commands that list and change them. */
+/** Selects events of an inbox by id or by flags, for the commands that list and change them. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type InboxOperations, type InboxState, isEventType } from 'stablehooks';
 import { givenOf } from '../given.js';
@@ -28,15 +28,21 @@ export interface FilterFlags extends InboxFlags {
 export function addFilterFlags(command: Command, states: readonly InboxState[]): Command {
   return addInboxFlags(command)
     .addOption(
-      new Option('--state <state>', `only this state (default: ${states.join(', ')})`).choices(states),
+      new Option('--state <state>', `only events in this state (default: ${states.join(', ')})`).choices(
+        states,
+      ),
     )
-    .option('--type <type>', 'only this event type')
-    .option('--since <time>', 'only events whose last change was then or later: 24h, 2026-01-31', parseMoment)
-    .option('--until <time>', 'only events whose last change was before then', parseMoment)
-    .option('--error <text>', 'only events whose last error contains this code or text, in the same case')
-    .option('--group <error>', 'only events of this group of `inbox errors`')
-    .option('--key <key>', 'only events of this ordering key')
-    .option('--id <text>', 'only events whose id contains this text')
+    .option('--type <type>', 'only events of this type')
+    .option(
+      '--since <time>',
+      'only events last changed at or after this time, such as 24h or 2026-01-31',
+      parseMoment,
+    )
+    .option('--until <time>', 'only events last changed before this time', parseMoment)
+    .option('--error <text>', 'only events with this code or text in their last error (case-sensitive)')
+    .option('--group <error>', 'only events in this group, as printed by `inbox errors`')
+    .option('--key <key>', 'only events with this ordering key')
+    .option('--id <text>', 'only events with this text in their id')
     .option('--attempts <number>', 'only events with at least this many attempts', parseCount)
     .option(
       '--where <payload.name=value>',
@@ -45,7 +51,7 @@ export function addFilterFlags(command: Command, states: readonly InboxState[]):
     )
     .option(
       '--except <what>',
-      "leave out events: permanent (a retry cannot help) or expired (an attempt's lease ran out)",
+      'exclude events: permanent (a retry cannot help) or expired (the lease of an attempt ran out)',
       parseExcept,
     );
 }
@@ -53,17 +59,17 @@ export function addFilterFlags(command: Command, states: readonly InboxState[]):
 function parseWhere(text: string, others: FilterFlags['where'] = []): NonNullable<FilterFlags['where']> {
   const [, path, value] = /^payload\.([^=]+)=(.*)$/s.exec(text) ?? [];
   if (path === undefined || value === undefined)
-    throw new InvalidArgumentError('Write payload.NAME=VALUE, such as payload.transfer_id=trf_1.');
+    throw new InvalidArgumentError('Pass payload.NAME=VALUE, such as payload.transfer_id=trf_1.');
   return [...others, [path, value]];
 }
 
 function parseExcept(text: string, others: FilterFlags['except'] = []): NonNullable<FilterFlags['except']> {
   const names = text.split(',').map((each) => EXCEPTIONS.find((name) => name === each.trim()));
-  if (names.includes(undefined)) throw new InvalidArgumentError(`Write ${EXCEPTIONS.join(' or ')}.`);
+  if (names.includes(undefined)) throw new InvalidArgumentError(`Pass ${EXCEPTIONS.join(' or ')}.`);
   return [...others, ...names.filter((each) => each !== undefined)];
 }
 
-export const IGNORED_FLAG = ['--ignored', 'only events marked done because no handler existed'] as const;
+export const IGNORED_FLAG = ['--ignored', 'only events marked done because they had no handler'] as const;
 
 export interface SelectionFlags extends FilterFlags {
   readonly dryRun?: boolean;
@@ -71,16 +77,19 @@ export interface SelectionFlags extends FilterFlags {
 }
 
 export const FORCE_RISK =
-  'Its handler may still be running, and its effect may happen twice. Pass --force only if its process is gone.';
+  'The handler may still be running, so the effect may happen twice. Pass --force only if the process that ran the handler is gone.';
 
 export function addSelection(command: Command, states: readonly InboxState[]): Command {
-  return addFilterFlags(command.argument('[ids...]', 'ids of the events; or select them by flags'), states)
-    .option('--limit <number>', 'how many events at most (default: all)', parseCount)
-    .option('--dry-run', 'change nothing, and print how many events match')
-    .option('--force', 'also take events whose lease has not expired: their effects may happen twice');
+  return addFilterFlags(
+    command.argument('[ids...]', 'ids of the events, unless you select events with flags'),
+    states,
+  )
+    .option('--limit <number>', 'maximum number of events (default: all)', parseCount)
+    .option('--dry-run', 'only print how many events match; change nothing')
+    .option('--force', 'include events that may still be running; their effects may happen twice');
 }
 
-/** The flags as conditions, and a note for a type that this release does not know. */
+/** Converts the flags into conditions, and notes a type that this release does not know. */
 export function toFilter(flags: FilterFlags, printer: Printer): EventFilter {
   const { state, type, error, group, key, attempts, where: payload, except, ignored } = flags;
   const id = flags.id?.trim();
@@ -88,9 +97,9 @@ export function toFilter(flags: FilterFlags, printer: Printer): EventFilter {
   const updatedSince = flags.since && toDate(flags.since, now).getTime();
   const updatedUntil = flags.until && toDate(flags.until, now).getTime();
   if (updatedSince !== undefined && updatedUntil !== undefined && updatedSince >= updatedUntil)
-    throw usageError('--since is not before --until, so no event is between them. Swap the two.');
+    throw usageError('--since must be earlier than --until. Swap the two values.');
   if (updatedSince !== undefined && updatedSince > now)
-    throw usageError('--since is in the future, so no event is later. Check the date.');
+    throw usageError('--since is in the future, so no event can match. Check the date.');
   for (const [name, text] of Object.entries({ type, error, group, key, id }))
     if (text === '') throw usageError(`--${name} is empty. If it comes from a variable, check its value.`);
   if (type !== undefined && !isEventType(type))
@@ -104,18 +113,18 @@ export function toFilter(flags: FilterFlags, printer: Printer): EventFilter {
 export function noteUnread(printer: Pick<Printer, 'note'>, unread: number): void {
   if (unread > 0)
     printer.note(
-      `Not searched: ${countOf(unread, 'event')} whose text is pruned, imported or cannot be read.`,
+      `Not searched: ${countOf(unread, 'event')} without a readable text (pruned, imported or damaged).`,
     );
 }
 
 export interface Selected {
-  /** The first received of a state first, at most `--limit`. */
+  /** The oldest events of each state first, at most `--limit`. */
   readonly ids: readonly string[];
-  /** The conditions that each of them met. */
+  /** The conditions that each event met. */
   readonly filter: EventFilter;
 }
 
-/** How many events one step of an inbox reads or changes. */
+/** How many events one step reads or changes. */
 const BATCH = 500;
 
 interface Action {
@@ -130,18 +139,21 @@ interface Action {
   readonly skips?: (inbox: OpenInbox, id: string) => Promise<string | undefined>;
 }
 
-/** Selects events by ids or flags, notes how many match, and calls `change` with them unless nothing matches or it is a dry run. */
+/**
+ * Selects events by id or flags, notes how many match, and calls `change` with them. Does not call it for a dry run or
+ * without a match.
+ */
 export async function changeSelected(
   action: Action,
   change: (inbox: OpenInbox, selected: Selected) => Promise<ExitCode>,
 ): Promise<ExitCode> {
   const { args, flags, printer } = action;
   const filter = toFilter(flags, printer);
-  // Ids that were ignored, or every ignored event.
+  // Ignored events by id, or all ignored events.
   const isFiltered = Object.keys(filter).some((name) => args.length === 0 || name !== 'ignored');
-  if (args.length > 0 && isFiltered) throw usageError('Select the events by ids or by flags, not both.');
+  if (args.length > 0 && isFiltered) throw usageError('Select events by id or with flags, not both.');
   if (args.length === 0 && !isFiltered)
-    throw usageError('Name the events by their ids, or select them by flags such as --state dead.');
+    throw usageError('Pass the ids of the events, or select events with flags such as --state dead.');
   return withInbox(flags, async (inbox) => {
     const found = isFiltered
       ? await findMatching(inbox, filter)
@@ -154,7 +166,7 @@ export async function changeSelected(
     let unread = 0;
     const counts: Partial<Record<InboxState, number>> = {};
     for (const state of action.states) {
-      // Most leased events run at this moment.
+      // Most leased events are running right now.
       if ((state === 'leased' && !flags.force && !flags.state) || (filter.state ?? state) !== state) continue;
       const before = ids.length;
       const found = findEvents(inbox, { ...filter, state }, { onUnread: () => unread++ });
@@ -205,7 +217,7 @@ export async function changeSelected(
   }
 }
 
-/** The states that have events: `2 done, 1 dead`. */
+/** The counts of the states that have events: `2 done, 1 dead`. */
 export function describeStates(counts: Partial<Record<InboxState, number>>): string {
   return Object.entries(counts)
     .filter(([, count]) => count > 0)
@@ -213,7 +225,7 @@ export function describeStates(counts: Partial<Record<InboxState, number>>): str
     .join(', ');
 }
 
-/** Who changes events, unless a flag says it. */
+/** The name of whoever changes the events, unless a flag names one. */
 export function userName(): string {
   return process.env['USER'] || 'stablehooks';
 }
@@ -229,14 +241,14 @@ async function findNamed(
       throw usageError(`${toPlain(id)} is not in this inbox. See \`stablehooks inbox list\`.`);
     if (!states.includes(record.state)) {
       throw usageError(
-        `${toPlain(id)} is ${record.state}, and this command changes only events that are ${states.join(', ')}.`,
+        `${toPlain(id)} is ${record.state}, but this command changes only events that are ${states.join(', ')}.`,
       );
     }
   }
   return ids;
 }
 
-/** Calls `change` with some ids at a time, and resolves to the sum of its results. */
+/** Calls `change` with one batch of ids at a time, and resolves to the sum of the results. */
 export async function inBatches(
   ids: readonly string[],
   change: (ids: readonly string[]) => Promise<number>,

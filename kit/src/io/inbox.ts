@@ -12,7 +12,7 @@ import { addAction, type CommandContext } from './settings.js';
 
 /** An inbox that a command has opened and must close. */
 export interface OpenInbox extends Omit<Opened, 'namespace'> {
-  /** Whether it is the namespace of `catch-up` and `listen`, so no app runs its events. */
+  /** Whether this is the namespace of `catch-up` and `listen`, so no app runs its events. */
   readonly isOwn: boolean;
 }
 
@@ -31,7 +31,7 @@ export function hasInbox(flags: Partial<InboxFlags>): flags is InboxFlags {
   throw usageError('--namespace has no effect without --inbox. Pass both.');
 }
 
-/** The flags for a command to paste, each after a space. `--inbox` is left out if the environment provides it. */
+/** The flags for a command to paste, each with a leading space. Omits `--inbox` if the environment provides it. */
 export function toInboxWords({ inbox, namespace, envFile }: InboxFlags): string {
   const words = [
     ...(inbox === placeFromEnvironment() ? [] : ['--inbox', inbox]),
@@ -41,13 +41,19 @@ export function toInboxWords({ inbox, namespace, envFile }: InboxFlags): string 
   return words.map((word) => ` ${toShellWord(word)}`).join('');
 }
 
-/** `catch-up` and `listen` lease what they forward and move the watermark, so they must not use the namespace of the app. */
+/**
+ * `catch-up` and `listen` lease the events that they forward and move the watermark, so they must not use the namespace
+ * of the app.
+ */
 const OWN = '_catch_up';
 
 /** The default namespace of an app. */
 const DEFAULT_NAMESPACE = 'stablehooks';
 
-/** The variables of an inbox, the first one that is set: a database of the app is often in the second one. */
+/**
+ * The environment variables for an inbox. The first one that is set counts. `DATABASE_URL` often names the app's
+ * database.
+ */
 const PLACES = ['STABLEHOOKS_INBOX', 'DATABASE_URL'] as const;
 
 function placeFromEnvironment(): string | undefined {
@@ -59,13 +65,13 @@ function takePlaceFromEnvironment(command: Command): void {
   if (command.getOptionValue('inbox') !== undefined) return;
   const place = placeFromEnvironment();
   if (place === undefined)
-    throw usageError(`The inbox is missing. Pass --inbox, or set ${PLACES.join(' or ')}.`);
+    throw usageError(`No inbox is specified. Pass --inbox, or set ${PLACES.join(' or ')}.`);
   command.setOptionValueWithSource('inbox', place, 'env');
 }
 
 /** The values of `--inbox`, for `--help`. */
 export const INBOX_PLACE =
-  'SQLite file, postgres:, mysql: or redis: URL, or env:NAME of a variable that holds it';
+  'SQLite file, database URL (postgres:, mysql: or redis:), or env:NAME to read either from a variable';
 
 /** @param required - whether it must be typed; by default, it comes from the environment if it is not. */
 export function addInboxFlags(
@@ -74,13 +80,13 @@ export function addInboxFlags(
 ): Command {
   const fromEnvironment = required === undefined;
   if (fromEnvironment) command.hook('preAction', takePlaceFromEnvironment);
-  const words = fromEnvironment ? `${about} (environment: ${PLACES.join(', else ')})` : about;
+  const words = fromEnvironment ? `${about} (environment: ${PLACES.join(', then ')})` : about;
   const flag = command.createOption('--inbox <location>', words).makeOptionMandatory(required === true);
   return command
     .addOption(flag)
     .option(
       '--namespace <name>',
-      'the `schema` that the app passes to postgresInbox, or the `prefix` to another inbox (default: stablehooks)',
+      '`schema` that your app passes to postgresInbox, or `prefix` that it passes to any other inbox (default: stablehooks)',
     );
 }
 
@@ -94,12 +100,12 @@ export function openInbox(flags: InboxFlags, { unused = false } = {}): Promise<O
   return open(inbox, { create: false, unused, namespaces });
 }
 
-/** Opens the namespace of `catch-up` and `listen` beside that of the app, and creates or migrates it. */
+/** Opens the namespace of `catch-up` and `listen` next to the app's namespace, and creates or migrates it. */
 export function openOwnInbox({ inbox, namespace = DEFAULT_NAMESPACE }: InboxFlags): Promise<OpenInbox> {
   return open(inbox, { create: true, unused: true, namespaces: [toOwnNamespace(namespace), namespace] });
 }
 
-/** The namespace of `catch-up` and `listen` beside that of an app. */
+/** The namespace of `catch-up` and `listen` next to the app's namespace. */
 export function toOwnNamespace(namespace = DEFAULT_NAMESPACE): string {
   return namespace + OWN;
 }
@@ -119,7 +125,7 @@ export function readPlace(place: string, flag = '--inbox'): string {
   const value = resolvePlace(place, flag);
   if (value !== place || !hasPassword(place)) return value;
   throw usageError(
-    'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME. A URL that cannot be read counts as one with a password.',
+    'A password in the URL would be visible in the process list. Put the URL in an environment variable and pass env:NAME. A URL that cannot be parsed is treated as if it had a password.',
   );
 }
 
@@ -128,10 +134,10 @@ function resolvePlace(place: string, flag: string): string {
   const [, variable] = /^env:(\w+)$/.exec(place) ?? [];
   const value = variable === undefined ? place : process.env[variable];
   if (value) return value;
-  throw usageError(`${place}: this environment variable is ${value === '' ? 'empty' : 'missing'}.`);
+  throw usageError(`${place}: this environment variable is ${value === '' ? 'empty' : 'not set'}.`);
 }
 
-/** Opens an inbox for one piece of work, and closes it at its end. */
+/** Opens an inbox for one piece of work, and closes it afterwards. */
 export async function withInbox<Result>(
   flags: InboxFlags,
   work: (inbox: OpenInbox) => Promise<Result>,
@@ -173,7 +179,7 @@ async function openPlace(place: string, options: OpenOptions): Promise<Opened> {
     if (scheme.test(place)) return openUrl(place, which, (url) => openWith(url, options, which));
   }
   if (/^[a-z][\w+.-]*:\/\//i.test(place)) {
-    throw usageError(`${which}: an inbox is an SQLite file, or a postgres:, mysql: or redis: URL.`);
+    throw usageError(`${which}: an inbox must be an SQLite file or a postgres:, mysql: or redis: URL.`);
   }
   return openSqlite(place, options);
 }
@@ -188,11 +194,14 @@ async function openUrl(url: string, which: string, open: (url: string) => Promis
   }
   // No cause: Node's error for a wrong URL contains the URL.
   throw usageError(
-    `${which} cannot be read. In its user and password, write characters such as / ? # @ and % as encodeURIComponent writes them.`,
+    `${which} cannot be parsed. In the user name and password, encode characters such as / ? # @ and % with encodeURIComponent.`,
   );
 }
 
-/** Whether a password ends the host, as `#` does. The rest of the URL then has the `@` that precedes the host. */
+/**
+ * Whether a character of the password, such as `#`, ends the host. The rest of the URL then contains the `@` that
+ * belongs before the host.
+ */
 function isCutShort(url: string): boolean {
   if (!URL.canParse(url)) return false;
   const { username, password, pathname, hash } = new URL(url);

@@ -5,7 +5,7 @@ import { usageError } from './errors.js';
 import { toPlain } from './output.js';
 import { claimStdin } from './settings.js';
 
-/** A row of a ledger: its place in the file, and the values of the requested columns in their order. */
+/** A row of a ledger: its line in the file, and the values of the requested columns, in order. */
 export interface LedgerRow {
   readonly line: number;
   readonly values: readonly string[];
@@ -14,14 +14,17 @@ export interface LedgerRow {
 /** A ledger whose header has been read and checked. */
 export interface LedgerFile {
   /**
-   * When the file was last written, by its mtime. Its creation time is not used, because a repeated export often overwrites
-   * the same file. For standard input it is now, because the time of the export is unknown.
+   * When the file was last written, by its mtime. The creation time is not used, because a repeated export often
+   * overwrites the same file. For standard input, this is the current time, because the time of the export is unknown.
    */
   readonly writtenAt: Date;
   /** 0 for standard input. */
   readonly sizeBytes: number;
   readBytes(): number;
-  /** Can be read once. Rejects with exit 2 at a row that is not CSV; the message names the line, not its content. */
+  /**
+   * The rows. Can be read once. Rejects with exit 2 at a row that is not valid CSV. The message names the line but not
+   * its content.
+   */
   readonly rows: AsyncIterable<LedgerRow>;
   close(): void;
 }
@@ -64,9 +67,7 @@ export async function openLedger(
   async function readHeader(): Promise<readonly number[]> {
     const header = await next();
     if (header.done)
-      throw usageError(
-        `--ledger ${path}: the file is empty. It needs a header with the names of its columns.`,
-      );
+      throw usageError(`--ledger ${path}: the file is empty. It needs a header row with the column names.`);
     const names = header.value.record;
     return columns.map((name) => findColumn(path, { name, names }));
   }
@@ -93,7 +94,7 @@ export async function openLedger(
   }
 }
 
-/** A longer row is a file without line ends, or a quote that is never closed. */
+/** A longer row means a file without line endings, or a quote that is never closed. */
 const MAX_ROW_BYTES = 1_000_000;
 
 function openFile(path: string) {
@@ -123,11 +124,11 @@ function findColumn(
     const missing = `--ledger ${path}: the column ${toPlain(name)} is missing.`;
     if (names.some((one) => /\d/.test(one))) {
       throw usageError(
-        `${missing} The first row must be a header with the names of the columns. It is not shown, because it may be an entry.`,
+        `${missing} The first row must be a header with the column names. It is not printed here because it may contain data.`,
       );
     }
     const shown = names.map((one) => toPlain(one)).join(', ');
-    throw usageError(`${missing} The columns are: ${shown}. If this is one name, pass --delimiter.`);
+    throw usageError(`${missing} The columns are: ${shown}. If that is a single name, pass --delimiter.`);
   }
   if (names.lastIndexOf(name) === place) return place;
   throw usageError(`--ledger ${path}: the column ${toPlain(name)} occurs twice. Rename one.`);
@@ -135,19 +136,19 @@ function findColumn(
 
 const CSV_ERRORS: Readonly<Record<string, string>> = {
   CSV_RECORD_INCONSISTENT_FIELDS_LENGTH: 'the row has more or fewer fields than the header',
-  CSV_QUOTE_NOT_CLOSED: 'a quote that opens before this line is never closed',
+  CSV_QUOTE_NOT_CLOSED: 'a quote opened before this line is never closed',
   CSV_INVALID_CLOSING_QUOTE: 'a quote is followed by other characters',
-  INVALID_OPENING_QUOTE: 'a quote is inside a field that does not begin with one',
-  CSV_MAX_RECORD_SIZE: 'the row is longer than 1 MB; a quote may be open',
+  INVALID_OPENING_QUOTE: 'a field that does not begin with a quote contains one',
+  CSV_MAX_RECORD_SIZE: 'the row is longer than 1 MB; a quote may be unclosed',
 };
 
 function toUsageError(path: string, error: unknown): unknown {
   if (error instanceof CsvError) {
-    const what = CSV_ERRORS[error.code] ?? 'the row is not CSV';
+    const what = CSV_ERRORS[error.code] ?? 'the row is not valid CSV';
     const line = error['lines'] === undefined ? '' : `, line ${error['lines']}`;
     return usageError(`--ledger ${path}${line}: ${what}. Check the file and --delimiter.`, { cause: error });
   }
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  if (code === 'EACCES') return usageError(`--ledger ${path}: this user has no permission to read it.`);
+  if (code === 'EACCES') return usageError(`--ledger ${path}: you do not have permission to read it.`);
   return error;
 }

@@ -33,7 +33,7 @@ export interface Progress {
 }
 
 /**
- * Text for people. On a terminal, long prose is wrapped at words; a table, a command and JSON stay whole, so they can be
+ * Text for people. On a terminal, long prose is wrapped at words. Tables, commands and JSON stay whole, so they can be
  * pasted.
  */
 export type Text = string | { readonly whole: string };
@@ -52,7 +52,10 @@ export interface Printer {
       | { readonly json: string }
     ),
   ): void;
-  /** Prints a stored text on stdout, character for character; on a terminal on its own line, without control characters. */
+  /**
+   * Prints a stored text on stdout, character for character. On a terminal, it gets its own line and no control
+   * characters.
+   */
   printExact(text: string): void;
   /** Whether stdout has accepted every result so far: the disk may be full, or a reader may have closed the pipe. */
   isPrinted(): Promise<boolean>;
@@ -232,7 +235,7 @@ export function toPrintedJson(json: string): string {
   return escapeControls(indentJson(json));
 }
 
-/** An age in its one or two largest units, such as `2h 10m`. */
+/** An age in its largest one or two units, such as `2h 10m`. */
 export function formatAge(ms: number): string {
   if (ms < 1_000) return `${Math.max(0, Math.round(ms))}ms`;
   const seconds = Math.floor(ms / 1_000);
@@ -297,7 +300,7 @@ export function isInterruption(error: unknown): boolean {
   return error === interruption.reason || (error instanceof Error && error.name === 'AbortError');
 }
 
-/** The exit code of an interrupted command: by Ctrl-C, a reader that closed the pipe, or a full disk. */
+/** The exit code of an interrupted command. The cause may be Ctrl-C, a reader that closed the pipe, or a full disk. */
 export function interruptedExit(): ExitCode {
   const { reason } = interruption;
   const isLost = reason instanceof Error && 'code' in reason && reason.code !== 'EPIPE';

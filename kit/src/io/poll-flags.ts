@@ -13,30 +13,35 @@ export interface PollFlags {
   readonly listMax?: number;
 }
 
-/** Adds the flags of commands that read the list of the service until it proves that nothing is missing. */
+/** Adds the flags for commands that read the service's list until it proves that no event is missing. */
 export function addPollFlags(command: Command): Command {
   return command
-    .option('--lag <duration>', 'how late an event may be listed (lagMs)', parseDuration, 300_000)
+    .option(
+      '--lag <duration>',
+      'how long after its creation an event may first be listed (lagMs)',
+      parseDuration,
+      300_000,
+    )
     .option(
       '--disorder <duration>',
       'how far the list may be out of order (disorderMs)',
       parseDuration,
       1_000,
     )
-    .option('--limit <number>', 'how many events to request at first', parseCount, 50)
-    .option('--max-limit <number>', 'how many events to request at most (maxLimit)', parseCount, 20_000)
+    .option('--limit <number>', 'number of events to request at first', parseCount, 50)
+    .option('--max-limit <number>', 'maximum number of events to request (maxLimit)', parseCount, 20_000)
     .option(
       '--list-max <number>',
-      'how many events the service always lists if it has them (listMax); too high a value hides events',
+      'number of events the service is guaranteed to list if it has them (listMax); a value that is too high hides events',
       parseCount,
     );
 }
 
-/** Adds the flag of commands that say whether the watermark is stale. */
+/** Adds the flag for commands that report whether the watermark is stale. */
 export function addProvenWithin(command: Command): Command {
   return command.option(
     '--proven-within <duration>',
-    'how old the last proof of the list may be',
+    'maximum age of the last poll that proved no event is missing',
     parseDuration,
     PROVEN_MS,
   );
@@ -44,7 +49,7 @@ export function addProvenWithin(command: Command): Command {
 
 const PROVEN_MS = 3_600_000;
 
-/** Notes a proof that only counts because of `--proven-within`. */
+/** Notes when a proof counts only because of `--proven-within`. */
 export async function noteOldProof(
   inbox: OpenInbox,
   { provenWithin }: { readonly provenWithin: number },
@@ -54,15 +59,13 @@ export async function noteOldProof(
   const ageMs = Date.now() - (watermark ?? 0);
   if (watermark === null || ageMs <= PROVEN_MS || ageMs > provenWithin) return;
   printer.note(
-    `The last proof is ${formatAge(ageMs)} old, and counts only because of --proven-within ${formatDuration(provenWithin)}.`,
+    `The last proof is ${formatAge(ageMs)} old. It counts only because you passed --proven-within ${formatDuration(provenWithin)}.`,
   );
 }
 
 export function toPollOptions({ lag: lagMs, disorder: disorderMs, limit, maxLimit, listMax }: PollFlags) {
   if (limit > maxLimit) {
-    throw usageError(
-      `--limit ${limit} is more than --max-limit ${maxLimit}. Pass --max-limit ${limit} as well.`,
-    );
+    throw usageError(`--limit ${limit} exceeds --max-limit ${maxLimit}. Pass --max-limit ${limit} as well.`);
   }
   return { lagMs, disorderMs, limit, maxLimit, listMax } as const;
 }

@@ -7,12 +7,12 @@ export type Runnable = InboxRecord & { readonly event: UnknownEvent };
 /** Long enough to record a result in the next step. */
 const LEASE_MS = 5_000;
 
-/** The options of the claim that records the result of a run. It holds even before the retry time. */
+/** The options of the claim that records the result of a run. The claim works even before the retry time. */
 export function toClaimOptions({ key }: Runnable) {
   return { leaseMs: LEASE_MS, origin: 'redrive', early: true, key: key ?? undefined } as const;
 }
 
-/** A failed event keeps its retry time, and a dead event is dead again. Both keep their first cause. */
+/** A failed event keeps its retry time, and a dead event becomes dead again. Both keep their first cause. */
 export function toFailOptions({ state, lastError, dueAt }: InboxRecord, error: string) {
   return {
     retryAfterMs: state === 'dead' ? null : Math.max(0, (dueAt ?? 0) - Date.now()),
@@ -20,7 +20,10 @@ export function toFailOptions({ state, lastError, dueAt }: InboxRecord, error: s
   };
 }
 
-/** Makes an event dead again, with the first cause of its record, after a run that failed: the app would try it later. */
+/**
+ * Makes an event dead again after a failed run, with the first cause in its record. Otherwise, the app would retry it
+ * later.
+ */
 export async function returnToDead(
   inbox: Pick<Inbox, 'claim' | 'fail'>,
   record: Runnable,
@@ -32,10 +35,10 @@ export async function returnToDead(
 
 const RUN = 'inbox run: ';
 
-/** So much of the first error that the rest fits into what an inbox keeps. */
+/** The part of the first error that leaves room for the rest in what an inbox keeps. */
 const MAX_CAUSE = 700;
 
-/** The error with which the event failed before, and then the error of this run. */
+/** The error with which the event failed before, followed by the error of this run. */
 function afterCause(lastError: string | null, error: string): string {
   const [cause = ''] = lastError?.split(`; ${RUN}`) ?? [];
   return cause === '' || cause.startsWith(RUN) ? error : `${cause.slice(0, MAX_CAUSE)}; ${error}`;

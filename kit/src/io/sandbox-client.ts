@@ -13,10 +13,10 @@ interface SandboxClientOptions {
   readonly timeoutMs: number;
 }
 
-/** More than one event can have, because the control API's default is a page of 50. */
+/** More deliveries than one event can have. The default page size of the control API is 50. */
 const ALL = 1_000_000;
 
-/** How often the first attempt of a delivery is looked for, in ms. */
+/** How often to look for the first attempt of a delivery, in ms. */
 const LOOK_MS = 20;
 
 /** Connects to the control API of the sandbox at the base URL, which makes it deliver events. */
@@ -78,7 +78,7 @@ async function createRequest(settings: Settings, signal: AbortSignal) {
     if (!response.ok) {
       const error = response.status < 500 && response.status !== 429 ? usageError : unreachableError;
       throw error(
-        `The sandbox answered ${response.status}: ${describeBody(await response.text()) || 'no body'}`,
+        `The sandbox responded with ${response.status}: ${describeBody(await response.text()) || 'no body'}`,
       );
     }
     return response;
@@ -94,6 +94,6 @@ async function readJson(response: Response, baseUrl: string): Promise<unknown> {
 
 function notASandbox(baseUrl: string): CommandError {
   return usageError(
-    `${toPlain(baseUrl)} is not a sandbox, and only a sandbox fires events on request. Pass --to URL to send the event from here.`,
+    `${toPlain(baseUrl)} is not a sandbox, and only a sandbox sends events on request. Pass --to URL to send the event directly.`,
   );
 }

@@ -55,9 +55,12 @@ export function addAction<Flags>(
     .addHelpText('after', `\nExample:\n${example.map(toLines).join('\n')}`)
     .optionsGroup('Common:')
     .option('--json', 'print JSON, one value per line')
-    .option('--no-color', 'print without colours, as under NO_COLOR')
-    .option('--env-file <file>', 'read environment variables that are not set from this file, such as .env')
-    .option('--debug', 'print the stack of an error')
+    .option('--no-color', 'disable colours, as NO_COLOR does')
+    .option(
+      '--env-file <file>',
+      'read environment variables from this file, such as .env; variables already set take precedence',
+    )
+    .option('--debug', 'print the stack trace of an error')
     .action(async () => {
       const flags = command.opts<Flags & SettingFlags & CommonFlags>();
       const { env, stdout, stderr } = process;
@@ -105,11 +108,13 @@ export async function loadEnvironment(path: string): Promise<void> {
   const variables = Object.entries(parseEnv(new TextDecoder().decode(bytes)));
   for (const [name, value] of variables) {
     if (process.env[name] !== undefined && process.env[name] !== value && isRead(name))
-      process.stderr.write(`${name} of ${path} is not used: the environment has another value.\n`);
+      process.stderr.write(
+        `${name} in ${path} is ignored because the environment already sets a different value.\n`,
+      );
     process.env[name] ??= value;
   }
   if (!variables.some(([name]) => isRead(name)))
-    process.stderr.write(`${path} sets none of ${VARIABLES.join(', ')}. Check its names.\n`);
+    process.stderr.write(`${path} sets none of ${VARIABLES.join(', ')}. Check the variable names.\n`);
 }
 
 /** The variables that commands read. */
@@ -136,7 +141,7 @@ export function addServiceFlags(command: Command): Command {
     .option('--base-url <url>', 'base URL of the service (environment: STABLEHOOKS_BASE_URL)')
     .option(
       '--token-file <file>',
-      'file with the access token, - for stdin (environment: STABLEHOOKS_TOKEN)',
+      'file with the access token, or - for stdin (environment: STABLEHOOKS_TOKEN)',
     );
 }
 
@@ -145,16 +150,17 @@ export function addSecretFlags(command: Command, { header = true } = {}): Comman
     .optionsGroup('Signature:')
     .option(
       '--secret-file <file>',
-      'file with the webhook secret, - for stdin (environment: STABLEHOOKS_SECRET)',
+      'file with the webhook secret, or - for stdin (environment: STABLEHOOKS_SECRET)',
     )
     .addOption(
       new Option(
         '--encoding <name>',
-        'encoding of the signature (default: hex to send, any to verify)',
+        'encoding of the signature (default: hex when sending, any when verifying)',
       ).choices(SIGNATURE_ENCODINGS),
     );
-  if (header) command.option('--header <name>', `header of the signature (default: ${SIGNATURE_HEADER})`);
-  return command.option('--prefix <string>', 'text before the digits of the signature, such as sha256=');
+  if (header)
+    command.option('--header <name>', `name of the signature header (default: ${SIGNATURE_HEADER})`);
+  return command.option('--prefix <string>', 'text before the signature value, such as sha256=');
 }
 
 /** The flags of settings; a command has those that it needs. */
@@ -168,8 +174,8 @@ interface SettingFlags {
 }
 
 /**
- * Settings come from flags, then from the environment. Secrets come from files or the environment only, because
- * the process list shows flags. A setting is read when a command asks for it; a missing one is a usage error.
+ * Settings come from flags, then from the environment. Secrets come only from files or the environment, because the
+ * process list shows flags. A setting is read when a command asks for it. A missing one is a usage error.
  */
 export interface Settings {
   /** The base URL of the service, without a slash at its end. */
@@ -177,7 +183,7 @@ export interface Settings {
   token(): Promise<string>;
   /** @throws {CommandError} exit 2 when it has white space around it. */
   secret(): Promise<string>;
-  /** The unchanged secret, even with white space around it. */
+  /** The secret, unchanged even if it has white space around it. */
   rawSecret(): Promise<string>;
   /** The token and the secret if they are set, for a command that does not require them. */
   readonly optional: {
@@ -189,7 +195,7 @@ export interface Settings {
     readonly encoding: SignatureEncoding | undefined;
     readonly prefix: string;
   };
-  /** A client of the service. It retries less than by default, because a person waits for it. */
+  /** A client for the service. It retries less than by default, because a person is waiting. */
   client(): Promise<Client>;
 }
 
@@ -233,7 +239,7 @@ function createSettings(flags: SettingFlags, env: Readonly<Record<string, string
       const { secretFile } = flags;
       const source = secretFile === undefined ? SECRET.variable : `${SECRET.flag} ${secretFile}`;
       throw usageError(
-        `${source}: the webhook secret has white space around it, such as a space or a newline. Remove it.`,
+        `${source}: the webhook secret begins or ends with white space, such as a newline. Remove it.`,
       );
     },
   };
@@ -256,7 +262,7 @@ function createSettings(flags: SettingFlags, env: Readonly<Record<string, string
       // fetch refuses other characters in a header, and quotes the token in its error.
       if (!/[^\x21-\x7e]/.test(token)) return token;
       throw usageError(
-        'The access token contains a space, a line break or a character that a header cannot carry. Check how it was pasted.',
+        'The access token contains a space, a line break or a character that is not allowed in a header. Check that you pasted it correctly.',
       );
     },
     secret: async () => present(await optional.secret(), SECRET),
@@ -267,13 +273,13 @@ function createSettings(flags: SettingFlags, env: Readonly<Record<string, string
         flags.header ?? SIGNATURE_HEADER,
         // A token of RFC 9110, section 5.6.2.
         /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/,
-        `--header must be the name of a header, such as ${SIGNATURE_HEADER}.`,
+        `--header must be a valid header name, such as ${SIGNATURE_HEADER}.`,
       ),
       encoding: flags.encoding,
       prefix: matching(
         flags.prefix ?? '',
         /^[\x20-\x7e]*$/,
-        '--prefix must contain ASCII characters only, such as sha256=.',
+        '--prefix must contain only ASCII characters, such as sha256=.',
       ),
     },
     async client() {
@@ -317,7 +323,7 @@ export function parseUrl(value: string, name: string): string {
   const url = URL.canParse(value) ? new URL(value) : undefined;
   if (url !== undefined && url.username + url.password !== '') {
     throw usageError(
-      `${name} contains a user or a password, which would be printed. Pass the URL without them.`,
+      `${name} contains a user name or password, which would be printed. Pass the URL without them.`,
     );
   }
   if (url?.protocol === 'http:' || url?.protocol === 'https:') return value;
@@ -345,10 +351,10 @@ export function withScheme(value: string): string {
 /** The flag that reads standard input, which can be read only once. */
 let stdinFlag: string | undefined;
 
-/** Notes that a flag reads standard input, which only one can. */
+/** Notes that a flag reads standard input, which only one flag can do. */
 export function claimStdin(flag: string): void {
   if (stdinFlag !== undefined)
-    throw usageError(`${flag} -: standard input is already read for ${stdinFlag}. Pass a file.`);
+    throw usageError(`${flag} -: standard input is already used for ${stdinFlag}. Pass a file instead.`);
   stdinFlag = flag;
 }
 
@@ -367,7 +373,7 @@ export async function readInput(path: string, flag: string): Promise<Uint8Array>
 const FILE_ERRORS: Readonly<Record<string, string>> = {
   ENOENT: 'the file does not exist; check the path',
   EISDIR: 'this is a folder, not a file',
-  EACCES: 'this user has no permission to read it',
+  EACCES: 'you do not have permission to read it',
 };
 
 /** Reads the file of `--payload`, which errors never quote. */
@@ -379,7 +385,7 @@ export async function readPayload(path: string): Promise<Record<string, unknown>
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     value = JSON.parse(text);
   } catch {
-    throw usageError(`--payload ${path}: the file is not JSON. Check it with \`jq . ${path}\`.`);
+    throw usageError(`--payload ${path}: the file is not valid JSON. Check it with \`jq . ${path}\`.`);
   }
   refuseRounding(text, `--payload ${path}`);
   if (!isObject(value)) throw usageError(`--payload ${path}: a payload must be a JSON object.`);
@@ -410,26 +416,26 @@ export function collect(value: string, before: readonly string[] = []): readonly
 export function collectNames(value: string, before: readonly string[] = []): readonly string[] {
   const names = value.split(',').map((name) => name.trim());
   if (names.includes(''))
-    throw new InvalidArgumentError('Write a name, or several with commas between them.');
+    throw new InvalidArgumentError('Pass a name, or several names separated by commas.');
   return [...before, ...names];
 }
 
 /** A whole number from 0, such as a port. */
 export function parseWhole(value: string): number {
   if (/^\d{1,15}$/.test(value)) return Number(value);
-  throw new InvalidArgumentError('Write a whole number.');
+  throw new InvalidArgumentError('Pass a whole number.');
 }
 
 export function parseCount(value: string): number {
   if (/^[1-9]\d{0,9}$/.test(value)) return Number(value);
-  throw new InvalidArgumentError('Write a whole number from 1.');
+  throw new InvalidArgumentError('Pass a whole number of 1 or more.');
 }
 
 /** Reads a text that an inbox can keep. */
 export function parseText(length: number): (value: string) => string {
   return (value) => {
     if (value.trim() !== '' && value.length <= length) return value;
-    throw new InvalidArgumentError(`Write 1 to ${length} characters.`);
+    throw new InvalidArgumentError(`Pass 1 to ${length} characters.`);
   };
 }
 
@@ -442,20 +448,20 @@ export function parseDuration(value: string): number {
   const [, digits, unit] = DURATION.exec(value) ?? [];
   const ms = Number(digits) * (UNIT_MS[unit as keyof typeof UNIT_MS] ?? Number.NaN);
   if (Number.isFinite(ms)) return Math.round(ms);
-  throw new InvalidArgumentError('Write a duration as a number and a unit: 500ms, 2s, 5m, 1h or 7d.');
+  throw new InvalidArgumentError('Pass a duration as a number and a unit, such as 500ms, 2s, 5m, 1h or 7d.');
 }
 
-/** The longest time to wait, in ms: a timer takes up to 2³¹ − 1, and other time limits are added to this one. */
+/** The longest time to wait, in ms. A timer accepts up to 2³¹ − 1, and other time limits are added to this one. */
 const MAX_WAIT_MS = 24 * UNIT_MS.d;
 
 /** Reads a duration that a timer can wait for. */
 export function parseWait(value: string): number {
   const ms = parseDuration(value);
   if (ms >= 1 && ms <= MAX_WAIT_MS) return ms;
-  throw new InvalidArgumentError('Write a duration from 1ms to 24d.');
+  throw new InvalidArgumentError('Pass a duration from 1ms to 24d.');
 }
 
-/** A moment as it was typed: a date, or a duration before now. */
+/** A point in time as it was typed: a date, or a duration before now. */
 export type Moment = { readonly at: Date } | { readonly agoMs: number };
 
 /** Reads a date-time with its offset, a date (00:00 UTC), or a duration before now. */
@@ -464,7 +470,7 @@ export function parseMoment(value: string): Moment {
   const [time] = [value, `${value}T00:00:00Z`].filter(isDateTime);
   if (time !== undefined) return { at: new Date(createdAtMs({ created_at: time })) };
   throw new InvalidArgumentError(
-    'Write a time with its offset, 2026-01-31T12:00:00Z, a date in UTC, 2026-01-31, or how long ago: 30m, 2h, 7d.',
+    'Pass a time with an offset (2026-01-31T12:00:00Z), a date in UTC (2026-01-31) or an age (30m, 2h, 7d).',
   );
 }
 
@@ -480,7 +486,7 @@ export function parseEventType(value: string): EventType {
 }
 
 export function knownTypes(): string {
-  return `The types are ${EVENT_TYPES.join(', ')}.`;
+  return `The known types are ${EVENT_TYPES.join(', ')}.`;
 }
 
 /** Collects the types of `--type`, which can be repeated and can be a list separated by commas. */

@@ -11,10 +11,13 @@ export interface Undelivered {
   readonly ignored: boolean;
 }
 
-/** In the order in which events change their state, so an event that changes it meanwhile is not left out. */
+/** In the order in which events change their state, so that an event that changes in between is not left out. */
 const UNDELIVERED = ['parked', 'dead', 'failed', 'received', 'leased'] satisfies readonly InboxState[];
 
-/** Lists the undelivered events, and those of other types as `leftOut`; without types, those that this release does not know too. */
+/**
+ * Lists the undelivered events, and lists events of other types as `leftOut`. Without types, also lists events of types
+ * that this release does not know.
+ */
 export async function listUndelivered(
   inbox: Pick<InboxOperations, 'list' | 'find'>,
   types: readonly string[] | undefined,

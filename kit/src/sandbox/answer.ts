@@ -1,7 +1,7 @@
 import { type EndpointAnswer, LOSSES } from '../io/answer.js';
 import { ATTEMPT_TIMEOUT, type Attempt } from './deliveries.js';
 
-/** Faults of a sandbox for which a receiver rightly refuses the delivery. */
+/** Sandbox faults for which a receiver correctly refuses the delivery. */
 const FORGERIES = ['corruptSignature', 'reserialise'] as const;
 
 export function answerOf(attempt: Attempt): EndpointAnswer {
@@ -17,5 +17,5 @@ export function answerOf(attempt: Attempt): EndpointAnswer {
   if (errorCode !== null) return { kind: 'unreachable', reason: errorCode, elapsedMs };
   const fault = LOSSES.find((name) => faults.includes(name));
   if (fault !== undefined) return { kind: 'lost', fault, elapsedMs };
-  return { kind: 'unreachable', reason: error ?? 'no answer', elapsedMs };
+  return { kind: 'unreachable', reason: error ?? 'no response', elapsedMs };
 }

@@ -67,26 +67,29 @@ export function createApp(parts: AppParts, options: AppOptions): RequestHandler 
   app.route('/v1', serviceRoutes(parts, readJson, options.maxLimit));
   app.route('/sandbox', controlRoutes(parts, readJson));
   app.notFound(() => {
-    const message = 'This path has no route. The documentation of the sandbox lists the routes.';
+    const message = 'There is no route at this path. See the documentation of the sandbox for its routes.';
     return toProblem(new SandboxError('ERR_SANDBOX_NOT_FOUND', message));
   });
   app.onError((error) => {
     if (error instanceof SandboxError) return toProblem(error);
     if (error instanceof ConnectionReset) throw error;
     console.error(error);
-    return toProblem(new SandboxError('ERR_SANDBOX_FAILED', 'The sandbox failed. Its log shows the error.'));
+    return toProblem(new SandboxError('ERR_SANDBOX_FAILED', 'The sandbox failed. See the error in its log.'));
   });
   return (request, bindings) => app.fetch(request, bindings);
 }
 
-/** Refuses what a web site makes a browser send, because the default token is public; IP addresses pass, as DNS rebinding needs a name. */
+/**
+ * Refuses requests that a web site makes a browser send, because the default token is public. IP addresses pass,
+ * because DNS rebinding needs a name.
+ */
 export function refuseOtherSites(handler: RequestHandler, names: readonly string[]): RequestHandler {
   const allowed = new Set(['localhost', ...names.map((name) => name.toLowerCase())]);
   return (request, bindings) => {
     const hostname = readHost(request).hostname.toLowerCase();
     const isAddress = isIP(hostname.replace(/^\[(.*)\]$/, '$1')) !== 0;
     if (!isAddress && !allowed.has(hostname)) {
-      const message = `This sandbox is not known as ${hostname}. If that is a name of yours, pass --allow-host ${hostname}, or \`allowedHosts\` to sandbox.listen.`;
+      const message = `This sandbox does not accept requests for the host ${hostname}. To allow that name, pass --allow-host ${hostname}, or pass \`allowedHosts\` to sandbox.listen.`;
       return toProblem(new SandboxError('ERR_SANDBOX_HOST', message));
     }
     if (isFromOtherSite(request)) {
@@ -115,11 +118,11 @@ function serviceRoutes(parts: AppParts, readJson: ReadJson, maxLimit: number): H
     }
     if (faults.occurs('apiSlow', key)) await clock.wait(apiSlowMs);
     if (faults.occurs('apiTooManyRequests', key)) {
-      const problem = new SandboxError('ERR_SANDBOX_BUSY', 'Nothing was changed: too many requests.');
+      const problem = new SandboxError('ERR_SANDBOX_BUSY', 'Too many requests. Nothing was changed.');
       return toProblem(problem, { 'retry-after': String(Math.ceil(apiRetryAfterMs / 1000)) });
     }
     if (faults.occurs('apiServerError', key)) {
-      return toProblem(new SandboxError('ERR_SANDBOX_FAILED', 'Nothing was changed: the service failed.'));
+      return toProblem(new SandboxError('ERR_SANDBOX_FAILED', 'The service failed. Nothing was changed.'));
     }
     await next();
     if (faults.occurs('apiReset', key)) {
@@ -234,7 +237,7 @@ function controlRoutes({ sandbox, feed }: AppParts, readJson: ReadJson): Hono<En
     routes.post(path, async (context) =>
       context.json(await make(await readJson(context), idOf(context)), 201),
     );
-  /** An operation without an input, which answers nothing. */
+  /** An operation without input, which returns nothing. */
   const run = (path: string, work: () => void | Promise<void>) =>
     routes.post(path, async () => {
       await work();
@@ -310,7 +313,7 @@ function refuseToken(message: string): Response {
 
 function refuseMethod(accepted: readonly string[]): Response {
   const allow = accepted.join(', ');
-  return toProblem(new SandboxError('ERR_SANDBOX_METHOD', `This path accepts ${allow}.`), { allow });
+  return toProblem(new SandboxError('ERR_SANDBOX_METHOD', `This path accepts only ${allow}.`), { allow });
 }
 
 /** The `application/problem+json` (RFC 9457) of a refused request. */

@@ -3,22 +3,24 @@ import * as z from 'zod/mini';
 import { inTime } from '../in-time.js';
 import { check, milliseconds } from './validation.js';
 
-/** `real` runs with the machine's clock; `manual` moves only by `advance` and `settled`. */
+/** A `real` clock follows the machine's clock. A `manual` clock moves only when you call `advance` or `settled`. */
 export type ClockMode = 'real' | 'manual';
 
-/** The sandbox's clock. */
+/** The clock of a sandbox. */
 export interface SandboxClock {
   readonly mode: ClockMode;
-  /** Epoch milliseconds. Goes back only at a reset. */
+  /** The current time in epoch milliseconds. Goes backwards only at a reset. */
   now(): number;
   /**
-   * Moves the time ahead and runs everything that becomes due, in order.
+   * Advances the time by `ms` and runs everything that becomes due, in order.
    *
-   * Before each move it waits until the attempts under way are answered, so a run with endpoints in this process is the same
-   * every time. It waits at most `settleTimeoutMs` of real time for an answer; then the time moves and the attempt times
-   * out. A real clock waits at most that long in total before each move, because new attempts may begin all the time.
+   * Before each step, it waits for the attempts in progress, so a run with endpoints in this process is the same every
+   * time. It waits at most `settleTimeoutMs` of real time for a response. Then the time moves on and the attempt times
+   * out. With a real clock, it waits at most that long in total before each step, because new attempts may start at any
+   * time.
    *
-   * Rejects with a `SandboxError`: `ERR_SANDBOX_INPUT` when `ms` is not an integer from 0 to a hundred years.
+   * Rejects with a `SandboxError` with the code `ERR_SANDBOX_INPUT` if `ms` is not an integer from 0 to a hundred
+   * years.
    */
   advance(ms: number): Promise<void>;
 }
@@ -33,7 +35,7 @@ export interface Clock extends SandboxClock {
   /** Counts a movement or delivery as pending until `end`. */
   begin(): void;
   end(): void;
-  /** Resolves once nothing is pending; moves a manual clock as far as needed. */
+  /** Resolves when nothing is pending. A manual clock is advanced as far as needed. */
   settled(): Promise<void>;
   /** Cancels every timer, drops pending work and keeps the time. */
   stop(): void;
@@ -214,7 +216,7 @@ interface Timer {
 /** Cancels a timer; has no effect once it has run. */
 export type Cancel = () => void;
 
-/** Timers in their order: those that are due at the same time in the order of their addition. */
+/** Timers in order. Timers that are due at the same time stay in the order in which they were added. */
 class Timers {
   /** The next timer at the end, where removing it moves no other. */
   #latestFirst: Timer[] = [];

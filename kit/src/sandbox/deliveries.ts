@@ -13,23 +13,29 @@ import { Fifo } from './fifo.js';
 import type { Random } from './random.js';
 import { SandboxError } from './validation.js';
 
-/** `exhausted`: every attempt failed, or the endpoint was removed. */
+/** `exhausted` means that every attempt failed, or that the endpoint was removed. */
 export type DeliveryState = 'pending' | 'delivered' | 'exhausted';
 
-/** One event for one endpoint. It is attempted until the endpoint answers 2xx or the attempts are used up. */
+/**
+ * The delivery of one event to one endpoint. The sandbox attempts it until the endpoint returns a 2xx or no attempts
+ * are left.
+ */
 export interface Delivery {
   readonly id: string;
   readonly eventId: string;
   readonly endpointId: string;
   readonly state: DeliveryState;
-  /** How many attempts have begun. */
+  /** The number of attempts started so far. */
   readonly attempts: number;
 }
 
-/** A body, byte for byte. */
+/** A body, with its exact bytes. */
 export interface MessageBody {
   readonly body: string;
-  /** The bytes in base64, only if they are not UTF-8. `body` then has U+FFFD in place of invalid bytes. */
+  /**
+   * The bytes in base64. Present only if the bytes are not UTF-8, in which case `body` contains U+FFFD in place of
+   * invalid bytes.
+   */
   readonly bodyBase64?: string | undefined;
 }
 
@@ -40,11 +46,11 @@ export interface Attempt {
   /** The event's type. */
   readonly type: string;
   readonly endpointId: string;
-  /** Whether `resend` sent bytes other than those of the event. @default false */
+  /** Whether `resend` sent bytes that differ from the event. @default false */
   readonly edited?: boolean | undefined;
-  /** Whether `resend` sent it to another URL than that of the endpoint. @default false */
+  /** Whether `resend` sent the request to a URL other than the endpoint's. @default false */
   readonly elsewhere?: boolean | undefined;
-  /** Which attempt of the delivery, from 1. A duplicate has the number of its original. */
+  /** The number of the attempt within the delivery, from 1. A duplicate has the same number as its original. */
   readonly number: number;
   readonly startedAt: string;
   readonly durationMs: number;
@@ -53,23 +59,24 @@ export interface Attempt {
     readonly url: string;
     readonly headers: Readonly<Record<string, string>>;
   };
-  /** `null` without a response. The body has at most its first 1,024 bytes. */
+  /** The response, or `null` if there was none. Contains at most the first 1,024 bytes of the body. */
   readonly response:
     | (MessageBody & {
         readonly status: number;
         readonly headers: Readonly<Record<string, string>>;
-        /** The report in the whole response, up to 64 KiB. */
+        /** The report that a receiver sent in the response, read from the whole body up to 64 KiB. */
         readonly report: ReplyReport;
       })
     | null;
   /** Why no response arrived, or `null`. */
   readonly error: string | null;
   /**
-   * The code of that error, such as `ECONNREFUSED` or `DEPTH_ZERO_SELF_SIGNED_CERT`; `ERR_ATTEMPT_TIMEOUT` when the
-   * endpoint did not answer in time. `null` without an error, or if the error has no code, such as that of a fault.
+   * The code of that error, such as `ECONNREFUSED` or `DEPTH_ZERO_SELF_SIGNED_CERT`, or `ERR_ATTEMPT_TIMEOUT` if the
+   * endpoint did not respond in time. `null` without an error, or for an error without a code, such as the error of a
+   * fault.
    */
   readonly errorCode: string | null;
-  /** The faults that occurred: `drop`, `duplicate`, `corruptSignature`, `reserialise`, `cut`, `reset`. */
+  /** The faults of this attempt: `drop`, `duplicate`, `corruptSignature`, `reserialise`, `cut`, `reset`. */
   readonly faults: readonly string[];
 }
 
@@ -97,17 +104,20 @@ interface Parts {
 /** The longest accepted `Retry-After`, so an endpoint cannot postpone an attempt indefinitely. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
-/** How another delivery of an event differs. */
+/** What to change when a delivery is sent again. */
 export interface Resending {
-  /** The target, signed with its endpoint's secret. @default the URL of its endpoint */
+  /**
+   * The URL to send to. The request is signed with the secret of the delivery's endpoint. @default the URL of that
+   * endpoint
+   */
   readonly url?: string | undefined;
-  /** The body to sign and to send, as a string or as bytes, which need not be UTF-8. @default the event */
+  /** The body to sign and send, as a string or as bytes, which need not be UTF-8. @default the event */
   readonly body?: string | Uint8Array | undefined;
 }
 
-const NO_DELIVERY = 'This delivery does not exist any more. List the deliveries.';
+const NO_DELIVERY = 'This delivery no longer exists. List the deliveries.';
 
-/** Shows the endpoint's answer to a person who sends an event again. */
+/** Shows the endpoint's response to a person who resends an event. */
 const NO_FAULTS: Pick<FaultSource, 'occurs'> = { occurs: () => false };
 
 function isDelivered({ response }: Attempt): boolean {
@@ -118,7 +128,7 @@ type PendingDelivery = { -readonly [Field in keyof Delivery]: Delivery[Field] } 
   readonly event: SandboxEvent;
 };
 
-/** The time between two resets. Answers to attempts of an ended session are not recorded. */
+/** The time between two resets. Responses to attempts of an ended session are not recorded. */
 interface Session {
   ended: boolean;
   readonly underWay: Set<AbortController>;
@@ -129,7 +139,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
   let pending = new Map<string, PendingDelivery>();
   let ended = new Fifo<Delivery>();
   let attempts = new Fifo<Attempt>();
-  /** Older attempts at events that no endpoint has accepted: at most half of what is kept. */
+  /** Older attempts at events that no endpoint has accepted. At most half of the kept attempts. */
   let failures = new Fifo<Attempt>();
   let session: Session = { ended: false, underWay: new Set() };
   let queues = queuesOf(session);
@@ -284,7 +294,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     /** Oldest first. */
     attempts: keptAttempts,
 
-    /** Aborts every attempt under way and begins no other. */
+    /** Aborts every attempt in progress and starts no other. */
     stop,
 
     reset(): void {
@@ -352,12 +362,12 @@ interface AttemptPlan {
 
 const ATTEMPT_FAULTS = ['drop', 'corruptSignature', 'reserialise', 'cut', 'reset'] as const;
 const CUT = 'The connection was cut halfway through the body.';
-const RESET = 'The connection was reset before the answer.';
+const RESET = 'The connection was reset before the response.';
 
 /** How much of the body of a response an attempt keeps. */
 export const KEPT_RESPONSE_BYTES = 1_024;
 
-/** The code of an attempt that was not answered in time. */
+/** The code of an attempt that got no response in time. */
 export const ATTEMPT_TIMEOUT = 'ERR_ATTEMPT_TIMEOUT';
 
 /** Makes one attempt. Never rejects: a failure is the `error` of the attempt. */
@@ -377,7 +387,7 @@ async function makeAttempt(
   const startedAt = clock.now();
   let response: Attempt['response'] = null;
   let failure: AttemptFailure = { error: null, errorCode: null };
-  const message = `The endpoint did not answer within ${timeoutMs} ms.`;
+  const message = `The endpoint did not respond within ${timeoutMs} ms.`;
   const late = Object.assign(new Error(message), { code: ATTEMPT_TIMEOUT });
   const cancel = clock.after(timeoutMs, () => abort.abort(late));
   const { signal } = abort;
@@ -452,7 +462,10 @@ function sendHalf(
   });
 }
 
-/** Sends the whole request, and resets the connection when the answer begins, which shows that the endpoint handled it. */
+/**
+ * Sends the whole request, and resets the connection when the response begins, which shows that the endpoint handled
+ * the request.
+ */
 async function sendAndReset(
   target: Target,
   headers: Readonly<Record<string, string>>,
@@ -525,7 +538,7 @@ function corrupt(signature: string): string {
 
 type AttemptFailure = Pick<Attempt, 'error' | 'errorCode'>;
 
-/** `fetch` puts the reason of a failure into the cause. */
+/** `fetch` puts the reason for a failure into `cause`. */
 function toFailure(thrown: unknown): AttemptFailure {
   const cause = thrown instanceof Error && thrown.cause instanceof Error ? thrown.cause : thrown;
   if (!(cause instanceof Error)) {

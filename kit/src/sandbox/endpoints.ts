@@ -3,24 +3,24 @@ import * as z from 'zod/mini';
 import type { Random } from './random.js';
 import { check, closedObject, nonEmptyString, oneOf, SandboxError, secret } from './validation.js';
 
-/** An endpoint in this process, such as the handler of `toFetchHandler`. */
+/** An endpoint function in this process, such as the handler that `toFetchHandler` returns. */
 export type EndpointFetch = (request: Request) => Response | Promise<Response>;
 
-/** The target of deliveries: a URL, or a function in this process. */
+/** Where to deliver events: a URL, or a function in this process. */
 export interface EndpointInput {
-  /** Required unless `fetch` is given. @default 'http://endpoint.invalid/' with `fetch` */
+  /** The URL of the endpoint. Required unless you pass `fetch`. @default 'http://endpoint.invalid/' with `fetch` */
   readonly url?: string | undefined;
-  /** @default the global fetch */
+  /** Sends or handles the deliveries. @default the global fetch */
   readonly fetch?: EndpointFetch | undefined;
-  /** @default the sandbox's `secret` */
+  /** The secret to sign with. @default the sandbox's `secret` */
   readonly secret?: string | undefined;
   /** The encoding of the signature. @default 'hex' */
   readonly encoding?: SignatureEncoding | undefined;
-  /** @default 'X-SERVICE-Signature' */
+  /** The name of the signature header. @default 'X-SERVICE-Signature' */
   readonly signatureHeader?: string | undefined;
 }
 
-/** An endpoint, without its secret. */
+/** An endpoint of the sandbox, without its secret. */
 export interface Endpoint {
   readonly id: string;
   readonly url: string;
@@ -35,14 +35,17 @@ export interface Target extends Endpoint {
   readonly fetch: EndpointFetch | undefined;
 }
 
-/** The endpoints of a sandbox. They can change at any time. */
+/** The endpoints of a sandbox. You can change them at any time. */
 export interface SandboxEndpoints {
-  /** Later events are delivered to the new endpoint. @throws {SandboxError} `ERR_SANDBOX_INPUT` */
+  /** Adds an endpoint, which receives all later events. @throws {SandboxError} `ERR_SANDBOX_INPUT` */
   add(input: EndpointInput): Endpoint;
   list(): readonly Endpoint[];
   /** Removes an endpoint. Its pending deliveries become `exhausted`. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
   remove(id: string): void;
-  /** Signs all later attempts with the new secret. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
+  /**
+   * Replaces the secret. All later attempts are signed with the new secret. @throws {SandboxError}
+   * `ERR_SANDBOX_NOT_FOUND`
+   */
   rotateSecret(id: string, secret: string): Endpoint;
 }
 
@@ -52,7 +55,7 @@ const url = nonEmptyString.check(
     const { protocol, username, password } = new URL(value);
     // `fetch` refuses a URL with a password, and the feed shows the URL.
     return /^https?:$/.test(protocol) && username === '' && password === '';
-  }, 'must be an http or https URL without a user or password'),
+  }, 'must be an http or https URL without a user name or password'),
 );
 export const endpointInput = closedObject({
   url: z.optional(url),
@@ -60,7 +63,7 @@ export const endpointInput = closedObject({
   secret: z.optional(secret),
   encoding: z._default(oneOf(SIGNATURE_ENCODINGS), 'hex'),
   signatureHeader: z._default(
-    nonEmptyString.check(z.regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'must be the name of a header')),
+    nonEmptyString.check(z.regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'must be a valid header name')),
     SIGNATURE_HEADER,
   ),
 }).check(

@@ -7,24 +7,24 @@ import { check, jsonObject, nonEmptyString, SandboxError } from './validation.js
 export interface SandboxEvent {
   readonly id: string;
   readonly type: string;
-  /** Whether an endpoint answered 2xx. */
+  /** Whether an endpoint returned a 2xx. */
   readonly delivered: boolean;
   readonly created_at: string;
   readonly payload: Readonly<Record<string, unknown>>;
 }
 
 export const LIST_ORDERS = ['newest', 'oldest', 'shuffled'] as const;
-/** The order of a list. A `limit` cuts off its end. */
+/** The order of a list. A `limit` truncates its end. */
 export type ListOrder = (typeof LIST_ORDERS)[number];
 
-/** The filter of a list of events. */
+/** The filter for a list of events. */
 export interface SandboxEventQuery {
   readonly type?: string | undefined;
   /** @default every kept event */
   readonly limit?: number | undefined;
   /** @default 'newest' */
   readonly order?: ListOrder | undefined;
-  /** Leaves out events that were created after this time, in epoch milliseconds. */
+  /** Excludes events created after this time, in epoch milliseconds. */
   readonly until?: number | undefined;
 }
 
@@ -89,7 +89,7 @@ export function createEventLog(random: Random, maxEvents: number) {
       return event;
     },
 
-    /** How many events have been fired, dropped ones included. */
+    /** How many events have been fired, including dropped ones. */
     count: () => count,
 
     /** @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
@@ -98,7 +98,7 @@ export function createEventLog(random: Random, maxEvents: number) {
       if (event !== undefined) return event;
       throw new SandboxError(
         'ERR_SANDBOX_NOT_FOUND',
-        'This event does not exist. Check whether the sandbox has been reset since.',
+        'This event does not exist. Check whether the sandbox was reset in the meantime.',
       );
     },
 
@@ -149,7 +149,7 @@ function toJson(payload: unknown): unknown {
     return JSON.parse(text);
   } catch (cause) {
     const detail = isLossy
-      ? 'must hold no NaN and no number that is too large for JavaScript'
+      ? 'must not contain NaN or a number that is too large for JavaScript'
       : 'must be serializable as JSON';
     const errors = [{ field: 'payload', detail }];
     throw new SandboxError('ERR_SANDBOX_INPUT', `Nothing was fired: payload ${detail}.`, { cause, errors });

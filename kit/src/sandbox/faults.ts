@@ -3,67 +3,72 @@ import { LIST_ORDERS, type ListOrder } from './events.js';
 import type { Random } from './random.js';
 import { check, closedObject, milliseconds, oneOf, signedMilliseconds } from './validation.js';
 
-/** How often a fault occurs: with a probability from 0 to 1, or at the next `next` occasions only. */
+/** How often a fault occurs: a probability from 0 to 1, or `{ next: n }` for the next `n` occasions only. */
 export type Chance = number | { readonly next: number };
 
-/** The faults. A chance is drawn for each attempt, each request or each listed event. */
+/** The faults of a sandbox. Each probability applies to every attempt, every request or every listed event. */
 export interface Faults {
-  /** An attempt never arrives; the service sees a failure and retries. @default 0 */
+  /** An attempt never arrives. The service sees a failure and retries. @default 0 */
   readonly drop: Chance;
   /** An attempt arrives twice at the same time. @default 0 */
   readonly duplicate: Chance;
-  /** An event's first attempt waits for a part of `reorderMs`, so later events arrive before it. @default 0 */
+  /** The first attempt of an event waits for part of `reorderMs`, so later events arrive before it. @default 0 */
   readonly reorder: Chance;
-  /** @default 1000 */
+  /** The longest time that a reordered attempt waits, in milliseconds. @default 1000 */
   readonly reorderMs: number;
-  /** An event's first attempt waits for `delayMs`. @default 0 */
+  /** The first attempt of an event waits for `delayMs`. @default 0 */
   readonly delay: Chance;
-  /** @default 1000 */
+  /** How long a delayed attempt waits, in milliseconds. @default 1000 */
   readonly delayMs: number;
-  /** An attempt has a well-formed signature of something else. @default 0 */
+  /** An attempt has a well-formed signature that does not match its body. @default 0 */
   readonly corruptSignature: Chance;
-  /** An attempt's body is parsed and serialised with other white space after it was signed. @default 0 */
+  /** The body of an attempt is parsed and serialised with different white space after it was signed. @default 0 */
   readonly reserialise: Chance;
-  /** An attempt's connection is cut halfway through the body. @default 0 */
+  /** The connection of an attempt is cut halfway through the body. @default 0 */
   readonly cut: Chance;
-  /** An attempt arrives, and its connection is reset before the answer: the service sees a failure. @default 0 */
+  /** An attempt arrives, but its connection is reset before the response. The service sees a failure. @default 0 */
   readonly reset: Chance;
   /** A request under `/v1` gets a 429 and changes nothing. @default 0 */
   readonly apiTooManyRequests: Chance;
-  /** The `Retry-After` of a 429, rounded up to seconds. @default 1000 */
+  /** The `Retry-After` of a 429 in milliseconds, rounded up to seconds. @default 1000 */
   readonly apiRetryAfterMs: number;
   /** A request under `/v1` gets a 500 and changes nothing. @default 0 */
   readonly apiServerError: Chance;
-  /** The response to a request under `/v1` comes after `apiSlowMs`. @default 0 */
+  /** The response to a request under `/v1` is delayed by `apiSlowMs`. @default 0 */
   readonly apiSlow: Chance;
-  /** @default 1000 */
+  /** How late a slow response is, in milliseconds. @default 1000 */
   readonly apiSlowMs: number;
   /** A request under `/v1` takes effect, but half of the JSON in its response is missing. @default 0 */
   readonly apiMalformed: Chance;
-  /** A request under `/v1` takes effect, and its connection is reset before the answer. @default 0 */
+  /** A request under `/v1` takes effect, but its connection is reset before the response. @default 0 */
   readonly apiReset: Chance;
-  /** How far the `Date` of the answers under `/v1` is off; a negative number is in the past. @default 0 */
+  /** How far the `Date` header of responses under `/v1` is off. A negative number is in the past. @default 0 */
   readonly dateSkewMs: number;
   /**
-   * How long the token is valid under `/v1` after the start, each `renewToken` and each reset. After that, answers are 401.
-   * @default null, without a limit
+   * How long the token is valid under `/v1` after the start, each `renewToken` and each reset. After that, requests get
+   * a 401. @default null, without a limit
    */
   readonly tokenExpiryMs: number | null;
-  /** The order of the list. A limit cuts off its end. @default 'newest' */
+  /** The order of the list. A limit truncates its end. @default 'newest' */
   readonly listOrder: ListOrder;
-  /** The maximum number of events in the list, whatever the `limit`; the response does not show it. @default null, no cap */
+  /**
+   * The maximum number of events in the list, whatever the `limit`. The response does not show the maximum. @default
+   * null, no maximum
+   */
   readonly listCap: number | null;
-  /** Whether a query by type is cut to its limit before it is filtered, and so lacks events. @default false */
+  /**
+   * Whether a query by type is truncated to its limit before it is filtered, which leaves events out. @default false
+   */
   readonly listFilterAfterCap: boolean;
-  /** How long after its creation an event is first listed. @default 0 */
+  /** How long after its creation an event first appears in the list. @default 0 */
   readonly listLagMs: number;
-  /** An event is listed twice, without adding rows to the list. @default 0 */
+  /** An event is listed twice, but the list does not get longer. @default 0 */
   readonly listDuplicate: Chance;
-  /** An event's listed `delivered` flag is wrong. @default 0 */
+  /** The `delivered` flag of a listed event is wrong. @default 0 */
   readonly listWrongDelivered: Chance;
 }
 
-/** A change of faults. Missing or `undefined` faults stay. */
+/** The faults to change. Faults that are missing or `undefined` stay as they are. */
 export type FaultsInput = { readonly [Name in keyof Faults]?: Faults[Name] | undefined };
 
 /** The faults that occur by chance. */
@@ -120,10 +125,10 @@ export const faultsInput = closedObject(
   },
 );
 
-/** A sandbox's faults. They can change at any time. */
+/** The faults of a sandbox. You can change them at any time. */
 export interface SandboxFaults {
   get(): Faults;
-  /** Sets the given faults; other faults stay. @throws {SandboxError} `ERR_SANDBOX_INPUT` */
+  /** Sets the given faults and leaves the others unchanged. @throws {SandboxError} `ERR_SANDBOX_INPUT` */
   set(change: FaultsInput): Faults;
   /** Removes every fault. */
   clear(): Faults;

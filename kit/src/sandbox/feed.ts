@@ -1,7 +1,10 @@
-/** Something that happened in the sandbox: its kind, such as `event.fired` or `wallet.created`, and its data. */
+/**
+ * An entry of the feed: something that happened in the sandbox. It has a kind, such as `event.fired` or
+ * `wallet.created`, and data.
+ */
 export interface FeedEntry {
   readonly kind: string;
-  /** By the sandbox's clock, ISO 8601. */
+  /** When it happened by the sandbox's clock, in ISO 8601. */
   readonly at: string;
   readonly data: unknown;
 }

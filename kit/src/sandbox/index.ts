@@ -1,4 +1,4 @@
-/** `stablehooks-kit/sandbox`: the service on your machine. */
+/** `stablehooks-kit/sandbox`: a simulated service on your machine. */
 import { judgeAttempt } from '../explain/verdict.js';
 import { answerOf } from './answer.js';
 import { createApp, refuseOtherSites } from './app.js';
@@ -42,9 +42,9 @@ export { type FieldError, SandboxError, type SandboxErrorCode } from './validati
 export type { Account, LimitsInput, WalletInput } from './wallets.js';
 
 /**
- * Creates a sandbox: the service on your machine, with faults on request.
+ * Creates a sandbox: a simulated service on your machine, with faults on request.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` if an option is invalid. The message names the option.
  *
  * @example
  * ```ts

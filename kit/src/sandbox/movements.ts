@@ -24,10 +24,12 @@ export type RedeemFailure = (typeof REDEEM_FAILURES)[number];
 
 export type MovementKind = 'accept' | 'transfer' | 'redeem';
 
-/** `pending` until it ends. A `completed` redemption that the bank returns becomes `failed`. */
+/**
+ * A movement is `pending` until it ends. If the bank returns a `completed` redemption, the redemption becomes `failed`.
+ */
 export type MovementState = 'pending' | 'confirmed' | 'settled' | 'completed' | 'failed';
 
-/** A movement of money. Its id is in the payload of each of its events. */
+/** A movement of money. The payload of each of its events contains its id. */
 export interface Movement {
   readonly id: string;
   readonly kind: MovementKind;
@@ -35,7 +37,7 @@ export interface Movement {
   /** In USDC, a decimal string. */
   readonly amount: string;
   readonly chain: Chain;
-  /** The wallet that sends or receives it, if any. */
+  /** The wallet that sends or receives the money, or `null`. */
   readonly walletId: string | null;
   readonly from: string;
   /** An address, or the name of a bank. */
@@ -47,65 +49,67 @@ export interface Movement {
 
 /** An incoming deposit. */
 export interface AcceptInput {
-  /** @default '100.00' */
+  /** In USDC, as a decimal string. @default '100.00' */
   readonly amount?: string | undefined;
-  /** Omit it with `walletId`: the chain is the wallet's. @default 'base' */
+  /** Omit `chain` when you pass `walletId`: the wallet has a chain. @default 'base' */
   readonly chain?: Chain | undefined;
-  /** The wallet to credit. @default none: the institution's own account */
+  /** The wallet to credit. @default none; the institution's own account is credited */
   readonly walletId?: string | undefined;
 }
 
 /** A movement to a target chain. */
 export interface TransferInput {
-  /** @default '100.00' */
+  /** In USDC, as a decimal string. @default '100.00' */
   readonly amount?: string | undefined;
   /** The target chain. @default 'base' */
   readonly chain?: Chain | undefined;
-  /** @default an address from the seed */
+  /** The target address. @default an address from the seed */
   readonly to?: string | undefined;
-  /** @default none: it settles */
+  /** Why the transfer fails. @default none; the transfer settles */
   readonly failsWith?: TransferFailure | undefined;
 }
 
-/** A transfer out of a wallet, under its limits. */
+/** A transfer out of a wallet, subject to the limits of the wallet. */
 export interface SendInput {
   readonly amount: string;
   /** A target on the wallet's allowlist. */
   readonly to: string;
   /** The target chain. @default the wallet's */
   readonly chain?: Chain | undefined;
-  /** @default none: it settles */
+  /** Why the transfer fails. @default none; the transfer settles */
   readonly failsWith?: TransferFailure | undefined;
 }
 
 /** A fiat redemption. */
 export interface RedeemInput {
-  /** @default '100.00' */
+  /** In USDC, as a decimal string. @default '100.00' */
   readonly amount?: string | undefined;
   /** The destination bank. @default 'First Example Bank' */
   readonly bank?: string | undefined;
-  /** @default none: it completes */
+  /** Why the redemption fails. @default none; the redemption completes */
   readonly failsWith?: RedeemFailure | undefined;
-  /** How long after its completion the bank returns it. @default never */
+  /** The time between the completion of the redemption and its return by the bank. @default never returned */
   readonly returnsAfterMs?: number | undefined;
 }
 
-/** The calls that move money. */
+/** The operations that move money. */
 export interface MovementOperations {
-  /** An incoming deposit. Fires `accept.confirmed` when it ends. */
+  /** Starts an incoming deposit. Fires `accept.confirmed` when the deposit ends. */
   accept(input?: AcceptInput): Movement;
-  /** The institution sends money. Fires `transfer.settled` or `transfer.failed` when it ends. */
+  /** Starts a transfer from the institution. Fires `transfer.settled` or `transfer.failed` when the transfer ends. */
   transfer(input?: TransferInput): Movement;
   /**
-   * A transfer out of a wallet. A refused transfer changes nothing and fires no event.
+   * Starts a transfer out of a wallet. A refused transfer changes nothing and fires no event.
    *
-   * @throws {SandboxError} in this order: `ERR_SANDBOX_NOT_ALLOWED`, `ERR_SANDBOX_OVER_PER_TX`,
+   * @throws {SandboxError} checked in this order: `ERR_SANDBOX_NOT_ALLOWED`, `ERR_SANDBOX_OVER_PER_TX`,
    * `ERR_SANDBOX_OVER_DAILY`, `ERR_SANDBOX_OVER_BALANCE`.
    */
   send(walletId: string, input: SendInput): Movement;
-  /** Pays money out to a bank. Fires `redeem.completed` or `redeem.failed` when it ends. */
+  /** Starts a payout to a bank. Fires `redeem.completed` or `redeem.failed` when the payout ends. */
   redeem(input?: RedeemInput): Movement;
-  /** The bank returns a completed redemption. Fires `redeem.failed`. @throws {SandboxError} `ERR_SANDBOX_STATE` */
+  /**
+   * Returns a completed redemption, as the bank does. Fires `redeem.failed`. @throws {SandboxError} `ERR_SANDBOX_STATE`
+   */
   returnRedemption(id: string): Movement;
 }
 
@@ -165,7 +169,7 @@ export function createMovements(
   function get(id: string): Movement {
     const movement = byId.get(id);
     if (movement !== undefined) return movement;
-    throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This movement does not exist. Begin it first.');
+    throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This movement does not exist. Start it first.');
   }
 
   /** Only ended movements are dropped, because a pending movement blocks money and will fire an event. */
@@ -240,8 +244,9 @@ export function createMovements(
       const { amount, chain, walletId } = check(acceptInput, input);
       const wallet = walletId === undefined ? undefined : wallets.get(walletId);
       if (wallet !== undefined && chain !== undefined && chain !== wallet.chain) {
-        const errors = [{ field: 'chain', detail: 'is not the chain of the wallet' }];
-        const message = 'Nothing was changed: leave chain out when walletId is given.';
+        const errors = [{ field: 'chain', detail: "is not the wallet's chain" }];
+        const message =
+          "Nothing was changed: `chain` is not the wallet's chain. Omit `chain` when you pass `walletId`.";
         throw new SandboxError('ERR_SANDBOX_INPUT', message, { errors });
       }
       const plan = { amount, chain: wallet?.chain ?? chain ?? 'base', walletId, to: wallet?.address };
@@ -292,7 +297,7 @@ export function createMovements(
 
 const SUCCESS = { accept: 'confirmed', transfer: 'settled', redeem: 'completed' } as const;
 
-/** The event of an ended movement. The forms of the payloads are those of `exampleEvent`. */
+/** The event of an ended movement. Payloads have the same form as those of `exampleEvent`. */
 function toEvent(
   random: Random,
   movement: Omit<Movement, 'state' | 'createdAt'>,

@@ -7,52 +7,56 @@ import { decimal, milliseconds, oneOf, readOptions, secret } from './validation.
 
 /** Options of `createSandbox`. */
 export interface SandboxOptions {
-  /** The required value of `Authorization: Bearer …`. @default 'sandbox-token' */
+  /** The token that requests must send as `Authorization: Bearer …`. @default 'sandbox-token' */
   readonly token?: string | undefined;
-  /** Signs for every endpoint without its own secret. @default 'sandbox-secret' */
+  /** The secret to sign with, for endpoints that do not set their own. @default 'sandbox-secret' */
   readonly secret?: string | undefined;
-  /** An integer that determines every id, fault and wait. @default a random one, see `sandbox.seed` */
+  /** An integer that determines every id, fault and delay. @default a random integer, available as `sandbox.seed` */
   readonly seed?: number | undefined;
-  /** The targets of events. @default [] */
+  /** The endpoints to deliver events to. @default [] */
   readonly endpoints?: readonly EndpointInput[] | undefined;
-  /** The faults from the start. @default none */
+  /** The faults that apply from the start. @default none */
   readonly faults?: FaultsInput | undefined;
-  /** Whether the time runs by itself. @default 'real' */
+  /** Whether time passes on its own (`real`) or only when you advance it (`manual`). @default 'real' */
   readonly clock?: ClockMode | undefined;
-  /** Where a manual clock starts, ISO 8601. @default '2026-01-01T00:00:00.000Z' */
+  /** The start time of a manual clock, in ISO 8601. @default '2026-01-01T00:00:00.000Z' */
   readonly startsAt?: string | undefined;
   /**
-   * The time, and the timers of a real clock, as the `runtime` of `createReceiver`, for simulations.
-   *
-   * @default those of the platform
+   * The time and the timers of a real clock, as in the `runtime` of `createReceiver`. For simulations. @default the
+   * time and timers of the platform
    */
   readonly runtime?: Pick<RuntimeOptions, 'now' | 'setTimeout' | 'clearTimeout'> | undefined;
-  /** How long, in real time, the clock waits for an answer before it is moved. @default 1000 */
+  /** How long, in milliseconds of real time, the clock waits for a response before it moves on. @default 1000 */
   readonly settleTimeoutMs?: number | undefined;
-  /** The balance of each new wallet, in USDC, a decimal string. @default '10000.00' */
+  /** The initial balance of each new wallet in USDC, as a decimal string. @default '10000.00' */
   readonly initialBalance?: string | undefined;
-  /** How long a movement is pending; with 0 it ends in the call that begins it. @default 0 */
+  /**
+   * How long a movement stays pending, in milliseconds. With 0, a movement ends in the call that starts it. @default 0
+   */
   readonly movementMs?: number | undefined;
-  /** How long an endpoint has to answer. @default 10_000 */
+  /** How long to wait for an endpoint to respond, in milliseconds. @default 10_000 */
   readonly timeoutMs?: number | undefined;
-  /** The maximum number of attempts of a delivery; 1 never retries. @default 8 */
+  /** The maximum number of attempts per delivery. 1 disables retries. @default 8 */
   readonly maxAttempts?: number | undefined;
   /**
-   * The wait after the first attempt. It doubles each time, minus a random part of up to a half. A longer `Retry-After` of
-   * the endpoint replaces it, up to an hour. @default 1000
+   * The delay after the first attempt, in milliseconds. It doubles with each attempt, minus a random part of up to
+   * half. If the endpoint sends a longer `Retry-After`, that is used instead, up to an hour. @default 1000
    */
   readonly retryBaseMs?: number | undefined;
-  /** The longest wait between attempts, without a `Retry-After`. @default 60_000 */
+  /** The longest delay between attempts without a `Retry-After`, in milliseconds. @default 60_000 */
   readonly retryMaxMs?: number | undefined;
-  /** How many attempts at one endpoint run at the same time. @default 16 */
+  /** The maximum number of simultaneous attempts per endpoint. @default 16 */
   readonly concurrency?: number | undefined;
   /** The largest `limit` that the list accepts. @default 1_000_000 */
   readonly maxLimit?: number | undefined;
-  /** The largest request body, in bytes; a larger one gets a 413. @default 1_048_576 */
+  /** The largest request body, in bytes. A larger one gets a 413. @default 1_048_576 */
   readonly maxBodyBytes?: number | undefined;
-  /** How many events, ended movements and ended deliveries are kept, the newest of each. @default 250_000 */
+  /** How many events, ended movements and ended deliveries to keep. The newest of each are kept. @default 250_000 */
   readonly maxEvents?: number | undefined;
-  /** How many attempts are kept, the newest; up to half of them older ones of events that no endpoint has accepted. @default 10_000 */
+  /**
+   * How many attempts to keep. The newest are kept, except that up to half are older attempts at events that no
+   * endpoint has accepted. @default 10_000
+   */
   readonly maxAttemptsKept?: number | undefined;
 }
 

@@ -2,7 +2,10 @@ import type { Chain } from 'stablehooks/client';
 
 export type Random = ReturnType<typeof createRandom>;
 
-/** Values that depend only on a seed and a key, so an attempt has the same faults in whatever order endpoints answer. */
+/**
+ * Values that depend only on a seed and a key, so an attempt has the same faults whatever the order in which endpoints
+ * respond.
+ */
 export function createRandom(seed: number) {
   function hex(key: string, digits: number): string {
     let text = '';

@@ -23,6 +23,8 @@ export async function readJsonBody<Claimed>(request: Request, maxBodyBytes: numb
     return JSON.parse(text + decoder.decode());
   } catch {
     const errors = [{ field: 'body', detail: 'must be JSON' }];
-    throw new SandboxError('ERR_SANDBOX_INPUT', 'Nothing was changed: the body is not JSON.', { errors });
+    throw new SandboxError('ERR_SANDBOX_INPUT', 'Nothing was changed: the body is not valid JSON.', {
+      errors,
+    });
   }
 }

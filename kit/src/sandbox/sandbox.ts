@@ -10,7 +10,7 @@ import type { Movement, MovementOperations } from './movements.js';
 import type { Listening, ListenOptions } from './server.js';
 import type { Account, LimitsInput, WalletInput } from './wallets.js';
 
-/** The filter of a list of deliveries or attempts. */
+/** The filter for a list of deliveries or attempts. */
 export interface DeliveryQuery {
   readonly eventId?: string | undefined;
   readonly state?: DeliveryState | undefined;
@@ -18,7 +18,9 @@ export interface DeliveryQuery {
   readonly limit?: number | undefined;
 }
 
-/** The operations of the sandbox, in this process and over HTTP. A refused call throws a `SandboxError`. */
+/**
+ * The operations of a sandbox, available in this process and over HTTP. A refused operation throws a `SandboxError`.
+ */
 export interface SandboxOperations extends MovementOperations {
   readonly clock: SandboxClock;
   readonly faults: SandboxFaults;
@@ -30,56 +32,56 @@ export interface SandboxOperations extends MovementOperations {
     list(): readonly Account[];
   };
 
-  /** Fires an event of any type and delivers it. @param payload - an example of the type by default */
+  /** Fires an event of any type and delivers it. @param payload - the payload; by default, an example for the type */
   emit(type: string, payload?: Readonly<Record<string, unknown>>): SandboxEvent;
-  /** Lists the unchanged events, without the faults of the list. Newest first by default. */
+  /** Lists the events unchanged, without the faults of the list. Newest first by default. */
   events(query?: SandboxEventQuery): readonly SandboxEvent[];
   /** Delivers an event to every endpoint again, even if it was delivered before. */
   redeliver(eventId: string): void;
   /**
-   * Delivers the event of a delivery to its endpoint once more, now: one attempt, without faults. `body` is signed and sent
-   * instead of the event; `url` replaces the URL. With other bytes or another URL, the attempt does not count as a delivery
-   * of the event.
+   * Immediately delivers the event of a delivery to its endpoint once more, in a single attempt without faults. If you
+   * pass `body`, it is signed and sent instead of the event. If you pass `url`, it replaces the URL of the endpoint.
+   * With different bytes or a different URL, the attempt does not count as a delivery of the event.
    *
-   * @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` when the delivery, its event or its endpoint has been dropped;
-   * `ERR_SANDBOX_INPUT` when the URL cannot be used.
+   * @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` if the delivery, its event or its endpoint has been dropped;
+   * `ERR_SANDBOX_INPUT` if the URL cannot be used.
    */
   resend(deliveryId: string, change?: Resending): Promise<Attempt>;
-  /** Explains whether an attempt's signature is right, and what its answer shows about the endpoint. */
+  /** Explains whether the signature of an attempt is correct, and what the response shows about the endpoint. */
   explain(attempt: Attempt): Promise<Finding>;
-  /** Pending deliveries first, then ended ones, the newest end first. */
+  /** Lists deliveries: pending ones first, then ended ones, most recently ended first. */
   deliveries(query?: DeliveryQuery): readonly Delivery[];
-  /** Oldest first; with a limit, the newest of them. */
+  /** Lists attempts, oldest first. With a limit, only the newest are listed. */
   attempts(query?: Omit<DeliveryQuery, 'state'>): readonly Attempt[];
   /** Newest first. */
   movements(query?: { readonly limit?: number | undefined }): readonly Movement[];
   /**
-   * Calls the listener with every change, until the returned function is called. An error of the listener is written to the
-   * console and ignored.
+   * Calls the listener with every change, until you call the returned function. An error of the listener is written to
+   * the console and otherwise ignored.
    */
   subscribe(listener: (entry: FeedEntry) => void): () => void;
 
-  /** Makes the token valid again for `tokenExpiryMs`. Without this fault, it has no effect. */
+  /** Makes the token valid again for `tokenExpiryMs`. Does nothing if that fault is not set. */
   renewToken(): void;
 
-  /** Resolves once no movement and no delivery is pending; moves a manual clock as far as needed. */
+  /** Resolves when no movement and no delivery is pending. A manual clock is advanced as far as needed. */
   settled(): Promise<void>;
-  /** Restores the state at creation. The same calls then produce the same ids and faults again. */
+  /** Restores the initial state. The same calls then produce the same ids and faults again. */
   reset(): void;
 }
 
-/** The service on your machine. */
+/** A simulated service on your machine. */
 export interface Sandbox extends SandboxOperations {
   readonly token: string;
   readonly secret: string;
-  /** Pass it as the option `seed` to repeat the run. */
+  /** The seed of this run. Pass it as the `seed` option to repeat the run. */
   readonly seed: number;
   /**
-   * Answers a request as the service does, without a port and for any host. To serve it on a port, call `listen`, which
-   * refuses web sites.
+   * Responds to a request as the service does, without a port and for any host. To serve the sandbox on a port, call
+   * `listen`, which refuses requests from web sites.
    */
   fetch(request: Request): Promise<Response>;
-  /** Listens on a port; 0 picks a free one. */
+  /** Listens on a port. 0 picks any free port. */
   listen(port: number, options?: ListenOptions): Promise<Listening>;
   /** Stops all deliveries, and stops listening. */
   close(): Promise<void>;

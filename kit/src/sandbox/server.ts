@@ -4,7 +4,7 @@ import { ConfigError } from 'stablehooks';
 import * as z from 'zod/mini';
 import { nonEmptyString, readOptions } from './validation.js';
 
-/** A sandbox that listens. */
+/** A sandbox that is listening on a port. */
 export interface Listening {
   /** The base URL, such as `http://127.0.0.1:4010`. */
   readonly url: string;
@@ -17,19 +17,20 @@ export interface ListenOptions {
   /** @default '127.0.0.1' */
   readonly hostname?: string | undefined;
   /**
-   * Names that others use for the sandbox, without ports, such as that of a container. Requests to names other than these,
-   * `hostname` and `localhost` get a 403, because a web site can make its name resolve to this machine (DNS
-   * rebinding). IP addresses are always allowed. @default []
+   * Host names that other machines use for the sandbox, without ports, such as the name of a container. Requests for
+   * any host other than these names, `hostname` and `localhost` get a 403, because a web site can make its own name
+   * resolve to this machine (DNS rebinding). IP addresses are always allowed. @default []
    */
   readonly allowedHosts?: readonly string[] | undefined;
   /**
-   * Answers the requests of a page for people: `/`, `/api/*` and `/assets/*`. These requests need no token of the sandbox and
-   * may have any host, so it must check itself who asks. @default none: they get the same responses as other paths
+   * Responds to the requests of a page for people: `/`, `/api/*` and `/assets/*`. These requests need no sandbox token
+   * and may have any host, so the function must check the caller itself. @default none; these paths get the same
+   * responses as other unknown paths
    */
   readonly page?: RequestHandler | undefined;
 }
 
-/** Answers a request. Over a socket it also receives Node's own request and response. */
+/** Responds to a request. Over a socket, it also receives Node's own request and response. */
 export type RequestHandler = (
   request: Request,
   bindings?: HttpBindings | undefined,
@@ -39,16 +40,16 @@ function isOfPage({ pathname }: URL): boolean {
   return pathname === '/' || pathname.startsWith('/api/') || pathname.startsWith('/assets/');
 }
 
-/** A host name without scheme and port. */
+/** A host name without a scheme or port. */
 export const hostName = z
   .string('must be a string')
-  .check(z.regex(/^[\w.-]+$/, 'must be a host name without scheme and port, such as "sandbox"'));
+  .check(z.regex(/^[\w.-]+$/, 'must be a host name without a scheme or port, such as "sandbox"'));
 
 const shape = {
   hostname: z._default(nonEmptyString, '127.0.0.1'),
   allowedHosts: z._default(z.array(hostName, 'must be a list of host names'), []),
   page: z.optional(
-    z.custom<RequestHandler>((value) => typeof value === 'function', 'must be a function that answers'),
+    z.custom<RequestHandler>((value) => typeof value === 'function', 'must be a function that responds'),
   ),
 } satisfies Readonly<Record<keyof ListenOptions, z.ZodMiniType>>;
 

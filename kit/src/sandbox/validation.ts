@@ -21,13 +21,16 @@ const STATUSES = {
 
 export type SandboxErrorCode = keyof typeof STATUSES;
 
-/** A missing or wrong field, such as `limits.perTx`, and the requirement. Never contains its value. */
+/** A missing or invalid field, such as `limits.perTx`, and what it must be. Never contains the value of the field. */
 export interface FieldError {
   readonly field: string;
   readonly detail: string;
 }
 
-/** The sandbox refused a request and changed nothing. Over HTTP it is an `application/problem+json`. */
+/**
+ * Thrown when the sandbox refuses a request. Nothing was changed. Over HTTP, the response is an
+ * `application/problem+json`.
+ */
 export class SandboxError extends StablehooksError<SandboxErrorCode> {
   override readonly name = 'SandboxError';
   /** The HTTP status of the code. */
@@ -54,7 +57,7 @@ export function check<Schema extends z.ZodMiniType>(schema: Schema, input: unkno
   throw new SandboxError('ERR_SANDBOX_INPUT', `Nothing was changed: ${text}.`, { errors });
 }
 
-/** Checks the options of a factory, with whose name each message begins, and fills in the defaults. */
+/** Checks the options of a factory and fills in the defaults. Each message begins with the name of the factory. */
 export function readOptions<const Shape extends z.core.$ZodShape>(
   where: string,
   options: object,

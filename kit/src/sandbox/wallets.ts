@@ -17,19 +17,19 @@ export interface WalletInput {
   readonly agentId: string;
   readonly label?: string | undefined;
   readonly chain: WalletChain;
-  /** In USDC. `daily` applies to one day in UTC, by the sandbox's clock. */
+  /** The limits in USDC. `daily` applies to one day in UTC, by the sandbox's clock. */
   readonly limits: Limits;
-  /** The allowed targets, compared exactly. @default [], which allows none */
+  /** The targets that the wallet may send to. They are compared exactly. @default [], which allows no target */
   readonly allowlist?: readonly string[] | undefined;
 }
 
-/** A change of limits. Omitted fields stay; an allowlist replaces the previous one. */
+/** The limits to change. Omitted fields stay as they are. An allowlist replaces the previous one. */
 export interface LimitsInput {
   readonly limits?: { readonly [Limit in keyof Limits]?: string | undefined } | undefined;
   readonly allowlist?: readonly string[] | undefined;
 }
 
-/** A wallet, with data that the service does not show. */
+/** A wallet, including data that the service does not show. */
 export interface Account extends Wallet {
   readonly chain: WalletChain;
   readonly label: string | null;
@@ -141,10 +141,10 @@ export function toWallet({ id, agentId, address, chain, balance, limits, allowli
 }
 
 const REFUSALS = {
-  ERR_SANDBOX_NOT_ALLOWED: 'is not on the allowlist of the wallet',
-  ERR_SANDBOX_OVER_PER_TX: 'is more than limits.perTx of the wallet',
-  ERR_SANDBOX_OVER_DAILY: 'is more than the rest of limits.daily of the wallet today',
-  ERR_SANDBOX_OVER_BALANCE: 'is more than the balance of the wallet',
+  ERR_SANDBOX_NOT_ALLOWED: "is not on the wallet's allowlist",
+  ERR_SANDBOX_OVER_PER_TX: "exceeds the wallet's limits.perTx",
+  ERR_SANDBOX_OVER_DAILY: "exceeds what is left of the wallet's limits.daily today",
+  ERR_SANDBOX_OVER_BALANCE: "exceeds the wallet's balance",
 } as const satisfies Partial<Record<SandboxErrorCode, string>>;
 
 function refused(code: keyof typeof REFUSALS, field: 'amount' | 'to'): SandboxError {

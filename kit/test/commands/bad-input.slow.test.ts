@@ -18,40 +18,40 @@ const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: Re
   ['verify --body list.json --signature x --header X-A', /unknown option '--header'/],
   ['trigger redeem.failed --secret-file list.json', /--secret-file has no effect without --to/],
   [`${TRIGGER} --base-url http://127.0.0.1:9`, /--base-url has no effect with --to/],
-  [`${TRIGGER} --set payload.amount.value=1`, /payload\.amount is not an object\. Set it as a whole/],
+  [`${TRIGGER} --set payload.amount.value=1`, /payload\.amount is not an object\. Set the whole value/],
   [`${TRIGGER} --set payload:=[]`, /a payload must be a JSON object/],
-  ['events list --since 1h --until 2h', /--since is later than --until/],
-  [`events replay evt_1 --all ${TO}`, /--all has no effect beside ids/],
-  ['events list --type a,,b', /Write a name, or several with commas between them/],
-  [`trigger zzz ${TO}`, /The event type zzz is unknown\. The types are accept\.confirmed, /],
-  ['listen --to http://x/ --type redeem.faild', /The types are accept\.confirmed, /],
-  ['listen --to http://x/ --interval 2', /Write a duration as a number/],
+  ['events list --since 1h --until 2h', /--since must not be later than --until/],
+  [`events replay evt_1 --all ${TO}`, /--all has no effect when you pass ids/],
+  ['events list --type a,,b', /Pass a name, or several names separated by commas/],
+  [`trigger zzz ${TO}`, /The event type zzz is unknown\. The known types are accept\.confirmed, /],
+  ['listen --to http://x/ --type redeem.faild', /The known types are accept\.confirmed, /],
+  ['listen --to http://x/ --interval 2', /Pass a duration as a number/],
   [`catch-up ${TO} --inbox no/app.db`, /the folder no does not exist/],
   [`catch-up ${TO} --inbox app.db --limit 30000`, /Pass --max-limit 30000 as well/],
-  ['reconcile --ledger empty --inbox app.db --since 1d --limit 9 --max-limit 8', /--limit 9 is more/],
-  ['inbox requeue --inbox app.db', /Name the events by their ids/],
-  [`inbox run --inbox app.db ${TO} --state dead evt_1`, /Select the events by ids or by flags, not both/],
+  ['reconcile --ledger empty --inbox app.db --since 1d --limit 9 --max-limit 8', /--limit 9 exceeds/],
+  ['inbox requeue --inbox app.db', /Pass the ids of the events/],
+  [`inbox run --inbox app.db ${TO} --state dead evt_1`, /Select events by id or with flags, not both/],
   ['inbox requeue --inbox app.db --state done', /Allowed choices are failed, dead/],
-  ['inbox list --inbox app.db --since 1h --until 2h', /--since is not before --until/],
+  ['inbox list --inbox app.db --since 1h --until 2h', /--since must be earlier than --until/],
   [['inbox', 'requeue', '--inbox', 'app.db', '--type', ''], /--type is empty\. If it comes from a variable/],
   ['inbox discard evt_1 --inbox app.db --by ada', /--reason <text>/],
-  ['inbox import --inbox app.db --ids empty', /--ids empty: the file has no id/],
-  ['inbox import --inbox app.db --ids list.json', /--ids list\.json, line 1: this is not one id/],
+  ['inbox import --inbox app.db --ids empty', /--ids empty: the file contains no ids/],
+  ['inbox import --inbox app.db --ids list.json', /--ids list\.json, line 1: expected exactly one id/],
   ['help evnts', /unknown command/],
   ['inbox prune --inbox app.db --older-than 30d', /cannot be restored\. Pass --yes/],
-  ['listen --to http://x/ --interval 0s', /Write a duration from 1ms to 24d/],
+  ['listen --to http://x/ --interval 0s', /Pass a duration from 1ms to 24d/],
   ['verify --body list.json --signature x --other no-such', /--other no-such: the file does not exist/],
   ['verify --body no-such --signature x --other no-other', /--body no-such: the file does not exist/],
-  ['verify --body - --signature x --other -', /already read for --body/],
+  ['verify --body - --signature x --other -', /already used for --body/],
   [`${TRIGGER} --secret-file latin1`, /--secret-file latin1: the file is not UTF-8\. /],
-  ['events list --since yesterday', /Write a time with its offset/],
-  [`events replay ${TO}`, /Name the events to replay, or pass --since TIME, or --all/],
+  ['events list --since yesterday', /Pass a time with an offset/],
+  [`events replay ${TO}`, /Pass the ids of the events to replay, --since TIME or --all/],
   ['trigger transfer.settled --to hooks', /--to must be a URL such as http:/],
   [`${TRIGGER} --payload no-such.json`, /--payload no-such\.json: the file does not exist; check the path/],
-  [`${TRIGGER} --payload not.json`, /--payload not\.json: the file is not JSON\. Check it with `jq/],
+  [`${TRIGGER} --payload not.json`, /--payload not\.json: the file is not valid JSON\. Check it with `jq/],
   [`${TRIGGER} --payload list.json`, /--payload list\.json: a payload must be a JSON object/],
   [`${TRIGGER} --set amount=1`, /--set accepts payload\.NAME=STRING/],
-  [`${TRIGGER} --set payload.n:=x`, /the value after := is not JSON/],
+  [`${TRIGGER} --set payload.n:=x`, /the value after := is not valid JSON/],
   [
     `${TRIGGER} --set payload.n:=12345678901234567890`,
     /would be sent as 12345678901234567000\. Write it as a str/,
@@ -65,46 +65,46 @@ const WRONG_USE: readonly (readonly [typed: string | readonly string[], says: Re
     'certify --app x --url http://127.0.0.1:9 --database postgres://x --inbox postgres://x --effects=SELECT(id)FROM"stablehooks"."events"',
     /reads stablehooks\.events, a table of the inbox/,
   ],
-  [`${TRIGGER} --count 0`, /Write a whole number from 1/],
+  [`${TRIGGER} --count 0`, /Pass a whole number of 1 or more/],
   [`${TRIGGER} --secret-file no-such`, /--secret-file no-such: the file does not exist/],
   [`${TRIGGER} --secret-file empty`, /--secret-file empty: the file is empty/],
   ['inbox list --inbox app.db --since 2999-01-01', /--since is in the future/],
   ['sandbox --port 0 --token-file spaced', /`token` must consist of visible ASCII/],
-  ['sandbox --port 0 --secret-file spaced', /white space around it/],
+  ['sandbox --port 0 --secret-file spaced', /begins or ends with white space/],
   ['sandbox --port 0 --movement-time 99999d', /`movementMs` must be at most/],
   ['sandbox --port 0 --encoding base64', /--encoding has no effect without --to/],
   ['sandbox --port 0 --header X-Other', /--header has no effect without --to/],
-  ['sandbox --port 0 --balance -1', /Write a decimal amount of zero or more/],
-  ['sandbox --port 0 --date-skew 5', /Write a duration/],
-  ['sandbox --port 0 --allow-host http://sandbox:4010', /Write a host name without scheme and port/],
-  ['sandbox --drop 20%', /Write a chance as a number from 0 \(never\) to 1/],
+  ['sandbox --port 0 --balance -1', /Pass a decimal amount of zero or more/],
+  ['sandbox --port 0 --date-skew 5', /Pass a duration/],
+  ['sandbox --port 0 --allow-host http://sandbox:4010', /Pass a host name without a scheme or port/],
+  ['sandbox --drop 20%', /Pass a probability from 0 \(never\) to 1/],
   ['wallets create --agent a --chain arc --per-tx 1 --daily 2', /Allowed choices are tempo, solana, base/],
   ['wallets limits wal_1 --daily 5', /Pass --per-tx and --daily together/],
-  ['inbox stats --inbox folder', /folder: this is a folder, and an inbox is a file/],
+  ['inbox stats --inbox folder', /folder: this is a folder, but an inbox must be a file/],
   [['catch-up', ...TO.split(' '), '--inbox', ''], /--inbox is empty\. If it comes from a variable/],
   ['gaps acknowledge --inbox app.db --from 2026-01-01 --by ada', /--reason <text>/],
   [
     `gaps acknowledge --inbox app.db --from 2026-01-01 --by ${'a'.repeat(201)} --reason compared`,
-    /Write 1 to 200 characters/,
+    /Pass 1 to 200 characters/,
   ],
-  ['inspect --inbox app.db --port x', /Write a whole number/],
+  ['inspect --inbox app.db --port x', /Pass a whole number/],
   [
     'listen --to http://x/ --base-url http://x/ --namespace payments',
     /--namespace has no effect without --inbox\. Pass both\./,
   ],
-  [`${TRIGGER} --secret ${TOKEN}`, /A secret among the flags shows in the process list/],
-  [`events list --token ${TOKEN}`, /A token among the flags shows in the process list/],
-  [`events list --token=${TOKEN}`, /A token among the flags shows in the process list/],
-  [`events list --token=${TOKEN} --debug`, /A token among the flags shows in the process list/],
-  ['inbox stats --inbox env:INBOX', /env:INBOX: an inbox is an SQLite file/],
-  ['inbox stats --inbox mongodb://host/db', /This URL: an inbox is an SQLite file/],
+  [`${TRIGGER} --secret ${TOKEN}`, /A secret passed as a flag is visible in the process list/],
+  [`events list --token ${TOKEN}`, /A token passed as a flag is visible in the process list/],
+  [`events list --token=${TOKEN}`, /A token passed as a flag is visible in the process list/],
+  [`events list --token=${TOKEN} --debug`, /A token passed as a flag is visible in the process list/],
+  ['inbox stats --inbox env:INBOX', /env:INBOX: an inbox must be an SQLite file/],
+  ['inbox stats --inbox mongodb://host/db', /This URL: an inbox must be an SQLite file/],
   ['inbox stats --inbox env:NO_FILE', /env:NO_FILE: this inbox file does not exist/],
-  [`trigger redeem.failed --to ${WITH_PASSWORD}`, /--to contains a user or a password/],
-  [[...TRIGGER.split(' '), '--header', 'bad header'], /--header must be the name of a header/],
-  [[...TRIGGER.split(' '), '--prefix', 'sha256 \u{1F511}'], /--prefix must contain ASCII characters only/],
+  [`trigger redeem.failed --to ${WITH_PASSWORD}`, /--to contains a user name or password/],
+  [[...TRIGGER.split(' '), '--header', 'bad header'], /--header must be a valid header name/],
+  [[...TRIGGER.split(' '), '--prefix', 'sha256 \u{1F511}'], /--prefix must contain only ASCII characters/],
   [['doctor', 'http://127.0.0.1:9/', '--effects', ''], /--effects must be a URL/],
-  ['doctor http://127.0.0.1:9/ --effects http://127.0.0.1:9/', /--effects needs \{id\} in it/],
-  [`events list --base-url ${WITH_PASSWORD}`, /--base-url contains a user or a password/],
+  ['doctor http://127.0.0.1:9/ --effects http://127.0.0.1:9/', /--effects must contain \{id\}/],
+  [`events list --base-url ${WITH_PASSWORD}`, /--base-url contains a user name or password/],
 ];
 
 describe.concurrent('wrong use', () => {
@@ -149,7 +149,7 @@ test.for(['catch-up', 'listen'])(
     };
     for (const place of [':memory:', 'env:IN_MEMORY']) {
       const { exitCode, stdout, stderr } = await run([command, ...TO.split(' '), '--inbox', place], { env });
-      expect(stderr).toContain(`${place}: this isn't a file`);
+      expect(stderr).toContain(`${place}: this is not a file`);
       expect(stdout).toBe('');
       expect(exitCode).toBe(2);
     }
@@ -164,7 +164,7 @@ describe.concurrent('the service', () => {
       ['trigger', 'redeem.failed'],
     ]) {
       const { exitCode, stderr } = await run(args, { env });
-      expect(stderr).toMatch(/^stablehooks: [^\n]*(Nothing listens there|cannot be reached)[^\n]*\n$/);
+      expect(stderr).toMatch(/^stablehooks: [^\n]*(Nothing is listening there|cannot be reached)[^\n]*\n$/);
       expect(exitCode).toBe(3);
     }
   });
@@ -186,7 +186,7 @@ describe.concurrent('the service', () => {
   test('a service that fails, and a server that is not the service, are exit 3', async () => {
     await using service = await startService({ faults: { apiServerError: 1 } });
     const failing = await run(['events', 'list'], service);
-    expect(failing.stderr).toMatch(/^stablehooks: The service answered 500: [^\n]+\n$/);
+    expect(failing.stderr).toMatch(/^stablehooks: The service responded with 500: [^\n]+\n$/);
     await using site = await serve((_, response) => void response.end('<!doctype html><p>Hello'));
     const another = await run(['events', 'list'], {
       env: { ...service.env, STABLEHOOKS_BASE_URL: site.url },
@@ -231,7 +231,7 @@ describe.concurrent('settings', () => {
     expect((await stats({}, '--env-file', folder.at('.env'))).exitCode).toBe(0);
     expect((await stats({ DATABASE_URL: folder.at('two.db') })).exitCode).toBe(0);
     expect((await stats({})).stderr).toBe(
-      'stablehooks: The inbox is missing. Pass --inbox, or set STABLEHOOKS_INBOX or DATABASE_URL.\n',
+      'stablehooks: No inbox is specified. Pass --inbox, or set STABLEHOOKS_INBOX or DATABASE_URL.\n',
     );
   });
 
@@ -283,7 +283,8 @@ describe.concurrent('settings', () => {
     expect(refused.stderr).toContain('refused the token');
     expect(refused.exitCode).toBe(2);
     const ended = await run(args, { cwd: folder.path, env: { STABLEHOOKS_TOKEN: TOKEN } });
-    const stderr = 'STABLEHOOKS_TOKEN of .env is not used: the environment has another value.\n';
+    const stderr =
+      'STABLEHOOKS_TOKEN in .env is ignored because the environment already sets a different value.\n';
     expect(ended).toEqual({ exitCode: 0, stdout: 'No events.\n', stderr });
   });
 
@@ -292,7 +293,7 @@ describe.concurrent('settings', () => {
     await writeFile(folder.at('.env'), 'STABLEHOOKS_INBX=app.db\n');
     const { stderr, exitCode } = await run(['status', '--env-file', '.env'], { cwd: folder.path });
     expect(stderr).toMatch(
-      /^\.env sets none of STABLEHOOKS_BASE_URL, .* Check its names\.\n.*inbox is missing/,
+      /^\.env sets none of STABLEHOOKS_BASE_URL, .* Check the variable names\.\n.*No inbox is specified/,
     );
     expect(exitCode).toBe(2);
   });
@@ -320,7 +321,7 @@ describe.concurrent('settings', () => {
       env: { ...service, STABLEHOOKS_SECRET: 'whsec_\n' },
     });
     expect([stdout, exitCode]).toEqual(['', 2]);
-    expect(stderr).toContain('STABLEHOOKS_SECRET: the webhook secret has white space');
+    expect(stderr).toContain('STABLEHOOKS_SECRET: the webhook secret begins or ends with white space');
   });
 
   test('--debug prints the stack, and not the secret', async () => {
@@ -337,14 +338,14 @@ describe.concurrent('settings', () => {
     const env = { DATABASE_URL: url };
     const expected = {
       stdout: '',
-      stderr: expect.stringMatching(/^stablehooks: env:DATABASE_URL cannot be read\. .*encodeURIComponent/),
+      stderr: expect.stringMatching(/^stablehooks: env:DATABASE_URL cannot be parsed\. .*encodeURIComponent/),
       exitCode: 2,
     };
     const ended = await run(['inbox', 'stats', '--inbox', 'env:DATABASE_URL', '--debug'], { env });
     expect(ended).toEqual(expected);
     expect(ended.stderr).not.toMatch(/SECRET|pa\/ss|127\.0\.0\.1/);
     const typed = await run(['inbox', 'stats', '--inbox', url, '--debug']);
-    expect(typed.stderr).toMatch(/^stablehooks: (This URL cannot be read|A password in the URL)/);
+    expect(typed.stderr).toMatch(/^stablehooks: (This URL cannot be parsed|A password in the URL)/);
     expect(typed.stderr).not.toMatch(/SECRET|pa\/ss|127\.0\.0\.1/);
     expect(typed.exitCode).toBe(2);
   });

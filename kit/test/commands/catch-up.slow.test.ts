@@ -16,7 +16,7 @@ describe.concurrent('catch-up', () => {
     const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
     const first = await run(args, service);
     expect(endpoint.handled().toSorted()).toEqual(ids.toSorted());
-    expect(first.stdout).toMatch(/found +3 that this inbox did not know\n/);
+    expect(first.stdout).toMatch(/found +3 not yet in this inbox\n/);
     expect(first.stdout).toMatch(/\nproven +Every event created from 20/);
     expect(first.exitCode).toBe(0);
 
@@ -118,7 +118,7 @@ describe.concurrent('catch-up', () => {
     const failed = await run(args, service);
     expect(failed.stdout).toMatch(/delivered +0 now, 0 before, 2 failed\n/);
     expect(failed.exitCode).toBe(1);
-    expect(failed.stdout).toMatch(/\nwaiting +Not delivered yet: 2 failed\. `stablehooks doctor`/);
+    expect(failed.stdout).toMatch(/\nwaiting +Not delivered yet: 2 failed\. Run `stablehooks doctor`/);
     expect(failed.stdout).not.toContain('\nproven');
     expect(failed.stdout).toMatch(/\nrecorded +Every event created from /);
     expect(failed.stdout).not.toContain('threw');
@@ -256,7 +256,7 @@ describe.concurrent('catch-up', () => {
     await command.printed('Finishing the current step.');
     release();
     const { stderr, exitCode } = await command.ended;
-    expect(stderr).toContain('run the same command again to continue.');
+    expect(stderr).toContain('To continue, run the same command again.');
     expect(exitCode).toBe(130);
     expect((await run(args, service)).exitCode).toBe(0);
     expect(endpoint.handled().toSorted()).toEqual(ids.toSorted());

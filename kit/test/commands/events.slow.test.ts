@@ -69,10 +69,10 @@ describe.concurrent('events show', () => {
     await using service = await startService();
     fire(service.sandbox, 2);
     const { stderr, exitCode } = await run(['events', 'show', 'evt_nope'], service);
-    expect(stderr).toMatch(/Not among the 2 selected events .*evt_nope\. Check the id\.\n$/);
+    expect(stderr).toMatch(/Not among the 2 selected events: evt_nope\. Check the id\.\n$/);
     expect(exitCode).toBe(2);
     const full = await run(['events', 'show', 'evt_nope', '--limit', '1'], service);
-    expect(full.stderr).toContain('The list may not show it: pass its --type');
+    expect(full.stderr).toContain('The list may have left it out: pass its --type');
   });
 });
 
@@ -121,7 +121,7 @@ describe.concurrent('events replay', () => {
         refused === 0
           ? 'Run the same command again.'
           : `To continue, add --after ${ids[0]} to the same command.`;
-      expect(stderr).toContain(` ${next} It begins with ${ids[refused]}`);
+      expect(stderr).toContain(` ${next} The next run starts with ${ids[refused]}`);
       expect(exitCode).toBe(130);
       const flags = refused === 0 ? [] : ['--after', ids[0] ?? ''];
       // The exit code of the continued run speaks of the event that was refused.
@@ -129,7 +129,7 @@ describe.concurrent('events replay', () => {
       isRepaired = true;
       // The events after it have been handled before, so nothing ran for them.
       const repaired = await run([...args, ...flags], service);
-      expect(repaired.stderr).toContain('200 duplicate: The event was done before');
+      expect(repaired.stderr).toContain('200 duplicate: The event was already done');
       expect(repaired.exitCode).toBe(1);
       expect(endpoint.handled().toSorted()).toEqual(ids.toSorted());
     },
@@ -151,7 +151,7 @@ describe.concurrent('events replay', () => {
     ['200 dead', '2 × 200 dead: The endpoint dead-lettered the event.'],
     [
       '503 ERR_EVENT_NOT_DUE',
-      'ID and 1 more failed before and wait for their retry time. `stablehooks inbox requeue --inbox INBOX ID …`',
+      'ID and 1 more failed earlier and are waiting for their retry times. To make them due now, run `stablehooks inbox requeue --inbox INBOX ID …`.',
     ],
   ] as const)('events replay to an endpoint that answers %s is exit 1', async ([answer, says]) => {
     await using service = await startService();
@@ -182,7 +182,7 @@ describe.concurrent('events replay', () => {
       const args = ['events', 'replay', '--type', 'transfer.failed', '--since', '7d', '--to', endpoint.url];
       const replay = await run(args, service);
       expect(endpoint.handled()).toHaveLength(sent);
-      const note = 'it is not shown that the service selects a type before it cuts its list.';
+      const note = 'the service may truncate its list before it filters by type.';
       expect(replay.stderr.includes(note)).toBe(exitCode === 1);
       expect(replay.exitCode).toBe(exitCode);
       const show = await run(['events', 'show', 'evt_unknown', '--type', 'transfer.failed'], service);
@@ -226,7 +226,7 @@ describe.concurrent('events replay', () => {
     await using endpoint = await startEndpoint();
     const args = ['events', 'replay', '--since', '1h', '--to', endpoint.url];
     const { stderr, exitCode } = await run(args, service);
-    expect(stderr).toBe('No event is selected: nothing was sent.\n');
+    expect(stderr).toBe('No event matches, so nothing was sent.\n');
     expect(exitCode).toBe(1);
   });
 
@@ -241,7 +241,7 @@ describe.concurrent('events replay', () => {
     expect(exitCode).toBe(1);
 
     const missing = await run(['events', 'show', 'evt_nope'], service);
-    expect(missing.stderr).toContain('The list may not show it');
+    expect(missing.stderr).toContain('The list may have left it out');
   });
 
   test('events replay and show take the first of different events with one id, say so and are exit 1', async () => {
@@ -263,7 +263,7 @@ describe.concurrent('events replay', () => {
     const env = { STABLEHOOKS_BASE_URL: service.url, STABLEHOOKS_TOKEN: TOKEN, STABLEHOOKS_SECRET: SECRET };
     const command = async (...args: readonly string[]) => {
       const { stderr, exitCode } = await run(['events', ...args], { env });
-      return { isNoted: stderr.includes(`different events with one id: ${event.id}. `), exitCode };
+      return { isNoted: stderr.includes(`different events with the same id: ${event.id}. `), exitCode };
     };
     const to = ['--to', endpoint.url];
     const conflict = { isNoted: true, exitCode: 1 };
@@ -292,7 +292,7 @@ describe.concurrent('events replay', () => {
     await using endpoint = await startEndpoint();
     const env = { STABLEHOOKS_BASE_URL: service.url, STABLEHOOKS_TOKEN: TOKEN };
     const all = await run(['events', 'replay', '--all', '--to', endpoint.url], { env });
-    expect(all.stderr).toContain('Skipped 1 element of the list: not the form of an event.\n');
+    expect(all.stderr).toContain('Skipped 1 list element: not in the form of an event.\n');
     expect(all.stderr).toContain('1 of 1 sent');
     await using other = await startEndpoint();
     const named = await run(['events', 'replay', event.id, '--to', other.url], { env });

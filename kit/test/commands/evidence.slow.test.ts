@@ -21,7 +21,7 @@ const json = { 'content-type': 'application/json' };
 /** Exit 1, 2 or 3 for a reason that the command knows. */
 function expectFailure({ exitCode, stdout, stderr }: Ended): void {
   expect([1, 2, 3], stdout + stderr).toContain(exitCode);
-  expect(stderr).not.toMatch(/Unexpected: |Cannot find module/);
+  expect(stderr).not.toMatch(/Unexpected error: |Cannot find module/);
 }
 
 /** A command that was cut off has not shown what its end would have said. */

@@ -59,15 +59,17 @@ describe.concurrent('gaps', () => {
     const args = ['gaps', 'list', '--inbox', folder.at('events.db')];
     const stale = await run(args);
     expect(stale.stdout).toMatch(/^No open gaps before the watermark /);
-    expect(stale.stderr).toMatch(/^The watermark is 5h[ \dms]* old.*poller runs/);
+    expect(stale.stderr).toMatch(/^The watermark is 5h[ \dms]* old.*poller is running/);
     expect(stale.exitCode).toBe(1);
     const accepted = await run([...args, '--proven-within', '30d']);
     expect(accepted.stderr).toMatch(
-      /^The last proof is 5h.* old, and counts only because of --proven-within 30d\.\n$/,
+      /^The last proof is 5h.* old. It counts only because you passed --proven-within 30d\.\n$/,
     );
     expect(accepted.exitCode).toBe(0);
     const status = await run(['status', '--inbox', folder.at('events.db'), '--proven-within', '30d']);
-    expect(status.stderr).toMatch(/^The last proof is 5h.* counts only because of --proven-within 30d\.\n$/);
+    expect(status.stderr).toMatch(
+      /^The last proof is 5h.* counts only because you passed --proven-within 30d\.\n$/,
+    );
   });
 
   test('gaps list is exit 1 after a poll that proved nothing, and says so', async () => {
@@ -92,7 +94,7 @@ describe.concurrent('gaps', () => {
     const args = ['gaps', 'list', '--inbox', folder.at('events.db')];
     const none = await run(args);
     expect(none.stdout).toContain(
-      `\nNot shown: no poll has proven any time yet, up to the watermark ${watermark}.`,
+      `\nNot shown: no poll has yet proven that every event before the watermark ${watermark} is in the inbox.`,
     );
     expect(none.exitCode).toBe(1);
     await writePollState(inbox, { ...saved, gaps: [{ ...gap, from: START + HOUR }] });
@@ -171,7 +173,7 @@ describe.concurrent('gaps', () => {
     const [gap] = await listGaps(inbox);
     if (gap !== undefined) await acknowledgeGap(inbox, gap, { by: 'ada', reason: 'compared' });
     const none = await run(['gaps', 'acknowledge', ...place, '--from', from, ...AUDIT]);
-    expect(none.stderr).toBe(`stablehooks: No open gap begins at ${from}. No gap is open.\n`);
+    expect(none.stderr).toBe(`stablehooks: No open gap begins at ${from}. There are no open gaps.\n`);
     expect(none.exitCode).toBe(2);
   });
 
@@ -181,14 +183,14 @@ describe.concurrent('gaps', () => {
     const args = ['gaps', 'acknowledge', '--inbox', folder.at('events.db'), '--from', from, ...AUDIT];
     const { stdout, stderr, exitCode } = await run(args);
     expect(stdout).toBe('');
-    expect(stderr).toContain('Another process polls with this inbox');
+    expect(stderr).toContain('Another process is polling with this inbox');
     expect(exitCode).toBe(3);
     using inbox = await openSqlite(folder.at('events.db'));
     expect(await listGaps(inbox)).toMatchObject([{ state: 'open' }]);
   });
 
   test.for([
-    ['an app', openSqlite, "Start the app's poller (createPoller)."],
+    ['an app', openSqlite, "Start your app's poller (createPoller)."],
     ['catch-up', openCatchUp, 'Run `stablehooks catch-up`.'],
   ] as const)(
     'gaps list of an inbox of %s that no poll has used is exit 1, because nothing is proven',

@@ -71,7 +71,7 @@ test.concurrent('inbox reads and redrives an inbox in Postgres', async () => {
   const noTables = await run(['inbox', 'stats', '--inbox', 'env:INBOX_URL'], {
     env: { INBOX_URL: postgres.url },
   });
-  expect(noTables.stderr).toMatch(/has no inbox in this schema: .*--namespace/);
+  expect(noTables.stderr).toMatch(/has no inbox in this schema\. .*--namespace/);
   expect(noTables.exitCode).toBe(2);
 
   const pool = new pg.Pool({ connectionString: postgres.url });
@@ -84,7 +84,7 @@ test.concurrent('inbox reads and redrives an inbox in Postgres', async () => {
   const wrong = await run(['inbox', 'stats', '--inbox', 'env:INBOX_URL', '--namespace', 'tenant_c'], {
     env: { INBOX_URL: postgres.url },
   });
-  expect(wrong.stderr).toMatch(/^stablehooks: This database has no inbox in this schema: /);
+  expect(wrong.stderr).toMatch(/^stablehooks: This database has no inbox in this schema\. /);
   expect(wrong.exitCode).toBe(2);
 });
 
@@ -93,7 +93,9 @@ test.concurrent.for(['postgres', 'redis'])(
   async (scheme) => {
     const url = (await findClosedUrl()).replace('http', scheme);
     const { stderr, exitCode } = await run(['inbox', 'stats', '--inbox', url]);
-    expect(stderr).toMatch(/^stablehooks: 127\.0\.0\.1:\d+: Nothing listens there[^\n]*\(ECONNREFUSED\)\n$/);
+    expect(stderr).toMatch(
+      /^stablehooks: 127\.0\.0\.1:\d+: Nothing is listening there[^\n]*\(ECONNREFUSED\)\n$/,
+    );
     expect(exitCode).toBe(3);
   },
 );
@@ -155,7 +157,7 @@ test.concurrent('every error of Postgres is exit 3 with its message and code, an
     );
     await pool.query('ALTER ROLE reader NOLOGIN');
     expect(await runFailing(asReader, ['gaps', 'list'])).toEqual([
-      failed(2, /The inbox refused the user or the password: role "reader" is not permitted to log in /),
+      failed(2, /The inbox refused the user name or password: role "reader" is not permitted to log in /),
     ]);
     const withoutPassword = postgres.url.replace(/:[^:@/]*@/, '@');
     expect(await runFailing(withoutPassword, ['gaps', 'list'])).toMatchObject([{ exitCode: 2 }]);
@@ -170,7 +172,7 @@ describeWithMariadb('a MariaDB', () => {
     await using server = await startMariadb();
     const stats = (url: string, ...flags: readonly string[]) =>
       run(['inbox', 'stats', '--inbox', 'env:INBOX_URL', ...flags], { env: { INBOX_URL: url } });
-    const missing = /has no inbox with this prefix: .*--namespace/;
+    const missing = /has no inbox with this prefix\. .*--namespace/;
     expect(await stats(server.url)).toMatchObject({ stderr: expect.stringMatching(missing), exitCode: 2 });
 
     const pool = createPool(server.url);
@@ -185,11 +187,11 @@ describeWithMariadb('a MariaDB', () => {
       exitCode: 2,
     });
     expect(await stats(server.url.replace('root', 'root:hunter2'))).toMatchObject({
-      stderr: expect.stringMatching(/refused the user or the password: (?!.*hunter2)/),
+      stderr: expect.stringMatching(/refused the user name or password: (?!.*hunter2)/),
       exitCode: 2,
     });
     expect(await stats(server.url.replace(/mysql$/, 'nowhere'))).toMatchObject({
-      stderr: expect.stringMatching(/^stablehooks: MySQL has no database of that name/),
+      stderr: expect.stringMatching(/^stablehooks: MySQL has no database with that name/),
       exitCode: 2,
     });
   });
@@ -246,8 +248,8 @@ describeWithRedis('a Redis', () => {
         });
       for (const [database, says] of [
         ['/99', 'this Redis has no database 99'],
-        ['/prod', 'write the database of Redis as a number'],
-        ['?db=1', 'write the database of Redis as a number'],
+        ['/prod', 'write the Redis database as a number'],
+        ['?db=1', 'write the Redis database as a number'],
       ] as const) {
         const { stdout, stderr, exitCode } = await prune(database);
         expect([stdout, exitCode]).toEqual(['', 2]);
@@ -291,8 +293,8 @@ describeWithRedis('a Redis', () => {
       await using app = await serve(toNodeHandler(receiver));
       const redrive = await command('run', id, '--to', app.url);
       expect(redrive.stderr).toContain('1 of 1 sent: 1 × 503 ERR_KEY_BUSY');
-      expect(redrive.stderr).toContain('Waits for another event of the same ordering key');
-      expect(redrive.stderr).not.toContain('still in the inbox');
+      expect(redrive.stderr).toContain('Waiting for a running event with the same ordering key');
+      expect(redrive.stderr).not.toContain('still dead or failed');
       expect(redrive.exitCode).toBe(1);
       expect(await inbox.find(id)).toMatchObject({ state: 'received', key: 'redeem_7', attempts: 0 });
       await inbox.complete(runs);
@@ -316,7 +318,7 @@ describeWithRedis('a Redis', () => {
       ]);
       for (const wrong of [server.url, server.url.replace('//', '//:wrong@')]) {
         expect(await runFailing(wrong, requeue, ['gaps', 'list'])).toEqual(
-          Array(2).fill(failed(2, /The inbox refused the user or the password: (?:NOAUTH|WRONGPASS) /)),
+          Array(2).fill(failed(2, /The inbox refused the user name or password: (?:NOAUTH|WRONGPASS) /)),
         );
       }
     } finally {

@@ -118,7 +118,7 @@ describe.concurrent('inbox', () => {
       run(['inbox', 'requeue', '--inbox', path, '--wait', '0s', event.id, ...flags]);
     const refused = await requeue();
     expect(refused.exitCode).toBe(1);
-    expect(refused.stderr).toContain('its step payout began and recorded no result');
+    expect(refused.stderr).toContain('its step payout began but recorded no result');
     const wrong = await requeue('--step', 'mail=again');
     expect([wrong.exitCode, wrong.stderr]).toEqual([
       2,
@@ -141,7 +141,7 @@ describe.concurrent('inbox', () => {
       const [id = ''] = await fillTwoDead(path);
       await using endpoint = await start();
       const { stderr, exitCode } = await run(['inbox', 'run', '--inbox', path, id, '--to', endpoint.url]);
-      expect(stderr).toContain('without a change of this inbox');
+      expect(stderr).toContain('but this inbox did not change');
       expect(exitCode).toBe(1);
       using inbox = await openSqlite(path);
       expect(await inbox.find(id)).toMatchObject({
@@ -175,8 +175,8 @@ describe.concurrent('inbox', () => {
       await handler(request, response);
     });
     const { stderr, exitCode } = await run(['inbox', 'run', '--inbox', path, id, '--to', server.url]);
-    expect(stderr).toContain('Runs in the app at this moment');
-    expect(stderr).not.toContain('still in the inbox');
+    expect(stderr).toContain('Still running in the app');
+    expect(stderr).not.toContain('still dead or failed');
     expect(exitCode).toBe(1);
     end();
     await redriven;
@@ -205,7 +205,7 @@ describe.concurrent('inbox', () => {
       await using server = await serve(toNodeHandler(receiver));
       const { stderr, exitCode } = await run(['inbox', 'run', '--inbox', path, id, '--to', server.url]);
       expect(stderr).toContain('1 of 1 sent: 1 × 202 queued');
-      expect(stderr).toContain('Queued: a worker');
+      expect(stderr).toContain('Queued for a worker');
       expect(exitCode).toBe(1);
       expect(await inbox.find(id)).toMatchObject({ state: 'received' });
       for (const event of [...queued, ...queued]) await worker.handle(event, 'queue');
@@ -229,12 +229,12 @@ describe.concurrent('inbox', () => {
     const before = await inbox.find(event.id);
     const args = ['inbox', 'run', '--inbox', path, event.id, '--to', await findClosedUrl()];
     const { stderr, exitCode } = await run(args);
-    expect(stderr).toContain('still in the inbox, dead or failed as before');
+    expect(stderr).toContain('still dead or failed, as before');
     expect(exitCode).toBe(3);
     const after = await inbox.find(event.id);
     expect(after).toMatchObject({
       state: before?.state,
-      lastError: `${retryAfterMs === null ? 'the ledger is down; ' : ''}inbox run: nothing listens there (ECONNREFUSED)`,
+      lastError: `${retryAfterMs === null ? 'the ledger is down; ' : ''}inbox run: nothing is listening there (ECONNREFUSED)`,
     });
     const [dueBefore, dueAfter] = [before?.dueAt ?? 0, after?.dueAt ?? 0];
     if (retryAfterMs === 0) expect(dueAfter).toBeLessThanOrEqual(Date.now());
@@ -261,7 +261,7 @@ describe.concurrent('inbox', () => {
     const args = ['inbox', 'run', '--inbox', folder.at('events.db'), id, id, other, '--to', endpoint.url];
     const { stderr, exitCode } = await run(args);
     expect(handled).toEqual([id]);
-    expect(stderr).toContain(`${other} is skipped`);
+    expect(stderr).toContain(`${other} was skipped`);
     expect(exitCode).toBe(1);
   });
 
@@ -274,7 +274,7 @@ describe.concurrent('inbox', () => {
     const versionOf = () => db.prepare('SELECT version FROM stablehooks_schema').all();
     const before = versionOf();
     const { stderr, exitCode } = await run(['inbox', 'stats', '--inbox', path]);
-    expect(stderr).toContain(`${path}: another release of stablehooks wrote this file`);
+    expect(stderr).toContain(`${path}: this file was written by another release of stablehooks`);
     expect(exitCode).toBe(2);
     expect(versionOf()).toEqual(before);
     db.close();
@@ -335,7 +335,9 @@ describe.concurrent('inbox prune', () => {
       exitCode: 0,
     });
     expect(await countUnpruned(path)).toBe(0);
-    expect((await run(args)).stdout).toBe('No event is done for 0ms or longer, so nothing was pruned.\n');
+    expect((await run(args)).stdout).toBe(
+      'No event has been done for 0ms or longer, so nothing was pruned.\n',
+    );
   });
 
   test.for([
@@ -361,5 +363,7 @@ test('inbox list says that there is more only where the limit left something out
   await fill(folder.at('events.db'));
   const args = ['inbox', 'list', '--inbox', folder.at('events.db'), '--limit'];
   expect((await run([...args, '3'])).stderr).toBe('');
-  expect((await run([...args, '1'])).stderr).toBe('1 of 3 events that match. Raise --limit.\n');
+  expect((await run([...args, '1'])).stderr).toBe(
+    'Showing 1 of 3 matching events. Raise --limit to see more.\n',
+  );
 });

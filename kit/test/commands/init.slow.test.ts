@@ -58,13 +58,13 @@ describe.concurrent('init', () => {
     await writeFile(folder.at('package.json'), '{}');
     await writeFile(folder.at('.env'), 'STABLEHOOKS_SECRET=whsec_mine\n');
     const { stderr, exitCode } = await run(['init', '--framework', 'fastify'], { cwd: folder.path });
-    expect(stderr).toBe('stablehooks: . has files in the way: .env, package.json. Choose another folder.\n');
+    expect(stderr).toBe('stablehooks: . already contains .env, package.json. Choose another folder.\n');
     expect(exitCode).toBe(2);
     expect((await readdir(folder.path)).sort()).toEqual(['.env', '.git', 'package.json']);
   });
 
   test.for([
-    [[], /Pass --framework: express, fastify, .*Without a terminal, nothing is asked/],
+    [[], /Pass --framework: express, fastify, .*This command asks only in a terminal/],
     [['--framework', 'express'], /Pass --database: sqlite, postgres\./],
     [
       ['--framework', 'next', '--database', 'sqlite'],

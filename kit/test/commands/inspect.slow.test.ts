@@ -88,8 +88,10 @@ describe.concurrent('an SQLite file', () => {
   test('Ctrl-C ends it with 130, and the printed text has the URL and no secret', async () => {
     await using folder = await makeWorld([]);
     const command = start(['inspect', '--inbox', 'app.db'], { cwd: folder.path });
-    const printed = await command.printed('Ctrl-C ends it.');
-    expect(printed).toMatch(/^The page of app\.db:\nhttp:\/\/127\.0\.0\.1:\d+\/\?token=[\w-]{43}\n/);
+    const printed = await command.printed('Press Ctrl-C to stop.');
+    expect(printed).toMatch(
+      /^The inspector of app\.db is at:\nhttp:\/\/127\.0\.0\.1:\d+\/\?token=[\w-]{43}\n/,
+    );
     expect(printed).not.toContain(SECRET);
     command.interrupt();
     expect((await command.ended).exitCode).toBe(130);

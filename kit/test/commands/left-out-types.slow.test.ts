@@ -28,7 +28,7 @@ describe.concurrent('types that --type leaves out', () => {
 
     const selected = await run([...args, '--type', 'transfer.settled'], service);
     expect(endpoint.handled()).toEqual([settled]);
-    expect(selected.stdout).toMatch(/\nfound +2 that this inbox did not know\n/);
+    expect(selected.stdout).toMatch(/\nfound +2 not yet in this inbox\n/);
     expect(selected.stdout).toMatch(/\ndelivered +1 now, 0 before, 0 failed\n/);
     expect(selected.stdout).toContain('\nleft out    1 event of transfer.failed (--type).');
     expect(selected.exitCode).toBe(0);
@@ -55,7 +55,7 @@ describe.concurrent('types that --type leaves out', () => {
     const inbox = ['--inbox', folder.at('events.db')];
     const args = ['catch-up', '--to', server.url, ...inbox, '--since', '1h'];
     const noHandler =
-      '\nno handler  The endpoint ran no handler for 1 event of transfer.failed. Add one for the events to come, and ';
+      '\nno handler  The endpoint ran no handler for 1 event of transfer.failed. Add a handler for future events. ';
 
     const first = await run(args, service);
     expect(first.stdout).toContain(noHandler);

@@ -54,7 +54,7 @@ describe.concurrent('listen', () => {
     await using service = await startService();
     await using endpoint = await startEndpoint();
     const first = listen(endpoint.url, { env: service.env });
-    await first.printed('Nothing is kept after the command ends (--inbox keeps it).');
+    await first.printed('The state is lost when this command ends; pass --inbox to keep it.');
     const [id = ''] = fire(service.sandbox, 1);
     await first.printed(id);
     first.interrupt();
@@ -107,7 +107,7 @@ describe.concurrent('listen', () => {
     for (const command of ['listen', 'catch-up']) {
       const args = [command, '--to', 'http://127.0.0.1:9/hooks', '--inbox', path];
       const { stderr, exitCode } = await run(args, service);
-      expect(stderr).toContain('Another process polls with this inbox');
+      expect(stderr).toContain('Another process is polling with this inbox');
       expect(exitCode).toBe(3);
     }
   });
@@ -121,16 +121,16 @@ describe.concurrent('listen', () => {
     await command.printed('Listening since');
     await command.printed(fire(sandbox, 1)[0] ?? '');
     await listening.close();
-    const output = await command.printed('Trying again every 50ms.');
+    const output = await command.printed('Retrying every 50ms.');
     expect(output).toMatch(new RegExp(`\n\\d\\d:\\d\\d:\\d\\dZ {2}The service at ${listening.url}: .*\n`));
     expect(output).not.toMatch(/\n\s+at /);
     await sandbox.listen(Number(new URL(listening.url).port));
-    await command.printed(`The service at ${listening.url} answers again.`);
+    await command.printed(`The service at ${listening.url} is responding again.`);
     await command.printed(fire(sandbox, 1)[0] ?? '');
     command.interrupt();
     const { stderr, exitCode } = await command.ended;
-    expect(stderr.match(/Trying again/g)).toHaveLength(1);
-    expect(stderr.match(/answers again/g)).toHaveLength(1);
+    expect(stderr.match(/Retrying every/g)).toHaveLength(1);
+    expect(stderr.match(/is responding again/g)).toHaveLength(1);
     expect(exitCode).toBe(130);
     await sandbox.close();
   });
@@ -145,12 +145,12 @@ describe.concurrent('listen', () => {
     const server = createServer((_, response) => void response.end());
     await once(server.listen(Number(new URL(closed).port), '127.0.0.1'), 'listening');
     await using _ = await serve(server);
-    await command.printed(`The endpoint ${closed} answers again.`);
+    await command.printed(`The endpoint ${closed} is responding again.`);
     for (const id of ids) await command.printed(new RegExp(`${id} +200 `));
     command.interrupt();
     const { stderr } = await command.ended;
     expect(stderr.match(/ECONNREFUSED/g)).toHaveLength(1);
-    expect(stderr.match(/answers again/g)).toHaveLength(1);
+    expect(stderr.match(/is responding again/g)).toHaveLength(1);
     expect(stderr).toContain('Stopped: 2 delivered, 0 waiting.');
   });
 
@@ -162,7 +162,7 @@ describe.concurrent('listen', () => {
     await command.printed('Listening since');
     fire(service.sandbox, 2);
     await command.printed(
-      `The endpoint refuses the signature. \`stablehooks doctor ${endpoint.url}\` finds out why.`,
+      `The endpoint refuses the signature. To find out why, run \`stablehooks doctor ${endpoint.url}\`.`,
     );
     command.interrupt();
     expect((await command.ended).stderr.match(/stablehooks doctor/g)).toHaveLength(1);
@@ -180,7 +180,7 @@ describe.concurrent('listen', () => {
     const shown = `${site.url}/hooks?…`;
     await command.printed(`forwarding to ${shown}. `);
     fire(service.sandbox, 2);
-    await command.printed(`\`stablehooks doctor ${shown}\` finds out why.`);
+    await command.printed(`To find out why, run \`stablehooks doctor ${shown}\`.`);
     await command.printed(`The endpoint ${shown}: `);
     command.interrupt();
     const { stdout, stderr } = await command.ended;
@@ -222,7 +222,7 @@ describe.concurrent('listen', () => {
     const args = ['listen', '--to', endpoint.url, '--inbox', inbox, '--since', '1h', '--interval', '50ms'];
     const ids = fire(service.sandbox, 120);
     const limited = await run(args, { env: service.env, fileLimitBytes: 196_608 });
-    expect(limited.stderr).toMatch(/\nstablehooks: [^\n]*Make room or choose another place[^\n]*\n$/);
+    expect(limited.stderr).toMatch(/\nstablehooks: [^\n]*Free up space or choose another location[^\n]*\n$/);
     expect(limited.exitCode).toBe(3);
 
     // The poll lease could not be released on the full disk, so it has to expire.

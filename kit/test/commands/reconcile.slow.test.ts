@@ -132,7 +132,7 @@ describe.concurrent('reconcile', () => {
       await using books = await startBooks([]);
       const ledger = ['event_id,amount,at', 'evt_1,1,2020-01-01t00:00:00.5+01:00', `evt_2,1,${time}`];
       const { stderr, exitCode } = await reconcile(books, ledger.join('\n'), ['--time-column', 'at']);
-      expect(stderr).toMatch(/ line 3: the column at is not a date-time/);
+      expect(stderr).toMatch(/ line 3: the column at is not a date and time/);
       expect(exitCode).toBe(2);
     },
   );
@@ -158,7 +158,7 @@ describe.concurrent('reconcile', () => {
     const { stdout } = await run(args, { ...books.service, input });
     expect(JSON.parse(stdout)).toMatchObject({ totals: { entries: 2, compared: 2 }, findings: NOTHING });
     const twice = await run([...args, '--token-file', '-'], { ...books.service, input: TOKEN });
-    expect(twice.stderr).toContain('already read for --token-file');
+    expect(twice.stderr).toContain('already used for --token-file');
     expect(twice.exitCode).toBe(2);
   });
 
@@ -216,7 +216,7 @@ describe.concurrent('reconcile', () => {
     // The older events show that the list reaches back to the beginning of the span.
     const since = books.events[40]?.created_at ?? '';
     const { stdout, exitCode } = await reconcile(books, books.ledger.join('\n'), ['--since', since]);
-    expect(stdout).toMatch(/^list +60 events of the span in \d+ requests, complete\n/);
+    expect(stdout).toMatch(/^list +60 events in the span, from \d+ requests, complete\n/);
     expect(stdout).toMatch(
       /\nagree +No problems were found in the span from 2026-01-01T00:06:40\S+ to \S+ \(60 events/,
     );

@@ -29,6 +29,6 @@ test('the step that holds one of many events back is found by one question, and 
   expect([requeued, held]).toEqual([1_199, ['evt_1100']]);
   const notes: string[] = [];
   await noteSkipped(counted, held, { skipped: 1, printer: { note: (text) => notes.push(text) } });
-  expect(notes).toEqual([expect.stringContaining('evt_1100 is not requeued: its step payout began')]);
+  expect(notes).toEqual([expect.stringContaining('evt_1100 was not requeued: its step payout began')]);
   expect(asked).toEqual(['list', 'evt_1100']);
 });

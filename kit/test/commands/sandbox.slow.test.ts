@@ -8,13 +8,13 @@ describe.concurrent('sandbox', () => {
     const endpoints = ['http://127.0.0.1:1/one', 'http://127.0.0.1:1/two'];
     const to = endpoints.flatMap((url) => ['--to', url]);
     const command = start(['sandbox', '--port', '0', '--max-attempts', '1', ...to]);
-    const output = await command.printed('Ctrl-C ends it.');
+    const output = await command.printed('Press Ctrl-C to stop.');
     expect(output).toContain(`Events go to ${endpoints[0]}\nEvents go to ${endpoints[1]}\n`);
     await run(['trigger', 'accept.confirmed'], { env: pasted(output) });
     // No retry: --max-attempts is 1.
     await command.printed(/(?:[\s\S]*delivery\.exhausted){2}/);
     for (const url of endpoints) {
-      await command.printed(new RegExp(`attempt 1 {2}evt_\\w+ {2}no answer {2}\\d+ ms {2}${url} {2}\\S`));
+      await command.printed(new RegExp(`attempt 1 {2}evt_\\w+ {2}no response {2}\\d+ ms {2}${url} {2}\\S`));
     }
     command.interrupt();
     expect((await command.ended).exitCode).toBe(130);
@@ -23,7 +23,7 @@ describe.concurrent('sandbox', () => {
   test('sandbox warns of the default token on an address that other machines reach, and only then', async () => {
     const said = async (flags: readonly string[], env: Readonly<Record<string, string>>) => {
       const command = start(['sandbox', '--port', '0', ...flags], { env });
-      await command.printed('Ctrl-C ends it.');
+      await command.printed('Press Ctrl-C to stop.');
       command.interrupt();
       return (await command.ended).stderr;
     };
@@ -34,7 +34,7 @@ describe.concurrent('sandbox', () => {
       said([], {}),
       said(['--host', 'localhost'], {}),
     ]);
-    expect(warned).toMatch(/^Warning: every machine that reaches 0\.0\.0\.0 can use this sandbox.*\n/);
+    expect(warned).toMatch(/^Warning: every machine that can reach 0\.0\.0\.0 can use this sandbox.*\n/);
     expect(warned?.trim().split('\n')).toHaveLength(1);
     for (const stderr of silent) expect(stderr).not.toContain('Warning');
   });
@@ -46,7 +46,7 @@ describe.concurrent('sandbox', () => {
     const shown = `${site.url}/hooks?…`;
     for (const format of [[], ['--json']]) {
       const command = start(['sandbox', '--port', '0', ...to, ...format]);
-      const output = await command.printed(/Ctrl-C ends it\.|sandbox\.listening.*\n/);
+      const output = await command.printed(/Press Ctrl-C to stop\.|sandbox\.listening.*\n/);
       const [, base = ''] = /(http:\S+?:\d+)"?[,\n]/.exec(output) ?? [];
       const post = (path: string, body: object) =>
         fetch(`${base}/sandbox/${path}`, {
@@ -82,7 +82,7 @@ describe.concurrent('sandbox', () => {
     ];
     const command = start(['sandbox', '--port', '0', '--to', 'http://127.0.0.1:1/', ...flags]);
     const { STABLEHOOKS_BASE_URL: url, STABLEHOOKS_TOKEN: token } = pasted(
-      await command.printed('Ctrl-C ends it.'),
+      await command.printed('Press Ctrl-C to stop.'),
     );
     const ask = async (path: string, body?: unknown) => {
       const response = await fetch(`${url}${path}`, {

@@ -10,7 +10,7 @@ describe.concurrent('sandbox', () => {
   test('sandbox prints settings that work when they are pasted, then one line for each event and attempt', async () => {
     await using endpoint = await startEndpoint();
     const command = start(['sandbox', '--port', '0', '--to', endpoint.url], {});
-    const env = pasted(await command.printed('Ctrl-C ends it.'));
+    const env = pasted(await command.printed('Press Ctrl-C to stop.'));
     expect(Object.keys(env)).toEqual(['STABLEHOOKS_BASE_URL', 'STABLEHOOKS_TOKEN']);
     const fired = await run(['trigger', 'accept.confirmed'], { env });
     expect(fired.stdout).toContain('200 handled');
@@ -29,9 +29,9 @@ describe.concurrent('sandbox', () => {
     await using endpoint = await startEndpoint();
     const args = ['sandbox', '--port', '0', '--seed', '7', '--to', endpoint.url, '--corrupt-signature', '1'];
     const command = start(args, { env: BARE });
-    const output = await command.printed('Ctrl-C ends it.');
-    expect(output).toContain('--seed 7 repeats it with the same ids.');
-    expect(output).toContain('With --seed, the ids of events repeat from run to run');
+    const output = await command.printed('Press Ctrl-C to stop.');
+    expect(output).toContain('--seed 7 repeats this run with the same ids.');
+    expect(output).toContain('With --seed, event ids repeat from run to run');
     const env = pasted(output);
     expect(Object.keys(env)).toContain('STABLEHOOKS_SECRET');
     // The printed lines are a file that Node, Next and the programs of `init` read.
@@ -46,13 +46,13 @@ describe.concurrent('sandbox', () => {
 
   test('sandbox without --to says that events are listed only', async () => {
     const command = start(['sandbox', '--port', '0']);
-    expect(await command.printed('Ctrl-C ends it.')).toContain('Events go to no endpoint');
+    expect(await command.printed('Press Ctrl-C to stop.')).toContain('Events are listed but not delivered');
     command.interrupt();
     await command.ended;
   });
 
   test.for([
-    [['--list-cap', '0'], /Write a whole number from 1/],
+    [['--list-cap', '0'], /Pass a whole number of 1 or more/],
     [['--list-lag', '999999999999d'], /listLagMs` must be at most/],
   ] as const)('sandbox refuses an invalid setting with exit 2: %j', async ([flags, says]) => {
     const { stderr, exitCode } = await run(['sandbox', '--port', '0', ...flags]);
@@ -63,7 +63,9 @@ describe.concurrent('sandbox', () => {
   test('sandbox says that a port is taken', async () => {
     await using service = await startService();
     const { stderr, exitCode } = await run(['sandbox', '--port', new URL(service.url).port]);
-    expect(stderr).toContain('The port is taken. Choose another with --port, or 0 for any. (EADDRINUSE)');
+    expect(stderr).toContain(
+      'The port is in use. Choose another one with --port, or pass 0 to use any free port. (EADDRINUSE)',
+    );
     expect(exitCode).toBe(2);
   });
 });

@@ -8,7 +8,7 @@ describe.concurrent('trigger', () => {
   test('trigger --duplicate is exit 1 if no answer shows that the handler ran once', async () => {
     await using site = await serve((_, response) => response.writeHead(200).end());
     const { stderr, exitCode } = await run(['trigger', 'redeem.failed', '--to', site.url, '--duplicate']);
-    expect(stderr).toContain('Not shown that the handler ran once');
+    expect(stderr).toContain('Not shown that the handler ran only once');
     expect(exitCode).toBe(1);
   });
 
@@ -29,9 +29,9 @@ describe.concurrent('trigger', () => {
   });
 
   test.for([
-    [401, /^1 × 401: Its reply does not say why: .*`stablehooks doctor URL` finds out which it is\.$/m],
+    [401, /^1 × 401: The response does not say why\. .*Run `stablehooks doctor URL` to find the cause\.$/m],
     [307, /^1 × 307: The endpoint redirects \(307\).* Deliver to the URL of the receiver itself/m],
-    [500, /^1 × 500: The endpoint answered 500\. The endpoint's log may say why\.$/m],
+    [500, /^1 × 500: The endpoint responded with 500\. The endpoint's log may say why\.$/m],
   ] as const)('trigger says what to do about the answer %i', async ([status, says]) => {
     await using site = await serve((_, response) => response.writeHead(status, { location: '/login' }).end());
     const { stderr, exitCode } = await run(['trigger', 'redeem.failed', '--to', site.url]);
@@ -40,12 +40,22 @@ describe.concurrent('trigger', () => {
   });
 
   test.for([
-    ['drop', 'lost (fault drop)', '1 × lost: the sandbox has the fault drop', false],
-    ['cut', 'lost (fault cut)', '1 × lost: the sandbox has the fault cut', false],
+    [
+      'drop',
+      'lost (fault drop)',
+      '1 × lost: the attempt did not reach the handler because of the sandbox fault drop',
+      false,
+    ],
+    [
+      'cut',
+      'lost (fault cut)',
+      '1 × lost: the attempt did not reach the handler because of the sandbox fault cut',
+      false,
+    ],
     [
       'reset',
-      'answer lost (fault reset)',
-      '1 × answer lost: the sandbox dropped the answer (fault reset)',
+      'response lost (fault reset)',
+      '1 × response lost: the sandbox dropped the response (fault reset)',
       true,
     ],
     ...(['corruptSignature', 'reserialise'] as const).map(
@@ -53,7 +63,7 @@ describe.concurrent('trigger', () => {
         [
           fault,
           `401 ERR_SIGNATURE_MISMATCH (fault ${fault})`,
-          `1 × refused, as it must be: the sandbox made the signature wrong (fault ${fault})`,
+          `1 × correctly refused: the sandbox sent a wrong signature (fault ${fault})`,
           false,
         ] as const,
     ),
@@ -74,9 +84,9 @@ describe.concurrent('trigger', () => {
   test('trigger says that the endpoint of the sandbox does not listen, and is exit 3', async () => {
     await using service = await startService({ endpoints: [{ url: await findClosedUrl() }] });
     const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed'], service);
-    expect(stdout).toContain('nothing listens there (ECONNREFUSED)');
-    expect(stderr).toContain('Check that it is started, and the port.');
-    expect(stderr).toContain('The sandbox makes this connection');
+    expect(stdout).toContain('nothing is listening there (ECONNREFUSED)');
+    expect(stderr).toContain('Check that it is running and that the port is correct.');
+    expect(stderr).toContain('The sandbox opens this connection');
     expect(exitCode).toBe(3);
   });
 
@@ -162,7 +172,7 @@ describe.concurrent('trigger', () => {
     const args = ['trigger', 'redeem.failed', '--to', site.url, '--set', 'id=evt_mine', '--duplicate'];
     const { stdout, stderr, exitCode } = await run(args);
     expect(stdout).toContain('503 ERR_EVENT_NOT_DUE');
-    expect(stderr).toContain('`stablehooks inbox requeue --inbox INBOX evt_mine` makes it due now');
+    expect(stderr).toContain('To make it due now, run `stablehooks inbox requeue --inbox INBOX evt_mine`.');
     expect(exitCode).toBe(1);
   });
 
@@ -179,7 +189,9 @@ describe.concurrent('trigger', () => {
     await using service = await startService({ endpoints: [{ url: endpoint.url }] });
     const args = ['trigger', 'redeem.completed', '--duplicate', '--timeout', '5s'];
     const { stdout, exitCode } = await run(args, service);
-    expect(stdout).toMatch(/^redeem\.completed {2}(\S+) {2}no answer in .*\nredeem\.completed {2}\1 {2}503 /);
+    expect(stdout).toMatch(
+      /^redeem\.completed {2}(\S+) {2}no response in .*\nredeem\.completed {2}\1 {2}503 /,
+    );
     expect(service.sandbox.events()).toHaveLength(1);
     expect(service.sandbox.deliveries()).toHaveLength(2);
     expect(exitCode).toBe(1);
@@ -189,7 +201,7 @@ describe.concurrent('trigger', () => {
   test.for([
     ['a page', 200, '<!doctype html>', 2, /^stablehooks: http\S+ is not a sandbox, /],
     ['other JSON', 200, '{"a":1}', 2, /^stablehooks: http\S+ is not a sandbox, /],
-    ['a failure', 500, 'down\u001b[2J', 3, /^stablehooks: The sandbox answered 500: down·\[2J\n$/],
+    ['a failure', 500, 'down\u001b[2J', 3, /^stablehooks: The sandbox responded with 500: down·\[2J\n$/],
   ] as const)(
     'trigger says that the base URL is not a working sandbox: %s',
     async ([, status, body, code, says]) => {

@@ -48,7 +48,9 @@ describe.concurrent('verify', () => {
     expect(await named(`sha256=${hex}`)).toContain('it has a prefix');
     expect(await named(encodeURIComponent(base64))).toContain('it is percent-encoded');
     expect(await named(base64, '--encoding', 'hex')).toContain('its encoding is not hex');
-    expect(await named(Buffer.from(hex).toString('base64'))).toContain('it is base64 of the hex digits');
+    expect(await named(Buffer.from(hex).toString('base64'))).toContain(
+      'it is the base64 encoding of the hex digits',
+    );
     expect(await named('not a signature')).toContain('neither 64 hex digits');
   });
 
@@ -64,7 +66,7 @@ describe.concurrent('verify', () => {
 
   test('verify says that no known change explains another secret', async () => {
     const { exitCode, stdout } = await verify({ secret: 'whsec_other_account' });
-    expect(stdout).toContain('no known change explains it');
+    expect(stdout).toContain('no known change explains why');
     expect(exitCode).toBe(1);
   });
 

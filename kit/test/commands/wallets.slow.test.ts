@@ -26,7 +26,9 @@ test('wallets creates a wallet and changes its limits', async () => {
 test('a wallet that the service refuses is exit 2 with the message of the service', async () => {
   await using service = await startService();
   const { stderr, exitCode } = await run([...CREATE, '--per-tx', 'ten', '--daily', '25.00'], service);
-  expect(stderr).toMatch(/^stablehooks: The service answered 400: [^{\n]*perTx[^{\n]*\(ERR_API_STATUS\)\n$/);
+  expect(stderr).toMatch(
+    /^stablehooks: The service responded with 400: [^{\n]*perTx[^{\n]*\(ERR_API_STATUS\)\n$/,
+  );
   expect(exitCode).toBe(2);
 });
 
@@ -35,7 +37,7 @@ test('a wallet that is answered 408 or 429 is exit 3, because the same command c
     await using server = await serve((_, response) => void response.writeHead(status).end());
     const env = { STABLEHOOKS_BASE_URL: server.url, STABLEHOOKS_TOKEN: 'token' };
     const { stderr, exitCode } = await run([...CREATE, '--per-tx', '1', '--daily', '2'], { env });
-    expect(stderr).toContain(`The service answered ${status}`);
+    expect(stderr).toContain(`The service responded with ${status}`);
     expect(exitCode).toBe(3);
   }
 });
@@ -44,14 +46,14 @@ test('a created wallet whose description is malformed is exit 3, with what the s
   await using service = await startService({ faults: { apiMalformed: 1 } });
   const { stderr, exitCode } = await run([...CREATE, '--per-tx', '1', '--daily', '2'], service);
   const [wallet] = service.sandbox.wallets.list();
-  expect(stderr).toContain(`(ERR_API_RESPONSE) answer: "{\\"id\\":\\"${wallet?.id}\\"`);
+  expect(stderr).toContain(`(ERR_API_RESPONSE) response: "{\\"id\\":\\"${wallet?.id}\\"`);
   expect(exitCode).toBe(3);
 });
 
 const PAGES = [
-  [200, /with a page\. Check --base-url/],
-  [404, /with a page.*Check --base-url/],
-  [502, /with a page.*It may have carried the request out/],
+  [200, /with an HTML page\. Check --base-url/],
+  [404, /and an HTML page.*Check --base-url/],
+  [502, /and an HTML page.*It may have carried out the request/],
 ] as const;
 
 test.for(PAGES)('a page answered with %i is explained', async ([status, says]) => {
@@ -158,6 +160,6 @@ test('wallets limits is exit 1 when the service answers with another wallet', as
   const env = { STABLEHOOKS_BASE_URL: server.url, STABLEHOOKS_TOKEN: 'token' };
   const limits = ['--per-tx', '1', '--daily', '2.5'];
   const { stderr, exitCode } = await run(['wallets', 'limits', 'wal_2', ...limits], { env });
-  expect(stderr).toContain('The service answered with another id than asked for.');
+  expect(stderr).toContain('The service returned a different id than you requested.');
   expect(exitCode).toBe(1);
 });

@@ -37,7 +37,9 @@ describe.concurrent('where', () => {
     const { stdout, exitCode } = await run(['where', 'trf_1', '--exact', ...place]);
     expect([...stdout.matchAll(/evt_\d$/gm)].map(String)).toEqual(['evt_1', 'evt_2']);
     expect(stdout).toMatch(/dead +1 +push +evt_2\n {2}the bank is down\n\{\n/);
-    expect(stdout).toContain(`The list is proven complete until ${at(57)}, and has no later event of it.\n`);
+    expect(stdout).toContain(
+      `The list is proven complete until ${at(57)}, and contains no later event for this key.\n`,
+    );
     expect(exitCode).toBe(0);
     const json = (await run(['where', 'trf_1', '--json', ...place])).stdout.trim().split('\n');
     expect(json.map((line) => JSON.parse(line))).toMatchObject([
@@ -54,14 +56,14 @@ describe.concurrent('where', () => {
     expect(gap.stdout).toContain(`proven complete until ${at(30)}`);
     await fill(folder.at('early.db'), { watermark: 20 });
     const early = await run(['where', 'trf_1', '--inbox', folder.at('early.db')]);
-    expect(early.stdout).toContain('Nothing is proven of the time after it');
+    expect(early.stdout).toContain('It is not proven that every later event is in the inbox');
     {
       using inbox = await openSqlite(folder.at('gap.db'));
       await inbox.importDone(['evt_old']);
     }
     const imported = await run(['where', 'trf_1', '--inbox', folder.at('gap.db')]);
-    expect(imported.stdout).toContain('Nothing is proven of the time after it');
-    expect(imported.stderr).toContain('Not searched: 1 event whose text is pruned, imported');
+    expect(imported.stdout).toContain('It is not proven that every later event is in the inbox');
+    expect(imported.stderr).toContain('Not searched: 1 event without a readable text (pruned, imported');
   });
 
   test.for(['evt_3', '12345678901234567890', '1.50', ' true '])(
@@ -84,7 +86,7 @@ describe.concurrent('where', () => {
     await fill(folder.at('app.db'));
     const { stdout, exitCode } = await run(['where', 'trf_9', '--inbox', folder.at('app.db')]);
     expect(stdout).toBe(
-      `The inbox has no event of trf_9. The list is proven complete from ${at(0)} until ${at(57)}, and has no event of it.\n`,
+      `The inbox has no event for trf_9. The list is proven complete from ${at(0)} until ${at(57)}, and contains no event for this key.\n`,
     );
     expect(exitCode).toBe(1);
   });

@@ -16,7 +16,7 @@ describe.concurrent('a wrong target', () => {
     const args = ['inbox', 'run', '--inbox', path, '--state', 'dead', '--to', otherApp.url];
     const { stderr, exitCode } = await run(args);
     expect(otherApp.handled()).toHaveLength(1);
-    expect(stderr).toContain('Not tried and unchanged: 4 events.');
+    expect(stderr).toContain('Not tried, and unchanged: 4 events.');
     expect(stderr).toContain("Pass the URL of that app's receiver to --to");
     expect(exitCode).toBe(1);
     using inbox = await openSqlite(path);
@@ -33,7 +33,7 @@ describe.concurrent('a wrong target', () => {
     });
     const sent = await run(['trigger', 'transfer.settled', '--count', '9', '--to', site.url]);
     expect(sent.stderr).toContain('1 of 9 sent');
-    expect(sent.stderr).toContain("the URL or the secret is not the receiver's");
+    expect(sent.stderr).toContain('the URL or the secret is wrong');
     expect([sent.exitCode, requests]).toEqual([1, 1]);
 
     await using service = await startService();
@@ -75,7 +75,7 @@ describe.concurrent('a wrong target', () => {
     const refused = await catchUp(wrong.url);
     expect([requests.length, refused.exitCode]).toEqual([1, 1]);
     expect(refused.stdout).toContain(
-      'Not sent: the first answer shows that the URL or the secret is not the',
+      'Not sent: the first response shows that the URL or the secret is wrong.',
     );
     const other = { ...service.env, STABLEHOOKS_SECRET: 'another secret' };
     expect((await catchUp(endpoint.url, other)).exitCode).toBe(1);

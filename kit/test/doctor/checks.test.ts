@@ -62,7 +62,7 @@ describe('failing handler', () => {
     expect(await examineOne('failing handler', server)).toMatchObject({
       verdict: 'not shown',
       got: `503 ${code}`,
-      fix: expect.stringMatching(new RegExp(`^The reply ${code} does not show what a handler did\\. `)),
+      fix: expect.stringMatching(new RegExp(`^The response ${code} does not show what a handler did\\. `)),
     });
   });
 
@@ -105,7 +105,7 @@ describe('failing handler', () => {
     expect(await examineOne('failing handler', server)).toMatchObject({
       verdict: 'fail',
       got: '500 ERR_HANDLER_FAILED, 404',
-      fix: expect.stringMatching(/^Answer 5xx when a handler fails/),
+      fix: expect.stringMatching(/^Return a 5xx when a handler fails/),
     });
   });
 
@@ -117,7 +117,7 @@ describe('failing handler', () => {
     await using running = await serve(server);
     expect(await examineOne('failing handler', running)).toMatchObject({
       verdict: 'fail',
-      fix: expect.stringContaining('Nothing listens any more'),
+      fix: expect.stringContaining('Nothing is listening any more'),
     });
   });
 });
@@ -131,7 +131,7 @@ describe('concurrent', () => {
       expect(await examineOne('concurrent', server, { counted })).toMatchObject({
         verdict: 'not shown',
         got: expect.stringMatching(/7 × 503 ERR_RECEIVER_BUSY/),
-        fix: expect.stringMatching(/^The reply ERR_RECEIVER_BUSY does not show what a handler did\. /),
+        fix: expect.stringMatching(/^The response ERR_RECEIVER_BUSY does not show what a handler did\. /),
       });
     },
   );
@@ -142,7 +142,7 @@ describe('concurrent', () => {
       await using server = await startReplying('concurrent', Array(7).fill([503]));
       expect(await examineOne('concurrent', server, { counted })).toMatchObject({
         verdict: 'not shown',
-        fix: expect.stringMatching(/^All deliveries but one were refused without a `code`/),
+        fix: expect.stringMatching(/^All deliveries except one were refused without a `code`/),
       });
     },
   );
@@ -155,7 +155,7 @@ describe('concurrent', () => {
 
 test.for([
   ['a code', Response.json({ code: 'ERR_HANDLER_FAILED' }), 'reports ERR_HANDLER_FAILED'],
-  ['a page', new Response('<!doctype html>Log in'), 'answered with a page'],
+  ['a page', new Response('<!doctype html>Log in'), 'responded with an HTML page'],
   ['more than 64 KiB', new Response('x'.repeat(65_537)), 'more than 64 KiB'],
 ] as const)('2xx with %s does not show that a handler ran', async ([, reply, why]) => {
   await using server = await serve(createFetchServer(async () => reply.clone()));

@@ -20,7 +20,7 @@ const options = { secret: SECRET, logger: QUIET };
 const failing = () => createReceiver({ ...options, handlers: { 'transfer.settled': failingOnRequest } });
 
 /** The first line, before anything is sent. */
-const FOR_REAL = /^The endpoint's handlers run for real on these test events: [^\n]*\n$/;
+const FOR_REAL = /^The endpoint's real handlers run on these test events, [^\n]*\n$/;
 
 test('doctor refuses an endpoint on another machine without --yes, because no person can answer', async () => {
   const { exitCode, stdout, stderr } = await run(['doctor', 'https://hooks.example.com/webhooks']);
@@ -107,7 +107,7 @@ describe.concurrent('what doctor leaves', () => {
     await using app = await startApp(path);
     const { wrong, stderr } = await examine(app.url, ['--inbox', path]);
     expect(wrong).toMatchObject([{ name: 'failing handler', verdict: 'not shown' }]);
-    expect(stderr).toMatch(/\nIn the inbox: \d+ test events, 0 of them ended here\.\n$/);
+    expect(stderr).toMatch(/\nThe inbox contains \d+ test events\. Discarded now: 0\.\n$/);
     const failing = await startApp(folder.at('failing.db'), () => {
       throw new Error('the bank is down');
     });
@@ -124,7 +124,7 @@ describe.concurrent('what doctor leaves', () => {
     const doctor = (inbox: string) =>
       run(['doctor', app.url, '--run-handlers', '--allow-not-shown', '--inbox', folder.at(inbox)]);
     const other = await doctor('other.db');
-    expect(other.stderr).toContain('Not in this inbox, although the endpoint accepted them: 12 test events.');
+    expect(other.stderr).toContain('Accepted by the endpoint, but missing from this inbox: 12 test events.');
     expect(other.exitCode).toBe(1);
     expect((await doctor('app.db')).exitCode).toBe(0);
   });
@@ -182,8 +182,10 @@ describe.concurrent('right endpoints', () => {
     await using server = await serve(createPlainReceiver(SECRET));
     const { stdout, exitCode } = await run(['doctor', `${server.url}/hooks`, '--run-handlers']);
     expect(stdout).not.toContain('Failed');
-    expect(stdout).toContain('The replies do not say how often');
-    expect(stdout).toContain('failing handler: No handler failed. Let it throw when payload.doctor is');
+    expect(stdout).toContain('The responses do not say how often');
+    expect(stdout).toContain(
+      'failing handler: No handler failed. Make your handler throw when payload.doctor is',
+    );
     expect(stdout).toMatch(/\n16 of 20 passed, 4 not shown\n$/);
     expect(exitCode).toBe(1);
     const allowing = await examine(`${server.url}/hooks`, ['--allow-not-shown']);
@@ -234,7 +236,7 @@ describe.concurrent('exit 0 needs evidence', () => {
     const flags = ['--type', 'transfer.failed', '--allow-not-shown'];
     const { exitCode, checks, counts } = await examine(`${server.url}/hooks`, flags);
     expect(checks[0]).toMatchObject({ verdict: 'not shown', got: '200 ignored' });
-    expect(checks[0]?.fix).toMatch(/^No handler ran\. Use --type with a type that has one: /);
+    expect(checks[0]?.fix).toMatch(/^No handler ran\. Pass --type with a type that has a handler: /);
     expect(checks).toHaveLength(20);
     expect(counts).toEqual({ passed: 6, failed: 0, notShown: 14 });
     expect(exitCode).toBe(1);
@@ -249,7 +251,7 @@ describe.concurrent('exit 0 needs evidence', () => {
       const { exitCode, wrong, checks, stderr } = await examine(`${server.url}/hooks`);
       expect(wrong).toEqual([]);
       expect(checks).toHaveLength(20);
-      const note = `The endpoint ignores transfer.settled, so the test events are of type ${type}.\n`;
+      const note = `The endpoint ignores transfer.settled, so the test events have the type ${type}.\n`;
       expect(stderr.replace(note, '')).toMatch(FOR_REAL);
       expect(stderr.includes(note)).toBe(type !== 'transfer.settled');
       expect(exitCode).toBe(0);
@@ -282,7 +284,7 @@ describe.concurrent('exit 0 needs evidence', () => {
     await using effects = await serve((_, response) => void response.end('true'));
     await using server = await serve(createListener({ secret: SECRET }));
     const { exitCode, stderr } = await examine(`${server.url}/hooks`, ['--effects', `${effects.url}/{id}`]);
-    expect(stderr).toContain('--effects must answer 200 with how often');
+    expect(stderr).toContain('--effects must return 200 and the number of times');
     expect(exitCode).toBe(2);
   });
 });
@@ -310,7 +312,7 @@ test('doctor prints a table and the fixes, and neither the secret nor colours in
   expect(stdout).toMatch(/\nfail +forged +401 or 403 +\d+ ms +200\n/);
   const rows = stdout.slice(0, stdout.indexOf('\n\n')).split('\n');
   expect(rows.filter((row) => row.length > 80)).toEqual([]);
-  expect(stdout).toContain('forged, tampered: Verify before anything else');
+  expect(stdout).toContain('forged, tampered: Verify the signature over the raw bytes before anything else');
   expect(stdout + stderr).not.toContain(SECRET);
   expect(stdout).not.toContain('\u001b');
   expect(exitCode).toBe(1);
@@ -338,10 +340,10 @@ describe.concurrent('an endpoint that closes connections', () => {
     const { checks, exitCode } = await examine(`${server.url}/hooks`);
     expect(checks.find(({ name }) => name === 'oversized')).toMatchObject({
       verdict: 'fail',
-      got: expect.stringMatching(/\((ECONNRESET|EPIPE)\), nothing listens there \(ECONNREFUSED\)$/),
+      got: expect.stringMatching(/\((ECONNRESET|EPIPE)\), nothing is listening there \(ECONNREFUSED\)$/),
     });
     const gone = checks.find(({ name }) => name === 'pretty-printed');
-    expect(gone?.fix).toContain('Nothing listens any more');
+    expect(gone?.fix).toContain('Nothing is listening any more');
     expect(checks.find(({ name }) => name === 'no secrets')).toMatchObject({
       verdict: 'not shown',
       fix: gone?.fix,
@@ -372,17 +374,27 @@ describe.concurrent('--effects', () => {
     await using server = await serve(actsBeforeVerify(SECRET));
     const flags = ['--timeout', '60s', '--effects', `${server.url}/effects/{id}`];
     const { exitCode, wrong } = await examine(`${server.url}/hooks`, flags);
-    const refused = 'It acted on an event whose signature it refused: ';
-    expect(wrong.map(({ name, verdict, got, fix }) => [name, verdict, got, fix?.split(': ')[0]])).toEqual([
+    const refused = 'The endpoint acted on an event although it refused the signature';
+    expect(wrong.map(({ name, verdict, got, fix }) => [name, verdict, got, fix?.split('. ')[0]])).toEqual([
       ...['unsigned', 'short signature', 'forged', 'tampered'].map((name) => [
         name,
         'fail',
         expect.stringMatching(/401, 1 effect$/),
-        refused.split(': ')[0],
+        refused,
       ]),
-      ['oversized', 'fail', '413, 1 effect', 'It acted on an event that it refused for its size'],
-      ['unknown type', 'fail', '200, 1 effect', 'It acted on an event of a type that no release knows'],
-      ['cut off', 'fail', expect.stringMatching(/, 1 effect$/), 'It acted on half a body'],
+      [
+        'oversized',
+        'fail',
+        '413, 1 effect',
+        'The endpoint acted on an event that it refused because of its size',
+      ],
+      [
+        'unknown type',
+        'fail',
+        '200, 1 effect',
+        'The endpoint acted on an event of a type that no release knows',
+      ],
+      ['cut off', 'fail', expect.stringMatching(/, 1 effect$/), 'The endpoint acted on half a body'],
     ]);
     expect(exitCode).toBe(1);
   });
@@ -401,7 +413,7 @@ describe.concurrent('--effects', () => {
     await using server = await serve(toNodeHandler(failing()));
     const ended = await examine(`${server.url}/hooks`, ['--effects', `${effects.url}/{id}`]);
     expect(ended.checks.at(-1)?.name).toBe('cut off');
-    expect(ended.stderr).toMatch(/\nstablehooks: --effects must answer 200 with how often/);
+    expect(ended.stderr).toMatch(/\nstablehooks: --effects must return 200 and the number of times/);
     expect(ended.exitCode).toBe(2);
   });
 });

@@ -102,7 +102,7 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
     ],
     'has another secret and says nothing': [
       () => createPlainReceiver('whsec_of_another_endpoint'),
-      'Its reply is empty. Compare the secret',
+      'The response is empty. Compare the secret',
     ],
     'has a newline at the end of its secret': [
       (secret) => createListener({ secret: async () => `${secret}\n` }),
@@ -112,16 +112,19 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
       wrong((secret) => ({
         authentic: (body, signature) => signature === hmac(secret, body, 'base64'),
       })),
-      'as base64 only',
+      'only as base64',
     ],
     'needs a prefix': [
       (secret) => createListener({ secret, signature: { prefix: 'sha256=' } }),
       'the prefix sha256=',
     ],
-    'has a body parser in front and refuses': [parserFirst, 'A body parser before the receiver'],
+    'has a body parser in front and refuses': [
+      parserFirst,
+      'A body parser consumed the body before the receiver',
+    ],
     'has a body parser in front and waits for the body': [
       parserFirstHanging,
-      'A body parser before the receiver',
+      'A body parser consumed the body before the receiver',
       { timeoutMs: 4_000 },
     ],
     'is behind a proxy that indents JSON': [{ start: startPrettyPrintingProxy }, 'indented by 2 spaces'],
@@ -134,7 +137,7 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
     ],
     'refuses unknown fields of the payload': [
       handling(withPayload(ONLY_KNOWN_FIELDS, () => undefined)),
-      'fields that it does not know',
+      'refuses events with unknown fields',
     ],
     'has a schema of its own': [handling(withPayload(AMOUNT_IN_CENTS, () => undefined)), '--payload FILE'],
     'has no handler': [
@@ -144,23 +147,26 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
     ],
     'is behind a rate limit': [
       always(429, 'Too many requests, slow down.', { 'retry-after': '60' }),
-      '(429). Its reply: "Too many',
+      '(429). The response: "Too many',
     ],
     'is down for maintenance': [
       always(503, '<html><body><h1>Back at noon</h1></body></html>'),
-      'Its reply: "Back at noon"',
+      'The response: "Back at noon"',
     ],
-    'is behind a log-in': [always(401, 'Unauthorized', { 'www-authenticate': 'Basic' }), 'asks for a log-in'],
+    'is behind a log-in': [always(401, 'Unauthorized', { 'www-authenticate': 'Basic' }), 'requires a login'],
     redirects: [
       () => (_, response) => void response.writeHead(307, { location: '/login?next=token' }).end(),
       'Location: URL/login?…',
     ],
     'is at another path': [
       () => (_, response) => answer(response, 404),
-      'Nothing accepts a POST at /hooks (404): check the path',
+      'Nothing accepts a POST at /hooks (404). Check the path',
     ],
-    'never answers': [() => () => undefined, 'answers no POST in that time', { timeoutMs: 3_000 }],
-    'fails on each event': [answering(500, 'Cannot read properties of undefined'), 'Its reply: "Cannot read'],
+    'never answers': [() => () => undefined, 'responds to no POST in that time', { timeoutMs: 3_000 }],
+    'fails on each event': [
+      answering(500, 'Cannot read properties of undefined'),
+      'The response: "Cannot read',
+    ],
     'fails on its first event': [startsBadly, 'accepted a later one'],
     'gives up on each event': [
       handling(() => {
@@ -168,7 +174,7 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
       }),
       '(PermanentError)',
     ],
-    'is slow': [slow, 'the handler is slow: enqueue the work', { timeoutMs: 4_000 }],
+    'is slow': [slow, 'the handler is slow. Enqueue the work', { timeoutMs: 4_000 }],
     'verifies, and does nothing': [
       wrong(() => ({ take: () => undefined })),
       '2xx before the work is done',
@@ -181,23 +187,26 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
     ],
   },
   forged: {
-    'does not verify': [wrong(() => ({ authentic: () => true })), 'Verify before anything else'],
+    'does not verify': [
+      wrong(() => ({ authentic: () => true })),
+      'Verify the signature over the raw bytes before anything else',
+    ],
     'answers 500 to a forgery': [
       wrong(() => ({ refuse: (response) => answer(response, 500, 'TypeError: no match') })),
-      'Its reply: "TypeError: no match"',
+      'The response: "TypeError: no match"',
     ],
     'answers 400 to a forgery': [
       wrong(() => ({ refuse: (response) => answer(response, 400) })),
-      'Answer 401 or 403',
+      'Return 401 or 403',
     ],
-    'acts before it verifies': [actsBeforeVerify, 'whose signature it refused', { counted: true }],
+    'acts before it verifies': [actsBeforeVerify, 'although it refused the signature', { counted: true }],
   },
   unsigned: {
     'verifies only if there is a signature': [
       wrong((secret) => ({
         authentic: (body, signature) => signature === '' || verifyRaw(secret)(body, signature),
       })),
-      'Verify before anything else',
+      'Verify the signature over the raw bytes before anything else',
     ],
   },
   'short signature': {
@@ -216,7 +225,7 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
       wrong((secret) => ({
         authentic: (body, signature) => signature !== '' && hmac(secret, body).startsWith(signature),
       })),
-      'beginning of the right one',
+      'beginning of the correct one',
     ],
   },
   tampered: {
@@ -227,13 +236,13 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
           return signature === hmac(secret, text);
         },
       })),
-      'Verify before anything else',
+      'Verify the signature over the raw bytes before anything else',
     ],
     'enqueues what it refuses': [
       wrong(() => ({
         takeForged: (id, ledger) => void wait(200).then(() => takeOnce(id, ledger)),
       })),
-      'whose signature it refused',
+      'although it refused the signature',
       { counted: true },
     ],
   },
@@ -264,13 +273,13 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
     ],
   },
   'wrong method': {
-    'accepts GET': [wrong(() => ({ methods: ['POST', 'GET'] })), 'by POST only'],
+    'accepts GET': [wrong(() => ({ methods: ['POST', 'GET'] })), 'only by POST'],
   },
   oversized: {
-    'reads bodies of any size': [wrong(() => ({ limitBytes: 100_000_000 })), '2000000 bytes were read'],
+    'reads bodies of any size': [wrong(() => ({ limitBytes: 100_000_000 })), 'read 2000000 bytes'],
     'answers 422 to a large body, as to each that its schema does not accept': [
       answering(200, '', { large: 422 }),
-      'Answer 413',
+      'Return 413',
       { verdict: 'not shown' },
     ],
   },
@@ -283,13 +292,13 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
           return isChunked;
         },
       })),
-      'a body in chunks',
+      'a chunked body',
     ],
   },
   'unknown fields': {
     'refuses unknown fields of the event': [
       wrong(() => ({ check: (event) => (Object.keys(event).length > 4 ? 422 : undefined) })),
-      'fields that it does not know',
+      'refuses events with unknown fields',
     ],
   },
   'old event': {
@@ -341,17 +350,17 @@ const FAULTS: Readonly<Record<string, Readonly<Record<string, Fault>>>> = {
       'in one atomic step',
       { counted: true },
     ],
-    'refuses an event that is done': [refusesDuplicates, 'Answer 2xx to a done event'],
+    'refuses an event that is done': [refusesDuplicates, 'Return a 2xx for an event that is already done'],
   },
   concurrent: {
     'checks and inserts in two steps': [checkThenInsert, 'in one atomic step', { counted: true }],
     'is a cluster whose workers have a memory inbox each': [
       { start: startClusterWithMemory },
-      'remembers only one process',
+      'works only within one process',
     ],
     'is one process that replies handled to each delivery': [
       answering(200, '{"outcome":"handled"}'),
-      'If several processes run',
+      'If you run several processes',
     ],
   },
   remembered: {

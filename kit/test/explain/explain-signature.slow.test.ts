@@ -22,7 +22,7 @@ const BODY_CHANGES: Readonly<Record<string, Spoil<string | Uint8Array>>> = {
   'carriage return': [(body) => `${body}\r\n`, 'CR'],
   bom: [(body) => `\ufeff${body}`, 'BOM'],
   gzip: [(body) => gzipSync(body), 'gzip'],
-  base64: [(body) => Buffer.from(body).toString('base64'), 'it is base64'],
+  base64: [(body) => Buffer.from(body).toString('base64'), 'it is encoded in base64'],
   indented: [(body) => JSON.stringify(JSON.parse(body), null, 2), 'serialized again'],
   'written into a string': [(body) => JSON.stringify(body), 'string'],
 };
@@ -31,8 +31,8 @@ const SECRET_CHANGES: readonly Spoil<string>[] = [
   [(secret) => secret, ''],
   [(secret) => `"${secret}"`, 'quotes around it'],
   [(secret) => ` ${secret}\n`, 'white space around it'],
-  [(secret) => Buffer.from(secret).toString('hex'), 'hex of the key'],
-  [(secret) => Buffer.from(secret).toString('base64'), 'base64 of the key'],
+  [(secret) => Buffer.from(secret).toString('hex'), 'hex encoding of the key'],
+  [(secret) => Buffer.from(secret).toString('base64'), 'base64 encoding of the key'],
   [(secret) => `WEBHOOK_SECRET=${secret}`, 'the name of its variable'],
 ];
 

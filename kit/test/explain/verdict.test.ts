@@ -9,7 +9,7 @@ import { findClosedUrl, serve } from '../http-server.js';
 import { SILENT } from '../service.js';
 
 const SECRET = 'whsec_of_the_verdict';
-const RIGHT = 'The signature is right.';
+const RIGHT = 'The signature is correct.';
 
 function receiver(options: Partial<ReceiverOptions> = {}): RequestListener {
   const handlers = { 'accept.confirmed': () => undefined };
@@ -65,31 +65,37 @@ const slow = receiver({
 type Case = readonly [when: string, listener: RequestListener, what: string, fix: string | null];
 
 const CASES: readonly Case[] = [
-  ['was handled', receiver(), 'The handler ran to its end.', null],
+  ['was handled', receiver(), 'The handler completed.', null],
   ['met another secret', receiver({ secret: 'another' }), 'uses a different secret', 'doctor URL'],
   ['met another header', receiver({ signature: { header: 'x-a' } }), 'found no signature', '{ header }'],
   ['met a prefix', receiver({ signature: { prefix: 'sha256=' } }), 'does not recognise', 'encoding, prefix'],
   ['was refused without a reason', answering(403), 'does not say why', 'doctor URL'],
   ['was dead-lettered', failing(new PermanentError('closed')), 'dead-lettered', 'inbox requeue'],
-  ['met a handler that throws', failing(new Error('No such account.')), 'The handler threw.', 'log'],
-  ['met a handler that is too slow', slow, 'did not end in time', 'handlerTimeoutMs'],
-  ['met a body parser in front', parserInFront, 'consumed the bytes', 'before the parser'],
+  ['met a handler that throws', failing(new Error('No such account.')), 'The handler threw an error.', 'log'],
+  ['met a handler that is too slow', slow, 'did not finish in time', 'handlerTimeoutMs'],
+  ['met a body parser in front', parserInFront, 'consumed the body', 'before the parser'],
   ['was too large for the receiver', receiver({ maxBodyBytes: 10 }), 'maxBodyBytes', 'Raise maxBodyBytes'],
   ['was too large for a proxy', answering(413), 'a proxy in front of it', 'limit of the proxy'],
-  ['met a path where nothing is', answering(404), 'Nothing is at this path.', 'Check the path'],
-  ['met a path that accepts no POST', answering(405), 'accepts no POST', 'Check the path'],
+  ['met a path where nothing is', answering(404), 'There is nothing at this path.', 'Check the path'],
+  ['met a path that does not accept POST', answering(405), 'does not accept POST', 'Check the path'],
   ['was redirected', answering(307, { location: '/login' }), 'redirects (307)', 'without a redirect'],
-  ['was accepted by another receiver', answering(204), 'accepted it (204)', null],
-  ['met a failure without a reason', answering(502), 'answered 502', "endpoint's log"],
-  ['met an outcome and a failure', answering(500, {}, '{"outcome":"handled"}'), 'answered 500', 'log'],
+  ['was accepted by another receiver', answering(204), 'accepted the event (204)', null],
+  ['met a failure without a reason', answering(502), 'responded with 502', "endpoint's log"],
+  ['met an outcome and a failure', answering(500, {}, '{"outcome":"handled"}'), 'responded with 500', 'log'],
   ['met an error with 2xx', answering(200, {}, '{"code":"ERR_HANDLER_FAILED"}'), 'ERR_HANDLER_FAILED', '5xx'],
 ];
 
 /** Attempts that a fault of the sandbox changed. */
 const FAULTS: readonly (readonly [...Case, keyof Faults])[] = [
   ['refused', receiver(), 'its JSON was serialized again', null, 'reserialise'],
-  ['accepted', answering(200), 'accepted it anyway', 'must verify each delivery', 'reserialise'],
-  ['refused', receiver(), 'refused it, as it must', null, 'corruptSignature'],
+  [
+    'accepted',
+    answering(200),
+    'accepted the delivery anyway',
+    'must verify the signature of each delivery',
+    'reserialise',
+  ],
+  ['refused', receiver(), 'correctly refused the delivery', null, 'corruptSignature'],
   ['dropped', receiver(), 'before it arrived', null, 'drop'],
   ['cut', receiver(), 'halfway through the body', null, 'cut'],
   ['reset', receiver(), 'the handler may have run', null, 'reset'],
@@ -120,7 +126,7 @@ test.concurrent.for(FAULTS)('an attempt that was %s is explained by its fault', 
 
 test.concurrent.for([
   ['redeem.failed', 'no handler for this type', 'Add a handler.'],
-  ['wallet.frozen', 'did not know this type', 'redrives'],
+  ['wallet.frozen', 'did not know this type', 'redrive'],
 ] as const)('an attempt of the type %s, which no handler ran, is explained', async ([type, what, fix]) => {
   expect(await explain(receiver(), {}, type)).toEqual(verdictOf(what, fix));
 });
@@ -132,11 +138,11 @@ test('an attempt whose connection the endpoint cut is explained by that', async 
 
 test('an attempt at an endpoint that never answers is explained by the time limit', async () => {
   const verdict = await explain(() => undefined, { timeoutMs: 20 });
-  expect(verdict).toEqual(verdictOf('did not answer within', 'a body parser'));
+  expect(verdict).toEqual(verdictOf('did not respond within', 'a body parser'));
 });
 
 test('an attempt at a port where nothing listens is explained by that', async () => {
-  expect(await explainAt(await findClosedUrl())).toEqual(verdictOf('nothing listens there', 'the port'));
+  expect(await explainAt(await findClosedUrl())).toEqual(verdictOf('nothing is listening there', 'the port'));
 });
 
 const EARLIER = 'signed with an earlier secret';
@@ -164,7 +170,7 @@ test('an attempt that was accepted before the secret was changed needs no fix, i
   expect(before).toEqual(verdictOf(RIGHT, null));
   expect(after).toEqual(verdictOf(EARLIER, null));
   sandbox.endpoints.remove(id);
-  expect(await sandbox.explain(attempt)).toEqual({ what: 'The handler ran to its end.', fix: null });
+  expect(await sandbox.explain(attempt)).toEqual({ what: 'The handler completed.', fix: null });
 });
 
 test('an attempt is not explained by a change that the new secret happens to look like', async () => {
@@ -179,7 +185,7 @@ test('an attempt that was refused before the secret was changed needs no fix', a
 
 test('an attempt that a fault made wrong is explained by the fault also after the secret was changed', async () => {
   const { after } = await rotate(answering(200), { faults: { reserialise: 1 } });
-  expect(after).toEqual(verdictOf('fault reserialise', 'must verify each delivery'));
+  expect(after).toEqual(verdictOf('fault reserialise', 'must verify the signature of each delivery'));
 });
 
 test('a sandbox answers other requests while it explains a wrong signature of 1 MiB', async () => {

@@ -179,7 +179,8 @@ const INCIDENTS: readonly Incident[] = [
       await app.polls(/list may have been cut off/);
       return { look: ['gaps', 'list'] };
     },
-    shows: /^unconfirmed .*cut off\..*\nNot shown: no poll has proven any time yet/,
+    shows:
+      /^unconfirmed .*cut off.*\nNot shown: no poll has yet proven that every event before the watermark/,
   },
   {
     name: 'a type without a handler',

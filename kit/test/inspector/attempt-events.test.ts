@@ -43,12 +43,12 @@ test.each<[verdict: string, tone: string, attempts: readonly Given[], pending?: 
   ['Never delivered, 2 attempts: 500 ERR_HANDLER_FAILED', 'bad', [failed, failed]],
   ['Not delivered yet, 1 attempt: 500 ERR_HANDLER_FAILED', 'doubtful', [failed], true],
   ['Never delivered, 1 attempt: lost (fault drop)', 'bad', [lost]],
-  ['Answered, without effect: 200 ignored', 'doubtful', [{ kind: 'without-effect', outcome: 'ignored' }]],
+  ['Accepted without effect: 200 ignored', 'doubtful', [{ kind: 'without-effect', outcome: 'ignored' }]],
   ['Never delivered, 1 attempt: 500 ERR_HANDLER_FAILED', 'bad', [{}, { ...failed, endpoint: 'http://b/' }]],
   // A person tried another URL.
   ['Accepted', 'good', [{}, { ...failed, endpoint: 'http://b/', elsewhere: true }]],
   [
-    'Accepted although its signature was wrong: 200 handled (injected: corruptSignature)',
+    'Accepted despite a wrong signature: 200 handled (injected: corruptSignature)',
     'bad',
     [{ kind: 'wrongly-accepted', faults: ['corruptSignature'] }],
   ],

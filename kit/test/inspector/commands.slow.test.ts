@@ -61,7 +61,7 @@ describe.concurrent('the inspector of a command', () => {
     const command = start(['sandbox', '--port', '0', '--to', endpoint.url], {
       env: { STABLEHOOKS_TOKEN: TOKEN },
     });
-    const url = inspectorUrlIn(await command.printed('Ctrl-C ends it.'));
+    const url = inspectorUrlIn(await command.printed('Press Ctrl-C to stop.'));
     const { session, ask, act } = await openSession(url);
     expect(session).toMatchObject({ name: 'sandbox', views: ['overview', 'events', 'sandbox'] });
     const fired = await act('fire', { type: 'transfer.settled', payload: { note: 'written here' } });
@@ -73,7 +73,7 @@ describe.concurrent('the inspector of a command', () => {
     const id = rows[0]?.history[0]?.id ?? '';
     const detail = await ask<AttemptDetail>(`attempts/${id}`);
     expect(detail.verdict).toEqual({
-      what: 'The signature is right. The handler ran to its end.',
+      what: 'The signature is correct. The handler completed.',
       fix: null,
     });
     expect(Buffer.from(detail.request.body, 'base64').toString()).toContain('written here');
@@ -112,8 +112,10 @@ describe.concurrent('the inspector of a command', () => {
     const command = start(['sandbox', '--port', '0', '--host', '127.0.0.2'], {
       env: { STABLEHOOKS_TOKEN: TOKEN },
     });
-    const output = await command.printed('Ctrl-C ends it.');
-    expect(output).toContain('The inspector needs a --host that this machine reaches as 127.0.0.1.');
+    const output = await command.printed('Press Ctrl-C to stop.');
+    expect(output).toContain(
+      'The inspector is off: it needs a --host that this machine can reach as 127.0.0.1.',
+    );
     expect(output).not.toContain('?token=');
     const [url = ''] = /http:\/\/127\.0\.0\.2:\d+/.exec(output) ?? [];
     expect((await fetch(`${url}/`)).status).toBe(401);
@@ -149,7 +151,7 @@ describe.concurrent('the inspector of a command', () => {
     expect(deliveries[0]).toMatchObject({ name: 'Attempt 1', endpoint: endpoint.url });
     const detail = await ask<AttemptDetail>(`attempts/${id}`);
     expect(detail).toMatchObject({
-      verdict: { what: 'The signature is right. The handler threw.' },
+      verdict: { what: 'The signature is correct. The handler threw an error.' },
       response: { status: 500, cut: false, headers: { 'content-type': 'application/problem+json' } },
     });
     expect(JSON.parse(Buffer.from(detail.request.body, 'base64').toString())).toEqual(event);

@@ -57,7 +57,7 @@ test('before the first poll nothing is called proven', async () => {
   await app.receiver.accept(exampleEvent('transfer.settled'), 'push');
   const { page, errors } = await open(`${app.url}/?view=coverage`);
   await page.getByText('Nothing is proven yet: no poll has read the list of the service.').waitFor();
-  await page.getByText(/^Unknown before the first poll\./).waitFor();
+  await page.getByText(/^Gaps are unknown until the first poll\./).waitFor();
   expect(await page.locator('main').innerText()).not.toMatch(/proven up to|gaps 0/i);
   expect(errors).toEqual([]);
 });
@@ -68,8 +68,8 @@ test('a poll that proves something changes the words, which name the time that i
   await page.getByText('Nothing is proven yet').waitFor();
   await savePoll(app, []);
   await page.getByText(/Proven up to .*\d/).waitFor();
-  await page.getByText('That is 1 h ago. Nothing is proven of the time since.').waitFor();
-  await page.getByText('None between the start date and the watermark.').waitFor();
+  await page.getByText('That is 1 h ago. Nothing after that time is proven.').waitFor();
+  await page.getByText('There are no gaps between the start date and the watermark.').waitFor();
 });
 
 test('after a poll that proved nothing, nothing is green', async () => {
@@ -78,7 +78,9 @@ test('after a poll that proved nothing, nothing is green', async () => {
   const first = { since, watermark: since, gaps: [], limit: 50, oldest: null };
   await writePollState(app.inbox, { ...first, lastAttempt: { at: since } });
   const { page } = await open(`${app.url}/?view=coverage`);
-  await page.getByText('Nothing is proven yet: the list has not been read for lagMs.').waitFor();
+  await page
+    .getByText('Nothing is proven yet: the poller has not been reading the list for lagMs yet.')
+    .waitFor();
   expect(await page.locator('.verdict-good').count()).toBe(0);
   expect(await page.locator('main').innerText()).not.toMatch(/proven up to/i);
 });
@@ -136,7 +138,7 @@ test('a gap shows its types, its span and why, and is acknowledged with a name a
   await dialog.getByRole('button', { name: 'Acknowledge gap 1' }).click();
   await page.getByText('Gap 1 is acknowledged.').waitFor();
   await item.getByText(/Acknowledged by Ada at .*: The books agree\.$/).waitFor();
-  await page.getByText('1 gap is acknowledged, not proven.').waitFor();
+  await page.getByText('1 gap is acknowledged but not proven.').waitFor();
   expect((await readPollState(app.inbox)).gaps).toMatchObject([
     { acknowledged: { by: 'Ada', reason: 'The books agree.' } },
   ]);

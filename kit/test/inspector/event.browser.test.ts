@@ -104,7 +104,7 @@ describe('an event', () => {
     const sandbox = startSandbox([url]);
     const event = sandbox.emit('redeem.failed');
     const { page, timeline, errors } = await openEvent(sandbox, event.id);
-    await page.getByText("The endpoint's log shows the error.").waitFor();
+    await page.getByText("See the error in the endpoint's log").waitFor();
     await button(page, 'Resend').click();
     await notice(page, /^The endpoint failed: 500 ERR_HANDLER_FAILED after/).waitFor();
 
@@ -155,7 +155,7 @@ describe('an event', () => {
     const { page, timeline } = await openEvent(sandbox, event.id);
     await timeline.getByText('injected: corruptSignature').waitFor();
     await page
-      .getByText('refused it, as it should')
+      .getByText('correctly refused the delivery')
       .or(page.getByText('(injected: corruptSignature)'))
       .first()
       .waitFor();

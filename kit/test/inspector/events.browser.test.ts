@@ -71,7 +71,7 @@ describe('the jobs of an operator', () => {
       .getByText(/^Dead after 1 attempt: .*the account was closed/)
       .first()
       .waitFor();
-    await page.getByText('Fix the cause first.').waitFor();
+    await page.getByText('Fix the cause, then requeue the event.').waitFor();
     expect(clicks()).toBeLessThanOrEqual(2);
   });
 
@@ -92,7 +92,7 @@ describe('the jobs of an operator', () => {
     await row(page, 'evt_today').waitFor({ state: 'detached' });
     await click('button', 'Requeue 2 …');
     await page.getByText('Dry run: 2 events match').waitFor();
-    await page.getByText('They become due now, their attempts count from 0').waitFor();
+    await page.getByText('The events become due now, their attempts count from 0').waitFor();
     await click('button', 'Requeue 2 events');
     await notice(page, '2 events requeued: due now').waitFor();
     expect(clicks()).toBeLessThanOrEqual(4);
@@ -121,7 +121,9 @@ describe('the jobs of an operator', () => {
     const links = story.getByRole('link');
     expect(await links.allInnerTexts()).toEqual(['evt_first', 'evt_second']);
     await story.getByText('dead, 1 attempt, by push').first().waitFor();
-    const proof = page.getByText(/^The list is proven complete until .*, and has no later event of it\.$/);
+    const proof = page.getByText(
+      /^The list is proven complete until .*, and contains no later event for this key\.$/,
+    );
     expect(await proof.innerText()).toContain('2026-03-01 11:00:00');
     await links.last().click();
     await page.getByRole('link', { name: movement }).waitFor();
@@ -192,7 +194,7 @@ describe('the list', () => {
     await page.getByRole('button', { name: 'Clear', exact: true }).click();
     await expect.poll(() => rows.count()).toBe(3);
     await page.getByRole('searchbox', { name: 'Id contains' }).fill('nothing like this');
-    await page.getByText('No event meets this filter.').waitFor();
+    await page.getByText('No event matches this filter.').waitFor();
     expect(errors).toEqual([]);
   });
 
@@ -207,7 +209,7 @@ describe('the list', () => {
     await row(page, 'evt_oldest').waitFor();
     await page.getByText('5,101 events searched.').waitFor();
     await page.goto(`${app.url}/?view=events&text=nothing+like+this`);
-    await page.getByText('No event meets this filter.').waitFor();
+    await page.getByText('No event matches this filter.').waitFor();
     await page.getByText('5,101 events searched.').waitFor();
   });
 
@@ -215,7 +217,7 @@ describe('the list', () => {
     const app = await startApp();
     await app.receiver.accept(eventOf('evt_done'), 'push');
     const { page } = await open(`${app.url}/?view=events&state=dead&id=evt_done`);
-    await page.getByRole('link', { name: 'Find this id without a filter' }).click();
+    await page.getByRole('link', { name: 'Search for this id without a filter' }).click();
     await page.getByRole('heading', { name: 'evt_done' }).waitFor();
   });
 
@@ -245,13 +247,13 @@ describe('the list', () => {
     await deliverDead(app, [eventOf('evt_dead')]);
     await app.receiver.accept(eventOf('evt_done'), 'push');
     const { page } = await open(`${app.url}/?view=events&id=nothing_like_this`);
-    await page.getByText('No event meets this filter.').waitFor();
+    await page.getByText('No event matches this filter.').waitFor();
     const requeue = page.getByRole('button', { name: /^Requeue/ });
     const buttons = page.getByRole('button', { name: /^(?:Requeue|Run now|Discard)/ });
     const areDisabled = () =>
       buttons.evaluateAll((found) => found.map((button) => (button as HTMLButtonElement).disabled));
     await expect.poll(areDisabled).toEqual([true, true, true]);
-    expect(await requeue.getAttribute('title')).toBe('No event that matches is dead or failed.');
+    expect(await requeue.getAttribute('title')).toBe('No matching event is dead or failed.');
     const search = page.getByRole('searchbox', { name: 'Id contains' });
     await search.fill('done');
     await row(page, 'evt_done').waitFor();
@@ -448,14 +450,14 @@ test('a lost inbox is shown with the time since when, in each tab, and the page 
   const { page, context } = await open(`${app.url}/?view=events`);
   await row(page, 'evt_1').waitFor();
   app.loseTable();
-  const banner = page.getByText(/^app\.db cannot be read since .*\d:\d\d/);
+  const banner = page.getByText(/^app\.db has been unreadable since .*\d:\d\d/);
   await banner.waitFor();
   await row(page, 'evt_1').waitFor();
   const second = await open(app.url, { context });
-  await second.page.getByText(/^app\.db cannot be read since/).waitFor();
+  await second.page.getByText(/^app\.db has been unreadable since/).waitFor();
   app.restoreTable();
   await banner.waitFor({ state: 'detached' });
   await app.inbox.requeue('evt_1');
-  await page.getByText('Due, not run yet').waitFor();
-  await second.page.getByText(/cannot be read since/).waitFor({ state: 'detached' });
+  await page.getByText('Due, but not run yet').waitFor();
+  await second.page.getByText(/has been unreadable since/).waitFor({ state: 'detached' });
 });

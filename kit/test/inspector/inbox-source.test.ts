@@ -137,7 +137,7 @@ test('an inbox that never answers is lost after ten seconds, and found again whe
   await vi.advanceTimersByTimeAsync(9_000);
   expect(source.entries).toEqual([]);
   await vi.advanceTimersByTimeAsync(2_000);
-  const why = 'The inbox does not answer.';
+  const why = 'The inbox does not respond.';
   expect(source.entries).toEqual([{ kind: 'lost', since: expect.stringMatching(/Z$/), why }]);
   await counts;
   // It is asked again, and what was asked first never answers.
@@ -159,7 +159,7 @@ test('a failure of the inbox is reported once, with the time and no part of its 
     {
       kind: 'lost',
       since: expect.stringMatching(/^\d{4}-.*Z$/),
-      why: 'The inbox cannot be reached: nothing listens there (ECONNREFUSED).',
+      why: 'The inbox cannot be reached: nothing is listening there (ECONNREFUSED).',
     },
   ]);
   source.fail(undefined);
@@ -182,6 +182,6 @@ test.for([
   'postgres://app@/app?host=/var/run/postgresql',
 ])('fromInbox refuses the name %s, which has or can have a password, and does not quote it', (name) => {
   const create = () => fromInbox(memoryInbox(), { name });
-  expect(create).toThrow('`name` must not contain a password, nor a URL that cannot be parsed');
+  expect(create).toThrow('`name` must not contain a password or a URL that cannot be parsed');
   expect(create).not.toThrow(/hunter2|\/var\/run/);
 });

@@ -131,7 +131,7 @@ test('events whose attempts are dropped are not counted as accepted', async () =
   expect(await overview()).toMatchObject({
     tone: 'good',
     verdict:
-      'All is well: the endpoint accepted all 5 events whose attempts are kept, and answered 15 older ones with 2xx.',
+      'All is well: the endpoint accepted all 5 events with attempts that are kept, and returned a 2xx for 15 older ones.',
   });
 });
 
@@ -143,6 +143,6 @@ test('before the first delivery no check is good, and an event that waits for it
   sandbox.emit('transfer.settled');
   expect(await overview()).toMatchObject({
     tone: 'neutral',
-    verdict: 'No event was delivered yet: 1 is not attempted yet.',
+    verdict: 'No event has been delivered yet: 1 is not attempted yet.',
   });
 });

@@ -48,7 +48,7 @@ test('events are listed the newest first, with how they ended', async () => {
     ['transfer.settled', 'failed', 'Never delivered, 1 attempt: 503'],
     ['transfer.failed', 'failed', 'Never delivered, 1 attempt: 429'],
     ['accept.confirmed', 'refused', 'Never delivered, 1 attempt: 404'],
-    ['redeem.failed', 'without-effect', 'Answered, without effect: 200 dead'],
+    ['redeem.failed', 'without-effect', 'Accepted without effect: 200 dead'],
     ['accept.confirmed', 'accepted', 'Accepted'],
   ]);
 });
@@ -66,12 +66,12 @@ test('a reply is judged by all of it, although only its start is kept, and one t
   }
   const { rows } = await deliveries.events({ limit: 10 });
   expect(rows.map(({ verdict }) => verdict).toReversed()).toEqual([
-    'Answered, without effect: 200 ERR_HANDLER_FAILED',
+    'Accepted without effect: 200 ERR_HANDLER_FAILED',
     'Accepted',
-    'Answered, without effect: 200 the reply is longer than 64 KiB',
+    'Accepted without effect: 200 the response is longer than 64 KiB',
   ]);
   const [attempt] = sandbox.attempts({ limit: 1 });
-  expect(attempt && (await sandbox.explain(attempt)).what).toContain('answered 2xx with more than 64 KiB');
+  expect(attempt && (await sandbox.explain(attempt)).what).toContain('returned a 2xx with more than 64 KiB');
 });
 
 test.each<[EventFilter, number]>([
@@ -100,7 +100,7 @@ test('the detail has the bytes, the headers and the verdict of the attempt, and 
     id: event.id,
   });
   expect(details[0]).toMatchObject({
-    verdict: { what: 'The signature is right. The endpoint accepted it (200).', fix: null },
+    verdict: { what: 'The signature is correct. The endpoint accepted the event (200).', fix: null },
     response: { cut: true, body: Buffer.from('€'.repeat(400)).subarray(0, 1_024).toString('base64') },
   });
   expect(details[1]?.request.body).toBe(bytes.toString('base64'));

@@ -83,12 +83,12 @@ test('a value that cannot be used is refused with what to write, and changes not
   const chance = page.getByRole('textbox', { name: 'Drop: chance' });
   await chance.fill('1.5');
   await chance.press('Enter');
-  await notice.getByText('Write a number from 0 to 1').waitFor();
+  await notice.getByText('Enter a number from 0 to 1').waitFor();
   await expect.poll(() => chance.getAttribute('aria-invalid')).toBe('true');
   const lag = page.getByRole('textbox', { name: 'Lag', exact: true });
   await lag.fill('-5s');
   await lag.press('Enter');
-  await notice.getByText('Write a duration as a number and a unit').waitFor();
+  await notice.getByText('Enter a duration as a number and a unit').waitFor();
   expect(sandbox.faults.get()).toEqual(before);
   expect(requests.filter((path) => path.startsWith('actions/'))).toEqual([]);
 });
@@ -123,10 +123,10 @@ test('an event is fired with its example, with an edited payload, and with an un
 });
 
 test.each([
-  ['{\n  "amount": "1.00",\n  oops\n}', /not JSON: .*position 24/, 24],
-  ['{ "amount": "1.00", }', /not JSON: .*position 20/, 20],
-  ['', /not JSON: Unexpected end/, 0],
-  ['["a"]', /A payload is a JSON object/, 0],
+  ['{\n  "amount": "1.00",\n  oops\n}', /not valid JSON: .*position 24/, 24],
+  ['{ "amount": "1.00", }', /not valid JSON: .*position 20/, 20],
+  ['', /not valid JSON: Unexpected end/, 0],
+  ['["a"]', /A payload must be a JSON object/, 0],
   ['{"n":12345678901234567890.123}', /The number 12345678901234567890.123 would be rounded/, 5],
 ])(
   'a payload that cannot be sent as it is written is refused with where it fails: %j',
@@ -203,7 +203,7 @@ test('what the inspector does not allow is not offered', async () => {
   const inspector = createInspector({ source: fromSandbox(sandbox), authorize: () => true });
   await using server = await serve(getRequestListener(inspector.fetch));
   const { page, errors } = await open(`${server.url}/?view=sandbox`);
-  await page.getByText('This inspector does not allow changes of faults.').waitFor();
+  await page.getByText('This inspector does not allow you to change faults.').waitFor();
   expect(await page.getByRole('slider', { name: 'Drop: chance' }).isDisabled()).toBe(true);
   expect(await page.getByRole('main').getByRole('button').allInnerTexts()).toEqual([]);
   expect(errors).toEqual([]);
@@ -213,9 +213,9 @@ test('what the inspector does not allow is not offered', async () => {
 
 test('a movement is begun', async () => {
   const { page, sandbox, notice } = await openSandbox();
-  await page.getByRole('button', { name: 'Begin a movement …' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Begin' }).click();
-  await notice.getByText(/^Begun: accept of 25\.00/).waitFor();
+  await page.getByRole('button', { name: 'Start a movement …' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Start' }).click();
+  await notice.getByText(/^Started accept of 25\.00/).waitFor();
   expect(sandbox.movements()).toHaveLength(1);
 });
 
@@ -235,7 +235,7 @@ test('an endpoint is added and removed', async () => {
   await page.getByRole('button', { name: 'Add an endpoint …' }).click();
   await page.getByRole('dialog').getByLabel('URL').fill('http://127.0.0.1:9/other');
   await page.getByRole('dialog').getByRole('button', { name: 'Add' }).click();
-  await notice.getByText('Later events are delivered to http://127.0.0.1:9/other as well.').waitFor();
+  await notice.getByText('Later events will also be delivered to http://127.0.0.1:9/other.').waitFor();
   expect(sandbox.endpoints.list()).toMatchObject([{ url: 'http://127.0.0.1:9/other' }]);
   await page.getByRole('button', { name: 'Remove …' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();

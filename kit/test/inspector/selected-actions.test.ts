@@ -175,7 +175,7 @@ test('the error of a run is only in the log', async () => {
   expect(JSON.stringify(result)).not.toContain('hunter2');
   expect(await inbox.find('evt_0')).toMatchObject({
     state: 'dead',
-    lastError: 'closed; inbox run: it threw an error, which is in the log of the page',
+    lastError: 'closed; inbox run: the run threw an error, which is in the log of the inspector',
   });
   expect(log).toHaveBeenCalledTimes(1);
 });

@@ -174,7 +174,7 @@ describe('the stream', () => {
     const stoppedAt = Date.now();
     await server.stop();
     for (const each of [page, other]) {
-      const banner = each.getByRole('alert').filter({ hasText: 'does not answer' });
+      const banner = each.getByRole('alert').filter({ hasText: 'does not respond' });
       await banner.getByRole('time').waitFor();
       const since = await banner.getByRole('time').getAttribute('datetime');
       expect(Date.parse(since ?? '')).toBeGreaterThanOrEqual(stoppedAt);
@@ -194,11 +194,11 @@ describe('the stream', () => {
     const { page } = await open(`${server.url}?view=sandbox`);
     await live(page);
     await server.stop();
-    await page.getByText('does not answer').first().waitFor();
+    await page.getByText('does not respond').first().waitFor();
     const next = createSandbox({ seed: 2, clock: 'manual' });
     closing.push(next.close);
     await server.start(inspect(next).fetch);
-    await page.getByText('No movement yet').waitFor();
+    await page.getByText('There are no movements yet').waitFor();
     await page.getByRole('button', { name: 'Fire' }).click();
     await page.getByText('Fired accept.confirmed as').waitFor();
     expect(next.events()).toHaveLength(1);
@@ -213,7 +213,7 @@ describe('the stream', () => {
     await first.close();
     const second = await serveInspector(fromSandbox(sandbox), { port });
     closing.push(second.close);
-    await page.getByText('The process was restarted: open the URL that it printed now.').waitFor();
+    await page.getByText('The process was restarted. Open the new URL that it printed.').waitFor();
     await open(second.url, { context });
     await live(page);
     const event = sandbox.emit('transfer.settled');

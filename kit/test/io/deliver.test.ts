@@ -54,8 +54,8 @@ test('the summary counts the answers of each kind, timeouts included', () => {
     { kind: 'silence', elapsedMs: 10_000 } as const,
   ];
   const rows = answers.map((answer) => ({ answer }));
-  expect(summarise(rows, 11)).toBe('11 of 11 sent: 10 × 200 handled, 1 × no answer');
-  expect(summarise(rows.slice(1), 11)).toBe('10 of 11 sent: 9 × 200 handled, 1 × no answer');
+  expect(summarise(rows, 11)).toBe('11 of 11 sent: 10 × 200 handled, 1 × no response');
+  expect(summarise(rows.slice(1), 11)).toBe('10 of 11 sent: 9 × 200 handled, 1 × no response');
 });
 
 test('a timeout, a cut connection and a refused one are told apart', async () => {
@@ -64,10 +64,10 @@ test('a timeout, a cut connection and a refused one are told apart', async () =>
   const options = { headers: {}, body: new Uint8Array(), timeoutMs: 60_000 };
   const said = async (url: string, timeoutMs = 60_000) =>
     describeAnswer((await deliver(url, { ...options, timeoutMs })).answer);
-  expect(await said(slow.url, 50)).toMatch(/^no answer in \d+ ms$/);
+  expect(await said(slow.url, 50)).toMatch(/^no response in \d+ ms$/);
   expect(await said(cutting.url)).toBe('the connection was cut (ECONNRESET)');
-  expect(await said(await findClosedUrl())).toBe('nothing listens there (ECONNREFUSED)');
-  expect(describeAnswer({ kind: 'silence', elapsedMs: 10_004 })).toBe('no answer in 10 s');
+  expect(await said(await findClosedUrl())).toBe('nothing is listening there (ECONNREFUSED)');
+  expect(describeAnswer({ kind: 'silence', elapsedMs: 10_004 })).toBe('no response in 10 s');
   expect(describeAnswer({ kind: 'unreachable', reason: 'DEPTH_ZERO_SELF_SIGNED_CERT', elapsedMs: 1 })).toBe(
     'its certificate is not trusted (DEPTH_ZERO_SELF_SIGNED_CERT)',
   );

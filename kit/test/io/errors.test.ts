@@ -49,7 +49,7 @@ test('whatever the driver of an inbox throws is exit 3 with its message and code
   const locked = Object.assign(new Error('could not obtain lock'), { code: '55P03' });
   const expected = {
     exitCode: 3,
-    message: 'The inbox failed: could not obtain lock (55P03). Check it, then try again.',
+    message: 'The inbox failed: could not obtain lock (55P03). Check the inbox, then try again.',
   };
   expect(toFailure(toInboxError(locked))).toEqual(expected);
   const wrapped = new StablehooksError('ERR_INBOX_FAILED', 'The inbox failed; see the cause.', {

@@ -135,8 +135,8 @@ function range(first: number, last: number): readonly string[] {
 
 describe('long lines', () => {
   test('a long line is continued below its text, at a word', () => {
-    expect(wrapWords('found       1 that this inbox did not know', 30)).toBe(
-      'found       1 that this inbox\n            did not know',
+    expect(wrapWords('found       1 not yet in this inbox', 30)).toBe(
+      'found       1 not yet in this\n            inbox',
     );
     expect(wrapWords('  fix: save the body byte for byte', 20)).toBe('  fix: save the body\n  byte for byte');
   });

@@ -22,7 +22,7 @@ test.each([
   '2026-01-31T24:00:00Z',
   '2026-01-31x',
 ])('%s is not a time', (typed) => {
-  expect(() => parseMoment(typed)).toThrow('Write a time with its offset');
+  expect(() => parseMoment(typed)).toThrow('Pass a time with an offset');
 });
 
 test('a duration has a unit, and a wait is at most 24 days', () => {

@@ -150,7 +150,7 @@ test('a payload with a number that JSON cannot hold is refused, because it would
     body: '{"type":"transfer.settled","payload":{"items":[1e999]}}',
     headers: { 'content-type': 'application/json' },
   });
-  const detail = 'must hold no NaN and no number that is too large for JavaScript';
+  const detail = 'must not contain NaN or a number that is too large for JavaScript';
   expect(refused).toMatchObject({ status: 400, json: { errors: [{ field: 'payload', detail }] } });
   expect(() => sandbox.emit('transfer.settled', { amount: Number.NaN })).toThrow(detail);
   expect(sandbox.events()).toEqual([]);

@@ -155,7 +155,7 @@ test('an endpoint that never answers times out, is retried and delays no other e
   expect(toSilent).toHaveLength(24);
   for (const { error, errorCode, durationMs } of toSilent) {
     expect(errorCode).toBe('ERR_ATTEMPT_TIMEOUT');
-    expect(error).toBe('The endpoint did not answer within 5000 ms.');
+    expect(error).toBe('The endpoint did not respond within 5000 ms.');
     expect(durationMs).toBe(5000);
   }
 });
@@ -186,7 +186,7 @@ test('an attempt without an answer has the code of its error, in the list of att
     // With the fault, the sandbox sends without `fetch`.
     ['ECONNRESET', 'socket hang up'],
     ['ECONNREFUSED', expect.stringContaining('ECONNREFUSED')],
-    [null, 'The connection was reset before the answer.'],
+    [null, 'The connection was reset before the response.'],
   ]);
   expect(sandbox.attempts().slice(0, 2)).toEqual(
     expect.arrayContaining([

@@ -66,7 +66,7 @@ describe('a sandbox that listens', () => {
     expect(JSON.parse(text)).toMatchObject({
       code: 'ERR_SANDBOX_HOST',
       detail:
-        'This sandbox is not known as evil.example. If that is a name of yours, pass --allow-host evil.example, or `allowedHosts` to sandbox.listen.',
+        'This sandbox does not accept requests for the host evil.example. To allow that name, pass --allow-host evil.example, or pass `allowedHosts` to sandbox.listen.',
     });
   });
 
@@ -113,8 +113,8 @@ describe('a sandbox that listens', () => {
   });
 
   test.for([
-    [{ allowedHosts: ['http://sandbox'] }, /`allowedHosts\.0` must be a host name without scheme and port/],
-    [{ allowedHosts: ['sandbox:4010'] }, /`allowedHosts\.0` must be a host name without scheme and port/],
+    [{ allowedHosts: ['http://sandbox'] }, /`allowedHosts\.0` must be a host name without a scheme or port/],
+    [{ allowedHosts: ['sandbox:4010'] }, /`allowedHosts\.0` must be a host name without a scheme or port/],
     [{ allowedHosts: 'sandbox' }, /`allowedHosts` must be a list of host names/],
     [{ allowHosts: ['sandbox'] }, /unknown option `allowHosts`\. Valid options are .*\ballowedHosts\b/],
     [{ hostname: '' }, /`hostname` must not be empty/],

@@ -86,7 +86,7 @@ test.each([
   expect(arrival?.body.equals(bytes)).toBe(true);
   expect(arrival?.signature).toBe(hmac(bytes));
   expect(bytesOf(attempt.request).equals(bytes)).toBe(true);
-  expect((await sandbox.explain(attempt)).what).toContain('The signature is right.');
+  expect((await sandbox.explain(attempt)).what).toContain('The signature is correct.');
 });
 
 test('another body, or another URL, is an attempt alone, and not a delivery of the event', async () => {

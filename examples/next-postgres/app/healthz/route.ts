@@ -1,4 +1,4 @@
-/** GET /healthz: 200 if all is well, 503 with the names of the checks otherwise. */
+/** GET /healthz: 200 if everything is fine, otherwise 503 with the names of the failed checks. */
 import { toHealthRoutes } from 'stablehooks/health';
 import { inbox } from '../../lib/receiver';
 

@@ -23,7 +23,7 @@ export function CoverageView() {
     (signal) => ask<CoverageReport>('coverage', {}, signal),
     staleFor('coverage'),
   );
-  /** The page repeats the judge of the inbox, and does not decide itself whether a proof is good. */
+  /** The page repeats the verdict about the inbox. It does not decide itself whether a proof is good. */
   const judged = useLoaded(
     'judged coverage',
     (signal) => ask<OverviewReport>('overview', { fresh: '1' }, signal),
@@ -73,7 +73,7 @@ function Proven({
       <p role="status">
         <Mark tone={tone} />{' '}
         {!isProven ? (
-          `Nothing is proven yet: ${watermark === null ? 'no poll has read the list of the service' : 'the list has not been read for lagMs'}.`
+          `Nothing is proven yet: ${watermark === null ? 'no poll has read the list of the service' : 'the poller has not been reading the list for lagMs yet'}.`
         ) : (
           <>
             Proven up to <Time at={watermark} full />
@@ -83,9 +83,9 @@ function Proven({
       </p>
       {isProven && (
         <p class="faint">
-          That is <Age since={watermark} /> ago. Nothing is proven of the time since.
+          That is <Age since={watermark} /> ago. Nothing after that time is proven.
           {acknowledged > 0 &&
-            ` ${acknowledged.toLocaleString('en')} ${acknowledged === 1 ? 'gap is' : 'gaps are'} acknowledged, not proven.`}
+            ` ${acknowledged.toLocaleString('en')} ${acknowledged === 1 ? 'gap is' : 'gaps are'} acknowledged but not proven.`}
         </p>
       )}
       {lastPoll !== null && (
@@ -193,8 +193,8 @@ function Gaps({ report: { gaps, watermark } }: { readonly report: CoverageReport
       {gaps.length === 0 ? (
         <p class="faint">
           {watermark === null
-            ? 'Unknown before the first poll. Start a poller (createPoller) with this inbox.'
-            : 'None between the start date and the watermark.'}
+            ? 'Gaps are unknown until the first poll. Start a poller (createPoller) with this inbox.'
+            : 'There are no gaps between the start date and the watermark.'}
         </p>
       ) : (
         <ul class="gaps">
@@ -225,7 +225,7 @@ function Gap({ gap, index }: { readonly gap: GapRow; readonly index: number }) {
       </p>
       {isOpen(gap) && (
         <>
-          <p>Compare the books of this span with the inbox, then acknowledge the gap:</p>
+          <p>Reconcile this span with your ledger, then acknowledge the gap:</p>
           <div class="command">
             {/* A line ends between two words only: a date would break at its hyphens. */}
             <code>
@@ -287,8 +287,8 @@ function Acknowledge({
         <Plain text={types.join(', ')} />, <Time at={from} full /> to <Time at={until} full />.
       </p>
       <p>
-        You accept that events of this span may be missing. It proves nothing. The inbox keeps your name and
-        the reason, and no poll reports the gap again.
+        You accept that events in this span may be missing. This proves nothing. The inbox records your name
+        and reason, and no poll will report the gap again.
       </p>
       <StatementFields value={statement} onChange={setStatement} />
     </Dialog>

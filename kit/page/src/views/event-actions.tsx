@@ -22,17 +22,17 @@ interface Action {
 const ACTIONS: Readonly<Record<Name, Action>> = {
   requeue: {
     ...{ verb: 'Requeue', states: ['dead', 'failed'], max: 10_000 },
-    effect: 'They become due now, their attempts count from 0, and their handlers run again.',
+    effect: 'The events become due now, their attempts count from 0 again, and their handlers run again.',
   },
   run: {
     ...{ verb: 'Run now', states: ['dead', 'failed', 'received', 'parked', 'leased'], max: 100 },
     effect:
-      'Their handlers run now in this process, one after the other. Dead and failed events are requeued first.',
+      'The handlers of the events run now in this process, one event after the other. Dead and failed events are requeued first.',
   },
   discard: {
     ...{ verb: 'Discard', states: ['received', 'failed', 'dead', 'parked'], max: 10_000 },
     effect:
-      'They become done without a run, and later deliveries of them are duplicates. It cannot be undone.',
+      'The events are marked done without running, and later deliveries of them are duplicates. You cannot undo this.',
   },
 };
 
@@ -63,8 +63,8 @@ export function EventActions({
           .reduce((sum, { count }) => sum + count, 0);
   const names = (Object.keys(ACTIONS) as Name[]).filter(can);
   return (
-    <fieldset class="acts" aria-label={selected.size > 0 ? 'Selected events' : 'All events that match'}>
-      <span class="faint">{selected.size > 0 ? `${selected.size} selected:` : 'All that match:'}</span>
+    <fieldset class="acts" aria-label={selected.size > 0 ? 'Selected events' : 'All matching events'}>
+      <span class="faint">{selected.size > 0 ? `${selected.size} selected:` : 'All matching events:'}</span>
       {names.map((name) => {
         const { verb, states } = ACTIONS[name];
         const count = countOf(states);
@@ -73,7 +73,7 @@ export function EventActions({
             type="button"
             key={name}
             disabled={count === 0}
-            title={count === 0 ? `No event that matches is ${OR.format(states)}.` : undefined}
+            title={count === 0 ? `No matching event is ${OR.format(states)}.` : undefined}
             onClick={() =>
               setAsked({ name, filter: selected.size > 0 ? { ids: [...selected] } : readFilter() })
             }
@@ -205,7 +205,7 @@ function Confirm({
             Dry run: {plural(plan.matched)} {plan.matched === 1 ? 'matches' : 'match'};{' '}
             {plan.eligible.toLocaleString('en')} of them can be changed, because{' '}
             {plan.eligible === 1 ? 'it is' : 'they are'} {OR.format(states)}.
-            {plan.eligible > max && ` Only the first ${max.toLocaleString('en')} are changed at a time.`}
+            {plan.eligible > max && ` At most ${max.toLocaleString('en')} are changed at a time.`}
           </p>
           {plan.ids.length > 0 && (
             <p class="faint mono sample">
@@ -227,7 +227,7 @@ function Confirm({
             checked={isCareful}
             onChange={({ currentTarget }) => setCareful(currentTarget.checked)}
           />
-          Leave out permanent errors, and events with an attempt whose lease expired
+          Exclude permanent errors, and events whose lease expired during an attempt
         </label>
       )}
       {name !== 'run' && (
@@ -247,14 +247,14 @@ function isSuccess({ changed, outcomes }: SelectedResult): boolean {
 function describe(name: Name, { changed, eligible, outcomes }: SelectedResult): string {
   if (changed === 0) {
     return name === 'requeue'
-      ? 'Nothing was changed: the events have another state now, or a step of theirs recorded no result. Then state what happened with `stablehooks inbox requeue --step`.'
-      : 'Nothing was changed: the events have another state now.';
+      ? 'Nothing was changed: the events are now in a different state, or one of their steps recorded no result. For such a step, say what happened with `stablehooks inbox requeue --step`.'
+      : 'Nothing was changed: the events are now in a different state.';
   }
-  const rest = eligible > changed ? ` ${plural(eligible - changed)} that match were not changed.` : '';
+  const rest = eligible > changed ? ` ${plural(eligible - changed)} matched but did not change.` : '';
   if (name === 'requeue') return `${plural(changed)} requeued: due now, with attempts from 0.${rest}`;
   if (name === 'discard') return `${plural(changed)} discarded.${rest}`;
   if (outcomes['elsewhere'] !== undefined) {
-    return `Stopped after ${plural(changed)}: \`run\` handled the last one with a receiver that does not use this inbox, which did not change. Pass a \`run\` with the receiver of this inbox.${rest}`;
+    return `Stopped after ${plural(changed)}: \`run\` handled the last one with a receiver that does not use this inbox, so this inbox did not change. Pass a \`run\` function that uses the receiver of this inbox.${rest}`;
   }
   const ends = Object.entries(outcomes).map(([outcome, count]) => `${count.toLocaleString('en')} ${outcome}`);
   return `${plural(changed)} ran: ${ends.join(', ')}.${rest}`;

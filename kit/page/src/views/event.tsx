@@ -144,7 +144,7 @@ function Detail({
   );
 }
 
-/** The ids in a payload, each of which leads to the events that share it. */
+/** The ids in a payload. Each one links to the events that share it. */
 function idsOf(text: string | null): readonly (readonly [name: string, value: string])[] {
   if (text === null) return [];
   const { payload } = JSON.parse(text) as { readonly payload: unknown };
@@ -216,7 +216,7 @@ function Steps({ steps }: Pick<EventDetail, 'steps'>) {
                 </span>
               </div>
               {!hasResult && (
-                <p class="bad">Unknown: it recorded no result, so its effect may have happened.</p>
+                <p class="bad">Unknown: the step recorded no result, so its effect may have happened.</p>
               )}
             </div>
           </li>
@@ -239,7 +239,7 @@ function Timeline({
   readonly lines: readonly AttemptLine[];
   /** Whether there may have been more. */
   readonly isPart?: boolean;
-  /** The id of the attempt beside it. */
+  /** The id of the attempt that is open. */
   readonly shown: string | undefined;
 }) {
   const endpoints = new Set(lines.map(({ endpoint }) => endpoint));
@@ -248,7 +248,7 @@ function Timeline({
       <h3>
         {title} <span class="faint">{isPart ? `the newest ${lines.length}` : lines.length}</span>
       </h3>
-      {lines.length === 0 && <p class="faint">None has ended.</p>}
+      {lines.length === 0 && <p class="faint">No attempt has ended.</p>}
       <ol class="timeline">
         {lines.toReversed().map((line, index) => {
           const { id, at, name, tone, result, endpoint, durationMs, faults } = line;
@@ -306,7 +306,7 @@ function Body({ event: { id, body, text } }: { readonly event: EventDetail }) {
   return (
     <section aria-label="Body">
       <h3>Body</h3>
-      {body === 'pruned' && <p class="faint">It is pruned, or cannot be read.</p>}
+      {body === 'pruned' && <p class="faint">The body has been pruned or cannot be read.</p>}
       {body === 'stored' && data === null && !isAsked && (
         <button type="button" onClick={() => setAsked(true)}>
           Show the body
@@ -345,12 +345,12 @@ function Attempt({ attempt }: { readonly attempt: AttemptDetail }) {
         <h3>Response {response !== null && <span class="mono">{response.status}</span>}</h3>
         {response === null ? (
           <p class="wrap">
-            None: <Plain text={error ?? 'no answer'} />
+            None: <Plain text={error ?? 'no response'} />
           </p>
         ) : (
           <>
             <Contents message={response} label="Response" />
-            {response.cut && <p class="faint">Only the start of the body was kept.</p>}
+            {response.cut && <p class="faint">Only the start of the body is kept.</p>}
           </>
         )}
       </section>

@@ -78,8 +78,8 @@ function Dropped({ dropped }: { readonly dropped: EventCounts['dropped'] | undef
   if (dropped === undefined || dropped.delivered + dropped.exhausted === 0) return null;
   return (
     <p class="faint">
-      {dropped.delivered + dropped.exhausted} older events are not listed, because their attempts are no
-      longer kept: {dropped.delivered} were answered with 2xx, {dropped.exhausted} were not.
+      {dropped.delivered + dropped.exhausted} older events are not listed because their attempts are no longer
+      kept: {dropped.delivered} got a 2xx, {dropped.exhausted} did not.
     </p>
   );
 }
@@ -159,7 +159,7 @@ function Filters({ types }: { readonly types: readonly string[] }) {
         ))}
         {hasSpan && time === undefined && (
           <button type="button" aria-pressed={true} onClick={() => setTime(undefined)}>
-            A span ✕
+            Time span ✕
           </button>
         )}
       </fieldset>
@@ -262,7 +262,7 @@ function List({
   const [shown, setShown] = useState<EventPage>();
   const [held, setHeld] = useState(0);
   const [active, setActive] = useState<string>();
-  /** Where the search goes on by itself, and how many events it has read before, until one is found. */
+  /** Where the search continues on its own until an event is found, and how many events it has read so far. */
   const [searchOn, setSearchOn] = useState<{ readonly after: string; readonly searched: number }>();
   useEffect(() => setSearchOn(undefined), [after]);
   const from = searchOn?.after ?? after;
@@ -415,10 +415,10 @@ function Nothing({ isSearching, isOlder }: { readonly isSearching: boolean; read
   if (!isFiltered()) return <p class="empty">No events yet. They appear here as they arrive.</p>;
   return (
     <p class="empty">
-      {isOlder ? 'No older event meets this filter.' : 'No event meets this filter.'}{' '}
+      {isOlder ? 'No older event matches this filter.' : 'No event matches this filter.'}{' '}
       {param('id') !== undefined && (
         <a class="button" href={hrefOf({ view: 'events', find: param('id') ?? '' })} onClick={follow}>
-          Find this id without a filter
+          Search for this id without a filter
         </a>
       )}{' '}
       <button type="button" onClick={() => go(NO_FILTER)}>

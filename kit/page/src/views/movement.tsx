@@ -40,7 +40,7 @@ export function FoundView({ what }: { readonly what: string }) {
         </span>
       </div>
       <LoadError error={error} reload={reload} />
-      {data === undefined && error === undefined && <p class="faint">Every event is searched …</p>}
+      {data === undefined && error === undefined && <p class="faint">Searching every event …</p>}
       {data?.movement != null && <Movement what={what} movement={data.movement} />}
     </article>
   );
@@ -71,7 +71,7 @@ function Movement({ what, movement }: { readonly what: string; readonly movement
         {unread > 0 && (
           <p class="faint">
             {unread.toLocaleString('en')} events could not be searched: their text is pruned, imported or
-            cannot be read.
+            unreadable.
           </p>
         )}
       </div>

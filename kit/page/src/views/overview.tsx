@@ -191,7 +191,7 @@ function Proven() {
       </h3>
       {data !== undefined && isProven && <Lanes report={data} isOne />}
       {data !== undefined && !isProven && (
-        <p class="faint">Start a poller (createPoller) with this inbox to prove that no event is missing.</p>
+        <p class="faint">To prove that no event is missing, start a poller (createPoller) with this inbox.</p>
       )}
     </section>
   );
@@ -251,7 +251,7 @@ function Errors({ groups, isCut }: NonNullable<OverviewReport['errors']>) {
           ))}
         </tbody>
       </table>
-      {isCut && <p class="faint">Older events were not read, so counts are too small.</p>}
+      {isCut && <p class="faint">Older events were not read, so the counts are too low.</p>}
     </section>
   );
 }

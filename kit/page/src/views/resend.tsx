@@ -58,14 +58,14 @@ export function Resend({ detail }: { readonly detail: AttemptDetail }) {
 
 const RESULTS: Readonly<Record<AttemptKind, string>> = {
   accepted: 'Accepted',
-  'wrongly-accepted': 'Accepted although the signature is wrong',
-  'without-effect': 'Answered without effect',
+  'wrongly-accepted': 'Accepted despite a wrong signature',
+  'without-effect': 'Accepted without effect',
   refused: 'Refused',
   failed: 'The endpoint failed',
   unanswered: 'Not delivered',
 };
 
-/** The endpoint's answer, such as `Refused: 401 ERR_SIGNATURE_MISMATCH.` */
+/** The endpoint's response, such as `Refused: 401 ERR_SIGNATURE_MISMATCH.` */
 function describe({ kind, status, outcome, durationMs }: AttemptRow): string {
   const what = [status, outcome].filter((part) => part !== null).join(' ');
   return `${RESULTS[kind]}: ${what} after ${formatMs(durationMs)}.`;
@@ -100,7 +100,7 @@ function EditUrl({ url, onClose, onSubmit }: Editing & { readonly url: string })
   const [value, setValue] = useState(url);
   return (
     <Dialog title="Send to another URL" submit="Send" onSubmit={() => onSubmit(value)} onClose={onClose}>
-      <p>The same body, signed with the secret of the endpoint.</p>
+      <p>The same body is sent, signed with the secret of the endpoint.</p>
       <label>
         URL
         <input

@@ -36,8 +36,8 @@ export function Clock({ clock, reload }: Pick<ServiceReport, 'clock'> & Reloads)
         <Time at={now} full />
       </p>
       <p class="faint">
-        {isManual ? 'The time stands still until it is advanced.' : 'The time runs by itself.'} Attempts,
-        movements and expiries that become due on the way happen in order.
+        {isManual ? 'Time stands still until you advance it.' : 'Time passes on its own.'} Attempts, movements
+        and expiries that become due happen in order.
       </p>
       {can('advance-clock') && (
         <form

@@ -21,71 +21,77 @@ const length = (title: string, meaning: string): Fault => ({ title, meaning, con
 
 const GROUPS = {
   Deliveries: {
-    drop: chance('Drop', 'An attempt never arrives. The service sees a failure and tries again.'),
-    duplicate: chance('Duplicate', 'An attempt arrives twice, at the same time.'),
-    reorder: chance('Reorder', 'The first attempt waits for a part of the time: later events arrive before.'),
+    drop: chance('Drop', 'An attempt never arrives. The service sees a failure and retries.'),
+    duplicate: chance('Duplicate', 'An attempt arrives twice at the same time.'),
+    reorder: chance(
+      'Reorder',
+      'The first attempt of an event is held back, so later events arrive before it.',
+    ),
     reorderMs: length('Reorder: at most', 'The longest time that a reordered attempt waits.'),
     delay: chance('Delay', 'The first attempt of an event waits.'),
     delayMs: length('Delay: for', 'How long a delayed attempt waits.'),
     corruptSignature: chance(
       'Corrupt the signature',
-      'An attempt has a well-formed signature of something else.',
+      'An attempt has a well-formed signature that does not match the body.',
     ),
     reserialise: chance(
       'Serialize again',
-      'The body is parsed and serialized with other white space after it was signed.',
+      'The body is parsed and serialized with different white space after it was signed.',
     ),
     cut: chance('Cut', 'The connection is cut halfway through the body.'),
-    reset: chance('Reset', 'An attempt arrives, and its connection is reset before the answer.'),
+    reset: chance('Reset', 'An attempt arrives, but its connection is reset before the response.'),
   },
-  'Answers of the service': {
+  'Service API': {
     apiTooManyRequests: chance('429', 'A request gets a 429 and changes nothing.'),
-    apiRetryAfterMs: length('429: Retry-After', 'What a 429 asks to wait, rounded up to seconds.'),
+    apiRetryAfterMs: length(
+      '429: Retry-After',
+      'How long a 429 tells the client to wait, rounded up to seconds.',
+    ),
     apiServerError: chance('500', 'A request gets a 500 and changes nothing.'),
-    apiSlow: chance('Slow', 'A request gets a late answer.'),
-    apiSlowMs: length('Slow: by', 'How late a slow answer is.'),
+    apiSlow: chance('Slow', 'A request gets a late response.'),
+    apiSlowMs: length('Slow: by', 'How late a slow response is.'),
     apiMalformed: chance(
       'Malformed',
-      'A request takes effect, but half of the JSON of its answer is missing.',
+      'A request takes effect, but half of the JSON in its response is missing.',
     ),
     apiReset: chance(
       'Connection reset',
-      'A request takes effect, and its connection is reset before the answer.',
+      'A request takes effect, but its connection is reset before the response.',
     ),
     dateSkewMs: {
       ...{ title: 'Wrong date', control: 'signed-duration', none: 0 },
-      meaning: 'How far the header Date is off; a negative duration is in the past.',
+      meaning: 'How far the Date header is off. A negative duration is in the past.',
     },
     tokenExpiryMs: {
       ...{ title: 'Token expires after', control: 'expiry', none: null },
-      meaning: 'How long the token is valid. Empty: it does not expire.',
+      meaning: 'How long the token is valid. Leave empty for no expiry.',
     },
   },
-  'The list of events': {
+  'Event list': {
     listOrder: {
       ...{ title: 'Order', control: 'order', none: 'newest' },
-      meaning: 'The order of the list. A limit cuts off what comes last.',
+      meaning: 'The order of the events in the list. A limit truncates its end.',
     },
     listCap: {
       ...{ title: 'Cap', control: 'cap', none: null },
-      meaning: 'The most events that the list has, whatever its limit. Empty: no cap.',
+      meaning: 'The maximum number of events in the list, whatever its limit. Leave empty for no cap.',
     },
     listFilterAfterCap: {
       ...{ title: 'Filter after the cap', control: 'switch', none: false },
-      meaning: 'A query by type is cut to its limit before it is filtered, and so lacks events.',
+      meaning: 'A query by type is truncated to its limit before it is filtered, which leaves out events.',
     },
     listLagMs: {
       ...{ title: 'Lag', control: 'duration', none: 0 },
-      meaning: 'How long after its creation an event is first listed.',
+      meaning: 'How long after its creation an event first appears in the list.',
     },
-    listDuplicate: chance('List twice', 'An event is listed twice; the list has no more rows than without.'),
-    listWrongDelivered: chance('Wrong flag', 'The flag “delivered” of an event is wrong.'),
+    listDuplicate: chance('List twice', 'An event is listed twice, but the list does not get longer.'),
+    listWrongDelivered: chance('Wrong flag', 'The “delivered” flag of an event is wrong.'),
   },
 } satisfies Readonly<Record<string, Partial<Record<FaultName, Fault>>>>;
 const FAULTS: Readonly<Record<FaultName, Fault>> = {
   ...GROUPS.Deliveries,
-  ...GROUPS['Answers of the service'],
-  ...GROUPS['The list of events'],
+  ...GROUPS['Service API'],
+  ...GROUPS['Event list'],
 };
 const NAMES = Object.keys(FAULTS) as FaultName[];
 
@@ -108,7 +114,7 @@ export function FaultPanel({ faults, reload }: { readonly faults: Faults } & Rel
           </button>
         )}
       </div>
-      {!can('set-faults') && <p class="faint">This inspector does not allow changes of faults.</p>}
+      {!can('set-faults') && <p class="faint">This inspector does not allow you to change faults.</p>}
       <div class="fault-groups">
         {Object.entries(GROUPS).map(([group, members]) => (
           <fieldset key={group} disabled={!can('set-faults')}>
@@ -264,7 +270,7 @@ function FaultControl({ name, faults, change, describedBy }: OneFault & { readon
           placeholder="no cap"
           value={value === null ? '' : `${value}`}
           read={(text) => (text === '' ? null : /^[1-9]\d{0,8}$/.test(text) ? Number(text) : undefined)}
-          hint="Write a whole number from 1, or nothing for no cap."
+          hint="Enter a whole number of 1 or more, or leave it empty for no cap."
           change={change}
         />
       );
@@ -318,7 +324,7 @@ function ChanceControl({
           aria-describedby={describedBy}
           value={`${value.next}`}
           read={(text) => (/^\d{1,9}$/.test(text) ? { next: Number(text) } : undefined)}
-          hint="Write a whole number from 0."
+          hint="Enter a whole number of 0 or more."
           change={change}
         />
       </>
@@ -349,7 +355,7 @@ function ChanceControl({
           const number = text === '' ? Number.NaN : Number(text);
           return number >= 0 && number <= 1 ? number : undefined;
         }}
-        hint="Write a number from 0 to 1, such as 0.25."
+        hint="Enter a number from 0 to 1, such as 0.25."
         change={change}
       />
     </>

@@ -122,15 +122,15 @@ function readPayload(text: string): Payload {
       return each;
     });
     if (rounded !== undefined) {
-      const problem = `The number ${rounded} would be rounded. Write it as a string.`;
+      const problem = `The number ${rounded} would be rounded. Write it as a string instead.`;
       return { valid: false, problem, at: text.indexOf(rounded) };
     }
     if (isObject(value)) return { valid: true, value };
-    return { valid: false, problem: 'A payload is a JSON object. Begin it with {.', at: 0 };
+    return { valid: false, problem: 'A payload must be a JSON object. Start it with {.', at: 0 };
   } catch (error) {
     const message = error instanceof Error ? error.message : '';
     const at = Number(/position (\d+)/.exec(message)?.[1] ?? 0);
-    return { valid: false, problem: `This is not JSON: ${message}.`, at };
+    return { valid: false, problem: `This is not valid JSON: ${message}.`, at };
   }
 }
 

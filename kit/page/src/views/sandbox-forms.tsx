@@ -85,21 +85,21 @@ export interface Reloads {
 
 const KINDS = [
   ['accept', 'accept: a deposit arrives'],
-  ['transfer', 'transfer: the institution sends'],
-  ['redeem', 'redeem: paid out to a bank'],
+  ['transfer', 'transfer: the institution sends money'],
+  ['redeem', 'redeem: money is paid out to a bank'],
 ] as const;
 
 export function Move({ reload }: Reloads) {
   return (
     <Form
-      label="Begin a movement …"
-      title="Begin a movement"
-      submit="Begin"
+      label="Start a movement …"
+      title="Start a movement"
+      submit="Start"
       initial={{ kind: 'accept', amount: '25.00' }}
       reload={reload}
       run={async ({ kind, amount }) => {
         const { id } = await act('move', { kind, amount } as ActionInputs['move']);
-        return `Begun: ${kind} of ${amount} as ${id}.`;
+        return `Started ${kind} of ${amount} as ${id}.`;
       }}
     >
       {({ kind, amount }, set) => (
@@ -131,12 +131,12 @@ export function AddEndpoint({ reload }: Reloads) {
       reload={reload}
       run={async ({ url }) => {
         await act('add-endpoint', { url });
-        return `Later events are delivered to ${url} as well.`;
+        return `Later events will also be delivered to ${url}.`;
       }}
     >
       {({ url }, set) => (
         <>
-          <p>Its deliveries are signed with the secret of the sandbox.</p>
+          <p>Deliveries to it are signed with the secret of the sandbox.</p>
           <Field label="URL" pattern="https?://.*" value={url} set={(value) => set({ url: value })} />
         </>
       )}
@@ -160,7 +160,9 @@ export function RemoveEndpoint({
         return `Removed ${url}. Its pending deliveries have ended.`;
       }}
     >
-      {() => <p class="wrap">No event is delivered to {url} any more, and its pending deliveries end.</p>}
+      {() => (
+        <p class="wrap">No more events will be delivered to {url}, and its pending deliveries will end.</p>
+      )}
     </Form>
   );
 }

@@ -122,12 +122,12 @@ function Movements({ movements, reload }: Pick<ServiceReport, 'movements'> & Rel
       title="Movements"
       max={MAX_MOVEMENTS}
       action={can('move') && <Move reload={reload} />}
-      columns={['Begun', 'Kind', 'State', '#Amount', 'Chain', 'From', 'To', 'Id']}
-      empty={<>No movement yet. Each fires an event when it ends.</>}
+      columns={['Started', 'Kind', 'State', '#Amount', 'Chain', 'From', 'To', 'Id']}
+      empty={<>There are no movements yet. A movement fires an event when it ends.</>}
     >
       {movements.map(({ id, kind, state, reason, amount, chain, walletId, from, to, createdAt }) => (
         <tr key={id}>
-          <td data-label="Begun">
+          <td data-label="Started">
             <Time at={createdAt} />
           </td>
           <td data-label="Kind">
@@ -165,7 +165,7 @@ function Endpoints({ endpoints, reload }: Pick<ServiceReport, 'endpoints'> & Rel
       columns={['URL', 'Signature header', 'Encoding', 'Id', '']}
       empty={
         <>
-          No endpoint, so no event is delivered. Add one, or start the sandbox with{' '}
+          There are no endpoints, so no event is delivered. Add one, or start the sandbox with{' '}
           <code>--to &lt;url&gt;</code>.
         </>
       }

@@ -30,10 +30,7 @@ function withTimeout(pool: MysqlPoolLike): MysqlPoolLike {
 }
 
 export async function openMysql(url: string, { create, namespaces: [prefix] }: OpenOptions): Promise<Opened> {
-  const { driver: mysql2 } = await importFromProject<Mysql2>(
-    ['mysql2'],
-    'An inbox in MySQL needs its driver.',
-  );
+  const { driver: mysql2 } = await importFromProject<Mysql2>(['mysql2'], 'A MySQL inbox needs a driver.');
   const { href } = new URL(url);
   const pool = mysql2
     .createPool({ uri: href, connectTimeout: CONNECT_TIMEOUT_MS, connectionLimit: 2 })

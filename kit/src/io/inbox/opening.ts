@@ -24,7 +24,7 @@ export interface OpenOptions {
 }
 
 export const CONNECT_TIMEOUT_MS = 5_000;
-/** How long to wait for an answer, in ms, because a connection may be lost silently. */
+/** How long to wait for a response, in ms, because a connection may be lost silently. */
 export const ANSWER_TIMEOUT_MS = 60_000;
 
 /** Closes what was opened if the work fails. */

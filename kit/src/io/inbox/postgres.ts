@@ -26,7 +26,7 @@ export async function openPostgres(
   connectionString: string,
   { create, namespaces: [schema] }: OpenOptions,
 ): Promise<Opened> {
-  const { driver: pg } = await importFromProject<Pg>(['pg'], 'An inbox in Postgres needs its driver.');
+  const { driver: pg } = await importFromProject<Pg>(['pg'], 'A Postgres inbox needs a driver.');
   new pg.Client({ connectionString });
   const pool = new pg.Pool({
     connectionString,

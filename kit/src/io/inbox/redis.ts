@@ -65,7 +65,7 @@ export async function openRedis(
   const { pathname, searchParams } = server;
   const path = /^(?:\/(\d*))?$/.exec(pathname);
   if (path === null || searchParams.has('db')) {
-    throw usageError(`${which}: write the database of Redis as a number after the host, such as /0.`);
+    throw usageError(`${which}: write the Redis database as a number after the host, such as /0.`);
   }
   const [, database = ''] = path;
   // The drivers differ for a missing database: ioredis continues with database 0.
@@ -97,12 +97,12 @@ export async function openRedis(
   return { ...inbox, namespace: prefix, close };
 }
 
-const noAnswer = () => Object.assign(new Error('no answer'), { code: 'ETIMEDOUT' });
+const noAnswer = () => Object.assign(new Error('no response'), { code: 'ETIMEDOUT' });
 
 async function createRedisClient(url: string): Promise<RedisClient> {
   const { name, driver } = await importFromProject<Ioredis | NodeRedis>(
     ['ioredis', 'redis'],
-    'An inbox in Redis needs its driver.',
+    'A Redis inbox needs a driver.',
   );
   if (name === 'ioredis') return byIoredis(driver as Ioredis, url);
   const client = (driver as NodeRedis).createClient({
@@ -149,6 +149,6 @@ async function assertIsUsed(
   const note = await inbox.readNote(POLL_NOTE);
   if (note !== null || counts.some(({ count }) => count > 0)) return;
   throw usageError(
-    `${namePlace(name)}: this Redis has no inbox with the prefix ${toPlain(prefix)}, or it has received no event yet. Check the URL with the number of its database, and pass the \`prefix\` of the app's redisInbox as --namespace.`,
+    `${namePlace(name)}: this Redis has no inbox with the prefix ${toPlain(prefix)}, or that inbox has not received any event yet. Check the URL, including the database number, and pass the \`prefix\` of your app's redisInbox as --namespace.`,
   );
 }

@@ -8,7 +8,7 @@ export async function openSqlite(place: string, options: OpenOptions): Promise<O
   const { create, name } = options;
   const found = statSync(place, { throwIfNoEntry: false });
   if (found?.isDirectory())
-    throw usageError(`${name}: this is a folder, and an inbox is a file. Check the path.`);
+    throw usageError(`${name}: this is a folder, but an inbox must be a file. Check the path.`);
   if (found === undefined && !create)
     throw usageError(`${name}: this inbox file does not exist. Check the path.`);
   const folder = dirname(place);
@@ -33,7 +33,7 @@ export async function openSqlite(place: string, options: OpenOptions): Promise<O
     db.exec('PRAGMA query_only = OFF');
     if (!inbox.durable) {
       throw usageError(
-        `${name}: this isn't a file, so SQLite keeps nothing after the end of this command. Pass the path of a file.`,
+        `${name}: this is not a file, so SQLite would keep nothing after this command ends. Pass the path of a file.`,
       );
     }
     const writeNote: Opened['writeNote'] = (...note) => {
@@ -77,7 +77,7 @@ function assertIsOfThisRelease(
     fresh.close();
   }
   throw usageError(
-    `${name}: another release of stablehooks wrote this file, and opening it with this release would migrate it, after which the other release cannot open it. Use the kit of the app's release, or start the app once with this one.`,
+    `${name}: this file was written by another release of stablehooks. Opening it with this release would migrate it, and the other release could no longer open it. Use the kit of your app's release, or start your app once with this release.`,
   );
 }
 
@@ -88,7 +88,7 @@ const MIN_ROOM = 1_048_576;
 function assertRoom(folder: string): void {
   const { bavail, bsize } = statfsSync(folder);
   if (bavail * bsize >= MIN_ROOM) return;
-  const message = `The disk has ${Math.floor((bavail * bsize) / 1_024)} KiB of room left.`;
+  const message = `The disk has ${Math.floor((bavail * bsize) / 1_024)} KiB of free space left.`;
   throw Object.assign(new Error(message), { code: 'SQLITE_FULL' });
 }
 
@@ -104,7 +104,7 @@ export async function findSqlite(): Promise<SqliteDriver> {
   if (builtin !== undefined) return builtin.DatabaseSync;
   const { driver } = await importFromProject<SqliteDriver>(
     ['libsql', 'better-sqlite3'],
-    `Node ${process.versions.node} does not have node:sqlite (Node 22.13 and later do).`,
+    `Node ${process.versions.node} does not include node:sqlite, which needs Node 22.13 or later.`,
   );
   return driver;
 }
