@@ -2,7 +2,7 @@ import { StablehooksError } from '../core/errors.js';
 import { POLL_NOTE } from '../core/ports.js';
 import { timeLimit, toRuntime } from '../core/runtime.js';
 import { health } from './health.js';
-import { type HealthInbox, type HealthLimits, readLimits } from './options.js';
+import { assertInbox, type HealthInbox, type HealthLimits, readLimits } from './options.js';
 
 /** Two route handlers for `Request` and `Response`. Their responses contain no message, id or time. */
 export interface HealthRoutes {
@@ -18,7 +18,7 @@ const TIMEOUT_MS = 5_000;
  * Creates the handlers. Do not restart a process because `health` answers 503: a restart fixes neither a dead event nor a
  * gap.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when a limit is unknown or makes no sense.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `inbox` is not an inbox, or a limit is unknown or makes no sense.
  *
  * @example
  * ```ts
@@ -27,6 +27,7 @@ const TIMEOUT_MS = 5_000;
  * ```
  */
 export function toHealthRoutes(inbox: HealthInbox, limits: HealthLimits = {}): HealthRoutes {
+  assertInbox('toHealthRoutes', inbox);
   const settings = readLimits('toHealthRoutes', limits);
   const runtime = toRuntime(settings.runtime);
   async function answer(ask: () => Promise<{ readonly healthy: boolean }>): Promise<Response> {

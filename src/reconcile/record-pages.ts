@@ -1,6 +1,5 @@
-import { readOptions } from '../core/options.js';
+import { inboxWith, readOptions } from '../core/options.js';
 import type { InboxFilter, InboxOperations, InboxRecord } from '../core/ports.js';
-import { inboxWith } from './options.js';
 
 /**
  * Reads the records that a filter selects page by page, the first received first, each record once. An event that changes its
