@@ -66,6 +66,8 @@ const factories: Readonly<Record<string, (...args: readonly unknown[]) => unknow
 /** Arguments and what the message says after the name of the factory. */
 const refused: readonly (readonly [name: string, args: readonly unknown[], message: string])[] = [
   ['createReceiver', [], 'the options must be an object'],
+  ['withPayload', [undefined, method], 'pass a Standard Schema'],
+  ['withPayload', [{ '~standard': { validate: method } }], 'and a handler'],
   ['createReceiver', [{ ...required, inbox: {} }], '`inbox` must be an inbox'],
   ['createReceiver', [{ ...required, runtime: { now: 0 } }], '`runtime` must be an object with some of'],
   ['memoryInbox', [{ runtime: { time: method } }], '`runtime` must be an object with some of'],
@@ -274,7 +276,6 @@ const others = [
   'sign',
   'toWebhookResponse',
   'verifySignature',
-  'withPayload',
   'writePollState',
   // The compiler checks what they adapt.
   ...[

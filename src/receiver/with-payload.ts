@@ -1,5 +1,5 @@
 import { isPromise, wrapping } from '../core/awaitable.js';
-import { StablehooksError } from '../core/errors.js';
+import { ConfigError, StablehooksError } from '../core/errors.js';
 import type { EventType, SchemaIssue, SchemaResult, StandardSchema, WebhookEvent } from '../core/events.js';
 import type { Given, Handler, HandlerContext, HandlerResult } from './handler.js';
 
@@ -9,6 +9,7 @@ import type { Given, Handler, HandlerContext, HandlerResult } from './handler.js
  * @param schema - a Standard Schema, such as one of zod, valibot or arktype.
  * @returns a handler. It fails with `ERR_PAYLOAD_INVALID` when the payload does not match, and the event runs again once
  * the schema is corrected. The error names the fields that the schema declares, and contains no value of the payload.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `schema` is not a Standard Schema, or `handler` is not a function.
  *
  * @example
  * ```ts
@@ -21,6 +22,11 @@ export function withPayload<Output, Type extends EventType = EventType, Tx = und
   schema: StandardSchema<Output>,
   handler: (event: WebhookEvent<Type, Output>, context: HandlerContext<Tx>) => HandlerResult<Given<Tx>>,
 ): Handler<Type, Tx> {
+  if (typeof Object(schema)['~standard']?.validate !== 'function' || typeof handler !== 'function') {
+    throw new ConfigError(
+      'withPayload: pass a Standard Schema, such as one of zod, valibot or arktype, and a handler. Check their imports.',
+    );
+  }
   let declared: Declared | undefined;
   const checked = (event: WebhookEvent<Type>, context: HandlerContext<Tx>): unknown => {
     const run = (result: SchemaResult<Output>) => {
