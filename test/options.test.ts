@@ -66,6 +66,8 @@ const factories: Readonly<Record<string, (...args: readonly unknown[]) => unknow
 /** Arguments and what the message says after the name of the factory. */
 const refused: readonly (readonly [name: string, args: readonly unknown[], message: string])[] = [
   ['createReceiver', [], 'the options must be an object'],
+  ['withPayload', [undefined, method], 'pass a Standard Schema'],
+  ['withPayload', [{ '~standard': { validate: method } }], 'and a handler'],
   ['createReceiver', [{ ...required, inbox: {} }], '`inbox` must be an inbox'],
   ['createReceiver', [{ ...required, runtime: { now: 0 } }], '`runtime` must be an object with any of'],
   ['memoryInbox', [{ runtime: { time: method } }], '`runtime` must be an object with any of'],
@@ -76,6 +78,8 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
   ['openTelemetry', [{ attributes: 'eu' }], '`attributes` must be an object'],
   ['openTelemetry', [{ inboxMetrics: 'no' }], '`inboxMetrics` must be'],
   ['createPoller', [{ client, receiver: {} }], '`receiver` must be a receiver'],
+  ['listGaps', [receiver], '`inbox` must be an inbox'],
+  ['acknowledgeGap', [{}, gap, { by: 'ops', reason: 'booked' }], '`inbox` must be an inbox'],
   [
     'acknowledgeGap',
     [memoryInbox(), gap, { by: 'ops' }],
@@ -143,6 +147,8 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
   ['migrateMysql', [mysqlPool, { prefix: '1st' }], '`prefix` must be '],
   ['migrateMysql', ['mysql://localhost'], '`pool` must be a pool of mysql2/promise (createPool)'],
 
+  ['health', [receiver], '`inbox` must be an inbox'],
+  ['toHealthRoutes', [{ readNote: method }], '`inbox` must be an inbox'],
   ['health', [memoryInbox(), { dueMs: -1 }], '`dueMs` must be an integer from 0'],
   ['toHealthRoutes', [memoryInbox(), { maxDead: 0.5 }], '`maxDead` must be an integer from 0'],
 
@@ -157,6 +163,8 @@ const refused: readonly (readonly [name: string, args: readonly unknown[], messa
   ],
   ['redisInbox', [nodeRedis], '`redis` must be fromIoredis(client), fromNodeRedis(client)'],
 
+  ['pgBossProcessor', [boss, memoryInbox()], '`receiver` must be a receiver'],
+  ['bullmqProcessor', [async () => receiver], '`receiver` must be a receiver'],
   ['pgBossQueue', [boss, { timeoutMs: 0 }], '`timeoutMs` must be an integer'],
   ['pgBossQueue', [boss, { queue: '' }], '`queue` must be a non-empty string'],
 
@@ -230,6 +238,18 @@ test.each(optional)(
   },
 );
 
+test.each([...optional, { name: 'findOwed', given: owed }].filter(({ given }) => given !== undefined))(
+  '$name names each required option that is left out',
+  async ({ name, first = [], given }) => {
+    for (const option of Object.keys(given ?? {})) {
+      const call = async () => factories[name]?.(...first, { ...given, [option]: undefined });
+      const error = await call().catch((thrown: unknown) => thrown);
+      expect(error, option).toMatchObject({ code: 'ERR_CONFIG_INVALID' });
+      expect(String(error)).toContain(`${name}: \`${option}\` must be `);
+    }
+  },
+);
+
 /** What takes no options of its own: it is called per event, or for authors. */
 const others = [
   'createdAtMs',
@@ -237,14 +257,11 @@ const others = [
   'encodeEvent',
   'describeGap',
   'getReceiverToken',
-  'pgBossProcessor',
-  'bullmqProcessor',
   'InjectReceiver',
   'isDateTime',
   'isEventType',
   'isKnownEvent',
   'isSameElement',
-  'listGaps',
   'logOutcome',
   'normalizeAmount',
   // Refusals of Nest are in adapters/wiring-nest.test.ts, as Nest reads the options when it creates the app.
@@ -259,7 +276,6 @@ const others = [
   'sign',
   'toWebhookResponse',
   'verifySignature',
-  'withPayload',
   'writePollState',
   // The compiler checks what they adapt.
   ...[

@@ -3,6 +3,7 @@
 import { isBytes, joinBytes } from '../core/bytes.js';
 import { ConfigError } from '../core/errors.js';
 import { func, readOptions } from '../core/options.js';
+import { emptyBody } from '../receiver/body.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { ReceiverParts } from '../receiver/parts.js';
 import { receive } from '../receiver/receive.js';
@@ -119,13 +120,13 @@ class FetchWebhookRequest implements WebhookRequest {
     return body;
   }
 
-  /** If nothing arrived in time, a parser may have read the stream: such a stream never ends. */
+  /** If nothing arrived in time, a parser may have read the stream, or a proxy passed none on: such a stream never ends. */
   cancelBody(): void {
     const isEmpty = this.#reader !== undefined && this.#size === 0;
     this.#chunks = [];
     // Stops the read loop at the next chunk.
     this.#size = Number.POSITIVE_INFINITY;
-    if (isEmpty) throw unavailable(FIX);
+    if (isEmpty) throw emptyBody();
   }
 
   /** The body; `undefined` when it is longer than the limit. */

@@ -71,7 +71,7 @@ export function toNextApiRoute(receiver: ReceiverSource): NodeHandler {
       return createFetchHandler(refuse, undefined)(request as unknown as Request);
     } else {
       // Another listener may have set the stream flowing before the reader is loaded.
-      request?.pause?.();
+      if (typeof Object(request).pause === 'function') request.pause();
       const { createNodeHandler } = await import('./node-body.js');
       return createNodeHandler(parts, FIX)(request, response);
     }

@@ -4,7 +4,8 @@ import type { Http2ServerRequest } from 'node:http2';
 import type { Readable } from 'node:stream';
 import readRawBody, { type RawBodyError } from 'raw-body';
 import { isBytes } from '../core/bytes.js';
-import { ConfigError, StablehooksError } from '../core/errors.js';
+import { ConfigError, describeThrown, StablehooksError } from '../core/errors.js';
+import { log } from '../core/log.js';
 import type { Logger } from '../core/ports.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { ReceiverParts } from '../receiver/parts.js';
@@ -23,15 +24,21 @@ export function createNodeHandler(receiver: () => ReceiverParts, fix: string): N
     const request = given as IncomingMessage & NodeRequest;
     const outcome = await receive(receiver, new NodeWebhookRequest(request, fix));
     const { status, headers, body } = toWebhookResponse(outcome);
-    const response = responseOf([answer, given]);
-    // The framework passed a Request and expects a Response.
-    if (response === undefined) return new Response(body, { status, headers });
-    if (request?.complete === false) await drainUnread(request, response);
-    // The sender has closed the connection, or other code, such as a timeout, has responded.
-    if (response.destroyed || response.headersSent) return undefined;
-    // With a length, the response takes one write. In chunks it would take five, which is a fifth of a server's time.
-    response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) });
-    return response.end(body);
+    try {
+      const response = responseOf([answer, given]);
+      // The framework passed a Request and expects a Response.
+      if (response === undefined) return new Response(body, { status, headers });
+      if (request?.complete === false) await drainUnread(request, response);
+      // The sender has closed the connection, or other code, such as a timeout, has responded.
+      if (response.destroyed || response.headersSent) return undefined;
+      // With a length, the response takes one write. In chunks it would take five, which is a fifth of a server's time.
+      response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) });
+      return response.end(body);
+    } catch (error) {
+      // A rejection would end the process: servers ignore the promise.
+      log(console, 'error', `the response could not be written. ${describeThrown(error)}`);
+      return undefined;
+    }
   };
 }
 

@@ -1,7 +1,7 @@
 /** A person accepts a gap without proof. */
 import type { Awaitable } from '../core/awaitable.js';
 import { ConfigError, orUnavailable } from '../core/errors.js';
-import { readOptions, required, rule } from '../core/options.js';
+import { inboxWith, readOptions, required, rule } from '../core/options.js';
 import { type Inbox, POLL_NOTE } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { type Gap, toGap } from './gap-text.js';
@@ -23,6 +23,7 @@ const textOf = (length: number) =>
 
 /** Returns the poller's open, unconfirmed and acknowledged gaps, in the order in which they opened. */
 export async function listGaps(inbox: Pick<Inbox, 'readNote'>): Promise<readonly Gap[]> {
+  readOptions('listGaps', { inbox }, { inbox: inboxWith('readNote') });
   const { gaps } = await orUnavailable('ERR_INBOX_FAILED', () => readPollState(inbox));
   return gaps.map((gap) => toGap(gap));
 }
@@ -47,6 +48,7 @@ export async function acknowledgeGap(
   acknowledgement: Acknowledgement,
   options: { readonly runtime?: RuntimeOptions | undefined } = {},
 ): Promise<Gap | null> {
+  readOptions('acknowledgeGap', { inbox }, { inbox: inboxWith('readNote', 'writeNote', 'leaseNote') });
   const { by, reason } = readOptions('acknowledgeGap', acknowledgement, {
     by: required(textOf(200)),
     reason: required(textOf(1_000)),

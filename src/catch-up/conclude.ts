@@ -31,7 +31,7 @@ export interface ListVerdict {
    * - `complete`: the response contains every matching event.
    * - `window`: the response contains only the newest events.
    * - `unconfirmed`: the response may be complete, or it may have been cut off at the service's maximum.
-   * - `unproven`: any event may be missing from the response.
+   * - `unproven`: events may be missing from the response.
    * - `failed`: the request failed.
    */
   readonly verdict: 'complete' | 'window' | 'unconfirmed' | 'unproven' | 'failed';

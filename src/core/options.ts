@@ -104,3 +104,7 @@ export function withMethods<Default = undefined>(
   const accepts = (value: unknown) => methods.every((name) => typeof Object(value)[name] === 'function');
   return rule(expected, accepts, fallback);
 }
+
+/** An inbox, of which only these methods are used. */
+export const inboxWith = (...methods: readonly string[]) =>
+  required(withMethods('an inbox, such as sqliteInbox(db)', methods));

@@ -90,15 +90,22 @@ async function findUnrun(
   isBusy: boolean,
 ): Promise<readonly InboxRecord[]> {
   const isUnrun = ({ lastError, key }: InboxRecord) => !isPostponed(lastError) && (key === null || !isBusy);
+  const filter = { state: 'received', updatedUntil: until } as const;
+  const count = async (error?: string) =>
+    countIn(await inbox.count(error === undefined ? filter : { ...filter, error }), 'received').count;
   for (let after: string | undefined; ; ) {
-    const page = await inbox.list({ state: 'received', updatedUntil: until, limit: SAMPLE, after });
+    const page = await inbox.list({ ...filter, limit: SAMPLE, after });
     const unrun = page.filter(isUnrun);
     if (unrun.length > 0 || page.length < SAMPLE) return unrun;
+    // There may be any number of postponed events, and reading many takes seconds.
+    if (after === undefined && (await count(POSTPONED)) === (await count())) return [];
     after = page.at(-1)?.id;
   }
 }
 
-const isPostponed = (error: string | null) => error?.startsWith('ERR_HANDLER_LATER') === true;
+const POSTPONED = 'ERR_HANDLER_LATER';
+
+const isPostponed = (error: string | null) => error?.startsWith(POSTPONED) === true;
 
 /** Events that failed and have not succeeded since, even while they run again. */
 async function readFailing(inbox: HealthInbox, counts: readonly InboxCount[], now: number) {

@@ -5,7 +5,7 @@ import type { InboxCount } from '../core/ports.js';
 import { toRuntime } from '../core/runtime.js';
 import { CHECKS, type Check, HEALTH_CHECKS, type HealthCheckName, type HealthTone } from './checks.js';
 import { type HealthFacts, readFacts } from './facts.js';
-import { type HealthInbox, type HealthLimits, readLimits } from './options.js';
+import { assertInbox, type HealthInbox, type HealthLimits, readLimits } from './options.js';
 
 /** The result of one check. Plain data. */
 export interface HealthCheck {
@@ -47,7 +47,7 @@ export interface Health {
  * that nothing is missing. It reads a bounded part of the inbox, whatever its size, and changes nothing.
  *
  * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox cannot be read.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when a limit is unknown or invalid.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `inbox` is not an inbox, or a limit is unknown or invalid.
  *
  * @example
  * ```ts
@@ -56,6 +56,7 @@ export interface Health {
  * ```
  */
 export async function health(inbox: HealthInbox, limits: HealthLimits = {}): Promise<Health> {
+  assertInbox('health', inbox);
   const { runtime, ...settings } = readLimits('health', limits);
   const now = toRuntime(runtime).now();
   const facts = await orUnavailable('ERR_INBOX_FAILED', () => readFacts(inbox, settings, now));

@@ -1,5 +1,5 @@
 /** The limits of `health`, and the names of its checks. */
-import { boolean, integer, readOptions } from '../core/options.js';
+import { boolean, inboxWith, integer, readOptions } from '../core/options.js';
 import type { Inbox, InboxOperations } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions } from '../core/runtime.js';
 
@@ -31,6 +31,10 @@ export function readLimits(where: string, limits: HealthLimits) {
     requirePush: boolean(false),
     runtime: RUNTIME,
   });
+}
+
+export function assertInbox(where: string, inbox: HealthInbox): void {
+  readOptions(where, { inbox }, { inbox: inboxWith('count', 'list', 'readNote') });
 }
 
 export type HealthSettings = Omit<ReturnType<typeof readLimits>, 'runtime'>;

@@ -2,7 +2,7 @@ import { StablehooksError } from '../core/errors.js';
 import { POLL_NOTE } from '../core/ports.js';
 import { timeLimit, toRuntime } from '../core/runtime.js';
 import { health } from './health.js';
-import { type HealthInbox, type HealthLimits, readLimits } from './options.js';
+import { assertInbox, type HealthInbox, type HealthLimits, readLimits } from './options.js';
 
 /** Two route handlers that return a `Response`. The responses contain no messages, ids or times. */
 export interface HealthRoutes {
@@ -18,7 +18,7 @@ const TIMEOUT_MS = 5_000;
  * Creates the route handlers. Don't restart a process because `health` returns 503: a restart fixes neither dead events
  * nor gaps.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when a limit is unknown or invalid.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `inbox` is not an inbox, or a limit is unknown or invalid.
  *
  * @example
  * ```ts
@@ -27,6 +27,7 @@ const TIMEOUT_MS = 5_000;
  * ```
  */
 export function toHealthRoutes(inbox: HealthInbox, limits: HealthLimits = {}): HealthRoutes {
+  assertInbox('toHealthRoutes', inbox);
   const settings = readLimits('toHealthRoutes', limits);
   const runtime = toRuntime(settings.runtime);
   async function answer(ask: () => Promise<{ readonly healthy: boolean }>): Promise<Response> {

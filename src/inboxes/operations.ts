@@ -49,7 +49,8 @@ export interface OperatorOps {
 }
 
 const TIME = integer({ min: 0, max: Number.MAX_SAFE_INTEGER });
-const IDS = rule('an array of ids', (value) => Array.isArray(value) && value.every(isName));
+// Copied, because `every` skips the holes of an array.
+const IDS = rule('an array of ids', (value) => Array.isArray(value) && Array.from(value).every(isName));
 const FILTER = {
   ids: IDS,
   state: oneOf(INBOX_STATES),

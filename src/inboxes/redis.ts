@@ -223,7 +223,8 @@ function scriptRunner(redis: RedisLike, key: string, runtime: Runtime) {
     }
   }
 
-  const inTime = (reply: Promise<unknown>) => orClose(reply, reconnect, runtime);
+  // Without the command in the message, whose payload may contain any word.
+  const inTime = (reply: Promise<unknown>) => redactCommand(orClose(reply, reconnect, runtime));
 
   async function reconnect(): Promise<void> {
     try {
@@ -234,7 +235,7 @@ function scriptRunner(redis: RedisLike, key: string, runtime: Runtime) {
   }
 
   async function run(name: RedisScript, values: readonly unknown[]): Promise<readonly unknown[]> {
-    const reply = await redactCommand(send(name, values.flatMap(toTexts)));
+    const reply = await send(name, values.flatMap(toTexts));
     // The client of Upstash parses the JSON. Others return it as text, node-redis as a Buffer if it was told to.
     return Array.isArray(reply) ? reply : (JSON.parse(String(reply)) as readonly unknown[]);
   }

@@ -5,7 +5,14 @@ import type { Queue } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
-import { type JobData, type QueueOptions, runJob, toQueue, type WorkerReceiver } from './job.js';
+import {
+  assertReceiver,
+  type JobData,
+  type QueueOptions,
+  runJob,
+  toQueue,
+  type WorkerReceiver,
+} from './job.js';
 
 export type { Queue } from '../core/ports.js';
 export type { JobData, QueueOptions } from './job.js';
@@ -58,6 +65,7 @@ export function bullmqProcessor(
   receiver: WorkerReceiver,
   options: Pick<QueueOptions, 'runtime'> = {},
 ): (job: BullJobLike, token?: string) => Promise<OutcomeKind> {
+  assertReceiver('bullmqProcessor', receiver);
   const { runtime } = readOptions('bullmqProcessor', options, { runtime: RUNTIME });
   const { now } = toRuntime(runtime);
   return async (job, token) => {

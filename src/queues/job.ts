@@ -1,4 +1,5 @@
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
+import { readOptions, required, withMethods } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { type RuntimeOptions, timeLimit, toRuntime } from '../core/runtime.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
@@ -52,6 +53,10 @@ export interface JobData {
 
 /** The part of a receiver that a worker uses. */
 export type WorkerReceiver = Pick<Receiver, 'handle'>;
+
+export function assertReceiver(where: string, receiver: WorkerReceiver): void {
+  readOptions(where, { receiver }, { receiver: required(withMethods('a receiver', ['handle'])) });
+}
 
 /** Handles the event of a job. Rejects with the error of the outcome if the engine must retry the job. */
 export async function runJob(

@@ -4,7 +4,14 @@ import type { UnknownEvent } from '../core/events.js';
 import { integer, readOptions, string } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { RUNTIME } from '../core/runtime.js';
-import { type JobData, type QueueOptions, runJob, toQueue, type WorkerReceiver } from './job.js';
+import {
+  assertReceiver,
+  type JobData,
+  type QueueOptions,
+  runJob,
+  toQueue,
+  type WorkerReceiver,
+} from './job.js';
 
 export type { Queue } from '../core/ports.js';
 export type { JobData, QueueOptions } from './job.js';
@@ -82,6 +89,7 @@ export function pgBossProcessor(
   boss: PgBossCompleteLike,
   receiver: WorkerReceiver,
 ): (jobs: readonly PgBossJob[]) => Promise<void> {
+  assertReceiver('pgBossProcessor', receiver);
   return async (jobs) => {
     const ends = await Promise.allSettled(jobs.map(({ data }) => runJob(receiver, data)));
     const failure = ends.find((end) => end.status === 'rejected');

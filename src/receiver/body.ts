@@ -1,5 +1,5 @@
 import { isPromise } from '../core/awaitable.js';
-import { StablehooksError } from '../core/errors.js';
+import { type RequestError, StablehooksError } from '../core/errors.js';
 import { timeLimit } from '../core/runtime.js';
 import type { ReceiverSettings } from './options.js';
 import type { WebhookRequest } from './request.js';
@@ -23,10 +23,14 @@ export async function readRequestBody(
     );
   };
   const body = isPromise(reading) ? await timeLimit(reading, bodyTimeoutMs, onTimeUp, runtime) : reading;
-  if (body?.length === 0) throw new StablehooksError('ERR_BODY_UNAVAILABLE', EMPTY);
+  if (body?.length === 0) throw emptyBody();
   return body;
 }
 
 /** An empty body is never an event, but the error must not blame its signature. */
+export function emptyBody(): RequestError {
+  return new StablehooksError('ERR_BODY_UNAVAILABLE', EMPTY);
+}
+
 const EMPTY =
   'The body is empty, so the signed bytes are lost. A parser or middleware read them before the receiver, or a proxy or the framework dropped them (SvelteKit does so without a content-type). Pass the unread request to the receiver, above Node parsers such as express.json.';

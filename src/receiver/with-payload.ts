@@ -1,5 +1,5 @@
 import { isPromise, wrapping } from '../core/awaitable.js';
-import { StablehooksError } from '../core/errors.js';
+import { ConfigError, StablehooksError } from '../core/errors.js';
 import type { EventType, SchemaIssue, SchemaResult, StandardSchema, WebhookEvent } from '../core/events.js';
 import type { Given, Handler, HandlerContext, HandlerResult } from './handler.js';
 
@@ -10,6 +10,7 @@ import type { Given, Handler, HandlerContext, HandlerResult } from './handler.js
  * @returns a handler. If the payload doesn't match, it fails with `ERR_PAYLOAD_INVALID`, and the event runs again later,
  * so you can correct the schema. The error names only fields that the schema declares, and contains no values of the
  * payload.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `schema` is not a Standard Schema, or `handler` is not a function.
  *
  * @example
  * ```ts
@@ -22,6 +23,11 @@ export function withPayload<Output, Type extends EventType = EventType, Tx = und
   schema: StandardSchema<Output>,
   handler: (event: WebhookEvent<Type, Output>, context: HandlerContext<Tx>) => HandlerResult<Given<Tx>>,
 ): Handler<Type, Tx> {
+  if (typeof Object(schema)['~standard']?.validate !== 'function' || typeof handler !== 'function') {
+    throw new ConfigError(
+      'withPayload: pass a Standard Schema, such as one of zod, valibot or arktype, and a handler. Check their imports.',
+    );
+  }
   let declared: Declared | undefined;
   const checked = (event: WebhookEvent<Type>, context: HandlerContext<Tx>): unknown => {
     const run = (result: SchemaResult<Output>) => {

@@ -6,6 +6,7 @@ import {
   boolean,
   date,
   func,
+  inboxWith,
   readOptions,
   required,
   rule,
@@ -104,9 +105,6 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry>
 }
 
 export type ReconcileSettings<Entry extends LedgerEntry> = ReturnType<typeof toReconcileSettings<Entry>>;
-
-export const inboxWith = (...methods: readonly string[]) =>
-  required(withMethods('an inbox, such as sqliteInbox(db)', methods));
 
 const NEVER = new AbortController().signal;
 

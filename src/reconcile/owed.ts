@@ -11,10 +11,10 @@ import {
   isTestId,
   type UnknownEvent,
 } from '../core/events.js';
-import { abortSignal, func, integer, readOptions, required, rule } from '../core/options.js';
+import { abortSignal, func, inboxWith, integer, readOptions, required, rule } from '../core/options.js';
 import type { Inbox, InboxOperations, InboxRecord } from '../core/ports.js';
 import { toRuntime } from '../core/runtime.js';
-import { inboxWith, orInboxFailed } from './options.js';
+import { orInboxFailed } from './options.js';
 import { OWED_NOTE, type OwedCounts, type OwedNote } from './owed-note.js';
 import {
   type Ending,

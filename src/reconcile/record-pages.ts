@@ -1,6 +1,5 @@
-import { readOptions } from '../core/options.js';
+import { inboxWith, readOptions } from '../core/options.js';
 import type { InboxFilter, InboxOperations, InboxRecord } from '../core/ports.js';
-import { inboxWith } from './options.js';
 
 /**
  * Reads the records that match a filter page by page, in the order in which they were received. No record is returned

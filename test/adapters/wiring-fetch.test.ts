@@ -242,6 +242,38 @@ describe('fetch', () => {
     expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_TIMEOUT']);
   });
 
+  const part = new Uint8Array(100);
+  test.each<[string, UnderlyingDefaultSource<Uint8Array>, Record<string, string>, RegExp]>([
+    [
+      'is empty',
+      { start: (stream) => stream.close() },
+      {},
+      /a proxy or the framework passed none on \(SvelteKit without a content-type\)/,
+    ],
+    ['does not arrive', {}, {}, /a parser or middleware in front read them, or a proxy .* passed none on/],
+    [
+      'does not end',
+      { start: (stream) => stream.enqueue(part) },
+      {},
+      /proxies pass it on \(nginx: no `proxy_pass_request_body off`\)/,
+    ],
+    [
+      'is shorter than its length',
+      {
+        start(stream) {
+          stream.enqueue(part);
+          stream.close();
+        },
+      },
+      { 'content-length': '200' },
+      /a proxy in front truncated it\. Next's proxy truncates at 10 MB \(proxyClientMaxBodySize\)/,
+    ],
+  ])('the error of a body that %s names what may have taken it', async (_, source, headers, message) => {
+    const { receiver, outcomes } = createObserved({ bodyTimeoutMs: 20 });
+    expect((await toFetchHandler(receiver)(forgedRequest(source, headers).request)).status).toBe(500);
+    expect(outcomes.map(({ error }) => error?.message)).toEqual([expect.stringMatching(message)]);
+  });
+
   test.each([
     { fault: Object.assign(new Error('aborted'), { code: 'ECONNRESET' }), code: 'ERR_BODY_INCOMPLETE' },
     // Of Deno.

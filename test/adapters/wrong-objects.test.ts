@@ -13,7 +13,7 @@ import { toExpressHandler } from 'stablehooks/express';
 import { toNextApiRoute } from 'stablehooks/next';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { listen } from './listening.js';
 import { createObserved, deliverTo, secret } from './observed.js';
 
@@ -63,6 +63,28 @@ test('a Request, and nothing at all, are answered with a Response', async () => 
     for (const given of [[signed.toRequest()], [], [null, null], ['request', 7]]) {
       expect(await handler(...given)).toMatchObject({ status: 500 });
     }
+  }
+});
+
+test('a response that throws is logged, and the promise of the handler resolves', async () => {
+  const error = vi.spyOn(console, 'error').mockImplementation(() => undefined);
+  onTestFinished(() => error.mockRestore());
+  const broken = () => {
+    throw new Error('headers of another middleware');
+  };
+  const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
+  for (const toHandler of Object.values(ADAPTERS)) {
+    const { receiver, outcomes } = createObserved();
+    const handler = toHandler(receiver) as unknown as AnyHandler;
+    const request = { method: 'POST', headers: signed.headers, pause: true };
+    for (const response of [{ writeHead: broken, end: broken }, { writeHead: () => undefined }])
+      expect(await handler(request, response)).toBeUndefined();
+    expect(outcomes).toHaveLength(2);
+    expect(error.mock.calls.map(String).filter((line) => line.includes('could not be written'))).toEqual([
+      expect.stringContaining('headers of another middleware'),
+      expect.stringContaining('end is not a function'),
+    ]);
+    error.mockClear();
   }
 });
 

@@ -185,7 +185,9 @@ test('a poller whose inbox is not durable is answered 500, with the fix in one l
     const response = await GET(requestWith(authorized));
     expect(response.status).toBe(500);
     expect(await response.json()).toEqual({ code: 'ERR_CONFIG_INVALID' });
-    expect(lines).toEqual([expect.stringMatching(/not durable.*sqliteInbox/)]);
+    expect(lines).toEqual([
+      expect.stringMatching(/not durable.*sqliteInbox, postgresInbox, mysqlInbox or redisInbox/),
+    ]);
   }
   expect(asked()).toBe(0);
 });

@@ -200,7 +200,9 @@ export const synchronousTransactionContract: readonly ContractCase<Subject>[] = 
       const [text = '', then] = deed.split(' and ');
       const receiver = receiverOf(subject, ({ tx }) => {
         subject.raw?.(tx, text);
-        if (then === 'throws') throw FAILURE;
+        // Words of drivers, in an error of the business.
+        if (then === 'throws')
+          throw new Error('The account is locked, busy, interrupted: no such savepoint.');
       });
       const { kind, error } = await receiver.handle(event, 'push');
       assert.equal(kind, 'dead');

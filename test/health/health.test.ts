@@ -7,7 +7,7 @@ import {
   health,
   toHealthRoutes,
 } from 'stablehooks/health';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { claimed } from '../inboxes/claimed.js';
 
 const START = Date.parse('2026-03-01T09:00:00Z');
@@ -233,7 +233,10 @@ test('events that asked for later wait, and an event behind many of them that no
   const { clock, inbox, event, check } = setUp();
   for (let index = 0; index < 250; index += 1) await postpone(inbox, event(`later ${index}`));
   clock.now += 6 * MINUTE_MS;
+  const list = vi.spyOn(inbox, 'list');
   expect((await check()).checks.due).toMatchObject({ healthy: true, count: 0 });
+  // Any number of them is counted, and only the first are read.
+  expect(list.mock.calls.filter(([{ state }]) => state === 'received')).toHaveLength(1);
   clock.now += 1;
   await inbox.record([event('enqueued')], { dueInMs: 0, origin: 'push' });
   clock.now += 3 * MINUTE_MS;

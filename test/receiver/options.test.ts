@@ -92,12 +92,12 @@ test.each<[string, unknown, RegExp]>([
   [
     'a queue with an inbox in memory',
     { ...good, queue: { enqueue() {} } },
-    /a `queue` needs a durable `inbox`/,
+    /a `queue` needs a durable `inbox`.*postgresInbox, mysqlInbox or redisInbox/,
   ],
   [
     "answer: 'recorded' with an inbox in memory",
     { ...good, answer: 'recorded' },
-    /`answer: 'recorded'` needs a durable/,
+    /`answer: 'recorded'` needs a durable .*postgresInbox, mysqlInbox, redisInbox or durableObjectInbox/,
   ],
   [
     "answer: 'recorded' with a queue",
@@ -117,4 +117,13 @@ test('the inbox that a receiver makes follows the runtime of the receiver', asyn
   expect([lease('first'), lease('second')]).toEqual([true, false]);
   clock.ms += HOUR_MS;
   expect(lease('second')).toBe(true);
+});
+
+test('rehearse over an inbox without transactions is refused, and names the inboxes that have them', async () => {
+  await expect(
+    createReceiver({ ...good, inbox: memoryInbox() }).rehearse({ limit: 1 }),
+  ).rejects.toMatchObject({
+    code: 'ERR_CONFIG_INVALID',
+    message: expect.stringContaining('`transactional: true` to sqliteInbox, postgresInbox or mysqlInbox.'),
+  });
 });

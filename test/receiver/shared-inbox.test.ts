@@ -11,6 +11,7 @@ test.each([false, true])(
   'a duplicate that another app ignored is logged once per type by the app that has a handler (transactional: %s)',
   async (transactional) => {
     const lines: string[] = [];
+    const clock = { elapsed: 0 };
     const log = (line: string) => void lines.push(line);
     const open = (handlers: Handlers) => {
       const inbox = transactional ? postgresInbox(own.pool, { transactional }) : postgresInbox(own.pool);
@@ -20,6 +21,7 @@ test.each([false, true])(
         inbox: inbox as ReturnType<typeof postgresInbox>,
         logger,
         handlers,
+        runtime: { elapsed: () => clock.elapsed },
       });
     };
     const transfers = open({ 'transfer.settled': () => undefined });
@@ -41,6 +43,11 @@ test.each([false, true])(
       expect(lines[0]).toMatch(
         /^stablehooks: evt_\S+ is done, but no handler ran: .* no handler for transfer\.settled/,
       );
+      clock.elapsed += 3_600_000;
     }
+    const other = exampleEvent('redeem.completed');
+    expect([await kindOf(transfers, other), await kindOf(redeems, other)]).toEqual(['ignored', 'duplicate']);
+    await expect.poll(() => lines.length).toBeGreaterThan(1);
+    expect(lines.slice(1)).toEqual([expect.stringContaining('no handler for redeem.completed')]);
   },
 );

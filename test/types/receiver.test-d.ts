@@ -1,5 +1,6 @@
 /** Types of the receiver: narrowing, typos, schemas, results. Compiled by `npm run check`, never run. */
 
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type pg from 'pg';
 import {
   createReceiver,
@@ -17,6 +18,7 @@ import {
   withPayload,
 } from 'stablehooks';
 import { postgresInbox } from 'stablehooks/inboxes/postgres';
+import { toNodeHandler } from 'stablehooks/node';
 import * as z from 'zod/mini';
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
@@ -32,6 +34,8 @@ declare const pool: pg.Pool;
 declare const inPg: Handlers<pg.PoolClient>;
 declare const inOther: Handlers<{ unsafe(text: string): void }>;
 declare const body: Uint8Array;
+declare const incoming: IncomingMessage;
+declare const response: ServerResponse;
 declare const inboxWithTx: Inbox<Client>;
 declare const insert: (id: string) => PromiseLike<number[]>;
 
@@ -123,6 +127,9 @@ receiver.receive(new Request('http://localhost'));
 // @ts-expect-error parts of the package
 receiver.record;
 expectType<void>()(receiver.start({ intervalMs: 1_000 }));
+
+// Linters refuse a promise where a server ignores it (no-misused-promises).
+expectType<void>()(toNodeHandler(receiver)(incoming, response));
 
 // A layer has some of the seams.
 createReceiver({ secret: 's', handlers: {}, use: [{ handler: (next) => next }, {}] satisfies Layer[] });

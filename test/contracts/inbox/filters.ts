@@ -64,6 +64,7 @@ const WRONG_FILTERS: readonly object[] = [
     { error: '' },
     { ids: 'evt' },
     { ids: [1] },
+    { ids: new Array(1) },
   ],
   ...[{ receivedSince: '2026-01-02' }, { updatedUntil: -1 }],
   // A variable that is missing by mistake.
@@ -354,7 +355,7 @@ export const filterCases = [
         JSON.stringify(wrong),
       );
     }
-    for (const wrong of ['evt', [''], [dead.id, 1]]) {
+    for (const wrong of ['evt', [''], [dead.id, 1], new Array(1)]) {
       const ids = wrong as readonly string[];
       await assert.rejects(async () => inbox.port.importDone(ids), INVALID, JSON.stringify(wrong));
     }
