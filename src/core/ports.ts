@@ -380,6 +380,8 @@ export interface InboxOperations {
       readonly after?: string | undefined;
       /** @default 'oldest' */
       readonly order?: 'oldest' | 'newest' | undefined;
+      /** `false` doesn't read the events, so every `event` is `null`. This is faster if payloads are large. @default true */
+      readonly withEvents?: boolean | undefined;
     },
   ): Promise<readonly InboxRecord[]>;
   /** Returns one entry per state, in the order of {@link INBOX_STATES}. It is fastest without a filter. */

@@ -15,6 +15,9 @@ import type { HealthInbox, HealthSettings } from './options.js';
 /** How many events of a state are read to name errors, and to find the last pushed event. */
 const SAMPLE = 100;
 
+/** Payloads may be large, and reading a hundred of them stops a process that uses SQLite. */
+const LEAN = { withEvents: false } as const;
+
 /** How many events have to fail before their share counts. */
 const MANY_FAILED = 3;
 
@@ -30,7 +33,7 @@ export async function readFacts(inbox: HealthInbox, { dueMs }: Pick<HealthSettin
   for (const state of INBOX_STATES) {
     if (state !== 'done') counts.push({ state, ...countIn(await inbox.count({ state }), state) });
   }
-  const isUnused = (await inbox.list({ state: 'done', limit: 1 })).length === 0;
+  const isUnused = (await inbox.list({ ...LEAN, state: 'done', limit: 1 })).length === 0;
   const received = await overdue('received');
   const isBusy = countIn(counts, 'leased').count > 0;
   return {
@@ -47,8 +50,8 @@ export async function readFacts(inbox: HealthInbox, { dueMs }: Pick<HealthSettin
     /** Events that no process runs in time, by state. */
     overdue: { received, failed: await overdue('failed'), leased: await overdue('leased') },
     failing: await readFailing(inbox, counts, now),
-    lastDead: (await inbox.list({ state: 'dead', limit: 1, order: 'newest' }))[0],
-    newest: await inbox.list({ limit: SAMPLE, order: 'newest' }),
+    lastDead: (await inbox.list({ ...LEAN, state: 'dead', limit: 1, order: 'newest' }))[0],
+    newest: await inbox.list({ ...LEAN, limit: SAMPLE, order: 'newest' }),
   };
 }
 
@@ -94,7 +97,7 @@ async function findUnrun(
   const count = async (error?: string) =>
     countIn(await inbox.count(error === undefined ? filter : { ...filter, error }), 'received').count;
   for (let after: string | undefined; ; ) {
-    const page = await inbox.list({ ...filter, limit: SAMPLE, after });
+    const page = await inbox.list({ ...LEAN, ...filter, limit: SAMPLE, after });
     const unrun = page.filter(isUnrun);
     if (unrun.length > 0 || page.length < SAMPLE) return unrun;
     // There may be any number of postponed events, and reading many takes seconds.
@@ -110,10 +113,10 @@ const isPostponed = (error: string | null) => error?.startsWith(POSTPONED) === t
 /** Events that failed and have not succeeded since, even while they run again. */
 async function readFailing(inbox: HealthInbox, counts: readonly InboxCount[], now: number) {
   const hourAgo = Math.max(0, Math.floor(now - HOUR_MS));
-  const leased = await inbox.list({ state: 'leased', error: 'ERR_', limit: SAMPLE });
+  const leased = await inbox.list({ ...LEAN, state: 'leased', error: 'ERR_', limit: SAMPLE });
   const again = leased.filter(({ attempts, lastError }) => attempts > 1 && !isPostponed(lastError));
-  const newest = await inbox.list({ state: 'failed', limit: SAMPLE, order: 'newest' });
-  const oldest = await inbox.list({ state: 'failed', receivedUntil: hourAgo, limit: SAMPLE });
+  const newest = await inbox.list({ ...LEAN, state: 'failed', limit: SAMPLE, order: 'newest' });
+  const oldest = await inbox.list({ ...LEAN, state: 'failed', receivedUntil: hourAgo, limit: SAMPLE });
   const dead = countIn(await inbox.count({ state: 'dead', updatedSince: hourAgo }), 'dead').count;
   const count = countIn(counts, 'failed').count + again.length;
   return {

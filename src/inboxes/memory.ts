@@ -75,10 +75,10 @@ function toOperations(store: EventStore): OperatorOps {
       return entry && toRecord(entry);
     },
 
-    list({ selection, limit, after, order }) {
+    list({ selection, limit, after, order, withEvents }) {
       const last = after === undefined ? undefined : store.get(after);
       if (after !== undefined && last === undefined) return [];
-      return toPage(select(selection), { order, limit, last }).map(toRecord);
+      return toPage(select(selection), { order, limit, last }).map((entry) => toRecord(entry, withEvents));
     },
 
     count: (selection) =>
@@ -149,9 +149,9 @@ function toOperations(store: EventStore): OperatorOps {
   };
 }
 
-function toRecord(entry: Entry): InboxRecord {
+function toRecord(entry: Entry, withEvent = true): InboxRecord {
   const { startedAt, json, token, isWaiting, createdAt, number, steps, ...record } = entry;
-  return { ...record, history: historyOf(entry), event: decodeEvent(entry.id, json) };
+  return { ...record, history: historyOf(entry), event: withEvent ? decodeEvent(entry.id, json) : null };
 }
 
 function historyOf({ state, attempts, startedAt, updatedAt, history, json }: Entry): readonly InboxAttempt[] {

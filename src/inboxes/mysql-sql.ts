@@ -1,7 +1,7 @@
 /** The tables, procedures and statements of the MySQL inbox: SQL that MariaDB and MySQL share. */
 import { readOptions } from '../core/options.js';
 import { PREFIX_RULE } from './name-rule.js';
-import { AHEAD_MS, IGNORED, type PageQuery, selectionWriter } from './selection.js';
+import { AHEAD_MS, IGNORED, type PageQuery, selectionWriter, withoutEvents } from './selection.js';
 import { VERSION } from './server-inbox.js';
 import { named, namesIn, passed, place, type Template, toSnake } from './statements.js';
 
@@ -445,7 +445,8 @@ WHERE e.id = :id AND e.token <=> COALESCE(:token, e.token) ORDER BY s.number`),
     list(query: PageQuery): string {
       // The rows are read after the index has found the page: with them, the server reads the index from its start.
       const direction = query.order === 'oldest' ? 'ASC' : 'DESC';
-      return `SELECT ${record} FROM ${events} WHERE seq IN (SELECT seq FROM (${selections.list(query, 'seq, id')}) AS page)
+      const columns = query.withEvents ? record : withoutEvents(record);
+      return `SELECT ${columns} FROM ${events} WHERE seq IN (SELECT seq FROM (${selections.list(query, 'seq, id')}) AS page)
 ORDER BY received_at ${direction}, id ${direction}`;
     },
   };

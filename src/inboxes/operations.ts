@@ -120,14 +120,15 @@ export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = N
 
     async list(options) {
       assertGiven('inbox.list', options);
-      const { limit, after, order, ...filter } = readOptions('inbox.list', options, {
+      const { limit, after, order, withEvents, ...filter } = readOptions('inbox.list', options, {
         ...FILTER,
         limit: required(integer()),
         after: string(),
         order: oneOf(['oldest', 'newest'], 'oldest'),
+        withEvents: boolean(true),
       });
       const selection = toSelection(filter, INBOX_STATES);
-      const records = await ops.list({ selection, limit, after, order });
+      const records = await ops.list({ selection, limit, after, order, withEvents });
       if (after === undefined || records.length > 0 || (await ops.find(after)) !== undefined) return records;
       throw new ConfigError(
         `inbox.list: \`after\` is ${JSON.stringify(after)}, but the inbox does not have that event, or no longer has it. Start again without \`after\`.`,

@@ -145,15 +145,20 @@ local function takeList()
 end
 local function orNil(text) return text ~= '' and text or nil end
 
--- A record for operators.
-local function read(id)
+local function jsonOf(id, withEvent)
+  if withEvent then return redis.call('GET', jsonKey(id)) or cjson.null end
+  return redis.call('EXISTS', jsonKey(id)) == 1 and '' or cjson.null
+end
+
+-- A record for operators. Without its event, the JSON is empty.
+local function read(id, withEvent)
   local found = redis.call('HMGET', eventKey(id), 'type', 'state', 'attempts', 'source', 'receivedAt', 'updatedAt',
     'dueAt', 'lastError', 'key')
   if not found[2] then return nil end
   return { id = id, type = found[1], state = found[2], attempts = tonumber(found[3]), source = found[4],
     received = tonumber(found[5]), updated = tonumber(found[6]), due = tonumber(found[7]) or cjson.null,
     error = found[8] or cjson.null, key = found[9] or cjson.null,
-    json = redis.call('GET', jsonKey(id)) or cjson.null,
+    json = jsonOf(id, withEvent),
     history = '[' .. table.concat(redis.call('LRANGE', historyKey(id), 0, -1), ',') .. ']' }
 end
 `;
@@ -166,9 +171,9 @@ export const SCRIPT_VALUES = {
   saveStep: [...VALUES.saveStep, 'call'],
   /** `events`: id, type, JSON, key and time of creation of each. */
   record: ['state', 'dueInMs', 'origin', 'events'],
-  findAll: ['ids'],
+  findAll: ['ids', 'withEvents'],
   /** `after`: the id to continue after. */
-  list: ['state', 'limit', 'after', 'order'],
+  list: ['state', 'limit', 'after', 'order', 'withEvents'],
   count: ['states'],
   /** `result`: discarded or requeued. `versions`: id and when it was last changed of each. */
   change: ['result', 'by', 'reason', 'versions'],
@@ -304,12 +309,12 @@ redis.call('HSET', key, 'holder', holder, 'leaseUntil', text(now + tonumber(leas
 return '["1"]'`,
 
   find: `
-return answer({ read(id) })`,
+return answer({ read(id, true) })`,
 
   findAll: `
 local records = {}
 for _, id in ipairs(ids) do
-  records[#records + 1] = read(id)
+  records[#records + 1] = read(id, withEvents ~= '')
 end
 return answer(records)`,
 
@@ -330,7 +335,7 @@ if after ~= '' then
 end
 local records = {}
 for _, id in ipairs(redis.call(newest and 'ZREVRANGE' or 'ZRANGE', key, start, start + tonumber(limit) - 1)) do
-  records[#records + 1] = read(id)
+  records[#records + 1] = read(id, withEvents ~= '')
 end
 return answer(records)`,
 

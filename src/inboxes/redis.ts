@@ -134,11 +134,13 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
   }
 
   /** Pages of selected records: at most `limit` of each state. Redis runs nothing else during a script, so each is short. */
-  async function* readPages({ selection, limit, after, order = 'oldest' }: Query) {
+  async function* readPages({ selection, limit, after, order = 'oldest', withEvents = true }: Query) {
     if (selection.ids !== undefined) {
       const [last] = after === undefined ? [] : await call<EventRow>('find', { id: after });
       if (after !== undefined && last === undefined) return;
-      const found = (await call<EventRow>('findAll', { ids: [...new Set(selection.ids)] })).map(toRecord);
+      const found = (await call<EventRow>('findAll', { ids: [...new Set(selection.ids)], withEvents })).map(
+        toRecord,
+      );
       const selected = found.filter((record) => isSelected(record, selection));
       yield toPage(selected, { order, limit, last: last && toRecord(last) });
       return;
@@ -147,7 +149,9 @@ export function redisInbox(redis: RedisLike, options: RedisInboxOptions = {}): I
       let room = limit;
       // Pages grow, because a filter may match only a few events.
       for (let last = after, size = Math.min(limit, MAX_PAGE); ; size = Math.min(size * 2, MAX_PAGE)) {
-        const page = (await call<EventRow>('list', { state, limit: size, after: last, order })).map(toRecord);
+        const page = (
+          await call<EventRow>('list', { state, limit: size, after: last, order, withEvents })
+        ).map(toRecord);
         const found = page.filter((record) => isSelected(record, selection));
         yield found;
         room -= found.length;

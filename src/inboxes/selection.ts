@@ -25,6 +25,7 @@ export interface Limited {
 export interface PageQuery extends Limited {
   readonly after: string | undefined;
   readonly order: 'oldest' | 'newest';
+  readonly withEvents: boolean;
 }
 
 type Condition = Exclude<keyof Selection, 'states' | 'held'>;
@@ -48,6 +49,10 @@ interface Dialect {
  * no JSON.
  */
 export const IGNORED = 'attempts = 0 AND event IS NOT NULL AND history IS NULL';
+
+/** The columns of a record, with an empty text in place of its event. A pruned event has none. */
+export const withoutEvents = (record: string) =>
+  record.replace('event AS json', "CASE WHEN event IS NULL THEN NULL ELSE '' END AS json");
 
 export function selectionWriter({
   events,
@@ -79,7 +84,8 @@ export function selectionWriter({
 
   return {
     /** Each state is read separately from the index on states. */
-    list({ selection, limit, after, order }: PageQuery, columns = record): string {
+    list({ selection, limit, after, order, withEvents }: PageQuery, some?: string): string {
+      const columns = some ?? (withEvents ? record : withoutEvents(record));
       const [isAfter, direction] = order === 'oldest' ? ['>', 'ASC'] : ['<', 'DESC'];
       const received = `(SELECT received_at FROM ${events} WHERE id = :after)`;
       // MySQL finds the place in the index by the first condition alone.

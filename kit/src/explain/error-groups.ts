@@ -44,7 +44,7 @@ export async function groupErrors(inbox: Pick<InboxOperations, 'list'>): Promise
   for (const state of ['dead', 'failed'] as const) {
     let read = 0;
     for (let after: string | undefined; ; ) {
-      const page = await inbox.list({ state, limit: PAGE, after, order: 'newest' });
+      const page = await inbox.list({ state, limit: PAGE, after, order: 'newest', withEvents: false });
       for (const record of page) add(groups, record);
       read += page.length;
       after = page.at(-1)?.id;

@@ -94,6 +94,21 @@ export const filterCases = [
     assert.deepEqual(sortedIds(await inbox.port.list(both)), sortedIds([dead, done]));
     assert.deepEqual(sortedIds(await inbox.port.list({ ...both, state: 'done' })), [done.id]);
   }),
+  test('a list without events differs from the list only in the events, even for ids and for pruned events', async (inbox) => {
+    const { done } = await fill(inbox);
+    const every = await inbox.port.list({ limit: 100 });
+    for (const filter of [{}, { ids: every.map(({ id }) => id) }, { ignored: true as const }]) {
+      const all = await inbox.port.list({ ...filter, limit: 100 });
+      const without = await inbox.port.list({ ...filter, limit: 100, withEvents: false });
+      assert.deepEqual(
+        without,
+        all.map((record) => ({ ...record, event: null })),
+      );
+    }
+    await inbox.port.prune({ olderThanMs: 0 });
+    const [pruned] = await inbox.port.list({ ids: [done.id], limit: 1, withEvents: false });
+    assert.deepEqual(pruned, await inbox.find(done));
+  }),
   test('pages of a list of every state, and of a filter, continue after the given id', async (inbox) => {
     await fill(inbox);
     for (const filter of [
