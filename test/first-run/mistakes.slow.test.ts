@@ -139,7 +139,7 @@ describe('a mistake at the database is one line in the log', () => {
     expect(await deliver(running.url)).toBe('500 ERR_HANDLER_TIMEOUT');
     const [first] = await linesOf(running);
     expect(first).toMatch(
-      /In a transaction, query through `tx`: another connection of the pool may not be free/,
+      /In a transaction, run queries through `tx`, because the pool may have no other free/,
     );
   });
 

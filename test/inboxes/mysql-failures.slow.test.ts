@@ -179,7 +179,7 @@ describeWithMariadb('a MySQL inbox', () => {
       const receiver = receiverOver<unknown>(inbox, ({ id }) => void ran.push(id));
       expect(await receiver.handle(someEvent(), 'push')).toMatchObject({ kind: 'handled' });
       for (const [version, fix] of [
-        ['stablehooks, version 2', /newer release .* version 2; .* version 1\. Upgrade stablehooks/],
+        ['stablehooks, version 2', /newer release .* version 2, but .* version 1\. Upgrade stablehooks/],
         ['', /older release .* migrateMysql/],
       ] as const) {
         await admin.query(`ALTER TABLE ${prefix}_events COMMENT ?`, [version]);

@@ -219,7 +219,7 @@ const INCIDENTS: readonly Incident[] = [
       const enter = ['nsenter', ...target, '--user', '--mount', '--preserve-credentials'];
       return { look: ['status'], options: { within: enter } };
     },
-    shows: /refused +The inbox's database rejects writes: The disk has \d+ KiB of room left\./,
+    shows: /refused +The inbox's database rejects writes: The disk has \d+ KiB of free space left\./,
   },
   {
     name: 'a gap that cannot close',
