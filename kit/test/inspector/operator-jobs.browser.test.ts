@@ -54,7 +54,7 @@ test('each job of an operator takes few clicks', async () => {
     'what was refused in the last hour, and why': await measure('what was refused, and why', (page) =>
       page
         .getByRole('region', { name: 'What needs you' })
-        .getByText(/3 signed deliveries refused.*ERR_SIGNATURE_MISMATCH: the secret/)
+        .getByText(/3 signed deliveries were refused.*ERR_SIGNATURE_MISMATCH: the secret/)
         .waitFor(),
     ),
     'why did an event fail, and what was sent': await measure(
