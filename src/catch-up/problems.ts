@@ -19,9 +19,9 @@ const MESSAGES = {
   ERR_LEASE_LOST:
     'Another process took over the poll lease, so the watermark was not saved. Raise leaseMs if this happens often.',
   ERR_WATERMARK_AHEAD:
-    'The stored watermark was in the future, because a clock was wrong. The poller moves the watermark back, as well as a start date in the future, and opens gaps for spans that the list does not prove. Check the clocks.',
+    'The stored watermark or start date was in the future, because a clock was wrong. The poller corrects the time, and opens gaps for spans that the list does not prove. Check the clocks.',
   ERR_CLOCK_BEHIND:
-    "The `Date` header of the service's responses is more than lagMs behind this machine's clock, which holds the watermark back. Check both clocks, and check whether a cache responds instead of the service.",
+    "The `Date` header of the service's responses is more than lagMs behind this machine's clock, so the watermark stays behind as well. Check both clocks, and check whether a cache responds instead of the service.",
   ERR_LIST_MAX:
     'The list returned fewer events than `listMax` although it contains more, so the poller now ignores `listMax` for this inbox. Remove the option, or ask the service how many events it returns.',
   ERR_EVENT_LATE:
@@ -36,12 +36,12 @@ const MESSAGES = {
  */
 export type PollProblemCode = keyof typeof MESSAGES | 'ERR_EVENT_MALFORMED' | 'ERR_EVENT_CONFLICT';
 
-/** Creates a problem of the poller itself that isn't about a single event. */
+/** Creates a problem that the poller itself reports and that isn't about a single event. */
 export function problemOf(code: keyof typeof MESSAGES): PollProblem {
   return { code, message: MESSAGES[code] };
 }
 
-/** Turns an error into a problem. An error of this package keeps its code, and any other error gets the given code. */
+/** Turns an error into a problem. This package's errors keep their code, and any other error gets the given code. */
 export function toProblem(
   error: unknown,
   { code, id }: { readonly code: string; readonly id?: string | undefined },
@@ -52,7 +52,7 @@ export function toProblem(
     const wait = retryAfterMs === undefined ? {} : { retryAfterMs };
     return { code: error.code, message: error.message, ...about, ...wait };
   }
-  // The messages of other packages may contain secrets, so only the name is kept.
+  // Error messages from other packages may contain secrets, so only the error's name is kept.
   const name = error instanceof Error ? error.name : typeof error;
   return { code, message: `An unexpected error (${name}) was thrown.`, ...about };
 }
