@@ -69,7 +69,7 @@ export async function acknowledgeGap(
   if (found === undefined || !(end > found.from)) {
     await lease(0);
     throw new ConfigError(
-      'acknowledgeGap: no open gap matches the gap that you passed. Perhaps it was already closed or acknowledged. Call listGaps(inbox) to see the gaps.',
+      'acknowledgeGap: no open gap matches the gap that you passed. That gap may already be closed or acknowledged. Call listGaps(inbox) to see the gaps.',
     );
   }
   const ends = Object.entries(found.until);
