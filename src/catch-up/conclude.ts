@@ -255,7 +255,7 @@ function refutesDeclared(gathered: Gathered): boolean {
   for (const each of judged) {
     const { answer, verdict } = each;
     if (answer === null || verdict !== 'complete' || answer.size < MIN_CAP) continue;
-    // If only `listMax` suggests that a response is complete, and older events are missing from it, it was cut off.
+    // A response was cut off if only `listMax` suggests that it is complete, and older events are missing from it.
     if (lostFrom(gathered, lacking, each).some(({ at }) => at < reachOf(answer))) return true;
   }
   return answers.some((each) => each.size < Math.min(each.limit, declared) && isContradicted(gathered, each));

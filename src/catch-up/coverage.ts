@@ -34,7 +34,7 @@ import type { GapReason } from './state.js';
 /** Yields queries. Receives the response to each query, or `null` if the request failed. */
 export type Survey<Result = SurveyResult> = Generator<ListQuery, Result, ListAnswer | null>;
 
-/** Surveys the list. First queries all types with a growing limit, and then, if necessary, each type separately. */
+/** Surveys the list. Queries all types with a growing limit first, and then, if necessary, each type separately. */
 export function* surveyList(options: SurveyOptions): Survey {
   const { limit: lowest, maxLimit, state } = options;
   const query = { type: null, limit: Math.min(Math.max(lowest, state.limit), maxLimit) };
@@ -114,7 +114,7 @@ function* judgeWindow(evidence: Evidence, answer: ListAnswer, reach: number): Su
   if (order === null) return unproven(answer, 'no-order');
   // A list that is sorted by when events were listed may lack events created up to `lagMs` after the oldest event in it.
   const spare = lagMs + disorderMs;
-  // If an event is listed even further below its place in time order, events that were cut off may be as far below theirs.
+  // If an event is listed even further below its place in time order, events that were cut off may also be that far below.
   const sink = order.sink > spare ? order.sink : 0;
   const from = order.tail + spare + sink;
   const isYoung = from >= evidence.times.settledAt;
@@ -146,8 +146,8 @@ function* judgeUnshown(evidence: Evidence, window: ListAnswer, from: number): Su
     if (evidence.filterFails && ofType.length < REACH_EVENTS) return 'filtered-late';
     const begin = Math.max(from, start);
     if (ofType.some((at) => at > begin && at <= times.settledAt)) return 'contradiction';
-    // Unreadable elements count too. So many elements can hardly all have been listed after the window, and none of them is
-    // older.
+    // Unreadable elements count too. So many new elements can hardly all have been listed after the window was read, and the
+    // response contains no older elements.
     const elements = [...ofType, ...answer.unreadable];
     if (elements.length >= REACH_EVENTS && elements.every((at) => at === null || at > from)) {
       return 'contradiction';

@@ -35,7 +35,7 @@ const SECRET = rule(
  * - 500 otherwise, for example when a gap opened.
  *
  * The body of the response is the poll's report. If the inbox isn't durable, or if `secret` or `poller` throws, the
- * route doesn't poll. It responds with 500 and an error code, and logs the reason.
+ * route doesn't poll. Instead, the route responds with 500 and an error code, and logs the reason.
  *
  * @param poller - a poller, or a function that creates it. The function is called when the first request with the
  * secret arrives, so that a build such as `next build` needs neither secrets nor connections.

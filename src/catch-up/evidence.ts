@@ -66,12 +66,12 @@ export function toEvidence(options: SurveyOptions, servedAt: number | null) {
   const answers: ListAnswer[] = [];
   return {
     options,
-    /** Epoch ms. */
+    /** All times are in epoch ms. */
     times: {
       watermark,
       /** Whether the watermark is later than both clocks. If so, a clock was wrong, and the watermark proves nothing. */
       isAhead,
-      /** When the poll started, by the earlier clock, so that a clock that is ahead does not move the watermark too far. */
+      /** When the poll started, by the earlier clock. A clock that is ahead must not move the watermark too far. */
       until,
       /** `until` minus `lagMs`. Events created later may not be in the list yet. */
       settledAt,
@@ -83,7 +83,7 @@ export function toEvidence(options: SurveyOptions, servedAt: number | null) {
     target: Math.min(start, target ?? start),
     /**
      * The app's `listMax`; 0 if there is none, or if a response refuted it. If the app sets `listMax`, larger responses
-     * don't count as evidence, because the cap need not be constant then.
+     * don't count as evidence, because then the cap need not be constant.
      */
     declared: state.seen?.listMaxRefuted === true ? 0 : listMax,
     answers,

@@ -219,7 +219,7 @@ function isEmpty(ends: Ends): boolean {
   return Object.keys(ends).length === 0;
 }
 
-/** How many open gaps are kept separate. If a poller polls too rarely, every poll opens a gap. */
+/** How many open gaps are kept before the oldest gaps are merged. If a poller polls too rarely, every poll opens a gap. */
 const MAX_GAPS = 500;
 
 /** Merges the two oldest open gaps until there are few enough. A merged gap also covers the time between the two gaps. */

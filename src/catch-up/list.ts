@@ -38,7 +38,7 @@ export type ListedEvents = Pick<EventList, 'events' | 'problems' | 'size'> &
 
 export interface ListedEvent {
   readonly event: UnknownEvent;
-  /** The event's JSON, exactly as the service wrote it if the client returns that. */
+  /** The event's JSON. If the client returns the JSON, it is exactly what the service wrote. */
   readonly json: string;
   /** When the event was created, in epoch ms. */
   readonly at: number;

@@ -22,7 +22,10 @@ export interface PollerOptions {
   readonly receiver: ReceiverSource;
   /** The `limit` of the first query. With a limit below 50, a proof takes more requests. @default 50 */
   readonly limit?: number | undefined;
-  /** The highest `limit` that the poller sends in a query. If `listMax` is higher, that is used instead. @default 20_000 */
+  /**
+   * The highest `limit` that the poller sends in a query. If `listMax` is higher, `listMax` is used instead. @default
+   * 20_000
+   */
   readonly maxLimit?: number | undefined;
   /**
    * The number of events that the service is guaranteed to return if it has that many and `limit` allows that many. The
@@ -38,8 +41,8 @@ export interface PollerOptions {
    */
   readonly lagMs?: number | undefined;
   /**
-   * How far out of order neighbouring events in the list can be, in ms. Up to one event in ten can be listed later than
-   * that.
+   * How far out of order neighbouring events in the list can be, in ms. Up to one event in ten can be further out of
+   * order.
    * @default 1_000
    */
   readonly disorderMs?: number | undefined;
@@ -52,10 +55,10 @@ export interface PollerOptions {
   /** How long, in ms, other processes wait before they take over polling if this process dies. @default 30_000 */
   readonly leaseMs?: number | undefined;
   /**
-   * The start date. The first poll stores it in the inbox, and events created before it are neither recorded nor
-   * handled. If you set an earlier date after the first poll, the poller records older events as well, but proves
-   * nothing about them. If you set a later date, nothing changes. If the date is in the future, the time of the first
-   * poll is used instead.
+   * The start date. The first poll stores the start date in the inbox, and events created before the start date are
+   * neither recorded nor handled. If you set an earlier date after the first poll, the poller records older events as
+   * well, but proves nothing about them. If you set a later date, nothing changes. If the date is in the future, the
+   * time of the first poll is used instead.
    *
    * @default the time of the first poll, by this process's clock or the service's, whichever is earlier. If the
    * service's clock is unknown, `lagMs` is subtracted from the time of this process's clock
@@ -69,11 +72,11 @@ export interface PollerOptions {
   readonly backfill?: boolean | undefined;
   /** Receives log lines about gaps, failing polls and configuration mistakes. @default console */
   readonly logger?: Logger | undefined;
-  /** Called with the report of each poll. Errors that it throws are logged. @default none */
+  /** Called with the report of each poll. Errors that this function throws are logged. @default none */
   readonly onReport?: ((report: PollReport) => void | Promise<void>) | undefined;
   /**
-   * Called once when a gap opens and once when it closes. Both are also logged, as are errors that this function
-   * throws.
+   * Called once when a gap opens and once when the gap closes. The poller also logs both, and logs errors that this
+   * function throws.
    * @default none
    */
   readonly onGap?: ((gap: Gap) => void | Promise<void>) | undefined;

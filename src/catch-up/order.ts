@@ -98,8 +98,8 @@ function isMoreThanChance(
 }
 
 /**
- * Returns how far events are out of order, in ms, in the direction that fits better. The worst one in {@link
- * LATE_SHARE} is ignored.
+ * Returns how far events are out of order, in ms, in the direction that fits better. The worst events, one in {@link
+ * LATE_SHARE}, are ignored.
  */
 export function measureDisorder(answer: ListAnswer): number | null {
   const dated = datedEvents(answer);

@@ -1,6 +1,6 @@
 import { StablehooksError } from '../core/errors.js';
 
-/** A failure, or a sign that something is wrong. It contains no payloads and no secrets. */
+/** A failure, or a sign that something is wrong. A problem contains no payloads and no secrets. */
 export interface PollProblem {
   /** An error code of this package, or one of {@link PollProblemCode}. */
   readonly code: string;
@@ -31,8 +31,8 @@ const MESSAGES = {
 /**
  * The codes that the poller itself reports. Two of them are about listed events:
  *
- * - `ERR_EVENT_MALFORMED`: an element of the list is not a valid event. A gap covers it.
- * - `ERR_EVENT_CONFLICT`: two events with the same id differ. The first one is used.
+ * - `ERR_EVENT_MALFORMED`: an element of the list is not a valid event. A gap covers the element.
+ * - `ERR_EVENT_CONFLICT`: two events with the same id differ. The poller uses the first event.
  */
 export type PollProblemCode = keyof typeof MESSAGES | 'ERR_EVENT_MALFORMED' | 'ERR_EVENT_CONFLICT';
 

@@ -26,7 +26,7 @@ export interface PollReport {
   readonly watermark: string | null;
   /** How many distinct valid events this poll read from the list. */
   readonly fetched: number;
-  /** How many of the `fetched` events were created before the start date. They are neither recorded nor handled. */
+  /** How many of the `fetched` events were created before the start date. These events are neither recorded nor handled. */
   readonly skipped: number;
   /** How many of the `fetched` events the inbox didn't have before this poll, including events of unknown types. */
   readonly new: number;
@@ -38,8 +38,8 @@ export interface PollReport {
   /** How many of the `fetched` events are still waiting to be run, as far as this poll knows. */
   readonly waiting: number;
   /**
-   * How many of the `new` events the list marks as `delivered`. The service marks an event when any endpoint responds
-   * with a 2xx. Events from before the start date don't count.
+   * How many of the `new` events the list marks as `delivered`. The service marks an event this way when any endpoint
+   * responds with a 2xx. Events from before the start date don't count.
    */
   readonly deliveredButUnseen: number;
   /** How many events were handled during this poll, including events that were already waiting in the inbox. */
@@ -55,7 +55,7 @@ export interface PollReport {
   readonly late: number;
   /** The ids of the events that each of these counts includes, up to 1,000 per count. */
   readonly ids: Readonly<Record<Listed, readonly string[]>>;
-  /** How many requests were made to the list, including failed ones. The client's own retries don't count. */
+  /** How many requests were made to the list, including failed requests. The client's own retries don't count. */
   readonly requests: number;
   /** The verdict on the whole list, and on each type that was queried separately. */
   readonly verdicts: readonly ListVerdict[];
@@ -66,8 +66,8 @@ export interface PollReport {
   /** The gaps that this poll closed. Their events are now in the inbox. */
   readonly gapsClosed: readonly Gap[];
   /**
-   * What this poll proved, or why it proved nothing and what to do. The text stays the same while the situation stays
-   * the same.
+   * What this poll proved, or why it proved nothing and what to do about it. The text stays the same while the
+   * situation stays the same.
    */
   readonly diagnosis: string;
   /** Failures, and signs that something is wrong. The report contains up to 1,000 of them. */

@@ -11,8 +11,8 @@ export function isSameElement(a: UnknownEvent, b: UnknownEvent): boolean {
 }
 
 /**
- * Returns whether a listed and a stored event have the same type, time and payload. Other fields are ignored, because a
- * delivery may lack them. The two times may be written differently.
+ * Returns whether a listed event and a stored event have the same type, time and payload. Other fields are ignored,
+ * because a delivery may lack them. The two times may be written differently.
  */
 export function saysTheSame(a: UnknownEvent, b: UnknownEvent): boolean {
   return a.type === b.type && createdAtMs(a) === createdAtMs(b) && isSameValue(a.payload, b.payload);

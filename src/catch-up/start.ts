@@ -1,4 +1,4 @@
-/** Decides where a poll begins: from which start date, and with which span to prove. */
+/** Decides where a poll begins: at which start date, and which span the poll tries to prove. */
 import { createdAtMs, isEventType, isTestId } from '../core/events.js';
 import type { Inbox, InboxOperations, InboxRecord } from '../core/ports.js';
 import type { Evidence } from './evidence.js';
@@ -71,7 +71,7 @@ export function toStart(
 
 /**
  * Returns where the oldest gap begins if this poll should spend requests on gaps, and `Infinity` otherwise. The first
- * poll does this, and so do the polls that are 1, 2, 4, … intervals after a gap opened.
+ * poll spends requests on gaps, and so do the polls that are 1, 2, 4, … intervals after a gap opened.
  */
 export function gapToTry(
   { gaps, watermark }: PollState,

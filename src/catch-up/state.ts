@@ -97,8 +97,8 @@ export interface SeenAnswers {
    */
   readonly shownFrom?: number | undefined;
   /**
-   * Known events that are missing from the list although it contains older events. Until these events reappear, the
-   * list proves nothing about events created up to `until`, in epoch ms.
+   * Known events that are missing from the list although the list contains older events. Until these events reappear,
+   * the list proves nothing about events created up to `until`, in epoch ms.
    * @default none
    */
   readonly lost?:
@@ -146,7 +146,7 @@ export interface LastAttempt {
 
 /** The state of the catch-up poller between polls. Times are in epoch ms. */
 export interface PollState {
-  /** The start date: events created before it are neither recorded nor handled; `null` before the first poll. */
+  /** The start date; `null` before the first poll. Events created before this date are neither recorded nor handled. */
   readonly since: number | null;
   /**
    * The inbox has every event of the known types that was created between the start date and this time, except in the

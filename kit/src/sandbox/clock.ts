@@ -51,7 +51,7 @@ const PLATFORM: Pick<Runtime, 'now' | 'setTimeout' | 'clearTimeout'> = {
   clearTimeout: (timer) => clearTimeout(timer as NodeJS.Timeout),
 };
 
-/** The longest time that `setTimeout` accepts. If the time were longer, it would call back immediately. */
+/** The longest time that `setTimeout` accepts. If the time were longer, `setTimeout` would call back immediately. */
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
 export function createClock({

@@ -252,7 +252,8 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     of.underWay.delete(abort);
     if (of.ended) return attempt;
     keepAttempt(attempt);
-    // With another body or another URL, the attempt does not show that this endpoint has the event, so it is no delivery.
+    // With another body or URL, the attempt does not show that this endpoint has the event, so it does not count as a
+    // delivery.
     if (isElsewhere || isEdited) return attempt;
     if (isDelivered(attempt)) events.markDelivered(event.id);
     const state = isDelivered(attempt) ? 'delivered' : 'exhausted';
@@ -284,7 +285,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     begin(event: SandboxEvent): void {
       for (const target of endpoints.list()) start(event, target);
     },
-    /** Delivers the event of a delivery to its endpoint once more. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
+    /** Sends the event of a delivery to the same endpoint again. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
     resend,
     /** Ends the pending deliveries of an endpoint as `exhausted`. */
     abandon(endpointId: string): void {
@@ -354,12 +355,12 @@ interface AttemptPlan {
   readonly target: Target;
   readonly deliveryId: string;
   readonly number: number;
-  /** The faults that are known in advance. Only `duplicate` can be. */
+  /** The faults that are known in advance: either `duplicate` or none. */
   readonly faults: readonly string[];
   /** The body to send instead of the event. */
   readonly body?: Uint8Array<ArrayBuffer> | undefined;
   readonly timeoutMs: number;
-  /** Aborted at the time limit, and when the sandbox is reset or closed. */
+  /** Aborted when the time limit is reached, or when the sandbox is reset or closed. */
   readonly abort: AbortController;
 }
 
@@ -491,7 +492,7 @@ async function sendAndReset(
   });
 }
 
-/** Replaces `fetch`, which gives no access to the connection, and which reads a stream before it has connected. */
+/** Replaces `fetch`, because `fetch` gives no access to its connection and reads a stream before connecting. */
 function openRequest(target: Target, headers: Readonly<Record<string, string>>, signal: AbortSignal) {
   const send = new URL(target.url).protocol === 'https:' ? requestHttps : requestHttp;
   // Opens a new connection, because the endpoint may close a kept connection just when it is reused.

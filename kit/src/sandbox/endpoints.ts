@@ -40,7 +40,10 @@ export interface SandboxEndpoints {
   /** Adds an endpoint. The endpoint receives all later events. @throws {SandboxError} `ERR_SANDBOX_INPUT` */
   add(input: EndpointInput): Endpoint;
   list(): readonly Endpoint[];
-  /** Removes an endpoint. Its pending deliveries become `exhausted`. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
+  /**
+   * Removes an endpoint. The endpoint's pending deliveries become `exhausted`. @throws {SandboxError}
+   * `ERR_SANDBOX_NOT_FOUND`
+   */
   remove(id: string): void;
   /**
    * Replaces the secret. All later attempts are signed with the new secret. @throws {SandboxError}

@@ -141,7 +141,7 @@ function toJson(payload: unknown): unknown {
   let isLossy = false;
   try {
     const text = JSON.stringify(payload, (_, value: unknown) => {
-      // JSON would contain `null` in its place.
+      // JSON would contain `null` instead of this number.
       if (typeof value === 'number' && !Number.isFinite(value)) isLossy = true;
       return value;
     });

@@ -46,7 +46,7 @@ export interface Faults {
   /** A request under `/v1` takes effect, but its connection is reset before the response. @default 0 */
   readonly apiReset: Chance;
   /**
-   * By how many milliseconds the `Date` header of responses under `/v1` is ahead. A negative number means behind.
+   * How many milliseconds the `Date` header of responses under `/v1` is ahead. If negative, the header is behind.
    * @default 0
    */
   readonly dateSkewMs: number;

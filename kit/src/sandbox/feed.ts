@@ -1,5 +1,5 @@
 /**
- * An entry in the feed. It says that something happened in the sandbox. `kind` says what happened, such as
+ * An entry in the feed, written when something happens in the sandbox. `kind` says what happened, for example
  * `event.fired` or `wallet.created`.
  */
 export interface FeedEntry {
@@ -37,10 +37,13 @@ export function createFeed(now: () => number) {
 /** A reader of the stream that is more than this many entries behind is disconnected, because entries take up memory. */
 const MAX_LAG = 10_000;
 
-/** The time between two comments, in ms. Without them, a client or proxy could close a stream that is silent for minutes. */
+/**
+ * The time between two comments, in ms. Without comments, a client or proxy could close a stream that is silent for
+ * minutes.
+ */
 const PING_INTERVAL_MS = 15_000;
 
-/** Streams the feed as server-sent events, each entry as `event: <kind>`, until the reader disconnects. */
+/** Streams the feed as server-sent events until the reader disconnects. Each entry is sent as `event: <kind>`. */
 export function streamFeed(feed: Feed): Response {
   const encoder = new TextEncoder();
   let stop = () => {};

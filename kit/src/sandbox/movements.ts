@@ -37,7 +37,7 @@ export interface Movement {
   /** The amount in USDC, as a decimal string. */
   readonly amount: string;
   readonly chain: Chain;
-  /** The wallet that sends or receives the money; `null` if none does. */
+  /** The wallet that sends or receives the money; `null` if no wallet is involved. */
   readonly walletId: string | null;
   readonly from: string;
   /** An address, or the name of a bank. */
@@ -49,7 +49,7 @@ export interface Movement {
 
 /** An incoming deposit. */
 export interface AcceptInput {
-  /** In USDC, as a decimal string. @default '100.00' */
+  /** The amount in USDC, as a decimal string. @default '100.00' */
   readonly amount?: string | undefined;
   /**
    * The chain of the deposit. Omit `chain` when you pass `walletId`, because the wallet has its own chain. @default
@@ -62,7 +62,7 @@ export interface AcceptInput {
 
 /** A transfer from the institution to an address on a target chain. */
 export interface TransferInput {
-  /** In USDC, as a decimal string. @default '100.00' */
+  /** The amount in USDC, as a decimal string. @default '100.00' */
   readonly amount?: string | undefined;
   /** The target chain. @default 'base' */
   readonly chain?: Chain | undefined;
@@ -85,13 +85,13 @@ export interface SendInput {
 
 /** A fiat redemption. */
 export interface RedeemInput {
-  /** In USDC, as a decimal string. @default '100.00' */
+  /** The amount in USDC, as a decimal string. @default '100.00' */
   readonly amount?: string | undefined;
   /** The destination bank. @default 'First Example Bank' */
   readonly bank?: string | undefined;
   /** Why the redemption fails. @default none; the redemption completes */
   readonly failsWith?: RedeemFailure | undefined;
-  /** How long after the redemption completes the bank returns it, in milliseconds. @default the bank never returns it */
+  /** How many milliseconds after its completion the bank returns the redemption. @default the bank never returns it */
   readonly returnsAfterMs?: number | undefined;
 }
 
@@ -298,7 +298,7 @@ export function createMovements(
 
 const SUCCESS = { accept: 'confirmed', transfer: 'settled', redeem: 'completed' } as const;
 
-/** Creates the event for a movement that has ended. The payload has the same form as in `exampleEvent`. */
+/** Creates the event for a movement that has ended. The payload has the same form as a payload from `exampleEvent`. */
 function toEvent(
   random: Random,
   movement: Omit<Movement, 'state' | 'createdAt'>,

@@ -58,8 +58,8 @@ export interface SandboxOptions {
    */
   readonly maxEvents?: number | undefined;
   /**
-   * How many attempts to keep. The newest attempts are kept, but up to half of them can be older attempts to deliver
-   * events that no endpoint has accepted. @default 10_000
+   * How many attempts to keep. The newest attempts are kept, but up to half of the kept attempts can be older attempts
+   * to deliver events that no endpoint has accepted. @default 10_000
    */
   readonly maxAttemptsKept?: number | undefined;
 }

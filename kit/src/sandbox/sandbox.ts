@@ -36,7 +36,7 @@ export interface SandboxOperations extends MovementOperations {
   emit(type: string, payload?: Readonly<Record<string, unknown>>): SandboxEvent;
   /** Lists the events, newest first by default. The faults that change the service's list have no effect here. */
   events(query?: SandboxEventQuery): readonly SandboxEvent[];
-  /** Delivers an event to every endpoint again, even if it was delivered before. */
+  /** Delivers an event to every endpoint again, even if the event was delivered before. */
   redeliver(eventId: string): void;
   /**
    * Immediately sends the event of a delivery to the same endpoint again, in a single attempt without faults. If you
@@ -62,7 +62,7 @@ export interface SandboxOperations extends MovementOperations {
    */
   subscribe(listener: (entry: FeedEntry) => void): () => void;
 
-  /** Makes the token valid for another `tokenExpiryMs`. Has no effect on the token if that fault is not set. */
+  /** Makes the token valid for another `tokenExpiryMs` milliseconds. Has no effect on the token if that fault is not set. */
   renewToken(): void;
 
   /** Resolves when no movement or delivery is pending. Advances a manual clock as far as necessary. */

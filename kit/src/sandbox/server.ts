@@ -25,7 +25,7 @@ export interface ListenOptions {
   /**
    * A function that serves a web page for people. It responds to all requests for `/`, `/api/*` and `/assets/*`. These
    * requests need no sandbox token and can be for any host, so the function must check the caller itself. @default
-   * none; the sandbox then responds to these paths like to other unknown paths
+   * none; these paths then get the same responses as other unknown paths
    */
   readonly page?: RequestHandler | undefined;
 }

@@ -143,7 +143,7 @@ export function oneOf<const Value extends string>(values: readonly Value[]) {
   return z.enum(values, `must be one of ${values.join(', ')}`);
 }
 
-/** An object with no other keys, because a misspelt key would silently have no effect. */
+/** Accepts objects without unknown keys, because a misspelt key would otherwise silently have no effect. */
 export function closedObject<Shape extends z.core.$ZodShape>(shape: Shape) {
   const names = Object.keys(shape);
   const unknown = z.custom<never>(() => false, {

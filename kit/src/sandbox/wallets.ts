@@ -121,7 +121,10 @@ export function createWalletStore(random: Random, initialBalance: string) {
       return put({ ...account, balance: subtractDecimals(account.balance, amount), day, spentToday });
     },
 
-    /** Returns the amount of a failed transfer to the wallet. The amount no longer counts towards the daily limit. */
+    /**
+     * Returns the amount of a failed transfer to the wallet. On the same day, the amount no longer counts towards the
+     * daily limit.
+     */
     refund(id: string, amount: string, takenAt: number): void {
       const account = get(id);
       const sameDay = account.day === toDay(takenAt);
