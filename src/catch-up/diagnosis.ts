@@ -36,7 +36,7 @@ function explainUnconfirmed({ survey, settings: { maxLimit, listMax = 0 } }: Dia
   if (size >= limit)
     return `The list returned as many events as maxLimit allows (${maxLimit}), so there may be more. Raise maxLimit.`;
   if (size < listMax)
-    return `The list returned exactly ${size} events, fewer than listMax (${listMax}). If the service never returns more, listMax is too high and hides events, so remove it. A larger response would settle the question.`;
+    return `The list returned exactly ${size} events, fewer than listMax (${listMax}). If the service never returns more, listMax is too high and hides events, so remove that option. A larger response would settle the question.`;
   return describeUnconfirmed(size);
 }
 

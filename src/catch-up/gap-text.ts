@@ -53,7 +53,7 @@ export function toIso(time: number): string {
 /** Why events may be missing in a gap, and what to do about it. */
 const REASONS: Readonly<Record<GapReason, string>> = {
   unconfirmed:
-    "the list may have been cut off. A larger response would settle the question, as would the service's documented maximum",
+    'the list may have been cut off. A larger response would settle the question, and so would a maximum that the service documents',
   'not-reached':
     'the list contains only its newest events, which do not reach back far enough. Run reconcile for this span. If this happens without an outage, poll more often, lower lagMs or raise maxLimit',
   'oldest-first':
@@ -85,7 +85,7 @@ export function describeReason(reason: GapReason): string {
 export function describeUnconfirmed(size: number | null): string {
   const shown =
     size === null ? 'as many events as maxLimit allows' : `${size} events regardless of the requested limit`;
-  return `The list may have been cut off: it returned ${shown}. A larger response would settle the question, as would the service's documented maximum.`;
+  return `The list may have been cut off: it returned ${shown}. A larger response would settle the question, and so would a maximum that the service documents.`;
 }
 
 /** Returns the end of a sentence about what is proven, such as `, except in 1 open gap`, or an empty string. */

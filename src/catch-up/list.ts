@@ -172,7 +172,7 @@ function malformedProblem({ index, fields }: EventProblem, count: number): PollP
   const which =
     count === 1
       ? `The element at index ${index} of the list is not a valid event:`
-      : `${count} elements of the list are not valid events. The first one is at index ${index}:`;
+      : `${count} elements of the list are not valid events. The first is at index ${index}:`;
   const what =
     fields.length === 0 ? 'it is not an object' : `these fields are missing or invalid: ${fields.join(', ')}`;
   const message = `${which} ${what}. Malformed elements are not recorded, and a gap covers them. Report this to the service.`;
