@@ -15,9 +15,9 @@ export interface PollerOptions {
   /** The client that reads the service's list, such as the result of `createClient` from `stablehooks/client`. */
   readonly client: PollerClient;
   /**
-   * The receiver that runs the events that the poller finds. Its inbox also stores the watermark. All processes and
-   * jobs of your app must share this inbox, because a different inbox doesn't know which events were pushed and handled
-   * already. If you pass a function, the first poll calls it.
+   * The receiver that runs the events that the poller finds. The receiver's inbox also stores the watermark. All
+   * processes and jobs of your app must share this inbox, because a different inbox doesn't know which events were
+   * pushed and handled already. If you pass a function, the first poll calls it.
    */
   readonly receiver: ReceiverSource;
   /** The `limit` of the first query. With a limit below 50, a proof takes more requests. @default 50 */
@@ -35,8 +35,8 @@ export interface PollerOptions {
    */
   readonly listMax?: number | undefined;
   /**
-   * How long an event may take to appear in the list after its `created_at`, in ms. The watermark stays this far
-   * behind the current time.
+   * The longest time that an event can take to appear in the list after its `created_at`, in ms. The watermark stays
+   * this far behind the current time.
    * @default 300_000
    */
   readonly lagMs?: number | undefined;

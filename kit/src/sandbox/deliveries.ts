@@ -68,7 +68,7 @@ export interface Attempt {
         readonly report: ReplyReport;
       })
     | null;
-  /** Why no response arrived, or `null`. */
+  /** Why no response arrived; `null` if a response arrived. */
   readonly error: string | null;
   /**
    * The code of `error`, such as `ECONNREFUSED` or `DEPTH_ZERO_SELF_SIGNED_CERT`, or `ERR_ATTEMPT_TIMEOUT` if the
@@ -76,7 +76,7 @@ export interface Attempt {
    * fault caused it.
    */
   readonly errorCode: string | null;
-  /** The faults that occurred: any of `drop`, `duplicate`, `corruptSignature`, `reserialise`, `cut` and `reset`. */
+  /** The faults that occurred: `drop`, `duplicate`, `corruptSignature`, `reserialise`, `cut` or `reset`. */
   readonly faults: readonly string[];
 }
 
