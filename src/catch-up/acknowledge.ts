@@ -1,4 +1,4 @@
-/** A person accepts a gap without proof. */
+/** Lets a person accept a gap without proof. */
 import type { Awaitable } from '../core/awaitable.js';
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { inboxWith, readOptions, required, rule } from '../core/options.js';
@@ -9,9 +9,9 @@ import { readPollState, writePollState } from './state.js';
 
 /** Who accepted a gap without proof, and why. The inbox stores both texts unchanged. */
 export interface Acknowledgement {
-  /** The name of the person or job. At most 200 characters. */
+  /** The name of the person or job that accepts the gap, up to 200 characters long. */
   readonly by: string;
-  /** Why no event is missing, or why a missing event doesn't matter. At most 1,000 characters. */
+  /** Why no event is missing, or why missing events don't matter, in up to 1,000 characters. */
   readonly reason: string;
 }
 
@@ -21,26 +21,26 @@ const textOf = (length: number) =>
     (value) => typeof value === 'string' && value.trim() !== '' && value.length <= length,
   );
 
-/** Returns the poller's open, unconfirmed and acknowledged gaps, in the order in which they opened. */
+/** Returns all gaps that are open, unconfirmed or acknowledged, in the order in which they opened. */
 export async function listGaps(inbox: Pick<Inbox, 'readNote'>): Promise<readonly Gap[]> {
   readOptions('listGaps', { inbox }, { inbox: inboxWith('readNote') });
   const { gaps } = await orUnavailable('ERR_INBOX_FAILED', () => readPollState(inbox));
   return gaps.map((gap) => toGap(gap));
 }
 
-/** How long other processes cannot poll if this process dies while acknowledging a gap, in ms. */
+/** If this process dies while it acknowledges a gap, other processes cannot poll for this long, in ms. */
 const ACKNOWLEDGE_LEASE_MS = 10_000;
 
 /**
- * Accepts a gap without proof, for example after you have reconciled that time span. The inbox records who accepted
- * the gap, when and why, and polls no longer report it. If a poll has extended the gap in the meantime, the new part
- * stays open.
+ * Accepts a gap without proof, for example after you have run `reconcile` for its time span. The inbox records who
+ * accepted the gap, when and why, and later poll reports no longer list the gap. If a poll has extended the gap since
+ * you read it, the new part stays open.
  *
- * @param gap - a gap from a report or from {@link listGaps}. It is identified by `from`, `until`, `openedAt` and the
- * id of `event`.
+ * @param gap - a gap from a report or from {@link listGaps}. `from`, `openedAt` and the id of `event` identify the gap,
+ * which is accepted up to `until`.
  * @returns the acknowledged gap, or `null` if nothing changed because another process is polling.
  * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox fails.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the gap isn't open, or when `by` or `reason` is missing.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the gap isn't open, or when `by` or `reason` is missing or invalid.
  */
 export async function acknowledgeGap(
   inbox: Pick<Inbox, 'readNote' | 'writeNote' | 'leaseNote'>,
@@ -69,7 +69,7 @@ export async function acknowledgeGap(
   if (found === undefined || !(end > found.from)) {
     await lease(0);
     throw new ConfigError(
-      'acknowledgeGap: no open gap matches the given one, which may have been closed or acknowledged already. Call listGaps(inbox) to see the gaps.',
+      'acknowledgeGap: no open gap matches the gap that you passed. That gap may already be closed or acknowledged. Call listGaps(inbox) to see the gaps.',
     );
   }
   const ends = Object.entries(found.until);
@@ -80,7 +80,7 @@ export async function acknowledgeGap(
   const parts = later.length === 0 ? [record] : [record, rest];
   const gaps = state.gaps.flatMap((stored) => (stored === found ? parts : [stored]));
   const isSaved = await ask(() => writePollState(inbox, { ...state, gaps }, { holder }));
-  // If this fails, the lease expires by itself.
+  // If the release fails, the lease expires by itself.
   await lease(0).catch(() => undefined);
   return isSaved ? toGap(record) : null;
 }

@@ -1,29 +1,30 @@
-/** Queries to the list, and the responses. */
+/** The queries that a poll sends to the service's list, and the responses. */
 import type { EventType } from '../core/events.js';
 
 export interface ListQuery {
-  /** `null` for every type. */
+  /** The type to list; `null` to list all types. */
   readonly type: EventType | null;
   readonly limit: number;
 }
 
-/** The fields of an event that coverage depends on. */
+/** The fields of a listed event that decide what a response proves. */
 export interface EventKey {
   readonly id: string;
   readonly type: string;
-  /** `created_at`, epoch ms. */
+  /** The event's `created_at`, in epoch ms. */
   readonly at: number;
 }
 
 export interface ListAnswer extends ListQuery {
-  /** How many elements the list returned, including unreadable and repeated ones, because a cap counts them all. */
+  /** How many elements the response contains, including unreadable and repeated elements, which count towards a cap. */
   readonly size: number;
-  /** The events by id, in the order of the response. */
+  /** The events by id, in the order in which the response lists them. */
   readonly events: ReadonlyMap<string, EventKey>;
   /**
-   * When each unreadable element that may be of a known type was created; `null` if that time is unreadable as well.
+   * When each unreadable element was created, in epoch ms; `null` if that time is unreadable as well. Elements of other
+   * event types are left out.
    */
   readonly unreadable: readonly (number | null)[];
-  /** The service's clock at the time of the response, in epoch ms; `null` if the response doesn't include it. */
+  /** When the service responded, by its own clock, in epoch ms; `null` if the response doesn't say. */
   readonly servedAt: number | null;
 }

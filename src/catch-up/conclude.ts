@@ -1,4 +1,4 @@
-/** What all responses of a survey prove together. */
+/** Decides what all responses of a survey prove together. */
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import type { EventKey, ListAnswer } from './answer.js';
 import {
@@ -19,32 +19,32 @@ import { toKnown } from './known.js';
 import { ignoresLimit, MIN_PROBED_EVENTS, measureDisorder, PROBED_SHARE, REACH_EVENTS } from './order.js';
 import type { GapReason, KnownEvent, OldestListed, SeenAnswers, Unconfirmed } from './state.js';
 
-/** The poller's verdict on the last response to a query for one type or for all types. */
+/** What the poller concluded from the last response to a query, either for one type or for all types. */
 export interface ListVerdict {
-  /** The type that was queried; `null` for all types. */
+  /** The type that the query asked for; `null` if it asked for all types. */
   readonly type: EventType | null;
   /** The `limit` of the query. */
   readonly limit: number;
-  /** How many elements the list returned. */
+  /** How many elements the response contains. */
   readonly size: number;
   /**
    * - `complete`: the response contains every matching event.
    * - `window`: the response contains only the newest events.
-   * - `unconfirmed`: the response may be complete, or it may have been cut off at the service's maximum.
+   * - `unconfirmed`: the response is either complete or cut off at the service's maximum, and nothing shows which.
    * - `unproven`: events may be missing from the response.
    * - `failed`: the request failed.
    */
   readonly verdict: 'complete' | 'window' | 'unconfirmed' | 'unproven' | 'failed';
-  /** Why the response proves nothing, or less than it could. Otherwise `null`. */
+  /** Why the response proves less than its verdict suggests, or proves nothing. Otherwise `null`. */
   readonly reason: GapReason | null;
   /**
-   * How far back the events of the response reach, in ms before the poll. `null` if the response is complete, if the
-   * service ignores the limit, or if the events are in no particular order.
+   * How far back the events in the response reach, in ms before the start of the poll. `null` if the response is
+   * complete, if the service ignores the limit, or if the events are in no particular order.
    */
   readonly windowMs: number | null;
   /**
-   * By how much neighbouring events are out of order, in ms. The worst tenth doesn't count. `null` if the response is
-   * complete, if the service ignores the limit, or if there are too few events.
+   * How far neighbouring events in the response are out of order, in ms. The worst tenth of the events is ignored.
+   * `null` if the response is complete, if the service ignores the limit, or if there are too few events.
    */
   readonly disorderMs: number | null;
 }
@@ -54,31 +54,31 @@ export interface SurveyResult extends Readonly<Evidence['times']> {
   readonly proofs: Readonly<Record<EventType, Proof>>;
   readonly verdicts: readonly ListVerdict[];
   readonly limit: number;
-  /** The oldest event of the list, from this survey or the last one that saw it; `null` for an empty list. */
+  /** The oldest event in the list according to the last survey that saw the whole list; `null` if the list was empty. */
   readonly oldest: OldestListed | null;
   readonly seen: SeenAnswers;
   /**
-   * The span that a larger response would confirm; `null` if a response contradicts it, or if a larger response would
-   * not be enough.
+   * The span that a larger response would confirm; `null` if there is no such span, for example because two responses
+   * contradict each other.
    */
   readonly unconfirmed: Pick<Unconfirmed, 'from' | 'size'> | null;
   /**
-   * Whether the list has lost events although it is as long as when the span was unconfirmed. If so, the list is cut
-   * off at that size.
+   * Whether the list is exactly as long as when the span became unconfirmed, although known events are now missing from
+   * it. If so, the service cuts off the list at that size.
    */
   readonly isCut: boolean;
 }
 
-/** @param judged - the last response for all types, followed by the last response for each type. */
+/** @param judged - the last response for all types, followed by the last response for each type that was queried. */
 export function conclude(evidence: Evidence, judged: readonly Judged[]): SurveyResult {
   const { times, start, declared } = evidence;
   const gathered = gather(evidence, judged);
   const checked = judged.map((each) => ({ ...each, proof: limitProof(gathered, each) }));
   const [whole] = checked;
   const answer = whole?.answer ?? null;
-  // An answer with more events shows that this one was not cut off, unless its own limit may have cut it.
+  // `null` if our own limit may have cut off the response. A later response with more events shows that the cap did not.
   const size = answer !== null && answer.size < answer.limit && declared === 0 ? answer.size : null;
-  // Once a window suffices there are no further queries, so nothing is known about the rest of the list.
+  // If the newest events suffice, the survey sends no further queries, so it learns nothing about the rest of the list.
   const isUnclear = answer !== null && !(whole && reaches(whole, start)) && gathered.lacking.length === 0;
   const assumed = isUnclear ? proveUnconfirmed(gathered, answer, size) : null;
   const unconfirmed = assumed && assumed.from <= start ? { from: assumed.from, size } : null;
@@ -88,7 +88,7 @@ export function conclude(evidence: Evidence, judged: readonly Judged[]): SurveyR
     for (const { query, proof } of checked) {
       if ((query.type ?? type) === type && proof.from <= best.from) best = proof;
     }
-    // Without a sign that events are missing, the order of the list gives no reason for a gap.
+    // If nothing suggests that events are missing, the order of the list is not the reason for a gap.
     const isOther = assumed !== null && assumed.reason !== 'contradiction' && best.from > start;
     proofs[type] = isOther ? { ...best, reason: assumed.reason } : best;
   }
@@ -112,12 +112,12 @@ type Gathered = ReturnType<typeof gather>;
 function gather(evidence: Evidence, judged: readonly Judged[]) {
   const { answers, times, options } = evidence;
   const { known = [], lost: last } = options.state.seen ?? {};
-  /** The events of all answers by id, and the index of the last answer that shows each. */
+  /** Every event in the responses by id, with the index of the last response that contains the event. */
   const shown = new Map<string, readonly [event: EventKey, last: number]>();
   for (const [last, { events }] of answers.entries()) {
     for (const [id, event] of events) shown.set(id, [event, last]);
   }
-  /** Known events that are missing from every answer, although it is too late for them to be listed late. */
+  /** Known events that no response contains, although they are too old to be listed late. */
   const lacking = known.filter(({ id, at }) => at <= times.settledAt && !shown.has(id));
   const still = (last?.events ?? []).filter(({ id }) => !shown.has(id));
   const pushed = (options.pushed ?? []).filter(({ id, at }) => !shown.has(id) && at <= times.settledAt);
@@ -126,7 +126,7 @@ function gather(evidence: Evidence, judged: readonly Judged[]) {
   );
   const gone = judged.flatMap((each) => lostFrom(evidence, lacking, each));
   const all = new Set([...still, ...gone, ...unlisted]);
-  // An empty list keeps losing events until it shows something again.
+  // An empty list counts as losing events until it contains an event again.
   const isLosing = all.size > (shown.size === 0 ? 0 : still.length);
   const events = [...all].slice(0, MAX_LOST);
   // A list that is losing events proves nothing.
@@ -136,25 +136,25 @@ function gather(evidence: Evidence, judged: readonly Judged[]) {
   return { ...evidence, judged, shown, lacking, lost };
 }
 
-/** The lacking events that an answer would show if the list had them. */
+/** Returns the missing known events that this response would contain if the list did. */
 function lostFrom(evidence: Evidence, lacking: readonly KnownEvent[], judged: Judged) {
   const { answer, verdict, proof } = judged;
   if (answer === null || lacking.length === 0) return [];
   const oldest = evidence.options.state.oldest?.at ?? Number.POSITIVE_INFINITY;
-  // A complete list may have dropped an event for its age if it is older than the list's oldest event then, or than all
-  // events now.
+  // The service may have removed an event from a complete list because of its age, if the event is older than the oldest
+  // event of an earlier poll, or older than all events that are listed now.
   const left = Math.max(oldest, oldestTime([answer]));
   const from = verdict === 'complete' ? Math.min(keptFrom(evidence, answer), left) : proof.from;
   return lacking.filter(({ type, at }) => (answer.type ?? type) === type && at > from);
 }
 
-/** The proof of the last answer for all types if neither its limit nor the cap has cut it; `null` if it is cut. */
+/** Returns what the last response for all types proves; `null` if another response shows that it was cut off. */
 function proveUnconfirmed(gathered: Gathered, answer: ListAnswer, size: number | null): Proof | null {
   if (isContradicted(gathered, answer)) return null;
   const { options, times, start } = gathered;
   const { unconfirmed } = options.state;
-  // No event has been removed since the last unconfirmed poll: this poll would have noticed, unless our limit cut the list
-  // off. While the limit still does so, no larger answer confirms the span.
+  // If events had been removed since the last unconfirmed poll, this poll would have noticed, unless our limit cut off the
+  // list. As long as our limit cuts off the list, no larger response can confirm the span.
   const isContinued =
     unconfirmed != null &&
     unconfirmed.until >= times.watermark &&
@@ -167,11 +167,11 @@ function proveUnconfirmed(gathered: Gathered, answer: ListAnswer, size: number |
   });
 }
 
-/** Limits a proof by the other answers and by elements that cannot be read. */
+/** Weakens a proof if other responses contradict it, or if elements are unreadable. */
 function limitProof(gathered: Gathered, { answer, verdict, proof }: Judged): Proof {
   const { answers, times, start, lost } = gathered;
   if (answer === null || proof.from >= times.settledAt) return nothing(proof.reason);
-  // The probe of a service that ignores the limit does not show that it filters before it cuts.
+  // If the service ignores the limit, no probe can show that it filters by type before it cuts off the list.
   if (verdict === 'complete' && answer.type !== null && answers.some(ignoresLimit))
     return nothing('no-order');
   let { from, reason } = proof;
@@ -179,39 +179,39 @@ function limitProof(gathered: Gathered, { answer, verdict, proof }: Judged): Pro
   let lackedAt = from;
   for (const [{ at }] of lackedBy(gathered, answer)) lackedAt = Math.max(lackedAt, at);
   if (lackedAt > from) {
-    // An event from before the start may have been removed in the meantime.
+    // If the missing event is from before the start, the service may have removed it in the meantime.
     [from, reason] = [lackedAt > start ? Number.POSITIVE_INFINITY : lackedAt, 'contradiction'];
   }
   for (const at of answers.flatMap(({ unreadable }) => unreadable)) {
-    // An element that cannot be read cannot be recorded.
+    // Unreadable elements cannot be recorded.
     if (at === null) [from, reason] = [Number.POSITIVE_INFINITY, 'malformed'];
     else if (at > from && at <= times.settledAt) [from, reason] = [at, 'malformed'];
   }
   return { from, reason };
 }
 
-/** Whether an answer lacks an event that was not removed: one newer than its oldest event, or one in a later answer. */
+/** Whether a response lacks an event that is newer than the response's oldest event, or that a later response contains. */
 function isContradicted(gathered: Gathered, answer: ListAnswer): boolean {
   const index = gathered.answers.indexOf(answer);
   const oldest = oldestTime([answer]);
   return lackedBy(gathered, answer).some(([{ at }, last]) => last > index || at > oldest);
 }
 
-/** The events of the query that an answer lacks and another one shows, and that are too old to be listed late. */
+/** Returns the matching events that only other responses contain and that are too old to be listed late. */
 function lackedBy({ shown, times }: Gathered, { events, ...query }: ListAnswer) {
-  // A list without a cap may have a million events, and then no other answer shows more.
+  // A shortcut for long lists: a response that contains every event lacks none.
   if (events.size === shown.size) return [];
   return [...shown.values()].filter(
     ([{ id, type, at }]) => (query.type ?? type) === type && at <= times.settledAt && !events.has(id),
   );
 }
 
-/** The oldest event, by which the next poll notices that events have been removed. */
+/** Returns the oldest event, which lets the next poll notice when events have been removed. */
 function oldestToKeep(evidence: Evidence, [whole, ...types]: readonly Judged[]): OldestListed | null {
   const { oldest } = evidence.options.state;
   const seenAt = evidence.times.until;
   const parts = types.length > 0 ? types : [whole];
-  // While the known oldest event is listed, no newer event has been removed, even if a list was cut in the meantime.
+  // While the oldest known event is listed, no newer event has been removed, even if some responses were cut off meanwhile.
   if (parts.some((part) => part?.verdict !== 'complete')) {
     return oldest ?? (whole?.answer ? { at: null, seenAt } : null);
   }
@@ -219,7 +219,7 @@ function oldestToKeep(evidence: Evidence, [whole, ...types]: readonly Judged[]):
   return Number.isFinite(at) ? { at, seenAt } : null;
 }
 
-/** The smallest of the growing limits that would have sufficed this time. */
+/** Returns the limit for the next poll: the lowest limit, doubled until it would have sufficed for this poll. */
 function nextLimit({ options, start }: Evidence, [whole, ...types]: readonly Judged[]): number {
   const { limit: lowest, maxLimit, lagMs, disorderMs } = options;
   if (!whole?.answer) return lowest;
@@ -249,13 +249,13 @@ function toSeen(gathered: Gathered): SeenAnswers {
   };
 }
 
-/** Whether an answer has fewer events than the app declares, and lacks some that the list has or has lost. */
+/** Whether a response is smaller than the app's `listMax` and lacks events that the list contains or used to contain. */
 function refutesDeclared(gathered: Gathered): boolean {
   const { answers, judged, lacking, declared } = gathered;
   for (const each of judged) {
     const { answer, verdict } = each;
     if (answer === null || verdict !== 'complete' || answer.size < MIN_CAP) continue;
-    // A list that is complete only by `listMax` was cut off if it lacks events older than the ones it shows.
+    // A response was cut off if only `listMax` suggests that it is complete, and older events are missing from it.
     if (lostFrom(gathered, lacking, each).some(({ at }) => at < reachOf(answer))) return true;
   }
   return answers.some((each) => each.size < Math.min(each.limit, declared) && isContradicted(gathered, each));

@@ -1,7 +1,8 @@
 /**
- * Queries the list until its responses prove enough, or cannot. Pure: no request, clock or inbox. A response has
- * `min(|S|, L, C)` of the matching events `S`. `L` is the limit of the query, and `C` is an unknown constant cap. It
- * is unknown which events these are and in which order.
+ * Decides which queries to send to the list until the responses prove enough, or until no query can prove more. Pure:
+ * this module sends no requests and uses neither a clock nor the inbox. If `S` events match a query with the limit `L`,
+ * the response contains `min(S, L, C)` of them, where `C` is a constant but unknown cap. It is unknown which of the
+ * events the response contains, and in which order.
  */
 import { EVENT_TYPES } from '../core/events.js';
 import type { EventKey, ListAnswer, ListQuery } from './answer.js';
@@ -30,10 +31,10 @@ import {
 } from './order.js';
 import type { GapReason } from './state.js';
 
-/** Yields queries and receives their responses, or `null` for a failed request. */
+/** Yields queries. Receives the response to each query, or `null` if the request failed. */
 export type Survey<Result = SurveyResult> = Generator<ListQuery, Result, ListAnswer | null>;
 
-/** Surveys the list: as a whole with a growing limit, then by type. */
+/** Surveys the list. Queries all types with a growing limit first, and then, if necessary, each type separately. */
 export function* surveyList(options: SurveyOptions): Survey {
   const { limit: lowest, maxLimit, state } = options;
   const query = { type: null, limit: Math.min(Math.max(lowest, state.limit), maxLimit) };
@@ -50,10 +51,10 @@ function* ask({ answers }: Evidence, query: ListQuery): Survey<ListAnswer | null
   return answer;
 }
 
-/** Asks for the whole list, with a limit that grows while the limit is what cuts the answer. */
+/** Queries all types, and raises the limit as long as the limit cuts off the response. */
 function* judgeList(evidence: Evidence, first: ListAnswer): Survey<readonly Judged[]> {
   const { target, times, options } = evidence;
-  // Until the watermark leaves the start date there is nothing to prove.
+  // Until the watermark has moved past the start date, there is nothing to prove.
   const isEarly = times.settledAt <= target;
   let answer = first;
   for (;;) {
@@ -61,21 +62,21 @@ function* judgeList(evidence: Evidence, first: ListAnswer): Survey<readonly Judg
       ? complete(evidence, answer)
       : yield* judgeWindow(evidence, answer, target);
     if (reaches(whole, target) || (isEarly && oldestTime([answer]) < target)) return [whole];
-    // An answer smaller than its limit is either the whole list or was cut off by a cap. A larger limit cannot tell which.
+    // A response smaller than its limit is either complete or cut off by a cap. A higher limit cannot show which is true.
     const limit = Math.min(answer.size * 2, options.maxLimit);
     const grows = answer.size >= answer.limit && limit > answer.limit;
     const larger = grows ? yield* ask(evidence, { type: null, limit }) : null;
-    // The service may refuse a limit of this size. In that case, the types are requested with the previous one.
+    // If the service refuses the higher limit, the types are queried with the previous limit.
     if (larger === null) return isEarly ? [whole] : yield* judgeTypes(evidence, whole, answer);
     answer = larger;
   }
 }
 
-/** Asks for each type by itself, and judges each alone. */
+/** Queries each type separately, and judges each response. */
 function* judgeTypes(evidence: Evidence, judgedWhole: Judged, whole: ListAnswer): Survey<readonly Judged[]> {
   const { limit } = whole;
   const { settledAt } = evidence.times;
-  // Unless the app declares it, one cap is assumed for both kinds of queries.
+  // Unless the app sets `listMax`, queries for one type are assumed to have the same cap as queries for all types.
   const isWhole = (answer: ListAnswer) =>
     isComplete(evidence, answer, Math.max(largestSeen(evidence).type, whole.events.size));
   const answers: (readonly [ListQuery, ListAnswer | null])[] = [];
@@ -100,20 +101,20 @@ function* judgeTypes(evidence: Evidence, judgedWhole: Judged, whole: ListAnswer)
     else if (!isWhole(answer)) types.push(yield* judgeWindow(evidence, answer, settledAt));
     else types.push(reason === null ? complete(evidence, answer) : unproven(answer, reason));
   }
-  // The window of the whole list may prove a type that the type's own answer does not.
+  // The newest events of all types may prove something about a type even if the response for that type does not.
   const isNeeded =
     judgedWhole.proof.reason === 'not-reached' && types.some(({ proof }) => proof.from > settledAt);
   return [isNeeded ? yield* judgeWindow(evidence, whole, settledAt) : judgedWhole, ...types];
 }
 
-/** Judges an answer as the newest part of the list. A second query confirms it if it begins before `reach`. */
+/** Judges a response as the newest part of the list. If that part goes back to `reach`, a second query checks it. */
 function* judgeWindow(evidence: Evidence, answer: ListAnswer, reach: number): Survey<Judged> {
   const { lagMs, disorderMs } = evidence.options;
   const order = ignoresLimit(answer) ? null : readOrder(answer, disorderMs);
   if (order === null) return unproven(answer, 'no-order');
-  // A list in listing order may lack events that were created up to one lag after the oldest event that it shows.
+  // A list that is sorted by when events were listed may lack events created up to `lagMs` after the oldest event in it.
   const spare = lagMs + disorderMs;
-  // An event further below its place shows that the events below the cut may be newer than their place by as much.
+  // If an event is listed even further below its place in time order, events that were cut off may also be that far below.
   const sink = order.sink > spare ? order.sink : 0;
   const from = order.tail + spare + sink;
   const isYoung = from >= evidence.times.settledAt;
@@ -128,8 +129,8 @@ function* judgeWindow(evidence: Evidence, answer: ListAnswer, reach: number): Su
 }
 
 /**
- * Whether a type that is missing from the window has newer events. A list sorted by type would look like a window of the
- * first types.
+ * Checks whether a type that is missing from the window has newer events. Without this check, a list that is sorted by
+ * type would look like a window that contains only the first types.
  */
 function* judgeUnshown(evidence: Evidence, window: ListAnswer, from: number): Survey<GapReason | null> {
   const { newest, start, times } = evidence;
@@ -145,8 +146,8 @@ function* judgeUnshown(evidence: Evidence, window: ListAnswer, from: number): Su
     if (evidence.filterFails && ofType.length < REACH_EVENTS) return 'filtered-late';
     const begin = Math.max(from, start);
     if (ofType.some((at) => at > begin && at <= times.settledAt)) return 'contradiction';
-    // Including unreadable elements. So many can hardly all have been listed since the window was, and the answer does
-    // not show older ones.
+    // Unreadable elements count too. So many new elements can hardly all have been listed after the window was read, and the
+    // response contains no older elements.
     const elements = [...ofType, ...answer.unreadable];
     if (elements.length >= REACH_EVENTS && elements.every((at) => at === null || at > from)) {
       return 'contradiction';
@@ -155,7 +156,7 @@ function* judgeUnshown(evidence: Evidence, window: ListAnswer, from: number): Su
   return null;
 }
 
-/** `null` if the service filters by type before it cuts: a limit of `n` then returns `n` events of the type. */
+/** Returns `null` if the service filters by type first. A query with a limit of `n` then returns `n` events of that type. */
 function* judgeFilter(evidence: Evidence, whole: ListAnswer): Survey<GapReason | null> {
   const query = chooseFilterProbe(whole);
   if (query === null) return 'no-order';
@@ -164,7 +165,7 @@ function* judgeFilter(evidence: Evidence, whole: ListAnswer): Survey<GapReason |
   return answer.size >= query.limit ? null : 'filtered-late';
 }
 
-/** Whether an uncut answer for one type lacks events that the whole list shows. The oldest ones may have left in between. */
+/** Whether an uncut response for one type lacks events that the list of all types contains, apart from its oldest events. */
 function hides({ type, events, size, limit }: ListAnswer, whole: ListAnswer, settledAt: number): boolean {
   if (size >= limit) return false;
   const hidden = [...whole.events.values()].filter((event) => event.type === type && !events.has(event.id));
@@ -172,7 +173,7 @@ function hides({ type, events, size, limit }: ListAnswer, whole: ListAnswer, set
   return hidden.length >= REACH_EVENTS || hidden.some(isYoung);
 }
 
-/** Whether an answer for one type shows other types: the service does not filter. */
+/** Whether a response for one type contains events of other types, which shows that the service does not filter. */
 function isForeign({ type, events }: ListAnswer): boolean {
   return type !== null && [...events.values()].some((event) => event.type !== type);
 }

@@ -14,7 +14,7 @@ export interface CronRouteOptions {
    * for each request.
    */
   readonly secret: string | (() => string);
-  /** Receives a line when a configuration mistake prevents a poll. @default console */
+  /** Receives a log line when a configuration mistake prevents a poll. @default console */
   readonly logger?: Logger | undefined;
 }
 
@@ -28,17 +28,17 @@ const SECRET = rule(
  *
  * The route responds with:
  *
- * - 200 when the poll is proven or unconfirmed, isn't doubtful, and no event failed. A gap from an earlier poll may
- *   still be open.
+ * - 200 when the report is `proven` or `unconfirmed`, the report isn't `doubtful`, and no event failed. Even then, a
+ *   gap from an earlier poll can be open.
  * - 409 when another process is polling.
  * - 401, without polling, when the request doesn't contain the secret.
  * - 500 otherwise, for example when a gap opened.
  *
- * The body is the poll's report. If the inbox isn't durable, or if `secret` or `poller` throws, the route responds
- * with 500 without polling and logs how to fix it.
+ * The body of the response is the poll's report. If the inbox isn't durable, or if `secret` or `poller` throws, the
+ * route doesn't poll. Instead, the route responds with 500 and an error code, and logs the reason.
  *
  * @param poller - a poller, or a function that creates it. The function is called when the first request with the
- * secret arrives, so a build such as `next build` needs neither secrets nor connections.
+ * secret arrives, so that a build such as `next build` needs neither secrets nor connections.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is missing or empty.
  *
  * @example
@@ -61,12 +61,12 @@ export function toCronRoute(
   let lastLine: string | undefined;
 
   async function GET(request: Request): Promise<Response> {
-    // Not caught: a build of Next that renders the route throws here, to learn that it answers requests only.
+    // Outside of `try`: `next build` renders this route, and the error from reading the headers tells Next not to prerender.
     const { headers } = request;
     try {
       // The scheme is case-insensitive (RFC 9110, 11.1).
       const given = /^bearer +(.*)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
-      // Checked again, because an environment variable that a function reads may be empty.
+      // Checked for each request, because a function can return an environment variable that is empty.
       const current = readOptions(
         where,
         { secret: isFunction(secret) ? secret() : secret },
@@ -83,7 +83,7 @@ export function toCronRoute(
     } catch (error) {
       const { code, message } = toProblem(error, { code: 'ERR_CONFIG_INVALID' });
       const line = `the cron route did not poll. ${code}: ${message}`;
-      // Once: senders of requests must not be able to fill the log.
+      // The same line is not logged again, so that nobody can fill the log by sending requests.
       if (line !== lastLine) log(logger, 'error', line);
       lastLine = line;
       return toResponse({ code }, 500);
@@ -105,7 +105,7 @@ function statusOf(report: PollReport): number {
   return report.problems.some(({ code }) => code === 'ERR_POLL_BUSY') ? 409 : 500;
 }
 
-/** Compares the HMACs of both under a random key: in constant time, whatever their lengths. */
+/** Compares two strings in constant time, whatever their lengths, by comparing their HMACs under a random key. */
 async function isSameString(given: string, expected: string): Promise<boolean> {
   const key = { secret: crypto.getRandomValues(new Uint8Array(32)) };
   const encoder = new TextEncoder();

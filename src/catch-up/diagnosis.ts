@@ -1,4 +1,4 @@
-/** The sentences about the proof of a poll, or why it has none. */
+/** Describes what a poll proved, or why it proved nothing. */
 import { countOf } from '../core/count.js';
 import type { SurveyResult } from './conclude.js';
 import { describeReason, describeUnconfirmed, exceptIn, toIso } from './gap-text.js';
@@ -11,7 +11,7 @@ interface Diagnosis {
   readonly settings: Pick<PollerSettings, 'lagMs' | 'disorderMs' | 'intervalMs' | 'maxLimit' | 'listMax'>;
 }
 
-/** Two or three sentences. Advice is the same while the situation is the same. */
+/** Returns two or three sentences. The advice stays the same as long as the situation does. */
 export function diagnose(diagnosis: Diagnosis): string {
   const { survey, advance, settings } = diagnosis;
   if (!survey.answered) {
@@ -21,12 +21,12 @@ export function diagnose(diagnosis: Diagnosis): string {
   if (!advance.proven) return explainGap(diagnosis);
   const { since, watermark, gaps, seen } = advance.state;
   if (watermark === null || since === null || watermark <= since) {
-    return `Nothing is proven yet: events younger than ${settings.lagMs} ms (lagMs) may still be listed.`;
+    return `Nothing is proven yet: events younger than ${settings.lagMs} ms (lagMs) may not be in the list yet.`;
   }
   const but = exceptIn(gaps);
   const isOlder = seen?.shownFrom !== undefined && seen.shownFrom > since;
   const [that, then] = isOlder
-    ? [' that the service still lists', ` It has listed no event from before ${toIso(seen.shownFrom)}.`]
+    ? [' that the service still lists', ` The service listed no event from before ${toIso(seen.shownFrom)}.`]
     : ['', ''];
   return `Every event created from ${toIso(since)} up to ${toIso(watermark)}${that} is in the inbox${but}.${then}`;
 }
@@ -36,14 +36,14 @@ function explainUnconfirmed({ survey, settings: { maxLimit, listMax = 0 } }: Dia
   if (size >= limit)
     return `The list returned as many events as maxLimit allows (${maxLimit}), so there may be more. Raise maxLimit.`;
   if (size < listMax)
-    return `The list returned exactly ${size} events, fewer than listMax (${listMax}). If the service never returns more, listMax is too high and hides events, so remove it. A larger response would settle the question.`;
+    return `The list returned exactly ${size} events, fewer than listMax (${listMax}). If the service never returns more, listMax is too high and hides events, so remove that option. A larger response would settle the question.`;
   return describeUnconfirmed(size);
 }
 
-/** The share of the current window that advice relies on, because the rate of events varies. */
+/** Advice relies on only this share of the current window, because the rate of events varies. */
 const PLANNED_SHARE = 0.7;
 
-/** A poll that starts this many intervals after the last one is late, or is the only poll of a job. */
+/** If more than this many intervals have passed since the last poll, the poller was down, or a job polls only once. */
 const OUTAGE_INTERVALS = 3;
 
 function explainGap({ survey, advance, settings }: Diagnosis): string {
@@ -81,20 +81,20 @@ function explainGap({ survey, advance, settings }: Diagnosis): string {
   return `${what} These ${pace}, or ask the service for more events per response.`;
 }
 
-/** A duration in its largest unit, rounded down to the steps of advice. */
+/** Formats a duration in the largest unit that fits. The number is rounded down by {@link floorStep}. */
 function toSpan(ms: number): string {
   const [unit, noun] =
     ms >= 3_600_000 ? [3_600_000, 'hour'] : ms >= 60_000 ? [60_000, 'minute'] : [1_000, 'second'];
   return countOf(floorStep(ms / unit), noun);
 }
 
-/** The largest of 1, 2, 5, 10, 20, 50, … that is not more: advice does not change with each poll. */
+/** Rounds down to 1, 2, 5, 10, 20, 50, …, so that the advice does not change at every poll. */
 function floorStep(value: number): number {
   const unit = 10 ** Math.floor(Math.log10(Math.max(1, value)));
   return unit * ([5, 2].find((step) => step * unit <= value) ?? 1);
 }
 
-/** The smallest of 1, 2, 5, 10, 20, 50, … that is not less. */
+/** Rounds up to 1, 2, 5, 10, 20, 50, … */
 function ceilStep(value: number): number {
   const floor = floorStep(value);
   return floor >= value ? floor : floorStep(floor * 2.5);

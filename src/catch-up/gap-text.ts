@@ -3,7 +3,7 @@ import { countOf } from '../core/count.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import type { GapReason, RefusedEvent, StoredGap } from './state.js';
 
-/** A span of `created_at` in which events may be missing from the inbox. Times are ISO 8601. */
+/** A span of time. Events that were created in this span may be missing from the inbox. Times are in ISO 8601. */
 export interface Gap {
   /**
    * - `open`: events may be missing.
@@ -42,18 +42,18 @@ export function toGap({ from, until, reason, event, openedAt, acknowledged }: St
   };
 }
 
-/** The last time of a `Date`, epoch ms (ECMA-262, 21.4.1.1). */
+/** The latest time that a `Date` can represent, in epoch ms (ECMA-262, 21.4.1.1). */
 const MAX_TIME = 8.64e15;
 
-/** Formats a time as ISO 8601. A time outside the range of a `Date` becomes the nearest time within it. */
+/** Formats a time as ISO 8601. A time that a `Date` cannot represent becomes the nearest time that it can. */
 export function toIso(time: number): string {
   return new Date(Math.max(-MAX_TIME, Math.min(MAX_TIME, time))).toISOString();
 }
 
-/** Why events of a gap may be missing, and what to do. */
+/** Why events may be missing in a gap, and what to do about it. */
 const REASONS: Readonly<Record<GapReason, string>> = {
   unconfirmed:
-    "the list may have been cut off. A larger response would settle the question, as would the service's documented maximum",
+    'the list may have been cut off. A larger response would settle the question, and so would a maximum that the service documents',
   'not-reached':
     'the list contains only its newest events, which do not reach back far enough. Run reconcile for this span. If this happens without an outage, poll more often, lower lagMs or raise maxLimit',
   'oldest-first':
@@ -72,23 +72,23 @@ const REASONS: Readonly<Record<GapReason, string>> = {
   'not-stored':
     "the inbox refuses the event. Fix the cause that the error code names, such as max_allowed_packet or the database's encoding, and the next poll stores the event",
   clock:
-    'the stored watermark or start date was in the future, because a clock was wrong. Check the clocks, and run reconcile for that time',
+    'the stored watermark or start date was in the future, because a clock was wrong. Check the clocks, and run reconcile for this span',
 };
 
-/** Says why something is not proven, and what to do. */
+/** Says why something is not proven, and what to do about it. */
 export function describeReason(reason: GapReason): string {
   const text = REASONS[reason];
   return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
 }
 
-/** Describes an undecided case: what the responses show, and what would settle the question. */
+/** Describes an unconfirmed span: what the responses show, and what would settle the question. */
 export function describeUnconfirmed(size: number | null): string {
   const shown =
     size === null ? 'as many events as maxLimit allows' : `${size} events regardless of the requested limit`;
-  return `The list may have been cut off: it returned ${shown}. A larger response would settle the question, as would the service's documented maximum.`;
+  return `The list may have been cut off: it returned ${shown}. A larger response would settle the question, and so would a maximum that the service documents.`;
 }
 
-/** The end of a sentence about what is proven: `, except in 1 open gap`, or nothing. */
+/** Returns the end of a sentence about what is proven, such as `, except in 1 open gap`, or an empty string. */
 export function exceptIn(gaps: readonly StoredGap[]): string {
   const states = gaps.map((gap) => toGap(gap).state);
   const counts = (['open', 'acknowledged', 'unconfirmed'] as const).flatMap((state) => {

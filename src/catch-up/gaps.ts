@@ -1,16 +1,16 @@
-/** How a survey changes the poller's state: the watermark moves, and gaps open, shrink, grow and close. Pure. */
+/** Works out what a survey changes: it moves the watermark, and opens, shrinks, extends and closes gaps. Pure. */
 import { EVENT_TYPES } from '../core/events.js';
 import type { SurveyResult } from './conclude.js';
 import type { GapReason, PollState, RefusedEvent, StoredGap } from './state.js';
 
-/** The state of a poller with a start date, which the first poll sets. */
+/** The state of a poller whose start date is known. The first poll sets the start date. */
 type Started = PollState & { readonly since: number };
 
 export interface Advance {
   readonly state: PollState;
-  /** Whether everything from the old watermark to the new one is proven, and no span is unconfirmed. */
+  /** Whether everything between the old watermark and the new watermark is proven, and no event was late or refused. */
   readonly proven: boolean;
-  /** Whether the unproven rest of that span is only unconfirmed. */
+  /** Whether the only unproven part is a span that a larger response would confirm. */
   readonly unconfirmed: boolean;
   readonly reason: GapReason;
   readonly opened: readonly StoredGap[];
@@ -18,26 +18,26 @@ export interface Advance {
 }
 
 interface Circumstances {
-  /** Whether the start date of the last poll was set by a wrong clock. */
+  /** Whether a wrong clock had set the stored start date. */
   readonly wasAhead: boolean;
-  /** The time from which on events were listed late; `Infinity` if none were. */
+  /** When the third-oldest of the late events was created; `Infinity` if fewer than three events were late. */
   readonly lateFrom: number;
   readonly refused: readonly RefusedListed[];
-  /** The ids of earlier refused events that the inbox has now. */
+  /** The ids of events that the inbox refused earlier and has stored now. */
   readonly stored: readonly string[];
 }
 
-/** `at`: when the event was created, epoch ms. */
+/** A listed event that the inbox refused to store. `at` is when the event was created, in epoch ms. */
 export interface RefusedListed extends RefusedEvent {
   readonly type: string;
   readonly at: number;
 }
 
-/** Moves the watermark. Unproven spans become gaps, and proven gaps close. */
+/** Moves the watermark, opens gaps for unproven spans, and closes gaps that are proven now. */
 export function advance(last: Started, survey: SurveyResult, circumstances: Circumstances): Advance {
   if (!survey.answered) {
     const nothing = { proven: false, unconfirmed: false, opened: [], closed: [] };
-    // The service may refuse a limit that it accepted before, so the next poll begins with the lowest.
+    // The service may refuse a limit that it accepted before, so the next poll begins with the lowest limit.
     return { ...nothing, state: { ...last, limit: 0 }, reason: 'no-answer' };
   }
   const span = spanToProve(last, survey, circumstances.wasAhead);
@@ -47,7 +47,7 @@ export function advance(last: Started, survey: SurveyResult, circumstances: Circ
 
 type Span = ReturnType<typeof spanToProve>;
 
-/** The span that a survey has to prove. */
+/** Returns the span that a survey has to prove. */
 function spanToProve(
   last: Started,
   { watermark, isAhead, settledAt, seen }: SurveyResult,
@@ -56,20 +56,20 @@ function spanToProve(
   const { since } = last;
   const isClockWrong = isAhead || wasAhead;
   const asked = isClockWrong ? null : (last.unconfirmed ?? null);
-  // After a larger answer, the unconfirmed one was complete.
+  // A larger response shows that the unconfirmed response was complete.
   const confirmed = asked !== null && asked.size !== null && seen.all > asked.size ? asked : null;
   const known = Math.max(watermark, last.watermark ?? watermark);
-  // A wrong clock may have skipped any event.
+  // While a clock was wrong, any event may have been skipped.
   const ever = Math.min(0, settledAt);
   const start = wasAhead ? ever : isAhead ? since : known;
   return {
     start,
-    /** The span begins after this time: an event that was created at the start date itself counts. */
+    /** The span begins after this time, and includes events that were created exactly at the start date. */
     begin: start === since ? start - 1 : start,
     end: Math.max(start, since, settledAt),
     isClockWrong,
     confirmed,
-    /** The unconfirmed span, if it still waits. */
+    /** The unconfirmed span, if no response has confirmed it. */
     waiting: confirmed ? null : asked,
   };
 }
@@ -78,37 +78,37 @@ type Ends = Record<string, number>;
 
 type Unproven = ReturnType<typeof findUnproven>;
 
-/** The part of the span that the survey leaves unproven. */
+/** Returns the part of the span that the survey leaves unproven. */
 function findUnproven(
   last: Started,
   { proofs, unconfirmed }: SurveyResult,
   { start, begin, end, isClockWrong, lateFrom }: Span & Circumstances,
 ) {
-  // An answer proves nothing before the start date, because older events are skipped.
+  // No response proves anything about events from before the start date, because those events are skipped.
   const firstAt = last.since - 1;
   const [provenFrom, ends, late]: [Ends, Ends, Ends] = [{}, {}, {}];
   let reason: GapReason = 'no-order';
   for (const type of EVENT_TYPES) {
     const from = Math.max(proofs[type].from, firstAt);
     provenFrom[type] = from;
-    // Until the watermark leaves the start date there is nothing to prove.
+    // Until the watermark has moved past the start date, there is nothing to prove.
     if (end > start && from > begin) {
       ends[type] = Math.min(from, end);
-      // Any other reason says more.
+      // Any other reason says more than `no-order`.
       if (reason === 'no-order') reason = proofs[type].reason;
     }
-    // Other events may be listed just as late.
+    // More events may be listed just as late.
     if (lateFrom <= start && from >= lateFrom) late[type] = Math.min(from, start);
   }
   const isConfirmable = !isEmpty(ends) && !isClockWrong && unconfirmed !== null && unconfirmed.from <= begin;
   if (isConfirmable) reason = 'unconfirmed';
   if (isClockWrong) reason = 'clock';
   return {
-    /** From where each type is proven. */
+    /** The time after which each type is proven. */
     provenFrom,
-    /** The ends of the unproven part of the span, which begins with it. */
+    /** Where the unproven part of the span ends, by type. This part begins where the span begins. */
     ends,
-    /** The ends of the spans in which further events may be listed late. */
+    /** Where the span ends in which more events may be listed late, by type. */
     late,
     reason,
     unconfirmed: isConfirmable
@@ -156,7 +156,7 @@ function settle(
       watermark: end,
       gaps,
       limit,
-      // A poll that proves a gap must notice events that were removed in the meantime.
+      // Unchanged while a gap is open, so that a poll that proves the gap notices events that were removed in the meantime.
       oldest: end > start && open.length === 0 ? oldest : (last.oldest ?? oldest),
       seen,
       unconfirmed: unconfirmed ?? (open.some((gap) => gap.reason === 'unconfirmed') ? waiting : null),
@@ -169,7 +169,10 @@ function settle(
   };
 }
 
-/** Shortens open gaps by what is proven now, and lengthens those that the unproven span continues; `rest` is what is left of it. */
+/**
+ * Shortens open gaps by what is proven now, and extends the gaps that the unproven span continues. `rest` is the part
+ * of that span that continues no gap.
+ */
 function carryOver(
   gaps: readonly StoredGap[],
   settledAt: number,
@@ -184,17 +187,17 @@ function carryOver(
       continue;
     }
     if (gap.event) {
-      // The contents of the list do not close it.
+      // This gap closes only when the inbox has stored the event.
       (stored.includes(gap.event.id) ? closed : kept).push(gap);
       continue;
     }
     const isConfirmed = confirmed !== null && gap.reason === 'unconfirmed' && gap.from >= confirmed.from;
-    // A larger answer closes unconfirmed gaps only, so their spans stay apart from others.
+    // A larger response closes only unconfirmed gaps, so unconfirmed gaps are not joined with other gaps.
     const isContinued = (gap.reason === 'unconfirmed') === (reason === 'unconfirmed');
     const left: Ends = {};
     for (const [type, end] of Object.entries(gap.until)) {
       if (isConfirmed && end <= confirmed.until) continue;
-      // The clock was set back, so the proof ends before the gap does.
+      // If the clock was set back, the proof ends before the gap does, so the gap stays as it is.
       const from = end > settledAt ? end : Math.min(end, provenFrom[type] ?? end);
       if (from > gap.from) left[type] = from;
       if (left[type] === start && ends[type] !== undefined && isContinued) {
@@ -216,16 +219,16 @@ function isEmpty(ends: Ends): boolean {
   return Object.keys(ends).length === 0;
 }
 
-/** How many open gaps are kept separate. A poller that is too slow for its list opens a gap at each poll. */
+/** How many open gaps are kept before the oldest gaps are merged. If a poller polls too rarely, every poll opens a gap. */
 const MAX_GAPS = 500;
 
-/** Merges the two oldest open gaps until there are few enough. The merged gap covers the time between them as well. */
+/** Merges the two oldest open gaps until there are few enough. A merged gap also covers the time between the two gaps. */
 function limitGaps(gaps: readonly StoredGap[]): readonly StoredGap[] {
   const [first, second, ...open] = gaps.filter(isOpen);
   if (first === undefined || second === undefined || open.length + 2 <= MAX_GAPS) return gaps;
   const until = { ...first.until };
   for (const [type, end] of Object.entries(second.until)) until[type] = Math.max(end, until[type] ?? end);
-  // A larger answer closes unconfirmed gaps only.
+  // A larger response closes only unconfirmed gaps, so the merged gap takes the reason of the other gap.
   const { reason } = first.reason === 'unconfirmed' ? second : first;
   const joined = { ...first, reason, event: undefined, from: Math.min(first.from, second.from), until };
   return limitGaps(gaps.filter((gap) => gap !== second).map((gap) => (gap === first ? joined : gap)));

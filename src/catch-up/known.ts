@@ -1,14 +1,14 @@
-/** A sample of the listed events, which the next list must contain again. Pure. */
+/** Samples the listed events. The next list must contain the same events again. Pure. */
 
 import type { EventKey } from './answer.js';
 import type { KnownEvent } from './state.js';
 
-/** How many of the newest events are known: of the settled ones, and of those that may still be listed late. */
+/** How many settled events the sample can contain, and also how many newer events. */
 const MAX_KNOWN = 20;
 
 /**
- * Returns the newest settled events, the oldest event, and some events that may still be missing from another
- * replica's list.
+ * Returns the newest settled events, the oldest event, and some newer events. Another replica of the service may not
+ * list those newer events yet.
  */
 export function toKnown(
   shown: Iterable<readonly [EventKey, ...unknown[]]>,
@@ -29,7 +29,7 @@ export function toKnown(
   return [...new Map(known.map((event) => [event.id, event])).values()];
 }
 
-/** Keeps the newest events, newest first. Sorting all of a long list would take too long. */
+/** Keeps the newest events, newest first. Sorting a whole long list would take too long. */
 function insert(newest: KnownEvent[], event: KnownEvent): void {
   if (event.at <= (newest[MAX_KNOWN - 1]?.at ?? Number.NEGATIVE_INFINITY)) return;
   const place = newest.findIndex(({ at }) => event.at > at);

@@ -1,4 +1,4 @@
-/** The poll lease, which one process holds at a time, and the poller's state. */
+/** Acquires the poll lease, which only one process can hold at a time, and saves the poller's state. */
 import { POLL_NOTE } from '../core/ports.js';
 import type { OpenSettings } from './options.js';
 import { type PollProblem, problemOf, toProblem } from './problems.js';
@@ -6,23 +6,23 @@ import { type PollState, readPollState, writePollState } from './state.js';
 
 export interface PollLease {
   readonly state: PollState;
-  /** Aborts when another process has taken over. */
+  /** Aborts when another process takes over the lease. */
   readonly lost: AbortSignal;
   /**
-   * Renews the lease, which writes to the inbox. Resolves to `false` when another process has taken over. Rejects
-   * when the inbox failed.
+   * Renews the lease by writing to the inbox. Resolves to `false` if another process has taken over the lease. Rejects
+   * if the inbox fails.
    */
   readonly renew: () => Promise<boolean>;
   /**
-   * Saves the state and releases the lease. Resolves to `false` when another process has the lease, and to `null`
-   * when the inbox failed.
+   * Saves the state and releases the lease. Resolves to `false` if another process has taken over the lease, and to
+   * `null` if the inbox fails.
    */
   readonly save: (state: PollState, problems: PollProblem[]) => Promise<boolean | null>;
-  /** Stops renewing. Unless it is released, the lease expires. */
+  /** Stops renewing the lease. A lease that is not released expires. */
   readonly drop: () => void;
 }
 
-/** Acquires the lease and renews it until it is released; `null` while another holder has it. */
+/** Acquires the lease, and renews it until it is released. Resolves to `null` if another holder has the lease. */
 export async function acquireLease(
   { receiver: { inbox }, parts, leaseMs, runtime }: OpenSettings,
   holder: string,
@@ -41,10 +41,10 @@ export async function acquireLease(
       lost.abort();
       drop();
     } catch {
-      // Two more renewals fit into the lease. If they fail too, saving the state at the end fails and is reported.
+      // There is time for two more renewals. If both fail, saving the state fails as well, and that is reported.
     }
   };
-  // One at a time: with a slow inbox renewals must not accumulate, and none must run after the release.
+  // Renewals run one at a time. They must not accumulate if the inbox is slow, and none must run after the release.
   const renewLater = () =>
     runtime.setTimeout(() => {
       timer = renewLater();
@@ -62,11 +62,11 @@ export async function acquireLease(
       drop();
       await renewal;
       try {
-        // If the lease expired before its renewal, another process may have polled in between.
+        // If the lease expired before it was renewed, another process may have polled in between.
         const isOurs = (await read()) === note;
         const saved = isOurs && (await store.ask(() => writePollState(inbox, next, { holder })));
         if (!saved) problems.push(problemOf('ERR_LEASE_LOST'));
-        // If this fails, the lease expires by itself.
+        // If the release fails, the lease expires by itself.
         await lease(0).catch(() => undefined);
         return saved;
       } catch (error) {

@@ -20,7 +20,7 @@ import { isSameElement } from './same-event.js';
 /** The part of the client from `stablehooks/client` that the poller uses. */
 export interface PollerClient {
   readonly events: {
-    /** Lists events. Returns the valid events, and reports malformed elements separately. */
+    /** Lists events. Returns the valid events and, separately, the problems with malformed elements. */
     listWithProblems(query: {
       readonly type?: EventType | undefined;
       readonly limit: number;
@@ -30,7 +30,7 @@ export interface PollerClient {
 }
 
 /**
- * One response of the list, as the client returns it. A client that you write yourself may omit `json` and
+ * A response from the list, as the client returns it. If you write the client yourself, you can leave out `json` and
  * `servedAt`.
  */
 export type ListedEvents = Pick<EventList, 'events' | 'problems' | 'size'> &
@@ -38,21 +38,21 @@ export type ListedEvents = Pick<EventList, 'events' | 'problems' | 'size'> &
 
 export interface ListedEvent {
   readonly event: UnknownEvent;
-  /** Its JSON as the service wrote it. */
+  /** The event's JSON. If the client returns the JSON, it is exactly what the service wrote. */
   readonly json: string;
-  /** When it was created, epoch ms. */
+  /** When the event was created, in epoch ms. */
   readonly at: number;
 }
 
-/** After how many elements of an answer the process yields to other work. */
+/** After this many elements of a response, the process yields to other work. */
 const PIECE = 5_000;
 
 export class ListReader {
   readonly #client: PollerClient;
   readonly #signal: AbortSignal;
-  /** The first event that the answers show with each id. */
+  /** The first event that the responses contain for each id. */
   readonly #first = new Map<string, ListedEvent>();
-  /** Ids with which the answers show different events, and when the newest of these was created. */
+  /** The ids that different events in the responses share, with the creation time of the newest such event. */
   readonly #conflicts = new Map<string, number>();
   readonly #malformed: (readonly EventProblem[])[] = [];
   readonly #failures = new Map<string, PollProblem>();
@@ -64,7 +64,7 @@ export class ListReader {
     this.#signal = signal;
   }
 
-  /** Sends a query; `null`, with a problem, when it failed. */
+  /** Sends a query. Resolves to `null` if the query fails or is aborted. */
   async read(query: ListQuery): Promise<ListAnswer | null> {
     const signal = this.#signal;
     if (signal.aborted) return null;
@@ -89,10 +89,10 @@ export class ListReader {
       const { id, type } = event;
       const text = json?.[index];
       const known = this.#first.get(id);
-      // Most answers repeat events from an earlier answer byte for byte.
+      // Most responses repeat events from an earlier response byte for byte.
       const isRepeated = known !== undefined && (known.event === event || known.json === text);
       const time = isRepeated ? known.at : createdAtMs(event);
-      // A date outside the range of a `Date` proves nothing.
+      // A time that a `Date` cannot represent proves nothing.
       const at = Number.isNaN(time) ? Number.POSITIVE_INFINITY : time;
       if (!keys.has(id)) keys.set(id, { id, type, at });
       if (known === undefined) this.#first.set(id, { event, json: text ?? encodeEvent(event), at });
@@ -108,7 +108,7 @@ export class ListReader {
       const isOther = typeof type === 'string' && type !== '' && !isEventType(type);
       if (!isOther) unreadable.push(timeOf(value));
     }
-    // Elements that the client did not keep may be anything.
+    // The client left out some elements. They could be anything.
     if (size > events.length + problems.length) unreadable.push(null);
     return {
       size,
@@ -122,19 +122,19 @@ export class ListReader {
     return this.#first.size;
   }
 
-  /** The events created from this time on, epoch ms. */
+  /** Returns the events that were created at `from` or later. `from` is in epoch ms. */
   found(from: number): readonly ListedEvent[] {
     return [...this.#first.values()].filter(({ at }) => at >= from);
   }
 
-  /** The ids with which the answers show different events, the newest of them created from this time on, epoch ms. */
+  /** Returns the ids that different events share, if the newest such event was created at `from` (epoch ms) or later. */
   conflicts(from: number): ReadonlySet<string> {
     const ids = new Set<string>();
     for (const [id, at] of this.#conflicts) if (at >= from) ids.add(id);
     return ids;
   }
 
-  /** The problems, without those of events and elements created before this time, epoch ms. */
+  /** Returns the problems, but leaves out events and elements that were created before `from`, in epoch ms. */
   problems(from: number): readonly PollProblem[] {
     const problems = [...this.#failures.values()];
     let most: readonly EventProblem[] = [];
@@ -157,19 +157,22 @@ export async function runSurvey(list: ListReader, options: SurveyOptions): Promi
   return step.value;
 }
 
-/** When an element that is not an event was created, epoch ms; `null` without an RFC 3339 date-time. `Date.parse` reads more. */
+/**
+ * Returns when a malformed element was created, in epoch ms, or `null` if its `created_at` is not an RFC 3339
+ * date-time. `Date.parse` alone would accept other formats as well.
+ */
 function timeOf(element: unknown): number | null {
   const { created_at }: { readonly created_at?: unknown } = Object(element);
   const time = isDateTime(created_at) ? createdAtMs({ created_at }) : Number.NaN;
   return Number.isNaN(time) ? null : time;
 }
 
-/** One problem for all malformed elements, without their ids, which may contain anything, even the token. */
+/** Creates one problem for all malformed elements. It leaves out their ids, which could contain anything, even the token. */
 function malformedProblem({ index, fields }: EventProblem, count: number): PollProblem {
   const which =
     count === 1
-      ? `The element of the list at index ${index} is not a valid event:`
-      : `${count} elements of the list are not valid events. The first one is at index ${index}:`;
+      ? `The element at index ${index} of the list is not a valid event:`
+      : `${count} elements of the list are not valid events. The first is at index ${index}:`;
   const what =
     fields.length === 0 ? 'it is not an object' : `these fields are missing or invalid: ${fields.join(', ')}`;
   const message = `${which} ${what}. Malformed elements are not recorded, and a gap covers them. Report this to the service.`;

@@ -12,65 +12,71 @@ import type { PollReport } from './report.js';
 
 /** Options of `createPoller`. */
 export interface PollerOptions {
-  /** The client that reads the service's list, as `createClient` of `stablehooks/client` returns it. */
+  /** The client that reads the service's list, such as the result of `createClient` from `stablehooks/client`. */
   readonly client: PollerClient;
   /**
-   * The receiver that runs the events that the poller finds. Its inbox also stores the watermark. All processes and
-   * jobs of your app must share this inbox, because a different inbox doesn't know which events were already handled
-   * when they were pushed. If you pass a function, it is called at the first poll.
+   * The receiver that runs the events that the poller finds. The receiver's inbox also stores the watermark. All
+   * processes and jobs of your app must share this inbox, because a different inbox doesn't know which events were
+   * pushed and handled already. If you pass a function, the first poll calls it.
    */
   readonly receiver: ReceiverSource;
   /** The `limit` of the first query. With a limit below 50, a proof takes more requests. @default 50 */
   readonly limit?: number | undefined;
-  /** The highest `limit` that the poller requests, unless `listMax` is higher. @default 20_000 */
+  /**
+   * The highest `limit` that the poller sends in a query. If `listMax` is higher, `listMax` is used instead. @default
+   * 20_000
+   */
   readonly maxLimit?: number | undefined;
   /**
-   * The number of events that the service is guaranteed to return if it has them and `limit` allows them. The poller
-   * treats a smaller response as complete. Set this option only if the service documents the number, because too high
-   * a value hides missing events.
-   * @default unknown: a response of 50 events or more counts as complete once the poller has seen a larger one
+   * The number of events that the service is guaranteed to return if it has that many and `limit` allows that many. The
+   * poller treats a smaller response as complete. Set this option only if the service documents the number, because too
+   * high a value hides missing events.
+   * @default unknown: a response of 50 events or more counts as complete once the poller has seen a larger response
    */
   readonly listMax?: number | undefined;
   /**
-   * How long an event may take to appear in the list after its `created_at`, in ms. The watermark stays this far
-   * behind the current time.
+   * The longest time that an event can take to appear in the list after its `created_at`, in ms. The watermark stays
+   * this far behind the current time.
    * @default 300_000
    */
   readonly lagMs?: number | undefined;
   /**
-   * How far neighbouring events in the list may be out of order, in ms. One event in ten may be listed later than
-   * that.
+   * How far out of order neighbouring events in the list can be, in ms. Up to one event in ten can be further out of
+   * order.
    * @default 1_000
    */
   readonly disorderMs?: number | undefined;
   /**
-   * The time from the start of one poll to the start of the next, in ms. It varies at random by up to 10 %.
+   * The time from the start of one poll to the start of the next, in ms. The poller varies this time at random by up to
+   * 10 %.
    * @default 60_000
    */
   readonly intervalMs?: number | undefined;
-  /** How long other processes wait before they take over polling if this process dies, in ms. @default 30_000 */
+  /** How long, in ms, other processes wait before they take over polling if this process dies. @default 30_000 */
   readonly leaseMs?: number | undefined;
   /**
-   * The start date. The first poll stores it in the inbox, and events created before it are neither recorded nor
-   * handled. If you set an earlier date after that, the poller records older events as well, but without proof. A
-   * later date changes nothing. If the date is in the future, the time of the first poll is used instead.
+   * The start date. The first poll stores the start date in the inbox, and events created before the start date are
+   * neither recorded nor handled. If you set an earlier date after the first poll, the poller records older events as
+   * well, but proves nothing about them. If you set a later date, nothing changes. If the date is in the future, the
+   * time of the first poll is used instead.
    *
    * @default the time of the first poll, by this process's clock or the service's, whichever is earlier. If the
-   * service's clock is unknown, `lagMs` is subtracted from this process's clock
+   * service's clock is unknown, `lagMs` is subtracted from the time of this process's clock
    */
   readonly since?: Date | undefined;
   /**
-   * Whether to record and handle listed events of any age. There is no proof for events from before the start date.
+   * Whether to record and handle all listed events, however old they are. Nothing is proven about events from before
+   * the start date.
    * @default false
    */
   readonly backfill?: boolean | undefined;
-  /** Receives lines about gaps, failing polls and configuration mistakes. @default console */
+  /** Receives log lines about gaps, failing polls and configuration mistakes. @default console */
   readonly logger?: Logger | undefined;
-  /** Called with the report of each poll. Errors that it throws are logged. @default none */
+  /** Called with the report of each poll. Errors that this function throws are logged. @default none */
   readonly onReport?: ((report: PollReport) => void | Promise<void>) | undefined;
   /**
-   * Called once when a gap opens and once when it closes. Both are also logged, as are errors that this function
-   * throws.
+   * Called once when a gap opens and once when the gap closes. The poller also logs both, and logs errors that this
+   * function throws.
    * @default none
    */
   readonly onGap?: ((gap: Gap) => void | Promise<void>) | undefined;
@@ -80,13 +86,13 @@ export interface PollerOptions {
 
 export type PollerSettings = ReturnType<typeof toPollerSettings>;
 
-/** The settings of one poll, with the created receiver. */
+/** The settings of one poll, with the receiver itself instead of a function that returns it. */
 export type OpenSettings = Omit<PollerSettings, 'receiver'> & {
   readonly receiver: Receiver;
   readonly parts: ReceiverParts;
 };
 
-/** The rules of the options that all functions that read the list share. */
+/** The rules for the options that all functions that read the list have in common. */
 export const LIST_RULES = {
   client: required(
     rule('a client, such as the result of createClient() from stablehooks/client', (client) => {

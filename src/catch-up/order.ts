@@ -3,40 +3,46 @@ import { EVENT_TYPES } from '../core/events.js';
 import type { EventKey, ListAnswer, ListQuery } from './answer.js';
 import type { GapReason } from './state.js';
 
-/** The highest probability of a chance result that still counts as evidence. */
+/** A result counts as evidence only if the probability of getting it by chance is at most this high. */
 const MAX_CHANCE = 1e-9;
 
-/** How many events must show how far back a list reaches, because one or two may be late. */
+/** A list reaches back to a time only if this many of its events are that old, because one or two may be listed late. */
 export const REACH_EVENTS = 3;
 
-/** One in this many events may be older than its place by more than the disorder. */
+/**
+ * One in this many events can be listed late, which means that the event is older than its place by more than the
+ * disorder.
+ */
 const LATE_SHARE = 10;
 
 /** A list that is sorted by time, in either direction. */
 export interface Order {
   /** The events in order, newest first, without late events. */
   readonly events: readonly EventKey[];
-  /** The time back to which at least {@link REACH_EVENTS} events reach, in epoch ms. */
+  /** At least {@link REACH_EVENTS} events are as old as this time, which is in epoch ms. */
   readonly tail: number;
-  /** The most by which an event is newer than its place, in ms. In a list in listing order, the lag looks the same. */
+  /**
+   * The most by which an event is newer than its place in the list, in ms. If a list is sorted by when events were
+   * listed, a lag looks the same.
+   */
   readonly sink: number;
 }
 
 /**
- * Returns the order of a response, or `null` if a shuffled list could look like it by chance, for example with fifty
- * equal times.
+ * Returns the order of a response, or `null` if a shuffled list could look the same by chance, for example because
+ * fifty events have the same time.
  */
 export function readOrder(answer: ListAnswer, disorderMs: number): Order | null {
   const dated = datedEvents(answer);
   for (const events of [dated, dated.toReversed()]) {
     const lateness = latenessOf(events);
-    // Late events show nothing about other events.
+    // Late events say nothing about other events.
     const kept = events.filter((_, index) => (lateness[index] ?? 0) <= disorderMs);
     const outliers = events.length - kept.length;
     const times = kept.map(({ at }) => at).sort((a, b) => b - a);
     const tail = times.at(-REACH_EVENTS);
     if (tail === undefined || outliers * LATE_SHARE > events.length) continue;
-    // Each choice of outliers is one more way to get the result by chance.
+    // Each way of choosing the outliers is another way to get this result by chance.
     const maxChance = Math.log(MAX_CHANCE) - outliers * Math.log(events.length);
     if (isMoreThanChance(times, { disorderMs, maxChance })) {
       return { events: kept, tail, sink: measureSink(events) };
@@ -45,12 +51,12 @@ export function readOrder(answer: ListAnswer, disorderMs: number): Order | null 
   return null;
 }
 
-/** The events of an answer, without those whose date is outside the range of a `Date`. */
+/** Returns the events in a response, without events whose time a `Date` cannot represent. */
 function datedEvents({ events }: ListAnswer): readonly EventKey[] {
   return [...events.values()].filter(({ at }) => Number.isFinite(at));
 }
 
-/** By how much each event is older than a later one, in ms; newest first. An event below its place counts as in order. */
+/** Returns by how many ms each event is older than the newest event after it, or 0. The events are listed newest first. */
 function latenessOf(events: readonly EventKey[]): readonly number[] {
   let newest = Number.NEGATIVE_INFINITY;
   const lateness = events.toReversed().map(({ at }) => {
@@ -60,10 +66,10 @@ function latenessOf(events: readonly EventKey[]): readonly number[] {
   return lateness.reverse();
 }
 
-/** An event is below its place if it is newer than most of this many events before it: one of them may be late. */
+/** An event is below its place if it is newer than most of this many events before it. One of these events may be late. */
 const SINK_NEIGHBOURS = 3;
 
-/** The most by which an event is newer than most events just before it, in ms. The events are newest first. */
+/** Returns the most by which any event is newer than most events just before it, in ms. The events are newest first. */
 function measureSink(events: readonly EventKey[]): number {
   return events.reduce((deepest, { at }, index) => {
     const before = events.slice(Math.max(0, index - SINK_NEIGHBOURS), index).map((event) => event.at);
@@ -73,8 +79,9 @@ function measureSink(events: readonly EventKey[]): number {
 }
 
 /**
- * Whether events in random order are in this order with less than a probability, given as its logarithm: the product of the
- * shares of places that each can have among those that are newer. Events within the disorder change places freely.
+ * Whether randomly ordered events would end up in this order with a probability below `maxChance`, which is a
+ * logarithm. Each event has a number of possible places among the newer events. Only some of these places fit the
+ * order, because only events within `disorderMs` can change places. The shares of fitting places are multiplied.
  */
 function isMoreThanChance(
   times: readonly number[],
@@ -90,7 +97,10 @@ function isMoreThanChance(
   return false;
 }
 
-/** By how much events are out of order in the better direction, in ms, without the worst one in {@link LATE_SHARE}. */
+/**
+ * Returns how far events are out of order, in ms, in the direction that fits better. The worst events, one in {@link
+ * LATE_SHARE}, are ignored.
+ */
 export function measureDisorder(answer: ListAnswer): number | null {
   const dated = datedEvents(answer);
   if (dated.length < REACH_EVENTS) return null;
@@ -100,15 +110,15 @@ export function measureDisorder(answer: ListAnswer): number | null {
   return newestFirst === 0 ? 0 : Math.min(newestFirst, measure(dated.toReversed()));
 }
 
-/** The limit of the query that confirms a window, as a share of the window's size. */
+/** The limit of the query that confirms a window, as a share of the number of events in the window. */
 export const PROBED_SHARE = 0.6;
 
-/** How many events must be in the probe. A server that cuts the list at random passes once in a million times. */
+/** The probe must contain this many events. A server that cuts off the list at random passes once in a million times. */
 export const MIN_PROBED_EVENTS = 20;
 
 /**
- * Returns `null` if a smaller response contains the newest events of a larger one. A server that picks any fifty
- * events and then sorts them fails this test.
+ * Returns `null` if the probe, which is a smaller response, contains the newest events of a larger response. A server
+ * that picks any fifty events and then sorts them fails this test.
  */
 export function refutesWindow(order: Order, probe: ListAnswer, disorderMs: number): GapReason | null {
   // A server that ignores the limit returns the same list again, which proves nothing.
@@ -132,12 +142,12 @@ export function ignoresLimit({ size, limit }: ListAnswer): boolean {
   return size > limit;
 }
 
-/** The highest probability of passing for a server that cuts a shuffled list off and then filters it. */
+/** The highest probability with which a server that cuts off a shuffled list before it filters can pass the test. */
 const MAX_FILTER_CHANCE = 1e-6;
 
 /**
- * Returns a query for a type, with the number of its events as the limit; `null` if no type is scattered enough over
- * the response.
+ * Returns a query for one type. The limit is the number of events of that type in the response. Returns `null` if no
+ * type is scattered widely enough over the response.
  */
 export function chooseFilterProbe(whole: ListAnswer): ListQuery | null {
   const events = datedEvents(whole);

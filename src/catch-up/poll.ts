@@ -1,4 +1,4 @@
-/** One poll: survey, record, save, redrive. */
+/** Runs one poll: reads the list, records the events, saves the state, and runs due events. */
 import { isKnownEvent } from '../core/events.js';
 import type { RecordResult } from '../core/ports.js';
 import { nextTurn } from '../core/runtime.js';
@@ -29,13 +29,13 @@ interface PollOptions {
   readonly holder: string;
   readonly signal: AbortSignal;
   readonly isFirst: boolean;
-  /** Whether the poller's timer started it, so it does not run in the context of a caller. */
+  /** Whether the poller was started. If so, its timer starts the polls, which then do not run in the context of a caller. */
   readonly isTimed: boolean;
 }
 
 interface LeasedOptions extends PollOptions {
   readonly lease: PollLease;
-  /** Aborts when the poll is stopped, or another process has taken over. */
+  /** Aborts when the poll is stopped, or when another process takes over the lease. */
   readonly halt: AbortSignal;
   readonly startedAt: number;
 }
@@ -101,7 +101,7 @@ async function pollUnderLease(settings: OpenSettings, options: LeasedOptions): P
 type Survey = Awaited<ReturnType<typeof readSurvey>>;
 type Found = Awaited<ReturnType<typeof recordFound>>;
 
-/** Reads the list; with the state before the poll, and the start date. */
+/** Reads the list. Returns the result together with the state before the poll and the start date. */
 async function readSurvey(settings: OpenSettings, options: LeasedOptions) {
   const { lease, halt, startedAt } = options;
   let { state } = lease;
@@ -109,25 +109,25 @@ async function readSurvey(settings: OpenSettings, options: LeasedOptions) {
   const ourClock = { earlier: startedAt, later: startedAt };
   const watermark = state.watermark ?? toStart(settings, state, ourClock).since;
   const settledAt = startedAt - settings.lagMs;
-  // Only a first poll that looks back might call a list complete although it lost events before any poll saw it. If the inbox
-  // fails, the poll ends, because no later poll looks.
+  // A first poll that looks back could call a list complete that lost events before any poll saw it, so the list is compared
+  // with the inbox. If the inbox fails, the poll ends, because later polls do not compare.
   if (first && watermark < settledAt && state.oldest === null) {
     state = { ...state, oldest: await oldestReceived(settings, settledAt) };
   }
-  // An event created exactly at the start date counts.
+  // Events created exactly at the start date are included.
   const begin = watermark === (state.since ?? watermark) ? watermark - 1 : watermark;
   const target = Math.min(begin, gapToTry(state, settings, options));
-  // Until the watermark leaves the start date.
+  // Looks back further until the watermark has moved past the start date.
   const pushed = await pushedSince(settings, begin, watermark === state.since);
   const list = new ListReader(settings.client, halt);
   const result = await runSurvey(list, { ...settings, watermark, target, first, startedAt, state, pushed });
   return { state, list, result, start: toStart(settings, state, result.clocks) };
 }
 
-/** The inbox, and the process, are free for deliveries between two batches. */
+/** How many events are recorded at a time. Between two batches, the inbox and the process can handle deliveries. */
 const RECORD_BATCH = 500;
 
-/** Records the events from the start date on as due, oldest first: all of them, unless the inbox fails or refuses some. */
+/** Records all events from the start date on as due, oldest first, unless the inbox fails or refuses some of them. */
 async function recordFound(settings: OpenSettings, survey: Survey, lease: PollLease) {
   const oldestFirst = survey.list.found(survey.start.takeFrom).toSorted((a, b) => a.at - b.at);
   const taken = oldestFirst.length;
@@ -136,7 +136,7 @@ async function recordFound(settings: OpenSettings, survey: Survey, lease: PollLe
   const problems: PollProblem[] = [];
   let refusal: unknown;
 
-  /** Records a page. If the inbox fails but can write, retries in halves, so a refused event does not keep out the others. */
+  /** Records a page. If that fails although the inbox can write, records each half by itself, down to single events. */
   async function record(page: readonly ListedEvent[]): Promise<void> {
     try {
       const json = page.map((each) => each.json);
@@ -168,7 +168,7 @@ async function recordFound(settings: OpenSettings, survey: Survey, lease: PollLe
       if (from > 0) await nextTurn(settings.runtime);
       await record(oldestFirst.slice(from, from + RECORD_BATCH));
     }
-    // If it stores none, the events are not the reason.
+    // If the inbox refuses every event, the events are not the cause.
     if (taken > 0 && refused.length === taken) throw refusal;
   } catch (error) {
     problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
@@ -176,10 +176,10 @@ async function recordFound(settings: OpenSettings, survey: Survey, lease: PollLe
   return { ...survey, events, refused, taken, problems };
 }
 
-/** If it refuses more, the events are not the reason either. */
+/** If the inbox refuses more events than this, the events are not the cause. */
 const MAX_REFUSED = 100;
 
-/** The code of a driver's error, or else of ours. */
+/** Returns the error code of the driver, or the code of this package's error if the driver gave none. */
 function toCode(error: unknown): string {
   const { code, cause } = Object(error) as { readonly code?: unknown; readonly cause?: unknown };
   return String(Object(cause).code ?? code).slice(0, 100);
@@ -188,35 +188,35 @@ function toCode(error: unknown): string {
 async function saveNext(settings: OpenSettings, options: LeasedOptions, found: Found) {
   const { state, list, start } = found;
   const { answered, isAhead, until } = found.result;
-  // An event that runs for the first time is not stored yet: if its process ends, a later poll must find it.
+  // An event that runs for the first time is not stored yet, so a later poll must find the event if this process dies.
   const running = found.events.filter((each) => each.result === 'running').map(({ at }) => at);
   const provableUntil = Math.min(found.result.settledAt, ...running.map((at) => at - 1));
   const isHeld = running.some((at) => at <= (state.watermark ?? start.since));
-  // A poll that was stopped before it read and recorded the whole list has found no gap.
+  // A poll that was stopped before it had read and recorded the whole list opens no gap.
   const isWhole = answered && found.problems.length === 0 && !options.halt.aborted && !isHeld;
   const result = { ...found.result, answered: isWhole, settledAt: provableUntil };
-  // Otherwise a start date that is stored stays.
+  // Otherwise, the stored start date is kept.
   const last = { ...state, since: isWhole ? start.since : (state.since ?? start.since) };
   const wasAhead = isAhead || (answered && start.wasAhead);
-  // New events, although the inbox should have every event of their time. Oldest first.
+  // Events that are new to the inbox although the watermark had already passed them, oldest first.
   const late = found.events.filter(({ event, at, result: known }) => {
     const isBefore = at > last.since && at <= (last.watermark ?? last.since) && !wasAhead;
     return isBefore && known === 'new' && isKnownEvent(event) && !isInGap(last, event.type, at);
   });
-  // One or two may be late by themselves.
+  // One or two late events say nothing about other events.
   const lateFrom = late[REACH_EVENTS - 1]?.at ?? Number.POSITIVE_INFINITY;
   const earlier = state.gaps.flatMap(({ event }) => event?.id ?? []);
   const stored = earlier.filter((id) => found.events.some(({ event }) => event.id === id));
   const { refused } = found;
   const advanced = advance(last, result, { ...start, lateFrom, refused, stored });
   const { all = 0, listMaxRefuted: wasRefuted = false } = state.seen ?? {};
-  // An earlier answer that was complete by `listMax` alone should have shown every late event.
+  // If only `listMax` suggested that an earlier response was complete, that response should have contained every late event.
   const isRefuted = late.length > 0 && all >= MIN_CAP && all < (settings.listMax ?? 0);
   const seen = { ...result.seen, listMaxRefuted: result.seen.listMaxRefuted || isRefuted };
 
   const problems = [...found.problems];
   if (wasAhead) problems.push(problemOf('ERR_WATERMARK_AHEAD'));
-  // The header has whole seconds (RFC 9110, 6.6.1).
+  // The `Date` header contains whole seconds (RFC 9110, 6.6.1).
   if (until < options.startedAt - settings.lagMs - 1_000) problems.push(problemOf('ERR_CLOCK_BEHIND'));
   if (seen.listMaxRefuted && !wasRefuted) problems.push(problemOf('ERR_LIST_MAX'));
   if (late.length > 0) problems.push(problemOf('ERR_EVENT_LATE'));
@@ -240,7 +240,7 @@ function toAttempt(last: LastAttempt | undefined, at: number, failure: PollProbl
   return { at, error, message, failingSince: last?.failingSince ?? at };
 }
 
-/** Runs the inbox's due events: the ones that this poll found, and the ones that were waiting. */
+/** Runs the events that are due in the inbox, both those that this poll found and those that were waiting already. */
 async function redriveDue(
   { receiver }: Pick<OpenSettings, 'receiver'>,
   { signal, isTimed }: PollOptions,
@@ -253,7 +253,7 @@ async function redriveDue(
     if (error !== undefined && isFailure(kind))
       problems.push(toProblem(error, { code: error.code, id: event.id }));
   };
-  // A platform may stop the process once its cron job has ended, but not while a timer runs.
+  // A platform may stop the process once its cron job has ended, so only polls that a timer starts leave handlers running.
   const waitUntil = isTimed ? () => undefined : undefined;
   try {
     return { counts: await receiver.redrive({ signal, onOutcome, waitUntil }), kinds, problems };

@@ -10,15 +10,15 @@ import type { PollReport } from './report.js';
 /** Polls the service's list for events that push missed. */
 export interface Poller {
   /**
-   * Polls once, or joins the poll that is already running. Never rejects: failures are in the report. If you haven't
-   * started the poller and a handler exceeds `handlerTimeoutMs`, the promise resolves only when that handler returns
-   * or its lease expires. Aborting `signal` ends the poll early. The poll then still waits for other running
-   * handlers, and the inbox keeps the events that the poll found.
+   * Polls once, or joins the poll that is already running. Never rejects: the report contains the failures. If you
+   * haven't started the poller and a handler exceeds `handlerTimeoutMs`, the promise resolves only when that handler
+   * returns or its lease expires. Aborting `signal` ends the poll early. The poll then waits only for running handlers
+   * that have not exceeded `handlerTimeoutMs`. The events that the poll found stay in the inbox.
    */
   pollOnce(options?: PollOnceOptions): Promise<PollReport>;
   /** Polls immediately, and then every `intervalMs`. The timer doesn't keep the process alive. */
   start(): void;
-  /** Stops polling. If a poll is running, it ends early, and the promise resolves once it has ended. */
+  /** Stops polling. A poll that is running ends early, and the promise resolves once that poll has ended. */
   stop(): Promise<void>;
   /**
    * The receiver's inbox. If you passed the receiver as a function, reading this property calls that function.
@@ -28,9 +28,9 @@ export interface Poller {
 }
 
 /**
- * Creates a poller. It reads the service's list, stores and runs the events that push missed, and reports the time up
- * to which no event is missing. It needs a client and your app's receiver, which must have a durable inbox. It never
- * runs two polls at the same time.
+ * Creates a poller. The poller reads the service's list, stores and runs the events that push missed, and reports the
+ * time up to which no event is missing. Pass it a client and your app's receiver, whose inbox must be durable. The
+ * poller never runs two polls at the same time.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or invalid.
  *
@@ -48,13 +48,13 @@ export function createPoller(options: PollerOptions): Poller {
   let isStarted = false;
   let stopping = new AbortController();
   let current: Promise<PollReport> | undefined;
-  /** Settles when the poll that was stopped last has ended. */
+  /** Settles when the last poll that was stopped has ended. */
   let ended: Promise<unknown> = Promise.resolve();
   let timer: unknown;
   let isFirst = true;
-  /** A failure is logged once, and not at each poll. */
+  /** Whether the last poll failed. A failure is logged once, and not again at every poll. */
   let isFailing = false;
-  /** The ids whose events differ, which each poll finds again. */
+  /** The ids that different events share and that have been logged. Every poll finds them again. */
   const conflicts = new Set<string>();
 
   function pollOnce({ signal }: PollOnceOptions = {}): Promise<PollReport> {
@@ -69,7 +69,7 @@ export function createPoller(options: PollerOptions): Poller {
     notify('onReport', onReport, { value: report, logger });
     const { verdicts, problems, gapsOpened, gapsClosed, diagnosis } = report;
     const isRead = verdicts.some(({ verdict }) => verdict !== 'failed');
-    // The first poll that reads the list tries to close the gaps.
+    // The first poll that reads the list is the one that tries to close the gaps.
     if (isRead) isFirst = false;
     const failure = problems.find((problem) => preventsProgress(problem, isRead));
     if (failure && !isFailing) {
@@ -84,7 +84,7 @@ export function createPoller(options: PollerOptions): Poller {
     }
     for (const gap of [...gapsClosed, ...gapsOpened]) {
       const isOpen = gap.state === 'open';
-      // The diagnosis is about one of them.
+      // The diagnosis describes only one gap.
       const isOnly = isOpen && gapsOpened.length === 1;
       const line = isOnly ? `${describeSpan(gap)} may be missing. ${diagnosis}` : describeGap(gap);
       log(logger, isOpen ? 'error' : 'warn', line);
@@ -93,14 +93,14 @@ export function createPoller(options: PollerOptions): Poller {
     return report;
   }
 
-  /** Polls now and at intervals, until the signal of this start aborts. */
+  /** Polls immediately, and then at intervals until `stopped` aborts. */
   async function run(stopped: AbortSignal): Promise<void> {
     const startedAt = runtime.elapsed();
     const { problems } = await pollOnce();
     if (stopped.aborted) return;
-    // The list said when to ask again. A proof may wait for an hour at most.
+    // Waits as long as the service asked, but for an hour at most.
     const asked = Math.min(MAX_WAIT_MS, Math.max(0, ...problems.map(({ retryAfterMs = 0 }) => retryAfterMs)));
-    // A tenth more or less: processes that start together must not keep polling at the same time.
+    // Varied by up to a tenth, so that processes that start together do not keep polling at the same time.
     const intervalMs = settings.intervalMs * (0.9 + runtime.random() / 5);
     const waitMs = Math.max(asked, intervalMs - (runtime.elapsed() - startedAt));
     timer = setBackgroundTimeout(runtime, () => run(stopped), waitMs);
@@ -110,7 +110,7 @@ export function createPoller(options: PollerOptions): Poller {
     if (isStarted) return;
     isStarted = true;
     const { signal } = stopping;
-    // A poll that was stopped and has not ended yet is not the first one of this start.
+    // Waits until a stopped poll has ended, because `pollOnce` would join that poll.
     void ended.then(() => {
       if (!signal.aborted) void run(signal);
     });
@@ -135,7 +135,7 @@ export function createPoller(options: PollerOptions): Poller {
   };
 }
 
-/** The longest wait that a `Retry-After` of the service can ask for, in ms. */
+/** The longest time, in ms, that the poller waits because the service sent a `Retry-After`. */
 const MAX_WAIT_MS = 3_600_000;
 
 interface PollOnceOptions {

@@ -1,6 +1,6 @@
 import { StablehooksError } from '../core/errors.js';
 
-/** A failure, or a sign that something is wrong. It contains no payloads and no secrets. */
+/** A failure, or a sign that something is wrong. A problem contains no payloads and no secrets. */
 export interface PollProblem {
   /** An error code of this package, or one of {@link PollProblemCode}. */
   readonly code: string;
@@ -19,9 +19,9 @@ const MESSAGES = {
   ERR_LEASE_LOST:
     'Another process took over the poll lease, so the watermark was not saved. Raise leaseMs if this happens often.',
   ERR_WATERMARK_AHEAD:
-    'The stored watermark was in the future, because a clock was wrong. The poller moves the watermark back, as well as a start date in the future, and opens gaps for spans that the list does not prove. Check the clocks.',
+    'The stored watermark or start date was in the future, because a clock was wrong. The poller corrects the time, and opens gaps for spans that the list does not prove. Check the clocks.',
   ERR_CLOCK_BEHIND:
-    "The `Date` header of the service's responses is more than lagMs behind this machine's clock, which holds the watermark back. Check both clocks, and check whether a cache responds instead of the service.",
+    "The `Date` header of the service's responses is more than lagMs behind this machine's clock, so the watermark stays behind as well. Check both clocks, and check whether a cache responds instead of the service.",
   ERR_LIST_MAX:
     'The list returned fewer events than `listMax` although it contains more, so the poller now ignores `listMax` for this inbox. Remove the option, or ask the service how many events it returns.',
   ERR_EVENT_LATE:
@@ -31,17 +31,17 @@ const MESSAGES = {
 /**
  * The codes that the poller itself reports. Two of them are about listed events:
  *
- * - `ERR_EVENT_MALFORMED`: an element of the list is not a valid event. A gap covers it.
- * - `ERR_EVENT_CONFLICT`: two events with the same id differ. The first one is used.
+ * - `ERR_EVENT_MALFORMED`: an element of the list is not a valid event. A gap covers the element.
+ * - `ERR_EVENT_CONFLICT`: two events with the same id differ. The poller uses the first event.
  */
 export type PollProblemCode = keyof typeof MESSAGES | 'ERR_EVENT_MALFORMED' | 'ERR_EVENT_CONFLICT';
 
-/** Creates a problem of the poller itself that isn't about a single event. */
+/** Creates a problem that the poller itself reports and that isn't about a single event. */
 export function problemOf(code: keyof typeof MESSAGES): PollProblem {
   return { code, message: MESSAGES[code] };
 }
 
-/** Turns an error into a problem. An error of this package keeps its code, and any other error gets the given code. */
+/** Turns an error into a problem. This package's errors keep their code, and any other error gets the given code. */
 export function toProblem(
   error: unknown,
   { code, id }: { readonly code: string; readonly id?: string | undefined },
@@ -52,7 +52,7 @@ export function toProblem(
     const wait = retryAfterMs === undefined ? {} : { retryAfterMs };
     return { code: error.code, message: error.message, ...about, ...wait };
   }
-  // The messages of other packages may contain secrets, so only the name is kept.
+  // Error messages from other packages may contain secrets, so only the error's name is kept.
   const name = error instanceof Error ? error.name : typeof error;
   return { code, message: `An unexpected error (${name}) was thrown.`, ...about };
 }

@@ -1,17 +1,17 @@
-/** What polls have proven since a point in time, for tools that distinguish late events from missing ones. */
+/** Tells what polls have proven since a point in time, so that tools can distinguish late events from missing events. */
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import { toIso } from './gap-text.js';
 import type { PollState } from './state.js';
 
 /**
- * A span of `created_at` in which no event is missing: the inbox has every event that the service has listed. Times
- * are ISO 8601.
+ * A span of time in which no event is missing: the inbox has every event that the service has listed and that was
+ * created in this span. Times are in ISO 8601.
  */
 export interface ProvenSpan {
   /** The span begins after this time. */
   readonly from: string;
   /**
-   * The end of the span, inclusive. This is the watermark or the start of the first gap, even if that gap is
+   * The end of the span, inclusive. The span ends at the watermark or where the first gap begins, even if that gap is
    * acknowledged or unconfirmed.
    */
   readonly until: string;
@@ -19,8 +19,8 @@ export interface ProvenSpan {
 
 /**
  * Returns the span without gaps that begins at `after.from`, or at the poller's start date if that is later. Returns
- * `null` if polls have proven nothing there, or if the last poll was doubtful. Nothing is known about events created
- * after `until`.
+ * `null` if polls have proven nothing after that time, or if the last poll was doubtful. Nothing is known about events
+ * created after the end of the span.
  *
  * @param state - the result of `readPollState`.
  * @param after - `from` is in epoch ms. `types` are the event types to consider, by default all known types.

@@ -9,37 +9,37 @@ import type { ListedEvent } from './list.js';
 import type { PollProblem } from './problems.js';
 import type { StoredGap } from './state.js';
 
-/** What one poll did and what it proved. Plain data that you can pass to `JSON.stringify`. */
+/** What one poll did and what it proved. You can pass the report to `JSON.stringify`. */
 export interface PollReport {
-  /** Whether this poll left nothing open: it opened or extended no gap, and nothing is unconfirmed. */
+  /** Whether this poll neither opened nor extended a gap, and left nothing unconfirmed. */
   readonly proven: boolean;
   /**
-   * Whether the only thing that this poll left open is a span that a larger response would confirm. Nothing suggests
-   * that events are missing.
+   * Whether this poll left only one thing unproven: a span that a larger response would confirm. Nothing suggests that
+   * events are missing in that span.
    */
   readonly unconfirmed: boolean;
   /**
-   * The inbox has every event of the five types that was created between the start date (`since`) and this time,
-   * except in the gaps. ISO 8601; `null` when another process is polling, the inbox failed, or no request to the list
+   * The inbox has every event of the five types that was created between the start date (`since`) and this time, except
+   * in the gaps. In ISO 8601; `null` if another process is polling, if the inbox failed, or if no request to the list
    * has succeeded yet.
    */
   readonly watermark: string | null;
   /** How many distinct valid events this poll read from the list. */
   readonly fetched: number;
-  /** How many of the `fetched` events were created before the start date. They are neither recorded nor handled. */
+  /** How many of the `fetched` events were created before the start date. These events are neither recorded nor handled. */
   readonly skipped: number;
   /** How many of the `fetched` events the inbox didn't have before this poll, including events of unknown types. */
   readonly new: number;
   /**
-   * How many of the `new` events are of the five types, which means that push missed them. Each is counted by exactly
-   * one poll, and any process may handle it.
+   * How many of the `new` events are of the five types, which means that push missed them. Exactly one poll counts each
+   * event, even if another process handles it.
    */
   readonly recovered: number;
   /** How many of the `fetched` events are still waiting to be run, as far as this poll knows. */
   readonly waiting: number;
   /**
-   * How many of the `new` events the list marks as `delivered`, which means that some endpoint responded with a 2xx.
-   * Events from before the start date don't count.
+   * How many of the `new` events the list marks as `delivered`. The service marks an event this way when any endpoint
+   * responds with a 2xx. Events from before the start date don't count.
    */
   readonly deliveredButUnseen: number;
   /** How many events were handled during this poll, including events that were already waiting in the inbox. */
@@ -49,28 +49,28 @@ export interface PollReport {
   /** How many events failed during this poll, including events that were already waiting in the inbox. */
   readonly failed: number;
   /**
-   * How many of the `new` events were created before the watermark and outside all gaps. They were listed later than
-   * `lagMs` allows.
+   * How many of the `new` events were created before the watermark and outside all gaps. These events were listed later
+   * than `lagMs` allows.
    */
   readonly late: number;
-  /** The ids of the events that each of these counts includes, at most 1,000 per count. */
+  /** The ids of the events that each of these counts includes, up to 1,000 per count. */
   readonly ids: Readonly<Record<Listed, readonly string[]>>;
-  /** How many requests were made to the list, including failed ones. The client's own retries don't count. */
+  /** How many requests were made to the list, including failed requests. The client's own retries don't count. */
   readonly requests: number;
   /** The verdict on the whole list, and on each type that was queried separately. */
   readonly verdicts: readonly ListVerdict[];
-  /** The gaps that are open after this poll, and the spans that are unconfirmed. Events may be missing there. */
+  /** The gaps that are open or unconfirmed after this poll. Events may be missing in these gaps. */
   readonly gaps: readonly Gap[];
   /** The gaps that this poll opened. */
   readonly gapsOpened: readonly Gap[];
   /** The gaps that this poll closed. Their events are now in the inbox. */
   readonly gapsClosed: readonly Gap[];
   /**
-   * What this poll proved, or why it proved nothing and what to do. The text stays the same while the situation stays
-   * the same.
+   * What this poll proved, or why it proved nothing and what to do about it. The text stays the same while the
+   * situation stays the same.
    */
   readonly diagnosis: string;
-  /** Failures, and signs that something is wrong. At most 1,000. */
+  /** Failures, and signs that something is wrong. The report contains up to 1,000 of them. */
   readonly problems: readonly PollProblem[];
   /**
    * Whether `problems` contains a code that casts doubt on the proof: `ERR_INBOX_FAILED`, `ERR_CLOCK_BEHIND`,
@@ -78,8 +78,8 @@ export interface PollReport {
    */
   readonly doubtful: boolean;
   /**
-   * The outcomes of all events that this poll ran, including events that were already waiting in the inbox; `null`
-   * when the inbox failed.
+   * How many of the events that this poll ran had each outcome, including events that were already waiting in the
+   * inbox; `null` if the inbox failed.
    */
   readonly redriven: OutcomeCounts | null;
   /** How long the poll took, in ms. */
@@ -116,13 +116,13 @@ export const EMPTY_REPORT: PollReport = {
   durationMs: 0,
 };
 
-/** An event of the list, and its state in the inbox before this poll recorded it. */
+/** A listed event, with the state that it had in the inbox before this poll recorded it. */
 export interface FoundEvent extends ListedEvent {
   readonly result: RecordResult;
 }
 
 export interface Redriven {
-  /** `null` when the inbox failed. */
+  /** `null` if the inbox failed. */
   readonly counts: OutcomeCounts | null;
   readonly kinds: ReadonlyMap<string, OutcomeKind>;
   readonly problems: readonly PollProblem[];
@@ -147,7 +147,7 @@ export function toReport({
 }: Pick<PollReport, 'fetched' | 'skipped' | 'requests' | 'problems' | 'diagnosis'> & {
   readonly survey: SurveyResult;
   readonly advance: Advance;
-  /** Whether the new state is in the inbox; `null` if that is not known. */
+  /** Whether the inbox has the new state; `null` if that is unknown. */
   readonly saved: boolean | null;
   readonly found: readonly FoundEvent[];
   readonly late: readonly FoundEvent[];
@@ -194,7 +194,7 @@ export function toReport({
     ids,
     verdicts: survey.verdicts,
     gaps: gaps.map((gap) => toGap(gap)).filter(({ state }) => state !== 'acknowledged'),
-    // A gap is reported if the state can be saved: better twice than never.
+    // If it is unknown whether the state was saved, opened gaps are reported: better twice than never.
     gapsOpened: saved !== false ? openOf(advance.opened) : [],
     gapsClosed: saved ? openOf(advance.closed).map((gap) => ({ ...gap, state: 'closed' })) : [],
     problems: problems.slice(0, MAX_LISTED),

@@ -1,4 +1,4 @@
-/** Where a poll begins: the start date, and what it tries to prove. */
+/** Decides where a poll begins: at which start date, and which span the poll tries to prove. */
 import { createdAtMs, isEventType, isTestId } from '../core/events.js';
 import type { Inbox, InboxOperations, InboxRecord } from '../core/ports.js';
 import type { Evidence } from './evidence.js';
@@ -7,12 +7,12 @@ import type { KnownEvent, OldestListed, PollState } from './state.js';
 
 const PUSHED_RECORDS = 100;
 
-/** How long before the start date pushed events are compared with the list. No service removes events that early. */
+/** How long before the start date pushed events are also compared with the list. No service removes events this early. */
 const LOOK_BACK_MS = 3_600_000;
 
 /**
- * Returns the first pushed events that were created after `from` and received since then, or none if the inbox has no
- * `list`.
+ * Returns the first pushed events that were created and received after `begin`, or no events if the inbox has no
+ * `list`. If `isFirst` is true, earlier events are included.
  */
 export async function pushedSince(
   open: OpenSettings,
@@ -39,7 +39,7 @@ async function listRecords(
 
 const FIRST_RECORDS = 500;
 
-/** Returns the oldest of the first events that the inbox received. A list without an event as old has lost events. */
+/** Returns the oldest of the first events that the inbox received. A list without an event that old has lost events. */
 export async function oldestReceived(open: OpenSettings, settledAt: number): Promise<OldestListed | null> {
   const records = await listRecords(open, { state: 'done', limit: FIRST_RECORDS });
   let at = Number.POSITIVE_INFINITY;
@@ -47,14 +47,14 @@ export async function oldestReceived(open: OpenSettings, settledAt: number): Pro
     const time = event === null ? receivedAt : createdAtMs(event);
     if (isEventType(type) && time <= settledAt) at = Math.min(at, time);
   }
-  // No poll saw it in the list, so it does not show how long the service keeps events.
+  // No poll saw this event in the list, so it does not show how long the service keeps events.
   return Number.isFinite(at) ? { at, seenAt: 0 } : null;
 }
 
 /**
  * Returns the start date, the time from which on events are recorded, and whether a wrong clock had set the stored
- * date. Times are epoch ms. The start date moves until the first poll with a response has ended. A date in the future
- * moves back together with the watermark, so the covered span keeps its length.
+ * start date. Times are in epoch ms. The start date can change until the first poll that gets a response has ended. A
+ * start date in the future moves back together with the watermark, so that the span between the two keeps its length.
  */
 export function toStart(
   { since: given, backfill, lagMs }: Pick<PollerSettings, 'since' | 'backfill' | 'lagMs'>,
@@ -65,13 +65,13 @@ export function toStart(
   if (since > later) since = earlier - Math.max(0, (watermark ?? since) - since);
   if (watermark === null) since = Math.min(given ?? since, earlier);
   const takeFrom = backfill ? Number.NEGATIVE_INFINITY : Math.min(given ?? since, since);
-  // Clocks may be wrong by less than the lag.
+  // A clock that is wrong by less than the lag does no harm.
   return { since, takeFrom, wasAhead: stored !== null && stored > later + lagMs };
 }
 
 /**
- * Returns where the oldest gap begins if this poll should spend requests on gaps, and `Infinity` otherwise. Gaps are
- * tried at the first poll, and 1, 2, 4, … intervals after a gap opened.
+ * Returns where the oldest gap begins if this poll should spend requests on gaps, and `Infinity` otherwise. The first
+ * poll spends requests on gaps, and so do the polls that are 1, 2, 4, … intervals after a gap opened.
  */
 export function gapToTry(
   { gaps, watermark }: PollState,

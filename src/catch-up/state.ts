@@ -1,17 +1,17 @@
-/** The state of the poller between polls, which it keeps in a note of the inbox. */
+/** The state of the poller between polls, which the inbox stores as a note. */
 import type { Awaitable } from '../core/awaitable.js';
 import { type Inbox, POLL_NOTE } from '../core/ports.js';
 
 /**
- * Why events of a span may be missing.
+ * Why events may be missing in a span.
  *
- * - `unconfirmed`: the list may be complete or cut off at the service's maximum. No larger response has been seen.
- * - `not-reached`: the list contains only its newest events, which don't reach back to the span that is already
- *   proven.
+ * - `unconfirmed`: the list is either complete or cut off at the service's maximum, and no larger response has shown
+ *   which.
+ * - `not-reached`: the list contains only its newest events, which don't reach back to the span that is already proven.
  * - `oldest-first`: the list contains only its oldest events.
  * - `no-order`: the list is incomplete, and its order is not confirmed.
  * - `filtered-late`: the service cuts off the list before it filters by type.
- * - `contradiction`: an event is missing from one response of a poll and present in another.
+ * - `contradiction`: an event is missing from one response, but another response in the same poll contains it.
  * - `removed`: the service may have removed events from the list before a poll saw them.
  * - `unlisted`: events that were pushed are missing from the list.
  * - `late`: events were listed later than the poller's `lagMs` allows, and the list was not read that far back.
@@ -44,7 +44,10 @@ export interface RefusedEvent {
   readonly error: string;
 }
 
-/** A span of `created_at` before the watermark in which events may be missing from the inbox. Times are epoch ms. */
+/**
+ * A span of time before the watermark. Events that were created in this span may be missing from the inbox. Times are
+ * in epoch ms.
+ */
 export interface StoredGap {
   /** The span begins after this time. */
   readonly from: number;
@@ -62,7 +65,7 @@ export interface StoredGap {
   readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: number } | null;
 }
 
-/** The oldest event of the list when the list was last known to be complete and no gap was open. Times are epoch ms. */
+/** The oldest event in the list when the list was last known to be complete and no gap was open. Times are in epoch ms. */
 export interface OldestListed {
   /** When the event was created; `null` if the list was cut off at every poll. */
   readonly at: number | null;
@@ -70,14 +73,14 @@ export interface OldestListed {
   readonly seenAt: number;
 }
 
-/** An event that the list has contained. `at` is the time when it was created, in epoch ms. */
+/** An event that was listed or pushed before. `at` is when the event was created, in epoch ms. */
 export interface KnownEvent {
   readonly id: string;
   readonly type: string;
   readonly at: number;
 }
 
-/** What the poller has learned from the list's responses over all polls. */
+/** What the poller has learned from the list's responses in all polls so far. */
 export interface SeenAnswers {
   /** The number of different events in the largest response to a query for all types. */
   readonly all: number;
@@ -88,36 +91,36 @@ export interface SeenAnswers {
   /** Events that the last list contained and that the next list must contain as well. @default none */
   readonly known?: readonly KnownEvent[] | undefined;
   /**
-   * When the oldest event that the list has ever contained was created, in epoch ms. If the first list was empty, it
-   * is the time up to which that list could be judged. It is unknown whether the service keeps older events.
+   * When the oldest event that the list has ever contained was created, in epoch ms. If the first list was empty, this
+   * is the time up to which that list could be judged. Whether the service keeps older events is unknown.
    * @default the start date
    */
   readonly shownFrom?: number | undefined;
   /**
-   * Known events that are missing from the list although it contains older events. Until they reappear, the list
-   * proves nothing up to `until`, in epoch ms.
+   * Known events that are missing from the list although the list contains older events. Until these events reappear,
+   * the list proves nothing about events created up to `until`, in epoch ms.
    * @default none
    */
   readonly lost?:
     | {
         readonly events: readonly KnownEvent[];
         readonly until: number;
-        /** `unlisted`: some of them were pushed and have never been listed. @default 'removed' */
+        /** `unlisted` means that some of these events were pushed but never listed. @default 'removed' */
         readonly reason?: 'unlisted' | undefined;
       }
     | undefined;
   /**
    * `late`: the service cuts off the list before it filters by type. `ignored`: the service doesn't filter by type.
-   * @default neither was seen
+   * @default neither has happened
    */
   readonly filterFails?: 'late' | 'ignored' | undefined;
 }
 
-/** A span that is proven as soon as a larger response shows that the list was not cut off. Times are epoch ms. */
+/** A span that is proven as soon as a larger response shows that the list was not cut off. Times are in epoch ms. */
 export interface Unconfirmed {
   /** The span begins after this time. */
   readonly from: number;
-  /** The end of the span, inclusive. A gap covers the part that is still unproven. */
+  /** The end of the span, inclusive. A gap covers the part that has not been proven yet. */
   readonly until: number;
   /**
    * A response with more events than this confirms the span. `null` if the poller's own limit may have cut off the
@@ -127,7 +130,8 @@ export interface Unconfirmed {
 }
 
 /**
- * The last poll that had the lease, and the error if it could not read the list or record events. Times are epoch ms.
+ * The last poll that had the lease. If that poll could not read the list or record events, `error` says why. Times are
+ * in epoch ms.
  */
 export interface LastAttempt {
   /** When the poll started. */
@@ -136,20 +140,20 @@ export interface LastAttempt {
   readonly error?: string | undefined;
   /** The error message, without secrets. */
   readonly message?: string | undefined;
-  /** When the first of the consecutive failed polls started. */
+  /** When the first poll in the current series of failed polls started. */
   readonly failingSince?: number | undefined;
 }
 
-/** The state of the catch-up poller between polls. Times are epoch ms. */
+/** The state of the catch-up poller between polls. Times are in epoch ms. */
 export interface PollState {
-  /** The start date: events created before it are neither recorded nor handled; `null` before the first poll. */
+  /** The start date; `null` before the first poll. Events created before this date are neither recorded nor handled. */
   readonly since: number | null;
   /**
    * The inbox has every event of the known types that was created between the start date and this time, except in the
-   * gaps. `null` before the first response of the list.
+   * gaps. `null` until the list has responded for the first time.
    */
   readonly watermark: number | null;
-  /** In the order in which they were opened. */
+  /** The gaps, in the order in which they were opened. */
   readonly gaps: readonly StoredGap[];
   /** The `limit` that was sufficient at the last poll; 0 if that poll failed, or before the first poll. */
   readonly limit: number;
@@ -181,8 +185,8 @@ export async function readPollState(inbox: Pick<Inbox, 'readNote'>): Promise<Pol
 }
 
 /**
- * Saves the state. If you pass a `holder` that was not the last to have the poll lease, nothing is saved and the
- * result is `false`.
+ * Saves the state. If you pass a `holder`, the state is saved only if that holder was the last to acquire the poll
+ * lease. Otherwise, the result is `false`.
  */
 export const writePollState = (
   inbox: Pick<Inbox, 'writeNote'>,

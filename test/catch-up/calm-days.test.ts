@@ -74,7 +74,7 @@ test.each([50, 100, 1_000])(
     expect(report).toMatchObject({ proven: false, new: cap });
     expect(report.diagnosis).toMatch(
       new RegExp(
-        `exactly ${cap} events, fewer than listMax \\(5000\\)\\..* listMax is too high and hides events, so remove it`,
+        `exactly ${cap} events, fewer than listMax \\(5000\\)\\..* listMax is too high and hides events, so remove that option`,
       ),
     );
   },

@@ -1,7 +1,7 @@
 import { type EndpointAnswer, LOSSES } from '../io/answer.js';
 import { ATTEMPT_TIMEOUT, type Attempt } from './deliveries.js';
 
-/** Sandbox faults for which a receiver correctly refuses the delivery. */
+/** The sandbox faults that should make a receiver refuse the delivery. */
 const FORGERIES = ['corruptSignature', 'reserialise'] as const;
 
 export function answerOf(attempt: Attempt): EndpointAnswer {
@@ -13,7 +13,7 @@ export function answerOf(attempt: Attempt): EndpointAnswer {
     return { kind: 'reply', status, location, ...report, fault, elapsedMs };
   }
   if (errorCode === ATTEMPT_TIMEOUT) return { kind: 'silence', elapsedMs };
-  // An error with a code is the endpoint's, even if a fault occurred.
+  // An error with a code comes from the endpoint, even if a fault occurred as well.
   if (errorCode !== null) return { kind: 'unreachable', reason: errorCode, elapsedMs };
   const fault = LOSSES.find((name) => faults.includes(name));
   if (fault !== undefined) return { kind: 'lost', fault, elapsedMs };

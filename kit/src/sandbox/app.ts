@@ -32,7 +32,7 @@ interface AppParts {
   readonly clock: Clock;
   readonly faults: FaultSource;
   readonly feed: Feed;
-  /** Counts the requests under `/v1`, from 1 after each reset. */
+  /** Counts the requests under `/v1`. After each reset, the count starts at 1 again. */
   readonly nextRequest: () => number;
   /** When the token was last renewed, by the sandbox's clock. */
   readonly tokenRenewedAt: () => number;
@@ -44,17 +44,20 @@ interface AppOptions {
   readonly maxLimit: number;
 }
 
-/** Over a socket, Hono passes Node's own request and response to a route; in process, nothing. */
+/**
+ * If a request arrives over a socket, Hono passes Node's own request and response to a route. Otherwise, it passes
+ * neither.
+ */
 interface Env {
   Bindings: Partial<HttpBindings>;
 }
 
 type ReadJson = <Claimed>(context: Context) => Promise<Claimed>;
 
-/** The sandbox over HTTP: the service under `/v1` and the control API under `/sandbox`. */
+/** Serves the sandbox over HTTP: the service under `/v1`, and the control API under `/sandbox`. */
 export function createApp(parts: AppParts, options: AppOptions): RequestHandler {
   const app = new Hono<Env>();
-  // Before the check of the token: an orchestrator has none, and the document is public.
+  // These two routes come before the token check, because orchestrators have no token, and the document is public.
   app.get('/health', (context) => context.json({ status: 'ok' }));
   app.get('/openapi.json', serveOpenapi);
   app.use(async (context, next) => {
@@ -80,8 +83,8 @@ export function createApp(parts: AppParts, options: AppOptions): RequestHandler 
 }
 
 /**
- * Refuses requests that a web site makes a browser send, because the default token is public. IP addresses pass,
- * because DNS rebinding needs a name.
+ * Refuses requests that a web site makes a browser send, because every web site can know the default token. Accepts
+ * requests whose host is an IP address, because DNS rebinding needs a name.
  */
 export function refuseOtherSites(handler: RequestHandler, names: readonly string[]): RequestHandler {
   const allowed = new Set(['localhost', ...names.map((name) => name.toLowerCase())]);
@@ -107,7 +110,7 @@ function serviceRoutes(parts: AppParts, readJson: ReadJson, maxLimit: number): H
 
   routes.use(async (context, next) => {
     await next();
-    // The clock that also dates the events, because a client compares the two.
+    // The header uses the same clock as the events, because a client compares the times of both.
     context.res.headers.set('date', new Date(clock.now() + faults.get().dateSkewMs).toUTCString());
   });
   routes.use(async (context, next) => {
@@ -179,24 +182,24 @@ function listWithFaults(
     );
 }
 
-/** In process there is no connection, so the call fails as `fetch` does after a reset. */
+/** Stands in for a reset where there is no connection. The call then fails in the same way as `fetch` does after a reset. */
 class ConnectionReset extends TypeError {
   constructor() {
     super('fetch failed', { cause: Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }) });
   }
 }
 
-/** @throws {ConnectionReset} without a socket */
+/** @throws {ConnectionReset} if there is no socket. */
 function resetConnection(context: Context<Env>): Response {
   const outgoing = context.env?.outgoing;
   if (outgoing === undefined) throw new ConnectionReset();
   if (outgoing.socket !== null && 'resetAndDestroy' in outgoing.socket) outgoing.socket.resetAndDestroy();
   else outgoing.destroy();
-  // A copy, because that object is shared, and headers are set on this one.
+  // A new object, because `RESPONSE_ALREADY_SENT` is shared, and the middleware sets headers on its response.
   return new Response(null, RESPONSE_ALREADY_SENT);
 }
 
-/** The service specifies the reason phrase but not the number: 201 fits it. */
+/** The service documents the reason phrase but not the status code. 201 fits that phrase. */
 function walletCreated(context: Context<Env>, wallet: Wallet): Response {
   const outgoing = context.env?.outgoing;
   if (outgoing !== undefined) outgoing.statusMessage = 'Wallet created';
@@ -237,7 +240,7 @@ function controlRoutes({ sandbox, feed }: AppParts, readJson: ReadJson): Hono<En
     routes.post(path, async (context) =>
       context.json(await make(await readJson(context), idOf(context)), 201),
     );
-  /** An operation without input, which returns nothing. */
+  /** Adds a route for an operation that takes no input and returns nothing. */
   const run = (path: string, work: () => void | Promise<void>) =>
     routes.post(path, async () => {
       await work();
@@ -300,7 +303,7 @@ function controlRoutes({ sandbox, feed }: AppParts, readJson: ReadJson): Hono<En
   run('/settled', () => sandbox.settled());
   run('/reset', () => sandbox.reset());
   routes.get('/stream', (context) => {
-    // Hono answers HEAD as GET without the body, and the stream would never end.
+    // Hono handles HEAD like GET and drops the body, so the stream would never end.
     if (context.req.method === 'HEAD') return refuseMethod(['GET']);
     return streamFeed(feed);
   });
@@ -316,7 +319,7 @@ function refuseMethod(accepted: readonly string[]): Response {
   return toProblem(new SandboxError('ERR_SANDBOX_METHOD', `This path accepts only ${allow}.`), { allow });
 }
 
-/** The `application/problem+json` (RFC 9457) of a refused request. */
+/** Creates the `application/problem+json` response (RFC 9457) to a refused request. */
 function toProblem(error: SandboxError, headers: Readonly<Record<string, string>> = {}): Response {
   const { status, code, message, errors } = error;
   const body = JSON.stringify({ type: 'about:blank', status, code, detail: message, errors });

@@ -9,37 +9,37 @@ export type ClockMode = 'real' | 'manual';
 /** The clock of a sandbox. */
 export interface SandboxClock {
   readonly mode: ClockMode;
-  /** The current time in epoch milliseconds. Goes backwards only at a reset. */
+  /** Returns the current time in epoch milliseconds. The time goes backwards only when the sandbox is reset. */
   now(): number;
   /**
    * Advances the time by `ms` and runs everything that becomes due, in order.
    *
-   * Before each step, it waits for the attempts in progress, so a run with endpoints in this process is the same every
-   * time. It waits at most `settleTimeoutMs` of real time for a response. Then the time moves on and the attempt times
-   * out. With a real clock, it waits at most that long in total before each step, because new attempts may start at any
-   * time.
+   * Before each step, the clock waits for the attempts in progress, so that a run with endpoints in this process is the
+   * same every time. The clock waits at most `settleTimeoutMs` of real time for a response. Then the time moves on, and
+   * the attempt times out. A real clock waits at most `settleTimeoutMs` in total before each step, because new attempts
+   * can start at any time.
    *
-   * Rejects with a `SandboxError` with the code `ERR_SANDBOX_INPUT` if `ms` is not an integer from 0 to a hundred
-   * years.
+   * Rejects with the `SandboxError` `ERR_SANDBOX_INPUT` if `ms` is not an integer, is negative, or is more than a
+   * hundred years.
    */
   advance(ms: number): Promise<void>;
 }
 
-/** The clock, with the methods for the other parts of the sandbox. */
+/** The clock, with methods that only the other parts of the sandbox use. */
 export interface Clock extends SandboxClock {
   after(ms: number, run: () => void): Cancel;
-  /** Resolves after this much time, and when the clock is stopped or restarted. */
+  /** Resolves after `ms`, or earlier if the clock is stopped or restarted. */
   wait(ms: number): Promise<void>;
-  /** Delays the next move of the time until the work is done. */
+  /** Keeps the time from moving until the work is done. */
   waitFor(work: Promise<unknown>): void;
-  /** Counts a movement or delivery as pending until `end`. */
+  /** Counts a movement or delivery as pending until `end` is called. */
   begin(): void;
   end(): void;
-  /** Resolves when nothing is pending. A manual clock is advanced as far as needed. */
+  /** Resolves when nothing is pending. Advances a manual clock as far as necessary. */
   settled(): Promise<void>;
   /** Cancels every timer, drops pending work and keeps the time. */
   stop(): void;
-  /** Stops and starts again at the initial time. */
+  /** Stops the clock, and starts it again at the initial time. */
   restart(): void;
 }
 
@@ -51,7 +51,7 @@ const PLATFORM: Pick<Runtime, 'now' | 'setTimeout' | 'clearTimeout'> = {
   clearTimeout: (timer) => clearTimeout(timer as NodeJS.Timeout),
 };
 
-/** setTimeout accepts a 32-bit number of milliseconds and calls back immediately for a larger one. */
+/** The longest time that `setTimeout` accepts. If the time were longer, `setTimeout` would call back immediately. */
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
 export function createClock({
@@ -61,7 +61,7 @@ export function createClock({
   runtime,
 }: {
   readonly mode: ClockMode;
-  /** Where a manual clock starts, in epoch milliseconds. */
+  /** The time at which a manual clock starts, in epoch milliseconds. */
   readonly startsAtMs: number;
   readonly settleTimeoutMs: number;
   /** Replaces the time and timers of the platform. */
@@ -90,7 +90,7 @@ export function createClock({
     ahead += Math.max(0, time - now());
   }
 
-  /** Sets the timeout of a real clock to the next timer. */
+  /** Makes a real clock wake up when the next timer is due. */
   function setWake(): void {
     const at = timers.nextAt();
     if (mode === 'manual' || at === wake?.at) return;
@@ -111,12 +111,12 @@ export function createClock({
     for (let run = timers.take(time); run !== undefined; run = timers.take(time)) run();
   }
 
-  /** Resolves once the awaited work is done, or at the time limit. */
+  /** Resolves once the awaited work is done or the time limit is reached. */
   async function idle(): Promise<void> {
     const lateAt = performance.now() + settleTimeoutMs;
     const mayWait = () => mode === 'manual' || performance.now() < lateAt;
     do {
-      // The rest of an answered or aborted attempt ends within one turn of the event loop.
+      // After an attempt is answered or aborted, the rest of its work ends within one turn of the event loop.
       await new Promise((resolve) => setImmediate(resolve));
       const works = [...awaited];
       const waitMs = mode === 'manual' ? settleTimeoutMs : lateAt - performance.now();
@@ -127,7 +127,7 @@ export function createClock({
     } while (awaited.size > 0 && mayWait());
   }
 
-  /** Moves to the next timer and runs it; `false` without a timer. */
+  /** Moves the time to the next timer and runs that timer. Returns `false` if there is no timer. */
   function step(): boolean {
     const at = timers.nextAt();
     if (at === undefined) return false;
@@ -213,12 +213,15 @@ interface Timer {
   readonly run: () => void;
 }
 
-/** Cancels a timer; has no effect once it has run. */
+/** Cancels a timer. Has no effect once the timer has run. */
 export type Cancel = () => void;
 
-/** Timers in order. Timers that are due at the same time stay in the order in which they were added. */
+/**
+ * Keeps timers in the order in which they are due. Timers that are due at the same time stay in the order in which they
+ * were added.
+ */
 class Timers {
-  /** The next timer at the end, where removing it moves no other. */
+  /** The timers, with the next timer at the end of the array, where removing it moves no other timer. */
   #latestFirst: Timer[] = [];
 
   add(dueAt: number, run: () => void): Cancel {
@@ -238,7 +241,7 @@ class Timers {
     return this.#latestFirst.at(-1)?.dueAt;
   }
 
-  /** Removes the earliest timer that is due by `now`. */
+  /** Removes the earliest timer if it is due by `now`, and returns its function. */
   take(now: number): (() => void) | undefined {
     return (this.nextAt() ?? Infinity) <= now ? this.#latestFirst.pop()?.run : undefined;
   }
@@ -247,7 +250,7 @@ class Timers {
     this.#latestFirst = [];
   }
 
-  /** The place of the first timer that is not due later. */
+  /** Returns the index of the first timer that is due at `dueAt` or earlier. */
   #find(dueAt: number): number {
     let [from, until] = [0, this.#latestFirst.length];
     while (from < until) {

@@ -17,24 +17,24 @@ import { SandboxError } from './validation.js';
 export type DeliveryState = 'pending' | 'delivered' | 'exhausted';
 
 /**
- * The delivery of one event to one endpoint. The sandbox attempts it until the endpoint returns a 2xx or no attempts
- * are left.
+ * The delivery of one event to one endpoint. The sandbox makes attempts until the endpoint responds with a 2xx, or
+ * until no attempts are left.
  */
 export interface Delivery {
   readonly id: string;
   readonly eventId: string;
   readonly endpointId: string;
   readonly state: DeliveryState;
-  /** The number of attempts started so far. */
+  /** How many attempts have been started so far. */
   readonly attempts: number;
 }
 
-/** A body, with its exact bytes. */
+/** The body of a request or response, with its exact bytes. */
 export interface MessageBody {
   readonly body: string;
   /**
-   * The bytes in base64. Present only if the bytes are not UTF-8, in which case `body` contains U+FFFD in place of
-   * invalid bytes.
+   * The bytes in base64. Present only if the bytes are not valid UTF-8. In that case, `body` contains U+FFFD in place
+   * of the invalid bytes.
    */
   readonly bodyBase64?: string | undefined;
 }
@@ -46,11 +46,11 @@ export interface Attempt {
   /** The event's type. */
   readonly type: string;
   readonly endpointId: string;
-  /** Whether `resend` sent bytes that differ from the event. @default false */
+  /** Whether `resend` sent bytes that differ from the event's body. @default false */
   readonly edited?: boolean | undefined;
   /** Whether `resend` sent the request to a URL other than the endpoint's. @default false */
   readonly elsewhere?: boolean | undefined;
-  /** The number of the attempt within the delivery, from 1. A duplicate has the same number as its original. */
+  /** The number of the attempt within the delivery, counting from 1. A duplicate has the same number as its original. */
   readonly number: number;
   readonly startedAt: string;
   readonly durationMs: number;
@@ -59,24 +59,24 @@ export interface Attempt {
     readonly url: string;
     readonly headers: Readonly<Record<string, string>>;
   };
-  /** The response, or `null` if there was none. Contains at most the first 1,024 bytes of the body. */
+  /** The response, or `null` if none arrived. Only the first 1,024 bytes of the body are kept. */
   readonly response:
     | (MessageBody & {
         readonly status: number;
         readonly headers: Readonly<Record<string, string>>;
-        /** The report that a receiver sent in the response, read from the whole body up to 64 KiB. */
+        /** What the receiver reported in the response body. No report is read from a body of more than 64 KiB. */
         readonly report: ReplyReport;
       })
     | null;
-  /** Why no response arrived, or `null`. */
+  /** Why no response arrived; `null` if a response arrived. */
   readonly error: string | null;
   /**
-   * The code of that error, such as `ECONNREFUSED` or `DEPTH_ZERO_SELF_SIGNED_CERT`, or `ERR_ATTEMPT_TIMEOUT` if the
-   * endpoint did not respond in time. `null` without an error, or for an error without a code, such as the error of a
-   * fault.
+   * The code of `error`, such as `ECONNREFUSED` or `DEPTH_ZERO_SELF_SIGNED_CERT`, or `ERR_ATTEMPT_TIMEOUT` if the
+   * endpoint did not respond in time. `null` if there is no error, or if the error has no code, for example because a
+   * fault caused it.
    */
   readonly errorCode: string | null;
-  /** The faults of this attempt: `drop`, `duplicate`, `corruptSignature`, `reserialise`, `cut`, `reset`. */
+  /** The faults that occurred: `drop`, `duplicate`, `corruptSignature`, `reserialise`, `cut` or `reset`. */
   readonly faults: readonly string[];
 }
 
@@ -85,10 +85,13 @@ interface DeliveryOptions {
   readonly maxAttempts: number;
   readonly retryBaseMs: number;
   readonly retryMaxMs: number;
-  /** How many attempts per endpoint run at the same time. An endpoint that never answers delays only itself. */
+  /**
+   * How many attempts per endpoint can run at the same time. An endpoint that never responds does not delay other
+   * endpoints.
+   */
   readonly concurrency: number;
   readonly maxAttemptsKept: number;
-  /** The number of ended deliveries that are kept as well. */
+  /** How many events to keep, and also how many ended deliveries. */
   readonly maxEvents: number;
 }
 
@@ -101,7 +104,7 @@ interface Parts {
   readonly feed: Feed;
 }
 
-/** The longest accepted `Retry-After`, so an endpoint cannot postpone an attempt indefinitely. */
+/** The longest accepted `Retry-After`, so that an endpoint cannot postpone an attempt indefinitely. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
 /** What to change when a delivery is sent again. */
@@ -111,13 +114,13 @@ export interface Resending {
    * endpoint
    */
   readonly url?: string | undefined;
-  /** The body to sign and send, as a string or as bytes, which need not be UTF-8. @default the event */
+  /** The body to sign and send, as a string or as bytes. The bytes need not be valid UTF-8. @default the event */
   readonly body?: string | Uint8Array | undefined;
 }
 
 const NO_DELIVERY = 'This delivery no longer exists. List the deliveries.';
 
-/** Shows the endpoint's response to a person who resends an event. */
+/** Turns off all faults when a person resends an event and wants to see the endpoint's response. */
 const NO_FAULTS: Pick<FaultSource, 'occurs'> = { occurs: () => false };
 
 function isDelivered({ response }: Attempt): boolean {
@@ -128,7 +131,7 @@ type PendingDelivery = { -readonly [Field in keyof Delivery]: Delivery[Field] } 
   readonly event: SandboxEvent;
 };
 
-/** The time between two resets. Responses to attempts of an ended session are not recorded. */
+/** The time between two resets. Once a session has ended, responses to its attempts are not recorded. */
 interface Session {
   ended: boolean;
   readonly underWay: Set<AbortController>;
@@ -139,7 +142,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
   let pending = new Map<string, PendingDelivery>();
   let ended = new Fifo<Delivery>();
   let attempts = new Fifo<Attempt>();
-  /** Older attempts at events that no endpoint has accepted. At most half of the kept attempts. */
+  /** Older attempts to deliver events that no endpoint has accepted. At most half of the kept attempts are of this kind. */
   let failures = new Fifo<Attempt>();
   let session: Session = { ended: false, underWay: new Set() };
   let queues = queuesOf(session);
@@ -194,12 +197,12 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     made.forEach(keepAttempt);
     const delivered = made.some(isDelivered);
     if (delivered) events.markDelivered(delivery.eventId);
-    // The endpoint has been removed meanwhile.
+    // The endpoint was removed during the attempt.
     if (delivery.state !== 'pending') return;
     if (delivered) return end(delivery, 'delivered');
     if (number >= options.maxAttempts) return end(delivery, 'exhausted');
     const fullMs = Math.min(options.retryBaseMs * 2 ** Math.min(number - 1, 52), options.retryMaxMs);
-    // Deliveries that failed together are not retried together.
+    // The delay is random, so that deliveries that failed together are not retried together.
     const jitter = 0.5 + random.number(`retry:${deliveryId}:${number}`) / 2;
     const askedMs = Math.max(...made.map(({ response }) => readRetryAfter(response?.headers['retry-after'])));
     const waitMs = Math.max(1, Math.round(fullMs * jitter), Math.min(askedMs, MAX_RETRY_AFTER_MS));
@@ -249,7 +252,8 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     of.underWay.delete(abort);
     if (of.ended) return attempt;
     keepAttempt(attempt);
-    // Another body, or another URL, does not show that this endpoint has the event, so it does not count as a delivery.
+    // With another body or URL, the attempt does not show that this endpoint has the event, so it does not count as a
+    // delivery.
     if (isElsewhere || isEdited) return attempt;
     if (isDelivered(attempt)) events.markDelivered(event.id);
     const state = isDelivered(attempt) ? 'delivered' : 'exhausted';
@@ -281,7 +285,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     begin(event: SandboxEvent): void {
       for (const target of endpoints.list()) start(event, target);
     },
-    /** Delivers the event of a delivery to its endpoint once more. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
+    /** Sends the event of a delivery to the same endpoint again. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
     resend,
     /** Ends the pending deliveries of an endpoint as `exhausted`. */
     abandon(endpointId: string): void {
@@ -289,12 +293,12 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
         if (delivery.endpointId === endpointId) end(delivery, 'exhausted');
       }
     },
-    /** Newest first: pending deliveries, then ended ones. */
+    /** Lists the pending deliveries, and then the ended deliveries. Both are listed newest first. */
     list: (): Delivery[] => [...ended.toArray(), ...[...pending.values()].map(toDelivery)].toReversed(),
-    /** Oldest first. */
+    /** Lists the kept attempts, oldest first. */
     attempts: keptAttempts,
 
-    /** Aborts every attempt in progress and starts no other. */
+    /** Aborts every attempt in progress, and starts no more attempts. */
     stop,
 
     reset(): void {
@@ -314,7 +318,7 @@ function toDelivery({ id, eventId, endpointId, state, attempts }: Delivery): Del
   return { id, eventId, endpointId, state, attempts };
 }
 
-/** Named queues of jobs, each with its own limit of jobs at the same time; `work` must never reject. */
+/** Creates named queues of jobs. Each queue runs up to `concurrency` jobs at the same time. `work` must never reject. */
 function createQueues<Job>(concurrency: number, work: (job: Job) => Promise<void>) {
   const create = () => ({ active: 0, waiting: new Fifo<Job>() });
   const queues = new Map<string, ReturnType<typeof create>>();
@@ -339,7 +343,7 @@ function createQueues<Job>(concurrency: number, work: (job: Job) => Promise<void
       queue.waiting.push(job);
       startNext(queue);
     },
-    /** Starts no further job. */
+    /** Makes sure that no more jobs are started. */
     close(): void {
       closed = true;
     },
@@ -351,12 +355,12 @@ interface AttemptPlan {
   readonly target: Target;
   readonly deliveryId: string;
   readonly number: number;
-  /** Faults that are known in advance: `duplicate`. */
+  /** The faults that are known in advance: either `duplicate` or none. */
   readonly faults: readonly string[];
-  /** The body, in place of the event. */
+  /** The body to send instead of the event. */
   readonly body?: Uint8Array<ArrayBuffer> | undefined;
   readonly timeoutMs: number;
-  /** Aborted at the time limit, and when the sandbox is reset or closed. */
+  /** Aborted when the time limit is reached, or when the sandbox is reset or closed. */
   readonly abort: AbortController;
 }
 
@@ -364,13 +368,13 @@ const ATTEMPT_FAULTS = ['drop', 'corruptSignature', 'reserialise', 'cut', 'reset
 const CUT = 'The connection was cut halfway through the body.';
 const RESET = 'The connection was reset before the response.';
 
-/** How much of the body of a response an attempt keeps. */
+/** How many bytes of the response body an attempt keeps. */
 export const KEPT_RESPONSE_BYTES = 1_024;
 
-/** The code of an attempt that got no response in time. */
+/** The error code of an attempt that got no response in time. */
 export const ATTEMPT_TIMEOUT = 'ERR_ATTEMPT_TIMEOUT';
 
-/** Makes one attempt. Never rejects: a failure is the `error` of the attempt. */
+/** Makes one attempt. Never rejects: if the attempt fails, its `error` says why. */
 async function makeAttempt(
   plan: AttemptPlan,
   { clock, faults }: { readonly clock: Clock; readonly faults: Pick<FaultSource, 'occurs'> },
@@ -395,7 +399,7 @@ async function makeAttempt(
     const signature = await sign(signed, { secret: target.secret, encoding: target.encoding });
     headers[target.signatureHeader] = occurred.includes('corruptSignature') ? corrupt(signature) : signature;
     if (occurred.includes('drop')) throw new Error('The delivery was dropped before it arrived.');
-    // Signing is asynchronous, and an attempt that was aborted meanwhile must not arrive.
+    // The attempt may have been aborted while the body was being signed. In that case, nothing must be sent.
     signal.throwIfAborted();
     const sending = occurred.includes('cut')
       ? sendHalf(target, headers, sent, signal)
@@ -418,7 +422,7 @@ async function makeAttempt(
   };
 }
 
-/** Sends the request and reads the kept part of the response. */
+/** Sends the request, and reads the part of the response that the attempt keeps. */
 async function sendRequest(
   { url, fetch: send = fetch }: Target,
   init: RequestInit & { readonly duplex?: 'half' },
@@ -456,15 +460,15 @@ function sendHalf(
   return new Promise((_, reject) => {
     const request = openRequest(target, { ...headers, 'content-length': String(bytes.length) }, signal);
     request.on('error', reject);
-    // No error: the endpoint answered before it had the whole body.
+    // If there was no error, the endpoint responded before it had received the whole body.
     request.on('close', () => reject(new Error(CUT)));
     request.write(half, () => request.destroy(new Error(CUT)));
   });
 }
 
 /**
- * Sends the whole request, and resets the connection when the response begins, which shows that the endpoint handled
- * the request.
+ * Sends the whole request, and resets the connection when the response begins. By then, the endpoint has handled the
+ * request.
  */
 async function sendAndReset(
   target: Target,
@@ -488,10 +492,10 @@ async function sendAndReset(
   });
 }
 
-/** Not `fetch`, which hides its connection, and reads a stream before it is connected. */
+/** Replaces `fetch`, because `fetch` gives no access to its connection and reads a stream before connecting. */
 function openRequest(target: Target, headers: Readonly<Record<string, string>>, signal: AbortSignal) {
   const send = new URL(target.url).protocol === 'https:' ? requestHttps : requestHttp;
-  // A new connection, because the other side may close a kept connection at the moment of its reuse.
+  // Opens a new connection, because the endpoint may close a kept connection just when it is reused.
   return send(target.url, { agent: false, method: 'POST', headers, signal });
 }
 
@@ -506,12 +510,12 @@ async function readStart(body: ReadableStream<Uint8Array> | null): Promise<Uint8
   return Buffer.concat(chunks);
 }
 
-/** An event's body, without the fields that only the list has. */
+/** Returns the body that delivers an event, without the fields that only the list contains. */
 function toBody({ id, type, created_at, payload }: SandboxEvent, indent?: number): string {
   return JSON.stringify({ id, type, created_at, payload }, null, indent);
 }
 
-/** A copy, because the caller may change its bytes later. */
+/** Returns a copy, because the caller may change the bytes later. */
 function toBytes(body: string | Uint8Array): Buffer<ArrayBuffer> {
   return Buffer.from(body);
 }
@@ -521,17 +525,17 @@ function toMessageBody(bytes: Uint8Array): MessageBody {
   return isUtf8(bytes) ? { body } : { body, bodyBase64: Buffer.from(bytes).toString('base64') };
 }
 
-/** The bytes of a body that an attempt has kept. */
+/** Returns the exact bytes of a body that an attempt has kept. */
 export function bytesOf({ body, bodyBase64 }: MessageBody): Uint8Array {
   return bodyBase64 === undefined ? new TextEncoder().encode(body) : Buffer.from(bodyBase64, 'base64');
 }
 
-/** The endpoint's `Retry-After` in ms; 0 unless it is a number of seconds. */
+/** Converts the endpoint's `Retry-After` to ms. Returns 0 if the header is not a number of seconds. */
 function readRetryAfter(value = ''): number {
   return /^\d+$/.test(value) ? Number(value) * 1000 : 0;
 }
 
-/** Another signature of the same form. */
+/** Returns a different signature of the same form. */
 function corrupt(signature: string): string {
   return (signature.startsWith('0') ? '1' : '0') + signature.slice(1);
 }
@@ -545,6 +549,6 @@ function toFailure(thrown: unknown): AttemptFailure {
     return { error: 'The endpoint threw a value that is not an error.', errorCode: null };
   }
   const errorCode = 'code' in cause && typeof cause.code === 'string' ? cause.code : null;
-  // If several addresses of a host all refuse, the error has no message.
+  // If a host has several addresses and all of them refuse the connection, the error has no message.
   return { error: cause.message || errorCode || cause.name, errorCode };
 }

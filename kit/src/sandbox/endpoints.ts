@@ -10,7 +10,7 @@ export type EndpointFetch = (request: Request) => Response | Promise<Response>;
 export interface EndpointInput {
   /** The URL of the endpoint. Required unless you pass `fetch`. @default 'http://endpoint.invalid/' with `fetch` */
   readonly url?: string | undefined;
-  /** Sends or handles the deliveries. @default the global fetch */
+  /** The function that sends or handles the deliveries. @default the global fetch */
   readonly fetch?: EndpointFetch | undefined;
   /** The secret to sign with. @default the sandbox's `secret` */
   readonly secret?: string | undefined;
@@ -28,19 +28,22 @@ export interface Endpoint {
   readonly signatureHeader: string;
 }
 
-/** An endpoint with the data for a delivery. */
+/** An endpoint, with everything that is needed to deliver to it. */
 export interface Target extends Endpoint {
   readonly secret: string;
-  /** `undefined` is the global fetch. */
+  /** `undefined` means the global fetch. */
   readonly fetch: EndpointFetch | undefined;
 }
 
 /** The endpoints of a sandbox. You can change them at any time. */
 export interface SandboxEndpoints {
-  /** Adds an endpoint, which receives all later events. @throws {SandboxError} `ERR_SANDBOX_INPUT` */
+  /** Adds an endpoint. The endpoint receives all later events. @throws {SandboxError} `ERR_SANDBOX_INPUT` */
   add(input: EndpointInput): Endpoint;
   list(): readonly Endpoint[];
-  /** Removes an endpoint. Its pending deliveries become `exhausted`. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
+  /**
+   * Removes an endpoint. The endpoint's pending deliveries become `exhausted`. @throws {SandboxError}
+   * `ERR_SANDBOX_NOT_FOUND`
+   */
   remove(id: string): void;
   /**
    * Replaces the secret. All later attempts are signed with the new secret. @throws {SandboxError}
@@ -53,7 +56,7 @@ const url = nonEmptyString.check(
   z.refine((value) => {
     if (!URL.canParse(value)) return false;
     const { protocol, username, password } = new URL(value);
-    // `fetch` refuses a URL with a password, and the feed shows the URL.
+    // `fetch` refuses URLs with a password, and the feed would show the password.
     return /^https?:$/.test(protocol) && username === '' && password === '';
   }, 'must be an http or https URL without a user name or password'),
 );
@@ -82,7 +85,7 @@ export const secretInput = closedObject({ secret });
 
 export type Endpoints = ReturnType<typeof createEndpoints>;
 
-/** @param settings - the sandbox's secret, and the endpoints of the options. */
+/** @param settings - the sandbox's secret, and the endpoints from the options. */
 export function createEndpoints(
   random: Random,
   settings: {
@@ -133,7 +136,7 @@ export function createEndpoints(
   };
 }
 
-/** Removes the secret. */
+/** Returns the endpoint without its secret. */
 export function toEndpoint({ id, url, encoding, signatureHeader }: Endpoint): Endpoint {
   return { id, url, encoding, signatureHeader };
 }

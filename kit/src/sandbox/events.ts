@@ -7,17 +7,17 @@ import { check, jsonObject, nonEmptyString, SandboxError } from './validation.js
 export interface SandboxEvent {
   readonly id: string;
   readonly type: string;
-  /** Whether an endpoint returned a 2xx. */
+  /** Whether an endpoint has responded to the event with a 2xx. */
   readonly delivered: boolean;
   readonly created_at: string;
   readonly payload: Readonly<Record<string, unknown>>;
 }
 
 export const LIST_ORDERS = ['newest', 'oldest', 'shuffled'] as const;
-/** The order of a list. A `limit` truncates its end. */
+/** The order of a list. A `limit` cuts off the end of the list. */
 export type ListOrder = (typeof LIST_ORDERS)[number];
 
-/** The filter for a list of events. */
+/** Selects the events to list, and their order. */
 export interface SandboxEventQuery {
   readonly type?: string | undefined;
   /** @default every kept event */
@@ -34,7 +34,7 @@ const eventInput = z.object({ type: nonEmptyString, payload: jsonObject });
 
 export type EventLog = ReturnType<typeof createEventLog>;
 
-/** Keeps the newest `maxEvents` events. Finding an event by id and listing a type need no search. */
+/** Keeps the newest `maxEvents` events. Finds an event by id, and the events of a type, without a search. */
 export function createEventLog(random: Random, maxEvents: number) {
   let all = new Fifo<LoggedEvent>();
   const byType = new Map<string, Fifo<LoggedEvent>>();
@@ -58,7 +58,7 @@ export function createEventLog(random: Random, maxEvents: number) {
     byId.delete(oldest.id);
   }
 
-  /** The indices of the listed events, in the order of the list. */
+  /** Yields the indices of the listed events, in the order of the list. */
   function* indices(length: number, limit: number, order: ListOrder): Generator<number> {
     if (order === 'newest') for (let n = 0; n < limit; n++) yield length - 1 - n;
     if (order === 'oldest') for (let n = 0; n < limit; n++) yield n;
@@ -89,7 +89,7 @@ export function createEventLog(random: Random, maxEvents: number) {
       return event;
     },
 
-    /** How many events have been fired, including dropped ones. */
+    /** Returns how many events have been fired, including events that have been dropped. */
     count: () => count,
 
     /** @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
@@ -110,7 +110,7 @@ export function createEventLog(random: Random, maxEvents: number) {
 
     isDelivered: (id: string): boolean => byId.get(id)?.delivered === true,
 
-    /** Returns copies, which later deliveries do not change. */
+    /** Returns copies of the events. Later deliveries do not change the copies. */
     list(query: SandboxEventQuery = {}): SandboxEvent[] {
       const { type, limit = Number.POSITIVE_INFINITY, order = 'newest', until } = query;
       const events = type === undefined ? all : byType.get(type);
@@ -136,16 +136,16 @@ export function createEventLog(random: Random, maxEvents: number) {
   };
 }
 
-/** A copy, because every attempt sends the same bytes even if the caller changes its object later. */
+/** Returns a copy, so that every attempt sends the same bytes even if the caller changes the payload later. */
 function toJson(payload: unknown): unknown {
   let isLossy = false;
   try {
     const text = JSON.stringify(payload, (_, value: unknown) => {
-      // JSON would write null.
+      // JSON would contain `null` instead of this number.
       if (typeof value === 'number' && !Number.isFinite(value)) isLossy = true;
       return value;
     });
-    if (isLossy) throw new RangeError('NaN, or a number that is too large.');
+    if (isLossy) throw new RangeError('The payload contains NaN or a number that is too large.');
     return JSON.parse(text);
   } catch (cause) {
     const detail = isLossy

@@ -3,20 +3,23 @@ import { LIST_ORDERS, type ListOrder } from './events.js';
 import type { Random } from './random.js';
 import { check, closedObject, milliseconds, oneOf, signedMilliseconds } from './validation.js';
 
-/** How often a fault occurs: a probability from 0 to 1, or `{ next: n }` for the next `n` occasions only. */
+/** How often a fault occurs: a probability from 0 to 1, or `{ next: n }` to make it occur exactly the next `n` times. */
 export type Chance = number | { readonly next: number };
 
-/** The faults of a sandbox. Each probability applies to every attempt, every request or every listed event. */
+/** The faults of a sandbox. Each probability applies separately to every attempt, request or listed event. */
 export interface Faults {
   /** An attempt never arrives. The service sees a failure and retries. @default 0 */
   readonly drop: Chance;
   /** An attempt arrives twice at the same time. @default 0 */
   readonly duplicate: Chance;
-  /** The first attempt of an event waits for part of `reorderMs`, so later events arrive before it. @default 0 */
+  /**
+   * The first attempt to deliver an event waits for part of `reorderMs`, so that later events can arrive earlier.
+   * @default 0
+   */
   readonly reorder: Chance;
   /** The longest time that a reordered attempt waits, in milliseconds. @default 1000 */
   readonly reorderMs: number;
-  /** The first attempt of an event waits for `delayMs`. @default 0 */
+  /** The first attempt to deliver an event waits for `delayMs`. @default 0 */
   readonly delay: Chance;
   /** How long a delayed attempt waits, in milliseconds. @default 1000 */
   readonly delayMs: number;
@@ -30,39 +33,43 @@ export interface Faults {
   readonly reset: Chance;
   /** A request under `/v1` gets a 429 and changes nothing. @default 0 */
   readonly apiTooManyRequests: Chance;
-  /** The `Retry-After` of a 429 in milliseconds, rounded up to seconds. @default 1000 */
+  /** The `Retry-After` of a 429, in milliseconds. The header contains this time rounded up to seconds. @default 1000 */
   readonly apiRetryAfterMs: number;
   /** A request under `/v1` gets a 500 and changes nothing. @default 0 */
   readonly apiServerError: Chance;
   /** The response to a request under `/v1` is delayed by `apiSlowMs`. @default 0 */
   readonly apiSlow: Chance;
-  /** How late a slow response is, in milliseconds. @default 1000 */
+  /** How long a slow response is delayed, in milliseconds. @default 1000 */
   readonly apiSlowMs: number;
   /** A request under `/v1` takes effect, but half of the JSON in its response is missing. @default 0 */
   readonly apiMalformed: Chance;
   /** A request under `/v1` takes effect, but its connection is reset before the response. @default 0 */
   readonly apiReset: Chance;
-  /** How far the `Date` header of responses under `/v1` is off. A negative number is in the past. @default 0 */
+  /**
+   * How many milliseconds the `Date` header of responses under `/v1` is ahead. If negative, the header is behind.
+   * @default 0
+   */
   readonly dateSkewMs: number;
   /**
-   * How long the token is valid under `/v1` after the start, each `renewToken` and each reset. After that, requests get
-   * a 401. @default null, without a limit
+   * How long the token is valid under `/v1`, in milliseconds. The time starts again at each `renewToken` and each
+   * reset. After that time, requests get a 401. @default null, which means that the token never expires
    */
   readonly tokenExpiryMs: number | null;
-  /** The order of the list. A limit truncates its end. @default 'newest' */
+  /** The order of the list. A `limit` cuts off the end of the list. @default 'newest' */
   readonly listOrder: ListOrder;
   /**
-   * The maximum number of events in the list, whatever the `limit`. The response does not show the maximum. @default
-   * null, no maximum
+   * The maximum number of events that the list returns, even if `limit` is higher. The response does not reveal this
+   * maximum. @default null, which means no maximum
    */
   readonly listCap: number | null;
   /**
-   * Whether a query by type is truncated to its limit before it is filtered, which leaves events out. @default false
+   * Whether a query for one type cuts off the list before it filters by type, so that the response leaves out some
+   * events. @default false
    */
   readonly listFilterAfterCap: boolean;
-  /** How long after its creation an event first appears in the list. @default 0 */
+  /** How long it takes until a new event appears in the list, in milliseconds. @default 0 */
   readonly listLagMs: number;
-  /** An event is listed twice, but the list does not get longer. @default 0 */
+  /** An event is listed twice. Both copies count towards the `limit`. @default 0 */
   readonly listDuplicate: Chance;
   /** The `delivered` flag of a listed event is wrong. @default 0 */
   readonly listWrongDelivered: Chance;
@@ -83,7 +90,7 @@ const chance = z.union(
   CHANCE,
 );
 
-/** The form of each fault, and its value without a fault. */
+/** The schema of each fault, and the value that turns the fault off. */
 const FAULTS = {
   drop: [chance, 0],
   duplicate: [chance, 0],
@@ -136,7 +143,7 @@ export interface SandboxFaults {
 
 export type FaultSource = ReturnType<typeof createFaults>;
 
-/** @param initial - the faults of the options. */
+/** @param initial - the faults from the options. */
 export function createFaults(random: Random, initial: FaultsInput) {
   const withChange = (before: Faults, change: FaultsInput): Faults => {
     const given = Object.entries(check(faultsInput, change)).filter(([, value]) => value !== undefined);
@@ -153,7 +160,7 @@ export function createFaults(random: Random, initial: FaultsInput) {
       faults = NO_FAULTS;
       return faults;
     },
-    /** Whether the fault occurs this time. `key` identifies the occasion, so a repeated run has the same result. */
+    /** Whether the fault occurs this time. `key` identifies the occasion, so that a repeated run has the same result. */
     occurs: (fault: ChanceFault, key: string): boolean => {
       const chance = faults[fault];
       if (typeof chance === 'number') return chance > 0 && random.number(`${fault}:${key}`) < chance;

@@ -1,10 +1,10 @@
 /**
- * An entry of the feed: something that happened in the sandbox. It has a kind, such as `event.fired` or
- * `wallet.created`, and data.
+ * An entry in the feed, written when something happens in the sandbox. `kind` says what happened, for example
+ * `event.fired` or `wallet.created`.
  */
 export interface FeedEntry {
   readonly kind: string;
-  /** When it happened by the sandbox's clock, in ISO 8601. */
+  /** When this happened, by the sandbox's clock, in ISO 8601. */
   readonly at: string;
   readonly data: unknown;
 }
@@ -18,7 +18,7 @@ export function createFeed(now: () => number) {
       if (listeners.size === 0) return;
       const entry: FeedEntry = { kind, at: new Date(now()).toISOString(), data };
       for (const listener of listeners) {
-        // An error of a listener must not undo the change, nor stop the other listeners.
+        // If a listener throws, this must neither undo the change nor keep other listeners from being called.
         try {
           listener(entry);
         } catch (error) {
@@ -34,20 +34,23 @@ export function createFeed(now: () => number) {
   };
 }
 
-/** How many entries a reader of the stream may be behind before it is disconnected. This bounds the memory. */
+/** A reader of the stream that is more than this many entries behind is disconnected, because entries take up memory. */
 const MAX_LAG = 10_000;
 
-/** How often a comment is sent, in ms, because a client or a proxy may close a stream that is silent for minutes. */
+/**
+ * The time between two comments, in ms. Without comments, a client or proxy could close a stream that is silent for
+ * minutes.
+ */
 const PING_INTERVAL_MS = 15_000;
 
-/** Streams the feed as server-sent events, each entry as `event: <kind>`, until the reader disconnects. */
+/** Streams the feed as server-sent events until the reader disconnects. Each entry is sent as `event: <kind>`. */
 export function streamFeed(feed: Feed): Response {
   const encoder = new TextEncoder();
   let stop = () => {};
   const body = new ReadableStream<Uint8Array>(
     {
       start: (reader) => {
-        // Sent immediately, so the reader knows that it misses nothing after it.
+        // Sent immediately. From then on, the reader knows that it misses no entries.
         reader.enqueue(encoder.encode(': open\n\n'));
         const pings = setInterval(() => {
           if ((reader.desiredSize ?? 0) > 0) reader.enqueue(encoder.encode(': ping\n\n'));
@@ -58,7 +61,7 @@ export function streamFeed(feed: Feed): Response {
             return;
           }
           stop();
-          // Unlike `close`, this drops the queued entries and disconnects.
+          // Unlike `close`, this drops the queued entries and disconnects the reader.
           reader.error(
             new Error(`A reader of the stream was disconnected: it was ${MAX_LAG} entries behind.`),
           );

@@ -1,4 +1,4 @@
-/** A first-in, first-out queue whose `shift` takes constant time. Items can be read by index, the oldest at 0. */
+/** A first-in, first-out queue whose `shift` takes constant time. You can read items by index. The oldest item is at 0. */
 export class Fifo<Item> {
   #items: (Item | undefined)[] = [];
   #head = 0;
@@ -15,7 +15,7 @@ export class Fifo<Item> {
     if (this.length === 0) return undefined;
     const item = this.#items[this.#head];
     this.#items[this.#head++] = undefined;
-    // The rest moves only when half of the array is empty, which spreads the cost over as many shifts.
+    // The other items move only when half of the array is empty, so that the cost is spread over as many shifts.
     if (this.#head > 64 && this.#head * 2 > this.#items.length) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;

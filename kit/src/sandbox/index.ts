@@ -42,7 +42,7 @@ export { type FieldError, SandboxError, type SandboxErrorCode } from './validati
 export type { Account, LimitsInput, WalletInput } from './wallets.js';
 
 /**
- * Creates a sandbox: a simulated service on your machine, with faults on request.
+ * Creates a sandbox: a simulated service on your machine that can inject faults.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` if an option is invalid. The message names the option.
  *
@@ -73,7 +73,8 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
 
   function fire(type: string, payload: unknown): SandboxEvent {
     const event = events.append({ type, payload }, clock.now());
-    // Before the feed, because a listener may reset the sandbox, and that must include the delivery.
+    // The delivery begins before the feed is told. A listener may reset the sandbox, and the reset must also end the
+    // delivery.
     deliveries.begin(event);
     feed.publish('event.fired', { ...event });
     return event;

@@ -29,15 +29,15 @@ export type MovementKind = 'accept' | 'transfer' | 'redeem';
  */
 export type MovementState = 'pending' | 'confirmed' | 'settled' | 'completed' | 'failed';
 
-/** A movement of money. The payload of each of its events contains its id. */
+/** A movement of money. Every event about a movement contains the id of the movement in its payload. */
 export interface Movement {
   readonly id: string;
   readonly kind: MovementKind;
   readonly state: MovementState;
-  /** In USDC, a decimal string. */
+  /** The amount in USDC, as a decimal string. */
   readonly amount: string;
   readonly chain: Chain;
-  /** The wallet that sends or receives the money, or `null`. */
+  /** The wallet that sends or receives the money; `null` if no wallet is involved. */
   readonly walletId: string | null;
   readonly from: string;
   /** An address, or the name of a bank. */
@@ -49,21 +49,24 @@ export interface Movement {
 
 /** An incoming deposit. */
 export interface AcceptInput {
-  /** In USDC, as a decimal string. @default '100.00' */
+  /** The amount in USDC, as a decimal string. @default '100.00' */
   readonly amount?: string | undefined;
-  /** Omit `chain` when you pass `walletId`: the wallet has a chain. @default 'base' */
+  /**
+   * The chain of the deposit. Omit `chain` when you pass `walletId`, because the wallet has its own chain. @default
+   * 'base'
+   */
   readonly chain?: Chain | undefined;
   /** The wallet to credit. @default none; the institution's own account is credited */
   readonly walletId?: string | undefined;
 }
 
-/** A movement to a target chain. */
+/** A transfer from the institution to an address on a target chain. */
 export interface TransferInput {
-  /** In USDC, as a decimal string. @default '100.00' */
+  /** The amount in USDC, as a decimal string. @default '100.00' */
   readonly amount?: string | undefined;
   /** The target chain. @default 'base' */
   readonly chain?: Chain | undefined;
-  /** The target address. @default an address from the seed */
+  /** The target address. @default an address that depends on the seed */
   readonly to?: string | undefined;
   /** Why the transfer fails. @default none; the transfer settles */
   readonly failsWith?: TransferFailure | undefined;
@@ -72,9 +75,9 @@ export interface TransferInput {
 /** A transfer out of a wallet, subject to the limits of the wallet. */
 export interface SendInput {
   readonly amount: string;
-  /** A target on the wallet's allowlist. */
+  /** The target address, which must be on the wallet's allowlist. */
   readonly to: string;
-  /** The target chain. @default the wallet's */
+  /** The target chain. @default the wallet's chain */
   readonly chain?: Chain | undefined;
   /** Why the transfer fails. @default none; the transfer settles */
   readonly failsWith?: TransferFailure | undefined;
@@ -82,13 +85,13 @@ export interface SendInput {
 
 /** A fiat redemption. */
 export interface RedeemInput {
-  /** In USDC, as a decimal string. @default '100.00' */
+  /** The amount in USDC, as a decimal string. @default '100.00' */
   readonly amount?: string | undefined;
   /** The destination bank. @default 'First Example Bank' */
   readonly bank?: string | undefined;
   /** Why the redemption fails. @default none; the redemption completes */
   readonly failsWith?: RedeemFailure | undefined;
-  /** The time between the completion of the redemption and its return by the bank. @default never returned */
+  /** How many milliseconds after its completion the bank returns the redemption. @default the bank never returns it */
   readonly returnsAfterMs?: number | undefined;
 }
 
@@ -107,13 +110,11 @@ export interface MovementOperations {
   send(walletId: string, input: SendInput): Movement;
   /** Starts a payout to a bank. Fires `redeem.completed` or `redeem.failed` when the payout ends. */
   redeem(input?: RedeemInput): Movement;
-  /**
-   * Returns a completed redemption, as the bank does. Fires `redeem.failed`. @throws {SandboxError} `ERR_SANDBOX_STATE`
-   */
+  /** Returns a completed redemption, as a bank can do. Fires `redeem.failed`. @throws {SandboxError} `ERR_SANDBOX_STATE` */
   returnRedemption(id: string): Movement;
 }
 
-/** The time and the result of a pending movement, or of the return of a completed redemption. */
+/** When and how a pending movement will end, or when the bank will return a completed redemption. */
 interface ScheduledEnd {
   readonly movementId: string;
   readonly at: number;
@@ -126,7 +127,7 @@ interface Parts {
   readonly random: Random;
   readonly wallets: WalletStore;
   readonly feed: Feed;
-  /** Logs and delivers an event. */
+  /** Adds an event to the list and delivers it. */
   readonly fire: (type: string, payload: Readonly<Record<string, unknown>>) => void;
 }
 
@@ -156,7 +157,7 @@ const redeemInput = closedObject({
   returnsAfterMs: z.optional(milliseconds),
 });
 
-/** Keeps the pending movements and the newest `maxEvents` ended ones. */
+/** Keeps all pending movements, and the newest `maxEvents` movements that have ended. */
 export function createMovements(
   { clock, random, wallets, feed, fire }: Parts,
   { movementMs, maxEvents }: { readonly movementMs: number; readonly maxEvents: number },
@@ -217,12 +218,12 @@ export function createMovements(
 
   function conclude({ movementId, reason, returnsAfterMs }: ScheduledEnd): void {
     const before = byId.get(movementId);
-    // The scheduled return of a redemption that was returned already, or that has been dropped.
+    // This is the scheduled return of a redemption that has already been returned or dropped.
     if (before === undefined || before.state === 'failed') return;
     const state = reason === null ? SUCCESS[before.kind] : 'failed';
     const movement: Movement = { ...before, state, reason, updatedAt: new Date(clock.now()).toISOString() };
     byId.set(movementId, movement);
-    // A redemption that the bank returns ends twice.
+    // A redemption that the bank returns ends twice, but must be counted once.
     if (before.state === 'pending') countEnded(movement);
     settleWallet(movement);
     feed.publish('movement.ended', movement);
@@ -284,7 +285,7 @@ export function createMovements(
 
   return {
     operations,
-    /** Newest first. */
+    /** Lists the movements, newest first. */
     list: (): Movement[] => [...byId.values()].reverse(),
 
     reset(): void {
@@ -297,7 +298,7 @@ export function createMovements(
 
 const SUCCESS = { accept: 'confirmed', transfer: 'settled', redeem: 'completed' } as const;
 
-/** The event of an ended movement. Payloads have the same form as those of `exampleEvent`. */
+/** Creates the event for a movement that has ended. The payload has the same form as a payload from `exampleEvent`. */
 function toEvent(
   random: Random,
   movement: Omit<Movement, 'state' | 'createdAt'>,
@@ -323,7 +324,10 @@ function toEvent(
     : { type: 'transfer.settled', payload: { transfer_id: id, ...route, tx_hash, settled_at: updatedAt } };
 }
 
-/** A payload for an event without a movement, from the seed and the key. For an unknown type it is empty. */
+/**
+ * Creates a payload for an event without a movement from the seed and the key. For an unknown type, the payload is
+ * empty.
+ */
 export function randomPayload(
   random: Random,
   { type, key, now }: { readonly type: string; readonly key: string; readonly now: number },

@@ -9,7 +9,7 @@ import { decimal, milliseconds, oneOf, readOptions, secret } from './validation.
 export interface SandboxOptions {
   /** The token that requests must send as `Authorization: Bearer …`. @default 'sandbox-token' */
   readonly token?: string | undefined;
-  /** The secret to sign with, for endpoints that do not set their own. @default 'sandbox-secret' */
+  /** The secret to sign deliveries with, unless an endpoint sets a different secret. @default 'sandbox-secret' */
   readonly secret?: string | undefined;
   /** An integer that determines every id, fault and delay. @default a random integer, available as `sandbox.seed` */
   readonly seed?: number | undefined;
@@ -22,11 +22,11 @@ export interface SandboxOptions {
   /** The start time of a manual clock, in ISO 8601. @default '2026-01-01T00:00:00.000Z' */
   readonly startsAt?: string | undefined;
   /**
-   * The time and the timers of a real clock, as in the `runtime` of `createReceiver`. For simulations. @default the
-   * time and timers of the platform
+   * Replaces the time and the timers of a real clock in simulations, like the `runtime` option of `createReceiver`.
+   * @default the time and timers of the platform
    */
   readonly runtime?: Pick<RuntimeOptions, 'now' | 'setTimeout' | 'clearTimeout'> | undefined;
-  /** How long, in milliseconds of real time, the clock waits for a response before it moves on. @default 1000 */
+  /** How long the clock waits for a response before it moves on, in milliseconds of real time. @default 1000 */
   readonly settleTimeoutMs?: number | undefined;
   /** The initial balance of each new wallet in USDC, as a decimal string. @default '10000.00' */
   readonly initialBalance?: string | undefined;
@@ -39,28 +39,32 @@ export interface SandboxOptions {
   /** The maximum number of attempts per delivery. 1 disables retries. @default 8 */
   readonly maxAttempts?: number | undefined;
   /**
-   * The delay after the first attempt, in milliseconds. It doubles with each attempt, minus a random part of up to
-   * half. If the endpoint sends a longer `Retry-After`, that is used instead, up to an hour. @default 1000
+   * The delay after the first attempt, in milliseconds. The delay doubles after each further attempt, and is then
+   * reduced at random by up to half. If the endpoint sends a `Retry-After` that is longer, the sandbox waits that long
+   * instead, up to an hour. @default 1000
    */
   readonly retryBaseMs?: number | undefined;
-  /** The longest delay between attempts without a `Retry-After`, in milliseconds. @default 60_000 */
+  /** The longest delay between two attempts, in milliseconds, unless the endpoint sends a `Retry-After`. @default 60_000 */
   readonly retryMaxMs?: number | undefined;
   /** The maximum number of simultaneous attempts per endpoint. @default 16 */
   readonly concurrency?: number | undefined;
   /** The largest `limit` that the list accepts. @default 1_000_000 */
   readonly maxLimit?: number | undefined;
-  /** The largest request body, in bytes. A larger one gets a 413. @default 1_048_576 */
+  /** The largest request body that is accepted, in bytes. A larger request body gets a 413. @default 1_048_576 */
   readonly maxBodyBytes?: number | undefined;
-  /** How many events, ended movements and ended deliveries to keep. The newest of each are kept. @default 250_000 */
+  /**
+   * How many events to keep, and how many ended movements and ended deliveries. The newest of each are kept. @default
+   * 250_000
+   */
   readonly maxEvents?: number | undefined;
   /**
-   * How many attempts to keep. The newest are kept, except that up to half are older attempts at events that no
-   * endpoint has accepted. @default 10_000
+   * How many attempts to keep. The newest attempts are kept, but up to half of the kept attempts can be older attempts
+   * to deliver events that no endpoint has accepted. @default 10_000
    */
   readonly maxAttemptsKept?: number | undefined;
 }
 
-/** Public, so a sandbox that other machines can reach needs another token. */
+/** This token is public, so a sandbox that other machines can reach needs a different token. */
 export const DEFAULT_TOKEN = 'sandbox-token';
 
 const integerFrom = (min: number) =>
@@ -104,7 +108,7 @@ const shape = {
   maxAttemptsKept: z._default(integerFrom(1), 10_000),
 } satisfies Readonly<Record<keyof SandboxOptions, z.ZodMiniType>>;
 
-/** The checked options, with the defaults. */
+/** The checked options, with the defaults filled in. */
 export type SandboxSettings = z.output<z.ZodMiniObject<typeof shape>>;
 
 export function readSandboxOptions(options: SandboxOptions): SandboxSettings {

@@ -3,8 +3,8 @@ import type { Chain } from 'stablehooks/client';
 export type Random = ReturnType<typeof createRandom>;
 
 /**
- * Values that depend only on a seed and a key, so an attempt has the same faults whatever the order in which endpoints
- * respond.
+ * Creates values that depend only on a seed and a key. An attempt therefore has the same faults, no matter in which
+ * order the endpoints respond.
  */
 export function createRandom(seed: number) {
   function hex(key: string, digits: number): string {
@@ -25,13 +25,13 @@ export function createRandom(seed: number) {
   }
 
   return {
-    /** A number of at least 0 and less than 1. */
+    /** Returns a number that is at least 0 and less than 1. */
     number: (key: string) => (hash(`${seed}:${key}`)[0] >>> 0) / 2 ** 32,
     hex,
-    /** An address of the chain's form. */
+    /** Returns an address in the format of the chain. */
     address: (chain: Chain, key: string) =>
       chain === 'solana' ? base58(`address:${key}`, 44) : `0x${hex(`address:${key}`, 40)}`,
-    /** A transaction's id, of the chain's form. */
+    /** Returns a transaction id in the format of the chain. */
     transaction: (chain: Chain, key: string) =>
       chain === 'solana' ? base58(`transaction:${key}`, 88) : `0x${hex(`transaction:${key}`, 64)}`,
   };
@@ -39,7 +39,7 @@ export function createRandom(seed: number) {
 
 const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 
-/** Two 32-bit words with separate state: 64 bits keep a few hundred thousand ids apart. */
+/** Returns two 32-bit words, each computed separately. 64 bits suffice to keep a few hundred thousand ids distinct. */
 function hash(text: string): readonly [number, number] {
   let left = 0xdeadbeef;
   let right = 0x41c6ce57;

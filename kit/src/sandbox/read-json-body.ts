@@ -1,6 +1,6 @@
 import { SandboxError } from './validation.js';
 
-/** Reads a JSON body; `Claimed` is the sender's claim of its type, which the operation that receives it checks. */
+/** Reads a JSON body. `Claimed` is the type that the body should have. The operation that receives the body checks it. */
 export async function readJsonBody<Claimed>(request: Request, maxBodyBytes: number): Promise<Claimed> {
   if (!/^application\/json\s*(;|$)/i.test(request.headers.get('content-type') ?? '')) {
     const errors = [{ field: 'content-type', detail: 'must be application/json' }];
@@ -10,7 +10,7 @@ export async function readJsonBody<Claimed>(request: Request, maxBodyBytes: numb
   const decoder = new TextDecoder();
   let text = '';
   let left = maxBodyBytes;
-  // Counted while reading, because a body without `content-length` may be too large as well.
+  // The bytes are counted as they are read, because a body without `content-length` can be too large as well.
   for await (const chunk of (request.body as ReadableStream<Uint8Array> | null) ?? []) {
     left -= chunk.length;
     if (left < 0) {

@@ -10,11 +10,11 @@ import type { Movement, MovementOperations } from './movements.js';
 import type { Listening, ListenOptions } from './server.js';
 import type { Account, LimitsInput, WalletInput } from './wallets.js';
 
-/** The filter for a list of deliveries or attempts. */
+/** Selects which deliveries or attempts to list. */
 export interface DeliveryQuery {
   readonly eventId?: string | undefined;
   readonly state?: DeliveryState | undefined;
-  /** @default all that are kept */
+  /** @default every kept delivery or attempt */
   readonly limit?: number | undefined;
 }
 
@@ -32,16 +32,17 @@ export interface SandboxOperations extends MovementOperations {
     list(): readonly Account[];
   };
 
-  /** Fires an event of any type and delivers it. @param payload - the payload; by default, an example for the type */
+  /** Fires an event of any type and delivers it. @param payload - the payload. By default, an example for the type. */
   emit(type: string, payload?: Readonly<Record<string, unknown>>): SandboxEvent;
-  /** Lists the events unchanged, without the faults of the list. Newest first by default. */
+  /** Lists the events, newest first by default. The faults that change the service's list have no effect here. */
   events(query?: SandboxEventQuery): readonly SandboxEvent[];
-  /** Delivers an event to every endpoint again, even if it was delivered before. */
+  /** Delivers an event to every endpoint again, even if the event was delivered before. */
   redeliver(eventId: string): void;
   /**
-   * Immediately delivers the event of a delivery to its endpoint once more, in a single attempt without faults. If you
-   * pass `body`, it is signed and sent instead of the event. If you pass `url`, it replaces the URL of the endpoint.
-   * With different bytes or a different URL, the attempt does not count as a delivery of the event.
+   * Immediately sends the event of a delivery to the same endpoint again, in a single attempt without faults. If you
+   * pass `body`, the sandbox signs and sends that body instead of the event. If you pass `url`, the sandbox sends the
+   * request to that URL instead of the endpoint. If the bytes or the URL are different, the attempt does not count as a
+   * delivery of the event.
    *
    * @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` if the delivery, its event or its endpoint has been dropped;
    * `ERR_SANDBOX_INPUT` if the URL cannot be used.
@@ -49,24 +50,24 @@ export interface SandboxOperations extends MovementOperations {
   resend(deliveryId: string, change?: Resending): Promise<Attempt>;
   /** Explains whether the signature of an attempt is correct, and what the response shows about the endpoint. */
   explain(attempt: Attempt): Promise<Finding>;
-  /** Lists deliveries: pending ones first, then ended ones, most recently ended first. */
+  /** Lists the pending deliveries, newest first, and then the ended deliveries, most recently ended first. */
   deliveries(query?: DeliveryQuery): readonly Delivery[];
-  /** Lists attempts, oldest first. With a limit, only the newest are listed. */
+  /** Lists attempts, oldest first. If you set a limit, only the newest attempts are listed. */
   attempts(query?: Omit<DeliveryQuery, 'state'>): readonly Attempt[];
-  /** Newest first. */
+  /** Lists movements, newest first. */
   movements(query?: { readonly limit?: number | undefined }): readonly Movement[];
   /**
-   * Calls the listener with every change, until you call the returned function. An error of the listener is written to
-   * the console and otherwise ignored.
+   * Calls the listener with every change, until you call the returned function. If the listener throws, the error is
+   * written to the console and has no other effect.
    */
   subscribe(listener: (entry: FeedEntry) => void): () => void;
 
-  /** Makes the token valid again for `tokenExpiryMs`. Does nothing if that fault is not set. */
+  /** Makes the token valid for another `tokenExpiryMs` milliseconds. Has no effect on the token if that fault is not set. */
   renewToken(): void;
 
-  /** Resolves when no movement and no delivery is pending. A manual clock is advanced as far as needed. */
+  /** Resolves when no movement or delivery is pending. Advances a manual clock as far as necessary. */
   settled(): Promise<void>;
-  /** Restores the initial state. The same calls then produce the same ids and faults again. */
+  /** Restores the initial state. After that, the same calls produce the same ids and faults again. */
   reset(): void;
 }
 
@@ -77,11 +78,11 @@ export interface Sandbox extends SandboxOperations {
   /** The seed of this run. Pass it as the `seed` option to repeat the run. */
   readonly seed: number;
   /**
-   * Responds to a request as the service does, without a port and for any host. To serve the sandbox on a port, call
-   * `listen`, which refuses requests from web sites.
+   * Responds to a request as the service does. This needs no port, and the request can be for any host. To serve the
+   * sandbox on a port, call `listen`, which refuses requests from web sites.
    */
   fetch(request: Request): Promise<Response>;
-  /** Listens on a port. 0 picks any free port. */
+  /** Listens on a port. If `port` is 0, the system picks a free port. */
   listen(port: number, options?: ListenOptions): Promise<Listening>;
   /** Stops all deliveries, and stops listening. */
   close(): Promise<void>;

@@ -14,7 +14,7 @@ export interface Listening {
 
 /** Options of `sandbox.listen`. */
 export interface ListenOptions {
-  /** @default '127.0.0.1' */
+  /** The host name or IP address to listen on. @default '127.0.0.1' */
   readonly hostname?: string | undefined;
   /**
    * Host names that other machines use for the sandbox, without ports, such as the name of a container. Requests for
@@ -23,14 +23,17 @@ export interface ListenOptions {
    */
   readonly allowedHosts?: readonly string[] | undefined;
   /**
-   * Responds to the requests of a page for people: `/`, `/api/*` and `/assets/*`. These requests need no sandbox token
-   * and may have any host, so the function must check the caller itself. @default none; these paths get the same
-   * responses as other unknown paths
+   * A function that serves a web page for people. It responds to all requests for `/`, `/api/*` and `/assets/*`. These
+   * requests need no sandbox token and can be for any host, so the function must check the caller itself. @default
+   * none; these paths then get the same responses as other unknown paths
    */
   readonly page?: RequestHandler | undefined;
 }
 
-/** Responds to a request. Over a socket, it also receives Node's own request and response. */
+/**
+ * Responds to a request. If the request arrives over a socket, the function also receives Node's own request and
+ * response.
+ */
 export type RequestHandler = (
   request: Request,
   bindings?: HttpBindings | undefined,

@@ -21,19 +21,22 @@ const STATUSES = {
 
 export type SandboxErrorCode = keyof typeof STATUSES;
 
-/** A missing or invalid field, such as `limits.perTx`, and what it must be. Never contains the value of the field. */
+/**
+ * A field that is missing or invalid, such as `limits.perTx`, and what is wrong with it. Never contains the value of
+ * the field.
+ */
 export interface FieldError {
   readonly field: string;
   readonly detail: string;
 }
 
 /**
- * Thrown when the sandbox refuses a request. Nothing was changed. Over HTTP, the response is an
- * `application/problem+json`.
+ * Thrown when the sandbox refuses a request. A refused request changes nothing. Over HTTP, the error is sent as an
+ * `application/problem+json` response.
  */
 export class SandboxError extends StablehooksError<SandboxErrorCode> {
   override readonly name = 'SandboxError';
-  /** The HTTP status of the code. */
+  /** The HTTP status that belongs to the code. */
   readonly status: (typeof STATUSES)[SandboxErrorCode];
   readonly errors: readonly FieldError[];
 
@@ -48,7 +51,7 @@ export class SandboxError extends StablehooksError<SandboxErrorCode> {
   }
 }
 
-/** Parses an input, and names each field that is missing or wrong. */
+/** Checks an input. Throws an error that names each field that is missing or invalid. */
 export function check<Schema extends z.ZodMiniType>(schema: Schema, input: unknown): z.output<Schema> {
   const result = z.safeParse(schema, input);
   if (result.success) return result.data;
@@ -57,7 +60,7 @@ export function check<Schema extends z.ZodMiniType>(schema: Schema, input: unkno
   throw new SandboxError('ERR_SANDBOX_INPUT', `Nothing was changed: ${text}.`, { errors });
 }
 
-/** Checks the options of a factory and fills in the defaults. Each message begins with the name of the factory. */
+/** Checks the options of a factory and fills in the defaults. Each error message begins with the name of the factory. */
 export function readOptions<const Shape extends z.core.$ZodShape>(
   where: string,
   options: object,
@@ -82,7 +85,7 @@ function toFieldErrors(error: z.core.$ZodError): readonly FieldError[] {
   return error.issues.map(({ path, message }) => ({ field: path.join('.') || 'body', detail: message }));
 }
 
-/** A JSON object, unchanged: `z.record` would drop a field named `__proto__`. */
+/** A JSON object, which is left unchanged. `z.record` would drop a field named `__proto__`. */
 export const jsonObject = z.custom<Readonly<Record<string, unknown>>>(
   (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
   'must be a JSON object',
@@ -95,15 +98,18 @@ export const nonEmptyString = z
 
 export const nonEmptyStrings = z.array(nonEmptyString, 'must be a list of strings');
 
-/** A secret to sign with. `sign` of `stablehooks` refuses white space around it. */
+/** A secret to sign with. `sign` from `stablehooks` refuses a secret with white space around it. */
 export const secret = nonEmptyString.check(
   z.refine((value) => value === value.trim(), 'must not begin or end with white space'),
 );
 
-/** Up to 30 digits, then perhaps a point and up to 18 more; no sign, no exponent, no leading zero. */
+/**
+ * Up to 30 digits, optionally followed by a point and up to 18 more digits. Signs, exponents and leading zeros do not
+ * match.
+ */
 const DECIMAL = /^(?:0|[1-9]\d{0,29})(?:\.\d{1,18})?$/;
 
-/** A decimal amount of zero or more, such as `0`, `10` or `10.50`, as a string: a float would round it. */
+/** A decimal amount of zero or more, such as `0`, `10` or `10.50`, as a string, because a float would be rounded. */
 export const decimal = z
   .string('must be a decimal amount as a string')
   .check(z.regex(DECIMAL, 'must be a decimal amount of zero or more, such as "10.50"'));
@@ -118,7 +124,7 @@ export const amount = z
     ),
   );
 
-/** A hundred years. A later time may not fit into a date. */
+/** A hundred years. A longer time could lead to a date that is out of range. */
 const LONGEST_MS = 100 * 366 * 86_400_000;
 
 export const milliseconds = z
@@ -137,13 +143,14 @@ export function oneOf<const Value extends string>(values: readonly Value[]) {
   return z.enum(values, `must be one of ${values.join(', ')}`);
 }
 
-/** An object without further keys, because a misspelt key would silently have no effect. */
+/** Accepts objects without unknown keys, because a misspelt key would otherwise silently have no effect. */
 export function closedObject<Shape extends z.core.$ZodShape>(shape: Shape) {
   const names = Object.keys(shape);
   const unknown = z.custom<never>(() => false, {
     error: `is unknown. Valid names: ${names.join(', ')}`,
   });
-  // Unlike `strictObject`, this reports each unknown key as a separate issue. The type is that of `strictObject`.
+  // Unlike `strictObject`, this reports each unknown key as a separate issue. The type is the same as that of
+  // `strictObject`.
   return z.catchall(z.object(shape, 'must be a JSON object'), unknown) as unknown as z.ZodMiniObject<
     Shape,
     z.core.$strict

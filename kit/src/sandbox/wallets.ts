@@ -12,18 +12,21 @@ import {
   type SandboxErrorCode,
 } from './validation.js';
 
-/** The input for a new wallet. */
+/** The properties of a new wallet. */
 export interface WalletInput {
   readonly agentId: string;
   readonly label?: string | undefined;
   readonly chain: WalletChain;
-  /** The limits in USDC. `daily` applies to one day in UTC, by the sandbox's clock. */
+  /** The limits in USDC. `daily` limits what the wallet can send on one day in UTC, by the sandbox's clock. */
   readonly limits: Limits;
-  /** The targets that the wallet may send to. They are compared exactly. @default [], which allows no target */
+  /**
+   * The only targets that the wallet is allowed to send to. A target must match exactly. @default [], which allows no
+   * target
+   */
   readonly allowlist?: readonly string[] | undefined;
 }
 
-/** The limits to change. Omitted fields stay as they are. An allowlist replaces the previous one. */
+/** The limits to change. Omitted fields stay as they are. An allowlist replaces the previous allowlist. */
 export interface LimitsInput {
   readonly limits?: { readonly [Limit in keyof Limits]?: string | undefined } | undefined;
   readonly allowlist?: readonly string[] | undefined;
@@ -33,12 +36,12 @@ export interface LimitsInput {
 export interface Account extends Wallet {
   readonly chain: WalletChain;
   readonly label: string | null;
-  /** The day in UTC that `spentToday` belongs to. */
+  /** The day in UTC to which `spentToday` applies. */
   readonly day: string;
   readonly spentToday: string;
 }
 
-/** An amount that leaves a wallet. */
+/** An amount that a wallet sends to a target. */
 interface Spending {
   readonly amount: string;
   readonly to: string;
@@ -103,7 +106,10 @@ export function createWalletStore(random: Random, initialBalance: string) {
       });
     },
 
-    /** Withdraws an amount, or throws and changes nothing: one synchronous step, so concurrent sends cannot exceed a limit together. */
+    /**
+     * Withdraws an amount, or throws and changes nothing. All checks are synchronous, so concurrent sends cannot exceed
+     * a limit.
+     */
     spend(id: string, { amount, to, now }: Spending): Account {
       const account = get(id);
       const day = toDay(now);
@@ -115,7 +121,10 @@ export function createWalletStore(random: Random, initialBalance: string) {
       return put({ ...account, balance: subtractDecimals(account.balance, amount), day, spentToday });
     },
 
-    /** Undoes the spending of a failed transfer, and its part of the daily limit. */
+    /**
+     * Returns the amount of a failed transfer to the wallet. On the same day, the amount no longer counts towards the
+     * daily limit.
+     */
     refund(id: string, amount: string, takenAt: number): void {
       const account = get(id);
       const sameDay = account.day === toDay(takenAt);
@@ -156,9 +165,9 @@ function toDay(now: number): string {
   return new Date(now).toISOString().slice(0, 10);
 }
 
-// Decimal amounts are strings and are computed as bigints: a float would round them.
+// Decimal amounts are strings and are computed as bigints, because floats would be rounded.
 
-/** The result has the decimals of the longer operand: `0.5` and `1.25` make `1.75`. */
+/** The result has as many decimals as the operand with more decimals: `0.5` plus `1.25` is `1.75`. */
 function addDecimals(left: string, right: string): string {
   const scale = Math.max(scaleOf(left), scaleOf(right));
   return formatUnits(toUnits(left, scale) + toUnits(right, scale), scale);
