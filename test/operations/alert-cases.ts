@@ -72,7 +72,7 @@ export const CASES: readonly AlertCase[] = [
     silent: { [health('dead')]: `0x10 2 0x${LENGTH}` },
     at: 15,
     labels: { stablehooks_health_check: 'dead' },
-    summary: 'The check dead of app is failing. `stablehooks status` shows why.',
+    summary: 'In app, the health check `dead` is failing. `stablehooks status` shows why.',
   },
   {
     alert: 'StablehooksWarning',
@@ -80,7 +80,7 @@ export const CASES: readonly AlertCase[] = [
     silent: { [health('ignored')]: `0x10 1x50 0x${LENGTH}` },
     at: 75,
     labels: { stablehooks_health_check: 'ignored' },
-    summary: 'The check ignored of app has a warning. `stablehooks status` shows why.',
+    summary: 'In app, the health check `ignored` reports a warning. `stablehooks status` shows why.',
   },
   {
     alert: 'StablehooksMetricsMissing',
@@ -94,14 +94,14 @@ export const CASES: readonly AlertCase[] = [
     fires: { [outcome('busy', 'ERR_LEASE_LOST')]: from(30, 1) },
     silent: { [outcome('busy', 'ERR_EVENT_BUSY')]: from(30, 1) },
     at: 31,
-    summary: 'A handler of app ran longer than its lease. Its event may have taken effect twice.',
+    summary: 'In app, a handler ran longer than `leaseMs`, so its event may have taken effect twice.',
   },
   {
     alert: 'StablehooksEventsLate',
     fires: { [age('0.5')]: always(0), [age('300')]: always(0), [age('900')]: always(0) },
     silent: { [age('0.5')]: always(0) },
     at: 60,
-    summary: 'One in twenty events of app is handled 15m 0s or more after it was created.',
+    summary: 'In app, one in twenty events is handled 15m 0s or more after it was created.',
   },
   {
     alert: 'StablehooksUnavailable',
@@ -110,7 +110,7 @@ export const CASES: readonly AlertCase[] = [
     silent: { [outcome('unavailable', 'ERR_INBOX_FAILED')]: always(7) },
     at: 31,
     labels: { error_type: 'ERR_INBOX_FAILED' },
-    summary: 'Deliveries or attempts of app failed with ERR_INBOX_FAILED (1 within 15 minutes).',
+    summary: 'In app, deliveries or attempts failed with ERR_INBOX_FAILED (1 within 15 minutes).',
   },
   {
     alert: 'StablehooksMisconfigured',
@@ -118,14 +118,14 @@ export const CASES: readonly AlertCase[] = [
     silent: { [outcome('failed', 'ERR_BODY_INCOMPLETE')]: from(30, 1) },
     at: 31,
     labels: { error_type: 'ERR_BODY_UNAVAILABLE' },
-    summary: 'Deliveries of app fail with ERR_BODY_UNAVAILABLE, and retries will fail as well.',
+    summary: 'In app, deliveries fail with ERR_BODY_UNAVAILABLE, and retries will fail as well.',
   },
   {
     alert: 'StablehooksBusy',
     fires: { [outcome('busy', 'ERR_RECEIVER_BUSY')]: growing(10) },
     silent: { [outcome('busy', 'ERR_RECEIVER_BUSY')]: growing(3) },
     at: 60,
-    summary: 'app refused 150 deliveries within 15 minutes, because maxConcurrency handlers were running.',
+    summary: 'app refused 150 deliveries within 15 minutes, because the `maxConcurrency` limit was reached.',
   },
   {
     alert: 'StablehooksOldSecretInUse',
@@ -134,6 +134,6 @@ export const CASES: readonly AlertCase[] = [
     silent: { [handled('a', 1)]: `_x25 0+1x${LENGTH}` },
     at: 73 * 60,
     step: 60,
-    summary: 'For more than 3 days, the service has signed deliveries to app with an old secret.',
+    summary: 'For more than 3 days, the service has been signing deliveries to app with an old secret.',
   },
 ];
