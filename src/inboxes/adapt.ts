@@ -23,7 +23,7 @@ interface Parts<Tx, Db> {
   send(over: Db, text: string, values: unknown[]): Promise<readonly unknown[]>;
   /** Runs `work` in a transaction at READ COMMITTED. */
   begin<Value>(work: (tx: Tx) => Promise<Value>): PromiseLike<Value>;
-  /** Returns the driver's error, which doesn't contain the statement's values. `undefined` if `error` is that error. */
+  /** Returns the driver's error without the statement's values, or `undefined` if `error` already is the driver's error. */
   unwrap?(error: Error): unknown;
 }
 
@@ -76,8 +76,8 @@ export const toRows = (result: unknown): readonly unknown[] =>
 export const isClient = withMethods('a Client', ['query', 'escapeLiteral']).accepts;
 
 /**
- * Thrown when a statement follows after the handler has ended the transaction with a method of its data layer. The data
- * layer sends no statement after that.
+ * Thrown for a statement that is sent after the handler has ended the transaction with a method of its data layer. From
+ * then on, the data layer sends no statements.
  */
 export class TransactionEnded extends StablehooksError {
   constructor() {

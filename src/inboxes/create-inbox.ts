@@ -114,7 +114,7 @@ export function createInbox<Tx>(
   /** Until this time, `takeDue` doesn't look for leases that start in the future. */
   let lookAt = Number.NEGATIVE_INFINITY;
 
-  /** Ends leases that start in the future, because a clock was ahead when they were written. They would expire too late. */
+  /** Ends leases that start in the future. Such a lease was written while a clock was ahead, and would expire too late. */
   async function endAhead(): Promise<boolean> {
     const selection = { states: ['leased'], ahead: true, held: [...held] } as const;
     return (await ops.endLeases({ selection, limit: 1_000 })).length > 0;

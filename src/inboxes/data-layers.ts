@@ -36,8 +36,8 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
       const query = { getSQL: () => ({ toQuery: () => ({ sql: text, params: values }) }) };
       return toRows(await over.execute(query as never));
     },
-    // With a pool, the transaction runs on a connection that this code checks out. If Drizzle checked it out and BEGIN
-    // failed, Drizzle would never release it, and the pool would run out of connections.
+    // With a pool, the transaction runs on a connection that this code checks out. If BEGIN failed on a connection that
+    // Drizzle had checked out, Drizzle would never release the connection, and the pool would become empty.
     async begin(work) {
       const connection = await (session?.client?.getConnection?.() ?? session?.client?.connect?.());
       if (connection === undefined) return db.transaction(work, config);
@@ -84,8 +84,8 @@ export interface KyselyLike<Tx> {
 /**
  * Adapts a Kysely database: `postgresInbox(fromKysely(new Kysely<DB>({ dialect })), { transactional: true })`. For MySQL,
  * create the database with Kysely's `MysqlDialect` and `mysql2`, and use `mysqlInbox`. `ctx.tx` is Kysely's own
- * `Transaction`. Kysely can't nest transactions there, so send `SAVEPOINT` and `ROLLBACK TO SAVEPOINT` with Kysely's `sql`
- * tag. With a `pg` pool, add the `error` listener that {@link fromDrizzle} shows.
+ * `Transaction`. A Kysely transaction can't contain another one, so send `SAVEPOINT` and `ROLLBACK TO SAVEPOINT` with
+ * Kysely's `sql` tag. With a `pg` pool, add the `error` listener that {@link fromDrizzle} shows.
  */
 export function fromKysely<Tx>(db: KyselyLike<Tx>): DataLayer<Tx> {
   return adapt<Tx, KyselyLike<Tx>>({

@@ -21,8 +21,8 @@ export interface DurableObjectInboxOptions extends SynchronousInboxOptions {}
 /**
  * Stores events in the SQLite storage of a Cloudflare Durable Object. Call this function in the object's constructor. The
  * function creates and migrates the inbox's tables, whose names start with `prefix`. Cloudflare holds back an object's
- * responses and requests until everything that the object wrote before is on disk, so no event that was answered with a 200
- * or 202 is lost.
+ * responses and requests until all of the object's earlier writes are on disk, so no event that was answered with a 200 or
+ * 202 is lost.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is invalid, or when a newer release wrote the tables. Errors
  * from the storage are passed through, for example if the class has no SQLite storage.

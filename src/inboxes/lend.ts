@@ -3,8 +3,8 @@ import { type HandlerError, PermanentError, StablehooksError } from '../core/err
 
 /**
  * Wraps a connection or transaction for a handler. After `close`, the wrapper refuses the methods in `statements`, because
- * they would send their statements in another transaction. It always refuses the methods in `control`. `close` returns the
- * error of the last `control` method that was refused, because the handler may have caught that error.
+ * these methods would send their statements in another transaction. The wrapper always refuses the methods in `control`.
+ * `close` returns the error of the last `control` method that was refused, because the handler may have caught that error.
  */
 export function lend<Lent extends object>(
   lent: Lent,
@@ -58,7 +58,7 @@ export function sentLate(): HandlerError {
   );
 }
 
-/** The error for a handler that ended its transaction. What the handler wrote may be committed, so it must not run again. */
+/** The error for a handler that ended its transaction. Its writes may be committed, so the handler must not run again. */
 export function endedByHandler(cause: unknown): PermanentError {
   return new PermanentError(
     "The handler ended its event's transaction, either with COMMIT, ROLLBACK, BEGIN or DDL, or by catching the error of a failed statement or deadlock. The handler's writes may be committed, so the event will not run again. Check what the handler wrote, then requeue or discard the event.",

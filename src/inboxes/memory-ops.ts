@@ -37,7 +37,7 @@ export function memoryOps(store: EventStore): Omit<Inbox, 'transaction'> {
     store.change(entry, 'received', dueAt, at);
   }
 
-  /** Makes the event that waits for the key and was created first due. Called after an attempt with that key has ended. */
+  /** Called when an attempt has ended. Of the events that wait for the key, the event that was created first becomes due. */
   function release(key: string): void {
     const next = store.findFirstWaiting(key);
     if (next !== undefined) receive(next, now(), { isWaiting: false });
@@ -173,7 +173,7 @@ export const NO_STEPS: readonly InboxStep[] = Object.freeze([]);
 
 type Mutable<Of> = { -readonly [Name in keyof Of]: Of[Name] };
 
-/** An event and its state. The store changes this object in place. It is flat, because a full inbox keeps many of them. */
+/** An event and its state. The store changes this object in place. The object is flat, because a full inbox has many. */
 export interface Entry extends Mutable<Omit<InboxRecord, 'event'>> {
   startedAt: number;
   /** The last attempts that ended, except the attempt that completed the event. */

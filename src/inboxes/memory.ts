@@ -33,8 +33,8 @@ export interface MemoryInboxOptions {
  * Stores events in the memory of this process. Use this inbox for tests, for demos, or for an app that runs as a single
  * long-lived process.
  *
- * This inbox isn't durable: all events are lost when the process ends. For that reason, it doesn't dead-letter an event
- * after `maxAttempts` failed attempts. Instead, the sender has to deliver the event again.
+ * This inbox isn't durable: all events are lost when the process ends. For that reason, the inbox doesn't dead-letter an
+ * event after `maxAttempts` failed attempts. Instead, the sender has to deliver the event again.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or invalid.
  */

@@ -37,7 +37,7 @@ export interface MysqlTransactionsLike<Tx> extends DataLayer<Tx> {}
 export type MysqlTransactional<Tx> = MysqlPoolLike<Tx> | MysqlTransactionsLike<Tx>;
 
 const POOLS =
-  "a pool of mysql2/promise (createPool), or fromDrizzle(db), fromKysely(db), fromKnex(knex) or fromTypeOrm(dataSource) from 'stablehooks/inboxes/mysql', and not a single connection";
+  "a pool from mysql2/promise (createPool), or fromDrizzle(db), fromKysely(db), fromKnex(knex) or fromTypeOrm(dataSource) from 'stablehooks/inboxes/mysql', and not a single connection";
 
 /** Accepts a pool or a data layer. A single connection from `mysql2` has neither `getConnection` nor `transaction`. */
 export const POOL_RULE = required(
@@ -50,7 +50,7 @@ export const POOL_RULE = required(
 );
 
 export interface Mysql<Tx> extends Queries {
-  /** Whether this is a pool, so that transactions still have to be begun, and a method can close connections. */
+  /** Whether this is a pool. With a pool, the inbox begins each transaction itself, and can close a connection. */
   readonly isPool: boolean;
   /** Lends a connection to `work`, which must leave no transaction open on that connection. */
   transaction<Value>(work: (tx: Tx, session: Session) => Promise<Value>): Promise<Value>;
@@ -74,7 +74,7 @@ export function toMysql<Tx>(pool: MysqlTransactional<Tx>, runtime?: Runtime): My
     transaction: (work) =>
       pool.transaction((given, layer) => {
         const { query } = toQueries(layer);
-        // Knex's own `commit` and `rollback` would return the connection to the pool before it is restored.
+        // Knex's own methods would return the connection to the pool before its `autocommit` is restored.
         const isKnex = 'commit' in Object(given);
         const lent = isKnex ? lend(given as Tx & object, [], CONTROL) : { tx: given, close: () => undefined };
         const destroy = () => query('KILL CONNECTION_ID()').catch(() => undefined);
@@ -178,9 +178,9 @@ export interface TransactionParts<Tx> {
   readonly begin: Statement;
   /** Whether the transaction needs a lease. A rehearsal has no lease, and its effect always rejects. */
   readonly needsLease: boolean;
-  /** Completes the event, commits, and restores the connection. */
+  /** Completes the event, commits, and restores the connection's `autocommit`. */
   readonly complete: Statement;
-  /** Rolls back, restores the connection, and returns whether the transaction had already ended. */
+  /** Rolls back, restores the connection's `autocommit`, and returns whether the transaction had already ended. */
   readonly undo: Statement;
   effect(tx: Tx): Promise<void>;
 }

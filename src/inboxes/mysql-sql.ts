@@ -19,7 +19,7 @@ export interface MysqlPrefixOptions {
 /** A savepoint that exists as long as the transaction that the inbox began for an event. */
 const FENCE = 'stablehooks_fence';
 
-/** The value of `autocommit` that the connection had before an event's transaction. */
+/** The variable that keeps the connection's own value of `autocommit` during an event's transaction. */
 const AUTOCOMMIT = '@stablehooks_autocommit';
 
 /** The current time in epoch ms. `UNIX_TIMESTAMP(NOW(3))` would be ambiguous when daylight saving time ends. */
@@ -28,7 +28,7 @@ const NOW = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000
 /** An empty text. A session with EMPTY_STRING_IS_NULL reads the literal '' as NULL. */
 export const EMPTY = 'SPACE(0)';
 const TEXT = 'LONGTEXT CHARACTER SET utf8mb4';
-/** The type of names and keys, which compare by bytes. Collations ignore case, accents, or spaces at the end. */
+/** The type of names and keys, which compare by bytes. Collations would ignore case, accents or trailing spaces. */
 const NAME = 'VARBINARY(512)';
 const STATE = 'VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin';
 const TOKEN = 'VARBINARY(36)';
@@ -125,8 +125,8 @@ function writeTables(events: string, notes: string, steps: string): readonly str
 
 /**
  * Claims an event. A claim first locks the event that holds the key, and then its own event. The end of an attempt first
- * locks its own event, and then the event that waits. For that reason, the two don't deadlock. If two calls claim the same
- * free key, the unique index refuses one of them, and that call is sent again.
+ * locks its own event, and then the event that waits. In this order, the two operations can't deadlock. If two calls claim
+ * the same free key, the unique index refuses one of the calls, and the refused call is sent again.
  */
 const claim = (events: string) => `
   DECLARE at_ms, until_ms, holder_due, own_due BIGINT;
@@ -447,7 +447,7 @@ WHERE e.id = :id AND e.token <=> COALESCE(:token, e.token) ORDER BY s.number`),
       find: place(`SELECT ${record} FROM ${events} WHERE id = :id`),
     },
     list(query: PageQuery): string {
-      // Reads the rows after the index has found the page. In one step, the server would read the index from its start.
+      // Reads the rows after the index has found the page. If one query did both, the server would read the whole index.
       const direction = query.order === 'oldest' ? 'ASC' : 'DESC';
       return `SELECT ${record} FROM ${events} WHERE seq IN (SELECT seq FROM (${selections.list(query, 'seq, id')}) AS page)
 ORDER BY received_at ${direction}, id ${direction}`;

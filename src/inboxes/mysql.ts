@@ -128,7 +128,7 @@ export function mysqlInbox(
     }
   }
 
-  /** Returns the error for a failed statement, with the fix if it is known. */
+  /** Returns the error for a failed statement. If the fix is known, the message of the error explains it. */
   async function toFailure(error: unknown): Promise<unknown> {
     // Data layers have no method that closes a connection. The next connection reaches the new primary.
     if (isReadOnly(error) && !mysql.isPool) await mysql.query('KILL CONNECTION_ID()').catch(() => undefined);

@@ -1,4 +1,6 @@
-/** The operations that every inbox offers to operators. They validate their options, and the store does the work. */
+/**
+ * The operations that every inbox offers to operators. These operations check their options, and the store does the work.
+ */
 import type { Awaitable } from '../core/awaitable.js';
 import { ConfigError } from '../core/errors.js';
 import { isName } from '../core/events.js';
@@ -20,7 +22,10 @@ export interface Person {
   readonly reason: string;
 }
 
-/** The operations of a store that {@link createOperations} uses. Each is atomic. The caller checks their options. */
+/**
+ * The operations of a store that {@link createOperations} uses. Each operation is atomic. The caller has already checked
+ * the options.
+ */
 export interface OperatorOps {
   find(id: string): Awaitable<InboxRecord | undefined>;
   /** Returns the records in the requested order, or no records if the store doesn't have the event `after`. */
@@ -28,11 +33,11 @@ export interface OperatorOps {
   /** Counts the selected events by state, or all events if `selection` is undefined. Some drivers return numbers as text. */
   count(selection: Selection | undefined): Awaitable<readonly InboxCount[]>;
   /**
-   * Requeues the selected events that were received first, at most `limit`. Skips events with a step that has no result.
-   * Returns the number of requeued events.
+   * Requeues at most `limit` of the selected events, oldest first. Skips events with a step that has no result. Returns the
+   * number of requeued events.
    */
   requeue(which: Limited, who: Person | undefined): Awaitable<number>;
-  /** Discards the selected events that were received first, at most `limit`. Returns the number of discarded events. */
+  /** Discards at most `limit` of the selected events, oldest first. Returns the number of discarded events. */
   discard(which: Limited, who: Person): Awaitable<number>;
   /**
    * Ends the leases of the selected events, so that these events become failed and due. Skips events that an open
@@ -43,8 +48,8 @@ export interface OperatorOps {
   /** Prunes events that have been done for `olderThanMs`: all of them, or at most `limit`. Returns how many it pruned. */
   prune(olderThanMs: number, limit: number): Awaitable<number>;
   /**
-   * Returns the event's steps. With a token, returns no row unless the event has the lease with that token. In that case,
-   * returns at least one row, even if the event has no steps.
+   * Returns the event's steps. If `token` is given, returns no rows unless the event has the lease with that token, and at
+   * least one row if the event has that lease but no steps.
    */
   steps(id: string, token: string | null): Awaitable<readonly StepRow[]>;
   /** For a dead or failed event, marks steps without a result as done, or forgets them so that they run again. */
@@ -79,7 +84,7 @@ const REQUEUEABLE: readonly InboxState[] = ['failed', 'dead'];
 const IGNORED: readonly InboxState[] = ['done'];
 const DISCARDABLE: readonly InboxState[] = ['received', 'failed', 'dead', 'parked'];
 
-/** How many events one call imports or prunes. Other calls wait meanwhile, so the number is limited. */
+/** How many events one call to the store imports or prunes. Other calls have to wait until such a call ends. */
 const BATCH = 1_000;
 
 /** @param from - the states that the operation reads or changes. */
@@ -89,7 +94,7 @@ function toSelection({ state, ...filter }: InboxFilter, from: readonly InboxStat
   return { ...filter, states: from.filter(isOne) };
 }
 
-/** Refuses a condition that is `undefined`, perhaps by mistake. Otherwise, the operation could select every event. */
+/** Refuses a condition that is `undefined` by mistake. Otherwise, the operation could select every event. */
 function assertGiven(where: string, filter: unknown): void {
   for (const [name, value] of Object.entries(Object(filter))) {
     if (value !== undefined || !(name in FILTER)) continue;
@@ -99,7 +104,7 @@ function assertGiven(where: string, filter: unknown): void {
 
 /** @param held - the tokens of the leases that this process holds. */
 export function createOperations(ops: OperatorOps, held: ReadonlySet<string> = NONE): InboxOperations {
-  /** Ends the expired leases of the selected events, or all of their leases if forced. Then changes the selected events. */
+  /** Ends the expired leases of the selected events, or all of their leases if `force` is true. Then changes the events. */
   async function change(
     states: readonly InboxState[],
     { force, limit, ...filter }: InboxFilter & { readonly force: boolean; readonly limit: number },

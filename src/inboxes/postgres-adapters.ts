@@ -94,12 +94,12 @@ export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<
   });
 }
 
-/** Holds the reason why a postgres.js transaction must not send anything more: a lost connection, or an ended handler. */
+/** Holds the reason why a transaction must not send anything more: its connection is lost, or its handler has ended. */
 interface Gate {
   refusal: (() => Error) | undefined;
 }
 
-/** Keeps postgres.js from continuing after a lost connection, because its ROLLBACK would end the process. */
+/** Stops postgres.js after a lost connection. Otherwise, postgres.js would send a ROLLBACK, which would end the process. */
 const never = () => new Promise<never>(() => undefined);
 
 type Method = (...args: unknown[]) => unknown;

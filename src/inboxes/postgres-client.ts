@@ -54,7 +54,7 @@ export interface PgTx {
 }
 
 const POOLS =
-  'a Pool of pg or @neondatabase/serverless, a PGlite, or your data layer wrapped in fromPostgresJs(sql), fromDrizzle(db), fromKysely(db), fromKnex(knex), fromTypeOrm(dataSource) or fromPrisma(prisma)';
+  'a Pool from pg or @neondatabase/serverless, a PGlite, or your data layer wrapped in fromPostgresJs(sql), fromDrizzle(db), fromKysely(db), fromKnex(knex), fromTypeOrm(dataSource) or fromPrisma(prisma)';
 
 const has = (value: unknown, method: string) => withMethods(POOLS, [method]).accepts(value);
 
@@ -63,7 +63,7 @@ export const QUERIES_RULE = required(
   rule(POOLS, (value) => has(value, 'query') && !has(value, 'getRepository')),
 );
 
-/** Accepts a pool, which can run each statement in its own transaction. */
+/** Accepts a pool, but not a single connection. If `transactional` is true, the pool must support transactions. */
 export const poolRule = (transactional: boolean) =>
   required(
     rule(
@@ -75,7 +75,7 @@ export const poolRule = (transactional: boolean) =>
     ),
   );
 
-/** What runs in the transaction of an event. */
+/** What runs in an event's transaction. */
 export interface TransactionParts<Tx> {
   /** The first statement. Returns no row if the transaction must not continue. */
   readonly begin: Statement;
@@ -84,12 +84,12 @@ export interface TransactionParts<Tx> {
    * themselves.
    */
   readonly limitMs: number | undefined;
-  /** The last statement, which completes an event with a key. Its row contains `null` if the lease is lost. */
+  /** The last statement, which completes an event with a key. The returned row contains `null` if the lease is lost. */
   readonly complete: Statement | undefined;
   effect(tx: Tx): Promise<void>;
 }
 
-/** Thrown inside a transaction to roll it back, because its first or last statement found that it must not continue. */
+/** Thrown inside a transaction to roll it back, because the handler must not run or the lease is lost. */
 export const REFUSED = new Error('The event is already stored or running, or its lease is lost.');
 
 /** A savepoint that exists as long as the transaction that the inbox began. */
@@ -119,7 +119,7 @@ export async function runInTransaction<Tx>(
     await queries.query(SAVEPOINT);
     if ((await send(queries, parts.begin)).length === 0) throw REFUSED;
     await runEffect(queries, tx, parts.effect);
-    // After PGlite's `rollback()`, which the handler called, PGlite sends nothing more.
+    // The handler called PGlite's `rollback()`. After that, PGlite sends nothing more.
     if (!adapted && pglite.closed) throw new TransactionEnded();
     await check(queries);
     await complete(queries, parts.complete);
@@ -187,7 +187,7 @@ async function runOnClient<Tx>(
 
 const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED; ${SAVEPOINT}`;
 
-/** For each connection: its prepared statements, and the SET statements that a transaction sends before each of them. */
+/** For each connection, maps its prepared statements to the SET statements that a transaction sends before them. */
 const PREPARED = new WeakMap<object, Map<string, string>>();
 
 /** Begins a transaction, and returns the rows of its first statement. A named statement is sent together with BEGIN. */
@@ -218,7 +218,7 @@ async function sendTogether(client: PgClientLike, text: string): Promise<readonl
   return (results as { readonly rows: readonly unknown[] }[]).at(-1)?.rows ?? [];
 }
 
-/** In a literal of this form, only quotes and backslashes have a meaning, whatever the settings of the session are. */
+/** In a literal of this form, only quotes and backslashes have a special meaning, whatever the session's settings are. */
 const toLiteral = (value: unknown) => `E'${String(value).replaceAll(/['\\]/g, '$&$&')}'`;
 
 /** Sends one or more statements in one message. The last statement must be COMMIT. */
@@ -257,7 +257,7 @@ async function complete(queries: PgLike, statement: Statement | undefined): Prom
 }
 
 export async function send(queries: PgLike, { text, values, name }: Statement): Promise<readonly unknown[]> {
-  // Only `pg` is sent named statements.
+  // Named statements are sent only over `pg`.
   const pg = queries as unknown as { query(named: Statement): ReturnType<PgLike['query']> };
   return toRows(await (name === undefined ? queries.query(text, values) : pg.query({ text, values, name })));
 }

@@ -27,14 +27,14 @@ export const isForbidden = hasState('42501');
 export const isReadOnly = hasState(READ_ONLY, '0A000');
 /** Whether a statement was refused because an earlier statement in its transaction had failed. */
 export const isAborted = hasState('25P02');
-/** Whether the inbox's transaction has ended, so that there is another transaction without the savepoint, or none. */
+/** Whether the inbox's transaction has ended: the savepoint doesn't exist, or no transaction is open. */
 export const isEnded = hasState('3B001', '25P01');
 /** Whether prepared statements failed because a pooler in transaction mode gave the connection to another client. */
 export const isPoolerError = hasState('26000', '42P05');
 /** Whether a statement failed because its connection already had an open transaction. */
 export const isLeftOpen = hasState('2D000', '25001', '25P02');
 
-/** Classes of errors that no handler causes: connection, transaction state, resources, operator, system and internal. */
+/** SQLSTATE classes of errors that handlers don't cause, such as a lost connection, a full disk or a shutdown. */
 const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
 
 export function preparedLost(cause: unknown): Error {
@@ -50,7 +50,9 @@ export function rolledBackAtCommit(): HandlerError {
   );
 }
 
-/** An event with a key is completed after its handler, in the same transaction and with the same role. */
+/**
+ * The inbox completes an event with a key after the handler has returned, in the same transaction and with the same role.
+ */
 const SET_BACK =
   'If the handler set another role, end the handler with `SET LOCAL ROLE NONE`, because the inbox writes after the handler if the event has an ordering key. ';
 

@@ -41,14 +41,14 @@ export const isOpen = (row: string) => `(${row}.due_at IS NOT NULL OR ${row}.sta
 export const dueOf = (row: string) => `coalesce(${row}.due_at, '-infinity')`;
 
 /**
- * The history of the row `e`, shortened to at most 9 attempts. The oldest attempt is dropped. If its lease expired, its
- * effect may have happened, so it stays and the second oldest attempt is dropped.
+ * The history of the row `e`, shortened to at most 9 attempts. Of 10 attempts, the oldest is dropped, or the second oldest
+ * if the lease of the oldest attempt expired, because the effect of that attempt may have happened.
  */
 export const LAST_9 = `(coalesce(e.history, '[]') - CASE WHEN e.history #>> '{-10,result}' = 'lapsed' THEN -9 ELSE -10 END)`;
 
 /**
- * The history of the row `e` with the attempt that is ending, which began when the event was leased. Contains at most 10
- * attempts.
+ * The history of the row `e`, including the attempt that ends now. That attempt began when the event was leased. The
+ * history has at most 10 attempts.
  */
 export const history = (result: string, endedAt: string, error: string) =>
   `${LAST_9} || jsonb_build_object(
@@ -94,5 +94,5 @@ export const settings = (limitMs: string) =>
 /** The placeholder for the time limit, in ms. */
 export const LIMIT = '<limit>';
 
-/** Asks a connection once for the statements that set the time limit. They cost less than calls of `set_config`. */
+/** Asks a connection once for the statements that set the time limit. Sending them costs less than calling `set_config`. */
 export const SETTINGS = `SELECT concat(${limits((name) => `'SET LOCAL ${name} = ${LIMIT};'`)}) AS set`;

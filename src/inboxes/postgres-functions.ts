@@ -1,10 +1,10 @@
 /**
- * The functions of the inbox. They run the operations that must take a lock before they read, in one round trip each.
+ * The functions of the inbox. A function can take a lock before it reads, and needs only one round trip.
  *
- * Only one event with a given ordering key is leased at a time. The other events with that key wait: they are `received`
- * and due when the lease expires. When the attempt at the leased event ends, the first waiting event becomes due at once. A
- * lock on each key serializes these operations across all processes. Each operation takes this lock before it locks a row,
- * so no two operations can deadlock.
+ * Only one event with a given ordering key is leased at a time. The other events with that key wait: they are `received`,
+ * and become due when that lease expires. When the attempt at the leased event ends, the first waiting event becomes due at
+ * once. A lock on each key serializes these operations across all processes. Each operation takes this lock before it locks
+ * a row, so no two operations can deadlock.
  */
 import {
   FUNCTION,
@@ -165,8 +165,8 @@ END $end$;`;
  * to its parameters as `$1[1]`, `$1[2]` and so on.
  *
  * The procedure begins with COMMIT. If the app left a transaction open on the pooled connection, this COMMIT fails (2D000)
- * before anything is read or written. Without it, the inbox could confirm what the app's transaction later rolls back. The
- * answer is sent after the data is on disk, even if `synchronous_commit` is off.
+ * before anything is read or written. Without this COMMIT, the inbox could confirm what the app's transaction later rolls
+ * back. The answer is sent after the data is on disk, even if `synchronous_commit` is off.
  */
 const writeRun = ({
   schema,

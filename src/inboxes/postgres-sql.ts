@@ -160,7 +160,7 @@ const committed = (sql: string): PgTemplate => ({
 const leftMs = (row: string) =>
   `greatest(1000, ceil(extract(epoch FROM ${row}.due_at - ${CLOCK}) * 1000))::bigint`;
 
-/** Returns all statements for a checked schema. Each is atomic at READ COMMITTED, and uses the server's clock. */
+/** Returns all statements for a checked schema. Each statement is atomic at READ COMMITTED and uses the server's clock. */
 export function writeStatements(name: string) {
   const tables = quoteTables(name);
   const { schema, events, notes, steps } = tables;
@@ -219,7 +219,8 @@ ON CONFLICT (id) DO NOTHING`;
 
     /**
      * Stores a page. The rows are inserted in the order of their ids, but the events of a key are received in the order of
-     * the page. An event is `running` if its id is locked, or if another call stores the event at the same time.
+     * the page. The result for an event is `running` if its id is locked, or if another call stores the event at the same
+     * time.
      */
     record: committed(`WITH page AS (
   SELECT * FROM ROWS FROM (unnest(:ids::text[]), unnest(:types::text[]), unnest(:texts::text[]), unnest(:keys::text[]),
@@ -244,7 +245,7 @@ FROM page LEFT JOIN known USING (id) LEFT JOIN recorded USING (id)`),
     run: kept('run', `CALL ${schema}.run(:statement, :parameters, NULL)`),
 
     /**
-     * The first statement in the transaction of a first attempt. It stores the event as done. It returns no row if the
+     * The first statement in the transaction of a first attempt, which stores the event as done. Returns no row if the
      * event is already stored or running, or if the app left the connection in a wrong state.
      */
     take: sent(`${take} RETURNING ${settings(':leaseMs::bigint')}`),
@@ -267,9 +268,9 @@ ON CONFLICT (id) DO UPDATE SET state = excluded.state, due_at = NULL, token = NU
 RETURNING :result AS ended`),
 
     /**
-     * The first statement in the transaction of a claimed event. It marks the event as done, and returns no row if the
-     * lease is lost. It also takes the advisory lock on the id. Other calls only try that lock, so they skip the event
-     * instead of waiting for its row.
+     * The first statement in the transaction of a claimed event, which marks the event as done. This statement also takes
+     * the advisory lock on the id. Other calls only try that lock, so they skip the event instead of waiting for its row.
+     * Returns no row if the lease is lost.
      */
     mark: sent(`UPDATE ${events} AS e SET state = 'done', due_at = NULL, last_error = NULL, updated_at = ${CLOCK},
   history = ${history("'done'", CLOCK, 'NULL::text')}
@@ -278,7 +279,10 @@ WHERE e.id = :id::text AND e.token = :token::uuid AND ${isLeased('e')}
   AND pg_advisory_xact_lock(${lockNumber(tables, ':id::text')}) IS NOT NULL
 RETURNING ${settings(leftMs('leased'))}`),
 
-    /** The first statement in the transaction of an event with a key. `complete` marks the event as done. */
+    /**
+     * The first statement in the transaction of an event with a key. The last statement, `complete`, marks the event as
+     * done.
+     */
     hold: sent(`SELECT ${settings(leftMs('e'))} FROM ${events} AS e
 WHERE id = :id::text AND token = :token::uuid`),
 

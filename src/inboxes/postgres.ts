@@ -240,8 +240,8 @@ export function postgresInbox(
           return true;
         } catch (error) {
           if (error === REFUSED) return false;
-          // The handler used a method of the data layer, which sends no more statements. A COMMIT has stored the event as
-          // done.
+          // The handler used a method of the data layer, which then sends nothing more. If the event is done, it was a
+          // COMMIT.
           if (error instanceof TransactionEnded && (await send(statements.isDone, { id })).length > 0)
             throw endedByHandler(error);
           if (isReadOnly(error)) await closeReadOnly();

@@ -6,7 +6,7 @@ import { VALUES, VERSION } from './server-inbox.js';
  * Every key begins with KEYS[1], a hash tag, so a cluster keeps all keys on one shard:
  *
  * - `:event:<id>` is a hash with the fields of an event. `:json:<id>` is the event's JSON, and `:history:<id>` is a list of
- *   its attempts. They have separate keys to keep the hash compact.
+ *   its attempts. Separate keys keep the hash compact.
  * - `:steps:<id>` is a hash of the event's steps by name. A step consists of the attempt, the time in microseconds, the id
  *   of the call that stored the step, and `=` with the result, or `-` if there is no result.
  * - Sorted sets contain ids: `:in:<state>` by receivedAt, `:since:<state>` by updatedAt, and `:due:<type>` by dueAt, with
@@ -177,7 +177,7 @@ export const SCRIPT_VALUES = {
   change: ['result', 'by', 'reason', 'versions'],
   /** `kind`: `ahead` for leases from the future, `expired` or `any` for leases of events in `ids`. */
   endLeases: ['kind', 'held', 'ids', 'limit'],
-  /** Returns the server's `maxmemory-policy`, or '' if the server doesn't tell, and the version of the keys. */
+  /** Returns the server's `maxmemory-policy`, or '' if the server doesn't report it, and the version of the keys. */
   check: [],
 } as const;
 

@@ -91,10 +91,10 @@ const PREFIX_RULE = rule<string>(
   'stablehooks',
 );
 
-const REDIS_RULE = withMethods('fromIoredis(client), fromNodeRedis(client), or a client of @upstash/redis', [
-  'eval',
-  'evalsha',
-]);
+const REDIS_RULE = withMethods(
+  'fromIoredis(client), fromNodeRedis(client), or a client from @upstash/redis',
+  ['eval', 'evalsha'],
+);
 
 type Query = Limited & Partial<PageQuery>;
 
@@ -103,8 +103,8 @@ const MAX_PAGE = 500;
 const CHANGE_BATCH = 1_000;
 
 /**
- * Stores events in Redis 6.2 or later, for any number of receivers and workers. A receiver's operations are one atomic
- * script and one round trip each. The inbox uses the server's clock.
+ * Stores events in Redis 6.2 or later, for any number of receivers and workers. Each operation of a receiver is one atomic
+ * script and takes one round trip. The inbox uses the server's clock.
  *
  * The inbox is only as durable as your Redis. docs/inboxes.md explains what you can lose with each setting. A lost event
  * runs again if it is delivered or listed again. If an effect must never happen twice, use Postgres with `transactional`.

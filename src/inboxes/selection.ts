@@ -13,10 +13,10 @@ export interface Selection extends Omit<InboxFilter, 'state'> {
   readonly held?: readonly string[] | undefined;
 }
 
-/** If a lease starts more than this many ms in the future, only its holder respects it. */
+/** A lease that starts more than this many ms in the future binds only its holder. */
 export const AHEAD_MS = 60_000;
 
-/** The events that an operation changes: the selected events that were received first, at most `limit`. */
+/** The events that an operation changes: at most `limit` of the selected events, oldest first. */
 export interface Limited {
   readonly selection: Selection;
   readonly limit: number;
@@ -31,7 +31,7 @@ type Condition = Exclude<keyof Selection, 'states' | 'held'>;
 
 type ConditionSql = Readonly<Record<Condition, string>>;
 
-/** The parts of a statement about a selection that depend on the database. */
+/** The parts of a selection's SQL that differ between databases. */
 interface Dialect {
   readonly events: string;
   readonly record: string;
@@ -132,7 +132,7 @@ export function isSelected(
   );
 }
 
-/** Sorts records and returns the first ones. With `last`, returns the first ones that come after that record. */
+/** Sorts records and returns the first `limit` records. With `last`, returns the first `limit` records after that record. */
 export function toPage<Listed extends Age>(
   records: readonly Listed[],
   { order, limit, last }: Pick<PageQuery, 'order' | 'limit'> & { readonly last?: Age | undefined },

@@ -37,7 +37,7 @@ export const VALUES = {
   claim: ['id', 'type', 'origin', 'leaseMs', 'token', 'json', 'early', 'key', 'createdMs'],
   finish: ['id', 'token', 'key', 'result', 'retryAfterMs', 'error', 'maxAgeMs'],
   find: ['id'],
-  /** `token`: the token of the lease that the event must have, or `null` if it needs none. */
+  /** `token`: the token of the lease that the event must have, or `null` if the lease doesn't matter. */
   steps: ['id', 'token'],
   saveStep: ['id', 'token', 'name', 'value', 'what'],
   /** `done`: the names of the steps to mark as done. `again`: the names of the steps to forget. */
@@ -66,9 +66,7 @@ interface CountRow {
 
 export const readCount = (rows: readonly CountRow[]) => Number(rows[0]?.count ?? 0);
 
-/**
- * Calls an operation and resolves to its rows. If a change has no other result, it returns a row when it changed something.
- */
+/** Calls an operation and resolves to its rows. Some changes return a row only to show that they changed something. */
 type CallOp = <Row>(name: keyof typeof VALUES, values: Values) => Promise<readonly Row[]>;
 
 export function callOps(
@@ -107,10 +105,7 @@ export function callOps(
   } satisfies Partial<StoreOps<unknown>>;
 }
 
-/**
- * The version of the tables or of the Redis keys. It increases when a release changes them in a way that older releases
- * can't use.
- */
+/** The version of the tables or of the Redis keys. A release increases it if older releases can't use the new form. */
 export const VERSION = 1;
 
 /** How often the server's version and settings are checked, in ms. Another process can change them at any time. */

@@ -79,7 +79,7 @@ function watchFile(db: SqliteLike, { elapsed }: Pick<Runtime, 'elapsed'>): () =>
   };
 }
 
-/** The maximum size of the write-ahead log after a checkpoint. Without long-lived readers, the log has about 4 MB. */
+/** The maximum size of the write-ahead log after a checkpoint. Without long-lived readers, the log stays at about 4 MB. */
 const LOG_BYTES = 16 * 1_048_576;
 
 const LOCKED = { SQLITE_BUSY: 5, SQLITE_LOCKED: 6 };
@@ -117,7 +117,9 @@ export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
   }
 }
 
-/** Executes a statement that must be outside a transaction. Inside one, it fails with the plain code SQLITE_ERROR. */
+/**
+ * Executes a statement that isn't allowed in a transaction. In a transaction, the statement fails with plain SQLITE_ERROR.
+ */
 function execOutside(db: SqliteLike, sql: string): void {
   try {
     db.exec(sql);
@@ -188,7 +190,7 @@ function assertSameTransaction(db: SqliteLike, thrown?: unknown): void {
   }
 }
 
-/** A level of `PRAGMA synchronous`. In WAL mode, the next commit at FULL also brings a commit at NORMAL to the disk. */
+/** A level of `PRAGMA synchronous`. In WAL mode, a commit at this level reaches the disk with the next commit at FULL. */
 const NORMAL = 1;
 /** At a lower level, a power failure could undo the commits of events that were answered with a 200. */
 const FULL = 2;
@@ -212,7 +214,7 @@ export function createTransactions(db: SqliteLike, runtime: Pick<Runtime, 'elaps
   const assertFile = watchFile(db, runtime);
   let waiting: WaitingStep[] = [];
 
-  /** Runs the work at this level. Then restores the connection's own level, for the app's statements. */
+  /** Runs `work` at a level of `PRAGMA synchronous`, then restores the connection's own level for the app's statements. */
   function atLevel<Value>(level: number, work: () => Value): Value {
     if (level === ownLevel) return work();
     // Not prepared, because a prepared PRAGMA has no effect the second time.

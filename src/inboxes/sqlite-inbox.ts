@@ -40,7 +40,10 @@ export interface Transactions {
    * least one of these operations asks for a flush.
    */
   share<Value>(work: () => Value, options?: { readonly flush: boolean }): Promise<Value>;
-  /** Immediately runs `begin` and then `effect` in a transaction. @throws {PermanentError} if `effect` ended it. */
+  /**
+   * Immediately runs `begin` and then `effect` in a transaction. @throws {PermanentError} if `effect` ended the
+   * transaction.
+   */
   own(begin: () => void, effect: () => void): void;
 }
 
@@ -147,7 +150,8 @@ export function createSqliteInbox<Tx>({
           if (isHeld) return refused('waiting', heldUntil - at);
           return { result: 'claimed', wait: null, attempts: stored?.attempts ?? 1 };
         },
-        // The response is sent after the event is completed, and that commit waits for the disk.
+        // A claim needs no flush, because the response is sent only after the commit that completes the event, which is
+        // flushed.
         { flush: false },
       ),
 

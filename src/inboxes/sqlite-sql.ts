@@ -18,7 +18,7 @@ interface ContenderRow {
 
 /**
  * The history, shortened to at most 9 attempts. The oldest attempt is dropped, or the second oldest if the lease of the
- * oldest expired. If a history isn't valid JSON, it starts again, so that it can't keep the event from running.
+ * oldest expired. A history that isn't valid JSON is replaced with an empty history, so that the event can still run.
  */
 const LAST_9 = `CASE WHEN json_valid(history) IS NOT 1 THEN '[]'
       WHEN json_array_length(history) >= 10 THEN json_remove(history,
@@ -34,7 +34,7 @@ const HISTORY_WITH_PERSON = (result: string) =>
   `history = json_insert(${LAST_9}, '$[#]', json_object('attempt', attempts, 'startedAt', CAST(:at AS INTEGER),
       'endedAt', CAST(:at AS INTEGER), 'result', '${result}', 'error', NULL, 'by', :by, 'reason', :reason))`;
 
-/** If the event is leased, adds its attempt to the history, as one whose lease has expired. */
+/** If the event is leased, adds an attempt whose lease has expired to its history. */
 const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at', "'lapsed'", 'NULL')} ELSE history END`;
 
 /** Selects leases that start in the future, except the leases that this process holds. */
@@ -124,7 +124,7 @@ export function prepareStatements(db: SqliteLike, prefix: string) {
       `UPDATE ${prefix}_events SET due_at = due_at + :ms
       WHERE state = 'leased' AND pruned = 0 AND token IN (SELECT value FROM json_each(:held)) RETURNING id`,
     ),
-    /** Makes the event that waits for the key and was created first due. */
+    /** Of the events that wait for the key, the event that was created first becomes due. */
     releaseKey: rows(
       `UPDATE ${prefix}_events SET waiting = 0, due_at = :at, updated_at = :at WHERE rowid = (
         SELECT rowid FROM ${prefix}_events WHERE key = :key AND state = 'received' AND waiting = 1

@@ -35,8 +35,9 @@ export interface SqliteInbox<Tx = undefined> extends Inbox<Tx>, InboxOperations 
 }
 
 const CONNECTION = withMethods('a connection', ['exec', 'prepare']);
-const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsql or bun:sqlite', (value) =>
-  typeof value === 'string' ? value !== '' : CONNECTION.accepts(value),
+const FILE = rule(
+  'a path, or a connection from node:sqlite, better-sqlite3, libsql or bun:sqlite',
+  (value) => (typeof value === 'string' ? value !== '' : CONNECTION.accepts(value)),
 );
 
 /**
@@ -50,8 +51,8 @@ const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsq
  *
  * Each operation runs in a transaction. The operation fails if your app has a transaction open on the same connection. If
  * your app keeps transactions open across an `await`, give the inbox its own connection. The file must be on a local disk.
- * On a connection with `PRAGMA query_only`, the inbox opens the file without a lock if its tables are up to date. Such a
- * file can be read-only.
+ * If the connection has `PRAGMA query_only` set and the tables are up to date, the inbox takes no lock, and the file can
+ * be read-only.
  *
  * @param file - a path, or a connection.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `file` is invalid, when the connection reads integers as
