@@ -26,7 +26,7 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): DataLayer<Tx> {
   const { session } = Object(db) as { readonly session?: { readonly client?: DrizzleClient } };
   if (isClient(session?.client))
     throw new ConfigError(
-      'fromDrizzle: the database uses a single Client, but each transaction needs a connection of its own. Create the database with a Pool.',
+      'fromDrizzle: the database uses a single Client, but each transaction needs its own connection. Create the database with a Pool.',
     );
   const config = { isolationLevel: 'read committed' } as const;
   const layer = adapt<Tx, DrizzleLike<Tx>>({

@@ -69,7 +69,7 @@ export function endedByHandler(cause: unknown): PermanentError {
 export function leftNested(cause: unknown): HandlerError {
   return new StablehooksError(
     'ERR_HANDLER_FAILED',
-    'The handler returned while a nested transaction was open, so everything that it wrote was rolled back. Await every nested transaction. The event will run again.',
+    'The handler returned while a nested transaction was open, so everything that the handler wrote was rolled back. Await every nested transaction. The event will run again.',
     { cause },
   );
 }

@@ -379,7 +379,7 @@ export class EventStore {
       open.find(({ state }) => state === 'dead') ?? open.find(({ state }) => state === 'parked');
     if (needless === undefined) {
       throw new Error(
-        `The memory inbox is full: all of its ${this.#settings.capacity} events still have to run. Raise \`capacity\`, or use a durable inbox.`,
+        `The memory inbox is full: each of its ${this.#settings.capacity} events has yet to run. Raise \`capacity\`, or use a durable inbox.`,
       );
     }
     this.open.delete(needless.id);

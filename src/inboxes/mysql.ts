@@ -68,7 +68,7 @@ export async function migrateMysql(
   const [{ charset } = { charset: 'unknown' }] = rows as readonly { readonly charset: string }[];
   if (String(charset) !== 'utf8mb4') {
     throw new ConfigError(
-      `migrateMysql: the connection's character set is ${charset}, which cannot store every event. Create the pool with \`charset: 'utf8mb4'\`, the default of mysql2.`,
+      `migrateMysql: the connection's character set is ${charset}, which cannot store every event. Create the pool with \`charset: 'utf8mb4'\`, which is the default in mysql2.`,
     );
   }
   if ((await mysql.query(writeStatements(prefix).isMigrated)).rows.length > 0) return;

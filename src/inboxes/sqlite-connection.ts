@@ -30,7 +30,7 @@ export function assertRows(db: SqliteLike): void {
   const [row] = db.prepare('SELECT 1 AS one').all() as { readonly one?: unknown }[];
   if (row?.one === 1) return;
   throw new ConfigError(
-    'sqliteInbox: the connection must return integers as numbers and rows as objects. Open it without defaultSafeIntegers, safeIntegers, readBigInts or returnArrays.',
+    'sqliteInbox: the connection must return integers as numbers and rows as objects. Open the connection without defaultSafeIntegers, safeIntegers, readBigInts or returnArrays.',
   );
 }
 
@@ -152,7 +152,7 @@ function runOwn(db: SqliteLike, begin: () => void, effect: () => void): void {
     // SQLite checks a deferred constraint at COMMIT.
     if (hasReturned && hasCode(error, { SQLITE_CONSTRAINT: 19 })) {
       const message =
-        "A constraint refused the COMMIT of the handler's transaction; see the cause. The event will run again.";
+        "A constraint prevented the COMMIT of the handler's transaction; see the cause. The event will run again.";
       throw new StablehooksError('ERR_HANDLER_FAILED', message, { cause: error });
     }
     throw error;

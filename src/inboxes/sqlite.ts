@@ -125,7 +125,7 @@ function open(
     own?.close();
     if (cause instanceof ConfigError) throw cause;
     throw new ConfigError(
-      'sqliteInbox: the SQLite file cannot be used; see the cause. Check that it is a database file, that this process can write to it and to its directory, and that no other process keeps it locked.',
+      'sqliteInbox: the SQLite file cannot be used; see the cause. Check that the file is a database, that this process can write to the file and its directory, and that no other process keeps the file locked.',
       { cause },
     );
   }
