@@ -58,7 +58,7 @@ export function sentLate(): HandlerError {
   );
 }
 
-/** The error for a handler that ended its transaction. Its writes may be committed, so the handler must not run again. */
+/** The error for a handler that ended its own transaction. Another attempt could repeat what is already committed. */
 export function endedByHandler(cause: unknown): PermanentError {
   return new PermanentError(
     "The handler ended its event's transaction, either with COMMIT, ROLLBACK, BEGIN or DDL, or by catching the error of a failed statement or deadlock. The handler's writes may be committed, so the event will not run again. Check what the handler wrote, then requeue or discard the event.",

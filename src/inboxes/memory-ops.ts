@@ -173,7 +173,7 @@ export const NO_STEPS: readonly InboxStep[] = Object.freeze([]);
 
 type Mutable<Of> = { -readonly [Name in keyof Of]: Of[Name] };
 
-/** An event and its state. The store changes this object in place. The object is flat, because a full inbox has many. */
+/** An event and its state. The store changes this object in place. The object is flat to save memory. */
 export interface Entry extends Mutable<Omit<InboxRecord, 'event'>> {
   startedAt: number;
   /** The last attempts that ended, except the attempt that completed the event. */
