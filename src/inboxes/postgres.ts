@@ -240,8 +240,8 @@ export function postgresInbox(
           return true;
         } catch (error) {
           if (error === REFUSED) return false;
-          // The handler used a method of the data layer, which then sends nothing more. If the event is done, it was a
-          // COMMIT.
+          // The handler used a method of the data layer, which then sends nothing. If the event is done, that method
+          // committed.
           if (error instanceof TransactionEnded && (await send(statements.isDone, { id })).length > 0)
             throw endedByHandler(error);
           if (isReadOnly(error)) await closeReadOnly();
